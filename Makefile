@@ -48,7 +48,7 @@ check-long: build
 	@scripts/setup.sh --tests
 	@$(PYTHON) tests/run.py $(BUILD) --also build-asan --long --only '$(LONG)' $(SKIPS)
 
-# Lines of our C that the tests run, by room, and what they run least.
+# Lines of our C that the tests run, by component, and what they run least.
 coverage: setup
 	@[ -e build-coverage/build.ninja ] || $(CONFIGURE) -B build-coverage -DTESSERA_COVERAGE=ON
 	@cmake --build build-coverage -j $(JOBS)
@@ -69,9 +69,9 @@ check-gpu: $(if $(TESSERA),,build)
 	@$(PYTHON) tests/mechanisms/mechanisms.py $(ON_GPU) --sanitize '$(SANITIZE)'
 	@$(PYTHON) tests/mechanisms/windows.py $(ON_GPU)
 	@$(PYTHON) tests/lang/lang.py $(ON_GPU) --strided 1
-	@$(PYTHON) tests/agree/agree.py $(ON_GPU)
-	@$(PYTHON) tests/agree/agree.py $(ON_GPU) --few --strided 1
-	@$(PYTHON) tests/ahead/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
+	@$(PYTHON) tests/differential/differential.py $(ON_GPU)
+	@$(PYTHON) tests/differential/differential.py $(ON_GPU) --few --strided 1
+	@$(PYTHON) tests/aot/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 package: build
 	@cmake --build $(BUILD) --target package

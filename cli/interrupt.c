@@ -3,7 +3,9 @@
  * written goes, and the exit status says what happened. At most one file is under way at a time.
  * Who waits for a device cannot be asked to stop waiting, nor can a thread that loops: the process
  * ends, and with it all that it has on the device. */
-#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
 
 #include <pthread.h>
 #include <signal.h>

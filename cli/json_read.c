@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading JSON (RFC 8259): what stands where, told value by value; nothing is kept. */
-#include "cli/cli.h"
+#include "cli/json_write.h"
+#include "cli/session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "Did you mean", for words of the command line. */
-#include "cli/cli.h"
+#include "cli/session.h"
 
-#include "ir/base/text.h"
+#include "support/text.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: one table of options, which help prints as well. */
-#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/session.h"
 
 #include <ctype.h>
 #include <errno.h>

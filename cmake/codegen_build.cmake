@@ -5,5 +5,6 @@ if(NOT notes MATCHES "Build ID: ([0-9a-f]+)")
   message(FATAL_ERROR "${LIBRARY} was linked without a build id")
 endif()
 file(WRITE ${OUTPUT}
-     "/* Made by cmake/codegen_build.cmake. */\n#include \"runtime/opener/opener.h\"\n\n"
+     "/* Made by cmake/codegen_build.cmake. */\n"
+     "#include \"runtime/codegen_loader/codegen_loader.h\"\n\n"
      "const char opener_build[] = \"${CMAKE_MATCH_1}\";\n")

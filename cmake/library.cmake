@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Three shared libraries, each of which shows nothing but tessera_…, so that it may live in a
 # process that has another LLVM, and needs nothing but the C library.
-get_property(rooms GLOBAL PROPERTY TESSERA_ROOMS)
-if(NOT "tessera_runtime" IN_LIST rooms)
+get_property(components GLOBAL PROPERTY TESSERA_COMPONENTS)
+if(NOT "tessera_runtime" IN_LIST components)
   return()
 endif()
 set(version_script ${CMAKE_SOURCE_DIR}/cmake/libtessera.map)
@@ -25,7 +25,8 @@ endfunction()
 
 # libtessera-codegen: code generation and LLVM. Nobody links to it: libtessera opens it, from the
 # folder that it lies in itself, when there is machine code to make.
-add_library(tessera_codegen_table OBJECT ${CMAKE_SOURCE_DIR}/runtime/opener/library/table.c)
+add_library(tessera_codegen_table OBJECT
+            ${CMAKE_SOURCE_DIR}/runtime/codegen_loader/library/codegen_table.c)
 target_include_directories(tessera_codegen_table PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(tessera_codegen_table PRIVATE tessera_warnings)
 tessera_shared(libtessera_codegen tessera-codegen CXX $<TARGET_OBJECTS:tessera_codegen_table>
@@ -37,31 +38,33 @@ add_custom_command(OUTPUT ${opener_build}
   DEPENDS libtessera_codegen ${CMAKE_SOURCE_DIR}/cmake/codegen_build.cmake
   VERBATIM)
 
-# libtessera: all other rooms. The program is linked to it, so that they are there once. Of codegen
-# only the files that know no LLVM; codegen.h's functions are those of the opener.
-list(REMOVE_ITEM rooms tessera_runtime tessera_launch tessera_codegen tessera_opener)
+# libtessera: all other components. The program is linked to it, so that they are there once. Of
+# codegen only the files that know no LLVM; codegen.h's functions are those of the codegen loader.
+list(REMOVE_ITEM components tessera_runtime tessera_launch tessera_codegen
+     tessera_codegen_loader)
 tessera_shared(libtessera tessera C ${opener_build}
                $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_launch>
-               $<TARGET_OBJECTS:tessera_opener>
-               LIBRARIES $<TARGET_FILE:tessera_codegen> ${rooms})
+               $<TARGET_OBJECTS:tessera_codegen_loader>
+               LIBRARIES $<TARGET_FILE:tessera_codegen> ${components})
 target_include_directories(libtessera PRIVATE ${CMAKE_SOURCE_DIR})
 add_dependencies(libtessera tessera_codegen)
 
-# libtessera-launch: what runs kernels that are compiled already. Of the rooms below it only what it
-# reaches: no LLVM, no C++. Shared, and as an archive of one object that hides the rest as well.
+# libtessera-launch: what runs kernels that are compiled already. Of the components below it only
+# what it reaches: no LLVM, no C++. Shared, and as an archive of one object that hides the rest as
+# well.
 if(NOT TARGET tessera_launch)
   return()
 endif()
-set(launch_objects ${CMAKE_SOURCE_DIR}/runtime/launch/alone/alone.c)
-add_library(tessera_launch_alone OBJECT ${launch_objects})
-target_include_directories(tessera_launch_alone PRIVATE ${CMAKE_SOURCE_DIR}
+set(launch_objects ${CMAKE_SOURCE_DIR}/runtime/launch/standalone/no_compiler.c)
+add_library(tessera_launch_standalone OBJECT ${launch_objects})
+target_include_directories(tessera_launch_standalone PRIVATE ${CMAKE_SOURCE_DIR}
                                                         ${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(tessera_launch_alone PRIVATE tessera_warnings)
-set(launch_rooms tessera_device tessera_ir tessera_base)
+target_link_libraries(tessera_launch_standalone PRIVATE tessera_warnings)
+set(launch_components tessera_device tessera_ir tessera_support)
 
 tessera_shared(libtessera_launch tessera-launch C
-               $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>
-               LIBRARIES ${launch_rooms})
+               $<TARGET_OBJECTS:tessera_launch_standalone> $<TARGET_OBJECTS:tessera_launch>
+               LIBRARIES ${launch_components})
 
 find_program(LLD NAMES ld.lld PATHS ${LLVM_BINDIR} NO_DEFAULT_PATH REQUIRED)
 find_program(OBJCOPY NAMES llvm-objcopy PATHS ${LLVM_BINDIR} NO_DEFAULT_PATH REQUIRED)
@@ -70,13 +73,13 @@ set(launch_archive ${CMAKE_BINARY_DIR}/lib/libtessera-launch.a)
 set(launch_object ${CMAKE_BINARY_DIR}/tessera-launch.o)
 add_custom_command(OUTPUT ${launch_archive}
   COMMAND ${LLD} -r -o ${launch_object}
-          $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>
+          $<TARGET_OBJECTS:tessera_launch_standalone> $<TARGET_OBJECTS:tessera_launch>
           --start-group $<TARGET_FILE:tessera_device> $<TARGET_FILE:tessera_ir>
-          $<TARGET_FILE:tessera_base> --end-group
+          $<TARGET_FILE:tessera_support> --end-group
   COMMAND ${OBJCOPY} --localize-hidden --strip-debug ${launch_object}
   COMMAND ${CMAKE_COMMAND} -E rm -f ${launch_archive}
   COMMAND ${ARCHIVER} rcsD ${launch_archive} ${launch_object}
-  DEPENDS tessera_launch_alone tessera_launch ${launch_rooms}
-          $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>
+  DEPENDS tessera_launch_standalone tessera_launch ${launch_components}
+          $<TARGET_OBJECTS:tessera_launch_standalone> $<TARGET_OBJECTS:tessera_launch>
   COMMAND_EXPAND_LISTS VERBATIM)
 add_custom_target(tessera_launch_archive ALL DEPENDS ${launch_archive})

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# tessera_page(room page symbol header): a page that a room fills, built into it as the bytes of
-# `symbol`, which `header` declares. What pages begin with alike, page_head.html, stands for their
-# `<!--head-->`. Run as a script (OUTPUT, PAGE, HEAD, SYMBOL, HEADER) it writes the C file.
+# tessera_page(component page symbol header): a page that a component fills, built into it as the
+# bytes of `symbol`, which `header` declares. What pages begin with alike, page_head.html, stands
+# for their `<!--head-->`. Run as a script (OUTPUT, PAGE, HEAD, SYMBOL, HEADER) it writes the C
+# file.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ ${PAGE} page)
   file(READ ${HEAD} head)
@@ -17,7 +18,7 @@ endif()
 
 set(TESSERA_PAGE_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 set(TESSERA_PAGE_HEAD ${CMAKE_CURRENT_LIST_DIR}/page_head.html)
-function(tessera_page room page symbol header)
+function(tessera_page component page symbol header)
   set(source ${CMAKE_BINARY_DIR}/${symbol}.c)
   add_custom_command(
     OUTPUT ${source}
@@ -27,5 +28,5 @@ function(tessera_page room page symbol header)
     DEPENDS ${CMAKE_SOURCE_DIR}/${page} ${TESSERA_PAGE_HEAD}
             ${TESSERA_PAGE_SCRIPT}
     VERBATIM)
-  target_sources(tessera_${room} PRIVATE ${source})
+  target_sources(tessera_${component} PRIVATE ${source})
 endfunction()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The standard library's sources, built into the front end (frontend/stdlib.h). Included by
+# The standard library's sources, built into the front end (frontend/stdlib_sources.h). Included by
 # CMakeLists.txt it makes the rule; run as a script (OUTPUT, SOURCES) it writes the C file.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(arrays "")
@@ -16,7 +16,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
                        " sizeof text_${count} - 1},\n")
     math(EXPR count "${count} + 1")
   endforeach()
-  file(WRITE ${OUTPUT} "/* Made by cmake/stdlib.cmake. */\n#include \"frontend/stdlib.h\"\n\n"
+  file(WRITE ${OUTPUT}
+       "/* Made by cmake/stdlib.cmake. */\n#include \"frontend/stdlib_sources.h\"\n\n"
        "${arrays}\nconst StdlibSource stdlib_sources[] = {\n${rows}    {0, 0, 0},\n};\n"
        "const size_t stdlib_count = ${count};\n")
   return()

@@ -5,7 +5,7 @@
 #include "codegen/cpu/cpu.h"
 #include "codegen/gpu/gpu.h"
 #include "codegen/nvptx/ptxas.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From staged IR to machine code. The only room that knows LLVM; nothing above sees its types. */
+/* From staged IR to machine code. The only component that knows LLVM; nothing above sees its
+ * types. */
 #ifndef TESSERA_CODEGEN_CODEGEN_H
 #define TESSERA_CODEGEN_CODEGEN_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file as a module: parsing it, finding its kernels. */
-#include "frontend/ast.h"
-#include "frontend/errors.h"
-#include "frontend/stdlib.h"
+#include "frontend/messages/frontend_errors.h"
+#include "frontend/stdlib_sources.h"
+#include "frontend/syntax/ast.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the outside sees of a kernel before anything is bound; the checks that need no values. */
-#include "frontend/ast.h"
-#include "frontend/errors.h"
+#include "frontend/messages/frontend_errors.h"
+#include "frontend/syntax/ast.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef TESSERA_IR_BUILD_H
 #define TESSERA_IR_BUILD_H
 
-#include "ir/base/table.h"
 #include "ir/ir.h"
+#include "support/hash_table.h"
 
 typedef struct Builder {
     Func *func;

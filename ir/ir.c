@@ -361,7 +361,7 @@ Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
     return scratch_of(func, type_lying(func, tensor, strides, 0));
 }
 
-/* ---- blocks and ops: the raw making that build.c, clone.c and parse.c share ---- */
+/* ---- blocks and ops: the raw making that build.c, clone.c and ir_parse.c share ---- */
 
 Block *build_block(Func *func, Op *parent)
 {

@@ -7,10 +7,10 @@
 #ifndef TESSERA_IR_IR_H
 #define TESSERA_IR_IR_H
 
-#include "ir/base/arena.h"
-#include "ir/base/diag.h"
 #include "ir/dtype.h"
 #include "ir/poly.h"
+#include "support/arena.h"
+#include "support/diag.h"
 
 typedef struct Op Op;
 typedef struct Block Block;
@@ -219,7 +219,7 @@ Type param_given(const Param *param);
 /* The caller's axis. */
 int param_axis(const Param *param, int axis);
 
-/* What was learnt when derived tiles did not fit a block (passes/fit.c). */
+/* What was learnt when derived tiles did not fit a block (passes/retry_smaller_tiles.c). */
 typedef struct FuncFit {
     int smaller;      /* so many times derived steps are halved again around products, */
     int plain;        /* and where there is none */
@@ -258,7 +258,7 @@ struct Func {
     uint32_t n_values;
     FuncFit fit;
     struct FuncInterns *interns;
-    struct AxesMemory *spare_axes; /* of passes/analysis/axes.c */
+    struct AxesMemory *spare_axes; /* of passes/analysis/axis_classes.c */
     struct Memo *spare_memos;      /* of memo.c */
     uint64_t visited;              /* looks at ops, by all that walks them (op_visited) */
 };

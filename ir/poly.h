@@ -4,7 +4,7 @@
 #ifndef TESSERA_IR_POLY_H
 #define TESSERA_IR_POLY_H
 
-#include "ir/base/arena.h"
+#include "support/arena.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* The meaning of one element. Everything that rounds does so once, in the type of the operation:
  * f32 is computed in f32, the narrow floats exactly (or to odd, which leaves the last rounding
  * right) and then rounded. Constant folding and the interpreter share this file. */
-#include "ir/interp.h"
+#include "ir/scalar_eval.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One element as a number, and in memory. What it means to compute with them: ir/interp.h. */
+/* One element as a number, and in memory. What it means to compute with them:
+ * ir/interp/interp.h. */
 #ifndef TESSERA_IR_SCALAR_H
 #define TESSERA_IR_SCALAR_H
 

@@ -77,7 +77,7 @@ static bool same_value(const Line *a, const Line *b)
 }
 
 /* What was derived for each launch, with this one in its place. Nothing old changes: who tries
- * again keeps it (passes/fit.c). */
+ * again keeps it (passes/retry_smaller_tiles.c). */
 static const Line *with_launch(Func *func, const Line *old, const Line *line)
 {
     Line *copy = arena_copy(func->arena, old ? old : line, sizeof *line);

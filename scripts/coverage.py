@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of our C ran, by room and by file: what gcov says of a build with TESSERA_COVERAGE.
+"""Which lines of our C ran, by component and by file: what gcov says of a build with
+TESSERA_COVERAGE.
 
     coverage.py BUILD [--holes 25]"""
 
@@ -11,7 +12,8 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROOMS = ["ir/base", "ir", "frontend", "passes", "codegen", "runtime/device", "runtime", "cli"]
+COMPONENTS = ["support", "ir", "frontend", "passes", "codegen", "runtime/device", "runtime", "tune",
+              "cli"]
 
 
 def lines_of(build):
@@ -30,8 +32,8 @@ def lines_of(build):
     return counts
 
 
-def room_of(path):
-    return next((r for r in ROOMS if path.startswith(r + "/")), None)
+def component_of(path):
+    return next((r for r in COMPONENTS if path.startswith(r + "/")), None)
 
 
 def main():
@@ -39,22 +41,22 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--holes", type=int, default=25)
     options = parser.parse_args()
-    rooms, files = collections.defaultdict(lambda: [0, 0]), []
+    components, files = collections.defaultdict(lambda: [0, 0]), []
     for path, lines in lines_of(options.build).items():
-        room = room_of(path)
-        if not room or not path.endswith(".c"):
+        component = component_of(path)
+        if not component or not path.endswith(".c"):
             continue
         ran = sum(1 for n in lines.values() if n)
         files.append((len(lines) - ran, path, ran, len(lines)))
-        rooms[room][0] += ran
-        rooms[room][1] += len(lines)
-    for room in ROOMS:
-        ran, all_ = rooms[room]
-        print(f"{room:15} {100 * ran / max(all_, 1):5.1f} %  {ran} of {all_} lines")
+        components[component][0] += ran
+        components[component][1] += len(lines)
+    for component in COMPONENTS:
+        ran, all_ = components[component]
+        print(f"{component:15} {100 * ran / max(all_, 1):5.1f} %  {ran} of {all_} lines")
     print("\nlines that never ran:")
     for missed, path, ran, all_ in sorted(files, reverse=True)[:options.holes]:
         print(f"{missed:6} of {all_:5}  {path}")
-    ran, all_ = (sum(v[i] for v in rooms.values()) for i in (0, 1))
+    ran, all_ = (sum(v[i] for v in components.values()) for i in (0, 1))
     print(f"\nall: {100 * ran / max(all_, 1):.1f} % of {all_} lines")
 
 

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "agree"))
+sys.path.insert(0, str(ROOT / "tests" / "differential"))
 from arrays import load, random, save  # noqa: E402
 
 ADD = {"x": ("f32", (1000003,)), "y": ("f32", (1000003,))}

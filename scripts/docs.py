@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md
-from the tables and comments of the sources; with --check only says whether they are current.
-The tables of docs/performance.md come from docs_results.py."""
+and the README's table of folders from the tables and comments of the sources; with --check only
+says whether they are current. The tables of docs/performance.md come from docs_results.py."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ import sys
 
 from docs_results import performance
 
-FIRST_WARNING = 2000  # as in ir/base/diag.h
+FIRST_WARNING = 2000  # as in support/diag.h
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*|[(),]|[^\s"(),]+', re.S)
 
@@ -90,7 +90,7 @@ def contract(function):
 
 
 def orders():
-    text = (ROOT / "passes/pass.c").read_text()
+    text = (ROOT / "passes/pass_manager.c").read_text()
     block = text[text.index("ORDERS[] = {"):].split("};")[0]
     return [tuple(value([s for s in TOKEN.findall(p) if s.startswith('"')]) for p in (a, b, c))
             for a, b, c in re.findall(r'\{\s*("[^"]*"),\s*("[^"]*"),\s*((?:"[^"]*"\s*)+)\}', block)]
@@ -99,7 +99,8 @@ def orders():
 def passes():
     listed = rows("passes/passes.def", "PASS")
     lines = rows("ir/schedule.def", "LINE")
-    body = title("Passes", "passes/passes.def, passes/pass.c, ir/schedule.def, the files' heads")
+    body = title("Passes", "passes/passes.def, passes/pass_manager.c, "
+                 "ir/schedule.def, the files' heads")
     body += "In the order in which they run. One that is not required may be left out (`--skip`)."
     body += "\n\n"
     body += table(["pass", "required", "job", "decides the schedule lines"],
@@ -123,9 +124,10 @@ def passes():
 
 def unit_targets(text):
     """The targets that a row's text names, which may be a macro of the table."""
-    table_text = (ROOT / "ir/units.def").read_text()
+    table_text = (ROOT / "ir/layout/matrix_instrs.def").read_text()
     macros = dict(re.findall(r'^#define (\w+) "([^"]*)"', table_text, flags=re.M))
-    assert text in macros or not text.isupper(), f"{text} of ir/units.def is no macro"
+    assert text in macros or not text.isupper(), \
+        f"{text} of ir/layout/matrix_instrs.def is no macro"
     return " ".join(f"`{name}`" for name in macros.get(text, text).split())
 
 
@@ -134,15 +136,16 @@ def targets():
               "shared bytes", "registers", "registers of a thread", "units",
               "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs", "copies"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
-    body = title("Targets", "ir/targets.def")
-    body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
+    body = title("Targets", "ir/target/targets.def")
+    body += "The facts that passes read; what each means: `ir/target/target.h`.\n\n"
     body += table(fields, [
         [f"`{r[0]}`", families[r[1]], *r[5:14], "this machine's" if "NATIVE" in r[14] else r[14],
          *("yes" if x == "true" else "no" for x in r[15:18]),
          ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"]
-        for r in rows("ir/targets.def", "TARGET")])
+        for r in rows("ir/target/targets.def", "TARGET")])
     body += "\n## Matrix units\n\n"
-    body += ("What multiplies by itself, from `ir/units.def`: the value of the schedule line "
+    body += ("What multiplies by itself, from `ir/layout/matrix_instrs.def`: the value of the "
+             "schedule line "
              "`product`, the operands' type in registers, the result's, and rows by columns by "
              "depth of one instruction, of which tiles are multiples. Of a target's rows "
              "the first that takes a "
@@ -152,14 +155,16 @@ def targets():
     body += table(["unit", "targets", "operands", "result", "m × n × k"],
                   [[f"`{r[0]}`", unit_targets(r[1]), f"`{r[2].lower()}`", f"`{r[3].lower()}`",
                     f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("GROUP", "UNIT")
-                   for r in rows("ir/units.def", kind)])
+                   for r in rows("ir/layout/matrix_instrs.def", kind)])
     body += "\n## The parts that stand for them\n\n"
-    body += ("What `explain` reckons with, from `ir/parts.def`; what each means: `ir/part.h`. "
+    body += ("What `explain` reckons with, from `ir/target/device_specs.def`; what each means: "
+             "`ir/target/device_specs.h`. "
              "No pass reads them.\n\n")
     fields = ["target", "part", "GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
               "shared bytes", "of them a block's own", "in steps of", "schedulers",
               "registers in steps of", "L2 MiB", "sector bytes"]
-    return body + table(fields, [[f"`{r[0]}`", *r[1:]] for r in rows("ir/parts.def", "PART")])
+    return body + table(fields, [[f"`{r[0]}`", *r[1:]] for r in rows("ir/target/device_specs.def",
+                                                                     "PART")])
 
 
 def schedule():
@@ -231,10 +236,24 @@ def stdlib():
     return body.rstrip("\n") + "\n"
 
 
+def folders():
+    """The README: its table of folders, from the components of CMakeLists.txt."""
+    sys.path.insert(0, str(ROOT / "tests/layering"))
+    import layering
+    text = (ROOT / "README.md").read_text()
+    begin, end = "<!-- folders: made by `make docs` from CMakeLists.txt -->", "<!-- /folders -->"
+    head, rest = text.split(begin)
+    listed = [[f"`{c.folder}/`", c.holds, ", ".join(f"`{i}`" for i in c.includes) or "–"]
+              for c in layering.read_components().values()]
+    return (head + begin + "\n" + table(["folder", "what lives there", "may include"], listed)
+            + end + rest.split(end)[1])
+
+
 def errors():
-    body = title("Errors", "frontend/errors.def, ir/errors.def")
+    body = title("Errors", "frontend/messages/frontend_errors.def, ir/ir_errors.def")
     body += "`tessera explain E0412` shows an example, too.\n"
-    found = rows("frontend/errors.def", "ERROR") + rows("ir/errors.def", "ERROR")
+    found = rows("frontend/messages/frontend_errors.def", "ERROR") + rows("ir/ir_errors.def",
+                                                                          "ERROR")
     for _, code, name, explanation in sorted(found, key=lambda row: int(row[1])):
         letter = "W" if int(code) >= FIRST_WARNING else "E"
         body += f"\n**{letter}{int(code):04}** {name}. {explanation}\n"
@@ -243,10 +262,11 @@ def errors():
 
 def main():
     stale = []
-    for name, make in (("ops", ops), ("passes", passes), ("targets", targets),
+    for name, make in (("../README", folders), ("ops", ops), ("passes", passes), ("targets",
+                                                                                  targets),
                        ("stdlib", stdlib), ("schedule", schedule), ("errors", errors),
                        ("performance", performance)):
-        path, text = ROOT / "docs" / f"{name}.md", make()
+        path, text = (ROOT / "docs" / f"{name}.md").resolve(), make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))
             if "--check" not in sys.argv:

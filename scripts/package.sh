@@ -11,7 +11,7 @@ archive=$build/$name.tar.xz
 most_bytes=$((24 * 1024 * 1024))
 
 if [ -e "$archive" ] && [ -z "$(find "$build/bin/tessera" "$build/lib" "$root/include" \
-    "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/agree" \
+    "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/differential" \
     "$root/scripts" "$root/docs" "$root/README.md" -newer "$archive" \
     -type f -not -path '*/__pycache__/*')" ]; then
     echo "$archive"
@@ -24,7 +24,7 @@ to=$work/$name
 mkdir -p "$to/licences" "$to/tests"
 cmake --install "$build" --prefix "$to" --strip >/dev/null
 cp -r "$root/examples" "$root/bench" "$root/python" "$to/"
-cp -r "$root/tests/agree" "$to/tests/"
+cp -r "$root/tests/differential" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
 cp -r "$root/docs" "$to/"
 cp "$root/README.md" "$root/LICENSE" "$root/SECURITY.md" "$to/"

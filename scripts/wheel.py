@@ -17,7 +17,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "tessera"
-LIBC = "2_35"  # tests/rooms/exports.py holds the library to it
+LIBC = "2_35"  # tests/layering/exports.py holds the library to it
 METADATA = """Metadata-Version: 2.1
 Name: tessera
 Version: {version}

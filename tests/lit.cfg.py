@@ -12,8 +12,8 @@ commands says `left out:` and why.
 the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
 temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
-a folder of mock drivers (tests/driver); %emulated one with HIP's runtime over an emulator of AMD's
-parts (tests/codegen/amdgcn/emulator/hip.c), %emulator that emulator as a program, which with
+a folder of mock drivers (tests/mock_driver); %emulated one with HIP's runtime over an emulator of
+AMD's parts (tests/codegen/amdgcn/emulator/hip.c), %emulator that emulator as a program, which with
 --decode only disassembles; %llc LLVM's back end.
 """
 

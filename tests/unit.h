@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests: tests/<room>/<file>.c holds
+/* Unit tests: tests/<component>/<file>.c holds
  *
  *     START_TEST(adds_terms) { ck_assert_int_eq(…); } END_TEST
  *
- *     UNIT_TESTS(room_file)              // letters, digits and _ of "<room>/<file>"
+ *     UNIT_TESTS(component_file)         // letters, digits and _ of "<component>/<file>"
  *     {
  *         TCase *tests = tcase_create("poly");
  *         tcase_add_test(tests, adds_terms);
  *         return tests;
  *     }
  *
- * and is found by CMake, which makes one program a room out of such files (unit_main.c.in). A file
- * that has a main of its own becomes a program of its own; both end with Check's line of counts. */
+ * and is found by CMake, which makes one program per component out of such files (unit_main.c.in).
+ * A file that has a main of its own becomes a program of its own; both end with Check's line of
+ * counts. */
 #ifndef TESSERA_TESTS_UNIT_H
 #define TESSERA_TESTS_UNIT_H
 

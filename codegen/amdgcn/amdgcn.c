@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 
-#include "ir/errors.h"
-#include "codegen/amdgcn/copy.h"
-#include "codegen/amdgcn/matrix.h"
-#include "codegen/amdgcn/rewrite.h"
-#include "codegen/amdgcn/spill.h"
-#include "codegen/gpu/emit.h"
-#include "codegen/gpu/files.h"
-#include "codegen/link.h"
+#include "ir/ir_errors.h"
+#include "codegen/amdgcn/amdgcn_lds_dma.h"
+#include "codegen/amdgcn/amdgcn_mfma.h"
+#include "codegen/amdgcn/amdgcn_workarounds.h"
+#include "codegen/amdgcn/amdgcn_reschedule.h"
+#include "codegen/gpu/gpu_emit.h"
+#include "codegen/gpu/gpu_temp_files.h"
+#include "codegen/llvm/lld_link.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 /* A module with one function a launch. */
 #include "codegen/cpu/cpu.h"
 
-#include "ir/errors.h"
+#include "ir/ir_errors.h"
 
-#include "codegen/cpu/emit.h"
+#include "codegen/cpu/cpu_emit.h"
 
 /* What is left to LLVM: promoting cells, folding addresses, hoisting. Loops are vectors already. */
 static const char *const PASSES =

@@ -3,8 +3,8 @@
  * order, then LLVM's passes and the form that was asked for. */
 #include "codegen/gpu/gpu.h"
 
-#include "codegen/gpu/tiles.h"
-#include "codegen/plan.h"
+#include "codegen/gpu/gpu_emitters.h"
+#include "codegen/plan_builder.h"
 #include "ir/build.h"
 
 /* What is worth doing before the back end's own passes. The code has no calls and no arrays in
@@ -152,7 +152,7 @@ static void take_arguments(GpuEmitter *em)
         LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
         const Value *param = NULL;
         if (i > 0 && is_same_arg(arg - 1, arg)) {
-            continue; /* there to be read past the others (plan.c) */
+            continue; /* there to be read past the others (plan_builder.c) */
         }
         switch (arg->kind) {
         case ARG_POINTER: gpu_define(em, em->params[arg->index])->regs[0] = value; break;

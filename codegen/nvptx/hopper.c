@@ -2,7 +2,7 @@
 /* sm_90a: barriers of shared memory, warp roles, and the table of this folder's ops. */
 #include "codegen/nvptx/hopper.h"
 
-#include "codegen/gpu/tiles.h"
+#include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
 enum {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ops that only sm_90a has, one file a kind: barriers and roles (hopper.c), the bulk copy
- * engine (hopper_copy.c), products from shared memory (hopper_wgmma.c). They emit inline assembly;
+ * engine (hopper_tma.c), products from shared memory (hopper_wgmma.c). They emit inline assembly;
  * each statement is a whole sequence, so that LLVM can put nothing between its instructions. */
 #ifndef TESSERA_CODEGEN_NVPTX_HOPPER_H
 #define TESSERA_CODEGEN_NVPTX_HOPPER_H
 
-#include "codegen/gpu/emit.h"
+#include "codegen/gpu/gpu_emit.h"
 
 /* A tile in a ring slot of shared memory, as the engines see it: chunks of `pitch` bytes of
  * columns, each `rows` rows of them one after the other, swizzled inside (layout.h,
@@ -58,7 +58,7 @@ void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
 
 /* The left operand of a product, with k along the rows of its tile, in registers: i32, for each
  * repeat of 64 rows, for each step along k (as if there were a power of two), those of an
- * instruction (hopper_left.c). */
+ * instruction (hopper_register_a.c). */
 LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k);
 /* The same of elements of four bits along k, widened to 16. */
 LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *access, DType to,

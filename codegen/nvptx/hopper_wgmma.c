@@ -12,9 +12,9 @@
  *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
  *                           (stride) */
 #include "codegen/nvptx/hopper.h"
-#include "codegen/scalar_ops.h"
+#include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"
-#include "ir/unit.h"
+#include "ir/layout/matrix_instr.h"
 
 enum {
     GROUP_ROWS = 64,

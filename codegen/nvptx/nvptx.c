@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA: the basics of every part. What sm_90a alone has is in hopper*.c. */
-#include "codegen/gpu/emit.h"
+#include "codegen/gpu/gpu_emit.h"
 
-#include "ir/errors.h"
+#include "ir/ir_errors.h"
 #include "codegen/nvptx/hopper.h"
-#include "codegen/nvptx/mma.h"
+#include "codegen/nvptx/nvptx_mma.h"
 #include "codegen/nvptx/ptxas.h"
 
 #include <string.h>

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "codegen/nvptx/ptxas.h"
 
-#include "ir/base/file.h"
-#include "ir/errors.h"
-#include "ir/target.h"
+#include "ir/ir_errors.h"
+#include "ir/target/target.h"
+#include "support/fd_io.h"
 
 #include <errno.h>
 #include <spawn.h>

@@ -10,10 +10,11 @@
  *
  * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Statements over the
  * same extents share a group where no order between them forbids it; each group computes again what
- * it needs from memory. What one launch cannot hold (split.c) goes through `scratch` tensors,
+ * it needs from memory. What one launch cannot hold (fuse_split.c) goes through `scratch` tensors,
  * which launches before it fill. Rows and folds of columns share a group where one walk does for
- * both (columns.c). `parallel` statements of the source are groups already. Requires: the
- * tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of the walk. */
+ * both (fuse_column_reductions.c). `parallel` statements of the source are groups already.
+ * Requires: the tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of
+ * the walk. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuse, in parts: fuse.c (units of statements, their order, launches), group.c (one launch's
- * statements, copied), untangle.c (copies for uses that differ), order.c (which statements stay
- * behind others), split.c (what one launch cannot hold, or should not; starved.c: folds of few
- * blocks), columns.c (folds of columns beside rows), memory.c (intermediates in memory, reads
- * of memory that changes), gather.c (gathers from arrays), serial.c (loops that mix elements).
- * Private to fuse. */
+/* fuse, in parts: fuse.c (units of statements, their order, launches), fusion_group.c (one launch's
+ * statements, copied), fuse_axis_conflicts.c (copies for uses that differ), fuse_dependences.c
+ * (which statements stay behind others), fuse_split.c (what one launch cannot hold, or should not;
+ * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of columns beside
+ * rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
+ * fuse_gathers.c (gathers from arrays), fuse_sequential.c (loops that mix elements). Private to
+ * fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
 #define TESSERA_PASSES_FUSE_FUSE_H
 
 #include "ir/build.h"
-#include "passes/analysis/walk.h"
+#include "passes/analysis/row_column_sweep.h"
 
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
@@ -17,12 +18,12 @@ bool fuse_has_effect(const Op *op);
 /* A copy with longer rows (opt/pitch.c, opt/widen.c, opt/turned.h): who reads it wants it so. */
 bool fuse_is_pitched_copy(const Op *store);
 
-/* ---- gather.c ---- */
+/* ---- fuse_gathers.c ---- */
 /* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is
  * cheap, else by an intermediate. */
 void fuse_gathers(Func *func, Block *block);
 
-/* ---- memory.c ---- */
+/* ---- fuse_intermediates.c ---- */
 /* Stores a value to an intermediate tensor right where it is made, and reads
  * it from there in every other op. Returns the store. */
 Op *fuse_materialize(Func *func, Value *value);
@@ -32,7 +33,7 @@ bool fuse_may_materialize(const Func *func, const Block *block, const Value *val
  * other places; NULL when there is none. `group`: of the reader alone. */
 Value *fuse_changed_read(Func *func, const Op *reader);
 
-/* ---- group.c ---- */
+/* ---- fusion_group.c ---- */
 /* A launch: `parallel` without axes that holds the statements. */
 typedef struct Group {
     Op *parallel;
@@ -48,12 +49,12 @@ void fuse_remember(Func *func, Group *group, const Value *copy, Value *original)
 /* Is the value made in a region of the op? */
 bool fuse_is_within(const Value *value, const Op *op);
 
-/* ---- untangle.c ---- */
+/* ---- fuse_axis_conflicts.c ---- */
 /* Gives uses that iterate over a value along different axes their own copies of it. False when a
  * value is in the way that costs too much to compute twice: `*costly`, of the body. */
 bool fuse_untangle(Func *func, Group *group, Value **costly);
 
-/* ---- order.c ---- */
+/* ---- fuse_dependences.c ---- */
 /* What a statement and all that it computes from touch of each parameter: whole reads, other reads,
  * writes of both kinds, as bits by its number. */
 typedef struct Touches {
@@ -66,7 +67,7 @@ Touches fuse_touches(Func *func, Op *statement);
 typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
 Order fuse_order(const Func *func, const Touches *a, const Touches *b);
 
-/* ---- split.c ---- */
+/* ---- fuse_split.c ---- */
 /* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */
 bool fuse_goes_both_ways(Func *func, const Group *group);
 /* No value of the group should be made by a launch of its own. */
@@ -76,13 +77,13 @@ bool fuse_shares_grid(Func *func, const Group *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
 Value *fuse_split(Func *func, const Block *body, const Group *group);
 
-/* ---- columns.c ---- */
+/* ---- fuse_column_reductions.c ---- */
 /* Should a launch that has this walk do all of it? */
 bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk);
 /* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */
 void fuse_note_columns(Op *group, void *func);
 
-/* ---- serial.c ---- */
+/* ---- fuse_sequential.c ---- */
 /* A loop or a choice whose steps are the same for all elements. */
 bool fuse_is_uniform(const Op *op);
 /* Do the steps of such ops in a group mix elements of what they carry? */

@@ -14,9 +14,9 @@
 #include "passes/stage/stage.h"
 
 #include "ir/memo.h"
-#include "ir/errors.h"
-#include "passes/analysis/banks.h"
-#include "passes/analysis/width.h"
+#include "ir/ir_errors.h"
+#include "passes/analysis/bank_conflicts.h"
+#include "passes/analysis/access_width.h"
 #include "passes/pass.h"
 #include "passes/tile/tile.h"
 

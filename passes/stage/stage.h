@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
- * rings.c (buffers, barriers and their depth), join.c (products that share an
- * instruction), roles.c (producer and consumer), shares.c (their warps and registers),
- * teams.c (teams of consumers), multicast.c (tiles that blocks bring for one another),
- * copies.c (rings that threads fill, without roles), ahead.c (loads a step ahead,
- * likewise), held.c (tiles in registers, a tile ahead), dot.c (products from shared
- * memory), views.c (views that the engine does not bring), direct.c (products without
- * shared memory). Room-private. */
+ * stage_ring_buffers.c (buffers, barriers and their depth), stage_merge_dots.c (products that share
+ * an instruction), stage_roles.c (producer and consumer), stage_role_resources.c (their warps and
+ * registers), stage_pingpong.c (teams of consumers), stage_multicast.c (tiles that blocks bring for
+ * one another), stage_async_copies.c (rings that threads fill, without roles),
+ * stage_register_prefetch.c (loads a step ahead, likewise), stage_tile_prefetch.c (tiles in
+ * registers, a tile ahead), stage_dot.c (products from shared memory), stage_im2col_fallback.c
+ * (views that the engine does not bring), stage_direct_loads.c (products without shared memory).
+ * Private to the component. */
 #ifndef TESSERA_PASSES_STAGE_STAGE_H
 #define TESSERA_PASSES_STAGE_STAGE_H
 
 #include "ir/build.h"
 #include "ir/schedule.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 /* Operands of the products of a launch, two each (fuse gives its own launches half as many). */
 enum { MOST_STAGED = 64, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
@@ -110,7 +111,7 @@ void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool pre
 void stage_arrive(Builder *b, Value *barrier, Value *position);
 /* Of one slot. */
 int64_t stage_item_bytes(const Staged *item);
-/* Finds products that one instruction can multiply (join.c). */
+/* Finds products that one instruction can multiply (stage_merge_dots.c). */
 void stage_join(Stager *s);
 /* The slot of the item's ring, of a position of its stream. */
 Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position);
@@ -129,7 +130,7 @@ typedef struct RoleShares {
 RoleShares stage_shares(Stager *s, int64_t consumer_warps);
 /* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
 int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
-/* Which tiles the blocks of a cluster bring for one another (multicast.c). */
+/* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
 void stage_multicast(Stager *s);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
@@ -144,13 +145,14 @@ bool stage_stays(const Stager *s, const Op *dot, int side);
 void stage_dot(Stager *s, Op *dot);
 /* The product, when it is done. */
 Op *stage_settled(Stager *s, Builder *b, Value *unsettled);
-/* `copy none` (direct.c): the product becomes a loop over k in which threads load what they
- * multiply. May all of these? Else it is an error. */
+/* `copy none` (stage_direct_loads.c): the product becomes a loop over k in which threads load what
+ * they multiply. May all of these? Else it is an error. */
 bool stage_may_direct(Stager *s, Op *const *dots, int n);
 void stage_direct(Stager *s, Op *dot);
-/* Products that do not need each other settle together (settle.c). */
+/* Products that do not need each other settle together (stage_dot_waits.c). */
 void stage_settle(Func *func);
-/* Tiles that registers hold come a tile ahead (held.c): chooses the items, if it pays. */
+/* Tiles that registers hold come a tile ahead (stage_tile_prefetch.c): chooses the items, if it
+ * pays. */
 bool stage_held(Stager *s);
 /* Loads become reads of shared memory, between a wait and an arrival. */
 void stage_consume_held(Stager *s, Stream *stream);
@@ -168,7 +170,7 @@ void stage_stores(Stager *s, Block *block, Builder *at);
 /* The stores that are left for the end: their buffers are operands'. */
 void stage_lent_stores(Stager *s);
 bool stage_has_lent(const Stager *s, const Stream *stream);
-/* A load of a view becomes a gather of what it shows (views.c). */
+/* A load of a view becomes a gather of what it shows (stage_im2col_fallback.c). */
 void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
  * rows. */

@@ -14,10 +14,10 @@
  * and once to store; one whose stores need none of its reductions (rows beside sums of columns) is
  * walked once for all of them. Requires: fuse. Establishes: the launch stage. Reassociates
  * reductions. */
-#include "passes/tile/steps.h"
+#include "passes/tile/tile_steps.h"
 
-#include "ir/errors.h"
-#include "ir/verify.h"
+#include "ir/ir_errors.h"
+#include "ir/text/ir_text.h"
 #include "passes/pass.h"
 
 /* The size that an axis is called after: of a product of sizes the last one; of a sum, that

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: choose.c (rows
- * and elements), weigh.c (what an element takes), runs.c (coalescing), cluster.c (rows that
- * several blocks share), unit.c (what multiplies), product.c (products), waves.c (by how many
- * tiles each multiprocessor gets), source.c (parallels of the source, whose batches are walked by
- * batches.c), windows.c (windows and stencils), steps.c (what they share); emit.c (the group
- * again, over ranges) and its parts; split.c (long axes that few blocks would walk), lookback.c
- * (scans of them in one pass); serial.c (loops that mix elements). Room-private. */
+/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines:
+ * tile_heuristics.c (rows and elements), tile_thread_budget.c (what an element takes),
+ * tile_coalescing.c (coalescing), tile_row_cluster.c (rows that several blocks share),
+ * tile_instruction.c (what multiplies), tile_dot.c (products), tile_dot_model.c (by how many tiles
+ * each multiprocessor gets), tile_hand_tiled.c (parallels of the source, whose batches are walked
+ * by tile_batches.c), tile_stencil.c (windows and stencils), tile_steps.c (what they share);
+ * tile_emit.c (the group again, over ranges) and its parts; tile_split_axis.c (long axes that few
+ * blocks would walk), tile_lookback.c (scans of them in one pass); tile_sequential.c (loops that
+ * mix elements). Private to the component. */
 #ifndef TESSERA_PASSES_TILE_TILE_H
 #define TESSERA_PASSES_TILE_TILE_H
 
 #include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
 #include "ir/schedule.h"
-#include "ir/target.h"
-#include "ir/unit.h"
-#include "passes/analysis/walk.h"
+#include "ir/target/target.h"
+#include "passes/analysis/row_column_sweep.h"
 
 typedef enum AxisHow {
     AXIS_GRID,    /* blocks of the grid each take a tile of it */
@@ -35,7 +37,7 @@ typedef struct AxisPlan {
     bool held;          /* the steps of a loop mix it: a block holds all of it */
     bool walked;        /* stored and folded in one walk (analysis/walk.h): no row */
     int64_t from, upto; /* the grid's elements of it; upto 0: to its end */
-    int64_t run;        /* a grid axis' least step, for coalesced accesses (runs.c) */
+    int64_t run;        /* a grid axis' least step, for coalesced accesses (tile_coalescing.c) */
 } AxisPlan;
 
 typedef struct TilePlan {

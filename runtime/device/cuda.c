@@ -2,8 +2,8 @@
 /* CUDA through its driver. Every call that wants a context is made between enter and leave: the
  * device's primary context is current then, and the caller's again afterwards. */
 #include "runtime/device/cuda_device.h"
-#include "runtime/device/launch.h"
-#include "runtime/device/library.h"
+#include "runtime/device/device_launch.h"
+#include "runtime/device/driver_library.h"
 
 #include <inttypes.h>
 #include <limits.h>

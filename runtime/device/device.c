@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/device.h"
-#include "runtime/device/memory.h"
+#include "runtime/device/device_memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #ifndef TESSERA_RUNTIME_DEVICE_DEVICE_H
 #define TESSERA_RUNTIME_DEVICE_DEVICE_H
 
-#include "ir/base/arena.h"
-#include "ir/base/diag.h"
 #include "runtime/device/plan.h"
+#include "support/arena.h"
+#include "support/diag.h"
 
 /* What went wrong, without allocating: there may be no memory to say so. */
 typedef struct DeviceError {
@@ -162,7 +162,7 @@ struct Device {
     DeviceFacts facts;
     const void *driver;    /* the injected driver's table, or NULL: load one */
     void *state;           /* of the kind */
-    struct Memory *memory; /* what it handed out (memory.h); NULL: nothing yet */
+    struct Memory *memory; /* what it handed out (device_memory.h); NULL: nothing yet */
     const char *running; /* what was launched last and not yet waited for; for messages; or NULL */
 };
 

@@ -2,8 +2,8 @@
 /* AMD through HIP's module interface. Every call that works on a device is made between enter and
  * leave: ours is current then (modules, the default stream and events belong to the current one),
  * and the caller's again afterwards. */
+#include "runtime/device/driver_library.h"
 #include "runtime/device/hip_device.h"
-#include "runtime/device/library.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -134,7 +134,7 @@ enum { LOG_RECORDS = 1 << 15, LOG_HEAD = 2 };
 
 typedef struct PlanMessage {
     bool fails;       /* an assertion that did not hold */
-    const char *text; /* {1} stands for value 1; ir/say.h */
+    const char *text; /* {1} stands for value 1; ir/message_format.h */
     const char *file; /* NULL: not known */
     int line;
     int n, places; /* values; the last of them say where the element is, and order records */

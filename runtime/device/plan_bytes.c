@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/plan_bytes.h"
 
-#include "runtime/device/pass.h"
+#include "runtime/device/serialize.h"
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&

@@ -3,8 +3,8 @@
 #ifndef TESSERA_RUNTIME_DEVICE_PLAN_BYTES_H
 #define TESSERA_RUNTIME_DEVICE_PLAN_BYTES_H
 
-#include "ir/base/text.h"
 #include "runtime/device/plan.h"
+#include "support/text.h"
 
 /* Little-endian, 8 bytes a number; what it says is the same on every machine. */
 void plan_to_bytes(const Plan *plan, Text *out);

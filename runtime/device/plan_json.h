@@ -2,8 +2,8 @@
 #ifndef TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
 #define TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
 
-#include "ir/base/text.h"
 #include "runtime/device/plan.h"
+#include "support/text.h"
 
 void plan_json(const Plan *plan, Text *out);
 

@@ -3,17 +3,17 @@
  * schedules before any of them runs, not a promise.
  *
  * A launch waits for memory, the second-level cache and arithmetic, which overlap as in
- * passes/analysis/waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are
- * on their way: a multiprocessor needs its share of bandwidth times latency (Little's law). What a
- * multiprocessor does takes as long as that of the one with most blocks. A product that the model
- * of its tiles knows takes what that says.
+ * passes/analysis/wave_model.c: the norm of their times with exponent 4. Memory is as fast as bytes
+ * are on their way: a multiprocessor needs its share of bandwidth times latency (Little's law).
+ * What a multiprocessor does takes as long as that of the one with most blocks. A product that the
+ * model of its tiles knows takes what that says.
  *
  * A core of a CPU does so with its caches in the place of L2; beside it each block costs what it
  * takes to begin, and so does each run of memory; operands of products are laid out anew. */
-#include "runtime/explain/resources.h"
+#include "runtime/explain/explain_occupancy.h"
 
-#include "ir/rates.h"
-#include "runtime/explain/context.h"
+#include "ir/target/device_rates.h"
+#include "runtime/explain/explain_point.h"
 
 #include <math.h>
 

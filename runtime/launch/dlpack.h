@@ -3,7 +3,7 @@
 #ifndef TESSERA_RUNTIME_LAUNCH_DLPACK_H
 #define TESSERA_RUNTIME_LAUNCH_DLPACK_H
 
-#include "runtime/launch/context.h"
+#include "runtime/launch/launch_context.h"
 
 typedef struct DLDevice {
     int32_t type, id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Objects that are used after they were freed: what has been freed last is kept, so that this can
  * be told. */
-#include "runtime/launch/context.h"
+#include "runtime/launch/launch_context.h"
 
 void *handle_take(TesseraContext *context, size_t bytes)
 {

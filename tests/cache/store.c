@@ -3,7 +3,7 @@
  * to its writers, to memory. */
 #include "tests/unit.h"
 
-#include "runtime/cache/cache.h"
+#include "runtime/cache/code_cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """driver.py TESSERA MOCK PROGRAM FOLDER: the program on drivers made of plain memory
-(tests/driver), found as the installed ones would be. Every call of a driver fails once: no crash,
-nothing left open, a message with the call and the driver's name for the error, exit status 3, or 4
-where the error is a kernel's. A kernel that never ends is left after --timeout, with status 4, and
-the next run is fine."""
+(tests/mock_driver), found as the installed ones would be. Every call of a driver fails once: no
+crash, nothing left open, a message with the call and the driver's name for the error, exit status
+3, or 4 where the error is a kernel's. A kernel that never ends is left after --timeout, with status
+4, and the next run is fine."""
 
 import math
 import os

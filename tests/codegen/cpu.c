@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU code against the interpreter: programs of tests/codegen/cpu, random data, many sizes. */
 #include "codegen/codegen.h"
-#include "ir/errors.h"
-#include "ir/interp.h"
-#include "ir/target.h"
-#include "ir/verify.h"
+#include "ir/interp/interp.h"
+#include "ir/ir_errors.h"
+#include "ir/scalar_eval.h"
+#include "ir/target/target.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 #include "tests/codegen/cpu_programs.h"
 #include "tests/unit.h"
 

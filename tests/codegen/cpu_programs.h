@@ -4,8 +4,8 @@
 #ifndef TESSERA_TESTS_CODEGEN_CPU_PROGRAMS_H
 #define TESSERA_TESTS_CODEGEN_CPU_PROGRAMS_H
 
-#include "ir/base/text.h"
 #include "ir/dtype.h"
+#include "support/text.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LLVM's fatal errors end a compilation, not the process, and the next one works. */
-#include "codegen/llvm.h"
-#include "ir/target.h"
+#include "codegen/llvm/llvm.h"
+#include "ir/target/target.h"
 #include "tests/unit.h"
 
 #include <setjmp.h>

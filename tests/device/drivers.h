@@ -3,7 +3,7 @@
 #ifndef TESSERA_TESTS_DEVICE_DRIVERS_H
 #define TESSERA_TESTS_DEVICE_DRIVERS_H
 
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/unit.h"
 
 /* out[M, N] = in[M, N] * scale, by bulk copies. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches that begin while those before them end, on a mock driver. */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host: every block once, on any number of threads, also in a forked child. */
-#include "runtime/device/launch.h"
-#include "runtime/device/pool.h"
+#include "runtime/device/device_launch.h"
+#include "runtime/device/thread_pool.h"
 #include "tests/unit.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/device/launch.h"
+#include "runtime/device/device_launch.h"
 #include "tests/unit.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors of windows on a mock driver: corners, steps, and the tensor's own axes where the
  * code has merged them. */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """codes.py TESSERA [--write] [CODE...]: every code of the tables, by its example.
 
-The wrong program gets the code, and its text is golden/CODE.said (--write makes it); where a help
+The wrong program gets the code, and its text is golden/CODE.txt (--write makes it); where a help
 can be applied, what it makes compiles; the mended one compiles without the code. Examples that are
 lines of a shell run in a folder with the files that they name.
 """
@@ -91,7 +91,7 @@ class Case:
             return []
 
     def check_golden(self, said):
-        path = HERE / "golden" / f"{self.code}.said"
+        path = HERE / "golden" / f"{self.code}.txt"
         if self.write:
             path.write_text(said)
         elif not path.exists():

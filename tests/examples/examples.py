@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "agree"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "tests" / "differential"), str(ROOT / "tests")]
 
 import patience  # noqa: E402
 import suite  # noqa: E402

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a cache keeps of what blocks touch. */
-#include "runtime/explain/level2.h"
+#include "runtime/explain/l2_model.h"
 #include "tests/unit.h"
 
 enum { MIB = 1 << 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of the source, read from the debug information of LLVM's text and of assembly. */
-#include "runtime/explain/report.h"
+#include "runtime/explain/explain_report.h"
 #include "tests/unit.h"
 
 static void expect(const char *text, int n, const int *want)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What memory makes of a warp's access. */
-#include "runtime/explain/request.h"
+#include "runtime/explain/warp_request.h"
 #include "tests/unit.h"
 
 /* Lanes at `stride` bytes from one another. */

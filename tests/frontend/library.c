@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The standard library: bodies wait until they are called, and all of them parse. */
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 #include "tests/unit.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* One case through the public interface: the interpreter, then each way on the device. */
 #include "tests/fuzz/fuzz.h"
 
-#include "runtime/debug.h"
+#include "runtime/api/api_debug.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -234,7 +234,8 @@ static double bound_of_long(const char *type, int k)
     return bound / size;
 }
 
-/* Sums of f32 have a total (passes/opt/chunks.c): an error that grows with k is none of theirs. */
+/* Sums of f32 have a total (passes/loops/chunk_accumulation.c): an error that grows with k is none
+ * of theirs. */
 START_TEST(long_products_do_not_grow)
 {
     double chain = bound_of_long("f32", 16384), twice = bound_of_long("f32", 32768);

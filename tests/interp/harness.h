@@ -3,8 +3,9 @@
 #ifndef TESSERA_TESTS_INTERP_HARNESS_H
 #define TESSERA_TESTS_INTERP_HARNESS_H
 
-#include "ir/interp.h"
-#include "ir/verify.h"
+#include "ir/interp/interp.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 #include "tests/unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The meaning of one element, by tables; and that the interpreter's loops say the same. */
-#include "ir/interp_run.h"
+#include "ir/interp/interp_internal.h"
+#include "ir/scalar_eval.h"
 #include "tests/unit.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One product through the stages: the same answer, for every seed. */
+#include "ir/scalar_eval.h"
 #include "tests/interp/product.h"
 
 static const char *const stages[] = {product_tensor, product_launch, product_padded,

@@ -4,7 +4,8 @@
 #include "tests/unit.h"
 
 #include "ir/build.h"
-#include "ir/verify.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * model of what the bulk copy engine does to addresses. */
 #include "tests/unit.h"
 
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 
 #include <string.h>
 

@@ -2,8 +2,9 @@
 /* Hostile IR: the text of the pass tests, mutated. It is refused with errors that render, or it
  * verifies, prints, parses to what prints alike, and is interpreted within a limit of steps.
  * TESSERA_SEED=n runs one; TESSERA_MUTATIONS says how many. */
-#include "ir/interp.h"
-#include "ir/verify.h"
+#include "ir/interp/interp.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 #include "tests/mutant.h"
 #include "tests/unit.h"
 

@@ -3,7 +3,7 @@
 #include "tests/unit.h"
 
 #include "ir/schedule.h"
-#include "ir/target.h"
+#include "ir/target/target.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hash table, and what rests on it: equal size expressions are one, in large functions too. */
-#include "ir/base/table.h"
+#include "support/hash_table.h"
 
 #include "ir/build.h"
 #include "tests/unit.h"

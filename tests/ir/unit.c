@@ -4,7 +4,7 @@
  * checked by what they compute (tests/codegen/gpu/matrix.test). */
 #include "tests/unit.h"
 
-#include "ir/unit.h"
+#include "ir/layout/matrix_instr.h"
 
 #include <string.h>
 

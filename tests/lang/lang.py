@@ -30,7 +30,7 @@ import zlib
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "agree"), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "differential"), str(HERE.parent)]
 import arrays  # noqa: E402
 import patience  # noqa: E402
 import suite  # noqa: E402

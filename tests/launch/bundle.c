@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bundles by hand: their bytes, which variant is taken, and launching without a compiler, with too
  * little memory at every moment. */
-#include "runtime/launch/bundle.h"
-#include "runtime/launch/context.h"
+#include "runtime/launch/bundle_format.h"
+#include "runtime/launch/launch_context.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

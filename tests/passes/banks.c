@@ -2,8 +2,8 @@
 /* Bank conflicts are counted right: known patterns with known answers. */
 #include "tests/unit.h"
 
-#include "passes/analysis/banks.h"
-#include "passes/analysis/sectors.h"
+#include "passes/analysis/bank_conflicts.h"
+#include "passes/analysis/coalescing.h"
 
 static SharedTile tile(int64_t rows, int64_t cols, int bytes, int swizzle)
 {

@@ -3,8 +3,8 @@
  * damaged is seen, and never makes anything up. */
 #include "tests/unit.h"
 
-#include "pins/bucket.h"
-#include "pins/pins.h"
+#include "runtime/pins/pin_file.h"
+#include "runtime/pins/size_bucket.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making bundles: what is refused, and memory that ends at any moment. What they do is tested by
- * programs (tests/ahead) and by hand (tests/launch). */
+ * programs (tests/aot) and by hand (tests/launch). */
 #include "tests/runtime/harness.h"
 
 static const char *const TARGETS[] = {"x86-64-v3", "sm_80", "gfx942"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Long chains of statements through all passes: what grows faster than with the square of their
  * length runs out of the time, of the CPU, or out of the memory that is there. */
-#include "ir/base/text.h"
+#include "support/text.h"
 #include "tests/speed.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public interface on drivers made of plain memory, found as the installed ones would be: each
  * of their calls fails once, alone and with all that come after it. */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 
 #include <dlfcn.h>

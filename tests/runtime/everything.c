@@ -3,7 +3,7 @@
  * once in it, and each call of a driver, alone and with all that come after it. Nothing crashes or
  * leaks, and what could not be done is told. Functions that the headers have and this has not are
  * an error. */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles that are used after they were freed, or freed twice, or outlive what they were made of:
  * each call says so, and nothing is lost. On the CPU, and on a driver that only counts. */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 #ifndef TESSERA_TESTS_RUNTIME_HARNESS_H
 #define TESSERA_TESTS_RUNTIME_HARNESS_H
 
-#include "runtime/debug.h"
+#include "runtime/api/api_debug.h"
 #include "tests/unit.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker is told, as bytes and back. */
-#include "runtime/worker.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/launch/launch_context.h"
+#include "runtime/worker/compile_worker.h"
 #include "tests/unit.h"
 
 #include <string.h>

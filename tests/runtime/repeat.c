@@ -2,7 +2,7 @@
 /* Compile, launch, free, over and over, on the CPU and on a driver that only counts: the process
  * does not grow, and keeps no files. 100 times; TESSERA_REPEAT says otherwise (make check-long:
  * 10,000). */
-#include "tests/driver/mock.h"
+#include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 
 #include <dirent.h>

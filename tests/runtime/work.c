@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What jumps out of the compiler lands in a status: our bugs with a reproducer, silence as one. */
-#include "runtime/runtime.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/launch/launch_context.h"
 #include "tests/unit.h"
 
 #include <string.h>

@@ -10,11 +10,11 @@
  *
  * FILE is IR text of the tensor stage. --facts gives the passes what the sizes imply (multiples,
  * bounds), as a compilation for known sizes does. Exit code 5 when answers differ. */
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
+#include "ir/loop_steps.h"
 #include "ir/schedule.h"
-#include "ir/steps.h"
-#include "ir/target.h"
-#include "ir/verify.h"
+#include "ir/target/target.h"
+#include "ir/text/ir_text.h"
 #include "passes/pass.h"
 
 #include <inttypes.h>
@@ -138,7 +138,7 @@ static void give_lines(Run *run, const Options *o)
     }
 }
 
-/* As runtime/facts.c. */
+/* As runtime/compile/size_facts.c. */
 static void give_facts(DimVar *var, int64_t size)
 {
     int64_t unit = 1;

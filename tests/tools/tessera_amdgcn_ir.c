@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads LLVM IR, rewrites what LLVM's AMDGPU back end gets wrong (codegen/amdgcn/rewrite.h), prints
- * it:
+/* Reads LLVM IR, rewrites what LLVM's AMDGPU back end gets wrong
+ * (codegen/amdgcn/amdgcn_workarounds.h), prints it:
  *
  *     tessera-amdgcn-ir FILE.ll */
-#include "codegen/amdgcn/rewrite.h"
+#include "codegen/amdgcn/amdgcn_workarounds.h"
 
 #include <llvm-c/IRReader.h>
 #include <stdio.h>

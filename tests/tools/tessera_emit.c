@@ -7,8 +7,9 @@
  * `--pass all` runs all of the table's. --plan writes what a launch needs to know, as JSON. Exit
  * code 1 after a diagnostic. */
 #include "codegen/codegen.h"
-#include "ir/target.h"
-#include "ir/verify.h"
+#include "ir/target/target.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 #include "passes/pass.h"
 #include "runtime/device/plan_json.h"
 

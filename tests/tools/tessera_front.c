@@ -7,7 +7,7 @@
  * wrong use, 70 after a bug of ours. */
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
-#include "ir/verify.h"
+#include "ir/text/ir_text.h"
 
 #include <stdio.h>
 #include <string.h>

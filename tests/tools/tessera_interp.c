@@ -7,8 +7,9 @@
  * bounds (f64) to DIR/NAME.bound: the bytes as they lie in memory. Scalars are NAME=VALUE. What the
  * program says goes to standard output, a line each. Exit code 5 and one line when it may not do
  * what it does, 2 when it is no program. */
-#include "ir/interp.h"
-#include "ir/verify.h"
+#include "ir/interp/interp.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,9 @@
  *
  * Without --pass it only parses, verifies and prints. Exit code 1 after a diagnostic. */
 #include "ir/schedule.h"
-#include "ir/target.h"
-#include "ir/verify.h"
+#include "ir/target/target.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
 #include "passes/pass.h"
 
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * predicted seconds, the candidate's lines, what was said. Behind the predicted seconds may stand
  * what a sweep found: how many times as fast as the derived schedule, from and to, and `open`,
  * `stays` or `faster`. Without them it is a row of a store of schema 1. */
-#include "tune/store.h"
+#include "tune/store/tune_store.h"
 
 #include <tessera/tessera.h>
 

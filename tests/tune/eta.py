@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """eta.py TESSERA MOCK FOLDER: how long a sweep says that it will take yet, on the line of a
 terminal, beside how long it took: after a quarter, a half and three quarters of sweeps of several
-kinds, on the CPU and on a driver made of plain memory (tests/driver), with a budget and without.
-What else the machine does changes while they run, so that the median error is what counts, a
-quarter at most, and of three attempts the best. Prints `1 passed, 0 failed`, or fails."""
+kinds, on the CPU and on a driver made of plain memory (tests/mock_driver), with a budget and
+without. What else the machine does changes while they run, so that the median error is what counts,
+a quarter at most, and of three attempts the best. Prints `1 passed, 0 failed`, or fails."""
 
 import os
 import pathlib

@@ -2,8 +2,8 @@
 /* Processes that work for a sweep: their lines, how they end, and that nothing of them stays. */
 #include "tests/unit.h"
 
-#include "ir/base/clock.h"
-#include "tune/pool.h"
+#include "support/clock.h"
+#include "tune/sweep/worker_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>

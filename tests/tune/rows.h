@@ -6,7 +6,7 @@
 
 #include "tests/unit.h"
 
-#include "tune/store.h"
+#include "tune/store/tune_store.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * measures, on a device that is simulated: its times were recorded, or are computed. */
 #include "tests/unit.h"
 
-#include "tune/search.h"
-#include "tune/stats.h"
+#include "tune/sweep/search_strategy.h"
+#include "tune/sweep/tune_stats.h"
 
 #include <math.h>
 #include <stdio.h>

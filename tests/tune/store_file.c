@@ -2,7 +2,7 @@
 /* The tuning store never gives anything but what it was given: whatever happens to its file, to its
  * writers, to the disk. */
 #include "tests/tune/rows.h"
-#include "tune/store_file.h"
+#include "tune/store/tune_store_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

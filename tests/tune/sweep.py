@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """sweep.py TESSERA MOCK FOLDER [--long]: sweeps of `tessera tune`, on the CPU and on a driver made
-of plain memory (tests/driver) whose kernels hang, fault and lie. Whatever happens, a sweep ends,
-what was found is in the store, and no process and no folder stays. With --long fifty kernels hang
-and a hundred fault in one sweep. Prints `N passed, 0 failed`, or fails."""
+of plain memory (tests/mock_driver) whose kernels hang, fault and lie. Whatever happens, a sweep
+ends, what was found is in the store, and no process and no folder stays. With --long fifty kernels
+hang and a hundred fault in one sweep. Prints `N passed, 0 failed`, or fails."""
 
 import csv
 import io

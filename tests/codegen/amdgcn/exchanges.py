@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A word of another lane, read by each kind of instruction: LLVM's back end folds the move between
 lanes into the reader, also where no part has such a form of it. Its IR goes through our rewriting
-(codegen/amdgcn/dpp.c) and the back end; what comes out is disassembled.
+(codegen/amdgcn/amdgcn_dpp.c) and the back end; what comes out is disassembled.
 
     exchanges.py --rewrite TOOL --emulator TOOL --llc PROGRAM [--target NAME…]
 

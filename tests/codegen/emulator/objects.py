@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every example's code for GPUs, executed by emulators of the instruction sets and compared with
-NumPy, as tests/examples and tests/agree do it with devices: code objects for AMD
+NumPy, as tests/examples and tests/differential do it with devices: code objects for AMD
 (../amdgcn/emulator), PTX (../nvptx/emulator).
 
     objects.py --tessera PROGRAM --emulator PROGRAM --target NAME,…
@@ -29,7 +29,8 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(TESTS / "examples"), str(TESTS / "agree"), str(TESTS / "lang"),
+sys.path[:0] = [str(HERE), str(TESTS / "examples"), str(TESTS / "differential"),
+                str(TESTS / "lang"),
                 str(TESTS)]
 
 import examples  # noqa: E402
@@ -88,7 +89,7 @@ def example_case(name, dtype, sizes):
                 lambda: given, check)
 
 
-# ---- those of tests/agree ----
+# ---- those of tests/differential ----
 
 def agree_case(case):
     inputs, reference = programs.PROGRAMS[case.program]

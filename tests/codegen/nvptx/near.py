@@ -14,7 +14,7 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / "tests" / "agree")]
+sys.path[:0] = [str(ROOT / "tests" / "differential")]
 
 from arrays import load, round_to, save  # noqa: E402
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera help`, `targets`, `version`: tables, printed. */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/session.h"
+
+#include <string.h>
+
+static void show_options(unsigned int bit)
+{
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const OptionRow *row = &option_rows[i];
+        if (row->verbs & bit && row->doc) {
+            char head[64];
+            snprintf(head, sizeof head, "%s %s", row->name, row->value ? row->value : "");
+            printf("  %-42s %s\n", head, row->doc);
+        }
+    }
+}
+
+static int help_verb(const char *name)
+{
+    size_t n;
+    const Verb *rows = verb_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            printf("tessera %s%s%s\n%s\n", rows[i].name, *rows[i].synopsis ? " " : "",
+                   rows[i].synopsis, rows[i].doc);
+            show_options(rows[i].bit & ~(unsigned int)VERB_OTHER);
+            return 0;
+        }
+    }
+    return fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s'", name);
+}
+
+int verb_help(const Options *options)
+{
+    size_t n;
+    const Verb *rows = verb_rows(&n);
+    if (options->path) {
+        return help_verb(options->path);
+    }
+    puts("tessera: compiles .tile files for NVIDIA, AMD and the CPU\n");
+    for (size_t i = 0; i < n; i++) {
+        printf("  %-8s %s\n", rows[i].name, rows[i].doc);
+    }
+    puts("\n`tessera help VERB` lists the options of a verb.\n"
+         "Exit status: 0, 1 error in the source, 2 usage, 3 environment, 4 fault in the kernel,\n"
+         "or it does not end (--timeout), 5 answers differ, 70 a bug of Tessera, 124 compiling\n"
+         "takes too long (--timeout), 130 interrupted, 141 nobody reads the output any more\n"
+         "(128 + the signal, for others, too).");
+    return 0;
+}
+
+int verb_version(const Options *options)
+{
+    (void)options;
+    printf("tessera %s\n", tessera_version());
+    return 0;
+}
+
+/* ---- targets ---- */
+
+static void show_target(const TesseraTarget *row)
+{
+    printf("%-10s %-7s %4d %6d %8d %6d  %-6s", row->name, row->family, row->warp, row->units,
+           row->shared_bytes, row->max_threads, row->product);
+    for (const char *const *kind = row->kinds; *kind; kind++) {
+        printf(" %s", *kind);
+    }
+    putchar('\n');
+}
+
+static void show_device(TesseraContext *context, const char *kind)
+{
+    TesseraDevice *device;
+    if (tessera_device_open(context, kind, 0, &device) == TESSERA_OK) {
+        const TesseraDeviceInfo *info = tessera_device_info(device);
+        printf("%-5s %s: target %s, %.1f GiB\n", kind, info->name, info->target,
+               (double)info->memory_bytes / (double)(1 << 30));
+        tessera_device_free(device);
+    } else {
+        printf("%-5s none: %s\n", kind, tessera_error(context)->message);
+    }
+}
+
+int verb_targets(const Options *options)
+{
+    TesseraContext *context;
+    const TesseraTarget *row;
+    (void)options;
+    if (tessera_context_new(NULL, &context) != TESSERA_OK) {
+        return fail(TESSERA_ENVIRONMENT, "out of memory");
+    }
+    puts("target     family  warp  units   shared threads 16-bit emits");
+    for (size_t i = 0; (row = tessera_target(context, i)); i++) {
+        show_target(row);
+    }
+    puts("\ndevices here");
+    show_device(context, "cpu");
+    show_device(context, "cuda");
+    show_device(context, "hip");
+    tessera_context_free(context);
+    return 0;
+}

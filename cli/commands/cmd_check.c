@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera check`: one meaning on all executors that are here, on sizes with tails; what keeps
+ * accesses inside; how far rounding takes the results from f64. */
+#include "cli/commands/cmd_check.h"
+
+#include "cli/cli.h"
+#include "cli/data/array_args.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "runtime/api/api_debug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Executor {
+    const char *name, *device;
+    int optimize;
+    TesseraDevice *at; /* NULL: it is not here */
+    TesseraKernel *kernel;
+    double worst; /* share of the bound */
+    bool exact;   /* all bits so far */
+    size_t rounds;
+} Executor;
+
+enum { EXECUTORS = 4 };
+
+typedef struct Check {
+    const Options *options;
+    Options here;    /* with the variant's bindings */
+    Session session; /* whose kernel has shapes and facts */
+    TesseraOptions compile;
+    Executor executors[EXECUTORS];
+    TesseraFact *facts;
+    size_t n_sizes;
+    Rounding *roundings; /* by parameter */
+    const char *no_reference; /* why there is no run in f64 */
+    size_t rounds;
+    bool differs;
+} Check;
+
+/* ---- one launch ---- */
+
+/* One result of an executor beside the interpreter's. */
+static void compare_one(Check *c, Executor *executor, size_t nth, const Array *array,
+                        const void *got, const TesseraArg *want, const TesseraArg *wide)
+{
+    TesseraDifference d;
+    size_t elements, bytes;
+    TesseraType type = array->tensor.type;
+    tensor_bytes(&array->tensor, &elements, &bytes);
+    void *wanted = tensor_packed(&want->tensor);
+    if (tessera_compare(type, elements, got, wanted, want->bound, &d) != TESSERA_OK) {
+        c->differs = true;
+        printf("  %-8s %s differs in %zu of %zu elements; first at %zu: %.9g, interpreter "
+               "%.9g, allowed %.3g\n",
+               executor->name, array->param->name, d.different, elements, d.first, d.got, d.want,
+               d.bound);
+    }
+    executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
+    executor->exact = executor->exact && memcmp(got, wanted, bytes) == 0;
+    if (wide && wide->tensor.type == TESSERA_F64) {
+        rounding_add(&c->roundings[nth], type, elements, got, wide->tensor.data);
+    }
+    free(wanted);
+}
+
+static int compare(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *args,
+                   const TesseraArg *want, const TesseraArg *wide)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        if (!check_is_result(array)) {
+            continue;
+        }
+        void *got = check_download(executor->at, array, &args[i]);
+        if (!got) {
+            return fail_context(c->session.context);
+        }
+        compare_one(c, executor, i, array, got, &want[i], wide ? &wide[i] : NULL);
+        free(got);
+    }
+    executor->rounds++;
+    return 0;
+}
+
+static int launch_once(Check *c, Executor *executor, const TesseraArg *args, size_t n,
+                       TesseraLaunch **launch)
+{
+    timeout_begin(c->options);
+    bool ok = tessera_prepare(executor->kernel, executor->at, args, n, launch) == TESSERA_OK;
+    run_begin(c->options, strcmp(executor->device, "cpu") == 0, c->session.signature->name,
+              executor->name);
+    TesseraMessages said;
+    ok = ok && tessera_launch(*launch, NULL) == TESSERA_OK &&
+         tessera_launch_messages(*launch, NULL, &said) == TESSERA_OK;
+    run_end();
+    return ok ? fail_assertions(&said) : fail_context(c->session.context);
+}
+
+static int execute(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *want,
+                   const TesseraArg *wide)
+{
+    TesseraLaunch *launch = NULL;
+    TesseraArg *args = arrays_args(arrays, false);
+    int code = check_upload(executor->at, arrays, args) ? 0 : fail_context(c->session.context);
+    code = code ? code : launch_once(c, executor, args, arrays->n, &launch);
+    code = code ? code : compare(c, executor, arrays, args, want, wide);
+    tessera_launch_free(launch);
+    check_release(executor->at, arrays, args);
+    free(args);
+    return code;
+}
+
+/* ---- the interpreter ---- */
+
+static TesseraStatus interpret(const Check *c, const TesseraOptions *options, const Arrays *arrays,
+                               const TesseraArg *args)
+{
+    run_begin(c->options, false, c->session.signature->name, "the interpreter");
+    TesseraStatus status = tessera_interpret(c->session.program, options, args, arrays->n);
+    run_end();
+    return status;
+}
+
+/* NULL when the program cannot be run in f64: then that is what is said. */
+static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Arrays *arrays)
+{
+    if (c->no_reference) {
+        return NULL;
+    }
+    TesseraOptions options = *compile;
+    TesseraArg *args = check_own(arrays, true);
+    options.wide = true;
+    options.n_strides = 0; /* what is widened lies row-major */
+    if (interpret(c, &options, arrays, args) == TESSERA_OK) {
+        return args;
+    }
+    const char *message = tessera_error(c->session.context)->message;
+    c->no_reference = keep_text(message, strcspn(message, "\n"));
+    check_drop(arrays, args);
+    return NULL;
+}
+
+static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want,
+                          const TesseraArg *wide)
+{
+    for (size_t i = 0; wide && i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        if (check_is_result(array) && wide[i].tensor.type == TESSERA_F64) {
+            size_t elements, bytes;
+            void *wanted = tensor_packed(&want[i].tensor);
+            tensor_bytes(&array->tensor, &elements, &bytes);
+            rounding_add(&c->roundings[i], array->tensor.type, elements, wanted,
+                         wide[i].tensor.data);
+            free(wanted);
+        }
+    }
+}
+
+/* With the steps of ranges that the executor's code has. */
+static int interpret_for(const Check *c, const Executor *executor, const TesseraOptions *compile,
+                         const Arrays *arrays, TesseraArg *want)
+{
+    TesseraOptions options = *compile;
+    TesseraMessages said;
+    options.target = tessera_device_info(executor->at)->target;
+    bool ok = interpret(c, &options, arrays, want) == TESSERA_OK &&
+              tessera_interpret_messages(c->session.context, &said) == TESSERA_OK;
+    return ok ? fail_assertions(&said) : fail_context(c->session.context);
+}
+
+static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
+{
+    TesseraArg *want = NULL, *wide = NULL;
+    const Executor *last = NULL; /* that `want` is for, and all of its device */
+    int code = 0;
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        Executor *executor = &c->executors[i];
+        if (!executor->kernel) {
+            continue;
+        }
+        if (!last || strcmp(last->device, executor->device) != 0) {
+            check_drop(arrays, want);
+            want = check_own(arrays, false);
+            code = interpret_for(c, executor, compile, arrays, want);
+        }
+        if (!last && code == 0) {
+            wide = run_wide(c, compile, arrays);
+            add_roundings(c, arrays, want, wide);
+        }
+        last = executor;
+        code = code ? code : execute(c, executor, arrays, want, wide);
+    }
+    check_drop(arrays, want);
+    check_drop(arrays, wide);
+    return code;
+}
+
+/* ---- rounds ---- */
+
+static bool can_have(const Check *c, const TesseraSize *sizes)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(c->session.kernel);
+    for (size_t i = 0; i < bound->n_params; i++) {
+        TesseraTensor shape;
+        if (tessera_kernel_shape(c->session.kernel, i, sizes, c->n_sizes, &shape) != TESSERA_OK) {
+            return false; /* N - 5 of a small N */
+        }
+    }
+    return true;
+}
+
+static void show_sizes(const Check *c, const TesseraSize *sizes)
+{
+    if (c->n_sizes == 0) {
+        return;
+    }
+    fputs(c->rounds ? "; " : "  sizes    ", stdout);
+    for (size_t i = 0; i < c->n_sizes; i++) {
+        printf("%s%s=%lld", i ? " " : "", sizes[i].name, (long long)sizes[i].value);
+    }
+}
+
+/* Code for the sizes of a round. */
+static int compile_untold(Check *c, const TesseraOptions *compile)
+{
+    for (size_t i = 0; i < EXECUTORS && compile->n_sizes > 0; i++) {
+        Executor *executor = &c->executors[i];
+        TesseraOptions options = *compile;
+        if (!executor->at) {
+            continue;
+        }
+        options.target = tessera_device_info(executor->at)->target;
+        options.optimize = executor->optimize;
+        tessera_kernel_free(executor->kernel);
+        executor->kernel = NULL;
+        timeout_begin(c->options);
+        if (tessera_compile(c->session.program, &options, &executor->kernel) != TESSERA_OK) {
+            return fail_context(c->session.context);
+        }
+        timeout_end();
+    }
+    return 0;
+}
+
+static int make_round(Check *c, const TesseraSize *sizes)
+{
+    Arrays arrays;
+    Options with_consts;
+    TesseraOptions compile = c->compile;
+    TesseraSize *untold = keep((c->n_sizes + 1) * sizeof *untold);
+    memcpy(untold, sizes, c->n_sizes * sizeof *sizes);
+    size_t n_untold = check_untold(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
+    compile.sizes = sizes;
+    compile.n_sizes = c->n_sizes;
+    int code = arrays_read(&c->here, &c->session, &arrays, &with_consts);
+    code = code ? code : arrays_complete(&c->here, &c->session, &compile, true, &arrays);
+    for (size_t i = 0; i < arrays.n && code == 0; i++) {
+        Array *array = &arrays.items[i];
+        if (array->param->rank >= 0 && !array->given && array->param->io != TESSERA_OUT) {
+            check_random(array, c->options->seed + c->rounds);
+        }
+    }
+    /* The same code for all of them, unless tensors do not say a size. */
+    compile.sizes = untold;
+    compile.n_sizes = n_untold;
+    code = code ? code : compile_untold(c, &compile);
+    code = code ? code : run_round(c, &compile, &arrays);
+    arrays_free(&c->session, &arrays);
+    return code;
+}
+
+static int run_rounds(Check *c)
+{
+    TesseraSize *sizes = keep((c->n_sizes + 1) * sizeof *sizes);
+    TesseraSize *tried = keep((c->n_sizes + 1) * CHECK_ROUNDS * sizeof *tried);
+    int code = 0, left_out = 0;
+    for (int round = 0; round < CHECK_ROUNDS && code == 0; round++) {
+        check_sizes(c->session.kernel, c->facts, c->n_sizes, &c->here, round, sizes);
+        bool again = c->n_sizes == 0 && round > 0;
+        for (size_t i = 0; i < c->rounds && c->n_sizes; i++) {
+            again = again || memcmp(&tried[i * c->n_sizes], sizes, c->n_sizes * sizeof *sizes) == 0;
+        }
+        if (again || !can_have(c, sizes)) {
+            continue;
+        }
+        if (check_hopeless(c->session.kernel, &c->here, sizes, c->n_sizes)) {
+            left_out++;
+            continue;
+        }
+        memcpy(&tried[c->rounds * c->n_sizes], sizes, c->n_sizes * sizeof *sizes);
+        show_sizes(c, sizes);
+        fflush(stdout);
+        code = make_round(c, sizes);
+        c->rounds++;
+    }
+    puts("");
+    if (left_out > 0) {
+        printf("  left out %d of the sizes that were chosen: interpreting them would take minutes; "
+               "--size gives others\n",
+               left_out);
+    }
+    return code;
+}
+
+/* ---- executors ---- */
+
+static int compile_executor(Check *c, Executor *executor)
+{
+    TesseraOptions options = c->compile;
+    if (tessera_device_open(c->session.context, executor->device, 0, &executor->at) != TESSERA_OK) {
+        executor->at = NULL;
+        return 0;
+    }
+    options.target = tessera_device_info(executor->at)->target;
+    options.optimize = executor->optimize;
+    executor->exact = true;
+    return tessera_compile(c->session.program, &options, &executor->kernel) == TESSERA_OK
+               ? 0
+               : fail_context(c->session.context);
+}
+
+/* What the source assumes of the sizes, and nothing besides. */
+static int find_facts(Check *c)
+{
+    TesseraDebug stop = {.stop_after = "frontend"};
+    const TesseraSignature *signature = c->session.signature;
+    TesseraFact *any = keep((signature->n_sizes + 1) * sizeof *any);
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        any[i] = (TesseraFact){signature->sizes[i], 1, 0, 0};
+    }
+    c->compile.facts = any;
+    c->compile.n_facts = signature->n_sizes;
+    TesseraOptions options = c->compile;
+    options.target = "native";
+    tessera_debug(c->session.context, &stop);
+    int code = tessera_compile(c->session.program, &options, &c->session.kernel) == TESSERA_OK
+                   ? 0
+                   : fail_context(c->session.context);
+    tessera_debug(c->session.context, NULL);
+    size_t n = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
+    c->facts = keep((n + 1) * sizeof *c->facts);
+    for (size_t i = 0; i < n; i++) {
+        TesseraFact *fact = &c->facts[c->n_sizes];
+        tessera_kernel_fact(c->session.kernel, i, fact);
+        fact->name = keep_text(fact->name, strlen(fact->name));
+        c->n_sizes += !tessera_kernel_follows(c->session.kernel, i);
+    }
+    return code;
+}
+
+/* ---- telling ---- */
+
+static int show_proofs(const Check *c, const Executor *executor)
+{
+    TesseraAccesses a;
+    if (tessera_kernel_accesses(executor->kernel, &a) != TESSERA_OK) {
+        return fail_context(c->session.context);
+    }
+    printf("  bounds   %s: %zu access%s inside by proof, %zu guarded", executor->name, a.inside,
+           a.inside == 1 ? "" : "es", a.guarded);
+    if (a.clipped) {
+        printf(", %zu clipped by the copy engine", a.clipped);
+    }
+    puts("");
+    return 0;
+}
+
+static int show_atomics(const Check *c)
+{
+    TesseraAccesses a;
+    if (tessera_kernel_accesses(c->session.kernel, &a) != TESSERA_OK) {
+        return fail_context(c->session.context);
+    }
+    for (size_t i = 0; i < a.n_float_sums; i++) {
+        printf("  atomics  floats are summed in any order at %s: runs may differ there\n",
+               a.float_sums[i]);
+    }
+    return 0;
+}
+
+static void show_executor(const Executor *executor)
+{
+    if (!executor->at) {
+        printf("  %-8s none here\n", executor->name);
+    } else if (executor->worst <= 1 && executor->exact) {
+        printf("  %-8s the interpreter's bits on all %zu\n", executor->name, executor->rounds);
+    } else if (executor->worst <= 1) {
+        printf("  %-8s within the interpreter's bound on all %zu (at most %.3g of it)\n",
+               executor->name, executor->rounds, executor->worst);
+    }
+}
+
+static void show_roundings(const Check *c)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(c->session.kernel);
+    if (c->no_reference) {
+        printf("  f64      cannot be run in f64: %s\n", c->no_reference);
+        return;
+    }
+    for (size_t i = 0; i < bound->n_params; i++) {
+        const Rounding *r = &c->roundings[i];
+        if (r->any) {
+            printf("  f64      %s: at most %.3g of its largest element from it; at most %.3g ulp "
+                   "of %s (%.6g for %.6g)\n",
+                   bound->params[i].name, r->share, r->ulps, bound->params[i].type, r->got,
+                   r->exact);
+        }
+    }
+}
+
+static void show_head(const Check *c)
+{
+    printf("%s", c->session.signature->name);
+    for (size_t i = 0; i < c->compile.n_bindings; i++) {
+        printf("%s%s=%s", i ? ", " : " with ", c->compile.bindings[i].name,
+               c->compile.bindings[i].value);
+    }
+    puts("");
+}
+
+/* ---- the verb ---- */
+
+static int check_compiled(Check *c)
+{
+    int code = show_proofs(c, &c->executors[1]);
+    for (size_t i = 2; i < EXECUTORS && code == 0; i++) {
+        code = c->executors[i].kernel ? show_proofs(c, &c->executors[i]) : 0;
+    }
+    timeout_end();
+    code = code ? code : show_atomics(c);
+    code = code ? code : run_rounds(c);
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        show_executor(&c->executors[i]);
+    }
+    if (code == 0) {
+        show_roundings(c);
+    }
+    return code;
+}
+
+static int check_variant(const Options *options, size_t variant)
+{
+    static const Executor all[EXECUTORS] = {
+        {.name = "cpu -O0", .device = "cpu", .optimize = -1},
+        {.name = "cpu -O3", .device = "cpu", .optimize = 3},
+        {.name = "cuda", .device = "cuda"},
+        {.name = "hip", .device = "hip"},
+    };
+    Check c = {.options = options, .here = *options};
+    TesseraPair *pairs;
+    size_t n;
+    int code = session_open(options, &c.session);
+    if (code != 0) {
+        return code;
+    }
+    memcpy(c.executors, all, sizeof all);
+    c.roundings = keep(c.session.signature->n_params * sizeof *c.roundings);
+    code = check_bindings(c.session.signature, options, variant, &pairs, &n);
+    if (code == 0) {
+        c.here.sets.items = pairs;
+        c.here.sets.n = n;
+        c.compile = (TesseraOptions){.kernel = options->kernel,
+                                     .bindings = pairs,
+                                     .n_bindings = n,
+                                     .strides = options->strides.items,
+                                     .n_strides = options->strides.n,
+                                     .lines = options->lines.items,
+                                     .n_lines = options->lines.n,
+                                     .pins = options->no_pins ? "" : options->pins};
+        show_head(&c);
+        code = find_facts(&c);
+    }
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        code = compile_executor(&c, &c.executors[i]);
+    }
+    code = code ? code : check_compiled(&c);
+    for (size_t i = 0; i < EXECUTORS; i++) {
+        tessera_kernel_free(c.executors[i].kernel);
+        tessera_device_free(c.executors[i].at);
+    }
+    session_close(&c.session);
+    return code ? code : c.differs ? TESSERA_DIFFERENT : 0;
+}
+
+static int check_kernel(const Options *options, const TesseraSignature *signature)
+{
+    Options one = *options;
+    int worst = 0;
+    one.kernel = signature->name;
+    size_t variants = check_variants(signature, options);
+    for (size_t i = 0; i < variants && (worst == 0 || worst == TESSERA_DIFFERENT); i++) {
+        int code = check_variant(&one, i);
+        worst = code ? code : worst;
+    }
+    return worst;
+}
+
+int verb_check(const Options *options)
+{
+    Session session;
+    Options all = *options;
+    int worst = 0;
+    all.describe = true; /* any number of kernels */
+    int code = session_open(&all, &session);
+    if (code != 0) {
+        return code;
+    }
+    for (size_t i = 0; i < tessera_program_kernels(session.program); i++) {
+        const TesseraSignature *kernel = tessera_program_kernel(session.program, i);
+        if (!session.signature || session.signature == kernel) {
+            code = check_kernel(options, kernel);
+            worst = code ? code : worst;
+        }
+    }
+    session_close(&session);
+    return worst;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera explain`: how a kernel does what it does, and what that costs. */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/output_files.h"
+#include "cli/session.h"
+
+static int explain(const Options *options, Session *session)
+{
+    TesseraBytes bytes;
+    TesseraExplain form = options->html   ? TESSERA_EXPLAIN_HTML
+                          : options->json ? TESSERA_EXPLAIN_JSON
+                                          : TESSERA_EXPLAIN_TEXT;
+    if (tessera_kernel_explain(session->kernel, form, &bytes) != TESSERA_OK) {
+        return fail_context(session->context);
+    }
+    return out_bytes(options->html ? options->html : "-", &bytes);
+}
+
+int verb_explain(const Options *options)
+{
+    Session session;
+    TesseraOptions compile;
+    if (!options->path || is_code(options->path)) {
+        return explain_code(options);
+    }
+    if (options->json && options->html) {
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --html FILE: one of them");
+    }
+    if (options->values.n > 0) {
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "explain takes one file; parameters go into --set");
+    }
+    int code = session_open(options, &session);
+    if (code == 0) {
+        code = session_options(options, &session, NULL, &compile);
+    }
+    if (code == 0) {
+        code = session_compile(options, &session, &compile);
+    }
+    if (code == 0) {
+        code = explain(options, &session);
+    }
+    session_close(&session);
+    return code;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera run`: compile, load, launch, compare, write. */
+#include "cli/cli.h"
+#include "cli/data/array_args.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "runtime/api/api_debug.h"
+#include "support/clock.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct Run {
+    const Options *options;
+    Session session;
+    Arrays arrays;
+    TesseraOptions compile;
+    bool interpreted;
+    FILE *to; /* what is told */
+    double compile_seconds, run_seconds;
+} Run;
+
+/* ---- what the kernel says ---- */
+
+/* Prints go where answers go. */
+static int tell(const Run *run, const TesseraMessages *said)
+{
+    for (size_t i = 0; i < said->n; i++) {
+        const TesseraMessage *message = &said->items[i];
+        if (!message->failed) {
+            fprintf(run->to, "%s\n", message->text);
+        }
+    }
+    if (said->lost) {
+        fprintf(stderr, "note: %" PRIu64 " more messages did not fit the log\n", said->lost);
+    }
+    return fail_assertions(said);
+}
+
+/* ---- launching ---- */
+
+static int launch(Run *run)
+{
+    Session *s = &run->session;
+    TesseraLaunch *prepared = NULL;
+    int code = arrays_upload(s, &run->arrays, true);
+    if (code != 0) {
+        return code;
+    }
+    TesseraArg *args = arrays_args(&run->arrays, true);
+    double start = clock_seconds();
+    timeout_begin(run->options);
+    bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
+    timeout_end();
+    run->compile_seconds += clock_seconds() - start;
+    TesseraMessages said;
+    run_begin_on(run->options, s->signature->name, s->device);
+    ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
+         tessera_launch_messages(prepared, NULL, &said) == TESSERA_OK;
+    run_end();
+    free(args);
+    code = ok ? tell(run, &said) : fail_context(s->context);
+    code = code ? code : arrays_download(s, &run->arrays);
+    tessera_launch_free(prepared);
+    return code;
+}
+
+static int interpret(Run *run)
+{
+    Session *s = &run->session;
+    TesseraArg *args = arrays_args(&run->arrays, false);
+    double start = clock_seconds();
+    run_begin(run->options, false, s->signature->name, "the interpreter");
+    TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
+    run_end();
+    run->run_seconds = clock_seconds() - start;
+    TesseraMessages said;
+    free(args);
+    bool ok = status == TESSERA_OK && tessera_interpret_messages(s->context, &said) == TESSERA_OK;
+    return ok ? tell(run, &said) : fail_context(s->context);
+}
+
+/* ---- comparing ---- */
+
+static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
+{
+    TesseraDifference d;
+    size_t elements, bytes;
+    tensor_bytes(&array->tensor, &elements, &bytes);
+    void *got = tensor_packed(&array->tensor), *wanted = tensor_packed(&want->tensor);
+    bool differs =
+        tessera_compare(array->tensor.type, elements, got, wanted, want->bound, &d) != TESSERA_OK;
+    free(got);
+    free(wanted);
+    if (differs) {
+        return fail_code(
+            FAIL_DIFFERENT, TESSERA_DIFFERENT,
+            "'%s' differs from the interpreter's in %zu of %zu elements; first at %zu: "
+            "%.9g, interpreter %.9g, allowed %.3g",
+            array->param->name, d.different, elements, d.first, d.got, d.want, d.bound);
+    }
+    fprintf(to, "check  %s: ", array->param->name);
+    if (d.worst > 0) {
+        fprintf(to, "within the bound of the interpreter (at most %.3g of it)\n", d.worst);
+    } else {
+        fprintf(to, "the interpreter's bits\n");
+    }
+    return 0;
+}
+
+/* Results of the interpreter's own beside those of the device. What is both read and written would
+ * have to be kept from before the launch: `originals` has it. */
+static TesseraArg *oracle_args(const Run *run, void *const *originals)
+{
+    TesseraArg *args = arrays_args(&run->arrays, false);
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        size_t elements, bytes;
+        if (array->param->rank < 0 || array->param->io == TESSERA_IN) {
+            continue;
+        }
+        tensor_bytes(&array->tensor, &elements, &bytes);
+        void *block = take(array->bytes);
+        args[i].tensor.data = array_moved(array, block);
+        args[i].bound = take(elements * sizeof *args[i].bound);
+        if (originals[i]) {
+            memcpy(block, originals[i], array->bytes);
+        }
+    }
+    return args;
+}
+
+static int check(Run *run, void *const *originals, FILE *to)
+{
+    Session *s = &run->session;
+    TesseraArg *want = oracle_args(run, originals);
+    int code = 0;
+    tessera_debug(s->context, NULL);
+    run_begin(run->options, false, s->signature->name, "the interpreter");
+    if (tessera_interpret(s->program, &run->compile, want, run->arrays.n) != TESSERA_OK) {
+        code = fail_context(s->context);
+    }
+    run_end();
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (want[i].bound) {
+            int one = code == 0 || code == TESSERA_DIFFERENT ? compare_one(array, &want[i], to) : 0;
+            code = one ? one : code;
+            free((char *)want[i].tensor.data - ((char *)array->tensor.data - (char *)array->block));
+            free(want[i].bound);
+        }
+    }
+    free(want);
+    return code;
+}
+
+static void **keep_originals(const Run *run)
+{
+    void **kept = take(run->arrays.n * sizeof *kept);
+    for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
+            kept[i] = take(array->bytes);
+            memcpy(kept[i], array->block, array->bytes);
+        }
+    }
+    return kept;
+}
+
+static void drop_originals(const Run *run, void **kept)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        free(kept[i]);
+    }
+    free(kept);
+}
+
+/* ---- telling ---- */
+
+static const char *io_name(TesseraIo io)
+{
+    return io == TESSERA_IN ? "in" : io == TESSERA_OUT ? "out" : "inout";
+}
+
+static void show_array(FILE *to, const Array *array)
+{
+    const TesseraParam *param = array->param;
+    fprintf(to, "%-6s %s: ", io_name(param->io), param->name);
+    if (param->rank < 0) {
+        scalar_show(to, array);
+        fputc('\n', to);
+        return;
+    }
+    tensor_show(to, &array->tensor, true);
+    if (array->from || array->to) {
+        fprintf(to, "  %s %s", array->to ? "->" : "<-", array->to ? array->to : array->from);
+    } else if (param->io != TESSERA_OUT) {
+        fputs("  (random)", to);
+    }
+    fputc('\n', to);
+}
+
+static void show(const Run *run, FILE *to)
+{
+    const TesseraDevice *device = run->session.device;
+    const TesseraDeviceInfo *info = device ? tessera_device_info(device) : NULL;
+    fprintf(to, "%s on %s\n", run->session.signature->name, info ? info->name : "the interpreter");
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        show_array(to, &run->arrays.items[i]);
+    }
+    if (info) {
+        fprintf(to, "time   %.3f ms; compiled in %.1f ms\n", run->run_seconds * 1e3,
+                run->compile_seconds * 1e3);
+    } else {
+        fprintf(to, "time   %.3f ms\n", run->run_seconds * 1e3);
+    }
+}
+
+static int write_outputs(const Run *run)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (array->to) {
+            int code = npy_write(array->to, &array->tensor);
+            if (code != 0) {
+                return code;
+            }
+        }
+    }
+    return 0;
+}
+
+/* After a failure: what lies where a result was wanted is an older one. */
+static void note_unwritten(const Run *run)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const char *to = run->arrays.items[i].to;
+        if (to && strcmp(to, "-") != 0) {
+            show_note("%s is not written%s", to,
+                      access(to, F_OK) == 0 ? "; what is there is of an earlier run" : "");
+        }
+    }
+}
+
+/* ---- the verb ---- */
+
+static int execute(Run *run, FILE *to)
+{
+    void **originals = keep_originals(run);
+    int code = run->interpreted ? interpret(run) : launch(run);
+    if (code == 0) {
+        code = write_outputs(run);
+    } else {
+        note_unwritten(run);
+    }
+    if (code == 0) {
+        show(run, to);
+    }
+    if (code == 0 && run->options->check && !run->interpreted) {
+        code = check(run, originals, to);
+    }
+    drop_originals(run, originals);
+    return code;
+}
+
+/* The interpreter needs no target; shapes come from a compilation that stops at once. */
+static int compile_for_run(Run *run, FILE *to)
+{
+    Session *s = &run->session;
+    double start = clock_seconds();
+    int code;
+    if (!run->interpreted) {
+        code = session_compile(run->options, s, &run->compile);
+    } else {
+        TesseraOptions shapes = run->compile;
+        shapes.target = shapes.target ? shapes.target : "native";
+        TesseraDebug stop = {.stop_after = "frontend"};
+        tessera_debug(s->context, &stop);
+        timeout_begin(run->options);
+        code = tessera_compile(s->program, &shapes, &s->kernel) == TESSERA_OK
+                   ? 0
+                   : fail_context(s->context);
+        int again = session_debug(run->options, s->context, run->options->trace ? to : stderr);
+        code = code ? code : again;
+    }
+    run->compile_seconds = clock_seconds() - start;
+    return code;
+}
+
+static bool uses_stdout(const Options *options)
+{
+    for (size_t i = 0; i < options->outputs.n; i++) {
+        const char *path = options->outputs.items[i];
+        const char *equals = strchr(path, '=');
+        if (strcmp(path, "-") == 0 || (equals && strcmp(equals + 1, "-") == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_in_session(Run *run)
+{
+    Options with_consts;
+    Session *s = &run->session;
+    FILE *to = run->to = uses_stdout(run->options) ? stderr : stdout;
+    int code = arrays_read(run->options, s, &run->arrays, &with_consts);
+    bool watched = run->options->trace || run->options->trap;
+    const char *device = run->options->device ? run->options->device : watched ? "interp" : "auto";
+    run->interpreted = strcmp(device, "interp") == 0;
+    if (code == 0 && watched && !run->interpreted) {
+        code = fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "--trace and --trap are the interpreter's: --device interp");
+    }
+    if (code == 0 && !run->interpreted) {
+        code = session_device(run->options, device, s);
+    }
+    if (code == 0) {
+        code = session_options(&with_consts, s, run->arrays.known, &run->compile);
+        arrays_lie(&run->arrays, &run->compile);
+    }
+    if (code == 0) {
+        code = compile_for_run(run, to);
+    }
+    if (code == 0) {
+        code = arrays_complete(run->options, s, &run->compile, false, &run->arrays);
+    }
+    return code ? code : execute(run, to);
+}
+
+int verb_run(const Options *options)
+{
+    Run run = {.options = options};
+    int code = session_open(options, &run.session);
+    if (code != 0) {
+        return code;
+    }
+    code = run_in_session(&run);
+    arrays_free(&run.session, &run.arrays);
+    session_close(&run.session);
+    return code;
+}

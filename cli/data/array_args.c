@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arrays of a run: read, made up, moved to the device and back. */
+#include "cli/data/array_args.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the command line gives ---- */
+
+static size_t param_index(const TesseraSignature *signature, const char *name)
+{
+    size_t i = 0;
+    while (i < signature->n_params && strcmp(signature->params[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* A size that stands like an argument, as behind a space in `--size M=3 N=4`; NULL: it is none. */
+static const char *size_option(const TesseraSignature *signature, const char *text)
+{
+    size_t n = strcspn(text, "=");
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        if (strlen(signature->sizes[i]) == n && strncmp(signature->sizes[i], text, n) == 0) {
+            return "--size";
+        }
+    }
+    for (size_t i = 0; i < signature->n_generics; i++) {
+        if (strlen(signature->generics[i]) == n && strncmp(signature->generics[i], text, n) == 0) {
+            return "--set";
+        }
+    }
+    return NULL;
+}
+
+static int unknown_param(const TesseraSignature *signature, const char *text)
+{
+    const char *option = size_option(signature, text);
+    if (option) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE,
+                         "%s has no parameter for '%.60s': that is given as %s %.60s",
+                         signature->name, text, option, text);
+    }
+    char list[256] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < signature->n_params && n < sizeof list; i++) {
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
+                              signature->params[i].name);
+    }
+    return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "%s has no parameter for '%.60s': it has %s",
+                     signature->name, text, list);
+}
+
+/* A const parameter may be given like the others; it is a binding then. */
+static void add_const(const TesseraParam *param, const char *value, Options *options)
+{
+    options->sets.items =
+        keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
+    options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
+}
+
+/* The element type that a parameter will have, as far as the command line tells. */
+static int wanted_type(const TesseraParam *param, const Options *options)
+{
+    TesseraType type;
+    const char *name = param->type;
+    for (size_t i = 0; i < options->sets.n; i++) {
+        bool binds = strcmp(options->sets.items[i].name, param->type) == 0;
+        name = binds ? options->sets.items[i].value : name;
+    }
+    return tessera_type_find(name, &type) ? (int)type : NO_TYPE;
+}
+
+static int read_array(Array *array, const char *text, int wanted)
+{
+    const char *part = slice_after(text);
+    char *path = take_text(text, part ? (size_t)(part - text) : strlen(text));
+    size_t elements;
+    int code = npy_read(path, wanted, &array->tensor);
+    free(path);
+    if (code != 0) {
+        return code;
+    }
+    array->block = array->tensor.data;
+    tensor_bytes(&array->tensor, &elements, &array->bytes);
+    return part ? slice_apply(part, &array->tensor) : 0;
+}
+
+static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
+{
+    const TesseraSignature *signature = session->signature;
+    char *name = name_before(text, '=');
+    const char *value = name ? text + strlen(name) + 1 : text;
+    size_t i = 0;
+    if (name) {
+        i = param_index(signature, name);
+    } else { /* the next input without one */
+        while (i < signature->n_params &&
+               (arrays->items[i].given || signature->params[i].is_const ||
+                signature->params[i].io == TESSERA_OUT)) {
+            i++;
+        }
+    }
+    if (i == signature->n_params) {
+        return unknown_param(signature, text);
+    }
+    const TesseraParam *param = &signature->params[i];
+    if (param->io == TESSERA_OUT) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "'%s' is a result: -o %s=%.60s",
+                         param->name, param->name, value);
+    }
+    if (param->is_const) {
+        add_const(param, value, options);
+        return 0;
+    }
+    if (arrays->items[i].given) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "'%s' is given twice", param->name);
+    }
+    arrays->items[i].given = true;
+    arrays->items[i].from = value;
+    if (param->rank < 0) {
+        return 0; /* read when its type is known */
+    }
+    arrays->n_files++;
+    return read_array(&arrays->items[i], value, wanted_type(param, options));
+}
+
+/* The next result that goes nowhere yet. */
+static size_t next_output(const TesseraSignature *signature, const Arrays *arrays)
+{
+    size_t i = 0;
+    while (i < signature->n_params &&
+           (signature->params[i].io == TESSERA_IN || arrays->items[i].to)) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_taken(const Arrays *arrays, const char *path)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        const char *other = arrays->items[i].to;
+        if (other && strcmp(other, path) == 0 && strcmp(path, "-") != 0 &&
+            strncmp(path, "/dev/", 5) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int give_output(const Session *session, const char *text, Arrays *arrays)
+{
+    const TesseraSignature *signature = session->signature;
+    char *name = name_before(text, '=');
+    const char *path = name ? text + strlen(name) + 1 : text;
+    size_t i = name ? param_index(signature, name) : next_output(signature, arrays);
+    if (name && i == signature->n_params) {
+        return unknown_param(signature, name);
+    }
+    if (i == signature->n_params) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: %s has no more results", text,
+                         signature->name);
+    }
+    if (signature->params[i].io == TESSERA_IN || arrays->items[i].to) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: '%s' %s", text, name,
+                         arrays->items[i].to ? "is given twice" : "is no result");
+    }
+    if (is_taken(arrays, path)) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: another result goes there",
+                         text);
+    }
+    arrays->items[i].to = path;
+    return 0;
+}
+
+int arrays_read(const Options *options, const Session *session, Arrays *arrays,
+                Options *with_consts)
+{
+    const TesseraSignature *signature = session->signature;
+    int code = 0;
+    timeout_end(); /* files may be slow */
+    *with_consts = *options;
+    *arrays = (Arrays){.n = signature->n_params};
+    arrays->items = take(arrays->n * sizeof *arrays->items);
+    arrays->known = take(arrays->n * sizeof *arrays->known);
+    for (size_t i = 0; i < arrays->n; i++) {
+        arrays->items[i] = (Array){.param = &signature->params[i], .tensor = {.rank = -1}};
+    }
+    for (size_t i = 0; i < options->values.n && code == 0; i++) {
+        code = give_value(session, options->values.items[i], arrays, with_consts);
+    }
+    for (size_t i = 0; i < options->outputs.n && code == 0; i++) {
+        code = give_output(session, options->outputs.items[i], arrays);
+    }
+    for (size_t i = 0; i < arrays->n; i++) {
+        arrays->known[i] = arrays->items[i].tensor;
+    }
+    return code;
+}
+
+/* ---- the rest ---- */
+
+static const char *words_for(const Options *options, const char *name)
+{
+    for (size_t i = 0; i < options->strides.n; i++) {
+        if (strcmp(options->strides.items[i].name, name) == 0) {
+            return options->strides.items[i].value;
+        }
+    }
+    return NULL;
+}
+
+static int complete_tensor(const Options *options, const Session *session,
+                           const TesseraOptions *compile, const Arrays *arrays, size_t index)
+{
+    Array *array = &arrays->items[index];
+    const TesseraParam *param = array->param;
+    size_t elements, bytes;
+    TesseraTensor shape;
+    TesseraStatus status =
+        tessera_kernel_shape(session->kernel, index, compile->sizes, compile->n_sizes, &shape);
+    if (status != TESSERA_OK) {
+        int code = fail_context(session->context);
+        if (status != TESSERA_USAGE || param->io == TESSERA_OUT) {
+            return code;
+        }
+        return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
+                         "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
+                         param->name);
+    }
+    const char *words = words_for(options, param->name);
+    if (array->given) {
+        return words ? array_lay(array, words, compile) : 0;
+    }
+    if (param->io != TESSERA_OUT && !arrays->random) {
+        return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
+                         "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
+                         param->name);
+    }
+    if (!tensor_bytes(&shape, &elements, &bytes)) {
+        return fail(TESSERA_SOURCE, "'%s' has more elements than memory can", param->name);
+    }
+    shape.data = calloc(1, bytes ? bytes : 1);
+    if (!shape.data) {
+        return fail(TESSERA_ENVIRONMENT, "no memory for the %zu bytes of '%s'", bytes, param->name);
+    }
+    array->tensor = shape;
+    array->block = shape.data;
+    array->bytes = bytes;
+    if (param->io != TESSERA_OUT) {
+        tensor_random(&array->tensor, options->seed, param->name, arrays->bench);
+    }
+    return words ? array_lay(array, words, compile) : 0;
+}
+
+int arrays_complete(const Options *options, const Session *session, const TesseraOptions *compile,
+                    bool bench, Arrays *arrays)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
+    inputs_begin(options);
+    /* Beside files, random values are an oversight, unless they are asked for. */
+    arrays->random = bench || arrays->n_files == 0 || options->sizes.n > 0;
+    arrays->bench = bench;
+    size_t kept = 0;
+    for (size_t i = 0; i < arrays->n; i++) { /* const parameters are no arguments */
+        if (!arrays->items[i].param->is_const) {
+            arrays->items[kept++] = arrays->items[i];
+        }
+    }
+    arrays->n = kept;
+    for (size_t i = 0; i < kept; i++) {
+        Array *array = &arrays->items[i];
+        const char *fallback = array->param->fallback;
+        array->param = &bound->params[i];
+        int code = 0;
+        if (array->param->rank >= 0) {
+            code = complete_tensor(options, session, compile, arrays, i);
+        } else if (array->given || fallback || bench) {
+            const char *text = array->given ? array->from : fallback ? fallback : "1";
+            code = scalar_read(array->param, text, array);
+        } else {
+            code = fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE, "'%s' is not given: %s=NUMBER",
+                             array->param->name, array->param->name);
+        }
+        if (code != 0) {
+            return code;
+        }
+    }
+    timeout_end();
+    return 0;
+}
+
+/* ---- the device ---- */
+
+/* The CPU works on the arrays themselves: one copy of large ones is enough. */
+static bool is_here(const Session *session)
+{
+    return strcmp(tessera_device_info(session->device)->kind, "cpu") == 0;
+}
+
+int arrays_upload(const Session *session, Arrays *arrays, bool copy)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        Array *array = &arrays->items[i];
+        if (array->param->rank < 0) {
+            continue;
+        }
+        if (is_here(session)) {
+            array->memory = array->block;
+            continue;
+        }
+        if (tessera_alloc(session->device, array->bytes, &array->memory) != TESSERA_OK ||
+            (copy && tessera_copy_in(session->device, array->memory, array->block, array->bytes) !=
+                         TESSERA_OK)) {
+            return fail_context(session->context);
+        }
+    }
+    return 0;
+}
+
+int arrays_download(const Session *session, Arrays *arrays)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        Array *array = &arrays->items[i];
+        if (array->param->rank < 0 || array->param->io == TESSERA_IN || is_here(session)) {
+            continue;
+        }
+        if (tessera_copy_out(session->device, array->block, array->memory, array->bytes) !=
+            TESSERA_OK) {
+            return fail_context(session->context);
+        }
+    }
+    return 0;
+}
+
+void *array_moved(const Array *array, void *block)
+{
+    return (char *)block + ((char *)array->tensor.data - (char *)array->block);
+}
+
+TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
+{
+    TesseraArg *args = take(arrays->n * sizeof *args);
+    for (size_t i = 0; i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        args[i] = (TesseraArg){
+            .tensor = array->tensor, .number = array->number, .integer = array->integer};
+        if (on_device && array->param->rank >= 0) {
+            args[i].tensor.data = array_moved(array, array->memory);
+        }
+    }
+    return args;
+}
+
+void arrays_lie(const Arrays *arrays, TesseraOptions *compile)
+{
+    TesseraArg *args = keep(arrays->n * sizeof *args);
+    size_t n = 0;
+    for (size_t i = 0; i < arrays->n; i++) {
+        if (!arrays->items[i].param->is_const) {
+            args[n++].tensor = arrays->items[i].tensor; /* of rank -1 when it is not given */
+        }
+    }
+    compile->args = args;
+    compile->n_args = n;
+}
+
+void arrays_free(const Session *session, Arrays *arrays)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        if (session->device && arrays->items[i].memory != arrays->items[i].block) {
+            tessera_release(session->device, arrays->items[i].memory);
+        }
+        free(arrays->items[i].block);
+    }
+    free(arrays->items);
+    free(arrays->known);
+    *arrays = (Arrays){0};
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One array in the host's memory: how large, random, shown. */
+#include "cli/data/array_args.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 6, REPEATED = 1048573 /* a prime: no axis is a multiple of it */ };
+
+bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes)
+{
+    size_t product = 1;
+    bool over = false, empty = false;
+    for (int i = 0; i < tensor->rank; i++) {
+        empty = empty || tensor->dims[i] == 0;
+        over = __builtin_mul_overflow(product, (size_t)tensor->dims[i], &product) || over;
+    }
+    *elements = empty ? 0 : product;
+    *bytes = 0;
+    if (empty) {
+        return true;
+    }
+    over = __builtin_mul_overflow(product, tessera_type_bytes(tensor->type), bytes) || over;
+    *bytes = tessera_type_size(tensor->type, product);
+    return !over && *bytes <= PTRDIFF_MAX;
+}
+
+/* ---- random ---- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_bits(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Box and Muller's cosine half. */
+static double next_normal(uint64_t *state)
+{
+    double u = (double)((next_bits(state) >> 11) + 1) * 0x1p-53;
+    double v = (double)(next_bits(state) >> 11) * 0x1p-53;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static double next_value(TesseraType type, uint64_t *state)
+{
+    if (type == TESSERA_BOOL) {
+        return (double)(next_bits(state) & 1);
+    }
+    double value = next_normal(state);
+    return tessera_type_is_float(type) ? value : nearbyint(value * 4);
+}
+
+/* Each parameter has a stream of its own (FNV-1a of its name). */
+static uint64_t stream_of(uint64_t seed, const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name; name++) {
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    }
+    return hash ^ (seed * 0x9e3779b97f4a7c15u);
+}
+
+void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool repeat)
+{
+    size_t elements, bytes, width = tessera_type_bytes(tensor->type);
+    uint64_t state = stream_of(seed, name);
+    tensor_bytes(tensor, &elements, &bytes);
+    bool packed = tessera_type_size(tensor->type, 2) == 1;
+    size_t piece = packed ? 2 * REPEATED : REPEATED; /* whole bytes */
+    size_t fresh = repeat && elements > piece ? piece : elements;
+    for (size_t i = 0; i < fresh; i++) {
+        tessera_put(tensor->type, tensor->data, i, next_value(tensor->type, &state));
+    }
+    for (size_t i = fresh; i < elements; i += fresh) {
+        size_t n = elements - i < fresh ? elements - i : fresh;
+        char *to = (char *)tensor->data + (packed ? i / 2 : i * width);
+        memcpy(to, tensor->data, packed ? (n + 1) / 2 : n * width);
+    }
+}
+
+/* ---- showing ---- */
+
+/* Integers with all their digits, also of 64 bits. */
+static void show_element(TesseraType type, const void *packed, size_t i, FILE *to)
+{
+    double value = tessera_get(type, packed, i);
+    if (tessera_type_is_float(type)) {
+        fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
+    } else if (type == TESSERA_I64) {
+        fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
+    } else if (type == TESSERA_U64) {
+        fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
+    } else {
+        fprintf(to, "%.0f", value);
+    }
+}
+
+void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
+{
+    size_t elements, bytes;
+    tensor_bytes(tensor, &elements, &bytes);
+    fputs(tessera_type_name(tensor->type), to);
+    fputc('[', to);
+    for (int i = 0; i < tensor->rank; i++) {
+        fprintf(to, "%s%lld", i ? ", " : "", (long long)tensor->dims[i]);
+    }
+    fputc(']', to);
+    if (!values) {
+        return;
+    }
+    void *packed = tensor_packed(tensor);
+    fputs("  ", to);
+    for (size_t i = 0; i < elements && i < SHOWN; i++) {
+        fputs(i ? ", " : "", to);
+        show_element(tensor->type, packed, i, to);
+    }
+    free(packed);
+    fputs(elements > SHOWN ? ", ..." : "", to);
+}

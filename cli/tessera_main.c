@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+
+#include <string.h>
+
+static const Verb VERBS[] = {
+    {"run", "FILE.tile[:KERNEL] [NAME=FILE.npy | NAME=NUMBER]... [-o [NAME=]FILE.npy]",
+     "compile, load, launch; the CPU when there is no GPU", VERB_RUN, verb_run},
+    {"compile", "FILE.tile[:KERNEL] [-o FILE]", "make code or IR", VERB_COMPILE, verb_compile},
+    {"explain", "FILE.tile[:KERNEL] | [CODE]",
+     "every decision and its reason, in the source's syntax; what an error's code means",
+     VERB_EXPLAIN, verb_explain},
+    {"bench", "FILE.tile[:KERNEL] --size M=...", "time, bytes, FLOP/s, share of the copy rate",
+     VERB_BENCH, verb_bench},
+    {"check", "FILE.tile[:KERNEL] [NAME=NUMBER]...",
+     "that all executors agree, on several sizes; proofs of bounds; errors against f64", VERB_CHECK,
+     verb_check},
+    {"fmt", "FILE.tile... | -", "lay sources out anew, in place (-: standard input to output)",
+     VERB_FMT, verb_fmt},
+    {"doctor", "", "what of this machine can be used, and how to get what is missing", VERB_DOCTOR,
+     verb_doctor},
+    {"cache", "[info | list | verify | prune | clear]",
+     "what compiled code is kept; without damaged entries, with fewer, with none", VERB_CACHE,
+     verb_cache},
+    {"tune", "FILE.tile[:KERNEL] --size M=... | show | diff | export | pin | merge | report ...",
+     "searches schedules and keeps what was measured; shows it; pins the best of it", VERB_TUNE,
+     verb_tune},
+    {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
+    {"help", "[VERB]", "this text", VERB_OTHER, verb_help},
+    {"version", "", "the version", VERB_OTHER, verb_version},
+};
+
+const Verb *verb_rows(size_t *n)
+{
+    *n = sizeof VERBS / sizeof *VERBS;
+    return VERBS;
+}
+
+static const Verb *find_verb(const char *name)
+{
+    static const char *const other_names[][2] = {
+        {"--version", "version"}, {"--help", "help"}, {"-h", "help"}};
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
+        if (strcmp(name, other_names[i][0]) == 0) {
+            name = other_names[i][1];
+        }
+    }
+    for (size_t i = 0; i < sizeof VERBS / sizeof *VERBS; i++) {
+        if (strcmp(name, VERBS[i].name) == 0) {
+            return &VERBS[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *verb_name(size_t index)
+{
+    return index < sizeof VERBS / sizeof *VERBS ? VERBS[index].name : NULL;
+}
+
+static int no_verb(const char *name)
+{
+    const char *nearest = nearest_name(name, verb_name);
+    return nearest ? fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s': did you mean '%s'?",
+                               name, nearest)
+                   : fail_code(FAIL_VERB, TESSERA_USAGE,
+                               "no verb '%.60s': `tessera help` says what there is", name);
+}
+
+/* What could not be written is a failure, too. */
+static int finish(int code)
+{
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    return lost && code == 0
+               ? fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT, "cannot write to standard output")
+               : code;
+}
+
+/* `tessera run --help`: what `tessera help run` says. */
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    interrupts_begin();
+    int form = diagnostics_read(argc, argv);
+    if (form != 0) {
+        return form;
+    }
+    if (argc < 2) {
+        fail_code(FAIL_VERB, TESSERA_USAGE, "what to do? `tessera help` says what there is");
+        return TESSERA_USAGE;
+    }
+    const Verb *verb = find_verb(argv[1]);
+    if (!verb) {
+        return no_verb(argv[1]);
+    }
+    Options options;
+    if (asks_for_help(argc, argv)) {
+        options = (Options){.path = verb->name};
+        return finish(verb_help(&options));
+    }
+    int code = options_read(verb, argc - 2, argv + 2, &options);
+    code = finish(code == 0 ? verb->run(&options) : code);
+    kept_free();
+    return code;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera tune`: schedules that are measured. */
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/tune/cmd_tune.h"
+#include "cli/tune/cmd_tune_sweep.h"
+
+int verb_tune(const Options *options)
+{
+    int code;
+    return tune_verb(options, &code) ? code : tune_sweep(options);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far answers of a candidate may be from those of the derived schedule: the interpreter's
+ * bound, as `run --check` has it, of a smaller run of the same kernel.
+ *
+ * Sizes along which nothing is summed are cut down first; then those that are summed along are
+ * halved, the largest first, for which the bound is multiplied: it grows with the number of terms,
+ * and no faster. Where a candidate walks ranges in other steps than the derived schedule the
+ * interpreter does, too: what is rounded once a step (weights that are rounded as they are beside
+ * the greatest so far) is rounded otherwise, which no bound of either knows, so that what both runs
+ * come to is compared. */
+#include "cli/commands/cmd_check.h"
+#include "cli/data/array_args.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/tune/cmd_tune_sweep.h"
+#include "runtime/api/api_search.h"
+#include "support/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST = 8,  /* of a size along which nothing is summed */
+    SIDES = 2, /* candidate and derived: both may be off */
+    SAFETY = 4 /* few rows are looked at */
+};
+
+/* ---- the smaller run ---- */
+
+static bool is_named(const char *const *names, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+typedef struct Smaller {
+    TesseraSize *sizes;
+    bool *folded, *fixed;
+    size_t n;
+} Smaller;
+
+static double product(const Smaller *s)
+{
+    double product = 1;
+    for (size_t i = 0; i < s->n; i++) {
+        product *= (double)s->sizes[i].value;
+    }
+    return product;
+}
+
+/* The largest of them is halved; false: all are 1. */
+static bool halve(Smaller *s, bool folded)
+{
+    int64_t *largest = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        int64_t *value = &s->sizes[i].value;
+        if (s->folded[i] == folded && !s->fixed[i] && *value > 1 &&
+            (!largest || *value > *largest)) {
+            largest = value;
+        }
+    }
+    if (largest) {
+        *largest /= 2;
+    }
+    return largest;
+}
+
+/* How many times as long sums are as in the smaller run. Sizes that only say where a loop ends
+ * count as far as they were cut further than those. */
+static double longer(const SweepWork *work, const TesseraSpace *space, const Smaller *s)
+{
+    double all = 1, most = 1, ends = 1;
+    for (size_t i = 0; i < s->n; i++) {
+        double times = s->sizes[i].value > 0
+                           ? (double)work->compile.sizes[i].value / (double)s->sizes[i].value
+                           : 1;
+        if (is_named(space->folded, space->n_folded, s->sizes[i].name)) {
+            all *= times;
+            most = times > most ? times : most;
+        } else if (s->folded[i]) {
+            ends = times > ends ? times : ends;
+        }
+    }
+    return all * (ends > most ? ends / most : 1);
+}
+
+static void cut_sizes(Smaller *s, double cost)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        int64_t *value = &s->sizes[i].value;
+        *value = !s->folded[i] && !s->fixed[i] && *value > MOST ? MOST : *value;
+    }
+    while (product(s) > cost && (halve(s, false) || halve(s, true))) {}
+}
+
+/* ---- running ---- */
+
+typedef struct Runs {
+    SweepWork *work;
+    Options without; /* the smaller sizes */
+    TesseraOptions compile;
+    Arrays arrays;
+} Runs;
+
+/* "j=64,k=8" as lines. */
+static size_t step_lines(const char *steps, const char **lines)
+{
+    size_t n = 0;
+    for (const char *at = steps; *at;) {
+        size_t name = strcspn(at, "="), all = strcspn(at, ",");
+        char *line = keep(all + sizeof "tile ");
+        sprintf(line, "tile %.*s %.*s", (int)name, at, (int)(all - name - 1), at + name + 1);
+        lines[n++] = line;
+        at += all + (at[all] == ',');
+    }
+    return n;
+}
+
+/* Results, with bounds; NULL: the context knows why. */
+static TesseraArg *interpret(Runs *r, const char *steps)
+{
+    const char **lines = keep((strlen(steps) / 2 + 1) * sizeof *lines); /* each has two letters */
+    Session *s = &r->work->session;
+    TesseraOptions compile = r->compile;
+    compile.n_lines = step_lines(steps, lines);
+    compile.lines = lines; /* others change nothing of what it means */
+    TesseraArg *args = check_own(&r->arrays, false);
+    if (tessera_interpret(s->program, &compile, args, r->arrays.n) != TESSERA_OK) {
+        check_drop(&r->arrays, args);
+        return NULL;
+    }
+    return args;
+}
+
+/* The square root of the mean square. */
+static double usual_size(TesseraType type, const void *packed, size_t n)
+{
+    double sum = 0, counted = 0;
+    for (size_t k = 0; k < n; k++) {
+        double value = tessera_get(type, packed, k);
+        sum += isfinite(value) ? value * value : 0;
+        counted += isfinite(value);
+    }
+    return counted > 0 ? sqrt(sum / counted) : 0;
+}
+
+/* What other steps round otherwise is as far off where large terms cancel: it is noted of all
+ * elements below the usual size together. */
+static void add_elements(const Array *array, size_t n, const TesseraArg *arg,
+                         const TesseraArg *derived, Envelope *envelope)
+{
+    TesseraType type = array->tensor.type;
+    void *packed = tensor_packed(&arg->tensor), *other = tensor_packed(&derived->tensor);
+    double usual = usual_size(type, other, n), farthest = 0;
+    for (size_t k = 0; k < n; k++) {
+        double value = tessera_get(type, packed, k), beside = tessera_get(type, other, k);
+        double apart = isfinite(value) && isfinite(beside) ? SAFETY * fabs(value - beside) : 0;
+        double bound = arg == derived ? SIDES * arg->bound[k] : arg->bound[k] + derived->bound[k];
+        value = fabs(beside) > fabs(value) ? beside : value;
+        bool small = fabs(value) < usual;
+        farthest = small && apart > farthest ? apart : farthest;
+        envelope_add(envelope, value, bound + (small ? 0 : apart));
+    }
+    for (size_t k = 0; k < n && farthest > 0; k++) {
+        double value = tessera_get(type, other, k);
+        envelope_add(envelope, value,
+                     fabs(value) < usual ? arg->bound[k] + derived->bound[k] + farthest : 0);
+    }
+    free(packed);
+    free(other);
+}
+
+static void tell(const Runs *r, const TesseraArg *args, const TesseraArg *derived, double scale)
+{
+    for (size_t i = 0; i < r->arrays.n; i++) {
+        const Array *array = &r->arrays.items[i];
+        size_t elements, bytes;
+        tensor_bytes(&array->tensor, &elements, &bytes);
+        if (!check_is_result(array) || !args[i].bound || elements == 0) {
+            continue;
+        }
+        Envelope envelope = {0};
+        add_elements(array, elements, &args[i], &derived[i], &envelope);
+        envelope_close(&envelope, scale);
+        printf("envelope %s", array->param->name);
+        envelope_write(&envelope, stdout);
+        putchar('\n');
+    }
+}
+
+static bool run(Runs *r, const char *steps, const char *derived, double scale)
+{
+    TesseraArg *want = interpret(r, derived);
+    TesseraArg *args = want && strcmp(steps, derived) != 0 ? interpret(r, steps) : want;
+    if (args) {
+        tell(r, args, want, scale);
+    }
+    if (args != want) {
+        check_drop(&r->arrays, args);
+    }
+    check_drop(&r->arrays, want);
+    return args;
+}
+
+/* Random values are those of the smaller sizes. */
+static bool begin(Runs *r, const Smaller *smaller)
+{
+    Session *s = &r->work->session;
+    Options with_consts;
+    r->without = *r->work->options;
+    r->without.sizes.items = smaller->sizes;
+    r->without.sizes.n = smaller->n;
+    r->compile = r->work->compile;
+    r->compile.sizes = smaller->sizes;
+    r->compile.lines = NULL;
+    r->compile.n_lines = 0;
+    int code = arrays_read(&r->without, s, &r->arrays, &with_consts);
+    arrays_lie(&r->arrays, &r->compile);
+    tessera_kernel_free(s->kernel);
+    s->kernel = NULL;
+    return code == 0 && tessera_compile(s->program, &r->compile, &s->kernel) == TESSERA_OK &&
+           arrays_complete(&r->without, s, &r->compile, true, &r->arrays) == 0;
+}
+
+/* As the candidate has them at its own sizes, kept; NULL: the context knows why. */
+static const char *steps_of(SweepWork *work, TesseraKernel *kernel)
+{
+    TesseraPrediction prediction;
+    if (!kernel ||
+        tessera_kernel_predict(kernel, work->options->threads, &prediction) != TESSERA_OK) {
+        return NULL;
+    }
+    return keep_text(prediction.steps, strlen(prediction.steps));
+}
+
+static double make_smaller(const SweepWork *work, const TesseraSpace *space, double cost,
+                           Smaller *s)
+{
+    s->n = work->compile.n_sizes;
+    s->sizes = take(s->n * sizeof *s->sizes);
+    s->folded = take(s->n * sizeof *s->folded);
+    s->fixed = take(s->n * sizeof *s->fixed);
+    for (size_t i = 0; i < s->n; i++) {
+        s->sizes[i] = work->compile.sizes[i];
+        s->folded[i] = is_named(space->folded, space->n_folded, s->sizes[i].name) ||
+                       is_named(space->ends, space->n_ends, s->sizes[i].name);
+        s->fixed[i] = is_named(space->fixed, space->n_fixed, s->sizes[i].name);
+    }
+    if (work->arrays.n_files == 0) { /* what is given is as large as it is */
+        cut_sizes(s, cost);
+    }
+    return longer(work, space, s);
+}
+
+void sweep_bound(SweepWork *work, double cost, const char *lines)
+{
+    TesseraSpace space;
+    Smaller smaller = {0};
+    Runs runs = {.work = work};
+    double began = clock_seconds(), scale = 1;
+    TesseraKernel *kernel = sweep_compile(work, ""), *own = sweep_compile(work, lines);
+    const char *derived = steps_of(work, kernel), *steps = steps_of(work, own);
+    bool good = derived && steps &&
+                tessera_kernel_space(kernel, work->options->threads, &space) == TESSERA_OK;
+    if (good) {
+        scale = make_smaller(work, &space, cost, &smaller);
+        good = begin(&runs, &smaller) && run(&runs, steps, derived, scale);
+        arrays_free(&work->session, &runs.arrays);
+    }
+    if (good) {
+        bool whole = scale <= 1 || work->arrays.n_files > 0;
+        printf("bounded %.6f%s\n", clock_seconds() - began, whole ? " whole" : "");
+    } else {
+        printf("unbounded %s\n", sweep_words(work));
+    }
+    tessera_kernel_free(kernel);
+    tessera_kernel_free(own);
+    free(smaller.sizes);
+    free(smaller.folded);
+    free(smaller.fixed);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera tune --work ROLE:PARENT:TARGET`: the workers of a sweep. They read lines on standard
+ * input and answer on standard output; they end with their parent, or when it closes the line. */
+#include "cli/data/array_args.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/tune/cmd_tune_sweep.h"
+#include "runtime/api/api_search.h"
+#include "tune/sweep/worker_pool.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what both roles do ---- */
+
+bool sweep_read(char **line, size_t *room)
+{
+    ssize_t n = getline(line, room, stdin);
+    if (n > 0 && (*line)[n - 1] == '\n') {
+        (*line)[n - 1] = '\0';
+    }
+    return n > 0;
+}
+
+const char *sweep_words(const SweepWork *work)
+{
+    static char words[800];
+    const char *message = tessera_error(work->session.context)->message;
+    const TesseraDiagnostic *items;
+    size_t n = tessera_diagnostics(work->session.context, &items);
+    for (size_t i = n; i-- > 0;) { /* the first error, without its place */
+        message = items[i].severity == TESSERA_IS_ERROR ? items[i].message : message;
+    }
+    snprintf(words, sizeof words, "%s", message ? message : "nothing was said");
+    for (char *at = words; *at; at++) {
+        *at = (char)(*at == '\n' ? ' ' : *at);
+    }
+    return words;
+}
+
+const char *sweep_why(const SweepWork *work)
+{
+    const TesseraDiagnostic *items;
+    size_t n = tessera_diagnostics(work->session.context, &items);
+    for (size_t i = 0; i < n; i++) {
+        if (items[i].severity == TESSERA_IS_ERROR && tessera_code_is_room(items[i].code)) {
+            return "room";
+        }
+    }
+    return "refused";
+}
+
+TesseraKernel *sweep_compile(SweepWork *work, const char *lines)
+{
+    size_t most = work->compile.n_lines + strlen(lines) / 2 + 1; /* a line has a letter at least */
+    const char **all = take(most * sizeof *all);
+    TesseraOptions options = work->compile;
+    TesseraKernel *kernel = NULL;
+    char *copy = take_text(lines, strlen(lines)), *state = NULL;
+    options.n_lines = 0;
+    for (; options.n_lines < work->compile.n_lines; options.n_lines++) {
+        all[options.n_lines] = work->compile.lines[options.n_lines];
+    }
+    for (char *line = strtok_r(copy, ";", &state); line; line = strtok_r(NULL, ";", &state)) {
+        all[options.n_lines++] = line;
+    }
+    options.lines = all;
+    tessera_compile(work->session.program, &options, &kernel);
+    free(copy);
+    free(all);
+    return kernel;
+}
+
+/* ---- the role that compiles ---- */
+
+static void weigh(SweepWork *work, const char *id, const char *lines)
+{
+    TesseraPrediction p;
+    TesseraKernel *kernel = sweep_compile(work, lines);
+    if (!kernel) {
+        printf("weighed %s %s %s\n", id, sweep_why(work), sweep_words(work));
+    } else if (tessera_kernel_predict(kernel, work->options->threads, &p) != TESSERA_OK) {
+        printf("weighed %s %s %s\n", id, sweep_why(work), sweep_words(work));
+    } else if (!p.fits) {
+        printf("weighed %s room %s\n", id, p.why);
+    } else {
+        char *one = take_text(p.lines, strlen(p.lines));
+        for (char *at = one; *at; at++) {
+            *at = (char)(*at == '\n' ? ';' : *at);
+        }
+        printf("weighed %s ok %.9g %.9g %" PRIx64 " %" PRIx64 " %s %s\n", id, p.seconds, p.roof,
+               p.code, p.bits, *p.steps ? p.steps : "-", one);
+        free(one);
+    }
+    tessera_kernel_free(kernel);
+}
+
+/* Into the cache, where those who measure find it. */
+static void make(SweepWork *work, const char *id, const char *lines)
+{
+    TesseraKernel *kernel = sweep_compile(work, lines);
+    if (kernel && tessera_kernel_make(kernel) == TESSERA_OK) {
+        printf("made %s\n", id);
+    } else {
+        printf("unmade %s %s %s\n", id, sweep_why(work), sweep_words(work));
+    }
+    tessera_kernel_free(kernel);
+}
+
+static int compile_for(SweepWork *work)
+{
+    char *line = NULL;
+    size_t room = 0;
+    puts("hello");
+    fflush(stdout);
+    while (sweep_read(&line, &room)) {
+        char *rest = line;
+        const char *what = strsep(&rest, " "), *id = rest ? strsep(&rest, " ") : "0";
+        if (strcmp(what, "weigh") == 0) {
+            weigh(work, id, rest ? rest : "");
+        } else if (strcmp(what, "make") == 0) {
+            make(work, id, rest ? rest : "");
+        } else if (strcmp(what, "bound") == 0) {
+            double cost = strtod(rest ? rest : "", &rest);
+            sweep_bound(work, cost, rest + (*rest == ' '));
+        }
+        fflush(stdout);
+    }
+    free(line);
+    return 0;
+}
+
+/* ---- beginning ---- */
+
+static int open_work(SweepWork *work, bool measures)
+{
+    Session *s = &work->session;
+    int code = session_open(work->options, s);
+    timeout_end(); /* the parent has the clock */
+    code = code ? code : arrays_read(work->options, s, &work->arrays, &work->with_consts);
+    if (code == 0 && measures) {
+        code = session_device(work->options, work->options->device, s);
+    }
+    code = code ? code : session_options(&work->with_consts, s, work->arrays.known, &work->compile);
+    work->compile.pins = "";
+    work->compile.target = strrchr(work->options->work, ':') + 1;
+    arrays_lie(&work->arrays, &work->compile);
+    return code;
+}
+
+int sweep_work(const Options *options)
+{
+    SweepWork work = {.options = options};
+    const char *colon = strchr(options->work, ':');
+    bool measures = strncmp(options->work, "measure", 7) == 0;
+    /* What a kernel does to the process, and who ends it, is the parent's to tell. */
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        signal(signals[i], SIG_DFL);
+    }
+    if (!colon || !worker_begin((pid_t)atoi(colon + 1))) {
+        return TESSERA_USAGE;
+    }
+    int code = open_work(&work, measures);
+    code = code ? code : measures ? sweep_measure(&work) : compile_for(&work);
+    arrays_free(&work.session, &work.arrays);
+    session_close(&work.session);
+    return code;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tessera-worker PARENT: compiles one kernel for the process that started it; see tessera_isolate
+ * in tessera.h. */
+#include "runtime/worker/compile_worker.h"
+
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    return argc == 2 ? tessera_worker(atoi(argv[1])) : 2;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads of global memory to LDS: lane i of a wave fills the i-th piece behind an address that all
+ * of them share (M0). They are counted with the loads to registers (vmcnt), in their order, so that
+ * "all but the newest n groups" is a number of instructions, where each wave has issued as many:
+ * else all are waited for. LLVM would wait for all of them before each read of LDS, which may be of
+ * another slot; that the two never meet is said in its terms. */
+#include "codegen/amdgcn/amdgcn_lds_dma.h"
+
+#include "codegen/gpu/gpu_emitters.h"
+#include "ir/build.h"
+
+#include <string.h>
+
+enum { LDS_SPACE = 3 };
+
+static const char NAME[] = "llvm.amdgcn.global.load.lds";
+
+static void issue(GpuEmitter *em, const GpuPiece *piece)
+{
+    LLVMValueRef args[] = {piece->from, piece->first, gpu_i32(em, piece->bytes), gpu_i32(em, 0),
+                           gpu_i32(em, 0)};
+    gpu_intrinsic(em, NAME, 0, NULL, 5, args);
+}
+
+/* Lanes that are switched off leave their bytes as they are: of what is outside, they store
+ * zeros. */
+void amdgcn_copy(GpuEmitter *em, const GpuPiece *piece)
+{
+    if (!piece->inside) {
+        issue(em, piece);
+        return;
+    }
+    GpuBranch branch = gpu_branch_begin(em, piece->inside);
+    issue(em, piece);
+    gpu_branch_end(em, branch);
+    branch = gpu_branch_begin(em, LLVMBuildNot(em->builder, piece->inside, ""));
+    LLVMTypeRef words = llvm_lanes(em->i32, piece->bytes / 4);
+    LLVMValueRef store = LLVMBuildStore(em->builder, LLVMConstNull(words), piece->to);
+    LLVMSetAlignment(store, (unsigned)piece->bytes);
+    gpu_branch_end(em, branch);
+}
+
+/* Instructions are counted, not groups. */
+void amdgcn_copy_commit(GpuEmitter *em)
+{
+    (void)em;
+}
+
+enum { MOST_LOADS = 63, MOST_LOCAL = 15 };
+
+/* S_WAITCNT of gfx9: vmcnt in bits 0 to 3, 14 and 15, expcnt in 4 to 6, lgkmcnt in 8 to 11. */
+static void wait_counts(GpuEmitter *em, int64_t loads, int64_t local)
+{
+    int64_t code = (loads & 15) | loads >> 4 << 14 | 7 << 4 | local << 8;
+    LLVMValueRef arg = gpu_i32(em, code);
+    gpu_intrinsic(em, "llvm.amdgcn.s.waitcnt", 0, NULL, 1, &arg);
+}
+
+static void wait(GpuEmitter *em, int64_t newest)
+{
+    wait_counts(em, newest < MOST_LOADS ? newest : MOST_LOADS, MOST_LOCAL);
+}
+
+void amdgcn_wait_local(GpuEmitter *em)
+{
+    wait_counts(em, MOST_LOADS, 0);
+}
+
+bool amdgcn_copies(GpuEmitter *em)
+{
+    return block_contains(em->launch->regions[0], OP_COPY_LOAD);
+}
+
+void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full)
+{
+    int64_t newest = full ? pending * gpu_copies_of_group(em) : 0;
+    if (newest == 0) {
+        wait(em, 0);
+        return;
+    }
+    GpuBranch branch = gpu_branch_begin(em, LLVMBuildNot(em->builder, full, ""));
+    wait(em, 0);
+    gpu_branch_end(em, branch);
+    wait(em, newest);
+}
+
+/* ---- apart ---- */
+
+static LLVMValueRef node(GpuEmitter *em, int n, LLVMMetadataRef *parts)
+{
+    return LLVMMetadataAsValue(em->context, LLVMMDNodeInContext2(em->context, parts, (size_t)n));
+}
+
+static bool touches_lds(LLVMValueRef op)
+{
+    LLVMValueRef at = LLVMIsALoadInst(op)    ? LLVMGetOperand(op, 0)
+                      : LLVMIsAStoreInst(op) ? LLVMGetOperand(op, 1)
+                                             : NULL;
+    return at && LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == LDS_SPACE;
+}
+
+typedef struct Apart {
+    GpuEmitter *em;
+    LLVMValueRef scopes; /* a list of one */
+    unsigned in, out;    /* kinds of metadata */
+} Apart;
+
+static void mark(const Apart *apart, LLVMValueRef op, LLVMValueRef copy)
+{
+    if (LLVMIsACallInst(op) && LLVMGetCalledValue(op) == copy) {
+        LLVMSetMetadata(op, apart->in, apart->scopes);
+    } else if (touches_lds(op)) {
+        LLVMSetMetadata(op, apart->out, apart->scopes);
+    }
+}
+
+void amdgcn_copies_apart(GpuEmitter *em)
+{
+    static const char in[] = "alias.scope", out[] = "noalias", domain[] = "copies";
+    LLVMValueRef copy = LLVMGetNamedFunction(em->module, NAME);
+    if (!copy) {
+        return;
+    }
+    LLVMMetadataRef text = LLVMMDStringInContext2(em->context, domain, sizeof domain - 1);
+    LLVMMetadataRef of = LLVMValueAsMetadata(node(em, 1, &text));
+    LLVMMetadataRef parts[] = {text, of}, scope = LLVMValueAsMetadata(node(em, 2, parts));
+    Apart apart = {.em = em,
+                   .scopes = node(em, 1, &scope),
+                   .in = LLVMGetMDKindIDInContext(em->context, in, sizeof in - 1),
+                   .out = LLVMGetMDKindIDInContext(em->context, out, sizeof out - 1)};
+    for (LLVMValueRef f = LLVMGetFirstFunction(em->module); f; f = LLVMGetNextFunction(f)) {
+        for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b)) {
+            for (LLVMValueRef op = LLVMGetFirstInstruction(b); op;
+                 op = LLVMGetNextInstruction(op)) {
+                mark(&apart, op, copy);
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_RESCHEDULE_H
+#define TESSERA_CODEGEN_AMDGCN_AMDGCN_RESCHEDULE_H
+
+#include "codegen/gpu/gpu_emit.h"
+
+/* Text or object of the module. Kernels that LLVM gives scratch memory are scheduled again, for
+ * the fewest registers. */
+void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_WORKAROUNDS_H
+#define TESSERA_CODEGEN_AMDGCN_AMDGCN_WORKAROUNDS_H
+
+#include "codegen/gpu/gpu_emit.h"
+
+/* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
+void amdgcn_rewrite(GpuEmitter *em);
+/* Of one instruction: where it is a word of another lane that LLVM would fold into a reader of
+ * which no part has such a form, the reader no longer sees where it is from (amdgcn_dpp.c). */
+void amdgcn_hide_exchange(GpuEmitter *em, LLVMValueRef op);
+/* Hooks of codegen/gpu/gpu_emit.h: `carry`, for the same reason, and `here`. */
+LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value);
+LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value);
+
+#endif

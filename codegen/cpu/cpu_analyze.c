@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides which arrays get a buffer, and until when each value is read.
+ *
+ * Ops are numbered in program order; an op with regions has a second number, after its last inner
+ * op. Going backwards, every value knows its readers before its own op is reached: it is computed
+ * in the nest of its one reader, unless there are several, or the reader repeats it (in a loop that
+ * it is not in, or under a broadcast), and computing it again would cost more than reading it. */
+#include "codegen/cpu/cpu_emit.h"
+
+enum { CHEAP = 3, DEAR = 8, MOST_COST = 1000 };
+
+/* ---- numbering ---- */
+
+static void count_ops(CpuEmitter *c, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        ARENA_PUSH(c->arena, &c->ops, op);
+        for (int i = 0; i < op->n_regions; i++) {
+            count_ops(c, op->regions[i]);
+        }
+        if (op->n_regions) {
+            ARENA_PUSH(c->arena, &c->ops, op);
+        }
+    }
+}
+
+int cpu_position(const CpuEmitter *c, const Op *op)
+{
+    for (size_t i = 0; i < c->ops.n; i++) {
+        if (c->ops.items[i] == op) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+int cpu_end_position(const CpuEmitter *c, const Op *op)
+{
+    for (size_t i = c->ops.n; i-- > 0;) {
+        if (c->ops.items[i] == op) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* ---- properties ---- */
+
+bool cpu_is_pointwise(const Op *op)
+{
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_INDEX:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE:
+    case OP_MASK:
+    case OP_GATHER:
+    case OP_LOAD: return true;
+    default: return op_has(op, TRAIT_ELEMENTWISE);
+    }
+}
+
+static bool is_array(const Value *value)
+{
+    return value && type_is_tile(value->type);
+}
+
+/* Tensors that this launch writes. */
+static void find_written(CpuEmitter *c)
+{
+    c->written = ARENA_ARRAY(c->arena, bool, c->func->params.n);
+    for (size_t i = 0; i < c->ops.n; i++) {
+        const Op *op = c->ops.items[i];
+        if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+            c->written[plan_param_index(c->func, op->operands[0])] = true;
+        }
+    }
+}
+
+bool cpu_reads_written(const CpuEmitter *c, const Op *op)
+{
+    return (op->kind == OP_LOAD || op->kind == OP_GATHER) &&
+           c->written[plan_param_index(c->func, op->operands[0])];
+}
+
+static int own_cost(const Op *op)
+{
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_MASK: return 0;
+    case OP_SQRT:
+    case OP_DIV:
+    case OP_MOD:
+    case OP_FAST_EXP2: return DEAR;
+    case OP_PERMUTE: return DEAR;
+    default: return 1;
+    }
+}
+
+/* Forward: what one more computation of an element costs. */
+static void find_costs(CpuEmitter *c)
+{
+    for (size_t i = 0; i < c->ops.n; i++) {
+        const Op *op = c->ops.items[i];
+        if (!cpu_is_pointwise(op)) {
+            continue;
+        }
+        int cost = own_cost(op);
+        for (int j = 0; j < op->n_operands && op->kind != OP_LOAD; j++) {
+            cost += c->values[op->operands[j]->id].cost;
+        }
+        c->values[op->results[0]->id].cost = cost < MOST_COST ? cost : MOST_COST;
+    }
+}
+
+/* ---- readers ---- */
+
+typedef struct Reader {
+    const Op *nest; /* the op in whose nest the value is computed */
+    int last;
+} Reader;
+
+static Block *home(const Value *value)
+{
+    return value->block ? value->block : value->def ? value->def->parent : NULL;
+}
+
+bool cpu_is_below(const Value *value, const Op *op)
+{
+    for (const Block *block = home(value); block;
+         block = block->parent ? block->parent->parent : NULL) {
+        if (block->parent == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Inside of a fold, or of a loop over elements: nothing there has a buffer. */
+static bool in_elements(const Op *op)
+{
+    for (const Op *around = op->parent->parent; around; around = around->parent->parent) {
+        bool elements = around->kind == OP_WHILE && is_array(around->regions[0]->last->operands[0]);
+        if (around->kind == OP_FOLD || elements) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The op around (or itself) that stands in `block`; NULL: `op` is not below it. */
+static const Op *ancestor_in(const Op *op, const Block *block)
+{
+    while (op && op->parent != block) {
+        op = op->parent->parent;
+    }
+    return op;
+}
+
+static void add_reader(CpuEmitter *c, const Value *value, const Op *op, Reader reader, bool repeats)
+{
+    CpuValue *facts = &c->values[value->id];
+    const Op *around = ancestor_in(op, home(value));
+    bool deeper = around && around != op;
+    int last = deeper ? cpu_end_position(c, around) : reader.last;
+    const Op *nest = reader.nest;
+    if (facts->last < last) {
+        facts->last = last;
+    }
+    facts->many |= repeats || deeper || (facts->reader && facts->reader != nest);
+    facts->yielded |= nest->kind == OP_YIELD;
+    facts->reader = nest;
+}
+
+static bool stretches(const Op *op)
+{
+    if (op->kind != OP_BROADCAST) {
+        return false;
+    }
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int lead = to->rank - from->rank;
+    bool any = false;
+    for (int i = 0; i < to->rank; i++) {
+        any |= i < lead || from->dims[i - lead] != to->dims[i];
+    }
+    return any;
+}
+
+static bool wants_buffer(const CpuEmitter *c, const Op *op)
+{
+    const Value *value = op->results[0];
+    if (!is_array(value) || in_elements(op)) {
+        return false;
+    }
+    if (cpu_reads_written(c, op)) {
+        return true; /* a later store may change what it reads */
+    }
+    const CpuValue *facts = &c->values[value->id];
+    if (facts->yielded) {
+        return true; /* all that is yielded is there before the first of it is written */
+    }
+    return facts->many && facts->cost > CHEAP;
+}
+
+/* Backward: all readers of op's results are known. */
+static void visit(CpuEmitter *c, const Op *op, int position)
+{
+    Reader reader = {op, position};
+    if (cpu_is_pointwise(op) && is_array(op->results[0])) {
+        CpuValue *facts = &c->values[op->results[0]->id];
+        facts->stored = wants_buffer(c, op);
+        if (!facts->stored && facts->reader) {
+            reader = (Reader){facts->reader, facts->last};
+        }
+        if (facts->last < position) {
+            facts->last = position;
+        }
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (value && value->type->kind == TYPE_ARRAY) {
+            add_reader(c, value, op, reader, stretches(op));
+        }
+    }
+}
+
+/* A loop's carried buffers live until its end, whoever reads them inside. */
+static void visit_end(CpuEmitter *c, const Op *op, int position)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        CpuValue *facts = &c->values[op->results[i]->id];
+        facts->last = facts->last < position ? position : facts->last;
+    }
+}
+
+void cpu_analyze(CpuEmitter *c, const Op *launch)
+{
+    c->ops.n = 0;
+    count_ops(c, launch->regions[0]);
+    find_costs(c);
+    find_written(c);
+    for (int i = (int)c->ops.n - 1; i >= 0; i--) {
+        const Op *op = c->ops.items[i];
+        bool end = op->n_regions && cpu_position(c, op) != i;
+        if (end) {
+            visit_end(c, op, i);
+        } else {
+            visit(c, op, i);
+        }
+    }
+}
+
+/* ---- walks over expressions ---- */
+
+void cpu_new_walk(CpuEmitter *c)
+{
+    c->stamp++;
+}
+
+bool cpu_seen(const CpuEmitter *c, const Value *value, int how, bool *answer)
+{
+    const CpuValue *facts = &c->values[value->id];
+    *answer = facts->seen.answer;
+    return facts->seen.stamp == c->stamp && facts->seen.how == how;
+}
+
+bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer)
+{
+    CpuValue *facts = &c->values[value->id];
+    facts->seen.stamp = c->stamp;
+    facts->seen.how = how;
+    facts->seen.answer = answer;
+    return answer;
+}
+
+/* ---- contiguity ---- */
+
+static bool contiguous_load(const Op *load, int axis)
+{
+    Access access = op_access(load, 0);
+    int array_axis = load->results[0]->type->rank;
+    for (int i = access.n - 1; i >= 0; i--) {
+        const Value *index = access.indices[i];
+        bool kept = !index || index->type->kind == TYPE_RANGE;
+        if (kept && --array_axis == axis) {
+            return type_stride_is(access.memory->type, i, 1) ||
+                   type_stride_is(access.memory->type, i, 0);
+        }
+    }
+    return true;
+}
+
+static bool contiguous(CpuEmitter *c, const Value *value, int axis);
+
+static bool contiguous_shape(CpuEmitter *c, const Op *op, int axis)
+{
+    const Value *inner = op->operands[0];
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    int lead = op->results[0]->type->rank - inner->type->rank;
+    switch (op->kind) {
+    case OP_BROADCAST:
+        axis -= lead;
+        return axis < 0 || inner->type->dims[axis] != op->results[0]->type->dims[axis + lead] ||
+               contiguous(c, inner, axis);
+    case OP_EXPAND: return axis == at || contiguous(c, inner, axis - (axis > at));
+    case OP_SQUEEZE: return contiguous(c, inner, axis + (axis >= at));
+    default: return contiguous(c, inner, (int)op_attr(op, ATTR_PERM)->ints[axis]);
+    }
+}
+
+static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
+{
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_IOTA:
+    case OP_INDEX: return true;
+    case OP_LOAD: return contiguous_load(op, axis);
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return contiguous_shape(c, op, axis);
+    default: break;
+    }
+    int first = op->kind == OP_GATHER; /* its indices say so */
+    for (int i = first; i < op->n_operands; i++) {
+        if (!contiguous(c, op->operands[i], axis)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool contiguous(CpuEmitter *c, const Value *value, int axis)
+{
+    const Buffer *buffer = c->values[value->id].buffer;
+    bool answer;
+    if (value->type->rank == 0) {
+        return true;
+    }
+    if (buffer) {
+        return buffer->vector_axis == axis || buffer->extents[axis] == 1;
+    }
+    if (cpu_seen(c, value, axis, &answer)) {
+        return answer;
+    }
+    return cpu_remember(c, value, axis, contiguous_op(c, value->def, axis));
+}
+
+bool cpu_contiguous(CpuEmitter *c, const Value *value, int axis)
+{
+    cpu_new_walk(c);
+    return contiguous(c, value, axis);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Virtual values, one vector at a time: an expression is emitted where it is read. */
+#include "codegen/cpu/cpu_emit.h"
+
+LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value)
+{
+    LLVMValueRef scalar = c->values[value->id].scalar;
+    if (!scalar) {
+        diag_bug(c->func->diags, "scalar %%%s (%u) has no value yet",
+                 value->name ? value->name : "", value->id);
+    }
+    return scalar;
+}
+
+/* ---- what is known already ---- */
+
+static bool same_point(const Point *a, const Point *b)
+{
+    if (a->rank != b->rank || a->vector_axis != b->vector_axis || a->mask != b->mask) {
+        return false;
+    }
+    for (int i = 0; i < a->rank; i++) {
+        if (a->at[i] != b->at[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const Known *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point, KnownAs as)
+{
+    for (size_t i = c->known.n; i-- > 0;) {
+        const Known *known = &c->known.items[i];
+        if (known->value == value && known->as == as && same_point(&known->point, point)) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+/* ---- from the point of a shape op's result to that of its operand ---- */
+
+static Point broadcast_point(CpuEmitter *c, const Op *op, const Point *point)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int lead = to->rank - from->rank;
+    Point inner = {.rank = from->rank, .vector_axis = -1, .mask = NULL};
+    for (int i = 0; i < from->rank; i++) {
+        bool stretched = from->dims[i] != to->dims[i + lead];
+        inner.at[i] = stretched ? llvm_i64(c->l, 0) : point->at[i + lead];
+        if (!stretched && point->vector_axis == i + lead) {
+            inner.vector_axis = i;
+            inner.mask = point->mask;
+        }
+    }
+    return inner;
+}
+
+static Point expand_point(const Op *op, const Point *point)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Point inner = *point;
+    inner.rank = 0;
+    for (int i = 0; i < point->rank; i++) {
+        if (i != axis) {
+            inner.at[inner.rank++] = point->at[i];
+        }
+    }
+    if (point->vector_axis == axis) {
+        inner.vector_axis = -1;
+        inner.mask = NULL;
+    } else if (point->vector_axis > axis) {
+        inner.vector_axis--;
+    }
+    return inner;
+}
+
+static Point squeeze_point(CpuEmitter *c, const Op *op, const Point *point)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Point inner = *point;
+    inner.rank = point->rank + 1;
+    for (int i = 0; i < inner.rank; i++) {
+        inner.at[i] = i == axis ? llvm_i64(c->l, 0) : point->at[i < axis ? i : i - 1];
+    }
+    inner.vector_axis += point->vector_axis >= axis;
+    return inner;
+}
+
+static Point permute_point(const Op *op, const Point *point)
+{
+    const Attr *perm = op_attr(op, ATTR_PERM);
+    Point inner = *point;
+    for (int i = 0; i < point->rank; i++) {
+        inner.at[perm->ints[i]] = point->at[i];
+        if (point->vector_axis == i) {
+            inner.vector_axis = (int)perm->ints[i];
+        }
+    }
+    return inner;
+}
+
+/* Ops that are no shape ops read their operands where they are read. */
+Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point)
+{
+    switch (op->kind) {
+    case OP_BROADCAST: return broadcast_point(c, op, point);
+    case OP_EXPAND: return expand_point(op, point);
+    case OP_SQUEEZE: return squeeze_point(c, op, point);
+    case OP_PERMUTE: return permute_point(op, point);
+    default: return *point;
+    }
+}
+
+/* ---- one op ---- */
+
+static LLVMValueRef eval_const(CpuEmitter *c, const Op *op, const Point *point)
+{
+    DType dtype = op->results[0]->type->dtype;
+    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), point->vector_axis < 0 ? 1 : c->lanes);
+    return llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
+}
+
+static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
+{
+    LLVMValueRef at = point->at[0];
+    if (op->kind == OP_INDEX) {
+        at = cpu_add(c, c->values[op->operands[0]->id].start, at);
+    }
+    DType dtype = op->results[0]->type->dtype;
+    at = scalar_cast(c->l, at, DT_I64, dtype);
+    if (point->vector_axis < 0) {
+        return at;
+    }
+    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), c->lanes);
+    return LLVMBuildAdd(c->l->builder, llvm_splat(c->l, at, type),
+                        cpu_iota(c, llvm_type(c->l, dtype)), "");
+}
+
+/* The operand may not vary along the lanes; the result must. */
+static LLVMValueRef eval_shape(CpuEmitter *c, const Op *op, const Point *point)
+{
+    Point inner = cpu_operand_point(c, op, point);
+    LLVMValueRef value = cpu_eval(c, op->operands[0], &inner);
+    if (point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(value))) {
+        value = llvm_splat(c->l, value, llvm_lanes(LLVMTypeOf(value), c->lanes));
+    }
+    return value;
+}
+
+static LLVMValueRef eval_elementwise(CpuEmitter *c, const Op *op, const Point *point)
+{
+    LLVMValueRef operands[3];
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = cpu_eval(c, op->operands[i], point);
+    }
+    llvm_line(c->l, op->span);
+    return scalar_emit_op(c->l, op, operands);
+}
+
+LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
+{
+    llvm_line(c->l, op->span);
+    switch (op->kind) {
+    case OP_CONST: return eval_const(c, op, point);
+    case OP_IOTA:
+    case OP_INDEX: return eval_index(c, op, point);
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return eval_shape(c, op, point);
+    case OP_MASK: return cpu_eval(c, op->operands[0], point); /* nests end where ranges end */
+    case OP_LOAD: return cpu_tensor_load(c, op, point);
+    case OP_GATHER: return cpu_gather(c, op, point);
+    default: break;
+    }
+    if (!op_has(op, TRAIT_ELEMENTWISE)) {
+        diag_bug(c->func->diags, "%s is not computed element by element", op_info(op->kind)->name);
+    }
+    return eval_elementwise(c, op, point);
+}
+
+/* What is defined outside of a loop over elements is read for all lanes that are there. */
+static Point outside_of_loops(const Value *value, const Point *point)
+{
+    Point outer = *point;
+    while (outer.inside && !cpu_is_below(value, outer.inside->loop)) {
+        outer.mask = outer.mask ? outer.inside->mask : NULL;
+        outer.inside = outer.inside->outer;
+    }
+    return outer;
+}
+
+LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
+{
+    const CpuValue *facts = &c->values[value->id];
+    if (value->type->rank == 0) {
+        return cpu_scalar(c, value);
+    }
+    Point where, *point = &where;
+    where = outside_of_loops(value, at);
+    const Known *known = cpu_find_known(c, value, point, KNOWN_VALUE);
+    if (known) {
+        return known->result;
+    }
+    if (!facts->buffer && !value->def) {
+        diag_bug(c->func->diags, "array %%%s has no buffer", value->name ? value->name : "");
+    }
+    LLVMValueRef result = facts->buffer ? cpu_buffer_load(c, facts->buffer, point)
+                                        : cpu_eval_op(c, value->def, point);
+    ARENA_PUSH(c->arena, &c->known, ((Known){value, *point, KNOWN_VALUE, result, NULL}));
+    return result;
+}
+
+void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point)
+{
+    if (value->type->rank == 0 || c->values[value->id].buffer || !value->def ||
+        point->vector_axis < 0) {
+        return;
+    }
+    const Op *op = value->def;
+    bool answer;
+    if (op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_IOTA ||
+        op->kind == OP_CONST || cpu_seen(c, value, point->vector_axis, &answer)) {
+        return;
+    }
+    cpu_remember(c, value, point->vector_axis, true);
+    Point inner = cpu_operand_point(c, op, point);
+    if (inner.vector_axis < 0) {
+        cpu_eval(c, op->operands[0], &inner);
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        cpu_hoist(c, op->operands[i], &inner);
+    }
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scans, and folds by the program's own function. Elements are combined in their order: along the
+ * vector axis neighbours first, inside of a vector, then vector after vector; along another axis
+ * one after the other, a vector of neighbouring results at a time. */
+#include "codegen/cpu/cpu_emit.h"
+
+enum { MOST_PARTS = 16 };
+
+typedef struct Fold {
+    const Op *op;
+    int n;          /* values of an element */
+    const char *fn; /* of a scan; NULL: the region of the op */
+    bool plain;     /* the region is elementwise: it is as good on vectors */
+    bool scan, reverse, exclusive;
+    int axis;
+    LLVMValueRef len;                 /* of the axis */
+    LLVMValueRef neutral[MOST_PARTS]; /* scalars */
+    LLVMValueRef cells[MOST_PARTS];   /* what was combined so far */
+    const Buffer *to[MOST_PARTS];
+} Fold;
+
+static DType part_dtype(const Fold *fold, int i)
+{
+    return fold->op->operands[i]->type->dtype;
+}
+
+static LLVMTypeRef part_type(CpuEmitter *c, const Fold *fold, int i, int lanes)
+{
+    return llvm_lanes(llvm_type(c->l, part_dtype(fold, i)), lanes);
+}
+
+/* ---- the function ---- */
+
+static LLVMValueRef region_value(CpuEmitter *c, const Value *value, int lanes)
+{
+    LLVMValueRef scalar = cpu_scalar(c, value);
+    bool widen = lanes > 1 && !llvm_lane_count(LLVMTypeOf(scalar));
+    return widen ? llvm_splat(c->l, scalar, llvm_lanes(LLVMTypeOf(scalar), lanes)) : scalar;
+}
+
+/* The region's scalars are vectors for once. */
+static void vector_op(CpuEmitter *c, const Op *op, int lanes)
+{
+    LLVMValueRef operands[3];
+    const Value *result = op->results[0];
+    if (op->kind == OP_CONST) {
+        LLVMTypeRef type = llvm_lanes(llvm_type(c->l, result->type->dtype), lanes);
+        c->values[result->id].scalar =
+            llvm_number(c->l, result->type->dtype, type, op_attr(op, ATTR_VALUE));
+        return;
+    }
+    if (op->kind == OP_SIZE) {
+        c->values[result->id].scalar = cpu_dim(c, op_attr(op, ATTR_DIM)->dims[0]);
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = region_value(c, op->operands[i], lanes);
+    }
+    c->values[result->id].scalar = scalar_emit_op(c->l, op, operands);
+}
+
+static bool is_plain(const Block *region)
+{
+    for (const Op *op = region->first; op; op = op->next) {
+        if (!op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CONST && op->kind != OP_SIZE &&
+            op->kind != OP_YIELD) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* first ∘ second; `out` may be either. */
+static void combine(CpuEmitter *c, const Fold *fold, LLVMValueRef *first, LLVMValueRef *second,
+                    LLVMValueRef *out)
+{
+    if (fold->fn) {
+        out[0] = scalar_combine(c->l, fold->fn, part_dtype(fold, 0), first[0], second[0]);
+        return;
+    }
+    const Block *region = fold->op->regions[0];
+    int lanes = llvm_lane_count(LLVMTypeOf(first[0]));
+    for (int i = 0; i < fold->n; i++) {
+        c->values[region->args[i]->id].scalar = first[i];
+        c->values[region->args[fold->n + i]->id].scalar = second[i];
+    }
+    if (!fold->plain) {
+        cpu_emit_scalar_region(c, region, out);
+        return;
+    }
+    const Op *op = region->first;
+    for (; op->kind != OP_YIELD; op = op->next) {
+        vector_op(c, op, lanes);
+    }
+    for (int i = 0; i < fold->n; i++) {
+        out[i] = region_value(c, op->operands[i], lanes);
+    }
+}
+
+/* ---- cells ---- */
+
+static void new_cells(CpuEmitter *c, Fold *fold, int lanes)
+{
+    for (int i = 0; i < fold->n; i++) {
+        LLVMTypeRef type = part_type(c, fold, i, lanes);
+        fold->cells[i] = cpu_cell(c, type);
+        cpu_set(c, fold->cells[i], llvm_splat(c->l, fold->neutral[i], type));
+    }
+}
+
+static void get_cells(CpuEmitter *c, int n, const LLVMValueRef *cells, LLVMValueRef *out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = cpu_get(c, cells[i]);
+    }
+}
+
+static void set_cells(CpuEmitter *c, const Fold *fold, LLVMValueRef *values)
+{
+    for (int i = 0; i < fold->n; i++) {
+        cpu_set(c, fold->cells[i], values[i]);
+    }
+}
+
+static void store_parts(CpuEmitter *c, const Fold *fold, const Point *point, LLVMValueRef *values)
+{
+    for (int i = 0; i < fold->n; i++) {
+        cpu_buffer_store(c, fold->to[i], point, values[i]);
+    }
+}
+
+/* Lanes that do not exist are neutral. */
+static void eval_parts(CpuEmitter *c, const Fold *fold, const Point *point, LLVMValueRef *out)
+{
+    for (int i = 0; i < fold->n; i++) {
+        out[i] = cpu_eval(c, fold->op->operands[i], point);
+        if (point->mask && point->vector_axis == fold->axis) {
+            LLVMValueRef neutral = llvm_splat(c->l, fold->neutral[i], LLVMTypeOf(out[i]));
+            out[i] = LLVMBuildSelect(c->l->builder, point->mask, out[i], neutral, "");
+        }
+    }
+}
+
+/* ---- one element after the other ---- */
+
+static void combine_ordered(CpuEmitter *c, const Fold *fold, LLVMValueRef *done, LLVMValueRef *next,
+                            LLVMValueRef *out)
+{
+    if (fold->reverse) {
+        combine(c, fold, next, done, out);
+    } else {
+        combine(c, fold, done, next, out);
+    }
+}
+
+static void ordered_body(CpuEmitter *c, const Point *point, void *user)
+{
+    Fold *fold = user;
+    LLVMValueRef done[MOST_PARTS], next[MOST_PARTS];
+    Point inner = *point;
+    new_cells(c, fold, point->vector_axis < 0 ? 1 : c->lanes);
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), fold->len, 1);
+    inner.at[fold->axis] = loop.counter;
+    if (fold->reverse) {
+        LLVMValueRef last = cpu_sub(c, fold->len, llvm_i64(c->l, 1));
+        inner.at[fold->axis] = cpu_sub(c, last, loop.counter);
+    }
+    eval_parts(c, fold, &inner, next);
+    get_cells(c, fold->n, fold->cells, done);
+    if (fold->exclusive) {
+        store_parts(c, fold, &inner, done);
+    }
+    combine_ordered(c, fold, done, next, done);
+    set_cells(c, fold, done);
+    if (fold->scan && !fold->exclusive) {
+        store_parts(c, fold, &inner, done);
+    }
+    cpu_loop_end(c, &loop);
+    if (!fold->scan) {
+        get_cells(c, fold->n, fold->cells, done);
+        store_parts(c, fold, point, done);
+    }
+}
+
+/* ---- inside of a vector ---- */
+
+static LLVMValueRef shuffle(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b, int n, int first,
+                            int step)
+{
+    LLVMValueRef lanes[64];
+    if (n == 1) { /* one element is a scalar */
+        return LLVMBuildExtractElement(c->l->builder, a, llvm_i32(c->l, first), "");
+    }
+    for (int i = 0; i < n; i++) {
+        lanes[i] = llvm_i32(c->l, first + i * step);
+    }
+    return LLVMBuildShuffleVector(c->l->builder, a, b, LLVMConstVector(lanes, (unsigned)n), "");
+}
+
+/* Pairs of neighbours, until one element is left. */
+static void fold_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
+{
+    LLVMValueRef odd[MOST_PARTS];
+    for (int n = c->lanes / 2; n >= 1; n /= 2) {
+        for (int i = 0; i < fold->n; i++) {
+            LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
+            odd[i] = shuffle(c, parts[i], none, n, 1, 2);
+            parts[i] = shuffle(c, parts[i], none, n, 0, 2);
+        }
+        combine(c, fold, parts, odd, parts);
+    }
+}
+
+/* Lane l becomes what lane l - by was (reversed: l + by); the rest comes from `fill`. */
+static LLVMValueRef shifted(CpuEmitter *c, const Fold *fold, LLVMValueRef value, LLVMValueRef fill,
+                            int by)
+{
+    return fold->reverse ? shuffle(c, value, fill, c->lanes, by, 1)
+                         : shuffle(c, fill, value, c->lanes, c->lanes - by, 1);
+}
+
+static void scan_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
+{
+    LLVMValueRef moved[MOST_PARTS];
+    for (int by = 1; by < c->lanes; by *= 2) {
+        for (int i = 0; i < fold->n; i++) {
+            LLVMValueRef none = llvm_splat(c->l, fold->neutral[i], LLVMTypeOf(parts[i]));
+            moved[i] = shifted(c, fold, parts[i], none, by);
+        }
+        combine_ordered(c, fold, moved, parts, parts);
+    }
+}
+
+static void last_lane(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts, LLVMValueRef *out)
+{
+    for (int i = 0; i < fold->n; i++) {
+        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
+        out[i] = shuffle(c, parts[i], none, c->lanes, fold->reverse ? 0 : c->lanes - 1, 0);
+    }
+}
+
+static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
+{
+    const Fold *fold = user;
+    LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS], total[MOST_PARTS];
+    eval_parts(c, fold, point, parts);
+    get_cells(c, fold->n, fold->cells, done);
+    scan_lanes(c, fold, parts);
+    last_lane(c, fold, parts, total);
+    combine_ordered(c, fold, done, parts, parts);
+    for (int i = 0; i < fold->n && fold->exclusive; i++) {
+        parts[i] = shifted(c, fold, parts[i], done[i], 1);
+    }
+    store_parts(c, fold, point, parts);
+    combine_ordered(c, fold, done, total, done);
+    set_cells(c, fold, done);
+}
+
+static void fold_chunk(CpuEmitter *c, const Point *point, void *user)
+{
+    const Fold *fold = user;
+    LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS];
+    eval_parts(c, fold, point, parts);
+    fold_lanes(c, fold, parts);
+    get_cells(c, fold->n, fold->cells, done);
+    combine(c, fold, done, parts, done);
+    set_cells(c, fold, done);
+}
+
+static void row_body(CpuEmitter *c, const Point *point, void *user)
+{
+    Fold *fold = user;
+    Point inner = *point;
+    inner.vector_axis = fold->axis;
+    inner.at[fold->axis] = llvm_i64(c->l, 0);
+    size_t known = c->known.n;
+    new_cells(c, fold, fold->scan ? c->lanes : 1);
+    NestBody *chunk = fold->scan ? scan_chunk : fold_chunk;
+    if (fold->reverse) {
+        cpu_vector_loop_down(c, &inner, fold->len, chunk, fold);
+    } else {
+        cpu_vector_loop(c, &inner, fold->len, chunk, fold);
+    }
+    if (!fold->scan) {
+        LLVMValueRef done[MOST_PARTS];
+        get_cells(c, fold->n, fold->cells, done);
+        store_parts(c, fold, point, done);
+    }
+    c->known.n = known;
+}
+
+/* ---- the op ---- */
+
+static void find_neutrals(CpuEmitter *c, Fold *fold)
+{
+    for (int i = 0; i < fold->n; i++) {
+        fold->neutral[i] =
+            fold->fn ? scalar_neutral(c->l, fold->fn, part_dtype(fold, i), part_type(c, fold, i, 1))
+                     : cpu_scalar(c, fold->op->operands[fold->n + i]);
+    }
+}
+
+static Fold fold_of(CpuEmitter *c, const Op *op)
+{
+    bool own = op->kind == OP_FOLD;
+    Fold fold = {.op = op, .n = own ? op->n_results : 1, .axis = (int)op_int(op, ATTR_AXIS, 0)};
+    fold.fn = own ? NULL : op_word(op, ATTR_FN);
+    fold.plain = !own || is_plain(op->regions[0]);
+    fold.scan = !own || op_int(op, ATTR_SCAN, 0);
+    fold.reverse = fold.scan && op_int(op, ATTR_REVERSE, 0);
+    fold.exclusive = fold.scan && op_int(op, ATTR_EXCLUSIVE, 0);
+    fold.len = cpu_dim(c, op->operands[0]->type->dims[fold.axis]);
+    if (fold.n > MOST_PARTS) {
+        diag_bug(c->func->diags, "a fold of more than %d values at once", MOST_PARTS);
+    }
+    find_neutrals(c, &fold);
+    for (int i = 0; i < fold.n; i++) {
+        const Value *result = op->results[i];
+        fold.to[i] = cpu_buffer_for(c, result->type, c->values[result->id].last);
+    }
+    return fold;
+}
+
+void cpu_emit_fold(CpuEmitter *c, const Op *op)
+{
+    Fold fold = fold_of(c, op);
+    Type type = op->operands[0]->type;
+    int vector_axis = cpu_vector_axis(c, type);
+    Nest nest = {.rank = type->rank, .vector_axis = -1, .user = &fold};
+    for (int i = 0; i < type->rank; i++) {
+        nest.lens[i] = i == fold.axis ? llvm_i64(c->l, 1) : cpu_dim(c, type->dims[i]);
+    }
+    nest.body = ordered_body;
+    if (fold.plain && vector_axis == fold.axis) {
+        nest.body = row_body;
+    } else if (fold.plain) {
+        nest.vector_axis = vector_axis;
+    }
+    cpu_nest(c, &nest);
+    for (int i = 0; i < fold.n; i++) {
+        c->values[op->results[i]->id].buffer = fold.to[i];
+    }
+}

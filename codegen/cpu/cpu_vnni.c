@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of 8-bit integers by vpdpbusd, which adds four products of an unsigned and a signed byte
+ * to each i32. Four neighbours along the sum lie together, in the left operand's rows and in each
+ * column of the panels; past the sum's end the panels hold 0.
+ *
+ * Both operands have a sign, or none: the left one's sign bits are turned. Its bytes are then off
+ * by 128, which a product with 128 in every place takes back. All of it wraps as i32 does. */
+#include "codegen/cpu/cpu_dot.h"
+#include "support/int_math.h"
+
+enum { QUAD = 4 };
+
+bool cpu_takes_bytes(const CpuEmitter *c, const Product *product)
+{
+    DType left = product->left.value->type->dtype, right = product->right.value->type->dtype;
+    return c->l->has_vnni && c->lanes == 16 && left == right && dtype_is_int(left) &&
+           dtype_bits(left) == 8 && dtype_bits(product->dtype) == 32;
+}
+
+/* Is it the left operand that the instruction takes as unsigned? */
+static bool left_unsigned(const Product *product)
+{
+    return dtype_is_signed(product->right.value->type->dtype);
+}
+
+int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product)
+{
+    return round_up(product->depth_capacity, c->lanes);
+}
+
+static LLVMValueRef byte_at(CpuEmitter *c, LLVMValueRef base, LLVMValueRef offset)
+{
+    return LLVMBuildInBoundsGEP2(c->l->builder, c->l->i8, base, &offset, 1, "");
+}
+
+static LLVMValueRef room_for(CpuEmitter *c, int64_t bytes)
+{
+    Buffer *buffer = cpu_buffer_shape(c, DT_I8, 1, &bytes);
+    cpu_buffer_place(c, buffer, c->now);
+    return buffer->slot->memory;
+}
+
+static void store(CpuEmitter *c, LLVMValueRef value, LLVMValueRef address)
+{
+    LLVMSetAlignment(LLVMBuildStore(c->l->builder, value, address), 1);
+}
+
+/* ---- rows, and columns whose sum is contiguous: vectors along the sum ---- */
+
+typedef struct Lines {
+    const Product *product;
+    const Side *side;
+    LLVMValueRef base;
+} Lines;
+
+/* Lanes past the end are 0. */
+static LLVMValueRef bytes_at(CpuEmitter *c, const Side *side, const Point *point)
+{
+    LLVMValueRef value = cpu_eval(c, side->value, point);
+    if (point->mask) {
+        LLVMValueRef none = LLVMConstNull(LLVMTypeOf(value));
+        value = LLVMBuildSelect(c->l->builder, point->mask, value, none, "");
+    }
+    return value;
+}
+
+static void row_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Lines *lines = user;
+    const Product *product = lines->product;
+    LLVMValueRef value = bytes_at(c, lines->side, point);
+    value = LLVMBuildXor(c->l->builder, value, llvm_int(LLVMTypeOf(value), 0x80), "");
+    LLVMValueRef row =
+        cpu_mul_const(c, point->at[lines->side->free_axis], cpu_bytes_room(c, product));
+    LLVMValueRef at = cpu_add(c, row, point->at[lines->side->sum_axis]);
+    store(c, value, byte_at(c, lines->base, at));
+}
+
+static LLVMValueRef quad_offset(CpuEmitter *c, const Product *product, LLVMValueRef column,
+                                LLVMValueRef depth)
+{
+    LLVMBuilderRef b = c->l->builder;
+    int64_t columns = product->columns;
+    LLVMValueRef first = LLVMBuildAnd(b, column, llvm_i64(c->l, -columns), "");
+    LLVMValueRef inner = LLVMBuildAnd(b, column, llvm_i64(c->l, columns - 1), "");
+    LLVMValueRef at = cpu_mul_const(c, first, cpu_bytes_room(c, product));
+    at = cpu_add(c, at, cpu_mul_const(c, depth, columns)); /* depth / 4 * columns * 4 */
+    return cpu_add(c, at, cpu_mul_const(c, inner, QUAD));
+}
+
+static void column_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Lines *lines = user;
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef value = bytes_at(c, lines->side, point);
+    int quads = c->lanes / QUAD;
+    value = LLVMBuildBitCast(b, value, llvm_lanes(c->l->i32, quads), "");
+    for (int i = 0; i < quads; i++) {
+        LLVMValueRef one = LLVMBuildExtractElement(b, value, llvm_i64(c->l, i), "");
+        LLVMValueRef depth =
+            cpu_add(c, point->at[lines->side->sum_axis], llvm_i64(c->l, (int64_t)i * QUAD));
+        LLVMValueRef at = quad_offset(c, lines->product, point->at[lines->side->free_axis], depth);
+        store(c, one, byte_at(c, lines->base, at));
+    }
+}
+
+static void pack_lines(CpuEmitter *c, Lines *lines, NestBody *body)
+{
+    const Side *side = lines->side;
+    Nest nest = {.rank = 2, .vector_axis = side->sum_axis, .hoist = side->value, .body = body};
+    nest.lens[side->free_axis] = side->len;
+    nest.lens[side->sum_axis] = lines->product->depth;
+    nest.user = lines;
+    cpu_nest(c, &nest);
+}
+
+LeftView cpu_pack_left_bytes(CpuEmitter *c, const Product *product)
+{
+    int64_t room = cpu_bytes_room(c, product);
+    Lines lines = {product, &product->left, room_for(c, product->left.capacity * room)};
+    pack_lines(c, &lines, row_body);
+    return (LeftView){lines.base, room, 1};
+}
+
+/* ---- columns that are contiguous: four rows of the operand at a time ---- */
+
+typedef struct Quad {
+    const Lines *lines;
+    LLVMValueRef depth;
+    bool whole; /* all four rows are there */
+} Quad;
+
+static LLVMValueRef widened_row(CpuEmitter *c, const Quad *quad, const Point *point, int i)
+{
+    const Side *side = quad->lines->side;
+    Point there = *point;
+    there.at[side->sum_axis] = cpu_add(c, quad->depth, llvm_i64(c->l, i));
+    LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
+    if (quad->whole || i == 0) {
+        return LLVMBuildZExt(c->l->builder, cpu_eval(c, side->value, &there), type, "");
+    }
+    LLVMValueRef cell = cpu_cell(c, type);
+    cpu_set(c, cell, LLVMConstNull(type));
+    LLVMValueRef inside = LLVMBuildICmp(c->l->builder, LLVMIntSLT, there.at[side->sum_axis],
+                                        quad->lines->product->depth, "");
+    Branch branch = cpu_if_begin(c, inside);
+    LLVMValueRef value = cpu_eval(c, side->value, &there);
+    cpu_set(c, cell, LLVMBuildZExt(c->l->builder, value, type, ""));
+    cpu_if_end(c, &branch);
+    return cpu_get(c, cell);
+}
+
+static void quad_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Quad *quad = user;
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef all = widened_row(c, quad, point, 0);
+    for (int i = 1; i < QUAD; i++) {
+        LLVMValueRef row = widened_row(c, quad, point, i);
+        row = LLVMBuildShl(b, row, llvm_int(LLVMTypeOf(row), 8 * i), "");
+        all = LLVMBuildOr(b, all, row, "");
+    }
+    const Lines *lines = quad->lines;
+    LLVMValueRef at =
+        quad_offset(c, lines->product, point->at[lines->side->free_axis], quad->depth);
+    store(c, all, byte_at(c, lines->base, at));
+}
+
+static void quad_rows(CpuEmitter *c, const Lines *lines, LLVMValueRef depth, bool whole)
+{
+    Quad quad = {lines, depth, whole};
+    Point point = {.rank = 2, .vector_axis = lines->side->free_axis};
+    point.at[lines->side->sum_axis] = depth;
+    cpu_vector_loop(c, &point, lines->side->len, quad_body, &quad);
+}
+
+static void pack_quads(CpuEmitter *c, const Lines *lines)
+{
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef depth = lines->product->depth, zero = llvm_i64(c->l, 0);
+    LLVMValueRef whole = LLVMBuildAnd(b, depth, llvm_i64(c->l, -QUAD), "");
+    c->known.n = 0;
+    Loop loop = cpu_loop_begin(c, zero, whole, QUAD);
+    quad_rows(c, lines, loop.counter, true);
+    cpu_loop_end(c, &loop);
+    Branch branch = cpu_if_begin(c, LLVMBuildICmp(b, LLVMIntSLT, whole, depth, ""));
+    quad_rows(c, lines, whole, false);
+    cpu_if_end(c, &branch);
+    c->known.n = 0;
+}
+
+LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
+{
+    const Side *side = &product->right;
+    int64_t columns = div_up(side->capacity, product->columns);
+    int64_t bytes = columns * product->columns * cpu_bytes_room(c, product);
+    Lines lines = {product, side, room_for(c, bytes)};
+    if (cpu_contiguous(c, side->value, side->free_axis)) {
+        pack_quads(c, &lines);
+    } else {
+        pack_lines(c, &lines, column_body);
+    }
+    return lines.base;
+}
+
+/* ---- the register block ---- */
+
+static LLVMValueRef dot_bytes(CpuEmitter *c, const Product *product, LLVMValueRef sum,
+                              LLVMValueRef left, LLVMValueRef right)
+{
+    LLVMBuilderRef b = c->l->builder;
+    LLVMTypeRef bytes = llvm_lanes(c->l->i8, QUAD * c->lanes);
+    left = LLVMBuildBitCast(b, left, bytes, "");
+    right = LLVMBuildBitCast(b, right, bytes, "");
+    bool first = left_unsigned(product);
+    LLVMValueRef args[3] = {sum, first ? left : right, first ? right : left};
+    return llvm_intrinsic(c->l, "llvm.x86.avx512.vpdpbusd.512", 0, NULL, 3, args);
+}
+
+static LLVMValueRef load_quads(CpuEmitter *c, LLVMValueRef base, LLVMValueRef at, int lanes)
+{
+    LLVMTypeRef type = llvm_lanes(c->l->i32, lanes);
+    LLVMValueRef load = LLVMBuildLoad2(c->l->builder, type, byte_at(c, base, at), "");
+    LLVMSetAlignment(load, 1);
+    return load;
+}
+
+static void quad_depth(CpuEmitter *c, const BytesBlock *block, LLVMValueRef depth)
+{
+    const Product *product = block->product;
+    LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
+    LLVMValueRef columns[2], from = cpu_mul_const(c, depth, product->columns);
+    for (int v = 0; v < block->vectors; v++) {
+        LLVMValueRef at = cpu_add(c, from, llvm_i64(c->l, (int64_t)v * c->lanes * QUAD));
+        columns[v] = load_quads(c, block->panel, at, c->lanes);
+        LLVMValueRef signs = llvm_int(type, 0x80808080), sum = cpu_get(c, block->excess[v]);
+        cpu_set(c, block->excess[v], dot_bytes(c, product, sum, signs, columns[v]));
+    }
+    for (int row = 0; row < block->rows; row++) {
+        LLVMValueRef at = cpu_add(c, depth, llvm_i64(c->l, row * block->row_stride));
+        LLVMValueRef all = llvm_splat(c->l, load_quads(c, block->left, at, 1), type);
+        for (int v = 0; v < block->vectors; v++) {
+            LLVMValueRef cell = block->cells[row * block->vectors + v];
+            cpu_set(c, cell, dot_bytes(c, product, cpu_get(c, cell), all, columns[v]));
+        }
+    }
+}
+
+static void take_back(CpuEmitter *c, const BytesBlock *block)
+{
+    for (int i = 0; i < block->rows * block->vectors; i++) {
+        LLVMValueRef sum = cpu_get(c, block->cells[i]);
+        LLVMValueRef excess = cpu_get(c, block->excess[i % block->vectors]);
+        cpu_set(c, block->cells[i], LLVMBuildSub(c->l->builder, sum, excess, ""));
+    }
+}
+
+void cpu_bytes_block(CpuEmitter *c, BytesBlock *block)
+{
+    LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
+    for (int v = 0; v < block->vectors; v++) {
+        block->excess[v] = cpu_cell(c, type);
+        cpu_set(c, block->excess[v], LLVMConstNull(type));
+    }
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), block->product->depth, QUAD);
+    quad_depth(c, block, loop.counter);
+    cpu_loop_end(c, &loop);
+    take_back(c, block);
+}

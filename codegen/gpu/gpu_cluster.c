@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster_reduce: each block sends what it has into the shared memory of all blocks of its cluster,
+ * and combines what all have sent, in the same order; cluster_reduce_scatter: to each its part. A
+ * mailbox of each reduction counts what has come: a block waits for nothing else, and is done only
+ * when nobody writes to it any more.
+ * Source: CUDA C++ Programming Guide, "Distributed Shared Memory". */
+#include "codegen/gpu/gpu_emitters.h"
+#include "codegen/scalar/scalar_ops.h"
+#include "ir/build.h"
+
+/* In a walk over tiles each reduction has two mailboxes, and two places for what comes, which tiles
+ * take in turns: when a block sends for a tile, all others have sent for the one before it, so that
+ * they have read what came for the tile before that one.
+ * Source: as above. */
+enum { MAILBOX_BYTES = 8, ACCESS_BYTES = 16, LEAST_BYTES = 4, MOST_RUN = 4 };
+
+typedef struct Exchange {
+    GpuEmitter *em;
+    Type type;
+    DType dtype;
+    LLVMValueRef base, mailbox; /* of this block's memory */
+    LLVMValueRef position;      /* i32: the tile's number; NULL: there is one */
+    int64_t elements;           /* of a part */
+    int blocks, bytes;          /* of an element, as it is sent */
+} Exchange;
+
+static int sent_bytes(DType dtype)
+{
+    int bytes = dtype_bytes(dtype);
+    return bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
+}
+
+/* ---- mailboxes ---- */
+
+typedef struct Mailboxes {
+    GpuEmitter *em;
+    struct {
+        int64_t *items;
+        size_t n, cap;
+    } bytes; /* that each awaits */
+} Mailboxes;
+
+/* Of a reduction; they take turns. */
+static int slots_of(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 1);
+    return op->kind == OP_CLUSTER_REDUCE && access.indices[0]
+               ? (int)gpu_extent(em, access.memory->type, 0)
+               : 1;
+}
+
+static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
+{
+    Type type = op->results[0]->type;
+    return op_int(em->launch, ATTR_CLUSTER, 1) * gpu_elements(em, type) * sent_bytes(type->dtype);
+}
+
+static void see_reduction(Op *op, void *user)
+{
+    Mailboxes *seen = user;
+    bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+    for (int i = 0; meets && i < slots_of(seen->em, op); i++) {
+        int64_t bytes = awaited_bytes(seen->em, op);
+        ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
+    }
+}
+
+static Mailboxes find_mailboxes(GpuEmitter *em)
+{
+    Mailboxes seen = {.em = em};
+    block_walk(em->launch->regions[0], see_reduction, &seen);
+    return seen;
+}
+
+int gpu_mailbox_bytes(GpuEmitter *em)
+{
+    return (int)find_mailboxes(em).bytes.n * MAILBOX_BYTES;
+}
+
+static LLVMValueRef mailboxes_at(GpuEmitter *em)
+{
+    return gpu_at_const(em, em->shared_base, em->mailboxes);
+}
+
+void gpu_cluster_begin(GpuEmitter *em)
+{
+    em->n_mailboxes = 0;
+    em->joined = false;
+    if (em->plan_launch->cluster > 1 && !op_attr(em->launch, ATTR_MULTICAST)) {
+        int n = (int)find_mailboxes(em).bytes.n;
+        em->target->cluster_begin(em, n ? mailboxes_at(em) : NULL, n);
+    }
+}
+
+/* Blocks that have sent nothing have not waited for the others yet. */
+void gpu_cluster_end(GpuEmitter *em)
+{
+    if (em->plan_launch->cluster > 1 && !em->joined && !op_attr(em->launch, ATTR_MULTICAST)) {
+        em->target->cluster_wait(em);
+    }
+}
+
+static void find_reduction(Op *op, void *user)
+{
+    *(bool *)user |= op->kind == OP_CLUSTER_REDUCE;
+}
+
+static void join_cluster(GpuEmitter *em)
+{
+    if (!em->joined) { /* the others' memory is theirs only once they run */
+        Mailboxes seen = find_mailboxes(em);
+        em->target->cluster_wait(em);
+        em->target->cluster_expect(em, mailboxes_at(em), (int)seen.bytes.n, seen.bytes.items);
+        em->joined = true;
+    }
+}
+
+void gpu_cluster_walk(GpuEmitter *em, const Op *tiles)
+{
+    bool found = false;
+    block_walk(tiles->regions[0], find_reduction, &found);
+    if (found) {
+        join_cluster(em);
+    }
+}
+
+/* ---- the reduction ---- */
+
+static Exchange begin(GpuEmitter *em, const Op *op)
+{
+    Type type = op->results[0]->type;
+    Exchange x = {.em = em, .type = type, .dtype = type->dtype};
+    Access access = op_access(op, 1);
+    bool slots = op->kind == OP_CLUSTER_REDUCE && access.indices[0];
+    x.position = slots ? gpu_scalar(em, access.indices[0]) : NULL;
+    x.base = gpu_shared_slot(em, access.memory, x.position);
+    x.blocks = em->plan_launch->cluster;
+    x.bytes = sent_bytes(type->dtype);
+    x.elements = gpu_elements(em, type);
+    join_cluster(em);
+    x.mailbox = gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MAILBOX_BYTES);
+    if (x.position) {
+        LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
+        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MAILBOX_BYTES), "");
+        x.mailbox = gpu_at(em, x.mailbox, at);
+    }
+    em->n_mailboxes += slots_of(em, op);
+    return x;
+}
+
+/* i32: which element of the part (row-major) register r holds. */
+static LLVMValueRef element_of(const Exchange *x, int r)
+{
+    GpuEmitter *em = x->em;
+    LLVMValueRef element = gpu_i32(em, 0);
+    for (int axis = 0; axis < x->type->rank; axis++) {
+        LLVMValueRef extent = gpu_i32(em, gpu_extent(em, x->type, axis));
+        element = LLVMBuildMul(em->builder, element, extent, "");
+        element = LLVMBuildAdd(em->builder, element, gpu_coord(em, x->type->layout, axis, r), "");
+    }
+    return element;
+}
+
+static LLVMValueRef place_of(const Exchange *x, LLVMValueRef element)
+{
+    LLVMValueRef bytes = gpu_i32(x->em, x->bytes);
+    return gpu_at(x->em, x->base, LLVMBuildMul(x->em->builder, element, bytes, ""));
+}
+
+/* Of the first warp that holds an element the lanes that do share out the blocks among them. What
+ * lies side by side is one message: receivers count messages one by one. */
+static void send(const Exchange *x, const GpuValue *in)
+{
+    GpuEmitter *em = x->em;
+    uint32_t lanes = gpu_lane_copies(em, x->type->layout);
+    int copies = 1 << __builtin_popcount(lanes);
+    LLVMValueRef rank = em->target->cluster_rank(em), copy = gpu_pressed(em, em->role->lane, lanes);
+    LLVMValueRef mine = LLVMBuildMul(em->builder, rank, gpu_i32(em, x->elements), "");
+    LLVMValueRef first = gpu_first_warp(em, x->type->layout);
+    if (copies > x->blocks) {
+        LLVMValueRef blocks = gpu_i32(em, x->blocks);
+        first = gpu_both(em, first, LLVMBuildICmp(em->builder, LLVMIntULT, copy, blocks, ""));
+    }
+    GpuRun run;
+    int n = gpu_run_length(em, x->type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < in->n; r++) {
+        if (!gpu_holds(x->em, x->type, r) || !gpu_run_at(em, x->type, r, n, &run)) {
+            continue;
+        }
+        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r)), words[MOST_RUN];
+        LLVMValueRef at = place_of(x, LLVMBuildAdd(em->builder, mine, element_of(x, r), ""));
+        for (int i = 0; i < n; i++) {
+            words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run.regs[i]]);
+        }
+        GpuBranch branch = {0};
+        if (may) {
+            branch = gpu_branch_begin(em, may);
+        }
+        for (int block = 0; block < x->blocks; block += copies) {
+            LLVMValueRef to = LLVMBuildAdd(em->builder, copy, gpu_i32(em, block), "");
+            em->target->cluster_send(em, at, to, n, words, x->mailbox);
+        }
+        if (may) {
+            gpu_branch_end(em, branch);
+        }
+    }
+}
+
+/* Elements that lie side by side, from register r on: `n` of them, whose sums go to `sums`. */
+static void receive(const Exchange *x, const char *fn, int parts, const int *regs, int n,
+                    LLVMValueRef *sums)
+{
+    GpuEmitter *em = x->em;
+    LLVMTypeRef word = LLVMIntTypeInContext(em->context, (unsigned)x->bytes * 8);
+    LLVMValueRef element = element_of(x, regs[0]), inside = gpu_in_tile(em, x->type, regs[0]);
+    if (inside) {
+        element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
+    }
+    LLVMValueRef from = place_of(x, element), words[MOST_RUN];
+    for (int block = 0; block < parts; block++) {
+        LLVMValueRef place = gpu_at_const(em, from, block * x->elements * x->bytes);
+        gpu_load_run(em, word, place, n, words);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef part = gpu_from_word(em, x->dtype, x->bytes, words[i]);
+            LLVMValueRef *sum = &sums[regs[i]];
+            *sum = *sum ? scalar_combine(em->l, fn, x->dtype, *sum, part) : part;
+        }
+    }
+}
+
+static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
+{
+    GpuRun run;
+    int parts = x->blocks, results = 0;
+    for (int r = 0; r < out->n; r++) {
+        results += gpu_holds(x->em, x->type, r);
+    }
+    if (layout_parts_shared(results, parts)) {
+        gpu_combine_parts(x->em, &(GpuParts){.base = x->base,
+                                             .elements = x->elements,
+                                             .n = parts,
+                                             .bytes = x->bytes,
+                                             .fn = fn,
+                                             .dtype = x->dtype});
+        x->em->target->sync(x->em);
+        parts = 1;
+    }
+    int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(x->em, x->type, r, n, &run)) {
+            receive(x, fn, parts, run.regs, n, out->regs);
+        }
+    }
+}
+
+static void await_all(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    if (!x->position) {
+        em->target->cluster_receive(em, x->mailbox, gpu_i32(em, 0));
+        return;
+    }
+    LLVMValueRef turn = gpu_ring_turn(em, x->position, slots_of(em, op));
+    em->target->cluster_receive(em, x->mailbox,
+                                LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
+    em->target->cluster_await(em, x->mailbox, awaited_bytes(em, op));
+}
+
+static void receive_result(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    await_all(x, op);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    receive_all(x, op_word(op, ATTR_FN), out);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_exists(em, x->type, r)) {
+            out->regs[r] = out->regs[gpu_canonical(x->type->layout, r)];
+        }
+    }
+}
+
+static bool is_cluster_reduce(const Op *op)
+{
+    return op && op->kind == OP_CLUSTER_REDUCE;
+}
+
+/* Reductions that stand together (passes/sync/combine_reductions.c) are all sent before one is
+ * waited for: the first of them emits the others, too. */
+void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
+{
+    if (!em->target->cluster_send || op->n_operands < 2) {
+        gpu_bug(em, op, "no clusters here, or no memory for it");
+    }
+    if (is_cluster_reduce(op->prev)) {
+        return;
+    }
+    int n = 0;
+    for (const Op *at = op; is_cluster_reduce(at); at = at->next) {
+        n++;
+    }
+    Exchange *all = ARENA_ARRAY(em->arena, Exchange, n);
+    const Op *at = op;
+    for (int i = 0; i < n; i++, at = at->next) {
+        all[i] = begin(em, at);
+        send(&all[i], gpu_value(em, at->operands[0]));
+    }
+    at = op;
+    for (int i = 0; i < n; i++, at = at->next) {
+        receive_result(&all[i], at);
+    }
+}
+
+/* ---- a part for each ---- */
+
+/* What one thread has side by side goes to the block whose part it is in, behind what the blocks
+ * before this one have for it. */
+static void send_run(const Exchange *x, Type type, int axis, LLVMValueRef rank, const GpuRun *run,
+                     int n, const GpuValue *in)
+{
+    GpuEmitter *em = x->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef to = NULL, element = rank, words[MOST_RUN];
+    for (int i = 0; i < type->rank; i++) {
+        int64_t extent = gpu_extent(em, x->type, i);
+        LLVMValueRef at = gpu_coord(em, type->layout, i, run->regs[0]);
+        if (i == axis) {
+            to = LLVMBuildUDiv(b, at, gpu_i32(em, extent), "");
+            at = LLVMBuildURem(b, at, gpu_i32(em, extent), "");
+        }
+        element = LLVMBuildMul(b, element, gpu_i32(em, extent), "");
+        element = LLVMBuildAdd(b, element, at, "");
+    }
+    for (int i = 0; i < n; i++) {
+        words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run->regs[i]]);
+    }
+    em->target->cluster_send(em, place_of(x, element), to, n, words, x->mailbox);
+}
+
+/* By the first of the threads that hold an element. */
+static void send_parts(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    Type type = op->operands[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const GpuValue *in = gpu_value(em, op->operands[0]);
+    LLVMValueRef first = gpu_acting_thread(em, type), rank = em->target->cluster_rank(em);
+    GpuRun run;
+    int n = gpu_run_length(em, type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < in->n; r++) {
+        if (!gpu_holds(em, type, r) || !gpu_run_at(em, type, r, n, &run)) {
+            continue;
+        }
+        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, type, r));
+        GpuBranch branch = {0};
+        if (may) {
+            branch = gpu_branch_begin(em, may);
+        }
+        send_run(x, type, axis, rank, &run, n, in);
+        if (may) {
+            gpu_branch_end(em, branch);
+        }
+    }
+}
+
+void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op)
+{
+    if (!em->target->cluster_send || op->n_operands < 2) {
+        gpu_bug(em, op, "no clusters here, or no memory for it");
+    }
+    Exchange x = begin(em, op);
+    send_parts(&x, op);
+    await_all(&x, op);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    GpuRun run;
+    int n = gpu_run_length(em, x.type, ACCESS_BYTES / x.bytes);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(em, x.type, r, n, &run)) {
+            receive(&x, op_word(op, ATTR_FN), x.blocks, run.regs, n, out->regs);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_exists(em, x.type, r)) {
+            out->regs[r] = out->regs[gpu_canonical(x.type->layout, r)];
+        }
+    }
+}

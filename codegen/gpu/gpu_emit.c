@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over a launch: one small emitter an op. */
+#include "codegen/gpu/gpu_emitters.h"
+
+LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name)
+{
+    return llvm_block(em->l, em->kernel, name);
+}
+
+void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block)
+{
+    LLVMPositionBuilderAtEnd(em->builder, block);
+}
+
+/* Of a role's threads and warps: those of each team from 0. */
+static void split_teams(GpuEmitter *em, GpuRole *role)
+{
+    LLVMValueRef each = gpu_i32(em, role->warps),
+                 threads = gpu_i32(em, role->warps << em->warp_bits);
+    role->team = LLVMBuildUDiv(em->builder, role->warp, each, "team");
+    role->warp = LLVMBuildURem(em->builder, role->warp, each, "");
+    role->thread = LLVMBuildURem(em->builder, role->thread, threads, "");
+}
+
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier)
+{
+    GpuRole *role = ARENA_NEW(em->arena, GpuRole);
+    *role = (GpuRole){
+        .first_warp = first_warp, .warps = warps / teams, .teams = teams, .barrier = barrier};
+    role->entry = gpu_new_block(em, "ids");
+    LLVMBuildBr(em->builder, role->entry);
+    gpu_go(em, role->entry);
+    int lanes = 1 << em->warp_bits;
+    LLVMValueRef thread = em->target->thread_id(em);
+    if (first_warp) {
+        thread = LLVMBuildSub(em->builder, thread, gpu_i32(em, first_warp * lanes), "");
+    }
+    LLVMValueRef warp = LLVMBuildLShr(em->builder, thread, gpu_i32(em, em->warp_bits), "");
+    role->thread = thread;
+    role->lane = LLVMBuildAnd(em->builder, thread, gpu_i32(em, lanes - 1), "");
+    role->warp = warps > 1 ? em->target->warp_uniform(em, warp) : gpu_i32(em, 0);
+    if (teams > 1) {
+        split_teams(em, role);
+    }
+    LLVMBasicBlockRef body = gpu_new_block(em, "code");
+    LLVMBuildBr(em->builder, body);
+    gpu_go(em, body);
+    em->role = role;
+    return role;
+}
+
+/* Sums between loads. LLVM moves what nobody needs yet behind the branches of later loads: all that
+ * was loaded would be kept until the end. */
+typedef struct Sums {
+    Op *last;   /* a sum since `loaded` was 0; NULL: none */
+    int loaded; /* registers */
+} Sums;
+
+static void note(GpuEmitter *em, Sums *sums, Op *op)
+{
+    Type type = op->n_results == 1 ? op->results[0]->type : NULL;
+    if (!type || type->kind != TYPE_ARRAY || !type->layout) {
+        return;
+    }
+    if (op->kind == OP_LOAD || op->kind == OP_GATHER) {
+        sums->loaded += gpu_registers(em, type);
+    } else if ((op->kind == OP_FMA || op->kind == OP_ADD) && dtype_is_float(type->dtype)) {
+        sums->last = op;
+    }
+}
+
+static void make_here(GpuEmitter *em, Sums *sums)
+{
+    enum { MANY = 16 };
+    const Value *sum = sums->last && sums->loaded >= MANY ? sums->last->results[0] : NULL;
+    LLVMValueRef *regs = sum ? em->values[sum->id].regs : NULL;
+    for (int r = 0; regs && r < em->values[sum->id].n; r++) {
+        int from = gpu_canonical(sum->type->layout, r);
+        if (regs[r]) {
+            regs[r] = from < r ? regs[from] : em->target->here(em, regs[r]);
+        }
+    }
+    *sums = regs ? (Sums){NULL, 0} : *sums;
+}
+
+void gpu_emit_block(GpuEmitter *em, Block *block)
+{
+    Sums sums = {NULL, 0};
+    for (Op *op = block->first; op; op = op->next) {
+        Op *first = op;
+        if (em->target->here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
+            make_here(em, &sums);
+        }
+        if (gpu_starts_chain(em, op)) {
+            op = gpu_emit_chain(em, op);
+        } else {
+            gpu_emit_op(em, op);
+        }
+        for (Op *done = first; done != op->next; done = done->next) {
+            note(em, &sums, done);
+        }
+    }
+}
+
+/* start, end, len: scalars of a range. */
+static void emit_range_fact(GpuEmitter *em, const Op *op)
+{
+    GpuValue *range = gpu_value(em, op->operands[0]);
+    LLVMValueRef fact = range->regs[op->kind == OP_START ? 0 : 1];
+    if (op->kind == OP_LEN) {
+        fact = LLVMBuildSub(em->builder, fact, range->regs[0], "");
+    }
+    gpu_define_scalar(em, op->results[0], fact);
+}
+
+static void emit_dot(GpuEmitter *em, const Op *op)
+{
+    const Unit *unit = unit_of_dot(em->func->target, op);
+    if (unit) {
+        gpu_emit_matrix(em, op, unit);
+    } else {
+        gpu_emit_dot(em, op);
+    }
+}
+
+void gpu_emit_op(GpuEmitter *em, Op *op)
+{
+    llvm_line(em->l, op->span);
+    if (em->target->emit_op && em->target->emit_op(em, op)) {
+        return;
+    }
+    if (op->kind == OP_AGAIN && em->target->opaque) {
+        gpu_emit_again(em, op);
+        return;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE)) {
+        gpu_emit_elementwise(em, op);
+        return;
+    }
+    switch (op->kind) {
+    case OP_CONST: gpu_emit_const(em, op); return;
+    case OP_SIZE:
+        gpu_define_scalar(em, op->results[0], gpu_size_value(em, op_attr(op, ATTR_DIM)->dims[0]));
+        return;
+    case OP_INDEX:
+    case OP_IOTA: gpu_emit_index(em, op); return;
+    case OP_START:
+    case OP_END:
+    case OP_LEN: emit_range_fact(em, op); return;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE:
+    case OP_CONVERT: gpu_emit_rename(em, op); return;
+    case OP_MASK: gpu_emit_mask(em, op); return;
+    case OP_REDUCE: gpu_emit_reduce(em, op); return;
+    case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
+    case OP_CLUSTER_SCATTER: gpu_emit_cluster_scatter(em, op); return;
+    case OP_DOT: emit_dot(em, op); return;
+    case OP_LOAD: gpu_emit_load(em, op); return;
+    case OP_STORE: gpu_emit_store(em, op); return;
+    case OP_GATHER: gpu_emit_gather(em, op); return;
+    case OP_SCATTER: gpu_emit_scatter(em, op); return;
+    case OP_AWAIT: gpu_emit_await(em, op); return;
+    case OP_PRINT:
+    case OP_ASSERT: gpu_emit_say(em, op); return;
+    case OP_SCAN:
+    case OP_FOLD: gpu_emit_fold(em, op); return;
+    case OP_HISTOGRAM: gpu_emit_histogram(em, op); return;
+    case OP_RANK: gpu_emit_rank(em, op); return;
+    case OP_ARRANGE: gpu_emit_arrange(em, op); return;
+    case OP_LOOKUP: gpu_emit_lookup(em, op); return;
+    case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
+    case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
+    case OP_COPY_LOAD: gpu_emit_copy_load(em, op); return;
+    case OP_COPY_COMMIT: em->target->copy_commit(em); return;
+    case OP_COPY_WAIT: gpu_emit_copy_wait(em, op); return;
+    case OP_SYNC: em->target->sync(em); return;
+    case OP_FOR: gpu_emit_for(em, op); return;
+    case OP_IF: gpu_emit_if(em, op); return;
+    case OP_WHILE: gpu_emit_while(em, op); return;
+    case OP_TILES: gpu_emit_tiles(em, op); return;
+    case OP_SHARED:        /* placed before the walk */
+    case OP_YIELD: return; /* read by the op around it */
+    default: gpu_bug(em, op, "this target has no code for it");
+    }
+}

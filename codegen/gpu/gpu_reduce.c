@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
+ * Reductions that stand together meet once (passes/sync/combine_reductions.c). Every step combines
+ * in an order that does not depend on the thread: all holders of a result get the same bits, on
+ * every run. */
+#include "codegen/gpu/gpu_reduce.h"
+#include "codegen/scalar/scalar_ops.h"
+#include "ir/build.h"
+
+#include <string.h>
+
+enum {
+    FEW_WARPS = 2 /* whose parts each thread reads by itself */,
+    ACCESS_BYTES = 16,
+    MOST_RUN = 4
+};
+
+LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
+{
+    if (!a || !c) {
+        return a ? a : c;
+    }
+    return scalar_combine(red->em->l, red->fn, red->dtype, a, c);
+}
+
+bool gpu_reduce_moves(const Reducer *red, const int32_t *basis)
+{
+    if (basis[red->axis] == 0) {
+        return false;
+    }
+    for (int axis = 0; axis < red->from->rank; axis++) {
+        if (axis != red->axis && basis[axis]) {
+            gpu_bug(red->em, red->op, "a layout bit that moves along the reduced axis and another");
+        }
+    }
+    return true;
+}
+
+/* The element of register r; threads beyond the extent hold none: it counts as neutral. */
+static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
+{
+    GpuEmitter *em = red->em;
+    if (!gpu_overhangs(em, red->from, red->axis)) {
+        return value;
+    }
+    LLVMValueRef neutral = scalar_neutral(em->l, red->fn, red->dtype, gpu_type(em, red->dtype));
+    LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, red->axis));
+    LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
+    return LLVMBuildSelect(em->builder, inside, value, neutral, "");
+}
+
+int gpu_reduce_target(const Reducer *red, int r)
+{
+    const Layout *layout = red->from->layout;
+    int side = red->n > GPU_MANY ? GPU_GROUP / 2 : GPU_GROUP;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        if (1 << bit >= side && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
+            r &= ~(1 << bit);
+        }
+    }
+    return r;
+}
+
+/* Halves the registers along each bit of the axis, highest first: short chains. */
+static void reduce_registers(Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = layout->bits[IN_REGISTER] - 1; bit >= 0; bit--) {
+        if (!gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
+            continue;
+        }
+        for (int r = 0; r < red->n; r++) {
+            if (!(r >> bit & 1)) {
+                red->regs[r] = gpu_reduce_combine(red, red->regs[r], red->regs[r | 1 << bit]);
+            } else {
+                red->regs[r] = NULL;
+            }
+        }
+    }
+}
+
+/* Is r the register that stands for its result? */
+static bool stands(const Reducer *red, int r)
+{
+    return red->regs[r] && gpu_canonical(red->from->layout, r) == r;
+}
+
+static void reduce_lanes(Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
+        if (!gpu_reduce_moves(red, layout->basis[IN_LANE][bit])) {
+            continue;
+        }
+        for (int r = 0; r < red->n; r++) {
+            if (stands(red, r)) {
+                LLVMValueRef other = gpu_shuffle(red->em, red->regs[r], 1 << bit);
+                red->regs[r] = gpu_reduce_combine(red, red->regs[r], other);
+            }
+        }
+    }
+}
+
+/* ---- across warps ---- */
+
+static uint32_t warp_mask(const Reducer *red)
+{
+    uint32_t mask = 0;
+    for (int bit = 0; bit < red->from->layout->bits[IN_WARP]; bit++) {
+        if (gpu_reduce_moves(red, red->from->layout->basis[IN_WARP][bit])) {
+            mask |= 1u << bit;
+        }
+    }
+    return mask;
+}
+
+/* i32: which element of the result (row-major) the register stands for. */
+static LLVMValueRef result_element(Reducer *red, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef element = gpu_i32(em, 0);
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        if (axis == red->axis) {
+            continue;
+        }
+        LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->to, axis));
+        element = LLVMBuildMul(em->builder, element, extent, "");
+        element = LLVMBuildAdd(em->builder, element, gpu_coord(em, red->from->layout, axis, r), "");
+    }
+    return element;
+}
+
+static LLVMValueRef result_inside(Reducer *red, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef inside = NULL;
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        if (axis != red->axis && gpu_overhangs(em, red->from, axis)) {
+            LLVMValueRef coord = gpu_coord(em, red->from->layout, axis, r);
+            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, axis));
+            inside =
+                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+        }
+    }
+    return inside;
+}
+
+typedef struct Scratch {
+    LLVMValueRef base;
+    int64_t elements; /* of the result: what one warp writes */
+    uint32_t mask;    /* warp bits along the axis */
+    int bytes;
+} Scratch;
+
+static Scratch find_scratch(Reducer *red, uint32_t mask)
+{
+    GpuEmitter *em = red->em;
+    if (red->op->n_operands < 2) {
+        gpu_bug(em, red->op, "crosses warps without scratch");
+    }
+    const Value *memory = red->op->operands[1];
+    Scratch scratch = {gpu_shared_slot(em, memory, NULL), 1, mask, dtype_bytes(red->dtype)};
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        scratch.elements *= gpu_extent(em, red->to, axis);
+    }
+    int64_t warps = 1 << __builtin_popcount(mask), room = 1;
+    for (int axis = 0; axis < memory->type->rank; axis++) {
+        room *= gpu_extent(em, memory->type, axis);
+    }
+    if (room * dtype_bytes(memory->type->dtype) < warps * scratch.elements * scratch.bytes) {
+        gpu_bug(em, red->op, "its scratch is too small");
+    }
+    return scratch;
+}
+
+static LLVMValueRef scratch_at(Reducer *red, const Scratch *scratch, LLVMValueRef element)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef bytes = LLVMBuildMul(em->builder, element, gpu_i32(em, scratch->bytes), "");
+    return gpu_at(em, scratch->base, bytes);
+}
+
+/* Of `n` registers whose elements lie side by side. */
+static void write_partials(Reducer *red, const Scratch *scratch, LLVMValueRef first,
+                           const int *regs, int n)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef values[MOST_RUN];
+    GpuBranch branch = {0};
+    LLVMValueRef row = LLVMBuildMul(em->builder, gpu_pressed(em, em->role->warp, scratch->mask),
+                                    gpu_i32(em, scratch->elements), "");
+    LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, regs[0]), "");
+    LLVMValueRef may = gpu_both(em, first, result_inside(red, regs[0]));
+    for (int i = 0; i < n; i++) {
+        values[i] = gpu_to_memory(em, red->dtype, red->regs[regs[i]]);
+    }
+    if (may) {
+        branch = gpu_branch_begin(em, may);
+    }
+    LLVMValueRef all = n > 1 ? gpu_pack(em, n, values) : values[0];
+    LLVMBuildStore(em->builder, all, scratch_at(red, scratch, at));
+    if (may) {
+        gpu_branch_end(em, branch);
+    }
+}
+
+/* A lane reads the part of one warp, and lanes combine them: few registers, and short chains. */
+static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMValueRef from)
+{
+    GpuEmitter *em = red->em;
+    int warps = 1 << __builtin_popcount(scratch->mask);
+    LLVMValueRef mine = LLVMBuildAnd(em->builder, em->role->lane, gpu_i32(em, warps - 1), "");
+    LLVMValueRef step = gpu_i32(em, scratch->elements * scratch->bytes);
+    from = gpu_at(em, from, LLVMBuildMul(em->builder, mine, step, ""));
+    LLVMTypeRef type = llvm_memory_type(em->l, red->dtype);
+    LLVMValueRef sum = LLVMBuildLoad2(em->builder, type, from, "");
+    sum = gpu_from_memory(em, red->dtype, sum);
+    for (int mask = warps / 2; mask > 0; mask /= 2) {
+        sum = gpu_reduce_combine(red, sum, gpu_shuffle(em, sum, mask));
+    }
+    return sum;
+}
+
+/* Of `n` registers whose elements lie side by side. */
+static void read_partials(Reducer *red, const Scratch *scratch, const int *regs, int n)
+{
+    GpuEmitter *em = red->em;
+    LLVMTypeRef type = llvm_memory_type(em->l, red->dtype);
+    LLVMValueRef element = result_element(red, regs[0]), inside = result_inside(red, regs[0]);
+    if (inside) {
+        element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
+    }
+    LLVMValueRef from = scratch_at(red, scratch, element), parts[MOST_RUN];
+    int warps = 1 << __builtin_popcount(scratch->mask);
+    if (n == 1 && layout_lanes_along(red->from->layout, red->axis) && warps > FEW_WARPS &&
+        warps <= 1 << em->warp_bits) {
+        red->regs[regs[0]] = gather_partials(red, scratch, from);
+        return;
+    }
+    for (int warp = 0; warp < warps; warp++) {
+        LLVMValueRef at = gpu_at_const(em, from, warp * scratch->elements * scratch->bytes);
+        gpu_load_run(em, type, at, n, parts);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef *sum = &red->regs[regs[i]];
+            LLVMValueRef part = gpu_from_memory(em, red->dtype, parts[i]);
+            *sum = warp ? gpu_reduce_combine(red, *sum, part) : part;
+        }
+    }
+}
+
+/* How many registers that stand for results lie side by side in scratch. */
+static int run_length(Reducer *red, const Scratch *scratch)
+{
+    int most = ACCESS_BYTES / scratch->bytes;
+    bool apart = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
+    return apart ? 1 : gpu_run_length(red->em, red->from, most < MOST_RUN ? most : MOST_RUN);
+}
+
+static void read_all_partials(Reducer *red, const Scratch *scratch)
+{
+    GpuRun run;
+    int n = run_length(red, scratch);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
+            read_partials(red, scratch, run.regs, n);
+        }
+    }
+}
+
+/* Only one of the lanes that hold the same partial result writes it. */
+static LLVMValueRef writes(Reducer *red)
+{
+    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
+    for (int bit = 0; bit < reduced.bits[IN_WARP]; bit++) {
+        if (warp_mask(red) >> bit & 1) {
+            reduced.basis[IN_WARP][bit][red->axis] = 1; /* each of these warps writes its own */
+        }
+    }
+    return gpu_first_holder(red->em, &reduced);
+}
+
+/* ---- result ---- */
+
+static void define_result(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
+    GpuValue *out = gpu_define(em, red->op->results[0]);
+    for (int r = 0; r < out->n; r++) {
+        if (!gpu_exists(em, red->to, r)) {
+            continue;
+        }
+        int source = layout_source_register(&reduced, red->to->layout, (uint32_t)r);
+        if (source < 0) {
+            gpu_bug(em, red->op, "its result has another layout than its operand without the axis");
+        }
+        out->regs[r] = red->regs[gpu_canonical(&reduced, source)];
+    }
+}
+
+GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op)
+{
+    const Value *operand = op->operands[0];
+    Reducer *red = ARENA_NEW(em->arena, Reducer);
+    *red = (Reducer){.em = em,
+                     .op = op,
+                     .fn = op_word(op, ATTR_FN),
+                     .dtype = operand->type->dtype,
+                     .axis = (int)op_int(op, ATTR_AXIS, 0),
+                     .from = operand->type,
+                     .to = op->results[0]->type,
+                     .n = gpu_registers(em, operand->type)};
+    red->regs = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
+    red->words = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
+    red->pairs = gpu_reduce_find_pairs(red);
+    return red;
+}
+
+void gpu_reduce_take(GpuReduce *red, int from, int n)
+{
+    const GpuValue *in = gpu_value(red->em, red->op->operands[0]);
+    for (int r = from; r < from + n; r++) {
+        bool counts = in->regs[r] && gpu_canonical(red->from->layout, r) == r;
+        LLVMValueRef word = counts && r + 1 < from + n ? gpu_reduce_pair_at(red, r) : NULL;
+        if (word) {
+            gpu_reduce_take_pair(red, word, r++);
+        } else if (counts) {
+            int to = gpu_reduce_target(red, r);
+            red->regs[to] = gpu_reduce_combine(red, red->regs[to], element(red, in->regs[r], r));
+        }
+    }
+}
+
+/* ---- where warps meet ---- */
+
+static bool crosses_warps(GpuEmitter *em, const Op *op)
+{
+    return op && op->kind == OP_REDUCE && op->n_operands > 1 && warp_mask(gpu_reduce_begin(em, op));
+}
+
+static bool reads_waiting(const Reducer *red, const Op *op)
+{
+    for (const Reducer *r = red; r; r = r->before) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i] == r->op->results[0] || op->operands[i] == r->op->operands[1]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Is the next op that does more than compute such a reduction, and nothing up to it needs what
+ * waits? Those that wait already had the same answer. */
+static bool meets_with_next(const Reducer *red)
+{
+    const Op *op = red->op->next;
+    while (op && op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) && op->n_regions == 0 &&
+           !reads_waiting(red, op)) {
+        op = op->next;
+    }
+    return crosses_warps(red->em, op) && !reads_waiting(red, op);
+}
+
+static bool is_repeated(const Op *op)
+{
+    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILES);
+}
+
+static bool is_in_group(const Reducer *last, const Op *op)
+{
+    for (const Reducer *r = last; r; r = r->before) {
+        if (r->op == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do all threads meet again before this memory is written again? Nothing else goes through it; in a
+ * loop, something else of the same block meets once a step. */
+static bool meets_before_next(const Reducer *last)
+{
+    GpuEmitter *em = last->em;
+    for (const Reducer *r = last; r; r = r->before) {
+        if (block_count_uses(em->launch->regions[0], r->op->operands[1]) > 1) {
+            return false;
+        }
+    }
+    bool meets = !is_repeated(last->op);
+    for (const Op *op = last->op->parent->first; op && !meets; op = op->next) {
+        meets = op->kind == OP_SYNC || (!is_in_group(last, op) && crosses_warps(em, op));
+    }
+    return meets;
+}
+
+/* Are parts combined once, and not by all threads that want them? */
+static bool shares_parts(Reducer *red, const Scratch *scratch)
+{
+    int results = 0;
+    for (int r = 0; r < red->n; r++) {
+        results += stands(red, r);
+    }
+    return layout_parts_shared(results, 1 << __builtin_popcount(scratch->mask));
+}
+
+static void finish(Reducer *red)
+{
+    if (red->before) {
+        finish(red->before);
+    }
+    Scratch scratch = find_scratch(red, warp_mask(red));
+    scratch.mask = shares_parts(red, &scratch) ? 0 : scratch.mask;
+    read_all_partials(red, &scratch);
+    define_result(red);
+}
+
+/* Of all reductions that meet here. */
+static void combine_all_parts(Reducer *last)
+{
+    bool some = false;
+    for (Reducer *red = last; red; red = red->before) {
+        Scratch scratch = find_scratch(red, warp_mask(red));
+        if (shares_parts(red, &scratch)) {
+            gpu_combine_parts(red->em, &(GpuParts){.base = scratch.base,
+                                                   .elements = scratch.elements,
+                                                   .n = 1 << __builtin_popcount(scratch.mask),
+                                                   .bytes = scratch.bytes,
+                                                   .fn = red->fn,
+                                                   .dtype = red->dtype});
+            some = true;
+        }
+    }
+    if (some) {
+        last->em->target->sync(last->em);
+    }
+}
+
+static void reduce_warps(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    Scratch scratch = find_scratch(red, warp_mask(red));
+    LLVMValueRef first = writes(red);
+    GpuRun run;
+    int n = run_length(red, &scratch);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
+            write_partials(red, &scratch, first, run.regs, n);
+        }
+    }
+    red->before = em->waiting;
+    em->waiting = meets_with_next(red) ? red : NULL;
+    if (em->waiting) {
+        return;
+    }
+    em->target->sync(em);
+    combine_all_parts(red);
+    finish(red);
+    if (!meets_before_next(red)) {
+        em->target->sync(em);
+    }
+}
+
+void gpu_reduce_end(GpuReduce *red)
+{
+    if (!gpu_reduce_end_pairs(red)) {
+        reduce_registers(red);
+        reduce_lanes(red);
+    }
+    if (warp_mask(red)) {
+        reduce_warps(red);
+    } else {
+        define_result(red);
+    }
+}
+
+void gpu_emit_reduce(GpuEmitter *em, const Op *op)
+{
+    GpuReduce *red = gpu_reduce_begin(em, op);
+    gpu_reduce_take(red, 0, red->n);
+    gpu_reduce_end(red);
+}

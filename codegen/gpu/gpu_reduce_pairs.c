@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The greatest of 16-bit floats, two at a time, as they were loaded. */
+#include "codegen/gpu/gpu_reduce.h"
+#include "codegen/scalar/scalar_ops.h"
+#include "ir/build.h"
+
+#include <string.h>
+
+/* Is it widened anew behind the reduction (passes/layout/rematerialize_casts.c)? */
+static bool is_narrow_behind(const Op *reduce, const Value *narrow)
+{
+    for (const Op *op = reduce->next; op; op = op->next) {
+        if (op->kind == OP_AGAIN && op->operands[0] == narrow) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The greatest of 16-bit floats, widened, is the greatest of what was widened: words that hold two
+ * of them are compared as they were loaded, where what is widened need not be there yet. */
+const GpuValue *gpu_reduce_find_pairs(Reducer *red)
+{
+    const Op *cast = red->op->operands[0]->def;
+    bool extreme = strcmp(red->fn, "max") == 0 || strcmp(red->fn, "min") == 0;
+    if (!extreme || !red->em->target->extreme_pair || !cast || cast->kind != OP_CAST ||
+        red->dtype != DT_F32 || gpu_overhangs(red->em, red->from, red->axis)) {
+        return NULL;
+    }
+    DType narrow = cast->operands[0]->type->dtype;
+    const GpuValue *in = gpu_value(red->em, cast->operands[0]);
+    bool pairs = (narrow == DT_BF16 || narrow == DT_F16) && in->halves &&
+                 is_narrow_behind(red->op, cast->operands[0]);
+    return pairs ? in : NULL;
+}
+
+LLVMValueRef gpu_reduce_pair_at(const Reducer *red, int r)
+{
+    if (!red->pairs || r % 2 || r + 1 >= red->n ||
+        gpu_canonical(red->from->layout, r + 1) != r + 1) {
+        return NULL;
+    }
+    const GpuHalf *halves = red->pairs->halves + r;
+    return halves[1].word == halves[0].word ? halves[0].word : NULL;
+}
+
+static LLVMValueRef greater(Reducer *red, LLVMValueRef a, LLVMValueRef c)
+{
+    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
+    return red->em->target->extreme_pair(red->em, strcmp(red->fn, "max") == 0, dtype, a, c);
+}
+
+void gpu_reduce_take_pair(Reducer *red, LLVMValueRef word, int r)
+{
+    LLVMValueRef *to = &red->words[gpu_reduce_target(red, r)];
+    *to = *to ? greater(red, *to, word) : word;
+}
+
+/* Both elements of a word, widened. */
+static void widen_word(Reducer *red, LLVMValueRef word, LLVMValueRef *out)
+{
+    GpuEmitter *em = red->em;
+    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
+    LLVMTypeRef pair = LLVMVectorType(gpu_type(em, dtype), 2);
+    gpu_unpack(em, LLVMBuildBitCast(em->builder, word, pair, ""), 2, out);
+    for (int i = 0; i < 2; i++) {
+        out[i] = LLVMBuildFPExt(em->builder, out[i], em->f32, "");
+    }
+}
+
+/* Are the elements of a word of different results, and all elements in words? */
+static bool stay_apart(const Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    bool words =
+        layout->bits[IN_REGISTER] > 0 && !gpu_reduce_moves(red, layout->basis[IN_REGISTER][0]);
+    for (int r = 0; r < red->n; r++) {
+        words = words && !red->regs[r];
+    }
+    return words;
+}
+
+/* Words of results side by side: half as many to compare, and to exchange. */
+static void reduce_words(Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = layout->bits[IN_REGISTER] - 1; bit > 0; bit--) {
+        for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit]); r++) {
+            if (red->words[r] && r >> bit & 1) {
+                LLVMValueRef *to = &red->words[r & ~(1 << bit)];
+                *to = *to ? greater(red, *to, red->words[r]) : red->words[r];
+                red->words[r] = NULL;
+            }
+        }
+    }
+    for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
+        for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_LANE][bit]); r++) {
+            if (red->words[r]) {
+                LLVMValueRef other = gpu_shuffle(red->em, red->words[r], 1 << bit);
+                red->words[r] = greater(red, red->words[r], other);
+            }
+        }
+    }
+}
+
+bool gpu_reduce_end_pairs(Reducer *red)
+{
+    bool apart = red->pairs && stay_apart(red);
+    if (apart) {
+        reduce_words(red);
+    }
+    for (int r = 0; r < red->n; r++) {
+        if (red->words[r]) {
+            LLVMValueRef both[2];
+            widen_word(red, red->words[r], both);
+            red->regs[r] = gpu_reduce_combine(red, red->regs[r], both[0]);
+            red->regs[r + 1] = gpu_reduce_combine(red, red->regs[r + 1], both[1]);
+        }
+    }
+    return apart;
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scan and fold: elements along an axis combined in their order, by an operation or by the
+ * program's own function over several values at once.
+ *
+ * An axis' coordinate is bits; from the lowest on, groups that differ in one bit are joined: the
+ * later half's elements get the earlier half's total before them, and both halves the total of all
+ * (Hillis and Steele, "Data parallel algorithms", 1986, by bits). A bit that is a register's costs
+ * a combination, a lane's a shuffle; neighbouring bits that are warps' are joined at once, through
+ * shared scratch. What a thread's neighbouring registers have before them in other threads is the
+ * same: it is computed once, and put before what each has in the thread at the end. */
+#include "codegen/gpu/gpu_scan.h"
+#include "codegen/scalar/scalar_ops.h"
+
+/* ---- the function ---- */
+
+void fold_combine(Folder *f, const Parts earlier, const Parts later, Parts out)
+{
+    GpuEmitter *em = f->em;
+    if (f->op->kind == OP_SCAN) {
+        const char *fn = op_word(f->op, ATTR_FN);
+        out[0] = scalar_combine(em->l, fn, f->parts[0].dtype, earlier[0], later[0]);
+        return;
+    }
+    Block *region = f->op->regions[0];
+    for (int i = 0; i < f->n_parts; i++) {
+        gpu_define_scalar(em, region->args[i], earlier[i]);
+        gpu_define_scalar(em, region->args[f->n_parts + i], later[i]);
+    }
+    gpu_emit_block(em, region);
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = gpu_scalar(em, region->last->operands[i]);
+    }
+}
+
+static bool same(const Folder *f, const Parts a, const Parts b)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void fold_set(const Folder *f, Parts to, const LLVMValueRef *from)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        to[i] = from[i];
+    }
+}
+
+Memo fold_memo(const Folder *f)
+{
+    return (Memo){ARENA_ARRAY(f->em->arena, Made, f->n), 0};
+}
+
+Made *fold_made(const Folder *f, Memo *memo, const Parts a, const Parts b, bool *known)
+{
+    for (int i = 0; i < memo->n; i++) {
+        if (same(f, memo->items[i].a, a) && same(f, memo->items[i].b, b)) {
+            *known = true;
+            return &memo->items[i];
+        }
+    }
+    Made *made = &memo->items[memo->n++];
+    fold_set(f, made->a, a);
+    fold_set(f, made->b, b);
+    *known = false;
+    return made;
+}
+
+static const LLVMValueRef *joined(Folder *f, Memo *memo, const Parts earlier, const Parts later)
+{
+    bool known;
+    Made *made = fold_made(f, memo, earlier, later, &known);
+    if (!known) {
+        fold_combine(f, earlier, later, made->first);
+    }
+    return made->first;
+}
+
+/* ---- registers ---- */
+
+bool fold_has_total(const Folder *f, int r)
+{
+    return f->parts[0].total[r] != NULL;
+}
+
+void fold_totals(const Folder *f, int r, Parts out)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = f->parts[i].total[r];
+    }
+}
+
+void fold_set_totals(Folder *f, int r, const LLVMValueRef *total)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        f->parts[i].total[r] = total[i];
+    }
+}
+
+/* What comes before register r (reverse: after it), as far as it grows now; false: nothing. */
+static bool before_of(const Folder *f, int r, Parts out)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = f->threads ? f->parts[i].outer[r] : f->parts[i].around[r];
+    }
+    return out[0] != NULL;
+}
+
+void fold_set_before(Folder *f, int r, const LLVMValueRef *before)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        *(f->threads ? &f->parts[i].outer[r] : &f->parts[i].around[r]) = before[i];
+    }
+}
+
+const LLVMValueRef *fold_surrounded(Folder *f, Memo *memo, int r, const Parts more)
+{
+    Parts have = {NULL};
+    if (!before_of(f, r, have)) {
+        return more;
+    }
+    return joined(f, memo, f->reverse ? have : more, f->reverse ? more : have);
+}
+
+/* ---- one bit of the coordinate ---- */
+
+/* `joined_bits`: of registers, that lie below along the axis. Their registers have one total; where
+ * the tile is no power of two the first of them is there if any is. */
+static void register_bit(Folder *f, int bit, int joined_bits)
+{
+    Memo totals = fold_memo(f), befores = fold_memo(f);
+    const LLVMValueRef **total = ARENA_ARRAY(f->em->arena, const LLVMValueRef *, f->n);
+    for (int r = 0; r < f->n; r++) {
+        int other = r | 1 << bit, there = other & ~joined_bits;
+        if (r == other || !fold_has_total(f, r) || !fold_has_total(f, there)) {
+            continue;
+        }
+        Parts low = {NULL}, high = {NULL};
+        bool both = fold_has_total(f, other);
+        fold_totals(f, r, low);
+        fold_totals(f, there, high);
+        if (f->scan && f->reverse) {
+            fold_set_before(f, r, fold_surrounded(f, &befores, r, high));
+        } else if (f->scan && both) {
+            fold_set_before(f, other, fold_surrounded(f, &befores, other, low));
+        }
+        total[r] = joined(f, &totals, low, high);
+        total[other] = both ? total[r] : NULL;
+    }
+    for (int r = 0; r < f->n; r++) {
+        if (total[r]) {
+            fold_set_totals(f, r, total[r]);
+        }
+    }
+}
+
+void fold_choose(const Folder *f, LLVMValueRef condition, const Parts a, const Parts b, Parts out)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = LLVMBuildSelect(f->em->builder, condition, a[i], b[i], "");
+    }
+}
+
+void fold_neutrals(const Folder *f, Parts out)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = f->parts[i].neutral;
+    }
+}
+
+/* The other lane's total in `first`, that of both in `second`. */
+static const Made *exchanged(Folder *f, Memo *memo, int bit, LLVMValueRef upper, const Parts own)
+{
+    Parts low = {NULL}, high = {NULL};
+    bool known;
+    Made *made = fold_made(f, memo, own, own, &known);
+    if (known) {
+        return made;
+    }
+    for (int i = 0; i < f->n_parts; i++) {
+        made->first[i] = gpu_shuffle(f->em, own[i], 1 << bit);
+    }
+    fold_choose(f, upper, made->first, own, low);
+    fold_choose(f, upper, own, made->first, high);
+    fold_combine(f, low, high, made->second);
+    return made;
+}
+
+/* What is before the register, where this lane is in the half that gains. */
+static const LLVMValueRef *gained(Folder *f, Memo *memo, Memo *joins, int r, LLVMValueRef upper,
+                                  const Parts other)
+{
+    Parts have = {NULL};
+    bool known;
+    if (!before_of(f, r, have)) {
+        fold_neutrals(f, have);
+    }
+    Made *made = fold_made(f, memo, other, have, &known);
+    if (!known) {
+        const LLVMValueRef *more = fold_surrounded(f, joins, r, other);
+        fold_choose(f, upper, f->reverse ? have : more, f->reverse ? more : have, made->first);
+    }
+    return made->first;
+}
+
+static void lane_bit(Folder *f, int bit)
+{
+    GpuEmitter *em = f->em;
+    Memo totals = fold_memo(f), befores = fold_memo(f), joins = fold_memo(f);
+    LLVMValueRef own = LLVMBuildAnd(em->builder, em->role->lane, gpu_i32(em, 1 << bit), "");
+    LLVMValueRef upper = LLVMBuildICmp(em->builder, LLVMIntNE, own, gpu_i32(em, 0), "");
+    f->threads = true;
+    for (int r = 0; r < f->n; r++) {
+        Parts mine = {NULL};
+        if (!fold_has_total(f, r)) {
+            continue;
+        }
+        fold_totals(f, r, mine);
+        const Made *made = exchanged(f, &totals, bit, upper, mine);
+        if (f->scan) {
+            fold_set_before(f, r, gained(f, &befores, &joins, r, upper, made->first));
+        }
+        fold_set_totals(f, r, made->second);
+    }
+}
+
+/* ---- the axis ---- */
+
+/* The input bit of a layout that alone moves by `step` along the axis; -1: none. */
+static int bit_along(const Folder *f, LayoutIn in, int32_t step)
+{
+    const Layout *layout = f->type->layout;
+    for (int bit = 0; bit < layout->bits[in]; bit++) {
+        if (layout->basis[in][bit][f->axis] == step) {
+            return bit;
+        }
+    }
+    return -1;
+}
+
+/* The warp bits from this step on. */
+static FoldWarps warps_from(const Folder *f, int32_t step)
+{
+    FoldWarps warps = {.n = 0};
+    for (int bit = bit_along(f, IN_WARP, step); bit >= 0; bit = bit_along(f, IN_WARP, step)) {
+        warps.bits[warps.n++] = bit;
+        step *= 2;
+    }
+    warps.end = step;
+    return warps;
+}
+
+static void fold_axis(Folder *f)
+{
+    int64_t extent = gpu_extent(f->em, f->type, f->axis);
+    int joined_bits = 0;
+    for (int32_t step = 1; step < extent;) {
+        int in_register = bit_along(f, IN_REGISTER, step), in_lane = bit_along(f, IN_LANE, step);
+        FoldWarps warps = warps_from(f, step);
+        if (in_register >= 0) {
+            register_bit(f, in_register, joined_bits);
+            joined_bits |= 1 << in_register;
+        } else if (in_lane >= 0) {
+            lane_bit(f, in_lane);
+        } else if (warps.n) {
+            fold_warps(f, &warps);
+        } else {
+            gpu_bug(f->em, f->op, "a step along its axis is nobody's");
+        }
+        step = in_register < 0 && in_lane < 0 ? warps.end : step * 2;
+    }
+}
+
+/* ---- elements ---- */
+
+/* Past the extent elements are neutral. Sums of floats begin with 0, which makes 0 of -0. */
+static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *in, int r)
+{
+    GpuEmitter *em = f->em;
+    LLVMValueRef value = in->regs[r];
+    if (gpu_overhangs(em, f->type, f->axis)) {
+        LLVMValueRef coord = gpu_coord(em, f->type->layout, f->axis, r);
+        LLVMValueRef extent = gpu_i32(em, gpu_extent(em, f->type, f->axis));
+        LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
+        value = LLVMBuildSelect(em->builder, inside, value, part->neutral, "");
+    }
+    const char *fn = f->op->kind == OP_SCAN ? op_word(f->op, ATTR_FN) : NULL;
+    bool sum = fn && text_same(fn, "sum") && dtype_is_float(part->dtype);
+    return sum ? scalar_combine(em->l, fn, part->dtype, part->neutral, value) : value;
+}
+
+static void find_neutral(const Folder *f, Part *part, int i)
+{
+    GpuEmitter *em = f->em;
+    if (f->op->kind != OP_SCAN) {
+        part->neutral = gpu_scalar(em, f->op->operands[f->n_parts + i]);
+        return;
+    }
+    const char *fn = op_word(f->op, ATTR_FN);
+    part->neutral = scalar_neutral(em->l, fn, part->dtype, gpu_type(em, part->dtype));
+}
+
+static void take_part(Folder *f, int i)
+{
+    GpuEmitter *em = f->em;
+    Part *part = &f->parts[i];
+    const Value *operand = f->op->operands[i];
+    const GpuValue *in = gpu_value(em, operand);
+    part->dtype = operand->type->dtype;
+    find_neutral(f, part, i);
+    part->element = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
+    part->total = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
+    part->around = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
+    part->outer = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
+    for (int r = 0; r < f->n; r++) {
+        if (gpu_canonical(f->type->layout, r) == r && gpu_exists(em, f->type, r)) {
+            part->element[r] = part->total[r] = element(f, part, in, r);
+        }
+    }
+}
+
+/* ---- results ---- */
+
+/* `more` in front (reverse: behind) of what is there, if anything is, and if there is more. */
+static void put_before(Folder *f, Parts there, const Parts more)
+{
+    Parts both = {NULL};
+    if (more[0] && there[0]) {
+        fold_combine(f, f->reverse ? there : more, f->reverse ? more : there, both);
+        fold_set(f, there, both);
+    } else if (more[0]) {
+        fold_set(f, there, more);
+    }
+}
+
+static void scanned(Folder *f, int r, Parts out)
+{
+    Parts around = {NULL}, outer = {NULL};
+    for (int i = 0; i < f->n_parts; i++) {
+        const Part *part = &f->parts[i];
+        around[i] = part->around[r];
+        outer[i] = part->outer[r];
+        out[i] = f->exclusive ? NULL : part->element[r];
+    }
+    put_before(f, out, around);
+    put_before(f, out, outer);
+    if (!out[0]) {
+        fold_neutrals(f, out);
+    }
+}
+
+static void define_scanned(Folder *f)
+{
+    GpuEmitter *em = f->em;
+    GpuValue *out[MOST_PARTS];
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = gpu_define(em, f->op->results[i]);
+    }
+    for (int r = 0; r < f->n; r++) {
+        int first = gpu_canonical(f->type->layout, r);
+        Parts values = {NULL};
+        if (gpu_exists(em, f->type, r) && first == r) {
+            scanned(f, r, values);
+        }
+        for (int i = 0; i < f->n_parts; i++) {
+            out[i]->regs[r] = first == r ? values[i] : out[i]->regs[first];
+        }
+    }
+}
+
+/* Of the registers that hold the same total the first that exists. */
+static LLVMValueRef total_of(const Folder *f, const Part *part, const Layout *reduced, int r)
+{
+    return part->total[gpu_canonical(f->type->layout, gpu_canonical(reduced, r))];
+}
+
+static void define_folded(Folder *f)
+{
+    GpuEmitter *em = f->em;
+    Layout reduced = layout_drop_axis(f->type->layout, f->axis);
+    for (int i = 0; i < f->n_parts; i++) {
+        const Value *result = f->op->results[i];
+        GpuValue *out = gpu_define(em, result);
+        for (int r = 0; r < out->n; r++) {
+            if (!gpu_exists(em, result->type, r)) {
+                continue;
+            }
+            int source = layout_source_register(&reduced, result->type->layout, (uint32_t)r);
+            if (source < 0) {
+                gpu_bug(em, f->op, "its result has another layout than its operand");
+            }
+            out->regs[r] = total_of(f, &f->parts[i], &reduced, source);
+        }
+    }
+}
+
+void gpu_emit_fold(GpuEmitter *em, Op *op)
+{
+    Folder f = {.em = em,
+                .op = op,
+                .type = op->operands[0]->type,
+                .axis = (int)op_int(op, ATTR_AXIS, 0),
+                .n_parts = op->n_results,
+                .scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0,
+                .reverse = op_int(op, ATTR_REVERSE, 0) != 0,
+                .exclusive = op_int(op, ATTR_EXCLUSIVE, 0) != 0};
+    if (f.n_parts > MOST_PARTS) {
+        gpu_bug(em, op, "more than 16 values an element");
+    }
+    f.n = gpu_registers(em, f.type);
+    for (int i = 0; i < f.n_parts; i++) {
+        take_part(&f, i);
+    }
+    fold_axis(&f);
+    if (f.scan) {
+        define_scanned(&f);
+    } else {
+        define_folded(&f);
+    }
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that stay inside a thread: constants, indices, arithmetic, shapes, masks. Registers that hold
+ * the same element share one LLVM value: work is done for the first of them. */
+#include "codegen/gpu/gpu_emitters.h"
+#include "codegen/scalar/scalar_known_bits.h"
+#include "codegen/scalar/scalar_ops.h"
+
+enum { MOST_OPERANDS = 4 };
+
+/* Is register r of the value one to compute? Copies take what their first has. */
+static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
+{
+    if (!type_is_tile(value->type)) {
+        return true;
+    }
+    if (!gpu_exists(em, value->type, r)) {
+        return false;
+    }
+    int first = gpu_canonical(value->type->layout, r);
+    if (first != r) {
+        out->regs[r] = out->regs[first];
+    }
+    return first == r;
+}
+
+void gpu_emit_const(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    DType dtype = result->type->dtype;
+    LLVMValueRef value = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] =
+            !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? value : NULL;
+    }
+}
+
+/* Three warp groups of a block: their threads have room for tiles, but not for coordinates. */
+static bool is_short_of_registers(const Op *op)
+{
+    enum { SCARCE = 160 };
+    const Op *roles = op_enclosing(op, OP_ROLES);
+    const Attr *registers = roles ? op_attr(roles, ATTR_REGISTERS) : NULL;
+    return registers && registers->n > 0 && registers->ints[registers->n - 1] <= SCARCE;
+}
+
+/* The thread's own part of a wide index is added once: what is left for a register is a constant.
+ * Else LLVM makes every coordinate before the loop, widens it, and keeps all of them: of 32 bits
+ * that is worth it where there are registers. (Attention of 128 elements a head under a causal
+ * mask, two groups, 4096 keys: 866 us so, 881 otherwise; of 64, three groups: 621, 613.) */
+static LLVMValueRef index_of_thread(GpuEmitter *em, const Op *op, const Layout *layout,
+                                    LLVMValueRef first)
+{
+    uint32_t registers = 0;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        registers |= (uint32_t)layout->basis[IN_REGISTER][bit][0];
+    }
+    LLVMTypeRef type = LLVMTypeOf(first);
+    bool kept = type == em->i64 || (type == em->i32 && is_short_of_registers(op));
+    if (!kept || (registers & layout_thread_bits(layout, 0))) {
+        return NULL;
+    }
+    LLVMValueRef own = gpu_thread_coord(em, layout, 0);
+    own = type == em->i64 ? LLVMBuildZExt(em->builder, own, em->i64, "") : own;
+    return LLVMBuildAdd(em->builder, first, own, "");
+}
+
+static LLVMValueRef index_of_register(GpuEmitter *em, const Layout *layout, LLVMValueRef first,
+                                      LLVMValueRef own, int r)
+{
+    if (own) {
+        LLVMValueRef step = llvm_int(LLVMTypeOf(first), gpu_register_coord(layout, 0, r));
+        return LLVMBuildAdd(em->builder, own, step, "");
+    }
+    LLVMValueRef coord = gpu_coord(em, layout, 0, r);
+    coord = LLVMBuildIntCast2(em->builder, coord, LLVMTypeOf(first), false, "");
+    return LLVMBuildAdd(em->builder, first, coord, "");
+}
+
+/* What is known to be a multiple is told to those who look (scalar_known_bits.h): counters of loops
+ * do not show it. */
+static LLVMValueRef multiple_of(GpuEmitter *em, LLVMValueRef first, int64_t n)
+{
+    if (n <= 1 || scalar_low_zeros(first) >= __builtin_ctzll((unsigned long long)n)) {
+        return first;
+    }
+    LLVMValueRef mask = LLVMConstInt(LLVMTypeOf(first), (unsigned long long)-n, true);
+    return LLVMBuildAnd(em->builder, first, mask, "");
+}
+
+void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n)
+{
+    const Value *result = op->results[0];
+    const Layout *layout = result->type->layout;
+    GpuValue *out = gpu_value(em, result);
+    LLVMTypeRef type = gpu_type(em, result->type->dtype);
+    LLVMValueRef first =
+        op->kind == OP_IOTA ? gpu_i64(em, 0) : gpu_value(em, op->operands[0])->regs[0];
+    first = LLVMBuildIntCast2(em->builder, first, type, true, "");
+    first = multiple_of(em, first, op_int(op, ATTR_VECTOR, 1));
+    LLVMValueRef own = index_of_thread(em, op, layout, first);
+    for (int r = from; r < from + n; r++) {
+        if (starts(em, result, out, r)) {
+            out->regs[r] = index_of_register(em, layout, first, own, r);
+        }
+    }
+}
+
+void gpu_emit_index(GpuEmitter *em, const Op *op)
+{
+    gpu_emit_indices(em, op, 0, gpu_define(em, op->results[0])->n);
+}
+
+/* One more than an exponential: never denormal, which costs three instructions to look for. */
+static bool is_above_one(const Value *value)
+{
+    const Op *add = value->def && value->def->kind == OP_ADD ? value->def : NULL;
+    for (int i = 0; add && i < 2; i++) {
+        const Op *one = add->operands[i]->def, *e = add->operands[1 - i]->def;
+        while (one && one->kind == OP_BROADCAST) {
+            one = one->operands[0]->def;
+        }
+        if (one && one->kind == OP_CONST && op_attr(one, ATTR_VALUE)->f == 1 && e &&
+            e->kind == OP_FAST_EXP2) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
+{
+    LLVMValueRef operands[MOST_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
+    }
+    if (op->kind == OP_FAST_EXP2) {
+        return em->target->fast_exp2(em, operands[0]);
+    }
+    if (op->kind == OP_FAST_RECIPROCAL && em->target->reciprocal && is_above_one(op->operands[0])) {
+        return em->target->reciprocal(em, operands[0]);
+    }
+    return op_carries_value(op->kind) && em->target->fast
+               ? em->target->fast(em, op->kind, operands[0])
+               : scalar_emit_op(em->l, op, operands);
+}
+
+/* bf16 is the upper half of an f32: one operation on the word that holds it. */
+static LLVMValueRef widen_half(GpuEmitter *em, const GpuHalf *half)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef word = half->high
+                            ? LLVMBuildAnd(b, half->word, gpu_i32(em, (int64_t)0xffff0000), "")
+                            : LLVMBuildShl(b, half->word, gpu_i32(em, 16), "");
+    return LLVMBuildBitCast(b, word, em->f32, "");
+}
+
+static bool widens_half(const Op *op, const GpuValue *in, int r)
+{
+    return op->kind == OP_CAST && op->operands[0]->type->dtype == DT_BF16 &&
+           op->results[0]->type->dtype == DT_F32 && in->halves && in->halves[r].word;
+}
+
+void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
+{
+    GpuValue *out = gpu_value(em, op->results[0]), ins[MOST_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++) {
+        ins[i] = *gpu_value(em, op->operands[i]);
+    }
+    if (starts(em, op->results[0], out, r)) {
+        GpuValue *first = gpu_value(em, op->operands[0]);
+        out->regs[r] = widens_half(op, first, r) ? widen_half(em, &first->halves[r])
+                                                 : emit_element(em, op, ins, r);
+    }
+}
+
+static LLVMValueRef operand_register(GpuEmitter *em, const Op *op, int i, int r)
+{
+    const GpuValue *in = gpu_value(em, op->operands[i]);
+    return in->regs[in->n == 1 ? 0 : r];
+}
+
+/* Operands of registers [from, from + n), NULL where the result has none to compute. */
+static void take_operands(GpuEmitter *em, const Op *op, int from, int n, LLVMValueRef **a,
+                          LLVMValueRef **d)
+{
+    const Value *result = op->results[0];
+    *a = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    for (int i = 0; i < n; i++) {
+        bool own = gpu_exists(em, result->type, from + i) &&
+                   gpu_canonical(result->type->layout, from + i) == from + i;
+        (*a)[i] = own ? operand_register(em, op, 0, from + i) : NULL;
+        (*d)[i] = own ? operand_register(em, op, 1, from + i) : NULL;
+    }
+}
+
+bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
+                         LLVMValueRef *good)
+{
+    LLVMValueRef *a, *d;
+    int n = gpu_registers(em, op->results[0]->type);
+    take_operands(em, op, 0, n, &a, &d);
+    return gpu_divisions_check(em, n, a, d, how, used, good);
+}
+
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
+                        LLVMValueRef *good)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_value(em, result);
+    LLVMValueRef *a, *d;
+    take_operands(em, op, from, n, &a, &d);
+    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from, how, good);
+    for (int r = from; r < from + n; r++) {
+        if (done) {
+            starts(em, result, out, r); /* copies take what their first has */
+        } else {
+            gpu_emit_register(em, op, r);
+        }
+    }
+}
+
+/* Is the result used by what follows in its block alone, and everywhere in this way? */
+static bool is_used_only(const Op *op, bool (*way)(const Op *user, int operand))
+{
+    for (const Op *user = op->next; user; user = user->next) {
+        if (user->n_regions > 0) {
+            return false;
+        }
+        for (int i = 0; i < user->n_operands; i++) {
+            if (user->operands[i] == op->results[0] && !way(user, i)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool carries(const Op *user, int operand)
+{
+    return op_carries_value(user->kind) && operand == 1;
+}
+
+static bool rounds(const Op *user, int operand)
+{
+    return user->kind == OP_CAST && user->results[operand]->type->dtype == DT_BF16;
+}
+
+bool gpu_is_division(const Op *op)
+{
+    return op->kind == OP_DIV && type_is_tile(op->results[0]->type) &&
+           op->results[0]->type->dtype == DT_F32 &&
+           !is_used_only(op, carries); /* LLVM drops what only an approximation carries */
+}
+
+bool gpu_is_rounded(const Op *division)
+{
+    return is_used_only(division, rounds);
+}
+
+void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    GpuValue ins[MOST_OPERANDS];
+    bool renamed = false;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        ins[i] = *gpu_value(em, operand);
+        if (type_is_tile(operand->type) && operand->type->layout != result->type->layout) {
+            ins[i] = (GpuValue){.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
+            gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
+            renamed = true;
+        }
+    }
+    if (gpu_is_division(op) && !renamed) {
+        /* In pieces: the long way of each keeps its operands alive. */
+        for (int from = 0; from < out->n; from += GPU_GROUP) {
+            gpu_emit_quotients(em, op, from, out->n - from < GPU_GROUP ? out->n - from : GPU_GROUP,
+                               DIVIDE_CHECKED, NULL);
+        }
+        return;
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (starts(em, result, out, r)) {
+            out->regs[r] = emit_element(em, op, ins, r);
+        }
+    }
+}
+
+/* ---- renaming ---- */
+
+/* What coordinates an element of the result has in the operand; operand axis by operand axis. */
+static void operand_coords(const Op *op, const int32_t *result, int32_t *operand)
+{
+    const Type from = op->operands[0]->type, to = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < from->rank; i++) {
+        switch (op->kind) {
+        case OP_BROADCAST: {
+            int at = i + to->rank - from->rank;
+            operand[i] = from->dims[i] == to->dims[at] ? result[at] : 0;
+            break;
+        }
+        case OP_EXPAND: operand[i] = result[i + (i >= axis)]; break;
+        case OP_SQUEEZE: operand[i] = i == axis ? 0 : result[i - (i > axis)]; break;
+        default: operand[i] = result[i]; break;
+        }
+    }
+    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
+    for (int i = 0; perm && i < to->rank; i++) {
+        operand[perm->ints[i]] = result[i];
+    }
+}
+
+static int find_register(const Layout *layout, const int32_t *coords)
+{
+    for (int r = 0; r < layout_registers(layout); r++) {
+        bool same = true;
+        for (int axis = 0; same && axis < layout->rank; axis++) {
+            same = gpu_register_coord(layout, axis, r) == coords[axis];
+        }
+        if (same) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+static const int32_t *basis_or_zero(const Layout *layout, LayoutIn in, int bit)
+{
+    static const int32_t zero[MAX_RANK] = {0};
+    return bit < layout->bits[in] ? layout->basis[in][bit] : zero;
+}
+
+/* Lanes and warps must not move: what they add to the result's element, projected, is what they add
+ * to the operand's. */
+static void check_threads(GpuEmitter *em, const Op *op)
+{
+    static const Layout nowhere = {.rank = 0};
+    const Type from = op->operands[0]->type, to = op->results[0]->type;
+    const Layout *result = to->rank ? to->layout : &nowhere;
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < LAYOUT_BITS; bit++) {
+            int32_t coords[MAX_RANK];
+            operand_coords(op, basis_or_zero(result, in, bit), coords);
+            const int32_t *have = basis_or_zero(from->layout, in, bit);
+            for (int axis = 0; axis < from->rank; axis++) {
+                if (have[axis] != coords[axis]) {
+                    gpu_bug(em, op,
+                            "operand and result have layouts that move elements between "
+                            "threads");
+                }
+            }
+        }
+    }
+}
+
+static void emit_splat(GpuEmitter *em, const Op *op, LLVMValueRef scalar)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] =
+            !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? scalar : NULL;
+    }
+}
+
+void gpu_emit_rename(GpuEmitter *em, const Op *op)
+{
+    const Value *from = op->operands[0], *to = op->results[0];
+    if (!type_is_tile(from->type)) {
+        emit_splat(em, op, gpu_scalar(em, from));
+        return;
+    }
+    GpuValue *in = gpu_value(em, from), *out = gpu_define(em, to);
+    if (!type_is_tile(to->type)) { /* squeezed to a scalar: all threads must hold it */
+        check_threads(em, op);
+        out->regs[0] = in->regs[0];
+        return;
+    }
+    check_threads(em, op);
+    for (int r = 0; r < out->n; r++) {
+        int32_t wanted[MAX_RANK] = {0}, coords[MAX_RANK];
+        if (!gpu_exists(em, to->type, r)) {
+            continue;
+        }
+        for (int axis = 0; axis < to->type->rank; axis++) {
+            wanted[axis] = gpu_register_coord(to->type->layout, axis, r);
+        }
+        operand_coords(op, wanted, coords);
+        int source = find_register(from->type->layout, coords);
+        if (source < 0) {
+            gpu_bug(em, op, "an element of the result that this thread does not hold");
+        }
+        out->regs[r] = in->regs[source];
+    }
+}
+
+void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to,
+                 GpuValue *out)
+{
+    if (from->layout == to->layout) {
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = in->regs[r];
+        }
+        return;
+    }
+    if (!layout_renames(from->layout, to->layout)) {
+        gpu_bug(em, op, "operands and results have layouts that move elements between threads");
+    }
+    for (int r = 0; r < out->n; r++) {
+        int source = layout_source_register(from->layout, to->layout, (uint32_t)r);
+        out->regs[r] = gpu_exists(em, to, r) ? in->regs[source] : NULL;
+    }
+}
+
+/* ---- mask ---- */
+
+LLVMValueRef gpu_skipped(GpuEmitter *em, Dim dim)
+{
+    const DimVar *range = poly_as_range(dim);
+    const Value *binder = range ? range->binder : NULL;
+    const Op *op = binder && binder->block ? binder->block->parent : NULL;
+    if (!op || op_int(op, ATTR_ALIGNED, 1) == 1 ||
+        binder->index + 1 != (uint32_t)op->regions[0]->n_args) {
+        return NULL;
+    }
+    LLVMValueRef before = LLVMBuildNeg(em->builder, gpu_value(em, binder)->regs[0], "");
+    return LLVMBuildTrunc(em->builder, before, em->i32, "");
+}
+
+/* i32: how many elements of a tile's axis exist. */
+static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
+{
+    DimVar *range = poly_as_range(type->dims[axis]);
+    if (!range) {
+        return gpu_i32(em, gpu_extent(em, type, axis));
+    }
+    GpuValue *bounds = gpu_value(em, range->binder);
+    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
+    return LLVMBuildTrunc(em->builder, length, em->i32, "");
+}
+
+enum { MOST_PLACES = 32, MOST_BESIDE = 16 /* another mask, which holds as many */ };
+
+typedef struct Mask {
+    const Op *op;
+    const Layout *layout;
+    int axis;
+    LLVMValueRef length, room; /* i32: the length less the thread's part; NULL: not at hand */
+} Mask;
+
+static int places(const Mask *mask)
+{
+    int n = 1;
+    for (int i = 0; i < mask->layout->bits[IN_REGISTER]; i++) {
+        n *= mask->layout->basis[IN_REGISTER][i][mask->axis] ? 2 : 1;
+    }
+    return n;
+}
+
+/* Compilers hold the coordinates of a few registers around a loop. In place of many, a thread has
+ * the length less its own part, where registers move along the axis by other bits: what is left to
+ * compare with is a constant. */
+static Mask open_mask(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    Mask mask = {.op = op, .layout = result->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
+    mask.length = axis_length(em, result->type, mask.axis);
+    int most = value_made_by(op->operands[0], OP_SELECT) ? MOST_BESIDE : MOST_PLACES;
+    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
+        LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
+        mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
+    }
+    return mask;
+}
+
+static LLVMValueRef below_length(GpuEmitter *em, const Mask *mask, int r)
+{
+    LLVMValueRef coord = mask->room ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
+                                    : gpu_coord(em, mask->layout, mask->axis, r);
+    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, mask->room ? mask->room : mask->length,
+                         "");
+}
+
+/* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
+static LLVMValueRef mask_inside(GpuEmitter *em, const Mask *mask, LLVMValueRef *known, int r)
+{
+    int axis = mask->axis, group = (int)op_int(mask->op, ATTR_VECTOR, 1);
+    int at = gpu_register_coord(mask->layout, axis, r) / group;
+    for (int i = 0; i < r; i++) {
+        if (known[i] && gpu_register_coord(mask->layout, axis, i) / group == at) {
+            return known[i];
+        }
+    }
+    LLVMValueRef inside = below_length(em, mask, r);
+    LLVMValueRef skipped = gpu_skipped(em, mask->op->results[0]->type->dims[axis]);
+    if (!skipped) {
+        return inside;
+    }
+    LLVMValueRef coord = gpu_coord(em, mask->layout, axis, r);
+    return gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSGE, coord, skipped, ""));
+}
+
+void gpu_emit_mask(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    DType dtype = result->type->dtype;
+    LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
+    Mask mask = open_mask(em, op);
+    GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
+    GpuValue mine = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
+    LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
+    gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
+    for (int r = 0; r < out->n; r++) {
+        if (starts(em, result, out, r)) {
+            inside[r] = mask_inside(em, &mask, inside, r);
+            out->regs[r] = LLVMBuildSelect(em->builder, inside[r], mine.regs[r], neutral, "");
+        }
+    }
+}

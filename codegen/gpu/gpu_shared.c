@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory: where allocations lie, ring slots, and tiles between registers and shared memory.
+ * The address of an element follows shared_offset (layout.h): chunks of columns, rows, 16-byte
+ * pieces XORed by the row. Thread part and constant part share no bits, so all but the XORed bits
+ * of a register's offset is an immediate of the access. */
+#include "codegen/gpu/gpu_emitters.h"
+
+#include "ir/build.h"
+
+enum {
+    BARRIER_BYTES = 8,
+    SWIZZLE_ALIGN = 1024,
+    PLAIN_ALIGN = 16,
+    MOST_VECTOR_BYTES = 16,
+    HANDED_ALIGN = 16
+};
+
+/* ---- places ---- */
+
+static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
+{
+    bool barrier = memory->type->kind == TYPE_BARRIER;
+    int64_t count = gpu_elements(em, memory->type);
+    return op_int(memory->def, ATTR_PACKED, 0)
+               ? count / 2
+               : count * (barrier ? BARRIER_BYTES : dtype_bytes(memory->type->dtype));
+}
+
+static void place(Op *op, void *user)
+{
+    GpuEmitter *em = user;
+    if (op->kind != OP_SHARED && op->kind != OP_BARRIER) {
+        return;
+    }
+    const Value *memory = op->results[0];
+    int align = op->kind == OP_BARRIER            ? BARRIER_BYTES
+                : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
+                                                  : PLAIN_ALIGN;
+    int after = (em->shared_bytes + align - 1) / align * align;
+    GpuShared shared = {op, (int)op_int(op, ATTR_OFFSET, after), (int)memory_bytes(em, memory)};
+    ARENA_PUSH(em->arena, &em->shareds, shared);
+    int end = shared.offset + shared.bytes;
+    em->shared_bytes = end > em->shared_bytes ? end : em->shared_bytes;
+}
+
+static void find_handed(Op *op, void *user)
+{
+    GpuEmitter *em = user;
+    int bytes = op->kind == OP_SCATTER ? (int)gpu_handed_bytes(em, op) : 0;
+    int end = em->handed + bytes;
+    em->shared_bytes = bytes && end > em->shared_bytes ? end : em->shared_bytes;
+}
+
+void gpu_place_shared(GpuEmitter *em, Op *launch)
+{
+    em->shareds.n = 0;
+    em->shared_bytes = 0;
+    block_walk(launch->regions[0], place, em);
+    em->mailboxes = (em->shared_bytes + BARRIER_BYTES - 1) / BARRIER_BYTES * BARRIER_BYTES;
+    em->shared_bytes = em->mailboxes + gpu_mailbox_bytes(em);
+    em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
+    block_walk(launch->regions[0], find_handed, em);
+}
+
+const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
+{
+    for (size_t i = 0; i < em->shareds.n; i++) {
+        if (em->shareds.items[i].op == memory->def) {
+            return &em->shareds.items[i];
+        }
+    }
+    diag_bug(em->func->diags, "%s: memory that this launch does not allocate", em->target->name);
+}
+
+/* ---- ring slots ---- */
+
+static int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
+{
+    int64_t slots = gpu_extent(em, memory->type, 0);
+    return memory_bytes(em, memory) / (slots ? slots : 1);
+}
+
+static LLVMValueRef position_i32(GpuEmitter *em, LLVMValueRef position)
+{
+    return LLVMBuildIntCast2(em->builder, position, em->i32, false, "");
+}
+
+LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent)
+{
+    return LLVMBuildURem(em->builder, position_i32(em, position), gpu_i32(em, extent), "");
+}
+
+LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent)
+{
+    return LLVMBuildUDiv(em->builder, position_i32(em, position), gpu_i32(em, extent), "");
+}
+
+LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position)
+{
+    const GpuShared *shared = gpu_shared(em, memory);
+    LLVMValueRef first = gpu_at_const(em, em->shared_base, shared->offset);
+    int64_t slots = gpu_extent(em, memory->type, 0);
+    if (!position || slots == 1) {
+        return first;
+    }
+    LLVMValueRef slot = gpu_ring_slot(em, position, slots);
+    LLVMValueRef bytes = gpu_i32(em, gpu_slot_bytes(em, memory));
+    return gpu_at(em, first, LLVMBuildNUWMul(em->builder, slot, bytes, ""));
+}
+
+/* ---- tiles ---- */
+
+SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access)
+{
+    Type type = access->memory->type;
+    const Op *op = access->memory->def;
+    if (!access->indices[0] || access->indices[0]->type->kind == TYPE_RANGE) {
+        gpu_bug(em, op, "its first index is no ring position");
+    }
+    for (int axis = 1; axis < access->n; axis++) {
+        if (access->indices[axis]) {
+            gpu_bug(em, op, "a slot is taken in part");
+        }
+    }
+    SharedTile tile = {.rows = 1, .cols = 1, .dtype = type->dtype};
+    tile.elem_bytes = dtype_bytes(type->dtype);
+    tile.swizzle = (int)op_int(op, ATTR_SWIZZLE, 0);
+    tile.skew = (int)op_int(op, ATTR_SKEW, 0);
+    tile.most = (int)op_int(op, ATTR_VECTOR, 0);
+    for (int axis = 1; axis + 1 < type->rank; axis++) {
+        tile.rows *= gpu_extent(em, type, axis);
+    }
+    tile.cols = type->rank > 1 ? gpu_extent(em, type, type->rank - 1) : 1;
+    tile.packed = op_int(op, ATTR_PACKED, 0) != 0;
+    tile.base = gpu_shared_slot(em, access->memory, gpu_scalar(em, access->indices[0]));
+    return tile;
+}
+
+static int swizzle_mask(int swizzle)
+{
+    return swizzle ? swizzle / 16 - 1 : 0;
+}
+
+/* The row's bits that XOR pieces start at: address bit 7, in rows of `swizzle` bytes. */
+static int swizzle_shift(int swizzle)
+{
+    return swizzle == 64 ? 1 : swizzle == 32 ? 2 : 0;
+}
+
+static LLVMValueRef bits_of(GpuEmitter *em, LLVMValueRef value, int shift, int64_t mask)
+{
+    value = shift ? LLVMBuildLShr(em->builder, value, gpu_i32(em, shift), "") : value;
+    return LLVMBuildAnd(em->builder, value, gpu_i32(em, mask), "");
+}
+
+static LLVMValueRef scaled(GpuEmitter *em, LLVMValueRef value, int64_t by)
+{
+    return LLVMBuildNUWMul(em->builder, value, gpu_i32(em, by), "");
+}
+
+static LLVMValueRef zero_if_none(GpuEmitter *em, LLVMValueRef value)
+{
+    return value ? value : gpu_i32(em, 0);
+}
+
+static LLVMValueRef plain_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row,
+                             SharedCoord col)
+{
+    int64_t pitch = tile->cols * tile->elem_bytes;
+    LLVMValueRef part = scaled(em, zero_if_none(em, row.part), pitch);
+    LLVMValueRef across = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);
+    part = LLVMBuildNUWAdd(em->builder, part, across, "");
+    int64_t constant = row.constant * pitch + col.constant * tile->elem_bytes;
+    return gpu_at_const(em, gpu_at(em, tile->base, part), constant);
+}
+
+LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col)
+{
+    int swizzle = tile->swizzle;
+    if (tile->packed) { /* of two elements */
+        SharedTile bytes = *tile;
+        bytes.packed = false;
+        bytes.cols /= 2;
+        LLVMValueRef half = col.part ? bits_of(em, col.part, 1, INT32_MAX) : NULL;
+        return gpu_shared_at(em, &bytes, row, (SharedCoord){half, col.bits / 2, col.constant / 2});
+    }
+    if (!swizzle) {
+        return plain_at(em, tile, row, col);
+    }
+    int mask = swizzle_mask(swizzle), shift = swizzle_shift(swizzle) + tile->skew;
+    int64_t chunk_bytes = tile->rows * swizzle;
+    LLVMValueRef rows = zero_if_none(em, row.part);
+    LLVMValueRef bytes = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);
+    LLVMValueRef chunk = LLVMBuildUDiv(em->builder, bytes, gpu_i32(em, swizzle), "");
+    LLVMValueRef within = bits_of(em, bytes, 0, swizzle - 1);
+    LLVMValueRef phase = scaled(em, bits_of(em, rows, shift, mask), 16);
+    LLVMValueRef part = LLVMBuildXor(em->builder, within, phase, "");
+
+    int64_t col_bytes = col.constant * tile->elem_bytes;
+    int64_t constant = (col_bytes % swizzle) ^ ((row.constant >> shift & mask) << 4);
+    int64_t bits = (col.bits * (uint32_t)tile->elem_bytes & (uint32_t)(swizzle - 1)) |
+                   (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
+    part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
+    part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
+    if (tile->afresh) {
+        part = *tile->afresh = *tile->afresh ? *tile->afresh : gpu_made_here(em, part);
+    }
+    /* Last, so that neighbours differ by this one instruction. */
+    part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
+    constant &= ~bits;
+    constant += row.constant * swizzle + col_bytes / swizzle * chunk_bytes;
+    return gpu_at_const(em, gpu_at(em, tile->base, part), constant);
+}
+
+int gpu_shared_vector(const SharedTile *tile)
+{
+    int64_t pitch = tile->swizzle ? tile->swizzle : tile->cols * tile->elem_bytes;
+    int bytes = MOST_VECTOR_BYTES;
+    while (bytes > tile->elem_bytes && pitch % bytes) {
+        bytes /= 2;
+    }
+    int fits = bytes / tile->elem_bytes * (tile->packed ? 2 : 1);
+    return tile->most && tile->most < fits ? tile->most : fits;
+}
+
+/* Elements of four bits in a byte each. Not as a vector: of its bytes' lower halves LLVM makes
+ * elements of a vector of i4, which the AMD backend takes apart in memory. */
+static void take_halves(GpuEmitter *em, DType dtype, LLVMValueRef bytes, int n, LLVMValueRef *out)
+{
+    LLVMTypeRef all = LLVMTypeOf(bytes), type = llvm_type(em->l, dtype);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef moved = LLVMBuildLShr(em->builder, bytes, llvm_int(all, i * 8), "");
+        out[i] = LLVMBuildTrunc(em->builder, moved, type, "");
+    }
+}
+
+void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
+                     LLVMValueRef *out)
+{
+    if (tile->packed) {
+        gpu_packed_read(em, tile->dtype, at, n, out);
+        return;
+    }
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, tile->dtype), n);
+    bool fours = dtype_bits(tile->dtype) == 4;
+    type = fours ? LLVMIntTypeInContext(em->context, (unsigned)n * 8) : type;
+    LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
+    LLVMSetAlignment(load, (unsigned)(n * tile->elem_bytes));
+    if (fours) {
+        take_halves(em, tile->dtype, load, n, out);
+        return;
+    }
+    gpu_unpack(em, load, n, out);
+    for (int i = 0; i < n; i++) {
+        out[i] = gpu_from_memory(em, tile->dtype, out[i]);
+    }
+}
+
+/* ---- shared_load, shared_store ---- */
+
+/* Tile axes but the last are the row, flattened. */
+static SharedCoord row_coord(GpuEmitter *em, const Op *op, Type type, int r)
+{
+    SharedCoord row = {0};
+    int64_t stride = 1;
+    for (int axis = type->rank - 2; axis >= 0; axis--) {
+        uint32_t bits = layout_thread_bits(type->layout, axis);
+        if (bits) {
+            LLVMValueRef part = scaled(em, gpu_thread_coord(em, type->layout, axis), stride);
+            row.part = row.part ? LLVMBuildNUWAdd(em->builder, row.part, part, "") : part;
+        }
+        if (stride & (stride - 1) && op_int(op_access(op, 0).memory->def, ATTR_SWIZZLE, 0)) {
+            gpu_bug(em, op, "swizzled rows of several axes whose extents are no powers of two");
+        }
+        row.bits |= bits * (uint32_t)stride;
+        row.constant += gpu_register_coord(type->layout, axis, r) * stride;
+        stride *= gpu_extent(em, type, axis);
+    }
+    return row;
+}
+
+static SharedCoord col_coord(GpuEmitter *em, Type type, int r)
+{
+    int last = type->rank - 1;
+    uint32_t bits = layout_thread_bits(type->layout, last);
+    return (SharedCoord){bits ? gpu_thread_coord(em, type->layout, last) : NULL, bits,
+                         gpu_register_coord(type->layout, last, r)};
+}
+
+static void check_disjoint(GpuEmitter *em, const Op *op, Type type)
+{
+    for (int axis = 0; axis < type->rank; axis++) {
+        int all = layout_registers(type->layout) - 1;
+        uint32_t mine = (uint32_t)gpu_register_coord(type->layout, axis, all);
+        if (mine & layout_thread_bits(type->layout, axis)) {
+            gpu_bug(em, op, "a layout whose registers and threads move by the same bits");
+        }
+    }
+}
+
+static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type,
+                                int r)
+{
+    return gpu_shared_at(em, tile, row_coord(em, op, type, r), col_coord(em, type, r));
+}
+
+static int tile_run(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type)
+{
+    check_disjoint(em, op, type);
+    return gpu_run_length(em, type, gpu_shared_vector(tile));
+}
+
+static void load_run(GpuEmitter *em, const Op *op, const SharedTile *tile, const GpuRun *run,
+                     GpuValue *out)
+{
+    Type type = op->results[0]->type;
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    LLVMValueRef inside = gpu_in_tile(em, type, run->regs[0]);
+    LLVMValueRef at = run_address(em, op, tile, type, run->regs[0]);
+    if (inside) { /* others read the slot's first element, and nobody looks at it */
+        at = LLVMBuildSelect(em->builder, inside, at, tile->base, "");
+    }
+    gpu_shared_read(em, tile, at, run->n, regs);
+    for (int i = 0; i < run->n; i++) {
+        out->regs[run->regs[i]] = regs[i];
+    }
+}
+
+void gpu_emit_shared_load(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type type = op->results[0]->type;
+    GpuValue *out = gpu_define(em, op->results[0]);
+    SharedTile tile = gpu_shared_tile(em, &access);
+    int length = tile_run(em, op, &tile, type);
+    for (int r = 0; r < out->n; r++) {
+        GpuRun run;
+        if (gpu_run_at(em, type, r, length, &run)) {
+            load_run(em, op, &tile, &run, out);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(type->layout, r)];
+    }
+}
+
+static void store_run(GpuEmitter *em, const Op *op, const SharedTile *tile, const GpuRun *run,
+                      LLVMValueRef first)
+{
+    const Value *value = op->operands[op->n_operands - 1];
+    const GpuValue *in = gpu_value(em, value);
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    for (int i = 0; i < run->n; i++) {
+        regs[i] = gpu_to_memory(em, tile->dtype, in->regs[run->regs[i]]);
+    }
+    LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, value->type, run->regs[0]));
+    LLVMValueRef at = run_address(em, op, tile, value->type, run->regs[0]);
+    GpuBranch branch = {0};
+    if (may) {
+        branch = gpu_branch_begin(em, may);
+    }
+    LLVMValueRef store = LLVMBuildStore(em->builder, gpu_pack(em, run->n, regs), at);
+    LLVMSetAlignment(store, (unsigned)(run->n * tile->elem_bytes));
+    if (may) {
+        gpu_branch_end(em, branch);
+    }
+}
+
+static void see_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found |= op->kind == OP_DOT_ASYNC; /* Hopper alone has such products */
+}
+
+bool gpu_is_beside_products(const Op *op)
+{
+    bool found = false;
+    const Op *around = op;
+    while (around->parent && around->parent->parent) {
+        around = around->parent->parent;
+    }
+    for (int i = 0; i < around->n_regions; i++) {
+        block_walk(around->regions[i], see_product, &found);
+    }
+    return found;
+}
+
+void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 0);
+    const Value *value = op->operands[op->n_operands - 1];
+    SharedTile tile = gpu_shared_tile(em, &access);
+    LLVMValueRef afresh = NULL;
+    tile.afresh = gpu_is_beside_products(op) ? &afresh : NULL;
+    int length = tile_run(em, op, &tile, value->type);
+    LLVMValueRef first = gpu_first_holder(em, value->type->layout);
+    for (int r = 0; r < gpu_value(em, value)->n; r++) {
+        GpuRun run;
+        if (gpu_run_at(em, value->type, r, length, &run)) {
+            store_run(em, op, &tile, &run, first);
+        }
+    }
+}

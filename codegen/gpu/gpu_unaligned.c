@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs that begin anywhere: the two aligned pieces that hold one, of which the words are moved down
+ * by what the address is past its piece. Neighbouring lanes read each piece twice, the second time
+ * from the first-level cache. What lies behind the run's own elements in memory comes with it:
+ * padding, which nothing reads. Where the second piece ends past the tensor, elements come one by
+ * one. */
+#include "codegen/gpu/gpu_global.h"
+
+enum { WORD_BYTES = 4, MOST_WORDS = 8 };
+
+typedef struct Shifted {
+    GlobalAccess *g;
+    LLVMValueRef end;  /* of the tensor */
+    LLVMValueRef past; /* i32: bytes from the piece to the run */
+    LLVMValueRef torn; /* i1: the run is inside, but a piece is not */
+    LLVMValueRef pieces[2];
+    int n; /* elements of a run */
+} Shifted;
+
+static int piece_bytes(const Shifted *s)
+{
+    return s->n * dtype_bytes(s->g->dtype);
+}
+
+static LLVMValueRef address(GpuEmitter *em, LLVMValueRef place)
+{
+    return LLVMBuildPtrToInt(em->builder, place, em->i64, "");
+}
+
+/* Behind the tensor's last element. */
+static LLVMValueRef tensor_end(GlobalAccess *g)
+{
+    GpuEmitter *em = g->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef far = gpu_i64(em, 1);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        LLVMValueRef last = gpu_size_value(em, g->access.memory->type->dims[axis]);
+        last = LLVMBuildSub(b, last, gpu_i64(em, 1), "");
+        far = LLVMBuildAdd(b, far, LLVMBuildMul(b, last, g->strides[axis], ""), "");
+    }
+    far = LLVMBuildMul(b, far, gpu_i64(em, dtype_bytes(g->dtype)), "");
+    return LLVMBuildAdd(b, address(em, gpu_tensor(em, g->access.memory)), far, "");
+}
+
+/* Asks for both pieces. */
+static void begin_run(Shifted *s, LLVMValueRef place, LLVMValueRef inside)
+{
+    GpuEmitter *em = s->g->em;
+    LLVMBuilderRef b = em->builder;
+    int bytes = piece_bytes(s);
+    LLVMValueRef at = address(em, place);
+    LLVMValueRef past = LLVMBuildAnd(b, at, gpu_i64(em, bytes - 1), "");
+    LLVMValueRef back = LLVMBuildNeg(b, past, ""), next = gpu_i64(em, bytes);
+    LLVMTypeRef byte = LLVMInt8TypeInContext(em->context);
+    LLVMValueRef piece = LLVMBuildGEP2(b, byte, place, &back, 1, "");
+    LLVMValueRef left = LLVMBuildSub(b, s->end, LLVMBuildSub(b, at, past, ""), "");
+    LLVMValueRef whole = LLVMBuildICmp(b, LLVMIntSGE, left, gpu_i64(em, 2 * bytes), "");
+    LLVMValueRef none = LLVMConstNull(llvm_lanes(em->i32, bytes / WORD_BYTES));
+    s->past = LLVMBuildTrunc(b, past, em->i32, "");
+    s->torn = gpu_both(em, inside, LLVMBuildNot(b, whole, ""));
+    for (int i = 0; i < 2; i++) {
+        s->pieces[i] = gpu_load_guarded(em, s->g->access.memory, gpu_both(em, inside, whole), piece,
+                                        none, (unsigned)bytes);
+        piece = LLVMBuildGEP2(b, byte, piece, &next, 1, "");
+    }
+}
+
+/* Words from `by` on where the bit of the address is set. */
+static void move_words(Shifted *s, LLVMValueRef *words, int n, int by)
+{
+    GpuEmitter *em = s->g->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef bit = LLVMBuildAnd(b, s->past, gpu_i32(em, by * WORD_BYTES), "");
+    LLVMValueRef moves = LLVMBuildICmp(b, LLVMIntNE, bit, gpu_i32(em, 0), "");
+    for (int i = 0; i < n; i++) {
+        words[i] = LLVMBuildSelect(b, moves, words[i + by], words[i], "");
+    }
+}
+
+static LLVMValueRef moved(Shifted *s)
+{
+    GpuEmitter *em = s->g->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef words[MOST_WORDS];
+    int n = piece_bytes(s) / WORD_BYTES;
+    gpu_unpack(em, s->pieces[0], n, words);
+    gpu_unpack(em, s->pieces[1], n, words + n);
+    for (int by = n / 2; by > 0; by /= 2) {
+        move_words(s, words, n + by, by);
+    }
+    LLVMValueRef bits = LLVMBuildAnd(b, s->past, gpu_i32(em, WORD_BYTES / 2), "");
+    bits = LLVMBuildShl(b, bits, gpu_i32(em, 3), "");
+    for (int i = 0; i < n; i++) {
+        words[i] = llvm_call3(em->l, "llvm.fshr", words[i + 1], words[i], bits);
+    }
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, s->g->dtype), s->n);
+    return LLVMBuildBitCast(b, gpu_pack(em, n, words), type, "");
+}
+
+static LLVMValueRef load_singly(Shifted *s, const GpuRun *run, LLVMValueRef vector)
+{
+    GlobalAccess *g = s->g;
+    LLVMBuilderRef b = g->em->builder;
+    GpuBranch branch = gpu_branch_begin(g->em, s->torn);
+    LLVMValueRef parts = vector;
+    for (int i = 0; i < run->n; i++) {
+        LLVMValueRef at = gpu_register_place(g, run->regs[i]);
+        LLVMValueRef is_there = LLVMBuildICmp(b, LLVMIntULT, address(g->em, at), s->end, "");
+        LLVMValueRef part = gpu_access_load(g, is_there, at, 1);
+        parts = LLVMBuildInsertElement(b, parts, part, gpu_i32(g->em, i), "");
+    }
+    return gpu_branch_end_value(g->em, branch, parts, vector);
+}
+
+/* All pieces are asked for before any is looked at. */
+void gpu_shifted_load(GlobalAccess *g, GpuValue *out)
+{
+    GpuEmitter *em = g->em;
+    int n = gpu_access_run(g);
+    LLVMValueRef end = tensor_end(g);
+    Shifted *runs = ARENA_ARRAY(em->arena, Shifted, out->n);
+    GpuRun run;
+    for (int r = 0; r < out->n; r++) {
+        runs[r] = (Shifted){.g = g, .end = end, .n = n};
+        if (gpu_run_at(em, g->type, r, n, &run)) {
+            begin_run(&runs[r], gpu_register_place(g, r), gpu_inside_on(g, g->type->rank, r));
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(em, g->type, r, n, &run)) {
+            gpu_define_run(g, out, &run, load_singly(&runs[r], &run, moved(&runs[r])));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a module: made, checked, optimized, emitted, freed. */
+#include "codegen/llvm/llvm.h"
+
+#include "codegen/llvm/llvm_fatal.h"
+#include "support/clock.h"
+
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void register_targets(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    llvm_catch_fatal_errors();
+}
+
+void llvm_register_targets(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_targets);
+}
+
+static void note_problem(LLVMDiagnosticInfoRef info, void *user)
+{
+    Llvm *l = user;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) {
+        return;
+    }
+    char *text = LLVMGetDiagInfoDescription(info);
+    text_printf(&l->problems, "%s\n", text);
+    LLVMDisposeMessage(text);
+}
+
+static void fill_types(Llvm *l)
+{
+    LLVMContextRef c = l->context;
+    l->nothing = LLVMVoidTypeInContext(c);
+    l->i1 = LLVMInt1TypeInContext(c);
+    l->i8 = LLVMInt8TypeInContext(c);
+    l->i16 = LLVMInt16TypeInContext(c);
+    l->i32 = LLVMInt32TypeInContext(c);
+    l->i64 = LLVMInt64TypeInContext(c);
+    l->f16 = LLVMHalfTypeInContext(c);
+    l->bf16 = LLVMBFloatTypeInContext(c);
+    l->f32 = LLVMFloatTypeInContext(c);
+    l->f64 = LLVMDoubleTypeInContext(c);
+    l->ptr = LLVMPointerTypeInContext(c, 0);
+}
+
+char *llvm_text(Arena *arena, char *message)
+{
+    jmp_buf *outer = arena->guard, here;
+    char *volatile copy = NULL;
+    int failed = setjmp(here);
+    if (!failed) {
+        arena->guard = &here;
+        copy = arena_strdup(arena, message ? message : "");
+    }
+    arena->guard = outer;
+    LLVMDisposeMessage(message);
+    if (failed && outer) {
+        longjmp(*outer, failed);
+    }
+    return copy;
+}
+
+typedef struct MachineFacts {
+    const char *triple, *cpu, *features;
+} MachineFacts;
+
+static bool is_native(const Target *target)
+{
+    return text_same(target->name, "native") || (target->cpu && text_same(target->cpu, "native"));
+}
+
+static MachineFacts machine_facts(Llvm *l)
+{
+    const Target *target = l->target;
+    if (is_native(target)) {
+        return (MachineFacts){llvm_text(l->arena, LLVMGetDefaultTargetTriple()),
+                              llvm_text(l->arena, LLVMGetHostCPUName()),
+                              llvm_text(l->arena, LLVMGetHostCPUFeatures())};
+    }
+    return (MachineFacts){target->triple, target->cpu ? target->cpu : "",
+                          target->features ? target->features : ""};
+}
+
+static bool has_feature(const MachineFacts *facts, const char *feature)
+{
+    const char *at = strstr(facts->features, feature);
+    size_t n = strlen(feature);
+    while (at && at[n] != '\0' && at[n] != ',') {
+        at = strstr(at + 1, feature);
+    }
+    return at != NULL;
+}
+
+static void note_abilities(Llvm *l, const MachineFacts *facts)
+{
+    bool recent = text_same(facts->cpu, "x86-64-v3") || text_same(facts->cpu, "x86-64-v4");
+    bool cpu = l->target->family == FAMILY_CPU;
+    l->has_fma = !cpu || recent || has_feature(facts, "+fma");
+    l->has_f16 = !cpu || recent || has_feature(facts, "+f16c");
+    l->has_vnni = cpu && has_feature(facts, "+avx512vnni");
+}
+
+static LLVMCodeGenOptLevel opt_level(int optimize)
+{
+    switch (optimize) {
+    case 0: return LLVMCodeGenLevelNone;
+    case 1: return LLVMCodeGenLevelLess;
+    case 2: return LLVMCodeGenLevelDefault;
+    default: return LLVMCodeGenLevelAggressive;
+    }
+}
+
+static bool make_machine(Llvm *l, int optimize)
+{
+    MachineFacts facts = machine_facts(l);
+    LLVMTargetRef target = NULL;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(facts.triple, &target, &message)) {
+        diag_failure(l->diags, DIAG_USAGE, "target %s: this build makes no code for %s",
+                     l->target->name, facts.triple);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    l->machine = LLVMCreateTargetMachine(target, facts.triple, facts.cpu, facts.features,
+                                         opt_level(optimize), LLVMRelocPIC, LLVMCodeModelDefault);
+    note_abilities(l, &facts);
+    LLVMSetTarget(l->module, facts.triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
+    LLVMSetModuleDataLayout(l->module, layout);
+    LLVMDisposeTargetData(layout);
+    return true;
+}
+
+void llvm_lap(Llvm *l, const char *part)
+{
+    double now = clock_cpu_seconds();
+    if (l->options->took) {
+        l->options->took(l->options->user, part, now - l->since);
+    }
+    l->since = now;
+}
+
+static bool begin(Llvm *l, const LlvmOptions *options)
+{
+    l->problems = text_new(l->arena);
+    l->context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(l->context, note_problem, l);
+    LLVMContextSetDiscardValueNames(l->context, !options->keep_names);
+    l->module = LLVMModuleCreateWithNameInContext(l->func->name, l->context);
+    l->builder = LLVMCreateBuilderInContext(l->context);
+    fill_types(l);
+    return make_machine(l, options->codegen->optimize);
+}
+
+static void end(Llvm *l)
+{
+    if (l->lines && l->module) {
+        llvm_lines_end(l);
+    }
+    if (l->builder) {
+        LLVMDisposeBuilder(l->builder);
+    }
+    if (l->module) {
+        LLVMDisposeModule(l->module);
+    }
+    if (l->spare) {
+        LLVMDisposeModule(l->spare);
+    }
+    if (l->machine) {
+        LLVMDisposeTargetMachine(l->machine);
+    }
+    if (l->context) {
+        LLVMContextDispose(l->context);
+    }
+    llvm_gate_free(l->gate);
+    if (l->emitted) {
+        LLVMDisposeMemoryBuffer(l->emitted);
+    }
+}
+
+/* The guards that were set when llvm_run was called. */
+typedef struct Guards {
+    jmp_buf *arena, *bug;
+} Guards;
+
+enum { OUT_OF_MEMORY = 1 }; /* as arena.c jumps */
+
+static void jump_on(const Guards *outer, int why)
+{
+    jmp_buf *guard = why == OUT_OF_MEMORY ? outer->arena : outer->bug;
+    if (!guard) {
+        abort(); /* as arena.c does: a caller without a guard is a bug of ours */
+    }
+    longjmp(*guard, why);
+}
+
+typedef struct Run {
+    Llvm *l;
+    const LlvmOptions *options;
+    LlvmBody *body;
+    void *user;
+    bool good;
+    int jumped; /* why the body was left; 0: it was not */
+} Run;
+
+static void run_body(void *user)
+{
+    Run *run = user;
+    Func *func = run->l->func;
+    jmp_buf here;
+    run->jumped = setjmp(here);
+    if (!run->jumped) {
+        func->arena->guard = &here;
+        func->diags->bug_guard = &here;
+        run->good = begin(run->l, run->options) && run->body(run->l, run->user);
+    }
+}
+
+bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user)
+{
+    Run run = {ARENA_NEW(func->arena, Llvm), options, body, user, false, 0};
+    *run.l = (Llvm){.func = func,
+                    .arena = func->arena,
+                    .diags = func->diags,
+                    .target = func->target,
+                    .options = options->codegen,
+                    .left_out = options->left_out,
+                    .since = clock_cpu_seconds()};
+    Guards outer = {func->arena->guard, func->diags->bug_guard};
+    char words[LLVM_WORDS];
+    llvm_register_targets();
+    LlvmEnd end_by = llvm_guarded(run_body, &run, words);
+    func->arena->guard = outer.arena;
+    func->diags->bug_guard = outer.bug;
+    if (end_by == LLVM_GAVE_UP) {
+        diag_bug(func->diags, "LLVM gave up on %s for %s: %s", func->name, func->target->name,
+                 words);
+    }
+    if (end_by == LLVM_OUT_OF_MEMORY) {
+        jump_on(&outer, OUT_OF_MEMORY);
+    }
+    end(run.l);
+    if (run.jumped) {
+        jump_on(&outer, run.jumped);
+    }
+    return run.good;
+}
+
+/* ---- finishing ---- */
+
+static void check_problems(Llvm *l, const char *doing)
+{
+    if (l->problems.n) {
+        diag_bug(l->diags, "LLVM, %s %s: %s", doing, l->func->name, l->problems.data);
+    }
+}
+
+void llvm_verify(Llvm *l)
+{
+    char *message = NULL;
+    bool bad = LLVMVerifyModule(l->module, LLVMReturnStatusAction, &message);
+    const char *text = llvm_text(l->arena, message);
+    if (bad) {
+        diag_bug(l->diags, "LLVM rejects the code of %s: %s", l->func->name, text);
+    }
+    llvm_lap(l, "llvm-verify");
+}
+
+void llvm_optimize(Llvm *l, const char *passes)
+{
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(l->module, passes, l->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (error) {
+        char *message = LLVMGetErrorMessage(error);
+        const char *text = arena_strdup(l->arena, message);
+        LLVMDisposeErrorMessage(message);
+        diag_bug(l->diags, "LLVM's passes '%s': %s", passes, text);
+    }
+    check_problems(l, "optimizing");
+    llvm_lap(l, "llvm-middle");
+}
+
+void llvm_print(Llvm *l, Code *code)
+{
+    code->bytes = llvm_text(l->arena, LLVMPrintModuleToString(l->module));
+    code->n = strlen(code->bytes);
+}
+
+void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
+{
+    char *message = NULL;
+    if (l->left_out && !l->gate) {
+        l->gate = llvm_gate_new(l->context, l->left_out);
+    }
+    if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &l->emitted)) {
+        diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
+                 llvm_text(l->arena, message));
+    }
+    code->n = LLVMGetBufferSize(l->emitted);
+    code->bytes = arena_alloc(l->arena, code->n + 1);
+    memcpy(code->bytes, LLVMGetBufferStart(l->emitted), code->n);
+    LLVMDisposeMemoryBuffer(l->emitted);
+    l->emitted = NULL;
+    check_problems(l, "emitting");
+    llvm_lap(l, "llvm-back");
+}

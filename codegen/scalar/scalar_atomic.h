@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One element of memory changed atomically, for every back end. Orders of memory are relaxed: what
+ * a launch wrote is published by its end. */
+#ifndef TESSERA_CODEGEN_SCALAR_SCALAR_ATOMIC_H
+#define TESSERA_CODEGEN_SCALAR_SCALAR_ATOMIC_H
+
+#include "codegen/llvm/llvm.h"
+
+/* `fn` as in ops.def's scatter; the values as they are in registers (bool: i1). */
+typedef struct AtomicChange {
+    const char *fn;
+    DType dtype;
+    LLVMValueRef value, compare; /* compare: of cas; else NULL */
+    bool float_add;              /* the processor adds f32 and f64 by itself */
+} AtomicChange;
+
+/* Returns the old element, as it is in registers. May end in another basic block. */
+LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef address);
+
+/* A half of a byte, the other one of which others may write at the same time: `shift` is 0 or 4
+ * (i8), the value four bits. */
+void scalar_store_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value);
+/* The same where others may write the same half, too: one of the values stays. Ends in another
+ * basic block. */
+void scalar_set_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value);
+
+#endif

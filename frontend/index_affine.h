@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of an integer while the program is read: a sum of index variables, each times a
+ * size expression. Shows that an index lies inside of its axis whatever the sizes are. */
+#ifndef TESSERA_FRONTEND_INDEX_AFFINE_H
+#define TESSERA_FRONTEND_INDEX_AFFINE_H
+
+#include "frontend/size_proofs.h"
+
+/* An integer with bounds, both included; NULL: none known. They hold wherever its value is used. */
+typedef struct IndexVar {
+    uint32_t id; /* orders the terms of a sum */
+    Dim least, most;
+    const struct IndexVar *within; /* the range of which it walks a part; NULL: of none */
+} IndexVar;
+
+typedef struct AffineTerm {
+    const IndexVar *var;
+    Dim coef;
+} AffineTerm;
+
+typedef struct Affine {
+    Dim base;
+    int n;
+    AffineTerm terms[]; /* by id; no coefficient is 0 */
+} Affine;
+
+/* NULL where an operand is NULL, or the result is none. */
+const Affine *affine_const(Func *func, Dim base);
+const Affine *affine_var(Func *func, const IndexVar *var);
+const Affine *affine_add(Func *func, const Affine *a, const Affine *b);
+const Affine *affine_sub(Func *func, const Affine *a, const Affine *b);
+const Affine *affine_mul(Func *func, const Affine *a, const Affine *b);
+
+/* The variable if the sum is exactly one; else NULL. */
+const IndexVar *affine_as_var(const Affine *a);
+/* A bound that holds for all values of the variables; NULL when there is none. */
+Dim affine_least(Func *func, const Affine *a);
+Dim affine_most(Func *func, const Affine *a);
+/* 0 <= a < extent? */
+bool affine_inside(Func *func, const Affine *a, Dim extent);
+
+#endif

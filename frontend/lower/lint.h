@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warnings that the tree alone tells, of a kernel that has no errors: names that nobody reads,
+ * names that hide others, sums in few bits, products that are cast to 32 bits. Changes nothing. */
+#ifndef TESSERA_FRONTEND_LOWER_LINT_H
+#define TESSERA_FRONTEND_LOWER_LINT_H
+
+#include "frontend/lower/lower.h"
+
+/* The kernel of `l`, and the functions of its file. */
+void lint_kernel(Lower *l);
+/* Results of `l`'s function, as lowered, that the kernel may leave unwritten (lint_results.c). */
+void lint_results(Lower *l);
+/* A comparison for equality of two values of this type. */
+void lint_equality(Lower *l, const Expr *expr, DType dtype);
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: casts, what is built in, the standard library's intrinsics. Inlining is in
+ * lower_inline.c. */
+#include "frontend/lower/lower_views.h"
+#include "ir/scalar_eval.h"
+
+#include <string.h>
+
+static Val wrong_arguments(Lower *l, const Expr *expr, const char *usage)
+{
+    Diag *diag = lower_wrong_call(l, expr);
+    diag_help(l->diags, diag, "%s", usage);
+    return poison_val();
+}
+
+/* n arguments by position? */
+static bool positional(const Expr *expr, size_t n)
+{
+    for (size_t i = 0; i < expr->args.n; i++) {
+        if (expr->args.items[i]->kind == EXPR_NAMED) {
+            return false;
+        }
+    }
+    return expr->args.n == n;
+}
+
+/* ---- T(x) ---- */
+
+static Val lower_cast(Lower *l, const Expr *expr, DType dtype)
+{
+    if (!positional(expr, 1)) {
+        return wrong_arguments(l, expr, "a cast takes one value: `f32(x)`");
+    }
+    Val val = lower_operand(l, expr->args.items[0]);
+    if (is_poison(&val)) {
+        return val;
+    }
+    if (dtype == DT_BOOL && dtype_of(&val) != DT_BOOL) {
+        Diag *diag = lower_error(l, ERR_CAST, expr->span, "numbers do not cast to bool");
+        diag_help(l->diags, diag, "write `x != 0`");
+        Span arg = expr->args.items[0]->span;
+        lower_fix(l, diag, expr->span, "(%s != 0)", source_text(l->diags, l->arena, arg));
+        return poison_val();
+    }
+    if (val.kind == VAL_CONST) {
+        return convert_const(&val, dtype);
+    }
+    Val out = lanes_val(build_cast(&l->b, as_value(l, &val), dtype), val.lanes);
+    out.affine = dtype == DT_I64 && dtype_of(&val) == DT_I64 ? val.affine : NULL;
+    return out;
+}
+
+/* ---- built in ---- */
+
+static Val lower_extremum(Lower *l, const Expr *expr, const char *name)
+{
+    OpKind kind = text_same(name, "max") ? OP_MAX : OP_MIN;
+    const Expr *first = expr->args.n ? expr->args.items[0] : NULL;
+    if (expr->args.n < 2 || !positional(expr, expr->args.n)) {
+        return lower_reduction(l, expr, name);
+    }
+    Val out = lower_operand(l, first);
+    for (size_t i = 1; i < expr->args.n; i++) {
+        const Expr *next = expr->args.items[i];
+        Val val = lower_operand(l, next);
+        if (!is_poison(&val) && !is_poison(&out) &&
+            (dtype_of(&val) == DT_BOOL || dtype_of(&out) == DT_BOOL)) {
+            lower_error(l, ERR_OPERATOR, expr->span, "`%s` does not apply to bool", name);
+            return poison_val();
+        }
+        out = apply_binary(l, expr, kind, NULL, &out, &val, first, next);
+    }
+    return out;
+}
+
+static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr *value_expr,
+                  Val value)
+{
+    Val type = lower_expr(l, type_expr);
+    if (type.kind == VAL_DTYPE) {
+        type.type = type_scalar(l->func, type.dtype);
+    } else if (type.kind != VAL_TYPE) {
+        if (!is_poison(&type)) {
+            lower_error(l, ERR_TYPE_NAME, type_expr->span, "%s is not a type", val_text(l, &type));
+        }
+        return poison_val();
+    }
+    Shape shape = type_shape(type.type), from = shape_of(&value);
+    if (is_poison(&value) ||
+        !check_fits(l, ERR_ARGUMENTS, value_expr->span, &value, type.type->dtype, true)) {
+        return poison_val();
+    }
+    if (from.rank > 0) {
+        lower_error(l, ERR_ARGUMENTS, expr->span,
+                    "%s was passed, where a scalar that fills the array is wanted",
+                    val_text(l, &value));
+        return poison_val();
+    }
+    shape.lanes = value.lanes;
+    return shaped_val(materialize(l, &value, type.type->dtype, &shape), &shape);
+}
+
+static Val lower_fill(Lower *l, const Expr *expr, const char *name)
+{
+    if (text_same(name, "fill")) {
+        return positional(expr, 2) ? filled(l, expr, expr->args.items[1], expr->args.items[0],
+                                            lower_operand(l, expr->args.items[0]))
+                                   : wrong_arguments(l, expr, "write `fill(-inf, f32[M, 1])`");
+    }
+    if (!positional(expr, 1)) {
+        return wrong_arguments(l, expr, arena_printf(l->arena, "write `%s(f32[M, N])`", name));
+    }
+    Val value = int_val(text_same(name, "ones"), true);
+    return filled(l, expr, expr->args.items[0], expr, value);
+}
+
+/* start, end or len; the last index of a range that has elements is below its extent. */
+static Val range_fact(Lower *l, OpKind kind, const Val *range)
+{
+    Dim whole = poly_as_range(range->dim)->whole;
+    Dim last = dim_sub(l->func, whole, poly_const(l->func, 1));
+    Val val = array_val(build_range_fact(&l->b, kind, range->value));
+    const IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
+    val.affine = affine_var(l->func, var);
+    return val;
+}
+
+static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
+{
+    static const OpKind kinds[] = {OP_INDEX, OP_START, OP_END, OP_LEN};
+    static const char *const names[] = {"index", "start", "end", "len"};
+    const char *usage =
+        arena_printf(l->arena, "write `%s(i)` of a range i: a loop variable with `by`", name);
+    if (!positional(expr, 1)) {
+        return wrong_arguments(l, expr, usage);
+    }
+    Val range = lower_expr(l, expr->args.items[0]);
+    bool variable = expr->args.items[0]->kind == EXPR_NAME && affine_as_var(range.affine);
+    if (variable && range.kind == VAL_ARRAY && text_same(name, "index")) {
+        return range;
+    }
+    if (range.kind != VAL_RANGE) {
+        if (!is_poison(&range)) {
+            Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
+                                     "%s was passed, where a range is wanted", val_text(l, &range));
+            diag_help(l->diags, diag, "%s", usage);
+        }
+        return poison_val();
+    }
+    for (int i = 1; i < 4; i++) {
+        if (text_same(names[i], name)) {
+            return range_fact(l, kinds[i], &range);
+        }
+    }
+    Val index = array_val(build_index(&l->b, range.value, DT_I64));
+    index.affine = range.affine;
+    return index;
+}
+
+static Val lower_where(Lower *l, const Expr *expr, const char *name)
+{
+    (void)name;
+    if (!positional(expr, 3)) {
+        return wrong_arguments(l, expr, "write `where(condition, a, b)`");
+    }
+    const Expr *const parts[3] = {expr->args.items[0], expr->args.items[1], expr->args.items[2]};
+    return lower_select(l, expr, parts);
+}
+
+static const struct {
+    const char *name;
+    BuiltinFn *lower;
+} BUILTINS[] = {
+    {"max", lower_extremum},       {"min", lower_extremum},
+    {"sum", lower_reduction},      {"prod", lower_reduction},
+    {"mean", lower_reduction},     {"any", lower_reduction},
+    {"all", lower_reduction},      {"var", lower_reduction},
+    {"std", lower_reduction},      {"argmax", lower_arg_extreme},
+    {"argmin", lower_arg_extreme}, {"cumsum", lower_cumulative},
+    {"cumprod", lower_cumulative}, {"cummax", lower_cumulative},
+    {"cummin", lower_cumulative},  {"reduce", lower_fold},
+    {"scan", lower_fold},          {"where", lower_where},
+    {"fill", lower_fill},          {"zeros", lower_fill},
+    {"ones", lower_fill},          {"index", lower_range_fact},
+    {"start", lower_range_fact},   {"end", lower_range_fact},
+    {"len", lower_range_fact},     {"dot", lower_dot},
+};
+
+const char *builtin_name(size_t n)
+{
+    return n < sizeof BUILTINS / sizeof *BUILTINS ? BUILTINS[n].name : NULL;
+}
+
+Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known)
+{
+    for (size_t i = 0; i < sizeof BUILTINS / sizeof *BUILTINS; i++) {
+        if (text_same(BUILTINS[i].name, name)) {
+            *known = true;
+            return BUILTINS[i].lower(l, expr, name);
+        }
+    }
+    for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
+        if (text_same(VIEW_BUILTINS[i].name, name)) {
+            *known = true;
+            return VIEW_BUILTINS[i].lower(l, expr, name);
+        }
+    }
+    *known = false;
+    return poison_val();
+}
+
+/* ---- ir.NAME(…): operations of ir/ops.def, for the standard library ---- */
+
+static Val lower_bits(Lower *l, const Expr *expr)
+{
+    Val val = lower_operand(l, expr->args.items[0]), type = lower_expr(l, expr->args.items[1]);
+    if (is_poison(&val) || type.kind != VAL_DTYPE ||
+        dtype_bits(type.dtype) != dtype_bits(dtype_of(&val))) {
+        return wrong_arguments(l, expr, "`ir.bits(x, type)`, of the same width");
+    }
+    if (val.kind == VAL_CONST) {
+        Val out = {.kind = VAL_CONST, .dtype = type.dtype};
+        val = convert_const(&val, val.dtype);
+        out.scalar = scalar_op(OP_BITCAST, NULL, val.dtype, type.dtype, &val.scalar);
+        return out;
+    }
+    return lanes_val(build_bitcast(&l->b, as_value(l, &val), type.dtype), val.lanes);
+}
+
+/* ir.sort(x, descending): a tuple of x along its last axis in order, and where its elements come
+ * from. Numbers of four bits are sorted as bytes. */
+static Val lower_sort(Lower *l, const Expr *expr)
+{
+    Val x = lower_operand(l, expr->args.items[0]);
+    Val descending = lower_expr(l, expr->args.items[1]);
+    Shape shape = shape_of(&x);
+    if (is_poison(&x) || descending.kind != VAL_CONST || descending.dtype != DT_BOOL ||
+        dtype_of(&x) == DT_BOOL) {
+        return wrong_arguments(l, expr, "`ir.sort(x, descending)`, of numbers");
+    }
+    if (shape.rank == 0) {
+        lower_error(l, ERR_ARGUMENTS, expr->span,
+                    "%s was passed, where an axis to sort along is wanted", val_text(l, &x));
+        return poison_val();
+    }
+    if (l->lane_loop) {
+        mixes_lanes(l, expr->span, "sort");
+        return poison_val();
+    }
+    DType dtype = dtype_of(&x);
+    DType bytes = !dtype_is_packed(dtype) ? dtype : dtype_is_signed(dtype) ? DT_I8 : DT_U8;
+    Value *value = build_cast(&l->b, materialize(l, &x, dtype, &shape), bytes);
+    Op *op = build_sort(&l->b, value, descending.scalar.i != 0);
+    Val tuple = {.kind = VAL_TUPLE, .n_items = 2};
+    tuple.items = ARENA_ARRAY(l->arena, Val, 2);
+    tuple.items[0] = shaped_val(build_cast(&l->b, op->results[0], dtype), &shape);
+    tuple.items[1] = shaped_val(op->results[1], &shape);
+    return tuple;
+}
+
+typedef struct Operands {
+    Val vals[3];
+    DType dtype;
+    Shape shape;
+    bool all_const;
+} Operands;
+
+static bool collect_operands(Lower *l, const Expr *expr, Operands *out)
+{
+    *out = (Operands){.all_const = true};
+    for (size_t i = 0; i < expr->args.n; i++) {
+        Val *val = &out->vals[i];
+        *val = lower_operand(l, expr->args.items[i]);
+        if (is_poison(val)) {
+            return false;
+        }
+        Val so_far = {.kind = VAL_CONST, .dtype = out->dtype};
+        out->dtype = i ? out->dtype : compute_dtype(dtype_of(val));
+        if (i && !arith_dtype(l, expr, &so_far, val, &out->dtype)) {
+            return false;
+        }
+        Shape shape = shape_of(val);
+        if (!broadcast_shapes(l, expr->span, expr->args.items[0], val, expr->args.items[i], val,
+                              &out->shape, &shape, &out->shape)) {
+            return false;
+        }
+        out->all_const = out->all_const && val->kind == VAL_CONST;
+    }
+    return true;
+}
+
+static bool wants_float(OpKind kind)
+{
+    return kind == OP_SQRT || kind == OP_FLOOR || kind == OP_CEIL || kind == OP_TRUNC ||
+           kind == OP_RINT || kind == OP_ISNAN || kind == OP_FMA ||
+           (op_info(kind)->traits & TRAIT_APPROX);
+}
+
+static Val apply_intrinsic(Lower *l, const Expr *expr, OpKind kind, const Operands *operands)
+{
+    DType out = kind == OP_ISNAN ? DT_BOOL : operands->dtype;
+    if (operands->all_const) {
+        Scalar scalars[3];
+        for (size_t i = 0; i < expr->args.n; i++) {
+            scalars[i] = convert_const(&operands->vals[i], operands->dtype).scalar;
+        }
+        Val val = {.kind = VAL_CONST, .dtype = out};
+        val.scalar = scalar_op(kind, NULL, operands->dtype, out, scalars);
+        return val;
+    }
+    Value *values[3];
+    for (size_t i = 0; i < expr->args.n; i++) {
+        values[i] = materialize(l, &operands->vals[i], operands->dtype, &operands->shape);
+    }
+    Type type = type_with_dtype(l->func, values[0]->type, out);
+    Op *op = build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0);
+    return shaped_val(op->results[0], &operands->shape);
+}
+
+static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
+{
+    OpKind kind;
+    Operands operands;
+    if (text_same(name, "bits") && positional(expr, 2)) {
+        return lower_bits(l, expr);
+    }
+    if (text_same(name, "sort") && positional(expr, 2)) {
+        return lower_sort(l, expr);
+    }
+    bool known = op_from_name(name, strlen(name), &kind) &&
+                 (op_info(kind)->traits & TRAIT_ELEMENTWISE) && kind != OP_CMP &&
+                 kind != OP_SELECT && kind != OP_CAST && kind != OP_BITCAST;
+    if (!known || !positional(expr, (size_t)op_info(kind)->operands)) {
+        return wrong_arguments(l, expr, "`ir.` names an elementwise operation of ir/ops.def");
+    }
+    if (!collect_operands(l, expr, &operands)) {
+        return poison_val();
+    }
+    if (wants_float(kind) && !dtype_is_float(operands.dtype)) {
+        Diag *diag = lower_error(l, ERR_OPERATOR, expr->span, "`%s` does not apply to %s", name,
+                                 dtype_name(operands.dtype));
+        diag_help(l->diags, diag, "cast it: `f32(…)`");
+        return poison_val();
+    }
+    return apply_intrinsic(l, expr, kind, &operands);
+}
+
+/* ---- which of them ---- */
+
+/* `name` or `space.name`, unless its first part is a value; NULL otherwise. */
+static const char *callee_name(const Lower *l, const Expr *callee, bool *intrinsic)
+{
+    *intrinsic = false;
+    if (callee->kind == EXPR_NAME) {
+        return callee->name;
+    }
+    bool spaced = callee->kind == EXPR_FIELD && callee->a->kind == EXPR_NAME &&
+                  !find_symbol(l, callee->a->name);
+    if (!spaced) {
+        return NULL;
+    }
+    *intrinsic = text_same(callee->a->name, "ir");
+    return *intrinsic ? callee->name
+                      : arena_printf(l->arena, "%s.%s", callee->a->name, callee->name);
+}
+
+static Val call_intrinsic(Lower *l, const Expr *expr, const char *name)
+{
+    const Module *here = l->calls ? l->calls->module : l->module;
+    if (!here->library) {
+        Diag *diag = lower_error(l, ERR_INTERNAL_NAME, expr->a->span,
+                                 "`ir.` belongs to the standard library");
+        diag_help(l->diags, diag, "call its functions: exp, log, tanh, sqrt, floor, …");
+        return poison_val();
+    }
+    return lower_intrinsic(l, expr, name);
+}
+
+static Val not_a_function(Lower *l, const Expr *expr)
+{
+    if (expr->a->kind != EXPR_POISON) {
+        Diag *diag = lower_error(l, ERR_FUNCTION, expr->a->span, "this is not a function");
+        if (expr->a->kind == EXPR_FIELD) {
+            diag_help(l->diags, diag, "arrays have no methods: write `%s(x)`", expr->a->name);
+        } else if (expr->a->kind == EXPR_NAME) {
+            diag_help(l->diags, diag, "`%s` is a value here: give it another name", expr->a->name);
+        }
+    }
+    return poison_val();
+}
+
+static Val call_named(Lower *l, const Expr *expr, const char *name)
+{
+    DType dtype;
+    const Module *home;
+    bool known;
+    FnDecl *fn = find_fn(l, name, &home);
+    if (is_atomic(name)) {
+        return lower_atomic(l, expr, name, true);
+    }
+    if (named_dtype(l, name, &dtype)) {
+        return lower_cast(l, expr, dtype);
+    }
+    const Symbol *symbol = find_symbol(l, name);
+    if (symbol && is_poison(&symbol->val)) {
+        return poison_val();
+    }
+    if (symbol && !fn) {
+        return not_a_function(l, expr);
+    }
+    if (fn && !home->library) {
+        return inline_fn(l, expr, fn, home);
+    }
+    Val val = lower_builtin(l, expr, name, &known);
+    if (known) {
+        return val;
+    }
+    if (fn) {
+        return inline_fn(l, expr, fn, home);
+    }
+    unknown_function(l, expr->a, name);
+    return poison_val();
+}
+
+void lower_effect(Lower *l, const Expr *expr)
+{
+    bool intrinsic;
+    const char *name = callee_name(l, expr->a, &intrinsic);
+    if (is_atomic(name)) {
+        lower_atomic(l, expr, name, false);
+    } else if (name && is_saying(name)) {
+        lower_saying(l, expr, name);
+    } else {
+        lower_call(l, expr);
+    }
+}
+
+Val lower_call(Lower *l, const Expr *expr)
+{
+    bool intrinsic;
+    const char *name = callee_name(l, expr->a, &intrinsic);
+    if (!name) {
+        return not_a_function(l, expr);
+    }
+    return intrinsic ? call_intrinsic(l, expr, name) : call_named(l, expr, name);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers: what reads memory at computed indices. Windows, views and look-ups all end here, as
+ * arrays of indices; passes find out which are affine. */
+#include "frontend/lower/lower_index.h"
+
+Val iota_val(Lower *l, Dim extent, int trailing)
+{
+    Val val = array_val(build_iota(&l->b, extent, DT_I64));
+    Dim last = dim_sub(l->func, extent, poly_const(l->func, 1));
+    val.affine = affine_var(l->func, index_var(l, poly_const(l->func, 0), last));
+    for (int i = 0; i < trailing; i++) {
+        val.value = build_expand(&l->b, val.value, 1 + i);
+    }
+    return val;
+}
+
+/* An own axis is moved left by appending axes of extent 1. */
+static Val with_trailing(Lower *l, Val val, int trailing)
+{
+    for (int i = 0; i < trailing && val.kind == VAL_ARRAY; i++) {
+        val.value = build_expand(&l->b, val.value, val.value->type->rank);
+    }
+    return val;
+}
+
+Value *index_operand(Lower *l, const Val *index, const Shape *shape)
+{
+    DType dtype = dtype_of(index) == DT_I32 ? DT_I32 : DT_I64;
+    Shape own = shape_of(index);
+    bool scalar = own.rank == 0 && own.lanes == 0;
+    return materialize(l, index, dtype, scalar ? &own : shape);
+}
+
+/* At least one index has the shape of the result: it follows from them. */
+static void shape_one(Lower *l, Value **operands, int n, const Shape *shape)
+{
+    Shape full;
+    full_shape(l, l->b.span, shape, &full);
+    for (int i = 0; i < n; i++) {
+        if (operands[i]->type->rank == full.rank) {
+            return;
+        }
+    }
+    operands[0] = build_broadcast(&l->b, operands[0], full.rank, full.dims);
+}
+
+static void set_outside(Lower *l, Value *gather, const Val *otherwise)
+{
+    DType dtype = gather->type->dtype;
+    if (otherwise) {
+        Val converted = convert_const(otherwise, dtype);
+        op_set_num(l->func, gather->def, ATTR_VALUE, converted.scalar.f, converted.scalar.i);
+    }
+}
+
+/* Is the value made inside of the loop whose elements end by themselves? */
+static bool made_in_loop(const Lower *l, const Value *value)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    for (const Op *op = block ? block->parent : NULL; op && l->lane_loop;
+         op = op->parent ? op->parent->parent : NULL) {
+        if (op == l->lane_loop) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, const bool *inside,
+                const Val *otherwise, Shape shape)
+{
+    Shape own = shape_of(memory), full;
+    Val all[MAX_RANK];
+    Value *operands[MAX_RANK];
+    int64_t guards[MAX_RANK];
+    int n = 0;
+    if (memory->kind == VAL_ARRAY && made_in_loop(l, memory->value)) {
+        Diag *diag = lower_error(l, ERR_LANE_LOOP, span,
+                                 "this array is made inside of a loop that ends for each element "
+                                 "by itself, and cannot be read by index there");
+        diag_help(l->diags, diag, "make it before the loop");
+        return poison_val();
+    }
+    for (int i = 0; i < l->n_lanes; i++) {
+        if (memory->lanes >> i & 1) {
+            guards[n] = 0;
+            all[n++] = l->lanes[i].index;
+        }
+    }
+    for (int i = 0; i < own.rank; i++) {
+        guards[n] = inside[i] ? 0 : 1;
+        all[n++] = indices[i];
+    }
+    for (int i = 0; i < n; i++) {
+        shape.lanes |= all[i].lanes;
+    }
+    if (!full_shape(l, span, &shape, &full)) {
+        return poison_val();
+    }
+    for (int i = 0; i < n; i++) {
+        operands[i] = index_operand(l, &all[i], &shape);
+    }
+    shape_one(l, operands, n, &shape);
+    Value *value = build_gather(&l->b, memory->value, operands);
+    op_set_ints(l->func, value->def, ATTR_GUARD, n, guards);
+    set_outside(l, value, otherwise);
+    return shaped_val(value, &shape);
+}
+
+/* ---- the shape that indices select ---- */
+
+/* Array indices broadcast together. */
+static bool group_shape(Lower *l, const Accessed *places, Shape *group)
+{
+    *group = (Shape){.rank = 0};
+    const AxisAt *first = NULL;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        Shape shape = shape_of(&place->val);
+        if (place->kind != PLACE_AT || shape.rank == 0) {
+            continue;
+        }
+        first = first ? first : place;
+        if (!broadcast_shapes(l, place->expr->span, first->expr, &first->val, place->expr,
+                              &place->val, group, &shape, group)) {
+            return false;
+        }
+    }
+    group->lanes = 0;
+    return true;
+}
+
+static bool push_dim(Lower *l, Span span, Shape *shape, Dim dim)
+{
+    if (shape->rank >= MAX_RANK) {
+        lower_error(l, ERR_RANK, span, "an array has at most %d axes", MAX_RANK);
+        return false;
+    }
+    shape->dims[shape->rank++] = dim;
+    return true;
+}
+
+/* Appends the axes of one index; *at: where they begin. */
+static bool push_place(Lower *l, const AxisAt *place, const Shape *group, int *group_at,
+                       Shape *shape)
+{
+    if (place->kind == PLACE_WHOLE) {
+        return push_dim(l, place->expr->span, shape, place->extent);
+    }
+    if (place->kind == PLACE_RANGE) {
+        return push_dim(l, place->expr->span, shape, place->val.dim);
+    }
+    if (place->kind == PLACE_SLICE) {
+        return push_dim(l, place->expr->span, shape, place->count);
+    }
+    bool good = true;
+    if (shape_of(&place->val).rank > 0 && *group_at < 0) {
+        *group_at = shape->rank;
+        for (int i = 0; i < group->rank && good; i++) {
+            good = push_dim(l, place->expr->span, shape, group->dims[i]);
+        }
+    }
+    shape->lanes |= place->val.lanes;
+    return good;
+}
+
+static Val place_index(Lower *l, const AxisAt *place, int trailing)
+{
+    if (place->kind == PLACE_WHOLE) {
+        return iota_val(l, place->extent, trailing);
+    }
+    Val val = place->val;
+    if (place->kind == PLACE_RANGE) {
+        val = array_val(build_index(&l->b, val.value, DT_I64));
+    }
+    return with_trailing(l, val, trailing);
+}
+
+bool selected_shape(Lower *l, Span span, const Accessed *places, Val *indices, Shape *shape)
+{
+    Shape group;
+    int starts[MAX_RANK], group_at = -1;
+    *shape = (Shape){.rank = 0};
+    if (!group_shape(l, places, &group)) {
+        return false;
+    }
+    for (int i = 0; i <= places->n; i++) {
+        int fresh = i < places->n ? places->fresh[i] : places->last_fresh;
+        for (int k = 0; k < fresh; k++) {
+            if (!push_dim(l, span, shape, poly_const(l->func, 1))) {
+                return false;
+            }
+        }
+        if (i < places->n) {
+            starts[i] = shape->rank;
+            if (!push_place(l, &places->at[i], &group, &group_at, shape)) {
+                return false;
+            }
+        }
+    }
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        int rank = shape_of(&place->val).rank;
+        int trailing = shape->rank - starts[i] - 1;
+        if (place->kind == PLACE_AT) {
+            trailing = rank ? shape->rank - group_at - group.rank : 0;
+        }
+        indices[i] = place_index(l, place, trailing);
+    }
+    return true;
+}
+
+/* ---- is it inside? ---- */
+
+static Val compare(Lower *l, const char *pred, const Val *a, const Val *b)
+{
+    Expr none = {.kind = EXPR_POISON, .span = l->b.span};
+    return apply_binary(l, &none, OP_CMP, pred, a, b, &none, &none);
+}
+
+Val inside_val(Lower *l, const Accessed *places, const Val *indices)
+{
+    Expr none = {.kind = EXPR_POISON, .span = l->b.span};
+    Val all = bool_val(true), zero = int_val(0, true);
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind != PLACE_AT || place->inside) {
+            continue;
+        }
+        Val extent = dim_val(place->extent);
+        Val index = indices[i];
+        if (index.kind == VAL_ARRAY) {
+            index.value = build_cast(&l->b, index.value, DT_I64);
+        }
+        Val low = compare(l, "ge", &index, &zero), high = compare(l, "lt", &index, &extent);
+        Val both = apply_binary(l, &none, OP_AND, NULL, &low, &high, &none, &none);
+        all = apply_binary(l, &none, OP_AND, NULL, &all, &both, &none, &none);
+    }
+    return all;
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Brackets: reading tensors and arrays by index, new axes, parts of an axis, array types. What is
+ * taken whole, by a range, or by a lane that walks the axis is a load; everything else is a gather,
+ * whose indices are proven inside here, or have a default, or come from data. */
+#include "frontend/lower/lower_index.h"
+
+static bool is_whole(const Expr *index)
+{
+    return index->kind == EXPR_SLICE && !index->a && !index->b && !index->c;
+}
+
+/* ---- one index ---- */
+
+static bool check_range(Lower *l, const Expr *index, const Val *val, Dim axis)
+{
+    const DimVar *range = poly_as_range(val->dim);
+    if (range->whole == axis) {
+        return true;
+    }
+    Diag *diag =
+        lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
+                    range->name, dim_text(l, range->whole), dim_text(l, axis));
+    diag_help(l->diags, diag, "a range indexes the axis that it walks");
+    return false;
+}
+
+static bool is_integers(const Val *val)
+{
+    bool has_value = val->kind == VAL_ARRAY || val->kind == VAL_CONST || val->kind == VAL_DIM;
+    return has_value && dtype_is_int(dtype_of(val));
+}
+
+static bool at_integers(Lower *l, Val val, AxisAt *place)
+{
+    place->val = as_operand(l, place->expr, val);
+    if (is_poison(&place->val)) {
+        return false;
+    }
+    if (!is_integers(&place->val)) {
+        Diag *diag = lower_error(l, ERR_INDEX, place->expr->span, "%s is no index",
+                                 val_text(l, &place->val));
+        diag_help(l->diags, diag, "an index is `:`, a range, or integers");
+        return false;
+    }
+    const Affine *affine = affine_of(l, &place->val);
+    place->kind = PLACE_AT;
+    /* What a condition switches off is read all the same: there the check stays. */
+    bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
+    place->data = !affine || l->unchecked;
+    place->inside =
+        (affine && affine_inside(l->func, affine, place->extent)) || (l->unchecked && always);
+    return true;
+}
+
+static bool one_place(Lower *l, const Expr *index, Dim axis, AxisAt *place)
+{
+    *place = (AxisAt){.expr = index, .extent = axis};
+    if (is_whole(index)) {
+        return true;
+    }
+    if (index->kind == EXPR_SLICE) {
+        return lower_slice(l, index, place);
+    }
+    Val val = lower_expr(l, index);
+    if (val.kind != VAL_RANGE) {
+        return at_integers(l, val, place);
+    }
+    if (val.dim == axis) { /* an array's own axis */
+        return true;
+    }
+    place->kind = PLACE_RANGE;
+    place->val = val;
+    return check_range(l, index, &val, axis);
+}
+
+static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *memory)
+{
+    int n = 0;
+    for (size_t i = 0; i < expr->args.n; i++) {
+        n += expr->args.items[i]->kind != EXPR_NONE;
+    }
+    if (n == memory->rank) {
+        return true;
+    }
+    Diag *diag = lower_error(l, ERR_INDEX, expr->span, "%d %s for %s, which has %d %s", n,
+                             n == 1 ? "index" : "indices", shape_text(l, dtype, memory),
+                             memory->rank, memory->rank == 1 ? "axis" : "axes");
+    if (n < memory->rank) {
+        Span end = {expr->span.source, expr->span.end - 1, expr->span.end - 1};
+        Text whole = text_new(l->arena);
+        for (int i = n; i < memory->rank; i++) {
+            text_add(&whole, i > 0 ? ", :" : ":");
+        }
+        diag_help(l->diags, diag, "write `:` for an axis that is taken whole");
+        lower_fix(l, diag, end, "%s", whole.data);
+    }
+    return false;
+}
+
+bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, Accessed *out)
+{
+    *out = (Accessed){.n = 0};
+    if (!count_indices(l, expr, dtype, memory)) {
+        return false;
+    }
+    bool good = true;
+    int fresh = 0;
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *index = expr->args.items[i];
+        if (index->kind == EXPR_NONE) {
+            fresh++;
+            continue;
+        }
+        int axis = out->n++;
+        out->fresh[axis] = fresh;
+        fresh = 0;
+        good = one_place(l, index, memory->dims[axis], &out->at[axis]) && good;
+    }
+    out->last_fresh = fresh;
+    return good;
+}
+
+/* ---- inside? ---- */
+
+/* Would the index be inside if this size were at least so much? */
+static bool inside_from(Lower *l, const AxisAt *place, const Affine *affine, DimVar *var,
+                        int64_t least)
+{
+    int64_t known = var->least;
+    var->least = least > known ? least : known;
+    bool inside = affine && affine_inside(l->func, affine, place->extent);
+    var->least = known;
+    return inside && least > known;
+}
+
+/* The size that keeps the index from being proven inside only because it may be 0, or so small:
+ * `least` is what it would have to be. NULL: it is not that. */
+static const DimVar *too_small(Lower *l, const AxisAt *place, const Affine *affine, int64_t *least)
+{
+    bool constant = place->val.kind == VAL_CONST && place->val.scalar.i >= 0;
+    int64_t tries[] = {1, constant ? place->val.scalar.i + 1 : 1};
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        for (size_t i = 0; i < l->func->dimvars.n; i++) {
+            DimVar *var = l->func->dimvars.items[i];
+            bool candidate = var->kind == DIM_SIZE && !var->unnamed && var->by == 0;
+            *least = tries[k];
+            if (candidate && poly_mentions(place->extent, var) &&
+                inside_from(l, place, affine, var, *least)) {
+                return var;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The comparison of sizes that would show that first >= 0 and last <= end; NULL where there is
+ * none, or where it would take two. */
+static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
+{
+    bool low = first && dim_is_natural(l->func, first);
+    Dim room = last ? dim_sub(l->func, end, last) : NULL;
+    bool high = room && dim_is_natural(l->func, room);
+    if (low && !high && room && poly_most(room) >= 0) {
+        return arena_printf(l->arena, "%s <= %s", dim_text(l, last), dim_text(l, end));
+    }
+    bool may = !low && high && first && poly_most(first) >= 0;
+    return may ? arena_printf(l->arena, "%s >= 0", dim_text(l, first)) : NULL;
+}
+
+/* `whole`: the access. */
+static void say_outside(Lower *l, const AxisAt *place, Span whole)
+{
+    const char *axis = dim_text(l, place->extent);
+    Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
+                             "this index is not provably inside of %s", axis);
+    const Affine *affine = affine_of(l, &place->val);
+    Dim first = affine_least(l->func, affine), last = affine_most(l->func, affine);
+    Dim end = dim_sub(l->func, place->extent, poly_const(l->func, 1));
+    int64_t least;
+    const DimVar *small = too_small(l, place, affine, &least);
+    const char *why = "";
+    if (small) {
+        const char *rule = arena_printf(l->arena, "%s >= %lld", small->name, (long long)least);
+        why = arena_printf(l->arena, "; %s may be %lld: nothing says that %s", small->name,
+                           (long long)(small->least > 0 ? small->least : 0), rule);
+        diag_help(l->diags, diag, "if it always is: `assume %s`; else `(x[…] else 0)`", rule);
+        lower_fix_assume(l, diag, rule);
+    } else if (place->val.kind == VAL_CONST && place->val.scalar.i < 0) {
+        diag_help(l->diags, diag, "indices count from 0: the last element is at %s",
+                  dim_text(l, end));
+    } else {
+        const char *rule = comparison_inside(l, first, last, end);
+        diag_help(l->diags, diag, "%ssay what is read outside: `(x[…] else 0)`",
+                  rule ? arena_printf(l->arena, "if it always is: `assume %s`; else ", rule) : "");
+        lower_fix_around(l, diag, whole, "(", " else 0)");
+    }
+    if (first && last) {
+        bool one = first == last;
+        diag_note(l->diags, diag, "it is %s%s%s%s, and the axis from 0 to %s%s", one ? "" : "from ",
+                  dim_text(l, first), one ? "" : " to ", one ? "" : dim_text(l, last),
+                  dim_text(l, end), why);
+    } else if (small) {
+        diag_note(l->diags, diag, "%s", why + 2);
+    }
+}
+
+/* Reports indices that may lie outside. */
+static bool check_inside(Lower *l, const Accessed *places, const Expr *access)
+{
+    bool good = true;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_AT && !place->inside && !place->data) {
+            say_outside(l, place, access->span);
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* ---- loads ---- */
+
+int whole_lane(const Lower *l, const Val *val, Dim extent)
+{
+    const IndexVar *var = val->kind == VAL_ARRAY ? affine_as_var(val->affine) : NULL;
+    int64_t first;
+    for (int i = 0; var && i < l->n_lanes; i++) {
+        const Lane *lane = &l->lanes[i];
+        bool whole = lane->extent == extent && poly_is_const(var->least, &first) && first == 0;
+        if (lane->var == var && whole && shape_of(val).rank == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool is_plain(const Lower *l, const Accessed *places, Lanes *lanes)
+{
+    *lanes = 0;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_SLICE) {
+            return false;
+        }
+        if (place->kind != PLACE_AT) {
+            continue;
+        }
+        int lane = whole_lane(l, &place->val, place->extent);
+        bool scalar = place->inside && place->val.lanes == 0 && shape_of(&place->val).rank == 0;
+        if (!scalar && (lane < 0 || *lanes >> lane & 1)) {
+            return false;
+        }
+        *lanes |= lane < 0 ? 0 : (Lanes)1 << lane;
+    }
+    return true;
+}
+
+/* Puts the axes that lanes took in order, before the others. lane[i]: the lane of axis i, or -1. */
+static Value *lanes_first(Lower *l, Value *value, const int *lane)
+{
+    int64_t perm[MAX_RANK];
+    int n = 0;
+    for (int want = 0; want < l->n_lanes; want++) {
+        for (int i = 0; i < value->type->rank; i++) {
+            if (lane[i] == want) {
+                perm[n++] = i;
+            }
+        }
+    }
+    for (int i = 0; i < value->type->rank; i++) {
+        if (lane[i] < 0) {
+            perm[n++] = i;
+        }
+    }
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        same = same && perm[i] == i;
+    }
+    return same ? value : build_permute(&l->b, value, perm);
+}
+
+static Val add_fresh(Lower *l, Span span, Val val, const Accessed *places)
+{
+    int at = lane_count(val.lanes);
+    for (int i = 0; i <= places->n; i++) {
+        int fresh = i < places->n ? places->fresh[i] : places->last_fresh;
+        for (int k = 0; k < fresh; k++) {
+            if (val.value->type->rank >= MAX_RANK) {
+                lower_error(l, ERR_RANK, span, "an array has at most %d axes", MAX_RANK);
+                return poison_val();
+            }
+            val.value = build_expand(&l->b, val.value, at++);
+        }
+        bool kept = i < places->n && (places->at[i].kind != PLACE_AT);
+        at += kept;
+    }
+    return val;
+}
+
+static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const Accessed *places,
+                      Lanes lanes)
+{
+    Value *indices[MAX_RANK];
+    int lane[MAX_RANK], rank = 0;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        int walks = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        bool scalar = place->kind == PLACE_AT && walks < 0;
+        indices[i] = scalar                       ? as_index(l, &place->val)
+                     : place->kind == PLACE_RANGE ? place->val.value
+                                                  : NULL;
+        if (!scalar) {
+            lane[rank++] = walks;
+        }
+    }
+    Value *value = build_load(&l->b, tensor, indices);
+    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+}
+
+/* ---- arrays ---- */
+
+static bool drops_axis(const AxisAt *place)
+{
+    int64_t extent;
+    return place->val.kind == VAL_CONST && place->val.scalar.i == 0 &&
+           poly_is_const(place->extent, &extent) && extent == 1;
+}
+
+/* May the array's axes be taken as they are: whole, by a new lane, or 0 of an extent 1? */
+static bool takes_array(const Lower *l, const Val *array, const Accessed *places, Lanes *lanes)
+{
+    *lanes = array->lanes;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_WHOLE || (place->kind == PLACE_AT && drops_axis(place))) {
+            continue;
+        }
+        int lane = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        if (lane < 0 || *lanes >> lane & 1) {
+            return false;
+        }
+        *lanes |= (Lanes)1 << lane;
+    }
+    return true;
+}
+
+static Val take_array(Lower *l, const Expr *expr, const Val *array, const Accessed *places,
+                      Lanes lanes)
+{
+    Value *value = array->value;
+    int lane[MAX_RANK], rank = 0;
+    for (int i = 0; i < l->n_lanes; i++) {
+        if (array->lanes >> i & 1) {
+            lane[rank++] = i;
+        }
+    }
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_AT && drops_axis(place)) {
+            value = build_squeeze(&l->b, value, rank);
+        } else {
+            lane[rank++] = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        }
+    }
+    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+}
+
+/* ---- gathers ---- */
+
+static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                         const Val *otherwise)
+{
+    Val indices[MAX_RANK];
+    bool inside[MAX_RANK];
+    Shape shape;
+    if (!selected_shape(l, expr->span, places, indices, &shape)) {
+        return poison_val();
+    }
+    for (int i = 0; i < places->n; i++) {
+        inside[i] = places->at[i].kind != PLACE_AT || places->at[i].inside;
+    }
+    return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
+}
+
+static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                       const Val *otherwise)
+{
+    Lanes lanes;
+    if (memory->kind == VAL_TENSOR && is_plain(l, places, &lanes)) {
+        return load_plain(l, expr, memory->value, places, lanes);
+    }
+    if (memory->kind == VAL_ARRAY && takes_array(l, memory, places, &lanes)) {
+        return take_array(l, expr, memory, places, lanes);
+    }
+    return gather_places(l, expr, memory, places, otherwise);
+}
+
+/* The default may be what a gather gives by itself; else it is chosen where an index is outside. */
+static Val read_or(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                   const Expr *otherwise)
+{
+    Val fallback = lower_operand(l, otherwise), indices[MAX_RANK];
+    DType dtype;
+    Shape shape;
+    if (is_poison(&fallback) || !select_dtype(l, otherwise, memory, &fallback, &dtype)) {
+        return poison_val();
+    }
+    if (fallback.kind == VAL_CONST && dtype == dtype_of(memory)) {
+        return read_memory(l, expr, memory, places, &fallback);
+    }
+    Val v[3];
+    v[1] = read_memory(l, expr, memory, places, NULL);
+    if (is_poison(&v[1]) || !selected_shape(l, expr->span, places, indices, &shape)) {
+        return poison_val();
+    }
+    v[0] = inside_val(l, places, indices);
+    v[2] = fallback;
+    const Expr *const parts[3] = {expr, expr, otherwise};
+    return select_vals(l, expr, parts, v);
+}
+
+static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Expr *otherwise)
+{
+    Accessed places;
+    Shape shape = shape_of(memory);
+    if (memory->is_result && !memory->is_inout) {
+        return read_result(l, expr);
+    }
+    if (!lower_places(l, expr, dtype_of(memory), &shape, &places)) {
+        return poison_val();
+    }
+    if (otherwise) {
+        return read_or(l, expr, memory, &places, otherwise);
+    }
+    return check_inside(l, &places, expr) ? read_memory(l, expr, memory, &places, NULL)
+                                          : poison_val();
+}
+
+/* ---- N[lo: hi] ---- */
+
+static bool part_end(Lower *l, const Expr *end, Value **out, Dim *size)
+{
+    *out = NULL;
+    if (!end) {
+        return true;
+    }
+    Val val = lower_expr(l, end);
+    if (is_poison(&val)) {
+        return false;
+    }
+    if (!is_scalar_int(&val)) {
+        lower_error(l, ERR_EXTENT, end->span, "an end of a part is an integer scalar, not %s",
+                    val_text(l, &val));
+        return false;
+    }
+    *size = val.kind == VAL_DIM     ? val.dim
+            : val.kind == VAL_CONST ? poly_const(l->func, val.scalar.i)
+                                    : NULL;
+    *out = as_index(l, &val);
+    return true;
+}
+
+static Val part_of(Lower *l, const Expr *expr, Dim whole)
+{
+    Val part = {.kind = VAL_PART, .dim = whole};
+    const Expr *slice = expr->args.n == 1 ? expr->args.items[0] : NULL;
+    if (!slice || slice->kind != EXPR_SLICE) {
+        Diag *diag = lower_error(l, ERR_EXTENT, expr->span, "a size has no elements");
+        diag_help(l->diags, diag, "a part of it, to be walked by a loop, is `%s[lo: hi]`",
+                  dim_text(l, whole));
+        return poison_val();
+    }
+    if (!part_end(l, slice->a, &part.lo, &part.from) ||
+        !part_end(l, slice->b, &part.hi, &part.to)) {
+        return poison_val();
+    }
+    return part;
+}
+
+/* i[a: b]: counted from the start of the range, and inside of it. */
+static Val part_of_range(Lower *l, const Expr *expr, const Val *range)
+{
+    Val part = part_of(l, expr, poly_as_range(range->dim)->whole);
+    if (is_poison(&part)) {
+        return part;
+    }
+    Value *start = build_range_fact(&l->b, OP_START, range->value), *zero = build_i64(&l->b, 0);
+    Value *end = build_range_fact(&l->b, OP_END, range->value);
+    Value *ends[] = {part.lo, part.hi};
+    for (int i = 0; i < 2; i++) {
+        ends[i] = ends[i] ? build_binary(&l->b, OP_MAX, ends[i], zero) : NULL;
+        ends[i] = ends[i] ? build_binary(&l->b, OP_ADD, start, ends[i]) : NULL;
+    }
+    part.affine = range->affine;
+    part.from = part.to = NULL;
+    part.lo = ends[0] ? ends[0] : start;
+    part.hi = ends[1] ? build_binary(&l->b, OP_MIN, ends[1], end) : end;
+    return part;
+}
+
+static Val index_other(Lower *l, const Expr *expr, const Val *base)
+{
+    switch (base->kind) {
+    case VAL_DIM: return part_of(l, expr, base->dim);
+    case VAL_CONST:
+        if (dtype_is_int(base->dtype) && base->scalar.i >= 0) {
+            return part_of(l, expr, poly_const(l->func, base->scalar.i));
+        }
+        break;
+    case VAL_RANGE: return part_of_range(l, expr, base);
+    case VAL_POISON: return *base;
+    default: break;
+    }
+    lower_error(l, ERR_INDEX, expr->span, "%s has no axes to index", val_text(l, base));
+    return poison_val();
+}
+
+Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
+{
+    Val base = lower_expr(l, expr->a);
+    if (base.kind == VAL_DTYPE) {
+        Val type = {.kind = VAL_TYPE, .type = lower_type(l, expr)};
+        return type.type ? type : poison_val();
+    }
+    if (base.held && base.is_inout) {
+        base = array_val(base.held);
+    }
+    if (base.kind == VAL_TENSOR || base.kind == VAL_ARRAY) {
+        return read_indexed(l, expr, &base, otherwise);
+    }
+    return index_other(l, expr, &base);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions are inlined where they are called: their parameters take the arguments' types, their
+ * body sees its file's functions and nothing of the caller. */
+#include "frontend/lower/lower_inline.h"
+
+#include <string.h>
+
+/* ---- arguments ---- */
+
+bool class_allows(const char *name, DType dtype, bool *is_class)
+{
+    bool is_float = text_same(name, "float"), is_int = text_same(name, "int");
+    bool is_any = text_same(name, "any");
+    *is_class = is_float || is_int || is_any || text_same(name, "number");
+    if (is_float) {
+        return dtype_is_float(dtype);
+    }
+    return is_int ? dtype_is_int(dtype) : is_any || dtype != DT_BOOL;
+}
+
+static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
+{
+    Diag *diag =
+        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is wanted",
+                    val_text(l, val), param->name, param->type->name);
+    diag_help(l->diags, diag, "cast the argument");
+    return poison_val();
+}
+
+Val converted_val(Lower *l, Val val, DType dtype)
+{
+    if (val.kind == VAL_CONST) {
+        return convert_const(&val, dtype);
+    }
+    Val out = lanes_val(build_cast(&l->b, as_value(l, &val), dtype), val.lanes);
+    out.affine = dtype == dtype_of(&val) ? val.affine : NULL;
+    return out;
+}
+
+static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
+{
+    bool is_class;
+    if (text_same(param->type->name, "float") && val.literal) {
+        return convert_const(&val, DT_F32);
+    }
+    if (class_allows(param->type->name, dtype_of(&val), &is_class)) {
+        return val;
+    }
+    return argument_error(l, arg, param, &val);
+}
+
+/* A parameter `x: f32` takes any shape of that element type. */
+static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
+{
+    DType dtype;
+    bool is_class;
+    if (param->type->kind != EXPR_NAME) {
+        return shaped_argument(l, arg, param, val);
+    }
+    val = as_operand(l, arg, val);
+    if (is_poison(&val)) {
+        return val;
+    }
+    class_allows(param->type->name, DT_F32, &is_class);
+    if (is_class) {
+        return class_argument(l, arg, param, val);
+    }
+    if (!dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
+        lower_error(l, ERR_TYPE_NAME, param->type->span, "no type is called `%s`",
+                    param->type->name);
+        return poison_val();
+    }
+    if (!check_fits(l, ERR_ARGUMENTS, arg->span, &val, dtype, false)) {
+        return poison_val();
+    }
+    return converted_val(l, val, dtype);
+}
+
+static bool names_param(const Expr *expr, const char *name)
+{
+    return expr->kind == EXPR_NAME && text_same(expr->name, name);
+}
+
+static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth);
+
+/* Does the function that is called index what it gets in place n? */
+static bool callee_indexes(const Lower *l, const Expr *call, size_t n, int depth)
+{
+    const Module *home;
+    FnDecl *fn = call->a->kind == EXPR_NAME ? find_fn(l, call->a->name, &home) : NULL;
+    if (!fn || n >= fn->params.n) {
+        return false;
+    }
+    fn_complete(home, fn);
+    const ParamDecl *param = &fn->params.items[n];
+    bool unseen = call->args.items[n]->kind == EXPR_NAMED || !fn->value || depth == 0;
+    return !param->type && (unseen || is_indexed(l, fn->value, param->name, depth - 1));
+}
+
+/* Does an expression index the parameter, or hand it on to who does? */
+static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth)
+{
+    const Expr *children[] = {expr->a, expr->b, expr->c};
+    bool found = expr->kind == EXPR_INDEX && names_param(expr->a, name);
+    for (int i = 0; i < 3 && !found; i++) {
+        found = children[i] && is_indexed(l, children[i], name, depth);
+    }
+    for (size_t i = 0; i < expr->args.n && !found; i++) {
+        const Expr *arg = expr->args.items[i];
+        bool handed = names_param(arg->kind == EXPR_NAMED ? arg->a : arg, name);
+        found = expr->kind == EXPR_CALL && handed ? callee_indexes(l, expr, i, depth)
+                                                  : is_indexed(l, arg, name, depth);
+    }
+    return found;
+}
+
+/* A tensor stays one when the body may index it; else its use is here, and it is loaded once. */
+static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, const FnDecl *fn,
+                         Val val)
+{
+    if (is_poison(&val)) {
+        return val;
+    }
+    if (val.is_local) {
+        return read_result(l, arg);
+    }
+    if (val.kind == VAL_TENSOR && !val.is_result && fn->value &&
+        !is_indexed(l, fn->value, param->name, 3)) {
+        val = as_operand(l, arg, val);
+    }
+    if (param->is_const && val.kind != VAL_CONST) {
+        lower_error(l, ERR_NOT_CONST, arg->span, "`%s` wants a constant", param->name);
+        return poison_val();
+    }
+    if (is_generic(fn, param->type)) {
+        return as_operand(l, arg, val);
+    }
+    return param->type ? typed_argument(l, arg, param, val) : val;
+}
+
+/* Which argument of the call goes to parameter n; the number of arguments: its default. */
+static size_t argument_for(const Expr *expr, const FnDecl *fn, size_t n)
+{
+    if (n < expr->args.n && expr->args.items[n]->kind != EXPR_NAMED) {
+        return n;
+    }
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        if (arg->kind == EXPR_NAMED && text_same(arg->name, fn->params.items[n].name)) {
+            return i;
+        }
+    }
+    return expr->args.n;
+}
+
+static const char *usage(Lower *l, const FnDecl *fn)
+{
+    Text text = text_new(l->arena);
+    text_printf(&text, "%s(", fn->name);
+    for (size_t i = 0; i < fn->params.n; i++) {
+        text_printf(&text, "%s%s", i ? ", " : "", fn->params.items[i].name);
+    }
+    text_char(&text, ')');
+    return text.data;
+}
+
+/* Each named argument names a parameter that no position has filled. */
+static bool names_fit(const Expr *expr, const FnDecl *fn)
+{
+    bool named = false;
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        if (arg->kind != EXPR_NAMED) {
+            if (named) {
+                return false;
+            }
+            continue;
+        }
+        named = true;
+        bool found = false;
+        for (size_t k = 0; k < fn->params.n; k++) {
+            bool filled = k < expr->args.n && expr->args.items[k]->kind != EXPR_NAMED;
+            found = found || (!filled && text_same(fn->params.items[k].name, arg->name));
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each parameter has an argument or a default, and no argument is left. */
+static bool arguments_fit(const Expr *expr, const FnDecl *fn)
+{
+    bool fits = expr->args.n <= fn->params.n && names_fit(expr, fn);
+    for (size_t i = 0; i < fn->params.n && fits; i++) {
+        fits = fn->params.items[i].fallback || argument_for(expr, fn, i) < expr->args.n;
+    }
+    return fits;
+}
+
+static Val *lower_arguments(Lower *l, const Expr *expr)
+{
+    Val *given = ARENA_ARRAY(l->arena, Val, expr->args.n);
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        given[i] = lower_expr(l, arg->kind == EXPR_NAMED ? arg->a : arg);
+    }
+    return given;
+}
+
+static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const Val *given,
+                           Val *vals)
+{
+    bool good = true;
+    for (size_t i = 0; i < fn->params.n; i++) {
+        const ParamDecl *param = &fn->params.items[i];
+        size_t n = argument_for(expr, fn, i);
+        const Expr *arg = n < expr->args.n ? expr->args.items[n] : param->fallback;
+        Val val = n < expr->args.n ? given[n] : lower_expr(l, param->fallback);
+        vals[i] = bind_argument(l, arg->kind == EXPR_NAMED ? arg->a : arg, param, fn, val);
+        good = good && !is_poison(&vals[i]);
+    }
+    return good;
+}
+
+/* ---- functions of one name that differ in the types of their parameters ---- */
+
+/* Does the value go there without a cast? */
+static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
+{
+    bool is_class;
+    bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
+    bool shaped = param->type && param->type->kind == EXPR_INDEX;
+    const Expr *type = shaped ? param->type->a : param->type;
+    const GenericDecl *generic =
+        type && type->kind == EXPR_NAME ? generic_called(fn, type->name) : NULL;
+    if (generic && has_dtype && !class_allows(generic->class_name, dtype_of(val), &is_class)) {
+        return false;
+    }
+    if (shaped && has_dtype) {
+        return shape_of(val).rank == (int)param->type->args.n;
+    }
+    if (!param->type || param->type->kind != EXPR_NAME || !has_dtype) {
+        return true;
+    }
+    DType dtype;
+    bool allowed = class_allows(param->type->name, dtype_of(val), &is_class);
+    if (is_class || !dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
+        return allowed || !is_class || val->literal;
+    }
+    return dtype_converts(dtype_of(val), dtype, val->literal, false);
+}
+
+static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)
+{
+    bool good = arguments_fit(expr, fn);
+    for (size_t i = 0; i < fn->params.n && good; i++) {
+        size_t n = argument_for(expr, fn, i);
+        good = n == expr->args.n || accepts(fn, &fn->params.items[i], &given[n]);
+    }
+    return good;
+}
+
+/* The first that takes the arguments as they are; if none does, the first, which says why. */
+static FnDecl *choose_overload(const Expr *expr, FnDecl *first, const Module *home,
+                               const Val *given)
+{
+    for (size_t i = 0; i < home->fns.n; i++) {
+        FnDecl *fn = home->fns.items[i];
+        if (text_same(fn->name, first->name) && accepts_all(expr, fn, given)) {
+            return fn;
+        }
+    }
+    return first;
+}
+
+/* ---- the body ---- */
+
+static Val result_of(Lower *l, const FnDecl *fn, Val val)
+{
+    if (!fn->result_type || is_poison(&val)) {
+        return val;
+    }
+    ParamDecl as_param = {.name = fn->name, .type = fn->result_type};
+    DType dtype;
+    bool plain = fn->result_type->kind == EXPR_NAME &&
+                 dtype_from_name(fn->result_type->name, strlen(fn->result_type->name), &dtype);
+    if (!plain) {
+        return val.kind == VAL_POISON ? val : typed_argument(l, fn->result_type, &as_param, val);
+    }
+    if (!check_fits(l, ERR_RESULT, fn->result_type->span, &val, dtype, true)) {
+        return poison_val();
+    }
+    return converted_val(l, val, dtype);
+}
+
+static Val lower_body(Lower *l, const Expr *call, const FnDecl *fn)
+{
+    int errors = l->diags->errors;
+    l->returned = false;
+    if (fn->value) {
+        l->result = lower_any(l, fn->value);
+        l->returned = true;
+    } else {
+        lower_block(l, &fn->body);
+    }
+    if (fn->results.n && l->diags->errors == errors) {
+        return local_results(l, call, fn, l->returned ? &l->result : NULL);
+    }
+    if (l->returned) {
+        return l->result;
+    }
+    if (l->diags->errors == errors) {
+        Diag *diag = lower_error(l, ERR_RETURN, fn->span, "`%s` returns nothing", fn->name);
+        diag_help(l->diags, diag,
+                  "end it with `return`, or name a result that it writes: "
+                  "`-> y: f32[N]`");
+    }
+    return poison_val();
+}
+
+static bool is_active(const Lower *l, const FnDecl *fn)
+{
+    for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
+        if (frame->fn == fn) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first argument by a name that no parameter has; NULL: none. */
+static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
+{
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        bool known = arg->kind != EXPR_NAMED;
+        for (size_t k = 0; k < fn->params.n && !known; k++) {
+            known = text_same(fn->params.items[k].name, arg->name);
+        }
+        if (!known) {
+            return arg;
+        }
+    }
+    return NULL;
+}
+
+/* The first argument by the name of a parameter that has another one already; NULL: none. */
+static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
+{
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        for (size_t k = 0; k < i && arg->kind == EXPR_NAMED; k++) {
+            const Expr *before = expr->args.items[k];
+            const char *name = before->kind == EXPR_NAMED ? before->name
+                               : k < fn->params.n         ? fn->params.items[k].name
+                                                          : "";
+            if (text_same(name, arg->name)) {
+                return arg;
+            }
+        }
+    }
+    return NULL;
+}
+
+static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
+{
+    const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
+    size_t n = expr->args.n;
+    Diag *diag =
+        stray ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
+                            stray->name)
+        : again
+            ? lower_error(l, ERR_ARGUMENTS, again->span,
+                          "`%s` was passed `%s` twice, where once is wanted", fn->name, again->name)
+            : lower_error(l, ERR_ARGUMENTS, expr->span,
+                          "`%s` was passed %zu argument%s, where %zu %s wanted", fn->name, n,
+                          n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
+    diag_help(l->diags, diag, "write `%s`", usage(l, fn));
+    return poison_val();
+}
+
+Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
+{
+    Val *given = lower_arguments(l, expr);
+    fn = choose_overload(expr, fn, home, given);
+    fn_complete(home, fn);
+    if (is_active(l, fn)) {
+        lower_error(l, ERR_RECURSION, expr->span, "`%s` calls itself", fn->name);
+        return poison_val();
+    }
+    if (!arguments_fit(expr, fn)) {
+        return wrong_count(l, expr, fn);
+    }
+    Val *vals = ARENA_ARRAY(l->arena, Val, fn->params.n);
+    if (!bind_arguments(l, expr, fn, given, vals)) {
+        return poison_val();
+    }
+    CallFrame frame = {fn, home, expr->span, l->calls, l->n_lanes, l->parallel, l->symbols};
+    bool returned = l->returned, nested = l->nested;
+    int loops = l->loops, branches = l->branches;
+    Leaving leaving = l->leaving;
+    bool unchecked = l->unchecked;
+    l->nested = nested || loops || branches || l->n_lanes || l->parallel;
+    l->calls = &frame;
+    l->symbols = NULL;
+    l->leaving = (Leaving){NULL, NULL};
+    l->unchecked = false;
+    l->loops = l->branches = 0;
+    for (size_t i = 0; i < fn->params.n; i++) {
+        define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
+    }
+    Val result = poison_val();
+    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn) && define_results(l, fn)) {
+        result = result_of(l, fn, lower_body(l, expr, fn));
+    }
+    l->calls = frame.up;
+    l->symbols = frame.symbols;
+    l->nested = nested;
+    l->returned = returned;
+    l->loops = loops;
+    l->branches = branches;
+    l->leaving = leaving;
+    l->unchecked = unchecked;
+    return result;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What loops walk, and for. What a `for` assigns to variables from outside of it becomes its
+ * carried values. */
+#include "frontend/lower/lower_control.h"
+
+enum { MOST_STEP = 1 << 20 };
+
+/* ---- the axis ---- */
+
+static bool lower_step(Lower *l, const Axis *axis, Walk *walk)
+{
+    walk->step = axis->by == BY_AUTO ? -1 : 0;
+    if (!axis->step) {
+        return true;
+    }
+    if (!const_int(l, axis->step, &walk->step)) {
+        return false;
+    }
+    if (walk->step < 1 || walk->step > MOST_STEP) {
+        lower_error(l, ERR_EXTENT, axis->step->span, "a step is 1 to %d", MOST_STEP);
+        return false;
+    }
+    return true;
+}
+
+/* Never below 0: a part that begins before its axis begins at 0. */
+static Value *clamp_low(Lower *l, Value *lo)
+{
+    if (!lo || (lo->def && (lo->def->kind == OP_START || lo->def->kind == OP_END))) {
+        return lo;
+    }
+    return build_binary(&l->b, OP_MAX, lo, build_i64(&l->b, 0));
+}
+
+static bool extent_error(Lower *l, const Expr *extent, const Val *val)
+{
+    if (!is_poison(val)) {
+        Diag *diag =
+            lower_error(l, ERR_EXTENT, extent->span, "a loop cannot walk %s", val_text(l, val));
+        diag_help(l->diags, diag, "it walks a size, a part of one, `N[lo: hi]`, or `a..b`");
+    }
+    return false;
+}
+
+/* An index inside of a range, of a whole of this extent. */
+static const IndexVar *var_within(Lower *l, Dim whole, const Affine *range)
+{
+    IndexVar *var = ARENA_NEW(l->arena, IndexVar);
+    Dim most = dim_sub(l->func, whole, poly_const(l->func, 1));
+    *var = (IndexVar){l->n_index_vars++, poly_const(l->func, 0), most, affine_as_var(range)};
+    return var;
+}
+
+/* An index from `least` on and below `end`; either may be NULL. */
+static const IndexVar *bounded_var(Lower *l, Dim least, Dim end)
+{
+    Dim most = end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL;
+    return index_var(l, least, most);
+}
+
+static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
+{
+    Val val = lower_expr(l, extent);
+    switch (val.kind) {
+    case VAL_DIM: walk->whole = val.dim; break;
+    case VAL_PART:
+        walk->whole = val.dim;
+        walk->lo = clamp_low(l, val.lo);
+        walk->hi = val.hi;
+        walk->from = val.from;
+        walk->to = val.to;
+        break;
+    case VAL_CONST:
+        if (!dtype_is_int(val.dtype) || val.scalar.i < 0) {
+            return extent_error(l, extent, &val);
+        }
+        walk->whole = poly_const(l->func, val.scalar.i);
+        break;
+    case VAL_RANGE:
+        walk->whole = poly_as_range(val.dim)->whole;
+        walk->lo = build_range_fact(&l->b, OP_START, val.value);
+        walk->hi = build_range_fact(&l->b, OP_END, val.value);
+        break;
+    default: return extent_error(l, extent, &val);
+    }
+    walk->var = var_within(l, walk->whole, val.affine);
+    return true;
+}
+
+static bool scalar_end(Lower *l, const Expr *end, Val *out)
+{
+    *out = lower_expr(l, end);
+    return is_scalar_int(out) || extent_error(l, end, out);
+}
+
+/* a..b: the extent is b where that is a size; else nothing is proven about the variable. */
+static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
+{
+    Val lo, hi;
+    if (!scalar_end(l, axis->extent, &lo) || !scalar_end(l, axis->to, &hi)) {
+        return false;
+    }
+    if (axis->by != BY_NONE) {
+        Diag *diag = lower_error(l, ERR_EXTENT, axis->span, "`a..b` is walked one by one");
+        diag_help(l->diags, diag, "ranges walk a part of a size: `N[a: b] by n`");
+        return false;
+    }
+    if (lo.lanes || hi.lanes) {
+        walk->in_lanes = true;
+        walk->first = lo;
+        walk->end = hi;
+        return true;
+    }
+    walk->lo = as_index(l, &lo);
+    walk->hi = as_index(l, &hi);
+    walk->whole = poly_const(l->func, INT64_MAX);
+    if (hi.kind == VAL_DIM) {
+        walk->whole = hi.dim;
+    } else if (hi.kind == VAL_CONST && hi.scalar.i >= 0) {
+        walk->whole = poly_const(l->func, hi.scalar.i);
+    }
+    Dim least = affine_least(l->func, affine_of(l, &lo));
+    Dim end = affine_most(l->func, affine_of(l, &hi));
+    walk->var = bounded_var(l, least, end);
+    return true;
+}
+
+bool lower_axis(Lower *l, const Axis *axis, Walk *walk)
+{
+    *walk = (Walk){.step = 0};
+    bool walks = axis->to ? walk_between(l, axis, walk) : walk_extent(l, axis->extent, walk);
+    return walks && lower_step(l, axis, walk);
+}
+
+void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg)
+{
+    Val val = array_val(arg);
+    if (arg->type->kind == TYPE_RANGE) {
+        val = (Val){.kind = VAL_RANGE, .value = arg, .dim = arg->type->dims[0]};
+    }
+    val.affine = affine_var(l->func, walk->var);
+    define(l, axis->name, axis->span, val);
+}
+
+static void poison_axes(Lower *l, const Stmt *stmt)
+{
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        define(l, stmt->axes.items[i].name, stmt->axes.items[i].span, poison_val());
+    }
+}
+
+/* ---- for ---- */
+
+void lower_poisoned(Lower *l, const Stmt *stmt)
+{
+    Symbol *outer = l->symbols;
+    poison_axes(l, stmt);
+    Leaving leaving = begin_leaving(l, &stmt->body);
+    l->loops++;
+    begin_iteration(l, &stmt->body);
+    lower_block(l, &stmt->body);
+    l->loops--;
+    end_leaving(l, leaving);
+    l->symbols = outer;
+}
+
+/* A loop with `break` goes on to its end, but does nothing any more. */
+static void lower_iteration(Lower *l, const Stmt *stmt, const Walk *walk, Block *region)
+{
+    Symbol *outer = l->symbols;
+    define_axis(l, &stmt->axes.items[0], walk, region->args[0]);
+    begin_iteration(l, &stmt->body);
+    if (l->leaving.active) {
+        Val goes_on = l->leaving.active->val;
+        lower_branches(l, stmt->span, &goes_on, &stmt->body, NULL);
+    } else {
+        lower_block(l, &stmt->body);
+    }
+    l->symbols = outer;
+}
+
+/* False when values got more lanes than are carried: the loop is gone then. */
+static bool try_loop(Lower *l, const Stmt *stmt, const Walk *walk, const Carried *carried)
+{
+    int errors = l->diags->errors, n = (int)carried->symbols.n;
+    const Axis *axis = &stmt->axes.items[0];
+    Value *lo = walk->lo ? walk->lo : build_i64(&l->b, 0);
+    Value *hi = walk->hi ? walk->hi : build_size(&l->b, walk->whole);
+    Op *loop =
+        build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, n, carried_inits(l, carried));
+    if (axis->by == BY_EXACTLY) {
+        op_set_int(l->func, loop, ATTR_EXACT, 1);
+    }
+    Builder outside = l->b;
+    l->b = build_at_end(l->func, loop->regions[0]);
+    l->loops++;
+    carried_enter(carried, loop->regions[0]->args + 1);
+    lower_iteration(l, stmt, walk, loop->regions[0]);
+    l->loops--;
+    bool wider = carried_widen(l, carried);
+    if (!wider) {
+        l->b.span = stmt->span;
+        build_yield(&l->b, n, carried_values(l, carried));
+    }
+    l->b = outside;
+    if (!wider) {
+        carried_leave(carried, loop);
+        return true;
+    }
+    op_remove(loop);
+    if (l->diags->errors > errors) {
+        carried_reset(l, carried);
+        return true;
+    }
+    return false;
+}
+
+void lower_loop(Lower *l, const Stmt *stmt)
+{
+    Walk walk;
+    Span span = l->b.span;
+    l->b.span = stmt->span;
+    if (!lower_axis(l, &stmt->axes.items[0], &walk)) {
+        lower_poisoned(l, stmt);
+    } else if (walk.in_lanes) {
+        lower_for_lanes(l, stmt, &walk.first, &walk.end);
+    } else {
+        Leaving outer = begin_leaving(l, &stmt->body);
+        Carried carried = carried_by(l, &stmt->body, NULL);
+        do {
+            carried_reset(l, &carried);
+        } while (!try_loop(l, stmt, &walk, &carried));
+        forget_held_all(l);
+        end_leaving(l, outer);
+    }
+    l->b.span = span;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parallel. Over numbers alone each variable is a lane. With ranges the program is tiled by hand:
+ * its body is lowered once, for one tile. */
+#include "frontend/lower/lower_control.h"
+
+enum { MOST_AXES = MAX_RANK };
+
+/* ---- what there is no way to do ---- */
+
+static const char *const HERE[][2] = {
+    {"`parallel` inside of `parallel` is",
+     "make it one, `parallel b in B, i in S by 128 { … }`, or walk the inner one with `for`"},
+    {"`parallel` over ranges in a function that is called for each index, or inside of a loop or a "
+     "branch, is",
+     "call it before, and index what it gives"},
+    {"`parallel` over ranges inside of a loop is",
+     "put the loop inside of `parallel`, or run the kernel once a step"},
+    {"`parallel` over ranges beside other statements inside of `if` is",
+     "give it an `if` of its own, or put the condition inside"},
+    {"more than 12 axes of `parallel` are", "walk some of them with `for`, inside"},
+};
+
+static bool check_parallel(Lower *l, const Stmt *stmt)
+{
+    int why = l->parallel                ? 0
+              : l->nested                ? 1
+              : l->loops                 ? 2
+              : l->branches              ? 3
+              : stmt->axes.n > MOST_AXES ? 4
+                                         : -1;
+    if (why >= 0) {
+        Diag *diag = lower_unsupported(l, stmt->span, HERE[why][0]);
+        diag_help(l->diags, diag, "%s", HERE[why][1]);
+    }
+    return why < 0;
+}
+
+/* ---- the head ---- */
+
+/* A part of an axis: whole tiles from its begin on, each of which is a part of the size. */
+typedef struct Part {
+    Dim first; /* NULL: the axis is walked from 0 */
+    Dim end;   /* of what is walked by ranges; NULL: numbers */
+} Part;
+
+typedef struct Head {
+    Walk walks[MOST_AXES];
+    Part parts[MOST_AXES];
+    Dim dims[MOST_AXES];
+    int64_t steps[MOST_AXES];
+    const char *names[MOST_AXES];
+    int n;
+} Head;
+
+static bool is_zero(Dim dim)
+{
+    int64_t value;
+    return poly_is_const(dim, &value) && value == 0;
+}
+
+/* `i in a..b` */
+static bool between_axis(Lower *l, const Axis *axis, Head *head, int i)
+{
+    Dim first, extent;
+    if (!axis_extent(l, axis, &first, &extent)) {
+        return false;
+    }
+    Dim end = poly_add(l->func, first, extent);
+    head->walks[i] = (Walk){.whole = extent};
+    head->walks[i].var =
+        index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
+    head->parts[i].first = is_zero(first) ? NULL : first;
+    head->dims[i] = extent;
+    return true;
+}
+
+static bool wrong_part(Lower *l, const Axis *axis, const char *what, const char *help)
+{
+    Diag *diag = lower_error(l, ERR_EXTENT, axis->extent->span, "%s", what);
+    diag_help(l->diags, diag, "%s", help);
+    return false;
+}
+
+/* `i in N[a: b]`, with a step or without */
+static bool part_axis(Lower *l, const Axis *axis, Head *head, int i)
+{
+    Walk *walk = &head->walks[i];
+    Dim first = walk->lo ? walk->from : poly_const(l->func, 0);
+    Dim end = walk->hi ? walk->to : walk->whole;
+    if (!first || !end) {
+        return wrong_part(l, axis, "`parallel` walks a part whose ends are made of sizes",
+                          "walk all of it, and choose inside with `if`");
+    }
+    if (walk->step < 0) {
+        return wrong_part(l, axis, "a part of an axis is walked by a number",
+                          "write how many elements at a time: `by 64`");
+    }
+    Dim extent = dim_sub(l->func, end, first), more = poly_const(l->func, walk->step - 1);
+    Dim tiles = walk->step ? poly_add(l->func, extent, more) : extent;
+    tiles = walk->step && tiles ? dim_quotient(l->func, tiles, walk->step) : tiles;
+    if (!dim_is_natural(l->func, extent) || !dim_is_natural(l->func, first) || !tiles) {
+        may_be_negative(l, axis->extent->span, dim_is_natural(l->func, extent) ? first : extent);
+        return false;
+    }
+    head->parts[i] = (Part){first, walk->step ? end : NULL};
+    head->dims[i] = tiles;
+    return true;
+}
+
+static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
+{
+    Walk *walk = &head->walks[i];
+    head->parts[i] = (Part){NULL, NULL};
+    head->names[i] = axis->name;
+    head->steps[i] = 0;
+    if (axis->to && axis->by == BY_NONE) {
+        return between_axis(l, axis, head, i);
+    }
+    if (!lower_axis(l, axis, walk)) {
+        return false;
+    }
+    if (walk->lo || walk->hi) {
+        return part_axis(l, axis, head, i);
+    }
+    head->dims[i] = walk->whole;
+    head->steps[i] = walk->step;
+    return true;
+}
+
+static bool same_name(Lower *l, const Stmt *stmt)
+{
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(stmt->axes.items[i].name, stmt->axes.items[j].name)) {
+                lower_error(l, ERR_DUPLICATE, stmt->axes.items[i].span, "`%s` is defined twice",
+                            stmt->axes.items[i].name);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static Op *build_head(Lower *l, const Stmt *stmt, const Head *head)
+{
+    Op *op = build_parallel(&l->b, OP_PARALLEL, head->n, head->dims, head->steps, head->names);
+    for (int i = 0; i < head->n; i++) {
+        if (stmt->axes.items[i].by == BY_EXACTLY && head->steps[i]) {
+            op_set_int(l->func, op, ATTR_EXACT, 1);
+        }
+    }
+    return op;
+}
+
+/* ---- the body ---- */
+
+/* Tile `nth` of a part as a range: a loop of one step. */
+static Value *open_part(Lower *l, const Axis *axis, const Walk *walk, const Part *part, Value *nth)
+{
+    Value *step = build_i64(&l->b, walk->step);
+    Value *lo = build_binary(&l->b, OP_MUL, nth, step);
+    lo = build_binary(&l->b, OP_ADD, lo, build_size(&l->b, part->first));
+    Value *hi = build_binary(&l->b, OP_ADD, lo, step);
+    hi = build_binary(&l->b, OP_MIN, hi, build_size(&l->b, part->end));
+    Op *loop = build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, 0, NULL);
+    if (axis->by == BY_EXACTLY) {
+        op_set_int(l->func, loop, ATTR_EXACT, 1);
+    }
+    l->b = build_at_end(l->func, loop->regions[0]);
+    return loop->regions[0]->args[0];
+}
+
+static void lower_region(Lower *l, const Stmt *stmt, const Head *head, Block *region)
+{
+    Symbol *outer = l->symbols;
+    Builder around[MOST_AXES];
+    int n = 0;
+    for (int i = 0; i < head->n; i++) {
+        const Axis *axis = &stmt->axes.items[i];
+        Value *arg = region->args[i];
+        if (head->parts[i].end) {
+            around[n++] = l->b;
+            arg = open_part(l, axis, &head->walks[i], &head->parts[i], arg);
+        } else if (head->parts[i].first) {
+            arg = build_binary(&l->b, OP_ADD, arg, build_size(&l->b, head->parts[i].first));
+        }
+        define_axis(l, axis, &head->walks[i], arg);
+    }
+    lower_block(l, &stmt->body);
+    while (n > 0) {
+        build_yield(&l->b, 0, NULL);
+        l->b = around[--n];
+    }
+    l->symbols = outer;
+}
+
+/* Is there a loop over ranges? Then the program is tiled by hand. */
+static bool has_ranges(const StmtList *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const Stmt *stmt = list->items[i];
+        for (size_t k = 0; k < stmt->axes.n; k++) {
+            if (stmt->axes.items[k].by != BY_NONE) {
+                return true;
+            }
+        }
+        if (has_ranges(&stmt->body) || has_ranges(&stmt->otherwise)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Scalars alone: each variable is a lane, and the body is lowered for all of them at once. */
+static void parallel_lanes(Lower *l, const Stmt *stmt)
+{
+    Symbol *symbols = l->symbols;
+    int lanes = l->n_lanes;
+    open_axes(l, &stmt->axes);
+    lower_block(l, &stmt->body);
+    close_lanes(l, lanes);
+    l->symbols = symbols;
+}
+
+/* ---- parallel in parallel ---- */
+
+static bool mentions_one(const Axis *axis, const char *name)
+{
+    return expr_mentions(axis->extent, name) || (axis->to && expr_mentions(axis->to, name)) ||
+           (axis->step && expr_mentions(axis->step, name));
+}
+
+/* Does an axis of the inner one depend on what the outer one or the statements before define? */
+static bool depends(const Stmt *inner, const Stmt *outer, size_t lets)
+{
+    bool found = false;
+    for (size_t i = 0; i < inner->axes.n; i++) {
+        const Axis *axis = &inner->axes.items[i];
+        for (size_t k = 0; k < outer->axes.n; k++) {
+            found = found || mentions_one(axis, outer->axes.items[k].name);
+        }
+        for (size_t k = 0; k < lets; k++) {
+            const Stmt *let = outer->body.items[k];
+            found = found || let->names.n > 0 || mentions_one(axis, let->name);
+        }
+    }
+    return found;
+}
+
+/* `parallel b in B { let …; parallel i in S by 16 { … } }` is one parallel over both. */
+static Stmt joined(Lower *l, const Stmt *stmt)
+{
+    Stmt all = *stmt;
+    const StmtList *body = &stmt->body;
+    const Stmt *inner = body->n ? body->items[body->n - 1] : NULL;
+    bool joins = inner && inner->kind == STMT_PARALLEL;
+    for (size_t i = 0; joins && i + 1 < body->n; i++) {
+        joins = body->items[i]->kind == STMT_LET;
+    }
+    if (!joins || depends(inner, stmt, body->n - 1)) {
+        return all;
+    }
+    Stmt both = joined(l, inner);
+    all.axes = (AxisList){0};
+    all.body = (StmtList){0};
+    for (size_t i = 0; i < stmt->axes.n + both.axes.n; i++) {
+        Axis axis = i < stmt->axes.n ? stmt->axes.items[i] : both.axes.items[i - stmt->axes.n];
+        ARENA_PUSH(l->arena, &all.axes, axis);
+    }
+    for (size_t i = 0; i + 1 < body->n; i++) {
+        ARENA_PUSH(l->arena, &all.body, body->items[i]);
+    }
+    for (size_t i = 0; i < both.body.n; i++) {
+        ARENA_PUSH(l->arena, &all.body, both.body.items[i]);
+    }
+    return all;
+}
+
+static void parallel_ranges(Lower *l, const Stmt *stmt)
+{
+    Head head = {.n = (int)stmt->axes.n};
+    bool good = !same_name(l, stmt);
+    for (int i = 0; i < head.n; i++) {
+        good = parallel_axis(l, &stmt->axes.items[i], &head, i) && good;
+    }
+    if (!good) {
+        lower_poisoned(l, stmt);
+        return;
+    }
+    forget_held_all(l);
+    Op *op = build_head(l, stmt, &head);
+    Builder outside = l->b;
+    l->b = build_at_end(l->func, op->regions[0]);
+    l->parallel++;
+    l->parallel_block = op->regions[0];
+    for (int i = 0; i < head.n; i++) {
+        l->parallel_vars[i] = head.walks[i].var;
+    }
+    lower_region(l, stmt, &head, op->regions[0]);
+    l->parallel_block = NULL;
+    l->parallel--;
+    l->b = outside;
+}
+
+void lower_parallel(Lower *l, const Stmt *stmt)
+{
+    Stmt self = *stmt, *items[] = {&self};
+    if (!has_ranges(&(StmtList){items, 1, 1})) {
+        parallel_lanes(l, stmt);
+        return;
+    }
+    Stmt all = joined(l, stmt);
+    if (check_parallel(l, &all)) {
+        Span span = l->b.span;
+        l->b.span = stmt->span;
+        parallel_ranges(l, &all);
+        l->b.span = span;
+    }
+}
+
+/* ---- parallel in if ---- */
+
+static bool is_parallel(const Stmt *stmt)
+{
+    bool inner = stmt->kind == STMT_IF && has_parallels(&stmt->body) &&
+                 (!stmt->otherwise.n || has_parallels(&stmt->otherwise));
+    return stmt->kind == STMT_PARALLEL || inner;
+}
+
+bool has_parallels(const StmtList *list)
+{
+    bool all = list->n > 0;
+    for (size_t i = 0; i < list->n; i++) {
+        all = all && is_parallel(list->items[i]);
+    }
+    return all && has_ranges(list);
+}
+
+void lower_parallel_if(Lower *l, const Val *condition, const Stmt *stmt)
+{
+    static const char *const NAME = "if.condition"; /* no name of the program */
+    Symbol *outer = l->symbols;
+    Stmt whole = joined(l, stmt);
+    Expr asked = {.kind = EXPR_NAME, .span = stmt->span, .name = NAME, .height = 1};
+    Stmt inside = {.kind = STMT_IF, .span = stmt->span, .value = &asked, .body = whole.body};
+    Stmt *items[] = {&inside};
+    whole.body = (StmtList){items, 1, 1};
+    define(l, NAME, stmt->span, *condition);
+    lower_parallel(l, &whole);
+    l->symbols = outer;
+}

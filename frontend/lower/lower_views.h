@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views and arrays made of indices: the files of these builtins share little. Private to the
+ * component. */
+#ifndef TESSERA_FRONTEND_LOWER_LOWER_VIEWS_H
+#define TESSERA_FRONTEND_LOWER_LOWER_VIEWS_H
+
+#include "frontend/lower/lower_index.h"
+
+typedef Val BuiltinFn(Lower *l, const Expr *expr, const char *name);
+
+typedef struct ViewBuiltin {
+    const char *name;
+    BuiltinFn *lower;
+} ViewBuiltin;
+extern const ViewBuiltin VIEW_BUILTINS[];
+extern const size_t N_VIEW_BUILTINS;
+
+/* ---- lower_views.c ---- */
+/* Arguments by position or by name, in the order of `names` (ends with NULL); the first `needed`
+ * must be there. False after an error that shows `usage`. */
+bool view_arguments(Lower *l, const Expr *expr, const char *const *names, size_t needed,
+                    const char *usage, const Expr **out);
+/* An array, or a tensor that need not be loaded first. */
+Val view_operand(Lower *l, const Expr *expr);
+bool view_axis(Lower *l, const Expr *expr, int rank, int otherwise, int *axis);
+/* a op b, on indices. */
+Val view_compute(Lower *l, OpKind kind, const char *pred, Val a, Val b);
+/* A view that changes one axis alone. `proven`: the index is inside. */
+Val view_along(Lower *l, const Val *from, int axis, Dim extent, Val index, bool proven);
+
+/* ---- lower_concat.c ---- */
+BuiltinFn lower_concat, lower_split, lower_iota, lower_eye, lower_triangle, lower_linspace;
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which schedule blocks of the source count for a compilation, and which line of theirs wins:
+ * blocks for all targets, then those that name this one; of each kind those without `when`
+ * first; and behind them, in the same order, those of the name that was chosen. */
+#include "frontend/schedule/schedule_blocks.h"
+#include "frontend/schedule/when_clause.h"
+
+#include "ir/schedule.h"
+
+static bool names_target(const ScheduleDecl *schedule, const char *target)
+{
+    for (size_t i = 0; i < schedule->targets.n; i++) {
+        if (target && text_same(schedule->targets.items[i], target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void block_check_dimension(Lower *l, const LineDecl *line)
+{
+    Nearest nearest = nearest_to(line->sub);
+    bool found = schedule_names_axis(line->sub, NULL);
+    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
+        const char *name = l->kernel->signature.sizes.items[i];
+        found = found || schedule_names_axis(line->sub, name);
+        nearest_try(&nearest, name);
+    }
+    for (size_t i = 0; i < l->func->dimvars.n; i++) {
+        const char *name = l->func->dimvars.items[i]->name;
+        found = found || (name && schedule_names_axis(line->sub, name));
+        if (name) {
+            nearest_try(&nearest, name);
+        }
+    }
+    if (found) {
+        return;
+    }
+    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
+                             l->kernel->name, line->sub);
+    lower_fix_near(l, diag, line->sub_span, &nearest);
+}
+
+static Line line_of(const LineDecl *decl)
+{
+    return (Line){.key = decl->key, .sub = decl->sub, .alone = decl->alone, .launch = decl->launch};
+}
+
+bool block_same_line(const LineDecl *a, const LineDecl *b)
+{
+    Line one = line_of(a), other = line_of(b);
+    return schedule_same_name(&one, &other);
+}
+
+const char *block_line_name(Lower *l, const LineDecl *decl)
+{
+    Line line = line_of(decl);
+    return schedule_name(l->arena, &line);
+}
+
+static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
+{
+    const char *reason =
+        schedule->name ? arena_printf(l->arena, "given in the source, by `%s`", schedule->name)
+                       : NULL;
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        const LineDecl *line = &schedule->lines.items[i];
+        if (text_same(line->key, "tile")) {
+            block_check_dimension(l, line);
+        }
+        schedule_give(l->func, (Line){.key = line->key,
+                                      .sub = line->sub,
+                                      .alone = line->alone,
+                                      .launch = line->launch,
+                                      .word = line->word,
+                                      .number = line->number,
+                                      .origin = LINE_SOURCE,
+                                      .reason = reason,
+                                      .span = line->span});
+    }
+}
+
+bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
+{
+    return text_same(schedule->kernel, l->kernel->name) &&
+           (named ? names_target(schedule, target) : schedule->targets.n == 0);
+}
+
+/* Of lines for one target that decide the same, none is meant: not the last of them either. */
+static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, const LineDecl *line)
+{
+    for (size_t i = 0; i < n_first; i++) {
+        const LineDecl *other = &first->lines.items[i];
+        if (block_same_line(other, line)) {
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s` is given twice",
+                                     block_line_name(l, line));
+            diag_label(l->diags, diag, other->span, "and here");
+            return;
+        }
+    }
+}
+
+/* Is it one of those with the name, or one of those without any? */
+static bool is_called(const ScheduleDecl *schedule, const char *name)
+{
+    return name ? schedule->name && text_same(schedule->name, name) : !schedule->name;
+}
+
+/* All lines of the i-th block against those before them. */
+static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
+{
+    const ScheduleDecl *schedule = l->module->schedules.items[nth];
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        refuse_twice(l, schedule, i, &schedule->lines.items[i]);
+        for (size_t k = 0; k < nth; k++) {
+            const ScheduleDecl *earlier = l->module->schedules.items[k];
+            bool plain = !earlier->tune && !earlier->when && !schedule->when &&
+                         is_called(earlier, schedule->name);
+            if (plain && block_applies(l, earlier, target, named)) {
+                refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
+            }
+        }
+    }
+}
+
+bool block_holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes)
+{
+    Answer answer = schedule->when ? when_holds(l->func, sizes, schedule->when) : ANSWER_YES;
+    if (answer == ANSWER_OPEN) {
+        diag_remark(l->diags, schedule->when->span,
+                    "this is not known of the sizes here: the block decides nothing");
+    }
+    return answer == ANSWER_YES;
+}
+
+static void apply_block(Lower *l, size_t nth, const BlockSelection *for_what, bool named)
+{
+    const ScheduleDecl *schedule = l->module->schedules.items[nth];
+    if (!schedule->tune && block_holds(l, schedule, for_what->sizes)) {
+        check_lines_twice(l, nth, for_what->target, named);
+        apply_schedule(l, schedule);
+    }
+}
+
+static void apply_kind(Lower *l, const BlockSelection *for_what, bool named, bool conditional)
+{
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (is_called(schedule, for_what->chosen) &&
+            block_applies(l, schedule, for_what->target, named) &&
+            (schedule->when != NULL) == conditional) {
+            apply_block(l, i, for_what, named);
+        }
+    }
+}
+
+static void apply_kinds(Lower *l, const BlockSelection *for_what)
+{
+    for (int named = 0; named <= 1; named++) {
+        apply_kind(l, for_what, named, false);
+        apply_kind(l, for_what, named, true);
+    }
+}
+
+/* Does the kernel have a schedule of this name, for any target? Else a failure names those that it
+ * has. */
+static bool check_name(Lower *l, const char *name, const char *target)
+{
+    Nearest nearest = nearest_to(name);
+    const ScheduleDecl *found = NULL;
+    bool here = false;
+    Text all = text_new(l->arena);
+    const char *last = "";
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (!schedule->name || !text_same(schedule->kernel, l->kernel->name)) {
+            continue;
+        }
+        nearest_try(&nearest, schedule->name);
+        if (text_same(schedule->name, name)) {
+            found = schedule;
+            here = here || schedule->targets.n == 0 || names_target(schedule, target);
+        } else if (!text_same(schedule->name, last)) {
+            text_printf(&all, "%s`%s`", all.n ? ", " : "", schedule->name);
+        }
+        last = schedule->name;
+    }
+    if (found && !here) {
+        diag_warning(l->diags, 0, found->span,
+                     "the schedule `%s` has no block for this target: it decides "
+                     "nothing",
+                     name);
+    }
+    if (found) {
+        return true;
+    }
+    Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
+                                 "%s has no schedule, and schedules no line, called `%s`",
+                                 l->kernel->name, name);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else if (all.n) {
+        diag_help(l->diags, diag, "its schedules are %s", all.data);
+    }
+    return false;
+}
+
+static void check_conditions(Lower *l)
+{
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (schedule->when && text_same(schedule->kernel, l->kernel->name)) {
+            when_check(l->func, schedule->when);
+        }
+    }
+}
+
+Lower block_lower(Module *module, const KernelSignature *kernel, Func *func)
+{
+    Lower l = {.module = module, .arena = module->arena, .diags = module->diags, .func = func};
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        if (&module->kernels.items[i]->signature == kernel) {
+            l.kernel = module->kernels.items[i];
+        }
+    }
+    return l;
+}
+
+bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
+                       const char *target_name, const int64_t *sizes, const char *chosen)
+{
+    BlockSelection plain = {target_name, sizes, NULL}, by_name = {target_name, sizes, chosen};
+    int errors = module->diags->errors;
+    Lower l = block_lower(module, kernel, func);
+    check_conditions(&l);
+    apply_kinds(&l, &plain);
+    if (chosen && !check_name(&l, chosen, target_name)) {
+        return false;
+    }
+    if (chosen) {
+        apply_kinds(&l, &by_name);
+    }
+    return module->diags->errors == errors;
+}

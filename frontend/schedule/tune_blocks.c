@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tune blocks want tried: the lines of those that are for this compilation, ranges as the
+ * numbers that are in them. A line of a stronger block takes the place of a weaker one's. */
+#include "frontend/schedule/schedule_blocks.h"
+
+static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)
+{
+    for (size_t i = 0; i < choices->n; i++) {
+        TuneChoice *choice = &choices->items[i];
+        LineDecl old = {.key = choice->key,
+                        .sub = choice->sub,
+                        .alone = choice->alone,
+                        .launch = choice->launch};
+        if (block_same_line(&old, line)) {
+            return choice;
+        }
+    }
+    return NULL;
+}
+
+static void add_value(Lower *l, TuneChoice *choice, const char *value)
+{
+    for (size_t i = 0; i < choice->values.n; i++) {
+        if (text_same(choice->values.items[i], value)) {
+            return;
+        }
+    }
+    ARENA_PUSH(l->arena, &choice->values, value);
+}
+
+static TuneChoice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
+{
+    TuneChoice choice = {.key = decl->line.key,
+                         .sub = decl->line.sub,
+                         .alone = decl->line.alone,
+                         .launch = decl->line.launch,
+                         .span = decl->line.span,
+                         .strength = strength};
+    for (size_t i = 0; i < decl->values.n; i++) {
+        const ChoiceValue *value = &decl->values.items[i];
+        if (value->word) {
+            add_value(l, &choice, value->word);
+        }
+        for (int64_t at = value->first; !value->word && at <= value->last; at++) {
+            add_value(l, &choice, arena_printf(l->arena, "%lld", (long long)at));
+        }
+    }
+    return choice;
+}
+
+static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneChoices *choices)
+{
+    for (size_t i = 0; i < block->choices.n; i++) {
+        const ChoiceDecl *decl = &block->choices.items[i];
+        TuneChoice *old = find_choice(choices, &decl->line);
+        if (text_same(decl->line.key, "tile")) {
+            block_check_dimension(l, &decl->line);
+        }
+        if (old && !block->when && old->strength == strength) {
+            Diag *diag =
+                lower_error(l, ERR_SCHEDULE_TWICE, decl->line.span,
+                            "what to try of `%s` is said twice", block_line_name(l, &decl->line));
+            diag_label(l->diags, diag, old->span, "and here");
+        } else if (old) {
+            *old = make_choice(l, decl, strength);
+        } else {
+            ARENA_PUSH(l->arena, choices, make_choice(l, decl, strength));
+        }
+    }
+}
+
+bool frontend_choices(Module *module, const KernelSignature *kernel, Func *func,
+                      const char *target_name, const int64_t *sizes, TuneChoices *choices)
+{
+    int errors = module->diags->errors;
+    Lower l = block_lower(module, kernel, func);
+    *choices = (TuneChoices){0};
+    for (int strength = 0; strength < 4; strength++) { /* named or not, with `when` or without */
+        bool named = strength & 2, conditional = strength & 1;
+        for (size_t i = 0; i < module->schedules.n; i++) {
+            const ScheduleDecl *block = module->schedules.items[i];
+            if (block->tune && (block->when != NULL) == conditional &&
+                block_applies(&l, block, target_name, named) && block_holds(&l, block, sizes)) {
+                add_block(&l, block, strength, choices);
+            }
+        }
+    }
+    return module->diags->errors == errors;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Laying out a source anew: the same tokens and comments on the same lines, with the spaces that
+ * the language's own sources have. */
+#ifndef TESSERA_FRONTEND_SYNTAX_FORMATTER_H
+#define TESSERA_FRONTEND_SYNTAX_FORMATTER_H
+
+#include "frontend/frontend.h"
+
+/* False after errors of the grammar: what cannot be read is left alone. Imports are not
+ * followed. */
+bool frontend_format(Arena *arena, Diags *diags, int source, Text *out);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators have a space on both sides, or none where their author wrote none: `2*pad + 1` says
+ * what binds. Names touch the bracket of a call or an index, commas touch what is before them. */
+#include "frontend/syntax/formatter_spacing.h"
+
+static bool is_keyword(TokenKind kind)
+{
+    switch (kind) {
+#define TOKEN(id, text)
+#define PUNCT(id, text)
+#define KEYWORD(id, text) case TOK_##id:
+#include "frontend/syntax/tokens.def"
+        return kind != TOK_TRUE && kind != TOK_FALSE && kind != TOK_NONE;
+    default: return false;
+    }
+}
+
+static bool ends_operand(TokenKind kind)
+{
+    switch (kind) {
+    case TOK_NAME:
+    case TOK_INT:
+    case TOK_FLOAT:
+    case TOK_STRING:
+    case TOK_RPAREN:
+    case TOK_RBRACKET:
+    case TOK_TRUE:
+    case TOK_FALSE:
+    case TOK_NONE: return true;
+    default: return false;
+    }
+}
+
+static bool is_arithmetic(TokenKind kind)
+{
+    switch (kind) {
+    case TOK_PLUS:
+    case TOK_MINUS:
+    case TOK_STAR:
+    case TOK_SLASH:
+    case TOK_FLOOR:
+    case TOK_PERCENT:
+    case TOK_AT:
+    case TOK_AMP:
+    case TOK_BAR:
+    case TOK_CARET:
+    case TOK_SHL:
+    case TOK_SHR:
+    case TOK_TILDE: return true;
+    default: return false;
+    }
+}
+
+/* Before an opening bracket. */
+static bool opens_apart(const Spacer *s, TokenKind kind, bool apart)
+{
+    if (s->before == TOK_RPAREN || s->before == TOK_RBRACKET) {
+        return kind == TOK_LPAREN && apart; /* sum(i in N) (x[i] + 1), or a call */
+    }
+    return !ends_operand(s->before);
+}
+
+/* Colons of a slice are as they were written; others belong to the name before them. */
+static bool colon_apart(const Spacer *s, TokenKind kind, TokenKind inside, bool apart)
+{
+    if (inside == TOK_LBRACKET) {
+        return apart && s->before != TOK_LBRACKET;
+    }
+    return kind != TOK_COLON;
+}
+
+static bool by_last(const Spacer *s, TokenKind kind, bool *decided)
+{
+    *decided = true;
+    if (s->before == TOK_LPAREN || s->before == TOK_LBRACKET || s->before == TOK_DOT ||
+        s->before == TOK_DOTS || s->unary || (s->tight && kind != TOK_RBRACE)) {
+        return false;
+    }
+    if (s->before == TOK_COMMA || s->before == TOK_SEMI || s->before == TOK_LBRACE) {
+        return true;
+    }
+    *decided = false;
+    return false;
+}
+
+static bool decide(const Spacer *s, TokenKind kind, TokenKind inside, bool apart)
+{
+    bool decided;
+    bool answer = by_last(s, kind, &decided);
+    switch (kind) {
+    case TOK_RPAREN:
+    case TOK_RBRACKET:
+    case TOK_COMMA:
+    case TOK_SEMI:
+    case TOK_DOTS: return false;
+    case TOK_DOT: return decided && answer;
+    default: break;
+    }
+    if (kind == TOK_COLON || (s->before == TOK_COLON && !decided)) {
+        return decided ? answer : colon_apart(s, kind, inside, apart);
+    }
+    if (decided) {
+        return answer;
+    }
+    if (kind == TOK_LPAREN || kind == TOK_LBRACKET) {
+        return is_keyword(s->before) || opens_apart(s, kind, apart);
+    }
+    return true;
+}
+
+bool space_before(Spacer *s, Token token, TokenKind inside, bool apart, bool apart_after)
+{
+    TokenKind kind = token.kind;
+    bool sign = is_arithmetic(kind) && !ends_operand(s->before);
+    bool binary = is_arithmetic(kind) && !sign;
+    bool named = kind == TOK_ASSIGN && inside == TOK_LPAREN; /* axis=1 */
+    bool tight = (binary || named) && !apart && !apart_after;
+    bool space = !tight && decide(s, kind, inside, apart);
+    s->before = kind;
+    s->unary = sign;
+    s->tight = tight;
+    return space;
+}

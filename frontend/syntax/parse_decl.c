@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations: kernels, functions, and the file as a list of them. */
+#include "frontend/syntax/parser.h"
+
+#include <string.h>
+
+enum { MOST_DECLARATIONS = 4096, MOST_PARAMS = 128 };
+
+/* ---- parameters ---- */
+
+static void parse_param_type(Parser *p, ParamDecl *param)
+{
+    param->is_inout = parser_take(p, TOK_INOUT);
+    param->is_const = !param->is_inout && parser_take(p, TOK_CONST);
+    param->type = parse_type(p);
+}
+
+static void parse_params(Parser *p, ParamList *list, bool typed)
+{
+    if (!parser_expect(p, TOK_LPAREN, "and the parameters")) {
+        return;
+    }
+    while (!parser_at(p, TOK_RPAREN) && !p->recovering) {
+        ParamDecl param = {.span = p->token.span};
+        param.name = parser_name(p, "a parameter");
+        if (parser_take(p, TOK_COLON)) {
+            parse_param_type(p, &param);
+        } else if (typed) {
+            parser_error(p, "`:` and the parameter's type");
+        }
+        if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+            param.fallback = parse_expr(p);
+        }
+        ARENA_PUSH(p->arena, list, param);
+        if (list->n >= MOST_PARAMS || !parser_take(p, TOK_COMMA)) {
+            break;
+        }
+    }
+    parser_expect(p, TOK_RPAREN,
+                  list->n >= MOST_PARAMS ? "after 128 parameters" : "after the parameters");
+}
+
+/* ---- kernels ---- */
+
+static void parse_named_result(Parser *p, ParamList *results)
+{
+    ParamDecl result = {.name = "out", .span = p->token.span};
+    if (parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON) {
+        result.name = parser_name(p, "a result");
+        parser_next(p);
+    }
+    if (parser_at(p, TOK_INOUT) || parser_at(p, TOK_CONST)) {
+        parser_say_reserved(p, parser_error(p, "a type"));
+        return;
+    }
+    result.type = parse_type(p);
+    result.span = span_join(result.span, p->last);
+    ARENA_PUSH(p->arena, results, result);
+}
+
+static void parse_result_list(Parser *p, ParamList *results)
+{
+    if (!parser_take(p, TOK_LPAREN)) {
+        parse_named_result(p, results);
+        return;
+    }
+    do {
+        parse_named_result(p, results);
+    } while (!p->recovering && parser_take(p, TOK_COMMA));
+    parser_expect(p, TOK_RPAREN, "after the results");
+}
+
+static bool writes_a_parameter(const KernelDecl *kernel)
+{
+    for (size_t i = 0; i < kernel->params.n; i++) {
+        if (kernel->params.items[i].is_inout) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A scalar result is an array of one element. */
+static void one_element(Parser *p, ParamDecl *result)
+{
+    if (result->type->kind == EXPR_NAME) {
+        Expr *index = expr_new(p, EXPR_INDEX, result->type->span);
+        Expr *one = expr_new(p, EXPR_INT, result->type->span);
+        one->integer = 1;
+        one->name = "1";
+        index->a = result->type;
+        ARENA_PUSH(p->arena, &index->args, one);
+        result->type = expr_grown(p, index);
+    }
+}
+
+static void parse_results(Parser *p, KernelDecl *kernel)
+{
+    if (!parser_at(p, TOK_ARROW) && writes_a_parameter(kernel)) {
+        return;
+    }
+    if (!parser_expect(p, TOK_ARROW, "and the results")) {
+        return;
+    }
+    parse_result_list(p, &kernel->results);
+    for (size_t i = 0; i < kernel->results.n && !p->recovering; i++) {
+        one_element(p, &kernel->results.items[i]);
+    }
+}
+
+static void parse_class(Parser *p, Where *where)
+{
+    GenericDecl generic = {.span = p->token.span};
+    generic.name = parser_name(p, "a name");
+    parser_next(p);
+    Span span = p->token.span;
+    generic.class_name = parser_name(p, "float, int, number or any");
+    if (!p->recovering && !text_same(generic.class_name, "float") &&
+        !text_same(generic.class_name, "int") && !text_same(generic.class_name, "number") &&
+        !text_same(generic.class_name, "any")) {
+        p->recovering = true;
+        Diag *diag = front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`",
+                                 generic.class_name);
+        diag_help(p->diags, diag, "there are float, int, number and any");
+    }
+    ARENA_PUSH(p->arena, &where->generics, generic);
+}
+
+static bool is_comparison(const Expr *expr)
+{
+    TokenKind op = expr->kind == EXPR_BINARY ? expr->op : TOK_END;
+    return op == TOK_EQ || op == TOK_NE || op == TOK_LT || op == TOK_LE || op == TOK_GT ||
+           op == TOK_GE;
+}
+
+static void parse_rule(Parser *p, Where *where)
+{
+    Expr *rule = parse_operand(p);
+    if (!p->recovering && !is_comparison(rule)) {
+        p->recovering = true;
+        Diag *diag =
+            front_error(p->diags, ERR_EXPECTED, rule->span, "this is no clause of `where`");
+        diag_help(p->diags, diag,
+                  "write `T: float`, `P = N // 2`, or a comparison of sizes, "
+                  "`N %% 16 == 0`");
+    }
+    ARENA_PUSH(p->arena, &where->rules, rule);
+}
+
+static void parse_clause(Parser *p, Where *where)
+{
+    TokenKind next = parser_at(p, TOK_NAME) ? parser_peek(p).kind : TOK_END;
+    if (next == TOK_ASSIGN) {
+        SizeDef def = {.span = p->token.span};
+        def.name = parser_name(p, "a name");
+        parser_next(p);
+        def.value = parse_operand(p);
+        ARENA_PUSH(p->arena, &where->defs, def);
+    } else if (next == TOK_COLON) {
+        parse_class(p, where);
+    } else {
+        parse_rule(p, where);
+    }
+}
+
+static void parse_where(Parser *p, Where *where)
+{
+    if (!p->recovering && parser_take_word(p, "where")) {
+        do {
+            parse_clause(p, where);
+        } while (!p->recovering && parser_take(p, TOK_COMMA));
+    }
+}
+
+static void end_value(Parser *p)
+{
+    if (!p->recovering && !p->token.first && !parser_at(p, TOK_SEMI)) {
+        parser_say_habit(p, parser_error(p, "the end of this declaration"));
+    }
+}
+
+static void parse_kernel(Parser *p)
+{
+    KernelDecl *kernel = ARENA_NEW(p->arena, KernelDecl);
+    parser_next(p);
+    kernel->span = p->token.span;
+    kernel->name = parser_name(p, "the kernel's name");
+    if (!p->recovering) {
+        parse_params(p, &kernel->params, true);
+    }
+    if (!p->recovering) {
+        parse_results(p, kernel);
+    }
+    parse_where(p, &kernel->where);
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        kernel->value = parse_expr(p);
+        kernel->value_span = kernel->value->span;
+        end_value(p);
+    } else if (!p->recovering) {
+        kernel->body = parse_block(p);
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->kernels, kernel);
+    }
+}
+
+/* ---- functions ---- */
+
+static void parse_fn_name(Parser *p, FnDecl *fn)
+{
+    fn->span = p->token.span;
+    fn->name = parser_name(p, "the function's name");
+    if (p->module->library && parser_take(p, TOK_DOT)) {
+        fn->name = arena_printf(p->arena, "%s.%s", fn->name, parser_name(p, "a name"));
+    }
+}
+
+/* A type of what is returned, or names of what is written. */
+static void parse_fn_results(Parser *p, FnDecl *fn)
+{
+    bool named = parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON;
+    if (named || parser_at(p, TOK_LPAREN)) {
+        parse_result_list(p, &fn->results);
+    } else {
+        fn->result_type = parse_type(p);
+    }
+}
+
+static void parse_fn_rest(Parser *p, FnDecl *fn)
+{
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        fn->value = parse_expr(p);
+        end_value(p);
+    } else if (!p->recovering) {
+        fn->body = parse_block(p);
+    }
+}
+
+/* To the next line that begins with `fn`: a call of one function of the library needs few of the
+ * others. */
+static void skip_fn_rest(Parser *p, FnDecl *fn)
+{
+    const char *text = p->lexer.text;
+    const char *next = strstr(text + p->token.span.start, "\nfn ");
+    fn->waits = true;
+    fn->rest = p->token.span;
+    p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
+    parser_next(p);
+}
+
+static void parse_fn(Parser *p)
+{
+    FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
+    parser_next(p);
+    parse_fn_name(p, fn);
+    if (!p->recovering) {
+        parse_params(p, &fn->params, false);
+    }
+    if (!p->recovering && parser_take(p, TOK_ARROW)) {
+        parse_fn_results(p, fn);
+    }
+    parse_where(p, &fn->where);
+    if (p->module->library && !p->recovering) {
+        skip_fn_rest(p, fn);
+    } else {
+        parse_fn_rest(p, fn);
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->fns, fn);
+    }
+}
+
+void fn_complete(const Module *home, FnDecl *fn)
+{
+    if (!fn->waits) {
+        return;
+    }
+    Module module = *home;
+    Parser p = {.module = &module, .arena = home->arena, .diags = home->diags};
+    p.lexer = lexer_new(home->diags, fn->rest.source);
+    p.lexer.at = fn->rest.start;
+    p.last = fn->span;
+    fn->waits = false;
+    parser_next(&p);
+    p.last = fn->span;
+    parse_fn_rest(&p, fn);
+}
+
+/* ---- imports ---- */
+
+static void parse_import(Parser *p)
+{
+    parser_next(p);
+    ImportDecl import = {.span = p->token.span};
+    if (parser_at(p, TOK_STRING)) {
+        import.is_file = true;
+        import.path = parser_string(p);
+    } else {
+        import.path = parser_name(p, "a file, \"path.tile\", or a module of the standard library");
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->imports, import);
+        end_value(p);
+    }
+}
+
+/* ---- the file ---- */
+
+static void skip_to_declaration(Parser *p)
+{
+    p->recovering = false;
+    p->brackets = 0;
+    while (!parser_at(p, TOK_END)) {
+        bool begins = parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_TUNE) ||
+                      parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT);
+        if (begins && p->token.first) {
+            return;
+        }
+        parser_next(p);
+    }
+}
+
+static void no_declaration(Parser *p)
+{
+    bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
+    Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
+    if (comment) {
+        diag_help(p->diags, diag, "a comment begins with `#`");
+    }
+    parser_say_habit(p, diag);
+}
+
+static void parse_declaration(Parser *p)
+{
+    switch (p->token.kind) {
+    case TOK_KERNEL: parse_kernel(p); break;
+    case TOK_FN: parse_fn(p); break;
+    case TOK_SCHEDULE: parse_schedule(p); break;
+    case TOK_TUNE: parse_tune(p); break;
+    case TOK_SEMI: parser_next(p); break;
+    case TOK_IMPORT: parse_import(p); break;
+    default: no_declaration(p); break;
+    }
+}
+
+void parse_module(Module *module)
+{
+    Parser p = {.module = module, .arena = module->arena, .diags = module->diags};
+    p.lexer = lexer_new(module->diags, module->source);
+    p.last = (Span){module->source, 0, 0};
+    parser_next(&p);
+    for (int n = 0; !parser_at(&p, TOK_END); n++) {
+        size_t before = p.lexer.at;
+        if (n >= MOST_DECLARATIONS) {
+            front_error(p.diags, ERR_SOURCE_SIZE, p.token.span,
+                        "a file has at most %d declarations", MOST_DECLARATIONS);
+            return;
+        }
+        parse_declaration(&p);
+        if (p.recovering && p.lexer.at == before) {
+            parser_next(&p);
+        }
+        if (p.recovering) {
+            skip_to_declaration(&p);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule and tune blocks: lines of key, name and value, checked against ir/schedule.def. */
+#include "frontend/syntax/parser.h"
+
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+
+#include <string.h>
+
+enum { MOST_CHOICES = 1024 /* values of a range */, MOST_LAUNCHES = 1000 };
+
+static bool at_line_end(const Parser *p)
+{
+    return p->token.first || parser_at(p, TOK_SEMI) || parser_at(p, TOK_RBRACE);
+}
+
+static void unknown_key(Parser *p, Span span, const char *key)
+{
+    size_t n;
+    const LineKind *kinds = schedule_kinds(&n);
+    const char *near = nearest_line(key);
+    Text all = text_new(p->arena);
+    for (size_t i = 0; i < n; i++) {
+        text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
+    }
+    p->recovering = true;
+    Diag *diag =
+        front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
+    if (near) {
+        diag_help(p->diags, diag, "did you mean `%s`?", near);
+        diag_fix(p->diags, diag, span, "%s", near);
+    } else {
+        diag_help(p->diags, diag, "there are %s", all.data);
+    }
+}
+
+/* "on off" as "`on`, `off`"; "int" and "-" in words. */
+static const char *choices(Parser *p, const char *names)
+{
+    Text text = text_new(p->arena);
+    const char *at = names;
+    while (*at) {
+        size_t n = strcspn(at, " ");
+        const char *name = arena_strndup(p->arena, at, n);
+        at += n + strspn(at + n, " ");
+        if (text_same(name, "-")) {
+            continue;
+        }
+        text_add(&text, text.n ? ", " : "");
+        if (text_same(name, "int")) {
+            text_add(&text, "a whole number");
+        } else if (text_same(name, "*")) {
+            text_add(&text, "a dimension");
+        } else {
+            text_printf(&text, "`%s`", name);
+        }
+    }
+    return text.data;
+}
+
+static void wrong_value(Parser *p, const LineKind *kind, Span span)
+{
+    p->recovering = true;
+    Diag *diag =
+        front_error(p->diags, ERR_SCHEDULE_VALUE, span, "`%s` does not take this", kind->key);
+    const char *subs = choices(p, kind->subs), *values = choices(p, kind->values);
+    if (*subs) {
+        diag_help(p->diags, diag, "it takes %s%s, then %s",
+                  schedule_lists(kind->subs, "-") ? "maybe " : "", subs, values);
+    } else {
+        diag_help(p->diags, diag, "it takes %s", values);
+    }
+}
+
+/* The value at the cursor; false after an error. */
+static bool parse_value(Parser *p, const LineKind *kind, LineDecl *line)
+{
+    line->span = span_join(line->span, p->token.span);
+    if (parser_at(p, TOK_INT) && schedule_lists(kind->values, "int")) {
+        line->number = p->token.integer;
+    } else if (parser_at(p, TOK_NAME) && !parser_at_word(p, "int") &&
+               schedule_lists(kind->values, token_name(p, p->token))) {
+        line->word = token_name(p, p->token);
+    } else {
+        wrong_value(p, kind, p->token.span);
+        return false;
+    }
+    parser_next(p);
+    return true;
+}
+
+/* Is the name at the cursor a subkey, to be followed by its value? */
+static bool at_sub(const Parser *p, const LineKind *kind)
+{
+    if (!parser_at(p, TOK_NAME)) {
+        return false;
+    }
+    return text_same(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
+}
+
+static LineDecl parse_sub(Parser *p, const LineKind *kind, const LineDecl *of)
+{
+    LineDecl line = *of;
+    line.key = kind->key;
+    line.sub = "";
+    line.sub_span = p->token.span;
+    if (at_sub(p, kind)) {
+        line.sub = token_name(p, p->token);
+        line.span = p->token.span;
+        parser_next(p);
+    } else if (!schedule_lists(kind->subs, "-")) {
+        wrong_value(p, kind, p->token.span);
+    }
+    return line;
+}
+
+/* `launch 1:`, whose line follows. */
+static void parse_launch(Parser *p, LineDecl *line)
+{
+    *line = (LineDecl){.span = p->token.span};
+    if (!parser_take_word(p, "launch")) {
+        return;
+    }
+    if (!parser_at(p, TOK_INT) || p->token.integer > MOST_LAUNCHES) {
+        p->recovering = true;
+        Diag *diag = front_error(p->diags, ERR_SCHEDULE_VALUE, p->token.span,
+                                 "`launch` takes the number of one of the kernel's launches");
+        diag_help(p->diags, diag,
+                  "`tessera explain` shows them: the first one is 0, as in `launch 0: warps 8`");
+        return;
+    }
+    line->alone = true;
+    line->launch = (int)p->token.integer;
+    parser_next(p);
+    parser_expect(p, TOK_COLON, "and the line that is for this launch");
+}
+
+static const LineKind *parse_key(Parser *p, Span *span)
+{
+    *span = p->token.span;
+    if (p->recovering) {
+        return NULL;
+    }
+    const char *name = parser_name(p, "a schedule line");
+    if (p->recovering) {
+        return NULL;
+    }
+    const LineKind *kind = schedule_kind(name);
+    if (!kind) {
+        unknown_key(p, *span, name);
+    }
+    return kind;
+}
+
+static void parse_line(Parser *p, ScheduleDecl *schedule)
+{
+    LineDecl of;
+    parse_launch(p, &of);
+    const LineKind *kind = parse_key(p, &of.span);
+    if (kind && at_line_end(p)) {
+        wrong_value(p, kind, of.span);
+    }
+    while (kind && !p->recovering && !at_line_end(p)) {
+        LineDecl line = parse_sub(p, kind, &of);
+        if (!p->recovering && parse_value(p, kind, &line)) {
+            ARENA_PUSH(p->arena, &schedule->lines, line);
+            parser_count(p);
+            parser_take(p, TOK_COMMA);
+        }
+    }
+}
+
+/* `2..6`: both ends belong to it. */
+static bool parse_last(Parser *p, const LineKind *kind, const LineDecl *first, ChoiceValue *value)
+{
+    LineDecl last = {.key = kind->key, .span = p->token.span};
+    if (!parse_value(p, kind, &last)) {
+        return false;
+    }
+    value->span = span_join(first->span, last.span);
+    value->last = last.number;
+    bool numbers = !first->word && !last.word;
+    if (numbers && last.number >= first->number && last.number - first->number < MOST_CHOICES) {
+        return true;
+    }
+    Diag *diag = front_error(p->diags, ERR_CHOICE, value->span, "this is no range to try");
+    if (!numbers) {
+        diag_help(p->diags, diag, "only numbers make a range; words stand one by one");
+    } else if (last.number < first->number) {
+        diag_help(p->diags, diag, "no number is in it; did you mean `%lld..%lld`?",
+                  (long long)last.number, (long long)first->number);
+        diag_fix(p->diags, diag, value->span, "%lld..%lld", (long long)last.number,
+                 (long long)first->number);
+    } else {
+        diag_help(p->diags, diag, "a range has %d values at most", MOST_CHOICES);
+    }
+    return false;
+}
+
+/* `in 64, 128` or `in 2..6`: what a search may try. */
+static void parse_choices(Parser *p, const LineKind *kind, ChoiceDecl *choice)
+{
+    if (!parser_expect(p, TOK_IN, "and the values to try")) {
+        return;
+    }
+    do {
+        LineDecl line = {.key = kind->key, .span = p->token.span};
+        if (parse_value(p, kind, &line)) {
+            ChoiceValue value = {line.word, line.number, line.number, line.span};
+            if (!parser_take(p, TOK_DOTS) || parse_last(p, kind, &line, &value)) {
+                ARENA_PUSH(p->arena, &choice->values, value);
+            }
+        }
+    } while (!p->recovering && parser_take(p, TOK_COMMA));
+}
+
+static void parse_tune_line(Parser *p, ScheduleDecl *schedule)
+{
+    LineDecl of;
+    parse_launch(p, &of);
+    const LineKind *kind = parse_key(p, &of.span);
+    if (!kind) {
+        return;
+    }
+    ChoiceDecl choice = {.line = of};
+    choice.line.key = kind->key;
+    choice.line.sub = "";
+    choice.line.sub_span = of.span;
+    if (!parser_at(p, TOK_IN)) {
+        choice.line = parse_sub(p, kind, &of);
+    } else if (!schedule_lists(kind->subs, "-")) {
+        wrong_value(p, kind, p->token.span);
+    }
+    if (!p->recovering) {
+        parse_choices(p, kind, &choice);
+        ARENA_PUSH(p->arena, &schedule->choices, choice);
+        parser_count(p);
+    }
+}
+
+/* A target's name may hold dashes: what follows without a space belongs to it. */
+static const char *parse_target(Parser *p)
+{
+    Span span = p->token.span;
+    parser_name(p, "a target");
+    while (!p->recovering && p->token.span.start == span.end && !parser_at(p, TOK_LBRACE) &&
+           !parser_at(p, TOK_COMMA) && !parser_at(p, TOK_END)) {
+        span.end = p->token.span.end;
+        parser_next(p);
+    }
+    const char *name = source_text(p->diags, p->arena, span);
+    if (p->recovering || target_find(name)) {
+        return name;
+    }
+    const char *near = nearest_target(name);
+    Diag *diag = front_error(p->diags, ERR_TARGET, span, "no target is called `%s`", name);
+    if (near) {
+        diag_help(p->diags, diag, "did you mean `%s`?", near);
+        diag_fix(p->diags, diag, span, "%s", near);
+    } else {
+        diag_help(p->diags, diag, "`tessera targets` lists all");
+    }
+    return name;
+}
+
+/* What it is chosen by, where a line may stand: no line begins so. */
+static const char *parse_own_name(Parser *p)
+{
+    Span span = p->token.span;
+    const char *name = parser_name(p, "the name of this schedule");
+    if (!p->recovering && schedule_kind(name)) {
+        front_error(p->diags, ERR_SCHEDULE_KEY, span,
+                    "a schedule cannot be called `%s`: that is a line", name);
+    }
+    return name;
+}
+
+static ScheduleDecl *parse_head(Parser *p, bool tune)
+{
+    ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
+    schedule->tune = tune;
+    parser_next(p);
+    schedule->span = p->token.span;
+    schedule->kernel = parser_name(p, "the name of a kernel");
+    if (!tune && !p->recovering && parser_take_word(p, "as")) {
+        schedule->name = parse_own_name(p);
+    }
+    if (!p->recovering && parser_take_word(p, "on")) {
+        do {
+            ARENA_PUSH(p->arena, &schedule->targets, parse_target(p));
+        } while (!p->recovering && parser_take(p, TOK_COMMA));
+    }
+    if (!p->recovering && parser_take_word(p, "when")) {
+        schedule->when = parse_expr(p);
+    }
+    if (!p->recovering) {
+        parser_expect(p, TOK_LBRACE, "to begin the schedule");
+    }
+    return schedule;
+}
+
+static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
+{
+    while (!p->recovering && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_END)) {
+        if (parser_take(p, TOK_SEMI)) {
+            continue;
+        }
+        size_t before = p->lexer.at;
+        if (tune) {
+            parse_tune_line(p, schedule);
+        } else {
+            parse_line(p, schedule);
+        }
+        if (p->recovering && p->lexer.at == before) {
+            parser_next(p);
+        }
+        if (p->recovering) {
+            parser_recover(p, UINT32_MAX);
+        }
+    }
+    parser_expect(p, TOK_RBRACE, "at the end of the schedule");
+}
+
+void parse_schedule(Parser *p)
+{
+    ScheduleDecl *schedule = parse_head(p, false);
+    parse_lines(p, schedule, false);
+    ARENA_PUSH(p->arena, &p->module->schedules, schedule);
+}
+
+/* What may be tried is checked and left to `tessera tune`. */
+void parse_tune(Parser *p)
+{
+    ScheduleDecl *schedule = parse_head(p, true);
+    parse_lines(p, schedule, true);
+    ARENA_PUSH(p->arena, &p->module->schedules, schedule);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of the copy engine whose tensor has fewer rows than they: what it does not bring is cleared
+ * once, before anything is copied. */
+#ifndef TESSERA_IR_BULK_TILE_H
+#define TESSERA_IR_BULK_TILE_H
+
+#include "ir/ir.h"
+
+/* Elements along the tensor's axis that one copy takes. */
+int64_t bulk_extent(const Access *tensor, int axis);
+/* The axis of the tensor that is the tile's rows: the first with an extent above 1 before the last
+ * (-1: none). Only that one and the last may be cut. */
+int bulk_rows_axis(const Access *tensor);
+/* Rows of all tensors that go to this memory, when one tile has them all and may have more; NULL:
+ * that is not so. */
+Dim bulk_few_rows(const Func *func, const Value *shared);
+
+#endif

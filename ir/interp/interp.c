@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter's entry, its agents, and what one op does. */
+#include "ir/interp/interp_internal.h"
+
+#include "ir/text/ir_text.h"
+
+#include <string.h>
+
+/* ---- services ---- */
+
+static void tell(Run *run, DiagClass kind, const Op *op, const char *format, va_list args)
+{
+    if (run->options->kind) {
+        *run->options->kind = kind;
+    }
+    text_printf(run->problem, "%s: ", run->func->name);
+    if (run->agent && run->agent->id > 0) {
+        text_printf(run->problem, "%s: ", run->agent->name);
+    }
+    text_vprintf(run->problem, format, args);
+    if (op && run->options->where && op->span.end > op->span.start) {
+        *run->options->where = op->span;
+    } else if (op) {
+        text_add(run->problem, ", in: ");
+        print_op(run->func, op, run->problem);
+    }
+}
+
+void run_fail(Run *run, const Op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(run, DIAG_FAULT, op, format, args);
+    va_end(args);
+    longjmp(run->failed, 1);
+}
+
+void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(run, kind, op, format, args);
+    va_end(args);
+    longjmp(run->failed, 1);
+}
+
+/* splitmix64 */
+uint64_t run_random(Run *run)
+{
+    uint64_t z = run->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim)
+{
+    int64_t value;
+    if (!poly_eval(dim, values, &value)) {
+        run_refuse(run, DIAG_SOURCE, op, "a size overflows");
+    }
+    if (value < 0) {
+        run_refuse(run, DIAG_SOURCE, op, "a size of %lld", (long long)value);
+    }
+    return value;
+}
+
+static Array *array_of(Run *run, const Op *op, const Value *value)
+{
+    Array *array = value ? run->cells[value->id].array : NULL;
+    if (!array) {
+        run_fail(run, op, "an operand has no value yet");
+    }
+    return array;
+}
+
+Array *run_unsettled(Run *run, const Op *op, int n)
+{
+    return array_of(run, op, op->operands[n]);
+}
+
+Array *run_operand(Run *run, const Op *op, int n)
+{
+    Array *array = run_unsettled(run, op, n);
+    if (array->product) {
+        run_fail(run, op, "operand %d is a product that is not settled", n);
+    }
+    return array;
+}
+
+int64_t run_integer(Run *run, const Op *op, Value *value)
+{
+    const Array *array = array_of(run, op, value);
+    if (array->n != 1 || dtype_is_float(array->dtype)) {
+        run_fail(run, op, "an index, bound or condition that is no integer scalar");
+    }
+    if (array_has_poison(array)) {
+        run_fail(run, op, "an index, bound or condition depends on padding or unset memory");
+    }
+    return array_scalar(array, 0).i;
+}
+
+void run_result(Run *run, const Op *op, int n, Array *array)
+{
+    Cell *cell = &run->cells[op->results[n]->id];
+    array_drop(run, cell->array);
+    cell->array = array;
+}
+
+/* ---- one op ---- */
+
+/* An operand that nothing reads after this op is given back. */
+static void drop_last_uses(Run *run, const Op *op)
+{
+    if (run->options->watch && run->options->watch->tensor) {
+        return; /* a trace may ask for it */
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (value && value->type->kind == TYPE_ARRAY && run->last_use[value->id] == op) {
+            array_drop(run, run->cells[value->id].array);
+            run->cells[value->id].array = NULL;
+        }
+    }
+}
+
+static void run_roles(Run *run, const Op *op);
+
+static void run_leaf(Run *run, const Op *op)
+{
+    switch (op->kind) {
+    case OP_REDUCE: interp_reduce(run, op); break;
+    case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
+    case OP_CLUSTER_SCATTER: interp_cluster_scatter(run, op); break;
+    case OP_SCAN: interp_scan(run, op); break;
+    case OP_FOLD: interp_fold(run, op); break;
+    case OP_SORT: interp_sort(run, op); break;
+    case OP_HISTOGRAM: interp_histogram(run, op); break;
+    case OP_RANK: interp_rank(run, op); break;
+    case OP_ARRANGE: interp_arrange(run, op); break;
+    case OP_LOOKUP: interp_lookup(run, op); break;
+    case OP_DOT: interp_dot(run, op); break;
+    case OP_GATHER: interp_gather(run, op); break;
+    case OP_SCATTER: interp_scatter(run, op); break;
+    case OP_AWAIT: interp_await(run, op); break;
+    case OP_PRINT:
+    case OP_ASSERT: interp_say(run, op); break;
+    case OP_LOAD: interp_load(run, op); break;
+    case OP_STORE: interp_store(run, op); break;
+    case OP_SHARED: interp_shared(run, op); break;
+    case OP_BARRIER: interp_barrier(run, op); break;
+    case OP_SHARED_LOAD: interp_shared_load(run, op); break;
+    case OP_SHARED_STORE: interp_shared_store(run, op); break;
+    default: interp_shape(run, op); break;
+    }
+}
+
+static void run_op(Run *run, const Op *op)
+{
+    if (op->kind == OP_ROLES) {
+        run_roles(run, op);
+    } else if (op_has(op, TRAIT_REGION) && op->kind != OP_FOLD) {
+        control_begin(run, op);
+    } else if (op_has(op, TRAIT_ELEMENTWISE)) {
+        interp_elementwise(run, op);
+    } else {
+        run_leaf(run, op);
+    }
+}
+
+static void count_step(Run *run, const Op *op)
+{
+    run->steps++;
+    if (run->options->most_steps && run->steps > run->options->most_steps) {
+        run_fail(run, op, "more than %lld steps", (long long)run->options->most_steps);
+    }
+}
+
+/* One op of the agent at work. False: it has to wait. */
+static bool step(Run *run)
+{
+    Agent *agent = run->agent;
+    Frame *frame = &agent->frames.items[agent->frames.n - 1];
+    const Op *op = frame->at;
+    if (!op || op->kind == OP_YIELD) {
+        control_end(run, op);
+        agent->done = agent->frames.n == 0;
+        return true;
+    }
+    count_step(run, op);
+    if (interp_is_sync(op->kind)) {
+        if (!interp_async(run, op)) {
+            agent->waiting = op;
+            return false;
+        }
+        agent->waiting = NULL;
+        frame->at = op->next;
+    } else {
+        frame->at = op->next; /* before a region op grows the list of frames */
+        run_op(run, op);
+    }
+    if (run->options->watch) {
+        interp_watch(run, op);
+    }
+    drop_last_uses(run, op);
+    return true;
+}
+
+void run_region(Run *run, const Op *op, const Block *block)
+{
+    size_t base = run->agent->frames.n;
+    Frame frame = {.op = op, .block = block, .at = block->first};
+    ARENA_PUSH(run->arena, &run->agent->frames, frame);
+    for (;;) {
+        const Op *at = run->agent->frames.items[run->agent->frames.n - 1].at;
+        if (run->agent->frames.n == base + 1 && (!at || at->kind == OP_YIELD)) {
+            break;
+        }
+        if (at && interp_is_sync(at->kind)) {
+            run_fail(run, at, "not in a fold");
+        }
+        step(run);
+    }
+    run->agent->frames.n--;
+}
+
+/* ---- agents ---- */
+
+/* Runs the agent past its next synchronizing op, or to its end. False: it could not move. */
+static bool burst(Run *run, Agent *agent)
+{
+    run->agent = agent;
+    bool moved = false;
+    while (!agent->done) {
+        const Op *op = agent->frames.items[agent->frames.n - 1].at;
+        if (!step(run)) {
+            return moved;
+        }
+        moved = true;
+        if (op && (interp_is_sync(op->kind) || op->kind == OP_CLUSTER_REDUCE ||
+                   op->kind == OP_CLUSTER_SCATTER)) {
+            return true;
+        }
+    }
+    return moved;
+}
+
+static _Noreturn void deadlock(Run *run, Agent *agents, int n)
+{
+    Text who = text_new(run->arena);
+    const Op *op = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!agents[i].done && agents[i].waiting) {
+            text_printf(&who, "%s%s at ", op ? "; " : "", agents[i].name);
+            print_op(run->func, agents[i].waiting, &who);
+            op = agents[i].waiting;
+        }
+    }
+    run->agent = NULL;
+    run_fail(run, NULL, "deadlock: nobody can go on: %s", who.data);
+}
+
+/* One round: somebody moves, drawn from the seed, or a bulk load arrives. */
+static bool round_of(Run *run, Agent *agents, int n)
+{
+    if (cluster_left(run) && agents[0].id) { /* roles; the block's end is its own agent's */
+        return false;
+    }
+    if (run_random(run) % 4 == 0) {
+        async_complete_one(run);
+    }
+    int first = (int)(run_random(run) % (uint64_t)n);
+    bool left = false;
+    for (int i = 0; i < n; i++) {
+        Agent *agent = &agents[(first + i) % n];
+        if (!agent->done && burst(run, agent)) {
+            return true;
+        }
+        left |= !agent->done;
+    }
+    if (left && !async_complete_one(run)) {
+        deadlock(run, agents, n);
+    }
+    return left;
+}
+
+static void run_agents(Run *run, Agent *agents, int n)
+{
+    while (round_of(run, agents, n)) {}
+}
+
+static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Agent *parent)
+{
+    if (run->n_agents == MOST_AGENTS) {
+        run_fail(run, op, "more than %d roles in a block", MOST_AGENTS - 1);
+    }
+    agent->id = (int)run->n_agents++;
+    agent->name = arena_printf(run->arena, "role %d", agent->id - 1);
+    agent->clock = 1;
+    agent->known = parent->known;
+    Frame frame = {.op = op, .block = op->regions[role], .at = op->regions[role]->first};
+    ARENA_PUSH(run->arena, &agent->frames, frame);
+}
+
+/* Of a block that will be begun anew. */
+static void leave_frames(Run *run, Agent *agent)
+{
+    while (agent->frames.n) {
+        drop_block(run, agent->frames.items[--agent->frames.n].block);
+    }
+}
+
+static void run_roles(Run *run, const Op *op)
+{
+    Agent *parent = run->agent;
+    Buffer *memory = buffer_zeroed(run, sizeof(Agent) * op->n_regions);
+    Agent *agents = (Agent *)(void *)memory->bytes;
+    for (int i = 0; i < op->n_regions; i++) {
+        begin_role(run, op, &agents[i], i, parent);
+    }
+    run_agents(run, agents, op->n_regions);
+    for (int i = 0; i < op->n_regions; i++) {
+        run->agent = &agents[i];
+        if (cluster_left(run)) {
+            leave_frames(run, &agents[i]);
+            continue;
+        }
+        async_end_agent(run, &agents[i], op);
+        clocks_release(run, &agents[i], &parent->joined);
+    }
+    run->agent = parent;
+    if (cluster_left(run)) {
+        parent->frames.items[parent->frames.n - 1].at = NULL;
+    }
+    buffer_drop(run, memory);
+}
+
+/* ---- what is known beforehand ---- */
+
+static const Block *home_of(const Value *value)
+{
+    return value->def ? value->def->parent : value->block;
+}
+
+static bool begins_samples(OpKind kind)
+{
+    switch (kind) {
+    case OP_REDUCE:
+    case OP_CLUSTER_REDUCE:
+    case OP_CLUSTER_SCATTER:
+    case OP_SCAN:
+    case OP_FOLD:
+    case OP_SORT:
+    case OP_GATHER:
+    case OP_DOT:
+    case OP_DOT_ASYNC:
+    case OP_CAST:
+    case OP_LOAD:
+    case OP_SHARED_LOAD: return true;
+    default: return op_info(kind)->traits & TRAIT_APPROX;
+    }
+}
+
+/* A use in a nested region may come again: the value then stays until its own region ends. */
+static void look_ahead(Run *run, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++) {
+            const Value *value = op->operands[i];
+            if (value) {
+                run->last_use[value->id] = home_of(value) == block ? op : NULL;
+            }
+        }
+        if (op->kind == OP_SCATTER) {
+            run->scattered[op->operands[0]->id] = true;
+        }
+        for (int i = 0; begins_samples(op->kind) && i < op->n_results; i++) {
+            run->source[op->results[i]->id] = run->sources++;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            look_ahead(run, op->regions[i]);
+        }
+    }
+}
+
+/* ---- parameters ---- */
+
+/* By its own axes; NULL: it is contiguous by them. */
+static const int64_t *strides_of(Run *run, const Param *param, const int64_t *given,
+                                 const int64_t *dims)
+{
+    int rank = param->value->type->rank;
+    int64_t whole[MAX_RANK], stride = 1;
+    int64_t *strides = ARENA_ARRAY(run->arena, int64_t, rank);
+    if ((!given && !param->order) || param->merged) {
+        return NULL;
+    }
+    for (int axis = 0; axis < rank; axis++) {
+        whole[param_axis(param, axis)] = dims[axis];
+    }
+    for (int axis = rank - 1; axis >= 0 && !given; axis--) {
+        int64_t extent = whole[axis];
+        whole[axis] = stride;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)extent);
+    }
+    for (int axis = 0; axis < rank; axis++) {
+        strides[axis] = (given ? given : whole)[param_axis(param, axis)];
+    }
+    return strides;
+}
+
+static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    Type type = param->value->type;
+    memory->name = param->name ? param->name : "a tensor";
+    memory->dtype = type->dtype;
+    memory->rank = type->rank;
+    memory->n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n)) {
+            run_fail(run, NULL, "%s is too large", memory->name);
+        }
+    }
+    memory->data = arg->tensor.data;
+    memory->strides = strides_of(run, param, arg->tensor.strides, memory->dims);
+    if (param->io == PARAM_SCRATCH || param->io == PARAM_OUT) {
+        memory->unset = ARENA_ARRAY(run->arena, uint8_t, memory->n);
+        memset(memory->unset, 1, (size_t)memory->n);
+    }
+    if (param->io == PARAM_SCRATCH) {
+        size_t bytes = dtype_size(memory->dtype, (size_t)memory->n);
+        memory->data = arena_alloc(run->arena, bytes);
+        memset(memory->data, run->options->seed & 1 ? 0x7f : 0xff, bytes);
+        memory->bounds = run->options->bounds ? ARENA_ARRAY(run->arena, double, memory->n) : NULL;
+        memory->changes = ARENA_NEW(run->arena, uint64_t);
+    }
+    if (param->io != PARAM_IN) {
+        memory->writers = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+    }
+    bool asked = memory->writers && param->io != PARAM_SCRATCH && arg->tensor.bound;
+    if (run->options->bounds && asked && memory->n) {
+        memory->bounds =
+            param->order ? ARENA_ARRAY(run->arena, double, memory->n) : arg->tensor.bound;
+        memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
+    }
+    if (run->scattered[param->value->id] && memory->writers) {
+        memory_mark(run, memory);
+    }
+    run->cells[param->value->id].memory = memory;
+}
+
+/* Bounds are counted by the tensor's own axes; the caller wants them by its own. */
+static void give_bounds(Run *run, const Param *param, const InterpArg *arg)
+{
+    const Memory *memory = run->cells[param->value->id].memory;
+    int64_t steps[MAX_RANK], step = 1;
+    for (int at = memory->rank - 1; at >= 0; at--) { /* the caller's axes */
+        for (int axis = 0; axis < memory->rank; axis++) {
+            if (param_axis(param, axis) == at) {
+                steps[axis] = step;
+                step *= memory->dims[axis];
+            }
+        }
+    }
+    for (int64_t i = 0; i < memory->n; i++) {
+        int64_t rest = i, to = 0;
+        for (int axis = memory->rank - 1; axis >= 0; axis--) {
+            to += rest % memory->dims[axis] * steps[axis];
+            rest /= memory->dims[axis];
+        }
+        arg->tensor.bound[to] = memory->bounds[i];
+    }
+}
+
+static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
+{
+    Array *array = array_new(run, param->value->type->dtype, 0, NULL);
+    bool is_float = dtype_is_float(array->dtype);
+    array_fill(array, is_float ? (Scalar){.f = arg->number} : (Scalar){.i = arg->integer});
+    run->cells[param->value->id].array = array;
+}
+
+static void bind_params(Run *run, const InterpArg *args)
+{
+    for (size_t i = 0; i < run->func->params.n; i++) {
+        static const InterpArg none = {0};
+        const Param *param = &run->func->params.items[i];
+        if (param->windows) {
+            interp_bind_view(run, param);
+        } else if (param->io == PARAM_SCRATCH) {
+            bind_tensor(run, param, &none); /* `args` may end before it */
+        } else if (param->value->type->kind == TYPE_TENSOR) {
+            bind_tensor(run, param, &args[i]);
+        } else {
+            bind_scalar(run, param, &args[i]);
+        }
+    }
+}
+
+/* ---- entry ---- */
+
+static Run *run_new(Func *func, Arena *arena, const int64_t *sizes, const InterpOptions *options,
+                    Text *problem)
+{
+    Run *run = ARENA_NEW(arena, Run);
+    run->func = func;
+    run->arena = arena;
+    run->options = options;
+    run->problem = problem;
+    run->random = options->seed;
+    run->cells = ARENA_ARRAY(arena, Cell, func->n_values);
+    run->last_use = ARENA_ARRAY(arena, const Op *, func->n_values);
+    run->source = ARENA_ARRAY(arena, uint32_t, func->n_values);
+    run->scattered = ARENA_ARRAY(arena, bool, func->n_values);
+    run->extents = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
+    run->lens = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        bool is_size = func->dimvars.items[i]->kind == DIM_SIZE;
+        run->extents[i] = run->lens[i] = is_size ? sizes[i] : 0;
+    }
+    return run;
+}
+
+static bool run_body(Run *run, const InterpArg *args)
+{
+    if (setjmp(run->failed)) {
+        return false;
+    }
+    look_ahead(run, run->func->body);
+    bind_params(run, args);
+    Agent *block = ARENA_NEW(run->arena, Agent);
+    block->name = "the block";
+    block->clock = 1;
+    run->n_agents = 1;
+    Frame body = {.block = run->func->body, .at = run->func->body->first};
+    ARENA_PUSH(run->arena, &block->frames, body);
+    run_agents(run, block, 1);
+    for (size_t i = 0; i < run->func->params.n; i++) {
+        const Param *param = &run->func->params.items[i];
+        if (param->order && param->io != PARAM_IN && run->cells[param->value->id].memory->bounds) {
+            give_bounds(run, param, &args[i]);
+        }
+    }
+    return true;
+}
+
+/* Memory that runs out, here or for the message, frees the run's and goes on to the outer guard. */
+static void out_of_memory(Func *func, Arena *arena, jmp_buf *outer)
+{
+    arena_free(arena);
+    func->arena->guard = outer;
+    if (outer) {
+        longjmp(*outer, 1);
+    }
+}
+
+bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
+                 const InterpOptions *options, Text *problem)
+{
+    Arena *arena = ARENA_NEW(func->arena, Arena); /* not a local: it lives across a longjmp */
+    jmp_buf *outer = func->arena->guard;
+    jmp_buf guard;
+    arena_init(arena, func->arena->allocator);
+    if (setjmp(guard)) {
+        out_of_memory(func, arena, outer);
+        return false;
+    }
+    arena->guard = func->arena->guard = &guard;
+    bool fine = run_body(run_new(func, arena, sizes, options, problem), args);
+    func->arena->guard = outer;
+    arena_free(arena);
+    return fine;
+}

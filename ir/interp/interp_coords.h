@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Places that arrays of indices name, for gathers and scatters. Only interp*.c include this. */
+#ifndef TESSERA_IR_INTERP_INTERP_COORDS_H
+#define TESSERA_IR_INTERP_INTERP_COORDS_H
+
+#include "ir/interp/interp_internal.h"
+
+typedef struct Places {
+    int rank;
+    int64_t dims[MAX_RANK], strides[MAX_RANK];
+    bool guarded[MAX_RANK];
+    const Array *indices[MAX_RANK]; /* NULL: any place along the axis */
+    bool ring;                      /* the first index counts modulo the extent */
+    bool inexact;                   /* some index has samples */
+} Places;
+
+/* What an element's indices say. A later one outweighs an earlier, axis by axis. */
+typedef enum PlaceKind {
+    PLACE_INSIDE,
+    PLACE_UNKNOWN, /* an index is poison, and checked */
+    PLACE_OUTSIDE, /* and not checked */
+    PLACE_WILD,    /* an index is poison, and not checked */
+    PLACE_GUARDED, /* outside, and checked */
+} PlaceKind;
+
+Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
+/* Of element i, in the base plane (-1) or a sample; `offset` counts when the place is inside. */
+PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset);
+/* May element i lie at places between those of its samples? */
+bool place_is_wide(const Places *places, int64_t i);
+/* Fails with the element's indices. */
+_Noreturn void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
+                          const char *name);
+
+#endif

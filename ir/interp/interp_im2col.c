@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views of windows, made whole: of inputs before anything runs, of intermediates when they are read
+ * after a change. */
+#include "ir/interp/interp_internal.h"
+
+#include <string.h>
+
+/* The places of the view's element `at`, by its own axes before any were merged. */
+static void find_place(int64_t at, const int64_t *dims, int rank, int64_t *place)
+{
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        place[axis] = at % dims[axis];
+        at /= dims[axis];
+    }
+}
+
+/* The element of the tensor, whose extents are `of`, that a place of the view shows, whose windows
+ * begin at `first`; -1: it is outside. */
+static int64_t shown(const Windows *windows, const int64_t *first, const int64_t *of,
+                     const int64_t *place, int rank)
+{
+    int tap = 1 + windows->n;
+    int64_t at = place[0];
+    for (int i = 0; i < windows->n; i++) {
+        int64_t index = place[1 + i] * windows->axes[i].step + first[i];
+        index += windows->axes[i].apart ? place[tap++] * windows->axes[i].apart : 0;
+        if (index < 0 || index >= of[1 + i]) {
+            return -1;
+        }
+        at = at * of[1 + i] + index;
+    }
+    return at * of[1 + windows->n] + place[rank - 1];
+}
+
+/* What the tensor shows now. */
+static void show(Run *run, const Param *param, Memory *memory)
+{
+    const Memory *of = run->cells[param->windows->of->id].memory;
+    Type given = param_given(param), whole = windows_whole(run->func, param->windows);
+    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK], first[MOST_SPATIAL];
+    for (int i = 0; i < given->rank; i++) {
+        dims[i] = run_dim(run, NULL, run->lens, given->dims[i]);
+    }
+    for (int i = 0; i < whole->rank; i++) {
+        extents[i] = run_dim(run, NULL, run->lens, whole->dims[i]);
+    }
+    for (int i = 0; i < param->windows->n; i++) {
+        if (!poly_eval(param->windows->axes[i].first, run->lens, &first[i])) {
+            run_fail(run, NULL, "%s: where windows begin overflows", memory->name);
+        }
+    }
+    size_t each = (size_t)dtype_bytes(memory->dtype);
+    memset(memory->data, 0, each * (size_t)memory->n);
+    for (int64_t i = 0; i < memory->n; i++) {
+        find_place(i, dims, given->rank, place);
+        int64_t from = shown(param->windows, first, extents, place, given->rank);
+        if (from >= 0) {
+            memory_get(of, from, 1, memory->data + (size_t)i * each);
+        }
+    }
+    memory->seen = of->changes ? *of->changes : 0;
+}
+
+void interp_bind_view(Run *run, const Param *param)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    Type type = param->value->type;
+    *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
+    for (int i = 0; i < type->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n) ||
+            memory->n > INT64_MAX / 16) {
+            run_fail(run, NULL, "%s is too large", memory->name);
+        }
+    }
+    memory->data = arena_alloc(run->arena, (size_t)dtype_bytes(type->dtype) * (size_t)memory->n);
+    run->cells[param->value->id].memory = memory;
+    show(run, param, memory);
+}
+
+const Memory *interp_shown(Run *run, const Value *tensor)
+{
+    Memory *memory = run->cells[tensor->id].memory;
+    const Param *param = &run->func->params.items[tensor->index];
+    if (param->windows) {
+        const Memory *of = run->cells[param->windows->of->id].memory;
+        if (of->changes && *of->changes != memory->seen) {
+            show(run, param, memory);
+        }
+    }
+    return memory;
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values from nothing, elementwise ops, shapes. */
+#include "ir/interp/interp_internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- elementwise ---- */
+
+typedef struct Operands {
+    Array *items[3];
+    Array *made[3]; /* those of them that are dropped after the op */
+    int n;
+    bool inexact, poison;
+} Operands;
+
+static void add_operand(Operands *all, Array *item)
+{
+    all->items[all->n++] = item;
+    all->inexact |= item->samples != NULL;
+    all->poison |= item->poison != NULL;
+}
+
+/* In a fold: one scalar from outside of it for all. */
+static Array *repeated(Run *run, const Array *from, int64_t n)
+{
+    Array *to = array_new(run, from->dtype, 1, &n);
+    array_fill(to, array_scalar(from, 0));
+    if (array_has_poison(from)) {
+        array_want_poison(run, to);
+        memset(to->poison->bytes, 1, (size_t)n);
+    }
+    return to;
+}
+
+static Operands operands_of(Run *run, const Op *op)
+{
+    Operands all = {0};
+    for (int i = 0; i < op->n_operands; i++) {
+        Array *item = run_operand(run, op, i);
+        if (run->lanes && item->n == 1 && run->lanes != 1) {
+            item = repeated(run, item, run->lanes);
+            all.made[i] = item;
+        }
+        if (i && item->n != all.items[0]->n) {
+            run_fail(run, op, "the operands have %lld and %lld elements",
+                     (long long)all.items[0]->n, (long long)item->n);
+        }
+        add_operand(&all, item);
+    }
+    return all;
+}
+
+static void poison_join(Run *run, Array *result, const Array *from)
+{
+    if (!from->poison) {
+        return;
+    }
+    array_want_poison(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        result->poison->bytes[i] |= from->poison->bytes[i];
+    }
+}
+
+/* Only the chosen side counts: a choice is how padding is kept away. */
+static void poison_select(Run *run, Array *result, const Operands *all)
+{
+    array_want_poison(run, result);
+    const uint8_t *which = all->items[0]->data->bytes;
+    for (int64_t i = 0; i < result->n; i++) {
+        const Array *side = all->items[which[i] ? 1 : 2];
+        result->poison->bytes[i] = side->poison && side->poison->bytes[i];
+    }
+    poison_join(run, result, all->items[0]);
+}
+
+static bool decides(const Array *item, int64_t i, uint8_t value)
+{
+    return !(item->poison && item->poison->bytes[i]) && item->data->bytes[i] == value;
+}
+
+/* One false makes an `and` false, one true an `or` true, whatever the other is. */
+static void clear_decided(Array *result, const Operands *all, uint8_t value)
+{
+    for (int64_t i = 0; i < result->n; i++) {
+        if (decides(all->items[0], i, value) || decides(all->items[1], i, value)) {
+            result->poison->bytes[i] = 0;
+        }
+    }
+}
+
+static void poison_elementwise(Run *run, OpKind kind, Array *result, const Operands *all)
+{
+    if (!all->poison) {
+        return;
+    }
+    if (kind == OP_SELECT) {
+        poison_select(run, result, all);
+        return;
+    }
+    for (int i = 0; i < all->n; i++) {
+        poison_join(run, result, all->items[i]);
+    }
+    if (result->poison && result->dtype == DT_BOOL && (kind == OP_AND || kind == OP_OR)) {
+        clear_decided(result, all, kind == OP_OR);
+    }
+}
+
+static void run_plane(OpKind kind, const char *pred, const Operands *all, Array *result, int sample)
+{
+    Flat flat = {.kind = kind, .pred = pred, .n = result->n};
+    flat.in = all->items[kind == OP_SELECT ? 1 : 0]->dtype;
+    flat.out = result->dtype;
+    flat.to = array_plane(result, sample);
+    for (int i = 0; i < all->n; i++) {
+        flat.from[i] = array_plane(all->items[i], sample);
+    }
+    flat_run(&flat);
+}
+
+static void apply(Run *run, OpKind kind, const char *pred, const Operands *all, Array *result)
+{
+    run_plane(kind, pred, all, result, -1);
+    if (all->inexact) {
+        result->samples =
+            buffer_new(run, (size_t)result->n * (size_t)dtype_bytes(result->dtype) * SAMPLES);
+        for (int s = 0; s < SAMPLES; s++) {
+            run_plane(kind, pred, all, result, s);
+        }
+    }
+    poison_elementwise(run, kind, result, all);
+}
+
+Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items)
+{
+    Operands all = {0};
+    for (int i = 0; i < n; i++) {
+        add_operand(&all, items[i]);
+    }
+    Array *result = array_new(run, out, items[0]->rank, items[0]->dims);
+    apply(run, kind, pred, &all, result);
+    return result;
+}
+
+/* Rounding to 16 bits can hide or double a difference: the samples of the operand are drawn anew,
+ * at both ends of its bound, and rounded there. */
+static Array *hull_of(Run *run, const Op *op, const Array *from)
+{
+    Array *hull = array_new(run, from->dtype, from->rank, from->dims);
+    memcpy(hull->data->bytes, from->data->bytes, (size_t)(from->n * dtype_bytes(from->dtype)));
+    hull->poison = buffer_keep(from->poison);
+    Buffer *bounds = array_bounds(run, from);
+    const double *bound = (const double *)(const void *)bounds->bytes;
+    for (int64_t i = 0; i < hull->n; i++) {
+        array_spread(run, hull, run->source[op->results[0]->id], i, bound[i]);
+    }
+    buffer_drop(run, bounds);
+    return hull;
+}
+
+/* How far hardware may be from a value (ops.def states it): `share` of it, `near` 0, and `slope` of
+ * the argument. */
+typedef struct FastBound {
+    OpKind kind;
+    double share, near, slope;
+} FastBound;
+
+static const FastBound FAST_BOUNDS[] = {
+    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0},  {OP_FAST_TANH, 0x1p-10, 0, 0},
+    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},   {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_SQRT, 0x1p-21, 0, 0},        {OP_FAST_RSQRT, 0x1p-21, 0, 0},
+    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},  {OP_NEAR_TANH, 0, 0x1p-21, 0},
+    {OP_NEAR_SIGMOID, 0x1p-17, 0, 0},     {OP_NEAR_SILU, 0x1p-17, 0x1p-118, 0},
+    {OP_NEAR_GELU, 0x1p-17, 0x1p-118, 0},
+};
+
+static double fast_bound(const FastBound *row, double x, double value)
+{
+    double turning = row->slope * fabs(x), share = row->share * fabs(value);
+    double tiny = value != 0 && fabs(value) < 0x1p-126 ? 0x1p-126 : 0;
+    return share + row->near + (turning < 2 ? turning : 2) + tiny;
+}
+
+static void spread_value(Run *run, const Op *op, Array *result, const Array *from)
+{
+    const FastBound *row = FAST_BOUNDS;
+    while (row->kind != op->kind) {
+        row++;
+    }
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
+        array_spread(run, result, run->source[op->results[0]->id], i,
+                     isfinite(value) ? fast_bound(row, x, value) : 0);
+    }
+}
+
+static void spread_fast(Run *run, const Op *op, Array *result, const Array *from)
+{
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double value = array_scalar(result, i).f;
+        double bound = fabs(value) * 0x1p-21;
+        if (value == 1 && array_scalar(from, i).f == 0) {
+            continue;
+        }
+        if (fabs(value) < 0x1p-126 && !isinf(array_scalar(from, i).f)) {
+            bound += value == 0 ? 0x1p-149 : 0x1p-126;
+        }
+        array_spread(run, result, run->source[op->results[0]->id], i, isfinite(value) ? bound : 0);
+    }
+}
+
+static bool narrows(const Op *op)
+{
+    return op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
+}
+
+static bool rounds(const Op *op)
+{
+    DType dtype = op->results[0]->type->dtype;
+    switch (op->kind) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_FMA:
+    case OP_SQRT: return dtype == DT_F32 || dtype == DT_F64;
+    default: return false;
+    }
+}
+
+/* Where an operand is off, the result may round the other way. A later difference keeps that, even
+ * where what the operands are off by cancels in it: (t - x) - (t - y) for a t that is off. */
+static void spread_rounding(const Op *op, const Operands *all, Array *result)
+{
+    for (int s = WHOLE_SAMPLES; s < SAMPLES; s++) {
+        for (int64_t i = 0; i < result->n; i++) {
+            bool off = false;
+            for (int k = 0; k < all->n && !off; k++) {
+                const Array *item = all->items[k];
+                size_t bytes = (size_t)dtype_bytes(item->dtype), at = (size_t)i * bytes;
+                off = item->samples && memcmp((unsigned char *)array_plane(item, -1) + at,
+                                              (unsigned char *)array_plane(item, s) + at, bytes);
+            }
+            if (off) {
+                array_round_either_way(result, op->results[0]->id, s, i);
+            }
+        }
+    }
+}
+
+void interp_elementwise(Run *run, const Op *op)
+{
+    Operands all = operands_of(run, op);
+    Array *hull = NULL;
+    if (narrows(op) && all.inexact) {
+        hull = hull_of(run, op, all.items[0]);
+        all.items[0] = hull;
+    }
+    Array *result = array_of_type(run, op, op->results[0]->type);
+    if (result->n != all.items[0]->n) {
+        run_fail(run, op, "%lld elements become %lld", (long long)all.items[0]->n,
+                 (long long)result->n);
+    }
+    apply(run, op->kind, op_word(op, ATTR_PRED), &all, result);
+    if (all.inexact && rounds(op)) {
+        spread_rounding(op, &all, result);
+    }
+    interp_free_steps(run, op, all.items, result);
+    if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
+        spread_fast(run, op, result, all.items[0]);
+    }
+    bool exact = op_is_near(op->kind) && !all.items[0]->samples;
+    if (op_carries_value(op->kind) && run->options->bounds && !exact) {
+        spread_value(run, op, result, all.items[0]);
+    }
+    array_drop(run, hull);
+    for (int i = 0; i < all.n; i++) {
+        array_drop(run, all.made[i]);
+    }
+    run_result(run, op, 0, result);
+}
+
+/* ---- strided copies ---- */
+
+#define GATHER(T)                                                                                  \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+        ((T *)to)[i] = ((const T *)from)[i * stride];                                              \
+    }                                                                                              \
+    break
+
+static void gather_row(int bytes, int64_t count, int64_t stride, void *to, const void *from)
+{
+    switch (bytes) {
+    case 1: GATHER(uint8_t);
+    case 2: GATHER(uint16_t);
+    case 4: GATHER(uint32_t);
+    default: GATHER(uint64_t);
+    }
+}
+
+/* One plane: element (i0, i1, …) of the result is the operand's at sum of i * stride. */
+static void gather(int rank, const int64_t *dims, const int64_t *strides, int bytes,
+                   unsigned char *to, const unsigned char *from)
+{
+    int64_t at[MAX_RANK] = {0}, offset = 0, rows = 1;
+    int64_t count = rank ? dims[rank - 1] : 1, stride = rank ? strides[rank - 1] : 0;
+    for (int i = 0; i + 1 < rank; i++) {
+        rows *= dims[i];
+    }
+    for (int64_t row = 0; row < rows && count; row++) {
+        gather_row(bytes, count, stride, to, from + offset * bytes);
+        to += count * bytes;
+        for (int axis = rank - 2; axis >= 0; axis--) {
+            offset += strides[axis];
+            if (++at[axis] < dims[axis]) {
+                break;
+            }
+            offset -= strides[axis] * dims[axis];
+            at[axis] = 0;
+        }
+    }
+}
+
+static Array *gathered(Run *run, const Op *op, const Array *from, const int64_t *strides)
+{
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    int bytes = dtype_bytes(to->dtype);
+    gather(to->rank, to->dims, strides, bytes, array_plane(to, -1), array_plane(from, -1));
+    if (from->poison) {
+        to->poison = buffer_new(run, (size_t)to->n);
+        gather(to->rank, to->dims, strides, 1, to->poison->bytes, from->poison->bytes);
+    }
+    if (from->samples) {
+        to->samples = buffer_new(run, (size_t)to->n * (size_t)bytes * SAMPLES);
+        for (int s = 0; s < SAMPLES; s++) {
+            gather(to->rank, to->dims, strides, bytes, array_plane(to, s), array_plane(from, s));
+        }
+    }
+    return to;
+}
+
+static void strides_of(const Array *array, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int i = array->rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= array->dims[i];
+    }
+}
+
+static void broadcast(Run *run, const Op *op, Array *from)
+{
+    int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
+    int lead = op->results[0]->type->rank - from->rank;
+    strides_of(from, own);
+    for (int i = 0; i < from->rank; i++) {
+        int64_t to = run_dim(run, op, run->extents, op->results[0]->type->dims[lead + i]);
+        strides[lead + i] = from->dims[i] == to ? own[i] : 0;
+        if (from->dims[i] != to && from->dims[i] != 1) {
+            run_fail(run, op, "axis %d has %lld elements, not 1", i, (long long)from->dims[i]);
+        }
+    }
+    run_result(run, op, 0, gathered(run, op, from, strides));
+}
+
+static void permute(Run *run, const Op *op, Array *from)
+{
+    int64_t own[MAX_RANK], strides[MAX_RANK];
+    const Attr *perm = op_attr(op, ATTR_PERM);
+    strides_of(from, own);
+    for (int i = 0; i < from->rank; i++) {
+        strides[i] = own[perm->ints[i]];
+    }
+    run_result(run, op, 0, gathered(run, op, from, strides));
+}
+
+/* ---- mask ---- */
+
+static Scalar attr_scalar(const Op *op, DType dtype)
+{
+    const Attr *attr = op_attr(op, ATTR_VALUE);
+    if (!attr) {
+        return dtype_is_float(dtype) ? (Scalar){.f = 0} : (Scalar){.i = 0};
+    }
+    return dtype_is_float(dtype) ? (Scalar){.f = attr->f} : (Scalar){.i = attr->i};
+}
+
+static Array *copy_of(Run *run, const Array *from)
+{
+    Array *to = array_new(run, from->dtype, from->rank, from->dims);
+    size_t bytes = (size_t)(from->n * dtype_bytes(from->dtype));
+    memcpy(to->data->bytes, from->data->bytes, bytes);
+    if (from->poison) {
+        array_want_poison(run, to);
+        memcpy(to->poison->bytes, from->poison->bytes, (size_t)from->n);
+    }
+    if (from->samples) {
+        to->samples = buffer_new(run, bytes * SAMPLES);
+        memcpy(to->samples->bytes, from->samples->bytes, bytes * SAMPLES);
+    }
+    return to;
+}
+
+static void mask_element(Array *array, int64_t i, Scalar value)
+{
+    size_t bytes = (size_t)dtype_bytes(array->dtype);
+    for (int s = -1; s < (array->samples ? SAMPLES : 0); s++) {
+        scalar_store(array->dtype, (unsigned char *)array_plane(array, s) + (size_t)i * bytes,
+                     value);
+    }
+    if (array->poison) {
+        array->poison->bytes[i] = 0;
+    }
+}
+
+static void mask(Run *run, const Op *op, const Array *from)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    DimVar *range = poly_as_range(op->operands[0]->type->dims[axis]);
+    int64_t len = range ? run->lens[range->id] : from->dims[axis];
+    int64_t lo = range && range->binder ? run->cells[range->binder->id].range.lo : 0;
+    Scalar value = attr_scalar(op, from->dtype);
+    Array *to = copy_of(run, from);
+    int64_t inner = 1;
+    for (int i = axis + 1; i < to->rank; i++) {
+        inner *= to->dims[i];
+    }
+    int64_t extent = to->dims[axis];
+    for (int64_t i = 0; i < to->n && (len < extent || lo < 0); i++) {
+        int64_t at = i / inner % extent;
+        if (at >= len || at + lo < 0) {
+            mask_element(to, i, value);
+        }
+    }
+    run_result(run, op, 0, to);
+}
+
+/* ---- values from nothing ---- */
+
+static void set_integer(Run *run, const Op *op, int64_t value)
+{
+    Array *array = array_of_type(run, op, op->results[0]->type);
+    array_fill(array, (Scalar){.i = value});
+    run_result(run, op, 0, array);
+}
+
+static void index_of(Run *run, const Op *op)
+{
+    Range range = run->cells[op->operands[0]->id].range;
+    Array *array = array_of_type(run, op, op->results[0]->type);
+    for (int64_t i = 0; i < array->n; i++) {
+        scalar_store(array->dtype, array_at(array, i), (Scalar){.i = range.lo + i});
+    }
+    run_result(run, op, 0, array);
+}
+
+static void iota_of(Run *run, const Op *op)
+{
+    Array *array = array_of_type(run, op, op->results[0]->type);
+    for (int64_t i = 0; i < array->n; i++) {
+        scalar_store(array->dtype, array_at(array, i), (Scalar){.i = i});
+    }
+    run_result(run, op, 0, array);
+}
+
+static void constant(Run *run, const Op *op)
+{
+    Array *array = array_of_type(run, op, op->results[0]->type);
+    array_fill(array, attr_scalar(op, array->dtype));
+    run_result(run, op, 0, array);
+}
+
+/* N - 1 is -1 where N is 0: no extent, and none can be wrong by it. */
+static int64_t size_value(Run *run, const Op *op)
+{
+    int64_t value;
+    if (!poly_eval(op_attr(op, ATTR_DIM)->dims[0], run->lens, &value)) {
+        run_refuse(run, DIAG_SOURCE, op, "a size overflows");
+    }
+    return value;
+}
+
+static bool from_nothing(Run *run, const Op *op)
+{
+    switch (op->kind) {
+    case OP_CONST: constant(run, op); return true;
+    case OP_SIZE: set_integer(run, op, size_value(run, op)); return true;
+    case OP_INDEX: index_of(run, op); return true;
+    case OP_IOTA: iota_of(run, op); return true;
+    case OP_START: set_integer(run, op, run->cells[op->operands[0]->id].range.lo); return true;
+    case OP_END: set_integer(run, op, run->cells[op->operands[0]->id].range.end); return true;
+    case OP_LEN: {
+        Range range = run->cells[op->operands[0]->id].range;
+        set_integer(run, op, range.end - range.lo);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+void interp_shape(Run *run, const Op *op)
+{
+    if (from_nothing(run, op)) {
+        return;
+    }
+    Array *from = run_operand(run, op, 0);
+    switch (op->kind) {
+    case OP_BROADCAST: broadcast(run, op, from); break;
+    case OP_PERMUTE: permute(run, op, from); break;
+    case OP_MASK: mask(run, op, from); break;
+    default: /* expand, squeeze, convert: the same elements */
+        run_result(run, op, 0, array_alias(run, op, op->results[0]->type, from));
+        break;
+    }
+}

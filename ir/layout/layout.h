@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts: how a tile of registers is spread over a block's threads.
+ *
+ * A layout is a linear map over bits (F2): the bits of (register, lane, warp) are XORed into the
+ * coordinates of an element. `basis[in][bit][axis]` is what one input bit contributes to one axis.
+ * Several inputs may hold the same element (a zero basis vector: replication). Extents that are not
+ * powers of two are padded up; registers whose element lies outside for every thread do not exist.
+ * Source: "Linear Layouts", Zhou et al. 2025 (arXiv 2505.23819). */
+#ifndef TESSERA_IR_LAYOUT_LAYOUT_H
+#define TESSERA_IR_LAYOUT_LAYOUT_H
+
+#include "ir/ir.h"
+
+typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
+
+enum { LAYOUT_BITS = 12 }; /* what makers would add beyond is left out: check tiles before */
+
+struct Layout {
+    uint8_t rank;
+    uint8_t bits[IN_COUNT];                         /* input bits of each kind */
+    int32_t basis[IN_COUNT][LAYOUT_BITS][MAX_RANK]; /* powers of two or zero, mostly */
+    uint32_t id;                                    /* set when interned: prints as L<id> */
+};
+
+/* Coordinates of the element that (reg, lane, warp) holds. */
+void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp,
+                  int32_t *coords);
+/* What a register alone contributes (lane and warp add by XOR). */
+int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
+/* The next bit of this input moves so far along `axis`; past LAYOUT_BITS it is dropped. */
+void layout_add_bit(Layout *layout, LayoutIn in, int axis, int64_t value);
+/* All bits along `axis` that lanes and warps contribute. */
+uint32_t layout_thread_bits(const Layout *layout, int axis);
+/* Do the lanes of a warp hold elements that differ along `axis` alone? */
+bool layout_lanes_along(const Layout *layout, int axis);
+/* Where a thread wants so many results, each of so many parts in shared memory: do few threads
+ * combine the parts for all? It takes another meeting of the block. */
+bool layout_parts_shared(int results, int parts);
+bool layout_equal(const Layout *a, const Layout *b);
+/* Every element of a tile of these (padded) extents is held by someone. */
+bool layout_covers(const Layout *layout, const int64_t *extents);
+/* Are they held by the first `warps` warps alone? (Three warp groups have bits for four.) */
+bool layout_held_by(const Layout *layout, const int64_t *extents, int warps);
+/* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
+Layout layout_drop_axis(const Layout *layout, int axis);
+/* The layout of a broadcast's operand: `rank` trailing axes kept, stretched axes made zero. Same
+ * registers, lanes and warps: element (r,l,w) of the result comes from (r,l,w) of the operand. */
+Layout layout_project(const Layout *layout, int rank, const bool *stretched);
+/* The layout of permute's operand, given the result's. */
+Layout layout_permute(const Layout *layout, const int64_t *perm);
+/* The other way: permute's result, given its operand's. */
+Layout layout_permute_result(const Layout *layout, const int64_t *perm);
+/* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
+Layout layout_insert_axis(const Layout *layout, int axis);
+Layout layout_remove_axis(const Layout *layout, int axis);
+/* Without the register bits that hold copies: lanes and warps may, a thread need not. Types
+ * name such layouts only. */
+Layout layout_compact(const Layout *layout);
+/* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1
+ * when there is none. Both spread the same tile. */
+int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
+/* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
+bool layout_renames(const Layout *from, const Layout *to);
+/* The layout of the operand of broadcast, expand, squeeze or permute, given the result's; of other
+ * ops, the result's. */
+Layout layout_of_operand(const Op *op, const Layout *result);
+/* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
+bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
+/* Does the register exist: is its element inside these extents for at least one thread? */
+bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg);
+/* Contiguous elements along the last axis that one thread holds in consecutive registers (bits
+ * 0…). */
+int layout_contiguous(const Layout *layout, int axis);
+
+/* A blocked layout: `order[0]` is the fastest axis. Per axis: elements a thread holds contiguously,
+ * lanes, warps, all powers of two; what remains of `extents` repeats in registers. */
+Layout layout_blocked(int rank, const int64_t *extents, const int *order, const int *per_thread,
+                      const int *lanes, const int *warps);
+/* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n),
+ * as in PTX ISA "wgmma register fragments, D". Register bits: column 1, row 8, columns 8, 16,
+ * …, then (when a group has more than 64 rows) rows 64, …: a group's rows are contiguous.
+ * Groups without rows of their own hold copies. */
+Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
+/* The same with its rows in another order, for left operands of 32-bit elements that lie with rows
+ * side by side: a thread's rows are neighbours, two (of 64 rows a group) or four; four lanes that
+ * share k, and their neighbours 16 rows away, meet all banks of swizzled shared memory. */
+Layout layout_wgmma_turned(int64_t m, int64_t n, int warps);
+
+/* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
+ * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle
+ * bytes; inside a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128:
+ * 3 bits, 64: 2, 32: 1). `skew`: the row is shifted right by so many bits first, for
+ * threads that are 2^skew rows apart. The copy engine knows 0 only. */
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int skew,
+                      int64_t row, int64_t col);
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/layout/matrix_instr.h"
+
+#include "ir/schedule.h"
+#include "support/text.h"
+
+#include <stdlib.h>
+
+enum { GROUP_WARPS = 4 };
+
+static const Unit ROWS[] = {
+#define UNIT(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out)     \
+    {word,        targets, DT_##operands, DT_##result, m,   n,     k,                              \
+     instruction, swapped, left,          right,       out, false, 0},
+#define GROUP(word, targets, operands, result, m, n, k, instruction, along_k, most_k)              \
+    {word,        targets, DT_##operands, DT_##result, m,    n,       k,                           \
+     instruction, false,   NULL,          NULL,        NULL, along_k, most_k},
+#include "ir/layout/matrix_instrs.def"
+#undef UNIT
+#undef GROUP
+};
+
+const Unit *unit_rows(size_t *n)
+{
+    *n = sizeof ROWS / sizeof *ROWS;
+    return ROWS;
+}
+
+bool unit_on(const Unit *unit, const Target *target)
+{
+    return schedule_lists(unit->targets, target->name);
+}
+
+bool unit_widens(DType from, DType to)
+{
+    bool f8 = from == DT_F8E4M3 || from == DT_F8E5M2;
+    bool small = dtype_is_int(from) && dtype_bits(from) <= 8;
+    switch (to) {
+    case DT_F16:
+    case DT_BF16: return from == to || f8 || small;
+    case DT_F32: return from == to || dtype_is_narrow(from) || small;
+    case DT_I8: return from == to || from == DT_I4 || from == DT_U4;
+    case DT_U8: return from == to || from == DT_U4;
+    default: return from == to;
+    }
+}
+
+/* Integers wrap: their sums have the same bits, signed or not. */
+static bool takes(const Unit *unit, DType operands)
+{
+    bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
+    return as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands);
+}
+
+bool unit_widens_left(const Unit *unit, DType left)
+{
+    bool half = unit->operands == DT_F16 || unit->operands == DT_BF16;
+    return !unit->out && half && (left == DT_I4 || left == DT_U4);
+}
+
+bool unit_takes(const Unit *unit, DType left, DType right, DType result)
+{
+    bool same = unit->result == result || (dtype_is_int(result) && dtype_is_int(unit->result) &&
+                                           dtype_bits(result) == dtype_bits(unit->result));
+    return same && (takes(unit, left) || unit_widens_left(unit, left)) && takes(unit, right);
+}
+
+enum { ANY_DEPTH = 0 };
+
+/* Of those that divide the depth: one whose operands are as they are, else the first. */
+static const Unit *find(const Target *target, const char *word, DType left, DType right,
+                        DType result, int64_t depth)
+{
+    const Unit *found = NULL;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        const Unit *unit = &ROWS[i];
+        if (unit_on(unit, target) && (!word || text_same(word, unit->word)) &&
+            (!unit->out || depth % unit->k == 0) && unit_takes(unit, left, right, result)) {
+            if (unit->operands == left || unit->operands == right) {
+                return unit;
+            }
+            found = found ? found : unit;
+        }
+    }
+    return found;
+}
+
+const Unit *unit_find(const Target *target, const char *word, DType left, DType right, DType result)
+{
+    return find(target, word, left, right, result, ANY_DEPTH);
+}
+
+const Unit *unit_first(const Target *target, const char *word)
+{
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        if (unit_on(&ROWS[i], target) && (!word || text_same(word, ROWS[i].word))) {
+            return &ROWS[i];
+        }
+    }
+    return NULL;
+}
+
+/* How many products a sum has, of a tile. */
+static int64_t depth_of(const Op *dot, Type right)
+{
+    int axis = right->rank - (op_int(dot, ATTR_TB, 0) ? 1 : 2);
+    int64_t depth = axis < 0 ? -1 : poly_capacity(right->dims[axis]);
+    return depth < 0 ? ANY_DEPTH : depth;
+}
+
+const Unit *unit_of_dot(const Target *target, const Op *dot)
+{
+    const char *word = op_word(dot, ATTR_UNIT);
+    if (!target || !word || text_same(word, "fma")) {
+        return NULL;
+    }
+    const Access left = op_access_nth(dot, 0), right = op_access_nth(dot, 1);
+    bool rounded = op_attr(dot, ATTR_PRECISION) != NULL;
+    return find(target, word, rounded ? DT_TF32 : left.memory->type->dtype,
+                rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype,
+                depth_of(dot, right.memory->type));
+}
+
+bool unit_reads_left(const Unit *unit)
+{
+    enum { WORD_BYTES = 4 };
+    return unit->along_k && dtype_bytes(unit->operands) == WORD_BYTES;
+}
+
+bool unit_left_is_read(const Target *target, const Op *dot)
+{
+    const Unit *unit = unit_of_dot(target, dot);
+    Access left = op_access_nth(dot, 0);
+    return unit && left.n > 0 &&
+           (op_int(dot, ATTR_TA, 0) ? unit_reads_left(unit)
+                                    : unit_widens_left(unit, left.memory->type->dtype));
+}
+
+Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)
+{
+    return turned && unit_reads_left(unit) ? layout_wgmma_turned(extents[0], extents[1], warps)
+                                           : layout_wgmma_acc(extents[0], extents[1], warps);
+}
+
+int unit_warps(const Unit *unit)
+{
+    return unit->out ? 1 : GROUP_WARPS;
+}
+
+/* ---- layouts in a warp ---- */
+
+Layout unit_layout(const Unit *unit, UnitTile tile)
+{
+    const char *at = tile == UNIT_LEFT ? unit->left : tile == UNIT_RIGHT ? unit->right : unit->out;
+    char second = tile == UNIT_OUT ? 'n' : 'k';
+    Layout layout = {.rank = 2};
+    LayoutIn in = IN_REGISTER;
+    while (*at) {
+        if (*at == ' ') {
+            at++;
+        } else if (*at == '|') {
+            in = IN_LANE;
+            at++;
+        } else if (*at == '0') {
+            layout_add_bit(&layout, in, 0, 0);
+            at++;
+        } else {
+            char *end;
+            int axis = *at == second ? 1 : 0;
+            layout_add_bit(&layout, in, axis, strtol(at + 1, &end, 10));
+            at = end;
+        }
+    }
+    return layout;
+}
+
+bool unit_turns(const Unit *unit, DType dtype)
+{
+    return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
+}
+
+static int log_of(int64_t power)
+{
+    int log = 0;
+    while ((int64_t)1 << log < power) {
+        log++;
+    }
+    return log;
+}
+
+enum { WIDE = 16 /* what PLACES_WIDE arranges */ };
+
+/* Where an axis' first bits go. */
+static int32_t place_of(UnitPlaces places, int32_t own)
+{
+    static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
+    static const int32_t crossed[] = {1, 4, 2, 8};
+    return own >= WIDE || places == PLACES_PLAIN ? own
+           : places == PLACES_CROSSED            ? crossed[log_of(own)]
+           : places == PLACES_TURNED             ? turned[log_of(own)]
+                                                 : wide[log_of(own)];
+}
+
+static void place_bits(Layout *layout, const UnitPlaces *places)
+{
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < layout->bits[in]; i++) {
+            for (int axis = 0; axis < 2; axis++) {
+                int32_t *at = &layout->basis[in][i][axis];
+                *at = *at ? place_of(places[axis], *at) : 0;
+            }
+        }
+    }
+}
+
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
+                   const UnitPlaces *places)
+{
+    Layout layout = unit_layout(unit, UNIT_OUT);
+    const int own[] = {unit->m, unit->n};
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < layout.bits[in]; i++) {
+            layout.basis[in][i][0] *= spread[0];
+            layout.basis[in][i][1] *= spread[1];
+        }
+    }
+    for (int axis = 1; axis >= 0; axis--) {
+        for (int at = 1; at < spread[axis]; at *= 2) {
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
+        }
+        int64_t at = own[axis] * spread[axis];
+        for (; places[axis] == PLACES_WIDE && at < WIDE; at *= 2) {
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
+        }
+        for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
+            layout_add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
+        }
+        for (; at < extents[axis]; at *= 2) {
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
+        }
+    }
+    place_bits(&layout, places);
+    return layout;
+}
+
+UnitPlaces unit_places(bool along_k, int64_t extent)
+{
+    return along_k ? PLACES_TURNED : extent % WIDE == 0 ? PLACES_WIDE : PLACES_PLAIN;
+}
+
+/* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
+ * row: lanes beside one another have rows 0, 1, 4 and 5. */
+UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes)
+{
+    enum { PAIRED = 64 };
+    return text_same(unit->word, "mma") && row_bytes == PAIRED ? PLACES_CROSSED : PLACES_PLAIN;
+}
+
+Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)
+{
+    Layout layout = unit_layout(unit, UNIT_OUT);
+    const int own[] = {unit->m, unit->n};
+    for (int warp = 1; warp < warps[1]; warp *= 2) {
+        layout_add_bit(&layout, IN_WARP, 1, 0);
+    }
+    for (int axis = 1; axis >= 0; axis--) {
+        int64_t at = own[axis];
+        for (int warp = 1; axis == 0 && warp < warps[0]; warp *= 2, at *= 2) {
+            layout_add_bit(&layout, IN_WARP, 0, at < extents[0] ? at : 0);
+        }
+        for (; at < extents[axis]; at *= 2) {
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
+        }
+    }
+    return layout;
+}
+
+Layout unit_left_read(const Layout *result, int64_t k)
+{
+    enum { LANE_K = 2, HALF_K = 4, SECOND_ROW = 1 /* the bit of a result's register */ };
+    Layout layout = {.rank = 2};
+    layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][SECOND_ROW][0]);
+    for (int32_t at = HALF_K; at < k; at *= 2) {
+        layout_add_bit(&layout, IN_REGISTER, 1, at);
+    }
+    for (int i = SECOND_ROW + 1; i < result->bits[IN_REGISTER]; i++) {
+        if (result->basis[IN_REGISTER][i][0]) {
+            layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
+        }
+    }
+    for (int32_t at = 1; at < 1 << LANE_K; at *= 2) {
+        layout_add_bit(&layout, IN_LANE, 1, at);
+    }
+    for (int i = LANE_K; i < result->bits[IN_LANE]; i++) {
+        layout_add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
+    }
+    for (int i = 0; i < result->bits[IN_WARP]; i++) {
+        layout_add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
+    }
+    return layout;
+}
+
+Layout unit_left_words(const Layout *result, int64_t k)
+{
+    Layout layout = {.rank = 2};
+    for (int32_t at = 1; at < k; at *= 2) {
+        layout_add_bit(&layout, IN_REGISTER, 1, at);
+    }
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < result->bits[in]; i++) {
+            if (in != IN_REGISTER || result->basis[in][i][0]) {
+                layout_add_bit(&layout, in, 0, result->basis[in][i][0]);
+            }
+        }
+    }
+    return layout;
+}
+
+/* ---- depths ---- */
+
+UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
+{
+    UnitDepth depth = {.n = log_of(k > unit->k ? k : unit->k)};
+    for (int i = 0; i < depth.n; i++) {
+        depth.bit[i] = 1 << i;
+    }
+    return depth;
+}
+
+/* What the bits of `in` move along k in one instruction. */
+static int32_t bits_of(const Unit *unit, LayoutIn in)
+{
+    Layout left = unit_layout(unit, UNIT_LEFT);
+    int32_t bits = 0;
+    for (int i = 0; i < left.bits[in]; i++) {
+        bits |= left.basis[in][i][1];
+    }
+    return bits;
+}
+
+/* Deals the next places to the depth's bits of one instruction that are in `which`. */
+static void deal(UnitDepth *depth, const Unit *unit, int32_t which, int32_t *next)
+{
+    for (int i = 0; i < log_of(unit->k); i++) {
+        if (which >> i & 1) {
+            depth->bit[i] = *next;
+            *next *= 2;
+        }
+    }
+}
+
+/* Places 1, 2 and 4 change: neighbours are `apart` then. */
+static void set_apart(UnitDepth *depth, int32_t apart)
+{
+    for (int i = 0; i < depth->n; i++) {
+        int32_t bit = depth->bit[i];
+        depth->bit[i] = bit == 1 ? apart : bit <= apart ? bit / 2 : bit;
+    }
+}
+
+UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
+{
+    UnitDepth depth = unit_depth_plain(unit, k);
+    int own = log_of(unit->k);
+    int32_t even = (int32_t)(k & -k), next = 1; /* within it any order covers the tile */
+    int32_t lanes = bits_of(unit, IN_LANE), across = 1;
+    for (int32_t rest = lanes; rest; rest &= rest - 1) {
+        across *= 2;
+    }
+    deal(&depth, unit, bits_of(unit, IN_REGISTER), &next);
+    int step = own;
+    for (; step < depth.n && next * across < row && next * across < even; step++, next *= 2) {
+        depth.bit[step] = next;
+    }
+    if (apart < next) {
+        set_apart(&depth, apart);
+    }
+    deal(&depth, unit, lanes, &next);
+    return depth;
+}
+
+UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
+{
+    UnitDepth depth = unit_depth_plain(unit, k);
+    int own = log_of(unit->k);
+    int32_t registers = bits_of(unit, IN_REGISTER), lanes = bits_of(unit, IN_LANE), next = 1;
+    int32_t first = registers & -registers;
+    deal(&depth, unit, first, &next);
+    if (!first && k % (2 * unit->k) == 0) { /* in two instructions */
+        depth.bit[own] = next;
+        next *= 2;
+    }
+    deal(&depth, unit, lanes, &next);
+    deal(&depth, unit, registers & ~first, &next);
+    return depth;
+}
+
+static bool as_they_are(const Unit *unit, DType left, DType right, int bytes)
+{
+    return text_same(unit->word, "mma") && dtype_bytes(unit->operands) == bytes &&
+           dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
+}
+
+bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row)
+{
+    enum { WORD_BYTES = 4, LONG_BYTES = 8 };
+    return k_is_row &&
+           (as_they_are(unit, left, right, WORD_BYTES) ||
+            (as_they_are(unit, left, right, LONG_BYTES) && !unit_one_by_one(unit, left, right)));
+}
+
+bool unit_one_by_one(const Unit *unit, DType left, DType right)
+{
+    enum { LONG_BYTES = 8 };
+    return as_they_are(unit, left, right, LONG_BYTES) && bits_of(unit, IN_REGISTER) != 0;
+}
+
+/* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */
+static int32_t result_bit(const Unit *unit, int nth)
+{
+    Layout out = unit_layout(unit, UNIT_OUT);
+    int32_t own = 0;
+    for (int i = 0; i < out.bits[IN_REGISTER]; i++) {
+        own |= out.basis[IN_REGISTER][i][1];
+    }
+    for (int32_t value = 1;; value *= 2) {
+        if ((own & value) || value >= unit->n) {
+            if (nth-- == 0) {
+                return value;
+            }
+        }
+    }
+}
+
+static bool same_rows(const Layout *left, const Layout *out)
+{
+    int32_t own[2] = {0, 0};
+    for (int i = 0; i < left->bits[IN_REGISTER]; i++) {
+        own[0] |= left->basis[IN_REGISTER][i][0];
+    }
+    for (int i = 0; i < out->bits[IN_REGISTER]; i++) {
+        own[1] |= out->basis[IN_REGISTER][i][0];
+    }
+    for (int i = 0; i < left->bits[IN_LANE]; i++) {
+        bool rows = left->basis[IN_LANE][i][0] == out->basis[IN_LANE][i][0];
+        bool depth = (left->basis[IN_LANE][i][1] == 0) == (out->basis[IN_LANE][i][1] == 0);
+        if (!rows || !depth) {
+            return false;
+        }
+    }
+    return own[0] == own[1];
+}
+
+bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth)
+{
+    if (!unit->out) {
+        return false;
+    }
+    Layout left = unit_layout(unit, UNIT_LEFT), out = unit_layout(unit, UNIT_OUT);
+    *depth = unit_depth_plain(unit, k);
+    if (!same_rows(&left, &out) || k % unit->n != 0) {
+        return false;
+    }
+    for (int i = 0; i < left.bits[IN_LANE]; i++) {
+        int32_t own = left.basis[IN_LANE][i][1];
+        if (own) {
+            depth->bit[log_of(own)] = out.basis[IN_LANE][i][1];
+        }
+    }
+    int nth = 0;
+    int32_t registers = bits_of(unit, IN_REGISTER);
+    for (int i = 0; i < depth->n; i++) {
+        if (1 << i >= unit->k || registers >> i & 1) {
+            depth->bit[i] = result_bit(unit, nth++);
+        }
+    }
+    return true;
+}
+
+static int32_t at_depth(const UnitDepth *depth, int32_t own)
+{
+    int32_t at = 0;
+    for (int i = 0; i < depth->n; i++) {
+        at |= own >> i & 1 ? depth->bit[i] : 0;
+    }
+    return at;
+}
+
+/* Where a result has what lies at `own` along an axis of the instruction. */
+static int32_t placed(const Layout *out, const Layout *result, int axis, int32_t own)
+{
+    int32_t at = 0;
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < out->bits[in]; i++) {
+            at |= out->basis[in][i][axis] & own ? result->basis[in][i][axis] : 0;
+        }
+    }
+    return at;
+}
+
+Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth)
+{
+    Layout own = unit_layout(unit, side), layout = own, out = unit_layout(unit, UNIT_OUT);
+    int axis = side == UNIT_LEFT ? 0 : 1;
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < own.bits[in]; i++) {
+            layout.basis[in][i][0] = placed(&out, result, axis, own.basis[in][i][0]);
+            layout.basis[in][i][1] = at_depth(depth, own.basis[in][i][1]);
+        }
+    }
+    for (int i = log_of(unit->k); i < depth->n; i++) {
+        layout_add_bit(&layout, IN_REGISTER, 1, depth->bit[i]);
+    }
+    for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
+        if (result->basis[IN_REGISTER][i][axis]) {
+            layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][axis]);
+        }
+    }
+    for (int i = 0; i < result->bits[IN_WARP]; i++) {
+        layout_add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][axis]);
+    }
+    return layout;
+}
+
+int unit_fragments(const Unit *unit, const Layout *result)
+{
+    enum { WORD_BYTES = 4 };
+    Layout out = unit_layout(unit, UNIT_OUT);
+    int sum = 0;
+    for (int axis = 0; axis < 2; axis++) {
+        Layout own = unit_layout(unit, axis ? UNIT_RIGHT : UNIT_LEFT);
+        int registers = 1 << own.bits[IN_REGISTER];
+        for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
+            registers *= result->basis[IN_REGISTER][i][axis] ? 2 : 1;
+        }
+        sum += registers * dtype_bytes(unit->operands) / WORD_BYTES;
+    }
+    return sum;
+}
+
+bool unit_moves(const int32_t *basis, int axis, int32_t by)
+{
+    return basis[axis] == by && basis[!axis] == 0;
+}
+
+bool unit_reads_matrices(const Unit *unit, const Layout *layout, DType dtype, bool k_is_col)
+{
+    enum { WORD_BYTES = 4, ROW_LANES = 2 /* bits of lanes along a row */, LANES = 5 };
+    int bytes = dtype_bytes(dtype), words = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
+    bool fits = bytes <= WORD_BYTES && dtype == unit->operands && (k_is_col || bytes == 2) &&
+                layout->bits[IN_REGISTER] >= words;
+    for (int i = 0; fits && i < words; i++) {
+        fits = unit_moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
+    }
+    for (int i = 0; fits && i < LANES; i++) {
+        int32_t by = i < ROW_LANES ? 1 << (words + i) : 1 << (i - ROW_LANES);
+        fits = unit_moves(layout->basis[IN_LANE][i], i < ROW_LANES, by);
+    }
+    return fits;
+}

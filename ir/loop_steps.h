@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps in which ranges are walked: a source names them (`by 128`), a schedule may choose others.
+ * What is rounded once a step depends on them. `source` is a function as the front end made it,
+ * `scheduled` the same one behind the passes. */
+#ifndef TESSERA_IR_LOOP_STEPS_H
+#define TESSERA_IR_LOOP_STEPS_H
+
+#include "ir/ir.h"
+
+/* Are there ranges whose steps a schedule may choose? */
+bool steps_any(const Func *source);
+/* The source walks its ranges as the schedule does. */
+void steps_take(Func *source, const Func *scheduled);
+/* The steps on which bits of results may depend, as "j=128,k=64"; "" where there are none.
+ * `folded`: by DimVar.id, along which something is folded: steps of other parallel ranges only
+ * share work. */
+void steps_words(const Func *source, const Func *scheduled, const bool *folded, Text *words);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tiles cost: rates of the part that stands for a target, in cycles of its multiprocessors.
+ * Passes choose by them; what is only said to people is in device_specs.h. */
+#ifndef TESSERA_IR_TARGET_DEVICE_RATES_H
+#define TESSERA_IR_TARGET_DEVICE_RATES_H
+
+struct Target;
+
+typedef struct Rates {
+    const char *target;
+    int product16;    /* FLOP of a multiprocessor, by its matrix units, of f16 and bf16 */
+    int unit_bytes;   /* that the second-level cache brings to one multiprocessor */
+    int memory_bytes; /* that memory brings to all of them */
+    int lanes;        /* threads of a multiprocessor that are issued to: element-wise work */
+    int meeting;      /* cycles of a step of a product's loop beside what it moves and multiplies */
+    int start;        /* cycles from one launch to the next one's first product */
+} Rates;
+
+/* NULL: nothing is known. */
+const Rates *rates_of(const struct Target *target);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of targets.def, once for each width that this machine's vectors may have: facts stay
+ * constant data, and finding out about the machine only chooses among them. */
+#include "ir/target/target.h"
+
+#include "support/text.h"
+
+#define TARGET(name, family, triple, cpu, features, warp, max_threads, unit_threads, unit_blocks,  \
+               shared_bytes, registers, registers_thread, units, cluster, vector_bytes, bulk_copy, \
+               roles, pairs, copies)                                                               \
+    {name,        FAMILY_##family, triple,       cpu,          features,  warp,                    \
+     max_threads, unit_threads,    unit_blocks,  shared_bytes, registers, registers_thread,        \
+     units,       cluster,         vector_bytes, bulk_copy,    roles,     pairs,                   \
+     copies},
+
+#define NATIVE_VECTOR 16
+static const struct Target ROWS_16[] = {
+#include "ir/target/targets.def"
+};
+#undef NATIVE_VECTOR
+
+#define NATIVE_VECTOR 32
+static const struct Target ROWS_32[] = {
+#include "ir/target/targets.def"
+};
+#undef NATIVE_VECTOR
+
+#define NATIVE_VECTOR 64
+static const struct Target ROWS_64[] = {
+#include "ir/target/targets.def"
+};
+#undef NATIVE_VECTOR
+
+const struct Target *target_rows(size_t *n)
+{
+    *n = sizeof ROWS_64 / sizeof *ROWS_64;
+    if (__builtin_cpu_supports("avx512f")) {
+        return ROWS_64;
+    }
+    return __builtin_cpu_supports("avx2") ? ROWS_32 : ROWS_16;
+}
+
+const struct Target *target_find(const char *name)
+{
+    size_t n;
+    const struct Target *rows = target_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (text_same(rows[i].name, name)) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}

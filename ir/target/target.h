@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a device can do, as rows of facts. Passes read facts; they never ask for a name. */
+#ifndef TESSERA_IR_TARGET_TARGET_H
+#define TESSERA_IR_TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum TargetFamily { FAMILY_CPU, FAMILY_NVPTX, FAMILY_AMDGCN } TargetFamily;
+
+struct Target {
+    const char *name; /* sm_90a, gfx942, x86-64-v4, native */
+    TargetFamily family;
+    const char *triple, *cpu, *features;
+    int warp;             /* lanes of a warp (wave); CPU: 1 */
+    int max_threads;      /* of a block */
+    int unit_threads;     /* that a multiprocessor runs at once */
+    int unit_blocks;      /* likewise */
+    int shared_bytes;     /* most that one block may hold */
+    int registers;        /* 32-bit registers of a multiprocessor */
+    int registers_thread; /* most a thread may have */
+    int units;            /* multiprocessors (compute units) of the usual part */
+    int cluster;          /* blocks that a cluster may have; 1: the target has none */
+    int vector_bytes;     /* widest access of a thread (CPU: of a vector register) */
+    bool bulk_copy;       /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
+    bool roles;           /* registers move between warps of a block (setmaxnreg) */
+    bool pairs;           /* two pairs of 16-bit floats are compared at once */
+    int copies;           /* bytes that a thread may copy past its registers: the sum of 4, 8, 16 */
+};
+
+/* NULL when there is none. */
+const struct Target *target_find(const char *name);
+/* All rows, in order. */
+const struct Target *target_rows(size_t *n);
+
+#endif

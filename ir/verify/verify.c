@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier: scopes, counts and stages here; what each operation wants of its operands in
+ * verify_ops.c. It collects every failure, one line each. Rules look at operands and into regions,
+ * so they are asked only of a function whose scopes and counts are right as a whole. */
+#include "ir/interns.h"
+#include "ir/text/ir_text.h"
+#include "ir/verify/verify.h"
+#include "ir/verify/verify_ops.h"
+
+#include <string.h>
+
+void verify_fail(Verifier *v, const Op *op, const char *format, ...)
+{
+    va_list args;
+    v->failures++;
+    if (op) {
+        print_op(v->func, op, v->out);
+        text_add(v->out, ": ");
+    }
+    va_start(args, format);
+    text_vprintf(v->out, format, args);
+    va_end(args);
+    text_char(v->out, '\n');
+}
+
+bool verify_is_among(const char *word, const char *list)
+{
+    size_t n = word ? strlen(word) : 0;
+    for (const char *at = list; n && (at = strstr(at, word)); at++) {
+        if (at > list && at[-1] == ' ' && at[n] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- scopes ---- */
+
+static void check_dims(Verifier *v, const Op *op, Type type)
+{
+    for (int i = 0; i < type->rank; i++) {
+        for (int t = 0; t < type->dims[i]->n_terms; t++) {
+            const PolyTerm *term = &type->dims[i]->terms[t];
+            for (int k = 0; k < term->n; k++) {
+                const DimVar *var = term->vars[k];
+                if (var->kind == DIM_RANGE && (!var->binder || !v->visible[var->binder->id])) {
+                    verify_fail(v, op, "a type names a range that is not in scope");
+                }
+            }
+        }
+    }
+}
+
+static void check_operands(Verifier *v, const Op *op)
+{
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        const Access access = op_access(op, at);
+        if (!access.memory) {
+            verify_fail(v, op, "operand %d is missing", at);
+            continue;
+        }
+        if (at + access.n >= op->n_operands) {
+            verify_fail(v, op, "operand %d lacks its %d indices", at, access.n);
+            return;
+        }
+        if (!v->visible[access.memory->id]) {
+            verify_fail(v, op, "operand %d is not in scope", at);
+        }
+        for (int i = 0; i < access.n; i++) {
+            if (access.indices[i] && !v->visible[access.indices[i]->id]) {
+                verify_fail(v, op, "index %d of operand %d is not in scope", i, at);
+            }
+        }
+    }
+}
+
+static void check_counts(Verifier *v, const Op *op)
+{
+    const OpInfo *info = op_info(op->kind);
+    if (info->operands != VARIES && info->operands != op->n_operands) {
+        verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
+    }
+    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS &&
+                      op->kind != OP_SETTLE && op->kind != OP_COPY_WAIT; /* they may wait alone */
+    if (info->operands == VARIES && needs_some && op->n_operands == 0) {
+        verify_fail(v, op, "no operands");
+    }
+    if (info->results != VARIES && info->results != op->n_results) {
+        verify_fail(v, op, "%d results, not %d", op->n_results, info->results);
+    }
+    if (!(info->stages & v->func->stage)) {
+        verify_fail(v, op, "not legal at this stage");
+    }
+    if (!(info->traits & TRAIT_REGION) && op->n_regions) {
+        verify_fail(v, op, "this operation holds no regions");
+    }
+    if ((info->traits & TRAIT_TERMINATOR) && op->next) {
+        verify_fail(v, op, "operations after the end of the region");
+    }
+}
+
+static void check_block(Verifier *v, const Block *block);
+
+static void check_regions(Verifier *v, const Op *op)
+{
+    for (int i = 0; i < op->n_regions; i++) {
+        Block *region = op->regions[i];
+        if (region->parent != op) {
+            verify_fail(v, op, "region %d belongs to another operation", i);
+        }
+        for (int k = 0; k < region->n_args; k++) {
+            v->visible[region->args[k]->id] = true;
+        }
+        for (int k = 0; k < region->n_args; k++) {
+            check_dims(v, op, region->args[k]->type);
+        }
+        check_block(v, region);
+        for (int k = 0; k < region->n_args; k++) {
+            v->visible[region->args[k]->id] = false;
+        }
+    }
+}
+
+static void check_op(Verifier *v, const Op *op)
+{
+    check_counts(v, op);
+    check_operands(v, op);
+    check_regions(v, op);
+}
+
+static void check_block(Verifier *v, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->parent != block) {
+            verify_fail(v, op, "the operation's parent is another block");
+        }
+        check_op(v, op);
+        for (int i = 0; i < op->n_results; i++) {
+            v->visible[op->results[i]->id] = true;
+            check_dims(v, op, op->results[i]->type);
+        }
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            v->visible[op->results[i]->id] = false;
+        }
+    }
+}
+
+static void check_rules(Verifier *v, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        int before = v->failures;
+        verify_op(v, op);
+        if (v->failures == before && op_reduces(op)) {
+            verify_over(v, op);
+        }
+        if (v->failures == before && v->func->interns->layouts.n > 0) {
+            verify_layout(v, op);
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            check_rules(v, op->regions[i]);
+        }
+    }
+}
+
+/* From the launch stage on, the body is a list of launches. */
+static void check_body(Verifier *v)
+{
+    if (v->func->stage == STAGE_TENSOR) {
+        return;
+    }
+    for (const Op *op = v->func->body->first; op; op = op->next) {
+        if (op->kind != OP_LAUNCH && op->kind != OP_PARALLEL && !op_has(op, TRAIT_PURE)) {
+            verify_fail(v, op, "outside of a launch");
+        }
+    }
+}
+
+/* Row-major, with nothing but room between rows. */
+static bool lies_in_order(Type type)
+{
+    bool good = !type->align && (!type->strides || type->rank > 1);
+    for (int axis = 0; type->strides && axis < type->rank; axis++) {
+        bool last = axis == type->rank - 1;
+        good =
+            good && (last ? type_stride_is(type, axis, 1) : poly_least(type->strides[axis]) >= 0);
+    }
+    return good;
+}
+
+static void check_lying(Verifier *v, const Param *param)
+{
+    Type type = param->value->type;
+    unsigned seen = 0;
+    if ((type->strides || type->align) && dtype_is_packed(type->dtype)) {
+        verify_fail(v, NULL, "%s can only be contiguous", param->name);
+    }
+    if (param->io == PARAM_SCRATCH && !lies_in_order(type)) {
+        verify_fail(v, NULL, "%s can only be contiguous, or have longer rows", param->name);
+    }
+    if (type->align && type->align < dtype_bytes(type->dtype)) {
+        verify_fail(v, NULL, "%s begins within an element", param->name);
+    }
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t from = param->order ? param->order[axis] : axis;
+        seen |= from >= 0 && from < type->rank ? 1u << from : 0;
+        if (type->strides && param->io != PARAM_IN && type_stride_is(type, axis, 0)) {
+            verify_fail(v, NULL, "elements of %s, which is written, share memory", param->name);
+        }
+    }
+    if (seen != (1u << type->rank) - 1) {
+        verify_fail(v, NULL, "%s: the order is no permutation of its axes", param->name);
+    }
+}
+
+/* The product of some of the caller's axes; NULL: there are not so many, or it overflows. */
+static Dim merged_extent(Func *func, Type given, int from, int64_t n)
+{
+    Dim all = n >= 1 && n <= given->rank - from ? poly_const(func, 1) : NULL;
+    for (int i = 0; all && i < n; i++) {
+        all = poly_mul(func, all, given->dims[from + i]);
+    }
+    return all;
+}
+
+/* Each axis is the product of the caller's that have become it. */
+static void check_merged(Verifier *v, const Param *param)
+{
+    Type type = param->value->type;
+    if (!param->merged) {
+        return;
+    }
+    bool good = type->kind == TYPE_TENSOR && !type->strides && !param->order;
+    int from = 0;
+    for (int axis = 0; good && axis < type->rank; axis++) {
+        good = merged_extent(v->func, param->given, from, param->merged[axis]) == type->dims[axis];
+        from += good ? (int)param->merged[axis] : 0;
+    }
+    if (!good || from != param->given->rank) {
+        verify_fail(v, NULL, "%s: its axes are not those of the caller, merged", param->name);
+    }
+}
+
+static bool is_of_sizes(Dim dim)
+{
+    for (int t = 0; t < dim->n_terms; t++) {
+        for (int k = 0; k < dim->terms[t].n; k++) {
+            if (dim->terms[t].vars[k]->kind != DIM_SIZE) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A view has a place for each spatial axis, a tap for those that have them. */
+static void check_windows(Verifier *v, const Param *param)
+{
+    const Windows *windows = param->windows;
+    if (!windows) {
+        return;
+    }
+    Type type = param_given(param), of = windows_whole(v->func, windows);
+    int rank = 2 + windows->n;
+    bool good = param->io == PARAM_IN && type->kind == TYPE_TENSOR && !type->strides &&
+                of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&
+                of->dtype == type->dtype &&
+                (v->func->params.items[windows->of->index].io == PARAM_IN ||
+                 v->func->params.items[windows->of->index].io == PARAM_SCRATCH);
+    good = good && !func_windows_of(v->func, windows->of);
+    for (int i = 0; i < windows->n; i++) {
+        good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&
+               windows->axes[i].apart >= 0 && windows->axes[i].apart <= INT32_MAX &&
+               is_of_sizes(windows->axes[i].first);
+        rank += windows->axes[i].apart > 0;
+    }
+    if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||
+        type->dims[rank - 1] != of->dims[of->rank - 1]) {
+        verify_fail(v, NULL, "%s: these are no windows of the tensor", param->name);
+    }
+}
+
+int verify_func(Func *func, Text *out)
+{
+    Verifier v = {.func = func, .out = out};
+    v.visible = ARENA_ARRAY(func->arena, bool, func->n_values);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *param = func->params.items[i].value;
+        v.visible[param->id] = true;
+        if (param->type->kind != TYPE_TENSOR && !type_is_scalar(param->type)) {
+            verify_fail(&v, NULL, "parameter %s is neither a tensor nor a scalar", param->name);
+        }
+        if (param->type->kind != TYPE_TENSOR && func->params.items[i].io != PARAM_IN) {
+            verify_fail(&v, NULL, "scalar %s is no input", param->name);
+        }
+        check_lying(&v, &func->params.items[i]);
+        check_merged(&v, &func->params.items[i]);
+        check_windows(&v, &func->params.items[i]);
+    }
+    check_block(&v, func->body);
+    check_body(&v);
+    if (v.failures == 0) {
+        check_rules(&v, func->body);
+    }
+    return v.failures;
+}

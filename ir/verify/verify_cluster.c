@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a cluster's blocks reduce together. */
+#include "ir/verify/verify_ops.h"
+
+void verify_cluster_reduce(Verifier *v, const Op *op)
+{
+    const Op *around = op->parent->parent, *launch = op_enclosing(op, OP_LAUNCH);
+    if (!launch || (around != launch && around->kind != OP_TILES) ||
+        op_int(launch, ATTR_CLUSTER, 1) < 2) {
+        verify_fail(v, op, "not in the region of a launch with clusters");
+    } else if (around != launch && !tiles_position(around)) {
+        verify_fail(v, op, "in a walk over tiles that does not carry how many came before");
+    }
+    if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
+        verify_fail(v, op, "`fn` is none of sum prod max min");
+    }
+    if (op->operands[0]->type != op->results[0]->type) {
+        verify_fail(v, op, "the result has another type than the operand");
+    }
+}
+
+/* Blocks that others wait for come here once. */
+static bool is_once_a_block(const Op *op)
+{
+    const Op *around = op->parent->parent;
+    while (around && around->kind == OP_FOR && op_int(around, ATTR_ONCE, 0)) {
+        around = around->parent->parent;
+    }
+    const Op *launch = op_enclosing(op, OP_LAUNCH);
+    return launch && (around == launch || around->kind == OP_ROLES) &&
+           op_int(launch, ATTR_CLUSTER, 1) > 1 && !op_int(launch, ATTR_PERSISTENT, 0);
+}
+
+void verify_cluster_scatter(Verifier *v, const Op *op)
+{
+    int64_t axis = op_int(op, ATTR_AXIS, -1);
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    if (!is_once_a_block(op)) {
+        verify_fail(v, op, "not in the region of a launch with clusters, once a block");
+        return;
+    }
+    if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
+        verify_fail(v, op, "`fn` is none of sum prod max min");
+    }
+    if (from->kind != TYPE_ARRAY || to->kind != TYPE_ARRAY || axis < 0 || axis >= from->rank ||
+        to->rank != from->rank || to->dtype != from->dtype) {
+        verify_fail(v, op, "the result has other axes or elements than the operand");
+        return;
+    }
+    int64_t blocks = op_int(op_enclosing(op, OP_LAUNCH), ATTR_CLUSTER, 1);
+    for (int i = 0; i < from->rank; i++) {
+        bool part = poly_capacity(to->dims[i]) * blocks == poly_capacity(from->dims[i]);
+        if (i == axis ? !part : to->dims[i] != from->dims[i]) {
+            verify_fail(v, op, "axis %d of the result", i);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the two halves of the verifier. Private to the component. */
+#ifndef TESSERA_IR_VERIFY_VERIFY_OPS_H
+#define TESSERA_IR_VERIFY_VERIFY_OPS_H
+
+#include "ir/ir.h"
+
+typedef struct Verifier {
+    Func *func;
+    Text *out;
+    bool *visible; /* by value id */
+    int failures;
+    uint32_t *marks; /* by value id: the last search that came by; NULL: none has */
+    uint32_t search;
+} Verifier;
+
+void verify_fail(Verifier *v, const Op *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Is it one of the words of a list that has a blank before and after each? NULL is not. */
+bool verify_is_among(const char *word, const char *list);
+/* The rules of one operation. Its operand and result counts are right already. */
+void verify_op(Verifier *v, const Op *op);
+/* The same for index notation, scans, folds, loops of elements, print (verify_indexed.c). */
+void verify_index_op(Verifier *v, const Op *op);
+/* The first operands are memory of these kinds, each with its indices (verify_ops.c). */
+void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds);
+/* Copies past registers (verify_async.c). */
+void verify_copy_load(Verifier *v, const Op *op);
+void verify_copy_wait(Verifier *v, const Op *op);
+/* Reductions over a cluster (verify_cluster.c). */
+void verify_cluster_reduce(Verifier *v, const Op *op);
+void verify_cluster_scatter(Verifier *v, const Op *op);
+/* Reductions run over all of what they name: a tile of it, and loops that carry the rest
+ * (verify_reduced_axis.c). */
+void verify_over(Verifier *v, const Op *op);
+/* What it wants of layouts; for functions that have some (verify_layout.c). */
+void verify_layout(Verifier *v, const Op *op);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/analysis/axis_dependence.h"
+
+#include "ir/build.h"
+
+unsigned an_axes_moved(const Op *op, unsigned inner)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    unsigned outer = 0;
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < to->rank; i++) {
+        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
+                : op->kind == OP_EXPAND  ? (i == at ? -1 : i - (i > at))
+                : op->kind == OP_SQUEEZE ? i + (i >= at)
+                                         : i - (to->rank - from->rank);
+        bool kept = k >= 0 && from->dims[k] == to->dims[i];
+        outer |= kept && (inner >> k & 1) ? 1u << i : 0;
+    }
+    return outer;
+}
+
+unsigned an_all_axes(Type type)
+{
+    return (1u << type->rank) - 1;
+}
+
+static unsigned made_of(Memo *memo, const Op *op)
+{
+    unsigned axes = 0;
+    int first = op->kind == OP_GATHER;
+    switch (op->kind) {
+    case OP_CONST: return 0;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return an_axes_moved(op, an_varies(memo, op->operands[0]));
+    default:
+        if (op->kind != OP_GATHER && !op_has(op, TRAIT_ELEMENTWISE)) {
+            return an_all_axes(op->results[0]->type);
+        }
+        for (int i = first; i < op->n_operands; i++) {
+            axes |= op->operands[i]->type->rank ? an_varies(memo, op->operands[i]) : 0;
+        }
+        return axes;
+    }
+}
+
+unsigned an_varies(Memo *memo, const Value *value)
+{
+    int64_t found;
+    const Op *op = value->def;
+    if (!op || op->n_results != 1) {
+        return an_all_axes(value->type);
+    }
+    if (!memo) {
+        memo = memo_about(value);
+        unsigned axes = an_varies(memo, value);
+        memo_close(memo);
+        return axes;
+    }
+    return memo_known(memo, value, 0, &found)
+               ? (unsigned)found
+               : (unsigned)memo_keep(memo, value, 0, made_of(memo, op));
+}
+
+static void note(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        an_varies(user, op->results[i]);
+    }
+}
+
+Memo *an_varies_all(Func *func)
+{
+    Memo *memo = memo_open(func);
+    func_walk(func, note, memo); /* operands before what is made of them: no deep recursion */
+    return memo;
+}

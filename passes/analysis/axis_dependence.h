@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Along which axes an array of the tensor stage changes, as bits. */
+#ifndef TESSERA_PASSES_ANALYSIS_AXIS_DEPENDENCE_H
+#define TESSERA_PASSES_ANALYSIS_AXIS_DEPENDENCE_H
+
+#include "ir/memo.h"
+
+/* `memo`: of this question alone; NULL: the value is asked about once. */
+unsigned an_varies(Memo *memo, const Value *value);
+/* A memo that knows the answer for all values that there are. */
+Memo *an_varies_all(Func *func);
+unsigned an_all_axes(Type type);
+/* The operand's axes as those of the result of an op that moves axes; new and stretched ones are
+ * none of them. */
+unsigned an_axes_moved(const Op *op, unsigned inner);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of f32 whose operands are narrower: as they are loaded, or times a factor that changes
+ * along k only every so many elements (a scale of groups of quantized weights). */
+#ifndef TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
+#define TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
+
+#include "ir/ir.h"
+#include "ir/layout/matrix_instr.h"
+
+typedef struct FactorSide {
+    Value *narrow; /* of the operand's axes, but for the permutes on it */
+    Value *factor; /* likewise; NULL: none */
+    int along_k;   /* which axis of theirs is k */
+} FactorSide;
+
+typedef struct Factored {
+    FactorSide sides[2];
+    int64_t block; /* factors change along k every so many elements; 0: never */
+    DType left, right;
+} Factored;
+
+/* Is it such a product, and has its target a matrix unit for the narrow types? */
+bool an_factored(const Func *func, const Op *dot, Factored *found);
+
+/* Are both operands rounded to tf32 for it? */
+bool an_rounded(const Op *dot);
+
+/* The op that brings an operand of the product, or of the narrow product: a load, or another. */
+Op *an_operand_load(const Func *func, const Op *dot, int side);
+
+#endif

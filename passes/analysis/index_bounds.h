@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of indices: where they lie, and how they move along an axis. */
+#ifndef TESSERA_PASSES_ANALYSIS_INDEX_BOUNDS_H
+#define TESSERA_PASSES_ANALYSIS_INDEX_BOUNDS_H
+
+#include "ir/ir.h"
+
+/* Is every element of an integer array (or scalar) at least 0 and less than `extent`, in every
+ * execution? Elements past the tail of a range count too once tiles are padded. */
+bool an_index_inside(Func *func, const Value *index, Dim extent);
+/* The least and the greatest of its elements, as size expressions; false when one is not known. */
+bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi);
+
+/* How much an index grows from one element to the next along `axis` of its shape, everywhere alike;
+ * false where that is not so, or not known. */
+bool an_index_stride(const Value *index, int axis, int64_t *stride);
+
+#endif

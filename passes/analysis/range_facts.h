@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of ranges: whether they are always full, where they end. */
+#ifndef TESSERA_PASSES_ANALYSIS_RANGE_FACTS_H
+#define TESSERA_PASSES_ANALYSIS_RANGE_FACTS_H
+
+#include "ir/ir.h"
+
+/* Every tile of it has `capacity` elements: no padding. */
+bool range_is_full(const DimVar *range);
+/* How far beyond the axis' last element a tile may have places. */
+int64_t range_past(const DimVar *range);
+/* The elements to whose multiples in memory the tiles of its rows begin (a launch's `aligned`);
+ * they may then lie past both ends of a row. 1: they begin with their rows. */
+int64_t range_aligned(const DimVar *range);
+/* It ends where its whole axis ends, or behind a whole tile (not anywhere, as in `L[: end(i)]`):
+ * what lies past a tail is outside of the tensor. */
+bool range_walks_whole(const DimVar *range);
+/* A loop's range that ends with another one, as in `L[: end(i)]`: its padding lies behind every
+ * element of that. */
+bool range_ends_with(const DimVar *range, const DimVar *other);
+/* The range whose absolute indices the value holds, spread over a tile; NULL: another value. */
+const DimVar *range_of_index(const Value *value);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of what products read, made once, where the copy engine or a matrix unit can take them. */
+#ifndef TESSERA_PASSES_ANALYSIS_REPACK_COST_H
+#define TESSERA_PASSES_ANALYSIS_REPACK_COST_H
+
+#include "ir/ir.h"
+
+typedef struct CopyWeight {
+    bool known, pays; /* the sizes; the copy, by them */
+} CopyWeight;
+
+/* Of a product's operand: is each element multiplied so often, and the product so long, that a copy
+ * of the whole tensor by a launch of its own costs less than the product gains? */
+CopyWeight an_copy_weight(const Op *dot, Type tensor);
+
+/* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
+CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
+
+/* A line that makes such copies: on where one pays, or as the user says, of all. */
+typedef struct CopyLine {
+    bool given, on;
+} CopyLine;
+CopyLine an_copy_line(Func *func, const char *key, bool pays, const char *reason);
+bool an_copy_is_made(const CopyLine *line, const CopyWeight *weight);
+
+#endif

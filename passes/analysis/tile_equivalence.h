@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Do two tiles hold the same elements, but for the names of the loops around them and for which of
+ * their axes is the first? */
+#ifndef TESSERA_PASSES_ANALYSIS_TILE_EQUIVALENCE_H
+#define TESSERA_PASSES_ANALYSIS_TILE_EQUIVALENCE_H
+
+#include "ir/ir.h"
+
+enum { MOST_LOOP_VARS = 8 };
+
+/* Axes of the grid and of loops, by which tiles are indexed, that stand for one another. */
+typedef struct LoopVars {
+    const Func *func;
+    const Op *from, *to; /* nothing from here to there writes what may be compared */
+    struct {
+        Value *a, *b;
+    } items[MOST_LOOP_VARS];
+    int n;
+    int compared; /* so far: what takes long is given up */
+} LoopVars;
+
+/* Of tiles a and b, or of a and the transpose of b; adds the pairs that it takes. */
+bool an_alike(LoopVars *vars, const Value *a, const Value *b, bool turned);
+
+/* The extent that a grid's or loop's variable walks; NULL: it is none. */
+Dim an_walked(const Value *var);
+
+/* Which of b's stands for a's; NULL: none. */
+Value *an_paired(const LoopVars *vars, const Value *a);
+
+#endif

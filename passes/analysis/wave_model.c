@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of a product, by what they cost.
+ *
+ * A step of a block's loop multiplies m × n × depth and brings (m + n) × depth elements from the
+ * second-level cache, both at once. What overlaps takes the norm of its parts with exponent 4: the
+ * longer one alone, and a fifth more where both take as long. A tile is its steps and the work on
+ * its result, which nothing overlaps. Every multiprocessor walks as many tiles as the one that has
+ * most: the last wave costs as much as a full one ("wave quantization": NVIDIA, Matrix
+ * Multiplication Background User's Guide). Nothing goes faster than memory brings the operands.
+ *
+ * What blocks side by side bring for one another (multicast) is asked of the second-level cache
+ * once, but arrives at each of them: it helps where rows take more lines of the cache than they
+ * have bytes.
+ *
+ * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
+ * to goes through memory to a launch that adds it, or, if the blocks that share a tile are a
+ * cluster, through their shared memory; of clusters fewer blocks run at once. Where it leaves many
+ * idle in the last wave only, only as many rows or columns of tiles as that has are shared out
+ * ("stream-K" behind full waves: Osama et al. 2023), by a launch that runs as the others' last
+ * tiles end. */
+#include "passes/analysis/wave_model.h"
+
+#include <math.h>
+
+enum {
+    GROUP_ROWS = 64,
+    MOST_TILE = 32768,    /* elements: 128 accumulators a thread of two warp groups */
+    THIRDS_COLUMNS = 192, /* 96 accumulators a thread of three groups, which have 160 registers */
+    MOST_APART = 26624,   /* where each has one for the step and one for all steps */
+    MOST_ROWS = 256,
+    MOST_COLUMNS = 256,
+    COLUMNS = 16,
+    ROW_BYTES = 128, /* of swizzled shared memory: the least depth */
+    SUM_BYTES = 4,   /* of what a share comes to: an f32 */
+    LEAST_STEPS = 4, /* of a share */
+    MOST_WAVES = 4,
+    MOST_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
+    TAIL_CYCLES = 1500,    /* until a launch that began early has its first operands */
+    MOST_SHARES = 128,     /* beyond, they take longer to add than they save */
+    SLOT_BYTES = 16384,    /* a step that brings no more is made twice as deep */
+    STORE_OPS = 8,         /* of an element: to its type, to shared memory */
+    PAIR = 2,              /* blocks side by side */
+    TILE_CYCLES = 400,     /* until the first of a tile's results is there */
+    MOST_CLUSTER = 8,      /* blocks of a cluster that any part of the device takes */
+    MOST_SENT = 65536,     /* of a tile's sums, which others send, beside the rings */
+    CLUSTER_CYCLES = 500,  /* until the last block's sums are there */
+    SENT_BYTES = 8,        /* from one multiprocessor to others, in a cycle */
+    HOST_CYCLES = 6000,    /* from one launch to the next, by the host */
+    REGION = 16,           /* multiprocessors of which clusters are made: some have fewer, */
+    PAIRED = 2,            /* but always two at a time */
+};
+
+/* Of an element's operation: some are folded into others (measured on `linear`: gelu). */
+static const double OP_CYCLES = 0.65;
+
+/* Blocks that bring for one another wait for one another: a step takes longer, and they are chosen
+ * for more than the model may err by. */
+static const double TOGETHER_CYCLES = 20, TOGETHER_GAIN = 1.03;
+
+/* Three groups are chosen for more than the model may err by. */
+static const double THIRDS_GAIN = 1.04;
+
+/* So are tails: three launches, each of which begins and ends. */
+static const double TAIL_GAIN = 1.05;
+
+/* Of what one wave waits for, the part that it waits longer where blocks came as places became
+ * free, at least: where bringing takes so many times what multiplying does, or some tiles bring
+ * less than others, and end first. Then the cycles that beginning so gains (measured: H200). */
+static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300;
+
+/* And clusters that add shares: by the rate at which all ask the second-level cache, and by that
+ * of one alone. */
+static const double CLUSTER_GAIN = 1.15, LEAST_GAIN = 1.03;
+
+/* Of two things that go on at once. */
+static double together(double a, double b)
+{
+    double a2 = a * a, b2 = b * b;
+    return sqrt(sqrt(a2 * a2 + b2 * b2));
+}
+
+static int64_t parts(int64_t all, int64_t each)
+{
+    return all > 0 ? (all - 1) / each + 1 : 0;
+}
+
+static int64_t depth_of(const ProductSize *size, int64_t m, int64_t n)
+{
+    int64_t row = ROW_BYTES / size->bytes;
+    bool small = !size->apart && (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
+    return size->given_k ? size->given_k : small ? 2 * row : row;
+}
+
+static double multiply_cycles(const Rates *rates, const ProductSize *size,
+                              const ProductTiles *tiles)
+{
+    double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
+    return products * size->bytes / rates->product16; /* of half the bits, twice as many */
+}
+
+static double bring_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
+{
+    int64_t rows = tiles->m < size->m ? tiles->m : size->m;
+    int64_t columns = tiles->n < size->n ? tiles->n : size->n;
+    int left = size->left_lines > 1 ? size->left_lines : 1;
+    int right = size->right_lines > 1 ? size->right_lines : 1;
+    int64_t beside_m = tiles->beside_m > 1 ? tiles->beside_m : 1;
+    int64_t beside_n = tiles->beside_n > 1 ? tiles->beside_n : 1;
+    int64_t asked = rows * left / beside_n + columns * size->dots * right / beside_m;
+    int64_t arrives = rows + columns * size->dots;
+    int64_t lines = asked > arrives ? asked : arrives;
+    return (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
+}
+
+static double step_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
+{
+    double bring = bring_cycles(rates, size, tiles);
+    bool beside = tiles->beside_m > 1 || tiles->beside_n > 1;
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting +
+           (beside ? TOGETHER_CYCLES : 0);
+}
+
+static double memory_cycles(const Rates *rates, const ProductSize *size)
+{
+    double m = (double)size->m, n = (double)size->n, k = (double)size->k;
+    double right = k * n * size->dots * (double)size->rounds;
+    return (m * k + right + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
+}
+
+/* A launch that adds what the shares of so many elements come to, one by one. */
+static double sum_cycles(const Target *target, const Rates *rates, const ProductSize *size,
+                         double elements, int64_t shares)
+{
+    double moved = 2 * elements * (double)shares * SUM_BYTES / rates->memory_bytes;
+    double work =
+        elements * (size->ops * OP_CYCLES + STORE_OPS) / ((double)rates->lanes * target->units);
+    return rates->start + moved + work;
+}
+
+/* Clusters lie within a part of the device, and one part has less than the others: of 132
+ * multiprocessors 30 clusters of 4, 15 of 8 or 7 of 16 blocks run at once, as the driver says. */
+int64_t waves_held(const Target *target, int64_t cluster)
+{
+    int64_t held = cluster > PAIRED ? target->units - REGION : target->units;
+    return held / cluster * cluster;
+}
+
+/* What blocks send of a tile, and the part of it that each adds and stores. */
+static double exchange_cycles(const Rates *rates, const ProductSize *size,
+                              const ProductTiles *tiles)
+{
+    double elements = (double)(tiles->m * tiles->n);
+    double part = elements / (double)tiles->shares * (size->ops * OP_CYCLES + STORE_OPS);
+    return CLUSTER_CYCLES + elements * SUM_BYTES / SENT_BYTES + part / rates->lanes;
+}
+
+WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSize *size,
+                      const ProductTiles *tiles)
+{
+    double ops = STORE_OPS + (tiles->shares > 1 ? 0 : size->ops * OP_CYCLES);
+    double elements = (double)size->m * (double)size->n * (double)size->batch;
+    return (WaveCosts){
+        .multiply = multiply_cycles(rates, size, tiles),
+        .step = step_cycles(rates, size, tiles),
+        .bring = bring_cycles(rates, size, tiles),
+        .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES +
+               (tiles->clustered ? exchange_cycles(rates, size, tiles) : 0),
+        .memory = memory_cycles(rates, size),
+        .sum = tiles->shares > 1 && !tiles->clustered
+                   ? sum_cycles(target, rates, size, elements, tiles->shares)
+                   : 0,
+        .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
+        .walked = parts(tiles->count,
+                        tiles->clustered ? waves_held(target, tiles->shares) : target->units),
+    };
+}
+
+double waves_cycles(const WaveCosts *costs)
+{
+    double tile = (double)costs->steps * costs->step + costs->end;
+    return together((double)costs->walked * tile, costs->memory) + costs->sum;
+}
+
+static ProductTiles priced(const Target *target, const Rates *rates, const ProductSize *size,
+                           ProductTiles tiles)
+{
+    int64_t beside_m = tiles.beside_m > 1 ? tiles.beside_m : 1;
+    int64_t beside_n = tiles.beside_n > 1 ? tiles.beside_n : 1;
+    int64_t rows = parts(size->m, tiles.m * beside_m) * beside_m;
+    int64_t columns = parts(size->n, tiles.n * beside_n) * beside_n;
+    tiles.count = rows * columns * size->batch * tiles.shares;
+    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    tiles.cycles = waves_cycles(&costs);
+    return tiles;
+}
+
+/* ---- a tail of shares ---- */
+
+/* The same tiles, of which `tail` rows or columns of them have shares, behind all others: what the
+ * others take in full waves, then a wave of shares, then the launch that adds them. */
+static ProductTiles with_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                              ProductTiles tiles, int64_t lines, int64_t tail, int64_t shares)
+{
+    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    int64_t each = tiles.count / lines, along = tiles.tail_along_n ? tiles.n : tiles.m;
+    double tile = (double)costs.steps * costs.step + costs.end;
+    double whole = (double)parts((lines - tail) * each, target->units) * tile;
+    double part =
+        (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->units)) *
+            costs.step +
+        costs.end + TAIL_CYCLES;
+    double elements = (double)(tail * along) * (double)(tiles.tail_along_n ? size->m : size->n);
+    tiles.tail = tail;
+    tiles.shares = shares;
+    tiles.count -= tail * each;
+    tiles.cycles =
+        together(whole + part, costs.memory) + sum_cycles(target, rates, size, elements, shares);
+    return tiles;
+}
+
+/* Of so many rows or columns of tiles, those that no full wave has: all blocks have a part of them.
+ */
+static ProductTiles best_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                              ProductTiles tiles, ProductTiles best)
+{
+    int64_t m = parts(size->m, tiles.m), n = parts(size->n, tiles.n);
+    int64_t lines = tiles.tail_along_n ? n : m, each = tiles.count / lines;
+    int64_t beside = tiles.tail_along_n ? tiles.beside_n : tiles.beside_m;
+    int64_t given = tiles.tail_along_n ? size->given_tail_n : size->given_tail_m;
+    int64_t keep = tiles.count / target->units * target->units / each, tail = lines - keep;
+    tail = given ? parts(given, tiles.tail_along_n ? tiles.n : tiles.m) : tail;
+    tail = beside > 1 ? parts(tail, beside) * beside : tail;
+    bool fits = given % (tiles.tail_along_n ? tiles.n : tiles.m) == 0;
+    if (tail < 1 || tail >= lines || !fits) {
+        return best;
+    }
+    int64_t steps = parts(size->k, tiles.depth) / LEAST_STEPS;
+    int64_t most = target->units / (tail * each);
+    most = given && most < 2 ? 2 : most;
+    most = most < MOST_TAIL_SHARES ? most : MOST_TAIL_SHARES;
+    int64_t least = size->given_shares ? size->given_shares : 2;
+    most = size->given_shares ? size->given_shares : most < steps ? most : steps;
+    for (int64_t shares = least; shares <= most; shares++) {
+        ProductTiles tailed = with_tail(target, rates, size, tiles, lines, tail, shares);
+        best = (given && !best.tail) || tailed.cycles < best.cycles ? tailed : best;
+    }
+    return best;
+}
+
+/* Where the last wave is far from full, its tiles have shares of what is contracted. */
+static ProductTiles better_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                                ProductTiles whole)
+{
+    ProductTiles best = whole;
+    bool given = size->given_tail_m || size->given_tail_n;
+    bool may = size->may_tail && whole.shares == 1 && size->batch == 1 && size->rounds == 1 &&
+               (!size->given_shares || given) && whole.count > 0;
+    for (int along_n = 0; along_n < 2 && may; along_n++) {
+        whole.tail_along_n = along_n;
+        if (!given || (along_n ? size->given_tail_n : size->given_tail_m)) {
+            best = best_tail(target, rates, size, whole, best);
+        }
+    }
+    return best;
+}
+
+/* Blocks side by side that bring what they share for one another, where that gains enough: along
+ * either axis, in pairs; where both gain as much, those that share the left operand: tiles of one
+ * group of the raster share the right one in the second-level cache as it is. A tensor of one
+ * tile's rows is not brought so. */
+static ProductTiles better_together(const Target *target, const Rates *rates,
+                                    const ProductSize *size, ProductTiles best)
+{
+    ProductTiles alone = best;
+    bool given = size->given_beside_m || size->given_beside_n;
+    if (given) {
+        best.beside_m = size->given_beside_m;
+        best.beside_n = size->given_beside_n;
+        return priced(target, rates, size, best);
+    }
+    for (int along_n = 2; along_n-- > 0 && size->may_meet;) {
+        ProductTiles tiles = alone;
+        *(along_n ? &tiles.beside_n : &tiles.beside_m) = PAIR;
+        bool several = along_n ? size->n > tiles.n : size->m > tiles.m;
+        tiles = priced(target, rates, size, tiles);
+        if (several && tiles.cycles * TOGETHER_GAIN < alone.cycles && tiles.cycles < best.cycles) {
+            best = tiles;
+        }
+    }
+    return best;
+}
+
+ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
+                      int64_t n, int64_t shares)
+{
+    ProductTiles tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .shares = shares};
+    return better_together(target, rates, size, priced(target, rates, size, tiles));
+}
+
+/* Does the last row or column of tiles have less than half of what the others have? */
+static bool ends_short(int64_t extent, int64_t tile)
+{
+    int64_t rest = extent % tile;
+    return rest > 0 && 2 * rest < tile;
+}
+
+bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
+                    const ProductTiles *tiles)
+{
+    WaveCosts costs = waves_costs(target, rates, size, tiles);
+    bool both = size->m > tiles->m && size->n > tiles->n;
+    bool once = tiles->count <= target->units && tiles->shares <= 1 && !tiles->tail;
+    bool ragged = size->open || ends_short(size->m, tiles->m) || ends_short(size->n, tiles->n);
+    bool waits = costs.bring >= (ragged ? 1 : UNEVEN_BRINGS) * costs.multiply;
+    return both && once && waits && (double)costs.steps * costs.bring * UNEVEN_LOSS > EARLY_CYCLES;
+}
+
+double waves_count(const Target *target, const ProductTiles *tiles)
+{
+    return (double)tiles->count / target->units;
+}
+
+static bool columns_suit(const ProductSize *size, int64_t n)
+{
+    bool power = (n & (n - 1)) == 0;
+    return n < size->columns_of ? power : n % size->columns_of == 0;
+}
+
+/* What the user gives is taken as it is; what is derived beside it fits. */
+static bool may_be(const ProductSize *size, int64_t m, int64_t n)
+{
+    bool fits = m * n * size->dots <= (size->apart ? MOST_APART : MOST_TILE) ||
+                (size->given_n && m == GROUP_ROWS) || (size->given_m && n == COLUMNS) ||
+                (size->given_m && size->given_n);
+    return fits && (size->given_n || columns_suit(size, n));
+}
+
+/* Shares that give each multiprocessor a tile, or two, or four. */
+static ProductTiles best_shares(const Target *target, const Rates *rates, const ProductSize *size,
+                                int64_t m, int64_t n)
+{
+    bool tail = size->given_tail_m || size->given_tail_n; /* whose shares are given */
+    int64_t given = tail ? 0 : size->given_shares;
+    ProductTiles best = waves_of(target, rates, size, m, n, given ? given : 1);
+    best = better_tail(target, rates, size, best);
+    if (tail) {
+        best.cycles = best.tail ? best.cycles : INFINITY; /* others have none of the given size */
+        return best;
+    }
+    int64_t count = waves_of(target, rates, size, m, n, 1).count;
+    int64_t steps = parts(size->k, best.depth) / LEAST_STEPS;
+    for (int64_t waves = 1; waves <= MOST_WAVES && size->may_share && !given; waves *= 2) {
+        int64_t shares = count > 0 ? waves * target->units / count : 1;
+        shares = shares > steps ? steps : shares;
+        shares = shares > MOST_SHARES ? MOST_SHARES : shares;
+        if (shares > 1) {
+            ProductTiles tiles = waves_of(target, rates, size, m, n, shares);
+            best = tiles.cycles < best.cycles ? tiles : best;
+        }
+    }
+    return best;
+}
+
+/* The best of so many rows, or `best`, if none costs less. */
+static ProductTiles better_columns(const Target *target, const Rates *rates,
+                                   const ProductSize *size, int64_t m, ProductTiles best)
+{
+    int64_t n = size->given_n ? size->given_n : COLUMNS;
+    int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : MOST_COLUMNS;
+    for (; n <= most_n; n += COLUMNS) {
+        ProductTiles tiles = best_shares(target, rates, size, m, n);
+        bool thirds = m == THIRDS_ROWS && !size->given_n;
+        bool fits = thirds ? columns_suit(size, n) : may_be(size, m, n);
+        if (fits && (!best.m || tiles.cycles < best.cycles)) {
+            best = tiles;
+        }
+    }
+    return best;
+}
+
+static ProductTiles best_tiles(const Target *target, const Rates *rates, const ProductSize *size)
+{
+    ProductTiles best = {.m = 0};
+    int64_t m = size->given_m ? size->given_m : GROUP_ROWS;
+    int64_t most_m = size->given_m ? m : MOST_ROWS;
+    for (; m <= most_m; m *= 2) {
+        best = better_columns(target, rates, size, m, best);
+    }
+    if (size->thirds && !size->given_m && !size->given_n && best.m) {
+        ProductTiles thirds = better_columns(target, rates, size, THIRDS_ROWS, best);
+        best = thirds.cycles * THIRDS_GAIN < best.cycles ? thirds : best;
+    }
+    return best;
+}
+
+/* ---- clusters that add shares ---- */
+
+/* Of m × n, in shares that are the blocks of a cluster each, where they all run at once; else
+ * `best`, if none costs less. */
+static ProductTiles better_shares(const Target *target, const Rates *rates, const ProductSize *size,
+                                  int64_t m, int64_t n, ProductTiles best)
+{
+    int64_t given = size->given_shares ? size->given_shares : size->given_cluster;
+    for (int64_t shares = 2; shares <= MOST_CLUSTER; shares *= 2) {
+        int64_t depth = depth_of(size, m, n);
+        ProductTiles tiles = {.m = m, .n = n, .depth = depth, .shares = shares, .clustered = true};
+        tiles = priced(target, rates, size, tiles);
+        bool once = tiles.count <= waves_held(target, shares) &&
+                    parts(size->k, depth) >= shares * LEAST_STEPS;
+        if ((given ? shares == given : once) && tiles.cycles < best.cycles) {
+            best = tiles;
+        }
+    }
+    return best;
+}
+
+/* What two thirds of the rate bring from the second-level cache: as much as it was seen to bring
+ * when all multiprocessors ask it and nothing else. That tells apart what moves more by larger
+ * tiles from what moves more by more shares. */
+static Rates asked_by_all(const Rates *rates)
+{
+    Rates all = *rates;
+    all.unit_bytes = rates->unit_bytes * 2 / 3;
+    return all;
+}
+
+/* A host starts no launch sooner after another. */
+static double by_host(double cycles, int64_t launches)
+{
+    return cycles > (double)(launches * HOST_CYCLES) ? cycles : (double)(launches * HOST_CYCLES);
+}
+
+static ProductTiles better_clustered(const Target *target, const Rates *rates,
+                                     const ProductSize *size, ProductTiles best)
+{
+    Rates all = asked_by_all(rates);
+    bool must = size->given_cluster > 1;
+    bool may = best.m && size->may_cluster && size->given_cluster != 1 && !best.tail &&
+               !size->given_beside_m && !size->given_beside_n;
+    if (!may) {
+        return best;
+    }
+    ProductTiles found = {.cycles = INFINITY};
+    int64_t m = size->given_m ? size->given_m : GROUP_ROWS, most_m = size->given_m ? m : MOST_ROWS;
+    int64_t n0 = size->given_n ? size->given_n : COLUMNS,
+            most_n = size->given_n ? n0 : MOST_COLUMNS;
+    for (; m <= most_m; m *= 2) {
+        for (int64_t n = n0; n <= most_n; n += COLUMNS) {
+            bool fits = m * n * SUM_BYTES <= MOST_SENT && may_be(size, m, n);
+            found = fits ? better_shares(target, &all, size, m, n, found) : found;
+        }
+    }
+    if (!found.m) {
+        return best;
+    }
+    WaveCosts costs = waves_costs(target, &all, size, &best);
+    int64_t launches = best.shares > 1 ? 2 : 1;
+    bool less = by_host(found.cycles, 1) * CLUSTER_GAIN < by_host(waves_cycles(&costs), launches);
+    found = priced(target, rates, size, found);
+    less = less && by_host(found.cycles, 1) * LEAST_GAIN < by_host(best.cycles, launches);
+    return must || less ? found : best;
+}
+
+ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
+{
+    ProductSize plain = *size;
+    plain.may_tail = false;
+    plain.given_tail_m = plain.given_tail_n = 0;
+    ProductTiles best = best_tiles(target, rates, &plain);
+    if (size->may_tail) {
+        bool given = size->given_tail_m || size->given_tail_n;
+        ProductTiles tailed = best_tiles(target, rates, size);
+        best = tailed.tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed : best;
+    }
+    return better_clustered(target, rates, size, best);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apart: warp groups that share a tile store its rows each by itself.
+ *
+ *   bulk_wait                              bulk_wait apart=2
+ *   sync                                   sync apart=2
+ *   shared_store %s[…], %x           →     shared_store %s[…], %x
+ *   fence_async                            fence_async
+ *   sync                                   sync apart=2
+ *   bulk_store %s[…], %y[…]                bulk_store %s[…], %y[…] apart=2
+ *
+ * A group of four warps holds rows of its own of a product's tile. When it has written them to
+ * shared memory, one of its threads copies them on: nothing that it does concerns the others' rows.
+ * If all meet instead, who is done first waits with work on results for who is done last, and no
+ * one multiplies meanwhile; alone, a group begins the next tile's products under the other's work.
+ * But groups out of step hold two slots of a ring, which lets copies run ahead by one less: tiles
+ * of many steps, which have little other work, stay together, unless threads add what steps come
+ * to: one group's sums run under the other's products where they are out of step. Roles where
+ * something else goes from warp to warp, which may count on these meetings, stay together, and
+ * where rings bring scales.
+ * Requires layouts. Changes no values. */
+#include "ir/build.h"
+#include "ir/layout/layout.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/pass.h"
+#include "support/int_math.h"
+
+enum {
+    GROUP_WARPS = 4,
+    GROUP_BITS = 2,
+    STEPS = 6,
+    FEW_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
+};
+
+static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_SYNC, OP_SHARED_STORE,
+                                       OP_FENCE_ASYNC, OP_SYNC, OP_BULK_STORE};
+
+/* Does each group hold as many rows, one behind the other, and no one else's? */
+static bool has_own_rows(Type type, int groups)
+{
+    const Layout *layout = type->layout;
+    int64_t rows = type->rank == 2 ? poly_capacity(type->dims[0]) : 0;
+    if (!layout || rows % groups || rows / groups % 8) {
+        return false;
+    }
+    int64_t own = rows / groups;
+    if (own & (own - 1)) {
+        return false;
+    }
+    for (int in = 0; in < IN_COUNT; in++) {
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            int64_t step = layout->basis[in][bit][0];
+            bool group = in == IN_WARP && bit >= GROUP_BITS;
+            if (group ? step != own << (bit - GROUP_BITS) || layout->basis[in][bit][1]
+                      : step >= own) {
+                return false;
+            }
+        }
+    }
+    return layout->bits[IN_WARP] > GROUP_BITS;
+}
+
+/* The ops of a store through shared memory, up to the copy; false: they do not follow so. */
+static bool find_sequence(Op *copy, Op **ops)
+{
+    Op *op = copy;
+    for (int i = STEPS; i-- > 0; op = op->prev) {
+        bool last = i == STEPS - 1;
+        while (op && op->kind != SEQUENCE[i] && !last && op_has(op, TRAIT_PURE) &&
+               !op_has(op, TRAIT_ACCESS)) {
+            op = op->prev;
+        }
+        if (!op || op->kind != SEQUENCE[i]) {
+            return false;
+        }
+        ops[i] = op;
+    }
+    return ops[2]->operands[0] == copy->operands[0];
+}
+
+typedef struct Role {
+    int groups;
+    int syncs, stores; /* of a sequence each copy has two meetings and a store */
+    int64_t steps;     /* of a tile: the most in one walk, through loops in one another */
+    bool adds;         /* what steps come to is added by threads */
+    bool plain;
+    struct {
+        Op **items;
+        size_t n, cap;
+    } copies, waits;
+    Func *func;
+} Role;
+
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of a loop and of those around it; more than FEW_STEPS where it is not known. */
+static int64_t steps_of(const Op *op)
+{
+    int64_t all = 1;
+    for (; op && op->kind == OP_FOR; op = op->parent->parent) {
+        const Type range = op->regions[0]->args[0]->type;
+        int64_t step = range->kind == TYPE_RANGE ? more(1, poly_capacity(range->dims[0])) : 1;
+        const Attr *dims = op_attr(op, ATTR_DIMS);
+        int64_t most = dims ? poly_most(dims->dims[0]) : INT64_MAX;
+        int64_t steps = most < INT64_MAX ? div_up(most, step) : FEW_STEPS + 1;
+        if (__builtin_mul_overflow(all, steps, &all)) {
+            return INT64_MAX;
+        }
+    }
+    return all;
+}
+
+static bool adds_settled(const Op *op)
+{
+    bool settled = false;
+    for (int i = 0; op->kind == OP_ADD && i < op->n_operands; i++) {
+        const Op *def = op->operands[i]->def;
+        settled = settled || (def && def->kind == OP_SETTLE);
+    }
+    return settled;
+}
+
+static void see(Op *op, void *user)
+{
+    Role *role = user;
+    role->adds = role->adds || adds_settled(op);
+    switch (op->kind) {
+    case OP_SYNC: role->syncs++; return;
+    case OP_SHARED_STORE: role->stores++; return;
+    case OP_BULK_STORE: ARENA_PUSH(role->func->arena, &role->copies, op); return;
+    case OP_BULK_WAIT: ARENA_PUSH(role->func->arena, &role->waits, op); return;
+    case OP_FENCE_ASYNC:
+    case OP_WAIT:
+    case OP_ARRIVE:
+    case OP_DOT_ASYNC:
+    case OP_SETTLE:
+    case OP_LOAD:
+    case OP_FOR: role->steps = more(role->steps, steps_of(op)); return;
+    case OP_TILES:
+    case OP_YIELD: return;
+    case OP_REDUCE:
+    case OP_CONVERT: role->plain = false; return;
+    default:
+        role->plain = role->plain && op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) &&
+                      op->n_regions == 0;
+        return;
+    }
+}
+
+/* Memory of the store's own: what an operand lends is read by other groups until all have met. */
+static bool is_own(Func *func, const Op *copy)
+{
+    return value_count_uses(func, copy->operands[0]) == 2;
+}
+
+static void consider(Func *func, const Op *roles, int region)
+{
+    const Attr *warps = op_attr(roles, ATTR_WARPS), *teams = op_attr(roles, ATTR_TEAMS);
+    Role role = {.func = func, .plain = true, .groups = (int)warps->ints[region] / GROUP_WARPS};
+    if (warps->ints[region] % GROUP_WARPS || role.groups < 2 ||
+        (teams && teams->ints[region] > 1)) {
+        return;
+    }
+    block_walk(roles->regions[region], see, &role);
+    bool all = role.plain && role.copies.n > 0 && role.syncs == 2 * (int)role.copies.n &&
+               role.stores == (int)role.copies.n;
+    for (size_t i = 0; i < role.copies.n && all; i++) {
+        Op *ops[STEPS];
+        all = find_sequence(role.copies.items[i], ops) && is_own(func, role.copies.items[i]) &&
+              has_own_rows(ops[2]->operands[ops[2]->n_operands - 1]->type, role.groups);
+    }
+    bool few = role.adds || role.steps <= FEW_STEPS;
+    all = all &&
+          text_same(schedule_word(
+                        func, "stores", "", few ? "apart" : "together", "%s",
+                        role.adds ? "what steps come to is added by threads: one warp group's sums "
+                                    "run under another's products"
+                        : few     ? "few steps a tile: a warp group that is done goes on "
+                                    "to the next one"
+                                  : "many steps a tile: warp groups out of step would "
+                                    "hold slots of the rings for longer"),
+                    "apart");
+    for (size_t i = 0; i < role.copies.n && all; i++) {
+        Op *ops[STEPS];
+        find_sequence(role.copies.items[i], ops);
+        for (int k = 0; k < STEPS; k++) {
+            if (SEQUENCE[k] == OP_SYNC || SEQUENCE[k] == OP_BULK_STORE) {
+                op_set_int(func, ops[k], ATTR_APART, role.groups);
+            }
+        }
+    }
+    for (size_t i = 0; i < role.waits.n && all; i++) {
+        op_set_int(func, role.waits.items[i], ATTR_APART, role.groups);
+    }
+}
+
+static void see_roles(Op *op, void *user)
+{
+    for (int i = 0; op->kind == OP_ROLES && i < op->n_regions; i++) {
+        consider(user, op, i);
+    }
+}
+
+void pass_opt_apart(Func *func)
+{
+    if (func->target && func->target->bulk_copy) {
+        func_walk(func, see_roles, func);
+    }
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folds of columns beside work on rows: one launch walks the rows for both, each block a share of
+ * them, where a block holds a row and what the columns have come to. */
+#include "passes/fuse/fuse.h"
+
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+
+enum {
+    BESIDE = 1,         /* registers of an element of a row, beside what is loaded and folded */
+    SHARING = 2,        /* blocks of a multiprocessor: one loads while the other works */
+    FOLDED_CPU = 32768, /* elements of a row, and of its columns: in the second-level cache */
+    LONGEST = 1 << 20,  /* elements of a row that may have any length */
+};
+
+/* Elements along the axes that are both stored and folded, but for the walked one. */
+static int64_t row_elements(const Axes *axes, const Block *block, const Walk *walk)
+{
+    int64_t elements = 1, n = 0;
+    int seen[64];
+    for (const Op *op = block->first; op; op = op->next) {
+        const Value *written = axes_written(op);
+        for (int i = 0; written && i < written->type->rank; i++) {
+            int class = axes_class(axes, written, i);
+            bool row = class >= 0 && class != walk->class && n < 64 &&
+                       (axes_flags(axes, class) & AXIS_REDUCED);
+            for (int k = 0; k < n && row; k++) {
+                row = seen[k] != class;
+            }
+            if (row) {
+                int64_t most = poly_most(written->type->dims[i]);
+                seen[n++] = class;
+                elements *= elements < LONGEST && most < LONGEST ? (most > 0 ? most : 1) : LONGEST;
+                elements = elements < LONGEST ? elements : LONGEST;
+            }
+        }
+    }
+    return elements;
+}
+
+/* Of a row that a block should hold at most. */
+static int64_t room(const Target *target, const Walk *walk)
+{
+    int words = walk->folds + walk->loads + BESIDE;
+    return target->family == FAMILY_CPU ? FOLDED_CPU : target->registers / SHARING / words;
+}
+
+static const char *reason(bool beside, bool alone, bool little)
+{
+    return alone    ? "what is folded along columns is made beside what is stored: one walk"
+           : beside ? "a block holds a row and what its columns have come to: rows are read once"
+           : little ? "so little is walked that nobody would share it"
+                    : "a row, and what its columns have come to, may be more than a block can hold";
+}
+
+/* Says what was decided, if `says_beside` or it is that they stay apart. */
+static bool is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk,
+                      bool says_beside)
+{
+    int64_t elements = row_elements(axes, block, walk), most = poly_most(walk->dim);
+    int64_t fits = func->target ? room(func->target, walk) : 0;
+    bool alone = elements == 1; /* there is no row: columns are walked in any tiles */
+    bool little = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
+    bool beside = alone || (elements <= fits && !little);
+    const Line *given = schedule_given(func, "columns", "");
+    if (given || (beside && !says_beside)) {
+        return given ? text_same(given->word, "beside") : beside;
+    }
+    schedule_word(func, "columns", "", beside ? "beside" : "apart", "%s",
+                  reason(beside, alone, little));
+    return beside;
+}
+
+bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk)
+{
+    return is_beside(func, axes, block, walk, false);
+}
+
+void fuse_note_columns(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_PARALLEL || op_attr(op, ATTR_DIMS)->n > 0 || fuse_is_serial(op)) {
+        return;
+    }
+    Axes axes = an_axes(func, op->regions[0]);
+    Walk walk = an_walk(&axes, op->regions[0]);
+    if (walk.class >= 0) {
+        is_beside(func, &axes, op->regions[0], &walk, true);
+    }
+    axes_done(&axes);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Intermediates that are put into memory for the time of one launch, and reads of memory that is
+ * written before the read value is used. */
+#include "passes/fuse/fuse.h"
+
+#include "ir/target/target.h"
+
+/* ---- intermediates ---- */
+
+static bool is_scratch(const Func *func, const Value *memory)
+{
+    return func->params.items[memory->index].io == PARAM_SCRATCH;
+}
+
+bool fuse_is_pitched_copy(const Op *store)
+{
+    const Op *load = store->operands[store->n_operands - 1]->def;
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_CAST)) {
+        load = load->operands[0]->def;
+    }
+    return store->operands[0]->type->strides && load &&
+           (load->kind == OP_LOAD || load->kind == OP_GATHER);
+}
+
+bool fuse_may_materialize(const Func *func, const Block *block, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != block || value->type->kind != TYPE_ARRAY) {
+        return false;
+    }
+    return op->kind != OP_LOAD || !is_scratch(func, op->operands[0]);
+}
+
+/* A scalar is stored as a tensor of one element. */
+static Value *with_axis(Builder *b, Value *value)
+{
+    return value->type->rank ? value : build_expand(b, value, 0);
+}
+
+typedef struct Operand {
+    const Value *value;
+    bool found;
+} Operand;
+
+static void find_operand(Op *op, void *user)
+{
+    Operand *operand = user;
+    for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
+        const Value *value = op->operands[side];
+        while (value != operand->value && value->def &&
+               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
+                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+            value = value->def->operands[0];
+        }
+        operand->found = operand->found || value == operand->value;
+    }
+}
+
+/* Operands of a matrix unit lie so that the copy engine can walk their rows. */
+static Value *memory_for(Func *func, const Value *value, Type type)
+{
+    enum { ROW_BYTES = 16 };
+    Operand operand = {value, false};
+    bool narrow = type->dtype == DT_F16 || type->dtype == DT_BF16;
+    int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
+    if (func->target && func->target->bulk_copy && narrow && type->rank > 1 &&
+        poly_divisor(type->dims[type->rank - 1]) % multiple) {
+        func_walk(func, find_operand, &operand);
+    }
+    return operand.found ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
+}
+
+Op *fuse_materialize(Func *func, Value *value)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Builder b = build_after(func, value->def);
+    b.span = value->def->span;
+    Value *stored = with_axis(&b, value);
+    Value *scratch = memory_for(func, value, stored->type);
+    Op *store = build_store(&b, scratch, WHOLE, stored);
+    Value *read = build_load(&b, scratch, WHOLE);
+    if (value->type->rank == 0) {
+        read = build_squeeze(&b, read, 0);
+    }
+    read->name = value->name;
+    for (const ValueUse *use = use_first(value, store->parent), *next; use; use = next) {
+        next = use_next(use, store->parent);
+        if (use->op->parent != store->parent || op_is_before(store, use->op)) {
+            op_set_operand(use->op, (int)(use - use->op->uses), read);
+        }
+    }
+    return store;
+}
+
+/* ---- reads of memory that changes ---- */
+
+typedef struct Reads {
+    Func *func;
+    const Op *reader;
+    Table seen;
+    Value *found;
+} Reads;
+
+/* A plain store of all of a tensor, element for element what was read there. */
+static bool is_pointwise(Reads *reads, const Op *load)
+{
+    const Op *store = reads->reader;
+    if (store->kind != OP_STORE || load->kind != OP_LOAD) {
+        return false;
+    }
+    Builder at = build_at_end(reads->func, reads->func->body);
+    Group group = fuse_group(reads->func, &at, 1, (Op *[]){(Op *)store});
+    Axes axes = an_axes(reads->func, group.parallel->regions[0]);
+    const Op *copy = group.parallel->regions[0]->last;
+    const Value *read = clone_get(&group.copies, load->results[0]);
+    const Value *written = copy->operands[copy->n_operands - 1];
+    bool same = read->type->rank == written->type->rank &&
+                !axes_conflict(&axes, group.parallel->regions[0]);
+    for (int i = 1; same && i <= op_access(load, 0).n; i++) {
+        same = load->operands[i] == store->operands[i];
+    }
+    for (int i = 0; same && i < read->type->rank; i++) {
+        same = axes_class(&axes, read, i) == axes_class(&axes, written, i);
+    }
+    axes_done(&axes);
+    op_remove(group.parallel);
+    return same;
+}
+
+static bool is_stale(Reads *reads, const Op *load)
+{
+    const Value *memory = load->operands[0];
+    for (Op *op = load->next; op && op != reads->reader; op = op->next) {
+        if (op_writes(op, memory)) {
+            return true;
+        }
+    }
+    return op_writes(reads->reader, memory) && !is_pointwise(reads, load);
+}
+
+static bool same_value(const void *item, const void *key)
+{
+    return item == key;
+}
+
+static void look(Reads *reads, Value *value)
+{
+    Op *op = value ? value->def : NULL;
+    if (!op || op->parent != reads->reader->parent || reads->found ||
+        table_find(&reads->seen, hash_word(0, value->id), same_value, value)) {
+        return;
+    }
+    table_add(reads->func->arena, &reads->seen, hash_word(0, value->id), value);
+    bool memory = (op->kind == OP_LOAD || op->kind == OP_GATHER) &&
+                  op->operands[0]->type->kind == TYPE_TENSOR;
+    if (memory && reads->func->params.items[op->operands[0]->index].io == PARAM_INOUT &&
+        is_stale(reads, op)) {
+        reads->found = value;
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        look(reads, op->operands[i]);
+    }
+}
+
+static void look_in_region(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        look(user, op->operands[i]);
+    }
+}
+
+Value *fuse_changed_read(Func *func, const Op *reader)
+{
+    Reads reads = {.func = func, .reader = reader};
+    for (int i = 0; i < reader->n_operands; i++) {
+        look(&reads, reader->operands[i]);
+    }
+    for (int r = 0; r < reader->n_regions; r++) {
+        block_walk(reader->regions[r], look_in_region, &reads);
+    }
+    return reads.found;
+}

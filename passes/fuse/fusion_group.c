@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One launch's statements: copies of what they need, each value once (fuse_axis_conflicts.c: but
+ * for uses that iterate over a value along different axes). */
+#include "passes/fuse/fuse.h"
+
+typedef struct Pair {
+    const Value *copy;
+    Value *original;
+} Pair;
+
+static bool is_copy(const void *item, const void *key)
+{
+    return ((const Pair *)item)->copy == key;
+}
+
+Value *fuse_original(const Group *group, const Value *copy)
+{
+    const Pair *pair = table_find(&group->originals, hash_word(0, copy->id), is_copy, copy);
+    return pair ? pair->original : NULL;
+}
+
+void fuse_remember(Func *func, Group *group, const Value *copy, Value *original)
+{
+    Pair *pair = ARENA_NEW(func->arena, Pair);
+    *pair = (Pair){copy, original};
+    table_add(func->arena, &group->originals, hash_word(0, copy->id), pair);
+}
+
+/* ---- copies ---- */
+
+typedef struct Copier {
+    Func *func;
+    Group *group;
+    Builder at;
+    const Op *top; /* whose regions are looked into */
+    int n;
+    Op *const *statements;
+} Copier;
+
+static void copy_value(Copier *c, Value *value);
+
+bool fuse_is_within(const Value *value, const Op *op)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    while (block && block->parent != op) {
+        block = block->parent ? block->parent->parent : NULL;
+    }
+    return block != NULL;
+}
+
+static void copy_outer(Op *op, void *user)
+{
+    Copier *c = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && !fuse_is_within(op->operands[i], c->top)) {
+            copy_value(c, op->operands[i]);
+        }
+    }
+}
+
+/* What the group itself stores to an intermediate needs no reading back. */
+static Value *stored_here(const Copier *c, const Op *load)
+{
+    const Value *memory = load->kind == OP_LOAD ? load->operands[0] : NULL;
+    if (!memory || c->func->params.items[memory->index].io != PARAM_SCRATCH) {
+        return NULL;
+    }
+    for (int i = 0; i < c->n; i++) {
+        Op *store = c->statements[i];
+        if (store->kind == OP_STORE && store->operands[0] == memory &&
+            !fuse_is_pitched_copy(store)) {
+            return store->operands[store->n_operands - 1];
+        }
+    }
+    return NULL;
+}
+
+static void copy_op(Copier *c, Op *op)
+{
+    Value *stored = stored_here(c, op);
+    if (stored) {
+        copy_value(c, stored);
+        clone_map_value(&c->group->copies, op->results[0], clone_get(&c->group->copies, stored));
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            copy_value(c, op->operands[i]);
+        }
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        Copier inside = *c;
+        inside.top = op;
+        block_walk(op->regions[i], copy_outer, &inside);
+        c->at = inside.at;
+    }
+    const Op *copy = clone_op(&c->at, &c->group->copies, op);
+    for (int i = 0; i < op->n_results; i++) {
+        fuse_remember(c->func, c->group, copy->results[i], op->results[i]);
+    }
+}
+
+static void copy_value(Copier *c, Value *value)
+{
+    if (value->def && clone_get(&c->group->copies, value) == value) {
+        copy_op(c, value->def);
+    }
+}
+
+Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
+{
+    Group group = {.copies = clone_map_new(func)};
+    group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
+    group.parallel->span = statements[0]->span;
+    Copier c = {.func = func,
+                .group = &group,
+                .at = build_at_end(func, group.parallel->regions[0]),
+                .n = n,
+                .statements = statements};
+    for (int i = 0; i < n; i++) {
+        bool done =
+            statements[i]->n_results &&
+            clone_get(&group.copies, statements[i]->results[0]) != statements[i]->results[0];
+        if (!done) {
+            copy_op(&c, statements[i]);
+        }
+    }
+    return group;
+}
+
+void fuse_copy_operands(Func *func, Op *op)
+{
+    Group group = {.copies = clone_map_new(func)};
+    Copier c = {.func = func, .group = &group, .at = build_before(func, op)};
+    for (int i = 0; i < op->n_operands; i++) {
+        copy_value(&c, op->operands[i]);
+        op_set_operand(op, i, clone_get(&group.copies, op->operands[i]));
+    }
+}

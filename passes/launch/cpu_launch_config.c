@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host: how many threads of a CPU share the blocks of a launch, and how many vectors its inner
+ * loops take at a time.
+ *
+ *   launch dims=[N] steps=[1024] {…}   →   launch dims=[N] steps=[1024] threads=4 unroll=2 {…}
+ *
+ * Only what is given is said: without `threads` all that there are share the blocks, and without
+ * `unroll` the back end chooses, loop by loop. Requires: tile. More sums of a row are rounded
+ * otherwise; nothing else changes bits. */
+#include "ir/build.h"
+#include "ir/ir_errors.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/pass.h"
+
+enum { MOST_THREADS = 1024, MOST_UNROLL = 16 };
+
+/* The number that is given for the key, 0: none, or an error. */
+static int64_t given(Func *func, const char *key, int64_t most, bool power)
+{
+    const Line *line = schedule_given(func, key, "");
+    if (!line || line->word) {
+        return 0;
+    }
+    int64_t n = line->number;
+    if (n < 1 || n > most || (power && (n & (n - 1)))) {
+        Diag *d = diag_error(func->diags, ERR_HOST, line->span, "`%s %lld` is not possible", key,
+                             (long long)n);
+        diag_help(func->diags, d, "%s from 1 to %lld", power ? "a power of two" : "a number",
+                  (long long)most);
+        return 0;
+    }
+    return n;
+}
+
+void pass_opt_host(Func *func)
+{
+    if (!func->target || func->target->family != FAMILY_CPU) {
+        return;
+    }
+    int64_t threads = given(func, "threads", MOST_THREADS, false);
+    int64_t unroll = given(func, "unroll", MOST_UNROLL, true);
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH && threads > 0) {
+            op_set_int(func, op, ATTR_THREADS, threads);
+        }
+        if (op->kind == OP_LAUNCH && unroll > 0) {
+            op_set_int(func, op, ATTR_UNROLL, unroll);
+        }
+    }
+}

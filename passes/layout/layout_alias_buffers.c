@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers that take turns, where all of them beside each other do not fit.
+ *
+ *     for … {                              for … {
+ *         sync                                 sync
+ *         shared_store %k[0, :, :], %x         shared_store %k[0, :, :], %x
+ *         sync                                 sync
+ *         dot %q[…], %k[0, :, :]      →        dot %q[…], %k[0, :, :]
+ *         sync                                 sync
+ *         shared_store %v[0, :, :], %y         shared_store %k[0, :, :], %y
+ *         sync                                 sync
+ *         dot %p, %v[0, :, :]                  dot %p, %k[0, :, :]
+ *     }                                    }
+ *
+ * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
+ * one's last use lies before the second one is filled, and threads meet between. Since they are one
+ * value then, `syncs` keeps those meetings. Copies that run beside the code (bulk, async) are left
+ * alone. */
+#include "passes/layout/assign_layouts.h"
+
+/* Where a buffer is used: in one block of ops, or in what stands there. */
+typedef struct UseSpan {
+    Op *op; /* OP_SHARED */
+    Block *block;
+    Op *first, *last; /* in the block */
+    bool is_simple;
+} UseSpan;
+
+typedef struct UseSpans {
+    Func *func;
+    struct {
+        UseSpan *items;
+        size_t n, cap;
+    } all;
+} UseSpans;
+
+static void collect_buffer(Op *op, void *user)
+{
+    UseSpans *spans = user;
+    if (op->kind == OP_SHARED) {
+        ARENA_PUSH(spans->func->arena, &spans->all, ((UseSpan){.op = op, .is_simple = true}));
+    }
+}
+
+/* All of the only slot, whatever the layout of what is stored. */
+static bool fills(const Op *op, const Value *buffer)
+{
+    Type type = buffer->type;
+    if (op->kind != OP_SHARED_STORE || op->operands[0] != buffer || type->rank < 1 ||
+        poly_capacity(type->dims[0]) != 1) {
+        return false;
+    }
+    for (int axis = 1; axis < type->rank; axis++) {
+        if (op->operands[1 + axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_awaited(const Op *op)
+{
+    return op->kind == OP_SHARED_STORE || op->kind == OP_SHARED_LOAD || op->kind == OP_DOT;
+}
+
+/* The op of the block that `op` is, or is in; NULL: it stands elsewhere. */
+static Op *within(Op *op, const Block *block)
+{
+    while (op && op->parent != block) {
+        op = op->parent ? op->parent->parent : NULL;
+    }
+    return op;
+}
+
+static void note_use(Op *op, void *user)
+{
+    UseSpans *spans = user;
+    for (size_t i = 0; i < spans->all.n; i++) {
+        UseSpan *span = &spans->all.items[i];
+        const Value *buffer = span->op->results[0];
+        if (!op_has_operand(op, buffer)) {
+            continue;
+        }
+        if (!span->first) {
+            span->block = op->parent;
+            span->first = op;
+            span->is_simple = span->is_simple && fills(op, buffer);
+        }
+        span->last = within(op, span->block);
+        span->is_simple = span->is_simple && is_awaited(op) && span->last;
+    }
+}
+
+static bool is_sync(const Op *op)
+{
+    return op->kind == OP_SYNC && !op_attr(op, ATTR_APART);
+}
+
+/* Does every thread wait for all others somewhere after `from` and before `to`? */
+static bool meet_between(const Op *from, const Op *to)
+{
+    for (const Op *op = from->next; op && op != to; op = op->next) {
+        if (is_sync(op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_before(const Op *a, const Op *b)
+{
+    while (a && a != b) {
+        a = a->next;
+    }
+    return a != NULL;
+}
+
+static bool meet_first(const UseSpan *span)
+{
+    const Op *op = span->block->first;
+    return op != span->first && (is_sync(op) || meet_between(op, span->first));
+}
+
+static bool same_attributes(const Op *a, const Op *b)
+{
+    return op_int(a, ATTR_SWIZZLE, 0) == op_int(b, ATTR_SWIZZLE, 0) &&
+           op_int(a, ATTR_SKEW, 0) == op_int(b, ATTR_SKEW, 0) &&
+           op_int(a, ATTR_PACKED, 0) == op_int(b, ATTR_PACKED, 0);
+}
+
+/* The block may be a loop's: the first one is filled again after the second one's last use. */
+static bool take_turns(const UseSpan *a, const UseSpan *b)
+{
+    bool alike =
+        a->op->results[0]->type == b->op->results[0]->type && same_attributes(a->op, b->op);
+    return alike && a->is_simple && b->is_simple && a->first && b->first && a->block == b->block &&
+           a->last != b->first && is_before(a->last, b->first) && meet_between(a->last, b->first) &&
+           meet_first(a);
+}
+
+void layout_take_turns(LayoutPass *pass, Op *launch)
+{
+    UseSpans spans = {.func = pass->func};
+    block_walk(launch->regions[0], collect_buffer, &spans);
+    block_walk(launch->regions[0], note_use, &spans);
+    for (size_t i = 0; i < spans.all.n; i++) {
+        UseSpan *a = &spans.all.items[i];
+        for (size_t k = 0; k < spans.all.n; k++) {
+            UseSpan *b = &spans.all.items[k];
+            if (a->op && b->op && i != k && take_turns(a, b)) {
+                block_replace_uses(launch->regions[0], b->op->results[0], a->op->results[0]);
+                op_remove(b->op);
+                a->last = b->last;
+                b->op = NULL;
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layouts that everything else follows: what products and coalesced accesses want. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "passes/layout/assign_layouts.h"
+#include "support/int_math.h"
+
+/* Warps past a power of two would hold elements of warps that are not there: they hold copies. */
+static int64_t down_to_power(int64_t value)
+{
+    int64_t power = power_of_two_at_least(value);
+    return power > value ? power / 2 : power;
+}
+
+void layout_extents(LayoutPass *pass, Type type, int64_t *extents)
+{
+    for (int i = 0; i < type->rank; i++) {
+        extents[i] = poly_capacity(type->dims[i]);
+        if (extents[i] < 0) {
+            diag_bug(pass->func->diags, "axis %d of a tile has no static extent", i);
+        }
+    }
+}
+
+static int sum_of(const Attr *list)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < list->n; i++) {
+        sum += list->ints[i];
+    }
+    return (int)sum;
+}
+
+static int region_index(const Op *op, const Block *block)
+{
+    int index = 0;
+    while (op->regions[index] != block) {
+        index++;
+    }
+    return index;
+}
+
+int layout_warps(LayoutPass *pass, const Block *block)
+{
+    for (; block && block->parent; block = block->parent->parent) {
+        const Op *op = block->parent;
+        const Attr *warps = op_attr(op, ATTR_WARPS);
+        if (op->kind == OP_ROLES && warps) {
+            int role = region_index(op, block);
+            const Attr *teams = op_attr(op, ATTR_TEAMS);
+            return (int)(warps->ints[role] / (teams ? teams->ints[role] : 1));
+        }
+        if (op->kind == OP_LAUNCH && warps) {
+            return sum_of(warps);
+        }
+    }
+    diag_bug(pass->func->diags, "a tile outside of a launch with warps");
+}
+
+int64_t layout_role_registers(const Op *roles, const Op *op)
+{
+    const Block *block = op->parent;
+    while (block->parent != roles) {
+        block = block->parent->parent;
+    }
+    return op_attr(roles, ATTR_REGISTERS)->ints[region_index(roles, block)];
+}
+
+int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps)
+{
+    enum { STEP = 8 }; /* in which they are handed out */
+    const Target *target = pass->func->target;
+    int64_t each = target->registers / (warps * pass->lanes) / STEP * STEP;
+    return each < target->registers_thread ? each : target->registers_thread;
+}
+
+Block *layout_value_block(const Value *value)
+{
+    return value->def ? value->def->parent : value->block;
+}
+
+int layout_capped(LayoutPass *pass, int vector)
+{
+    bool may = !pass->reduces && !pass->folds;
+    const Line *line = may ? schedule_given(pass->func, "vector", "") : NULL;
+    return line && line->number >= 1 && line->number < vector ? (int)line->number : vector;
+}
+
+/* ---- products ---- */
+
+/* Elements of a product side by side in a thread: four, or fewer where the user's `vector` is less
+ * than the widest access of one operand's elements takes. */
+static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
+{
+    int bits = dtype_memory_bits(op->operands[0]->type->dtype);
+    int wide = 8 * pass->func->target->vector_bytes / bits, capped = layout_capped(pass, wide);
+    int run = (int)smaller(4, power_of_two_at_least(extent));
+    return capped < wide && capped < run ? capped : run;
+}
+
+/* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
+ * where rows are reduced too, by rows alone, so that a row stays in a warp and in the same one
+ * everywhere. */
+static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows, int *split)
+{
+    split[0] = split[1] = 1;
+    for (int64_t left = warps; left > 1; left /= 2) {
+        bool rows = extents[0] / split[0] >= extents[1] / split[1];
+        rows = most_rows > 0 ? split[0] < most_rows : rows;
+        split[rows ? 0 : 1] *= 2;
+    }
+}
+
+/* Elements that a thread holds side by side along an axis of the result: one access reads them
+ * where they are neighbours in shared memory. Where k is contiguous there, an access takes k.
+ * Neighbours then serve the wide accesses of what follows, but rows of a ring, as the copy engine
+ * swizzles them, are in different banks only for threads that hold every eighth. */
+static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
+{
+    bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
+                            : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
+    return single ? 1 : product_run(pass, dot, extent);
+}
+
+/* Products done element by element: a warp holds a near-square patch, so that what it reads of each
+ * operand is shared by many lanes. */
+static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *per_thread,
+                           int warps)
+{
+    static const int order[2] = {1, 0};
+    int columns = (int)smaller(8, power_of_two_at_least(extents[1]) / per_thread[1]);
+    int lanes[2] = {pass->lanes / columns, columns};
+    int split[2];
+    int64_t most_rows =
+        pass->reduces ? power_of_two_at_least(extents[0]) / (lanes[0] * per_thread[0]) : 0;
+    split_warps(extents, down_to_power(warps), most_rows, split);
+    return layout_blocked(2, extents, order, per_thread, lanes, split);
+}
+
+static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
+{
+    int per_thread[2] = {fma_run(pass, dot, 0, extents[0]), fma_run(pass, dot, 1, extents[1])};
+    return patch_layout(pass, extents, per_thread, warps);
+}
+
+/* A row or a column that all of the other axis has. */
+static bool is_spread(const Value *value, int axis)
+{
+    const Op *broadcast = value->def, *expand;
+    if (!broadcast || broadcast->kind != OP_BROADCAST) {
+        return false;
+    }
+    expand = broadcast->operands[0]->def;
+    return expand && expand->kind == OP_EXPAND && expand->operands[0]->type->rank == 1 &&
+           op_int(expand, ATTR_AXIS, -1) == axis;
+}
+
+/* Does a loop add up products of a column with a row? */
+bool layout_sums_outer(const Op *op)
+{
+    const Op *product = op;
+    const Value *sum = op->kind == OP_FMA ? op->operands[2] : NULL;
+    if (op->kind == OP_ADD && op->operands[0]->def && op->operands[0]->def->kind == OP_MUL) {
+        product = op->operands[0]->def;
+        sum = op->operands[1];
+    }
+    bool carried = sum && !sum->def && sum->block == op->parent && op->parent->parent &&
+                   op->parent->parent->kind == OP_FOR;
+    return carried && sum->type->rank == 2 && is_spread(product->operands[0], 1) &&
+           is_spread(product->operands[1], 0);
+}
+
+bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
+{
+    int64_t extents[MAX_RANK];
+    if (!layout_sums_outer(op)) {
+        return false;
+    }
+    layout_extents(pass, op->results[0]->type, extents);
+    int run = product_run(pass, op, extents[1]);
+    *layout = patch_layout(pass, extents, (int[]){1, run}, layout_warps(pass, op->parent));
+    return true;
+}
+
+/* Warps of a unit as rows × columns, each with instructions of its own as long as there are some.
+ * Where rows are reduced, or the left operand lies in registers as a result does, a row stays in
+ * one warp. */
+static void unit_grid(LayoutPass *pass, const Op *op, const Unit *unit, const int64_t *extents,
+                      int *grid)
+{
+    int64_t most[] = {power_of_two_at_least(extents[0]) / unit->m,
+                      power_of_two_at_least(extents[1]) / unit->n};
+    bool rows_only = pass->reduces || layout_spreads(op->operands[0]);
+    grid[0] = grid[1] = 1;
+    for (int64_t left = down_to_power(layout_warps(pass, op->parent)); left > 1; left /= 2) {
+        bool rows = rows_only || extents[0] / grid[0] >= extents[1] / grid[1];
+        rows = grid[0] >= most[0] ? grid[1] >= most[1] : rows || grid[1] >= most[1];
+        grid[rows ? 0 : 1] *= 2;
+    }
+}
+
+/* Repeats of the instruction along an axis that neighbours of an operand in memory go to. */
+static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axis, int64_t rows)
+{
+    Access access = op_access_nth(op, axis);
+    bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
+    DType dtype = access.memory->type->dtype;
+    int spread = pass->func->target->vector_bytes / dtype_bytes(dtype);
+    if (access.memory->type->kind != TYPE_SHARED || along_k || unit_turns(unit, dtype) ||
+        unit_one_by_one(unit, dtype, dtype)) {
+        return 1;
+    }
+    while (spread > 1 && rows % spread != 0) {
+        spread /= 2;
+    }
+    return spread;
+}
+
+/* Where an axis of the result has the places that its operand in shared memory is read at. */
+static UnitPlaces places_of(const Op *op, const Unit *unit, int axis, int64_t extent)
+{
+    Type left = op_access_nth(op, 0).memory->type, right = op_access_nth(op, 1).memory->type;
+    bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
+    if (left->kind != TYPE_SHARED || right->kind != TYPE_SHARED) {
+        return PLACES_PLAIN;
+    }
+    if (axis == 1 && along_k && dtype_is_packed(right->dtype)) {
+        int64_t bits = poly_capacity(right->dims[right->rank - 1]) * dtype_bits(right->dtype);
+        return unit_places_packed(unit, bits / 8);
+    }
+    if (unit_one_by_one(unit, left->dtype, right->dtype)) {
+        return unit_places(along_k, extent);
+    }
+    bool pairs = unit_in_pairs(unit, left->dtype, right->dtype, !op_int(op, ATTR_TB, 0));
+    return pairs && along_k ? PLACES_TURNED : PLACES_PLAIN;
+}
+
+Layout layout_of_product(LayoutPass *pass, const Op *op)
+{
+    int64_t extents[MAX_RANK];
+    int grid[2], spread[2], warps = layout_warps(pass, op->parent);
+    UnitPlaces places[2] = {PLACES_PLAIN, PLACES_PLAIN};
+    const Unit *unit = unit_of_dot(pass->func->target, op);
+    layout_extents(pass, op->results[0]->type, extents);
+    if (!unit) {
+        return fma_layout(pass, op, extents, warps);
+    }
+    if (unit_warps(unit) > 1) {
+        return unit_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);
+    }
+    unit_grid(pass, op, unit, extents, grid);
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t warp = (int64_t)(axis ? unit->n : unit->m) * grid[axis];
+        bool whole = extents[axis] % warp == 0;
+        spread[axis] = whole ? unit_spread(pass, op, unit, axis, extents[axis] / warp) : 1;
+        places[axis] = whole ? places_of(op, unit, axis, extents[axis] / grid[axis]) : PLACES_PLAIN;
+    }
+    return unit_result(unit, extents, grid, spread, places);
+}
+
+/* As a result lies, over the warps' rows: those beside each other hold copies. */
+bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout)
+{
+    int64_t extents[MAX_RANK], result[MAX_RANK];
+    int grid[2], warps = layout_warps(pass, dot->parent);
+    const Unit *unit = unit_of_dot(pass->func->target, dot);
+    UnitDepth depth;
+    if (!unit || !layout_spreads(dot->operands[0])) {
+        return false;
+    }
+    layout_extents(pass, dot->operands[0]->type, extents);
+    if (unit_warps(unit) > 1) {
+        *layout = layout_wgmma_acc(extents[0], extents[1], warps);
+        return true;
+    }
+    layout_extents(pass, dot->results[0]->type, result);
+    unit_grid(pass, dot, unit, result, grid);
+    *layout = unit_left_held(unit, extents, grid);
+    return unit_depth_held(unit, extents[1], &depth);
+}
+
+/* ---- memory ---- */
+
+/* Long runs are for wide accesses, but all threads should have one before any has two. */
+static int64_t run_length(const int64_t *extents, int rank, int vector, int bits, int64_t threads)
+{
+    int64_t total = 1;
+    for (int i = 0; i < rank; i++) {
+        total *= power_of_two_at_least(extents[i]);
+    }
+    int64_t run = smaller(vector, power_of_two_at_least(extents[rank - 1]));
+    while (run > 1 && run * bits > 32 && total / run < threads) {
+        run /= 2;
+    }
+    return run;
+}
+
+/* Warps over the rows first, so that a row stays in a warp; axes that are reduced come last of all:
+ * what warps hold together crosses shared memory. */
+static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room, int *split)
+{
+    int last = rank - 1;
+    for (int i = 0; i < 2 * rank; i++) {
+        int axis = i % rank + 1 < rank ? last - 1 - i % rank : last;
+        if ((reduced >> axis & 1) == (uint32_t)(i >= rank)) {
+            split[axis] = (int)smaller(warps, room[axis]);
+            warps /= split[axis];
+        }
+    }
+    split[last] *= (int)warps;
+}
+
+/* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
+static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduced, int warps)
+{
+    int rank = type->rank, last = rank - 1;
+    int64_t extents[MAX_RANK], room[MAX_RANK];
+    int order[MAX_RANK], per_thread[MAX_RANK], lanes[MAX_RANK], split[MAX_RANK];
+    layout_extents(pass, type, extents);
+    int64_t more_lanes = pass->lanes;
+    for (int axis = last; axis >= 0; axis--) {
+        order[last - axis] = axis;
+        per_thread[axis] = axis == last ? (int)run : 1;
+        room[axis] = power_of_two_at_least(extents[axis]) / per_thread[axis];
+        lanes[axis] = (int)smaller(more_lanes, room[axis]);
+        room[axis] /= lanes[axis];
+        more_lanes /= lanes[axis];
+    }
+    deal_warps(rank, reduced, down_to_power(warps), room, split);
+    lanes[last] *= (int)more_lanes;
+    return layout_blocked(rank, extents, order, per_thread, lanes, split);
+}
+
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps)
+{
+    return layout_of_reduced(pass, type, vector, narrowest_bits, 0, warps);
+}
+
+Layout layout_of_reduced(LayoutPass *pass, Type type, int vector, int narrowest_bits,
+                         uint32_t reduced, int warps)
+{
+    int64_t extents[MAX_RANK];
+    layout_extents(pass, type, extents);
+    int64_t threads = pass->lanes * down_to_power(warps);
+    int64_t run = run_length(extents, type->rank, vector, narrowest_bits, threads);
+    return coalesced(pass, type, run, reduced, warps);
+}
+
+/* Gives the axis' steps from `first` on to these bits, in their order, where they have such. */
+static int32_t deal_steps(Layout *layout, LayoutIn in, int axis, int32_t first, int32_t step)
+{
+    for (int bit = 0; bit < layout->bits[in]; bit++) {
+        if (layout->basis[in][bit][axis] >= first) {
+            layout->basis[in][bit][axis] = step;
+            step *= 2;
+        }
+    }
+    return step;
+}
+
+void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layout)
+{
+    int64_t extents[MAX_RANK];
+    int32_t first = 0;
+    layout_extents(pass, type, extents);
+    for (int bit = layout->bits[IN_WARP]; bit-- > 0;) {
+        int32_t own = layout->basis[IN_WARP][bit][axis];
+        first = own && (!first || own < first) ? own : first;
+    }
+    if (first && extents[axis] == power_of_two_at_least(extents[axis])) {
+        int32_t step = deal_steps(layout, IN_REGISTER, axis, first, first);
+        deal_steps(layout, IN_WARP, axis, first, step);
+    }
+}
+
+Layout layout_in_order(LayoutPass *pass, Type type, int warps)
+{
+    Layout layout = layout_of_memory(pass, type, 1, dtype_bits(DT_I32), warps);
+    int32_t step = deal_steps(&layout, IN_REGISTER, 0, pass->lanes, pass->lanes);
+    deal_steps(&layout, IN_WARP, 0, pass->lanes, step);
+    return layout;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which accesses of memory waste so much of what they move that their tile had better change
+ * threads, through shared memory, first. */
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/coalescing.h"
+#include "passes/layout/assign_layouts.h"
+
+enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
+
+/* Are there elements for each thread of the block? */
+static bool has_work_for_all(LayoutPass *pass, const Op *op, Type tile)
+{
+    int64_t extents[MAX_RANK], elements = 1;
+    layout_extents(pass, tile, extents);
+    for (int i = 0; i < tile->rank; i++) {
+        elements *= extents[i];
+    }
+    return elements >= (int64_t)pass->lanes * layout_warps(pass, op->parent);
+}
+
+/* How many elements apart neighbours along each axis lie: 0 where the tile does not take whole what
+ * lies between them, or takes an axis less. */
+static void find_pitches(const Op *op, Type tile, int64_t *pitch)
+{
+    Access access = op_access(op, 0);
+    Type memory = access.memory->type;
+    int64_t apart = 1;
+    bool plain = !memory->strides && memory->rank == tile->rank;
+    for (int i = tile->rank - 1; i >= 0; i--) {
+        pitch[i] = plain ? apart : 0;
+        int64_t most = plain ? poly_most(memory->dims[i]) : 0;
+        plain = plain && most <= poly_capacity(tile->dims[i]);
+        apart = plain ? apart * most : 0;
+    }
+}
+
+/* Sectors that an access with this layout moves for each that it uses. */
+static bool wastes_sectors(const Layout *layout, const int64_t *pitch, int bits, int width)
+{
+    int held = layout_contiguous(layout, layout->rank - 1);
+    Sectors sectors = an_sectors(layout, pitch, bits, held < width ? held : width);
+    return sectors.touched * SECTOR_BYTES >= WORSE * sectors.used;
+}
+
+static void note_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC || layout_sums_outer(op);
+}
+
+/* What feeds products is staged by itself, and their results have memory or none to spare. */
+static bool has_product(const Op *launch)
+{
+    bool found = false;
+    block_walk(launch->regions[0], note_product, &found);
+    return found;
+}
+
+/* Do elements of the tile lie side by side in memory? Else no layout brings lanes together. */
+static bool is_along_memory(const Op *op)
+{
+    Access access = op_access(op, 0);
+    const Value *last = access.n ? access.indices[access.n - 1] : NULL;
+    return !last || last->type->kind == TYPE_RANGE;
+}
+
+const Layout *layout_coalesced_instead(LayoutPass *pass, const Op *op, Type type, const Layout *has)
+{
+    int bits = dtype_memory_bits(type->dtype);
+    int width = an_vector(pass->func, op);
+    int64_t pitch[MAX_RANK] = {0}; /* of few elements it does not matter where they lie */
+    if (has_work_for_all(pass, op, type)) {
+        find_pitches(op, type, pitch);
+    }
+    if (!is_along_memory(op) || !wastes_sectors(has, pitch, bits, width) ||
+        has_product(op_enclosing(op, OP_LAUNCH))) {
+        return NULL;
+    }
+    int warps = layout_warps(pass, op->parent);
+    Layout layout = layout_of_memory(pass, type, width, bits, warps);
+    return wastes_sectors(&layout, pitch, bits, width) ? NULL : layout_intern(pass, layout);
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registers. Most values pass through a thread an element at a time, but what lives across a
+ * product is held as a whole: its accumulator, its operands in registers, and what the loop around
+ * it carries. Their sum, at the product where it is greatest, must fit a thread.
+ *
+ * Without products it decides how many blocks share a multiprocessor: code is reordered between
+ * branches and meetings only, so what lives across one is held as a whole. */
+#include "ir/ir_errors.h"
+#include "ir/schedule.h"
+#include "ir/text/ir_text.h"
+#include "passes/analysis/access_width.h"
+#include "passes/layout/assign_layouts.h"
+
+enum {
+    OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
+    FRAGMENT_PLACES = 16, /* where fragments of operands are read */
+    REGISTER_BITS = 32,
+    REGISTER_STEP = 8, /* in which they are handed out */
+    BESIDE_TILE = 8,   /* the address of what it came from, conditions */
+    BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
+    ADDRESS = 2,
+    GUARDED = 1,      /* an end along an axis, and what is compared with it */
+    WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
+    GROUP = 8,        /* elements that are worked on at once */
+    SCHEDULERS = 4,   /* of an NVIDIA multiprocessor */
+    SURE = 2,         /* twice what is counted is enough, whatever lies beside */
+    QUOTIENTS = 4,    /* so many are divided together; fewer have no branch */
+};
+
+/* Where a value is made, and where it is read last, in program order; a loop around the reader but
+ * not around the value reads it until its own end. */
+typedef struct Life {
+    const Value *value;
+    int from, to;
+} Life;
+
+typedef struct Lives {
+    LayoutPass *pass;
+    Life *of; /* by id */
+    uint32_t n;
+    int now, met;    /* the last branch or meeting */
+    int64_t beside;  /* registers that the whole launch has */
+    int64_t places;  /* of the addresses of what is gathered */
+    bool wide;       /* its elements are told by indices of 64 bits */
+    const Op *worst; /* the product at which most is held */
+    int64_t most;
+    int worst_at;
+} Lives;
+
+static bool loops(const Op *op)
+{
+    return op->kind == OP_FOR || op->kind == OP_TILES;
+}
+
+/* A name for registers that another value holds. */
+static bool is_name(const Value *value)
+{
+    OpKind kind = value->def ? value->def->kind : OP_COUNT;
+    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE ||
+           kind == OP_CONVERT;
+}
+
+/* Not what is made where it is used. */
+static bool is_held(const Value *value)
+{
+    return value && layout_spreads(value) && value->type->layout && !layout_is_cheap(value) &&
+           !is_name(value) && dtype_bits(value->type->dtype) > 1;
+}
+
+static int64_t registers_of(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK], n = 0;
+    const Layout *layout = value->type->layout;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < layout_registers(layout); i++) {
+        n += layout_register_exists(layout, extents, (uint32_t)i);
+    }
+    return (n * dtype_bits(value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
+}
+
+static void note_made(Lives *lives, const Value *value)
+{
+    if (is_held(value) && value->id < lives->n) {
+        lives->of[value->id] = (Life){value, lives->now, lives->now};
+    }
+}
+
+static void note_read(Lives *lives, const Value *value, int at)
+{
+    while (value && is_name(value)) {
+        value = value->def->operands[0];
+    }
+    if (value && value->id < lives->n && lives->of[value->id].value) {
+        Life *life = &lives->of[value->id];
+        life->to = life->to > at ? life->to : at;
+    }
+}
+
+/* At the end of a loop: whatever was made before it and is read inside lives until here. */
+static void note_loop_end(Lives *lives, int begin)
+{
+    for (uint32_t id = 0; id < lives->n; id++) {
+        Life *life = &lives->of[id];
+        if (life->value && life->from < begin && life->to > begin) {
+            life->to = lives->now;
+        }
+    }
+}
+
+static void note_block(Lives *lives, const Block *block);
+
+static void note_op(Lives *lives, const Op *op)
+{
+    int begin = ++lives->now;
+    for (int i = 0; i < op->n_operands; i++) {
+        note_read(lives, op->operands[i], begin);
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        for (int k = 0; k < op->regions[i]->n_args; k++) {
+            note_made(lives, op->regions[i]->args[k]);
+        }
+        note_block(lives, op->regions[i]);
+    }
+    if (loops(op)) {
+        lives->now++;
+        note_loop_end(lives, begin);
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        note_made(lives, op->results[i]);
+    }
+}
+
+static void note_block(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        note_op(lives, op);
+    }
+}
+
+/* ---- at a product ---- */
+
+static bool holds(const Life *life, const Op *product, int at)
+{
+    return life->value && life->value != dot_accumulator(product) &&
+           (life->value == product->results[0] || (life->from < at && life->to >= at));
+}
+
+/* What single warps read of operands for a step of their unit's depth. */
+static int64_t fragments_of(LayoutPass *pass, const Op *product)
+{
+    const Unit *unit = unit_of_dot(pass->func->target, product);
+    const Layout *result = product->results[0]->type->layout;
+    bool single = unit && unit_warps(unit) == 1 && result;
+    return single ? unit_fragments(unit, result) + FRAGMENT_PLACES : 0;
+}
+
+static int64_t held_at(Lives *lives, const Op *product, int at)
+{
+    int64_t sum = OWN_REGISTERS + fragments_of(lives->pass, product);
+    for (uint32_t id = 0; id < lives->n; id++) {
+        if (holds(&lives->of[id], product, at)) {
+            sum += registers_of(lives->pass, lives->of[id].value);
+        }
+    }
+    return sum;
+}
+
+/* Products in program order, counted as note_op counts. */
+static void find_worst(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        int at = ++lives->now;
+        if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
+            int64_t held = held_at(lives, op, at);
+            if (held > lives->most) {
+                lives->most = held;
+                lives->worst = op;
+                lives->worst_at = at;
+            }
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            find_worst(lives, op->regions[i]);
+        }
+        lives->now += loops(op);
+    }
+}
+
+/* ---- what a thread has ---- */
+
+static int64_t registers_there(LayoutPass *pass, const Op *product)
+{
+    const Op *roles = op_enclosing(product, OP_ROLES);
+    if (roles && op_attr(roles, ATTR_REGISTERS)) {
+        return layout_role_registers(roles, product);
+    }
+    return layout_launch_registers(pass, layout_warps(pass, product->parent));
+}
+
+/* ---- at a branch or a meeting ---- */
+
+/* Quotients are checked, and computed again where that fails. */
+static bool branches(LayoutPass *pass, const Op *op)
+{
+    const Value *result = op->n_results ? op->results[0] : NULL;
+    return op->kind == OP_DIV && result->type->dtype == DT_F32 && is_held(result) &&
+           registers_of(pass, result) >= QUOTIENTS;
+}
+
+static bool meets(LayoutPass *pass, const Op *op)
+{
+    switch (op->kind) {
+    case OP_SYNC:
+    case OP_SCAN:
+    case OP_FOLD:
+    case OP_HISTOGRAM:
+    case OP_RANK:
+    case OP_ARRANGE:
+    case OP_LOOKUP:
+    case OP_FOR:
+    case OP_IF:
+    case OP_WHILE:
+    case OP_TILES:
+    case OP_YIELD: return true;
+    case OP_REDUCE: return op->n_operands > 1; /* through shared memory */
+    default: return branches(pass, op);
+    }
+}
+
+/* What a reduction is given an element at a time as it is made. */
+static bool passes_by(const Op *op, const Value *value)
+{
+    return op->kind == OP_REDUCE && value == op->operands[0] && value->def &&
+           (op_has(value->def, TRAIT_ELEMENTWISE) || value->def->kind == OP_MASK);
+}
+
+/* Registers of what is exchanged through scratch, of which about half is read ahead. */
+static int64_t exchanged(const Value *scratch)
+{
+    int64_t bits = dtype_bits(scratch->type->dtype), extent;
+    for (int i = 0; i < scratch->type->rank; i++) {
+        bits *= poly_is_const(scratch->type->dims[i], &extent) ? extent : 1;
+    }
+    return bits / REGISTER_BITS / 2;
+}
+
+/* What a scan or fold has beside its operands: what is before each element, in the thread and in
+ * others, or what is combined; then what other warps have. */
+static int64_t folded(LayoutPass *pass, const Op *op)
+{
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+    int64_t own = 0, others = 0;
+    for (int i = 0; i < op->n_results; i++) {
+        own += registers_of(pass, op->operands[i]) * (scan ? 2 : 1);
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        others += operand && operand->type->kind == TYPE_SHARED ? exchanged(operand) : 0;
+    }
+    return own > others ? own : others;
+}
+
+/* Of so few elements a thread that what their indices and conditions take is nothing. */
+static bool is_small(const Lives *lives, const Op *op)
+{
+    return registers_of(lives->pass, op->operands[0]) < GROUP;
+}
+
+/* Does a loop go on with places of extremes? */
+static bool carries_places(LayoutPass *pass, const Op *op)
+{
+    bool found = false;
+    for (int i = 0; op->kind == OP_YIELD && i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        found = found || (is_held(value) && dtype_bits(value->type->dtype) > REGISTER_BITS &&
+                          registers_of(pass, value) >= GROUP);
+    }
+    return found;
+}
+
+/* What an op holds beside its operands. Places change hands by conditions, both of them at hand.
+ * What is divided as it is made goes through the check of a
+ * few quotients at a time, together with them. Wide indices are made where they are used. */
+static int64_t at_hand(const Lives *lives, const Op *op)
+{
+    int64_t sum = 0;
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        sum = folded(lives->pass, op);
+        if (is_small(lives, op)) {
+            return sum;
+        }
+        sum += GROUP; /* conditions */
+    } else if (carries_places(lives->pass, op)) {
+        sum = GROUP;
+    } else if (op->kind == OP_DIV && branches(lives->pass, op)) {
+        const Life *dividend = &lives->of[op->operands[0]->id];
+        bool passes = !dividend->value || dividend->from > lives->met;
+        sum += passes ? 2 * GROUP : 0;
+    }
+    return sum + (sum && lives->wide ? 2 * GROUP : 0);
+}
+
+/* Is what the loop carried before still read where the value that it carries on is made? */
+static bool outlived(const Lives *lives, const Op *yield, const Life *made)
+{
+    const Op *loop = yield->parent->parent;
+    const Block *body = loop->regions[0];
+    for (int i = 0; loops(loop) && i < yield->n_operands; i++) {
+        const Value *before = body->args[body->n_args - yield->n_operands + i];
+        if (yield->operands[i] == made->value && lives->of[before->id].to > made->from) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does it come from memory? */
+static bool is_read(const Value *value)
+{
+    OpKind kind = value->def ? value->def->kind : OP_COUNT;
+    return kind == OP_LOAD || kind == OP_SHARED_LOAD || kind == OP_GATHER;
+}
+
+/* Registers of a thread while `op` is done, which is met at `at`. */
+static int64_t wanted_at(const Lives *lives, const Op *op, int at)
+{
+    int64_t sum = lives->beside + at_hand(lives, op);
+    int64_t few = 0;
+    bool wide = false;
+    for (uint32_t id = 0; id < lives->n; id++) {
+        const Life *life = &lives->of[id];
+        if (!life->value || life->from >= at || life->to < at ||
+            (life->to == at && passes_by(op, life->value))) {
+            continue;
+        }
+        int64_t own = registers_of(lives->pass, life->value);
+        if (own < GROUP) {
+            few += own; /* is among what lies beside, as far as that goes */
+            continue;
+        }
+        wide = wide || life->value->type->dtype == DT_F64;
+        /* What a loop carries then changes hands a few elements at a time. */
+        bool carried = op->kind == OP_YIELD && outlived(lives, op, life);
+        int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
+        sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
+    }
+    return sum + (few > BESIDE_ALL ? few - BESIDE_ALL : 0) + (wide ? WIDE_BESIDE : 0);
+}
+
+static void find_wanted(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        int at = ++lives->now;
+        bool met = meets(lives->pass, op);
+        if (met || op->kind == OP_REDUCE) { /* what it comes to is made of all elements */
+            int64_t wanted = wanted_at(lives, op, at);
+            lives->most = wanted > lives->most ? wanted : lives->most;
+            lives->met = met ? at : lives->met;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            find_wanted(lives, op->regions[i]);
+        }
+        lives->now += loops(op);
+    }
+}
+
+static Lives lives_of(LayoutPass *pass, const Op *launch)
+{
+    Lives lives = {.pass = pass, .n = pass->func->n_values};
+    lives.of = ARENA_ARRAY(pass->func->arena, Life, lives.n);
+    note_block(&lives, launch->regions[0]);
+    lives.now = 0;
+    return lives;
+}
+
+static void note_beside(Op *op, void *user)
+{
+    Lives *lives = user;
+    const Type made = op->n_results ? op->results[0]->type : NULL;
+    lives->wide |=
+        op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
+    if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+        const Attr *guard = op_attr(op, ATTR_GUARD);
+        lives->beside += ADDRESS;
+        for (int i = 0; guard && i < guard->n; i++) {
+            lives->beside += guard->ints[i] ? GUARDED : 0;
+        }
+    }
+    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each access has its own */
+        int64_t places = 2 * ADDRESS * registers_of(lives->pass, op->results[0]);
+        places /= an_width(lives->pass->func, op);
+        lives->places = places > lives->places ? places : lives->places;
+    }
+}
+
+/* Registers move between roles: their shares of a block's were chosen with its tiles. */
+static bool has_roles(const Op *launch)
+{
+    return block_contains(launch->regions[0], OP_ROLES);
+}
+
+/* Do its blocks wait for one another? How many do is chosen with their tiles (tile/lookback.c): a
+ * scan's code goes through its elements in order, and holds less than all of them twice. */
+static bool awaits(const Op *launch)
+{
+    return block_contains(launch->regions[0], OP_AWAIT);
+}
+
+/* Blocks of the grid that a multiprocessor gets at most: more need no registers. Where that is not
+ * known, or blocks are not dealt out one by one: very many. */
+static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
+    int64_t blocks = 1;
+    if (!dims || !steps || op_int(launch, ATTR_PERSISTENT, 0) ||
+        op_int(launch, ATTR_CLUSTER, 1) > 1 || op_attr(launch, ATTR_MULTICAST)) {
+        return INT64_MAX;
+    }
+    for (int i = 0; i < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]);
+        if (steps->ints[i] <= 0 || most > INT32_MAX) {
+            return INT64_MAX;
+        }
+        int64_t tiles = most / steps->ints[i] + (most % steps->ints[i] != 0);
+        blocks *= tiles > 1 ? tiles : 1;
+        if (blocks > INT32_MAX) {
+            return INT64_MAX;
+        }
+    }
+    return (blocks + pass->func->target->units - 1) / pass->func->target->units;
+}
+
+/* Blocks for whose threads so many registers are there. Warps are dealt out to the schedulers of a
+ * multiprocessor, each with registers of its own. */
+static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t each)
+{
+    const Target *target = pass->func->target;
+    int64_t parts = target->family == FAMILY_NVPTX ? SCHEDULERS : 1;
+    int64_t warps = target->registers / parts / ((int64_t)pass->lanes * each) * parts;
+    return warps / (int64_t)layout_warps(pass, launch->regions[0]);
+}
+
+static void share_unit(LayoutPass *pass, Op *launch)
+{
+    Func *func = pass->func;
+    int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
+    const Line *given = blocks > 1 ? schedule_given(func, "blocks", "") : NULL;
+    if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
+        op_set_int(func, launch, ATTR_BLOCKS, given->number > 1 ? given->number : 1);
+    }
+    if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
+        return;
+    }
+    Lives lives = lives_of(pass, launch);
+    block_walk(launch->regions[0], note_beside, &lives);
+    lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
+    lives.beside += lives.places;
+    find_wanted(&lives, launch->regions[0]);
+    int64_t each = (lives.most + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP;
+    int64_t dealt = dealt_out(pass, launch);
+    int64_t room = blocks_of_registers(pass, launch, each ? each : 1);
+    if (dealt < blocks && dealt <= room && room < SURE * blocks) {
+        blocks = schedule_number(func, "blocks", "", dealt,
+                                 "a multiprocessor gets no more of the grid's");
+        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+    } else if (room < blocks) {
+        blocks =
+            schedule_number(func, "blocks", "", room > 1 ? room : 1,
+                            "a thread holds values in %lld registers at once", (long long)each);
+        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+    }
+}
+
+void layout_share_units(LayoutPass *pass)
+{
+    for (Op *op = pass->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            schedule_at_op(pass->func, op);
+            share_unit(pass, op);
+        }
+    }
+    schedule_at_launch(pass->func, EVERY_LAUNCH);
+}
+
+/* ---- across products ---- */
+
+static const char *table(Lives *lives)
+{
+    Text text = text_new(lives->pass->func->arena);
+    text_add(&text, "registers of a thread, by tile:");
+    for (uint32_t id = 0; id < lives->n; id++) {
+        const Value *value = lives->of[id].value;
+        if (holds(&lives->of[id], lives->worst, lives->worst_at)) {
+            const char *what = value == lives->worst->results[0] ? "the product" : "a tile";
+            text_printf(&text, "\n%6lld  %s, ", (long long)registers_of(lives->pass, value),
+                        value->name ? value->name : what);
+            print_type(lives->pass->func, value->type, &text);
+        }
+    }
+    int64_t fragments = fragments_of(lives->pass, lives->worst);
+    if (fragments) {
+        text_printf(&text, "\n%6lld  fragments of operands", (long long)fragments);
+    }
+    text_printf(&text, "\n%6d  addresses and counters\n%6lld  in all", OWN_REGISTERS,
+                (long long)lives->most);
+    return text.data;
+}
+
+static void check_launch(LayoutPass *pass, const Op *launch)
+{
+    Func *func = pass->func;
+    Lives lives = lives_of(pass, launch);
+    find_worst(&lives, launch->regions[0]);
+    int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
+    if (lives.most > most) {
+        Diag *diag =
+            diag_error(func->diags, ERR_HELD, lives.worst->span,
+                       "kernel %s holds %lld registers a thread across a product; a "
+                       "thread of %s has %lld here",
+                       func->name, (long long)lives.most, func->target->name, (long long)most);
+        diag_note(func->diags, diag, "%s", table(&lives));
+    }
+}
+
+void layout_check_held(LayoutPass *pass)
+{
+    for (const Op *op = pass->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            check_launch(pass, op);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* again: what is held while threads wait for one another stays narrow.
+ *
+ *   %x = load … : bf16[%m, %n]                 %x = load … : bf16[%m, %n]
+ *   %a = cast %x : f32[%m, %n]                 %a = cast %x : f32[%m, %n]
+ *   %s = reduce %a fn=sum                      %s = reduce %a fn=sum
+ *   %t = cluster_reduce %s fn=sum         →    %t = cluster_reduce %s fn=sum
+ *   %b = broadcast %t                          %b = broadcast %t
+ *   %c = sub %a, %b                            %y = again %x : bf16[%m, %n]
+ *                                              %d = cast %y : f32[%m, %n]
+ *                                              %c = sub %d, %b
+ *
+ * Half the registers hold a row, so that twice the blocks share a multiprocessor, which is what
+ * hides the waiting; it costs an operation or two an element. tile counts on it where all that is
+ * held can be so (analysis/again.h): a softmax keeps its exponentials, but nothing wide before
+ * them, beside what the first wait takes.
+ *
+ * Within a block it is done where it costs nothing: behind a reduction that compares the elements
+ * two at a time, as they were loaded, so that nothing was widened yet; where few warps meet, each
+ * of which holds many elements. With more warps, or fewer registers, widening is better done while
+ * other loads are on their way (docs/lab/memory_bound.md). Requires: tile, bounds. Changes no
+ * bits. */
+#include "ir/build.h"
+#include "ir/target/target.h"
+#include "passes/analysis/narrow_rows.h"
+#include "passes/pass.h"
+#include "passes/sync/combine_reductions.h"
+
+enum { MANY_ELEMENTS = 32, FEW_WARPS = 4 }; /* more of a thread; at most of a block */
+
+typedef struct Again {
+    Func *func;
+    RowDims rows;
+    CloneMap now;  /* what has been made since the last reduction of the cluster */
+    CloneMap kept; /* of loads, the latest `again` */
+} Again;
+
+static bool is_older(const Value *value, const Op *meeting)
+{
+    for (const Op *op = value->def; op; op = op->next) {
+        if (op == meeting) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Value *made_again(Again *again, Builder *at, Value *value, const Op *meeting)
+{
+    Op *op = value->def;
+    bool constant = op && op->kind == OP_CONST;
+    if (!op || constant || !an_along_rows(&again->rows, value) || !is_older(value, meeting) ||
+        !an_made_again(&again->rows, value)) {
+        return value;
+    }
+    Value *known = clone_get(&again->now, value);
+    if (known != value) {
+        return known;
+    }
+    if (op->kind == OP_AGAIN) {
+        known = made_again(again, at, op->operands[0], meeting);
+        clone_map_value(&again->now, value, known);
+        return known;
+    }
+    if (op->kind == OP_LOAD) {
+        Value *from = clone_get(&again->kept, value);
+        known = build_op(at, OP_AGAIN, 1, &from, 1, &value->type, 0)->results[0];
+        clone_map_value(&again->kept, value, known);
+        clone_map_value(&again->now, value, known);
+        return known;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            made_again(again, at, op->operands[i], meeting);
+        }
+    }
+    at->span = op->span;
+    return clone_op(at, &again->now, op)->results[0];
+}
+
+/* Is the value used by no other op up to this one? */
+static bool is_used_first_by(const Value *value, const Op *reduce)
+{
+    for (const Op *op = value->def->next; op != reduce; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i] == value) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The greatest or least of what 16-bit floats are widened to, as codegen/gpu/gpu_reduce.c takes
+ * it. */
+static bool compares_pairs(const Func *func, const Op *op)
+{
+    const Op *cast = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
+    if (!func->target->pairs || !cast || cast->kind != OP_CAST || cast->parent != op->parent) {
+        return false;
+    }
+    DType narrow = cast->operands[0]->type->dtype, wide = cast->results[0]->type->dtype;
+    bool extreme = text_same(op_word(op, ATTR_FN), "max") || text_same(op_word(op, ATTR_FN), "min");
+    return extreme && (narrow == DT_BF16 || narrow == DT_F16) && wide == DT_F32 &&
+           is_used_first_by(cast->results[0], op);
+}
+
+/* Does a thread hold many elements of the tile, in a block of few warps? */
+static bool holds_many(const Func *func, const Op *launch, Type tile)
+{
+    const Attr *warps = op_attr(launch, ATTR_WARPS);
+    int64_t elements = 1;
+    for (int i = 0; i < tile->rank; i++) {
+        int64_t extent = poly_capacity(tile->dims[i]);
+        if (extent < 1 || __builtin_mul_overflow(elements, extent, &elements)) {
+            return false;
+        }
+    }
+    return warps && warps->n == 1 && warps->ints[0] <= FEW_WARPS &&
+           elements > MANY_ELEMENTS * func->target->warp * warps->ints[0];
+}
+
+static void rewrite(Func *func, const Op *launch)
+{
+    Block *block = launch->regions[0];
+    bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
+    const Op *meeting = NULL;
+    if (cluster) { /* else what the later one reduces would be made anew between them */
+        meet_reductions(func, block);
+    }
+    Again again = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
+    for (Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_operands && meeting; i++) {
+            Builder at = build_before(func, op);
+            if (op->operands[i]) {
+                op_set_operand(op, i, made_again(&again, &at, op->operands[i], meeting));
+            }
+        }
+        if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op) &&
+                                              holds_many(func, launch, op->operands[0]->type))) {
+            meeting = op;
+            again.now = clone_map_new(func);
+        }
+    }
+}
+
+void pass_opt_again(Func *func)
+{
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            rewrite(func, op);
+        }
+    }
+    func_remove_dead(func);
+}

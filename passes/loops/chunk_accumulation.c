@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chunks: a long sum of products begins at zero again every few thousand terms.
+ *
+ *     %s = for … {                                 %s = for … chunks=[256] {
+ *       (%k: range, %acc: f32[%m, %n])       →       (%k: range, %acc: f32[%m, %n])
+ *       %n = dot %a, %b, %acc                        %n = dot %a, %b, %acc
+ *       yield %n }                                   yield %n }
+ *
+ * The rounding error of one sum grows with its terms: that of 65,536 equal products in f32 is 5e-4
+ * of it. After as many steps as the attribute says for a carried value, a GPU adds what its
+ * registers have to a total in the thread's own memory, and a CPU what its tile has to another
+ * tile; both then begin at zero. The error grows with the terms of a chunk plus the number of
+ * chunks. No register is held for the total, and a loop of at most two chunks stays as it is (on a
+ * GPU also one of which nobody knows how long it is). Of loops within one another the innermost one
+ * that is long enough has the attribute.
+ *
+ * Only sums in f32 count whose products are of f32 or without a matrix unit: of narrower operands
+ * the operands' own rounding is greater, and products in flight cannot be taken away. Not on AMD,
+ * whose kernels use no memory of a thread's own. Requires
+ * layouts (the loops are final). Reassociates the product's sum, as its bound allows. */
+#include "ir/build.h"
+#include "ir/target/target.h"
+#include "passes/pass.h"
+
+enum {
+    GPU_TERMS = 4096, /* cuBLAS has as many in a slice of a long product */
+    /* Where every multiprocessor multiplies all the time, a total's way through the L2 cache takes
+     * time that nothing hides, so that chunks are longer. cuBLAS does not cut all such products. */
+    GPU_TERMS_BUSY = 8192,
+    BUSY_WAVES = 2,
+    CPU_STEPS = 256,  /* each adds one sum (codegen/cpu/cpu_dot.c) */
+};
+
+static bool on_gpu(const Func *func)
+{
+    return func->target && func->target->family != FAMILY_CPU;
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* The most steps of a loop. Of a size of which nothing is known: a GPU's code would have memory of
+ * its own for a total that short sums never use. */
+static int64_t most_trips(const Func *func, const Op *loop)
+{
+    int64_t step = op_attr(loop, ATTR_STEPS)->ints[0];
+    int64_t most = poly_most(op_attr(loop, ATTR_DIMS)->dims[0]);
+    step = step > 0 ? step : 1;
+    if (op_int(loop, ATTR_ONCE, 0)) {
+        return 1;
+    }
+    return most < INT64_MAX ? (most + step - 1) / step : on_gpu(func) ? 0 : most;
+}
+
+/* A CPU adds the products of a step among themselves first. */
+static int64_t terms_of_dot(const Func *func, const Op *dot)
+{
+    const Value *result = dot->results[0];
+    DType operand = dot->operands[0]->type->dtype;
+    const Attr *unit = op_attr(dot, ATTR_UNIT);
+    bool fma = !unit || text_same(unit->word, "fma");
+    bool wide = operand == DT_F32 && !op_attr(dot, ATTR_PRECISION);
+    if (result->type->dtype != DT_F32 || !(fma || wide)) {
+        return 0;
+    }
+    return on_gpu(func) ? poly_capacity(op_reduced_extent(dot)) : 1;
+}
+
+static int64_t terms_of_step(const Func *func, const Op *loop, int carried);
+
+/* The tiles of what has the loop: of a persistent block's loop over tiles, or of the launch. */
+static int64_t most_tiles(const Op *loop)
+{
+    int64_t tiles = 1;
+    const Op *at = loop;
+    while (at && at->kind != OP_TILES && at->kind != OP_LAUNCH) {
+        at = at->parent->parent;
+    }
+    const Attr *dims = at ? op_attr(at, ATTR_DIMS) : NULL;
+    for (int i = 0; dims && i < dims->n; i++) {
+        int64_t step = op_attr(at, ATTR_STEPS)->ints[i], most = poly_most(dims->dims[i]);
+        step = step > 0 ? step : 1;
+        tiles = times(tiles, most < INT64_MAX ? (most + step - 1) / step : most);
+    }
+    return tiles;
+}
+
+static int64_t chunk_terms(const Func *func, const Op *loop)
+{
+    if (!on_gpu(func)) {
+        return CPU_STEPS;
+    }
+    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->units;
+    return busy ? GPU_TERMS_BUSY : GPU_TERMS;
+}
+
+static bool is_long(const Func *func, const Op *loop, int64_t terms)
+{
+    return times(terms, most_trips(func, loop)) > 2 * chunk_terms(func, loop);
+}
+
+/* The terms of all steps of a loop in another one; 0: it is no sum of products, or a long one. */
+static int64_t terms_of_loop(const Func *func, const Op *loop, int carried)
+{
+    int64_t terms = terms_of_step(func, loop, carried), trips = most_trips(func, loop);
+    return is_long(func, loop, terms) ? 0 : times(terms, trips);
+}
+
+/* What is added on the way from a loop's argument to `value`; 0: it is no sum of products. */
+static int64_t terms_between(const Func *func, const Value *value, const Value *arg)
+{
+    int64_t terms = 0;
+    while (value != arg) {
+        const Op *op = value->def;
+        int64_t more = 0;
+        if (!op || value_count_uses(func, value) != 1) {
+            return 0;
+        }
+        if (op->kind == OP_DOT && dot_accumulator(op)) {
+            more = terms_of_dot(func, op);
+            value = dot_accumulator(op);
+        } else if (op->kind == OP_FOR) {
+            more = terms_of_loop(func, op, (int)value->index);
+            value = op->operands[2 + value->index];
+        }
+        if (more <= 0) {
+            return 0;
+        }
+        terms = terms > INT64_MAX - more ? INT64_MAX : terms + more;
+    }
+    return value_count_uses(func, arg) == 1 ? terms : 0;
+}
+
+static int64_t terms_of_step(const Func *func, const Op *loop, int carried)
+{
+    const Block *body = loop->regions[0];
+    return terms_between(func, body->last->operands[carried], body->args[1 + carried]);
+}
+
+static void chunk_loop(Op *loop, void *user)
+{
+    Func *func = user;
+    int n = loop->kind == OP_FOR && !op_int(loop, ATTR_ONCE, 0) ? for_carried(loop) : 0;
+    int64_t *chunks = ARENA_ARRAY(func->arena, int64_t, n + 1);
+    int64_t chunk = n > 0 ? chunk_terms(func, loop) : 0;
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        int64_t terms = terms_of_step(func, loop, i);
+        chunks[i] = is_long(func, loop, terms) ? chunk / (terms < chunk ? terms : chunk) : 0;
+        any = any || chunks[i] > 0;
+    }
+    if (any) {
+        op_set_ints(func, loop, ATTR_CHUNKS, n, chunks);
+    }
+}
+
+void pass_opt_chunks(Func *func)
+{
+    if (!func->target || func->target->family != FAMILY_AMDGCN) {
+        func_walk(func, chunk_loop, func);
+    }
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* units: drops axes of one element where a value is made, not where it is used.
+ *
+ *   %a = expand %x axis=0 : f32[1, %m]             %a = add %x, %y : f32[%m]
+ *   %b = expand %y axis=0 : f32[1, %m]       →
+ *   %c = add %a, %b : f32[1, %m]
+ *   %d = squeeze %c axis=0 : f32[%m]
+ *
+ * An index that is the same for all elements becomes a scalar; so does that of a tensor's own axis
+ * of one element, in what is read before its last axis. Batches of a grid are walked one
+ * element at a time: tile leaves such axes behind. What is left is a plain tile, which later passes
+ * know. Requires: tile. Changes no bits. */
+#include "ir/drop_axis.h"
+#include "passes/pass.h"
+
+/* The scalar that an array has everywhere, or NULL. */
+static Value *scalar_of(Value *value)
+{
+    while (value->def && (value->def->kind == OP_BROADCAST || value->def->kind == OP_EXPAND)) {
+        value = value->def->operands[0];
+    }
+    return value->type->kind == TYPE_ARRAY && value->type->rank == 0 ? value : NULL;
+}
+
+/* One array at least says what shape a gather has. */
+static void use_scalars(Op *op)
+{
+    Access access = op_access(op, 0);
+    int arrays = op->kind == OP_SCATTER;
+    for (int i = 0; i < access.n; i++) {
+        arrays += access.indices[i]->type->rank > 0 && !scalar_of(access.indices[i]);
+    }
+    for (int i = 0; arrays > 0 && i < access.n; i++) {
+        Value *scalar = scalar_of(access.indices[i]);
+        if (scalar) {
+            op_set_operand(op, access.at + 1 + i, scalar);
+        }
+    }
+}
+
+static void use_scalars_in(Op *op, void *user)
+{
+    (void)user;
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        use_scalars(op);
+    }
+}
+
+/* A whole axis of the tensor, of one element, that is not its last. */
+static bool is_unit(const Access *access, int axis)
+{
+    int64_t extent;
+    return axis + 1 < access->n && !access->indices[axis] &&
+           poly_is_const(access->memory->type->dims[axis], &extent) && extent == 1;
+}
+
+/* Its element 0 is read; the axis is put back behind. */
+static void load_scalars(Op *op, void *user)
+{
+    Func *func = user;
+    bool tensor = op->kind == OP_LOAD && op->operands[0]->type->kind == TYPE_TENSOR;
+    Access access = tensor ? op_access(op, 0) : (Access){0};
+    Value *indices[MAX_RANK], *zero = NULL;
+    Builder b = build_before(func, op);
+    for (int i = 0; i < access.n; i++) {
+        bool unit = is_unit(&access, i);
+        zero = unit && !zero ? build_int(&b, type_scalar(func, DT_I64), 0) : zero;
+        indices[i] = unit ? zero : access.indices[i];
+    }
+    if (!zero) {
+        return;
+    }
+    Value *value = build_load(&b, access.memory, indices);
+    value->def->n_attrs = op->n_attrs;
+    value->def->attrs = op->attrs;
+    value->name = op->results[0]->name;
+    for (int i = 0, kept = 0; i < access.n; i++) {
+        if (is_unit(&access, i)) {
+            value = build_expand(&b, value, kept);
+        }
+        const Value *index = access.indices[i];
+        kept += !index || index->type->kind == TYPE_RANGE;
+    }
+    func_replace_uses(func, op->results[0], value);
+    op_remove(op);
+}
+
+static void drop_unit(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_SQUEEZE) {
+        return;
+    }
+    Builder b = build_before(func, op);
+    Value *value = axis_dropped(&b, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    value->name = value->name ? value->name : op->results[0]->name;
+    func_replace_uses(func, op->results[0], value);
+    op_remove(op);
+}
+
+void pass_opt_units(Func *func)
+{
+    func_walk(func, load_scalars, func);
+    func_walk(func, drop_unit, func);
+    func_walk(func, use_scalars_in, NULL);
+    func_remove_dead(func);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* narrow: compares indices in 32 bits where the sizes allow.
+ *
+ *   %i = index %r : i64[%r]                 %i = index %r : i32[%r]
+ *   %c = cmp %i, %k pred=ge            →    %c = cmp %i, %k pred=ge
+ *
+ * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask.
+ * When both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known
+ * of the sizes, i32 gives the same answer. So it does for what a gather computes its indices with,
+ * when no step of that can leave 32 bits; and for an element that becomes an index: where a float
+ * saturates, either is outside. Requires: tile. Changes no bits. */
+#include "ir/build.h"
+#include "ir/memo.h"
+#include "ir/target/target.h"
+#include "passes/analysis/index_bounds.h"
+#include "passes/pass.h"
+
+#include <string.h>
+
+enum { MOST_DEPTH = 32 };
+
+static bool fits(Dim dim)
+{
+    return poly_most(dim) < INT32_MAX && poly_least(dim) > INT32_MIN;
+}
+
+static bool is_shape_op(OpKind kind)
+{
+    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE;
+}
+
+static bool is_narrow(const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || value->type->dtype != DT_I64) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_INDEX:
+    case OP_START:
+    case OP_END: return fits(poly_as_range(op->operands[0]->type->dims[0])->whole);
+    case OP_SIZE: return fits(op_attr(op, ATTR_DIM)->dims[0]);
+    case OP_CONST:
+        return op_attr(op, ATTR_VALUE)->i < INT32_MAX && op_attr(op, ATTR_VALUE)->i > INT32_MIN;
+    case OP_CAST: return op->operands[0]->type->dtype == DT_I32;
+    default: return is_shape_op(op->kind) && is_narrow(op->operands[0]);
+    }
+}
+
+/* The same value as i32, made beside the old one. */
+static Value *narrowed(Func *func, Value *value)
+{
+    Op *op = value->def;
+    Builder b = build_after(func, op);
+    if (op->kind == OP_CAST && op->operands[0]->type->dtype == DT_I32) {
+        return op->operands[0];
+    }
+    if (op->kind != OP_INDEX && op->kind != OP_CONST && !is_shape_op(op->kind)) {
+        return build_cast(&b, value, DT_I32);
+    }
+    Value *operand = op->n_operands ? op->operands[0] : NULL;
+    if (is_shape_op(op->kind)) {
+        operand = narrowed(func, operand);
+    }
+    Type type = type_with_dtype(func, value->type, DT_I32);
+    Op *copy = build_op(&b, op->kind, op->n_operands, &operand, 1, &type, 0);
+    copy->n_attrs = op->n_attrs;
+    copy->attrs = arena_copy(func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
+    return copy->results[0];
+}
+
+/* ---- indices of gathers ---- */
+
+static bool is_index_arithmetic(OpKind kind)
+{
+    return kind == OP_ADD || kind == OP_SUB || kind == OP_MUL || kind == OP_DIV || kind == OP_MOD ||
+           kind == OP_MIN || kind == OP_MAX;
+}
+
+/* Made of nothing but indices, sizes and arithmetic, of which no result leaves 32 bits. */
+static bool keeps_narrow(Func *func, Memo *seen, const Value *value, int depth)
+{
+    Dim lo, hi;
+    int64_t known;
+    const Op *op = value->def;
+    if (memo_known(seen, value, depth, &known)) {
+        return true; /* or the answer would have been found */
+    }
+    memo_keep(seen, value, depth, 1);
+    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64 ||
+        !an_index_range(func, value, &lo, &hi) || !fits(lo) || !fits(hi)) {
+        return false;
+    }
+    bool narrow = op->kind == OP_INDEX || op->kind == OP_CONST || op->kind == OP_IOTA ||
+                  op->kind == OP_SIZE || op->kind == OP_START || op->kind == OP_END;
+    if (!is_shape_op(op->kind) && !is_index_arithmetic(op->kind)) {
+        return narrow;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        bool scalar = type_is_scalar(operand->type); /* cast as a whole */
+        if (scalar ? !an_index_range(func, operand, &lo, &hi) || !fits(lo) || !fits(hi)
+                   : !keeps_narrow(func, seen, operand, depth + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool stays_narrow(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool narrow = keeps_narrow(func, seen, value, 0);
+    memo_close(seen);
+    return narrow;
+}
+
+/* An element, perhaps with bounds. The integer of 32 bits that is nearest to it is inside of an
+ * axis where it is, and the same there: casts saturate, and minima and maxima keep the order. */
+static bool keeps_alike(Func *func, Memo *seen, const Value *value, int depth)
+{
+    int64_t known;
+    const Op *op = value->def;
+    if (memo_known(seen, value, depth, &known)) {
+        return known != 0;
+    }
+    memo_keep(seen, value, depth, 0);
+    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
+        return false;
+    }
+    if (op->kind == OP_CAST) {
+        DType from = op->operands[0]->type->dtype;
+        bool alike = dtype_is_float(from) || dtype_bits(from) + !dtype_is_signed(from) <= 32;
+        return memo_keep(seen, value, depth, alike) != 0;
+    }
+    bool bounds = !type_is_scalar(value->type) && (op->kind == OP_MIN || op->kind == OP_MAX);
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        if ((!bounds && !is_shape_op(op->kind)) ||
+            (!keeps_alike(func, seen, operand, depth + 1) && !stays_narrow(func, operand))) {
+            return false;
+        }
+    }
+    return memo_keep(seen, value, depth, op->n_operands > 0) != 0;
+}
+
+static bool saturates_alike(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool alike = keeps_alike(func, seen, value, 0);
+    memo_close(seen);
+    return alike;
+}
+
+static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
+{
+    Value *known = clone_get(made, value);
+    if (known != value) {
+        return known;
+    }
+    Op *op = value->def;
+    bool scalar = type_is_scalar(value->type);
+    Builder b = op ? build_after(func, op) : (Builder){0};
+    if (op && op->kind == OP_CAST && op->operands[0]->type->dtype != DT_I64) {
+        known = build_cast(&b, op->operands[0], DT_I32);
+    } else if (scalar && (!op || op->kind != OP_CONST)) {
+        if (!op) { /* a variable of a loop or of a grid */
+            Block *block = value->block;
+            b = block->first ? build_before(func, block->first) : build_at_end(func, block);
+        }
+        known = build_cast(&b, value, DT_I32);
+    } else {
+        Value *operands[3] = {NULL, NULL, NULL};
+        for (int i = 0; i < op->n_operands; i++) {
+            Type type = op->operands[i]->type;
+            bool same = type->kind == TYPE_RANGE || type->dtype != DT_I64;
+            operands[i] = same ? op->operands[i] : in_32_bits(func, made, op->operands[i]);
+        }
+        Type type = type_with_dtype(func, value->type, DT_I32);
+        Op *copy = build_op(&b, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->n_attrs = op->n_attrs;
+        copy->attrs = arena_copy(func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
+        known = copy->results[0];
+    }
+    clone_map_value(made, value, known);
+    return known;
+}
+
+static void narrow_indices(Func *func, Op *op)
+{
+    Access access = op_access(op, 0);
+    CloneMap made = clone_map_new(func);
+    for (int i = 0; i < access.n && func->target && func->target->warp > 1; i++) {
+        Value *index = access.indices[i];
+        if (index->type->rank > 0 &&
+            (stays_narrow(func, index) ||
+             (fits(access.memory->type->dims[i]) && saturates_alike(func, index)))) {
+            op_set_operand(op, access.at + 1 + i, in_32_bits(func, &made, index));
+        }
+    }
+}
+
+/* One of two indices, perhaps of another shape. */
+static bool chooses_narrow(Func *func, const Value *value)
+{
+    const Op *op = value->def;
+    while (op && is_shape_op(op->kind)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_SELECT && stays_narrow(func, op->operands[1]) &&
+           stays_narrow(func, op->operands[2]);
+}
+
+/* The least or the greatest of indices is one of them. */
+static void narrow_extreme(Func *func, Op *op)
+{
+    const char *fn = op_word(op, ATTR_FN);
+    if ((!text_same(fn, "min") && !text_same(fn, "max")) || func->target->warp == 1 ||
+        op->operands[0]->type->dtype != DT_I64 || !chooses_narrow(func, op->operands[0])) {
+        return;
+    }
+    CloneMap made = clone_map_new(func);
+    Value *narrow = in_32_bits(func, &made, op->operands[0]);
+    Builder b = build_after(func, op);
+    Value *least = build_reduce(&b, fn, narrow, (int)op_int(op, ATTR_AXIS, 0));
+    op_inherit_over(func, least->def, op);
+    func_replace_uses(func, op->results[0], build_cast(&b, least, DT_I64));
+}
+
+static void narrow_op(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind == OP_REDUCE && func->target) {
+        narrow_extreme(func, op);
+    }
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        narrow_indices(func, op);
+    }
+    if (op->kind == OP_CMP && is_narrow(op->operands[0]) && is_narrow(op->operands[1])) {
+        op_set_operand(op, 0, narrowed(func, op->operands[0]));
+        op_set_operand(op, 1, narrowed(func, op->operands[1]));
+    }
+}
+
+void pass_opt_narrow(Func *func)
+{
+    func_walk(func, narrow_op, func);
+    func_remove_dead(func);
+}

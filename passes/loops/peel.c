@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peel: splits hot loops into full tiles, which need no masks, and the rest.
+ *
+ *   for %j from lo to hi {                    mid = the end of the last tile that is full, and all
+ *     %s = select (%i >= %j), %x, -inf   →          of whose elements satisfy %i >= %j
+ *     … dot … }                               for %j from lo to mid full=1 { %s = %x; … dot … }
+ *                                             for %j from mid to hi { as before }
+ *
+ * A loop is hot when products of a matrix unit are directly in it. Its tail may be ragged, and a
+ * causal mask (a comparison of the loop's index with that of a range around it, which holds for all
+ * of the first tiles, or for all but the first) is decided for whole tiles. Costs the loop's code
+ * twice; three times where first tiles have the mask, as in a loop over queries. Requires: tile.
+ * Changes no bits. */
+#include "ir/build.h"
+#include "ir/memo.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/range_facts.h"
+#include "passes/pass.h"
+#include "passes/tile/tile.h"
+
+typedef struct Peel {
+    Func *func;
+    Op *loop;
+    const DimVar *range;
+    Op *masks[8]; /* selects whose condition holds in early tiles, or in late ones */
+    int n;
+    Value *from; /* i64: tiles that begin at or after it satisfy all of late ones; NULL: none */
+    Value
+        *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
+} Peel;
+
+typedef struct Condition {
+    const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
+    bool late;           /* it holds where the loop's index is the greater one */
+    int64_t slack;       /* 1: also where they are equal */
+} Condition;
+
+/* `i >= j` or `i > j`, written either way round, of the loop's range and an outer one. */
+static Condition condition_of(const Peel *p, const Op *cmp)
+{
+    const char *pred = op_word(cmp, ATTR_PRED);
+    bool forward = text_same(pred, "ge") || text_same(pred, "gt");
+    bool backward = text_same(pred, "le") || text_same(pred, "lt");
+    if (!forward && !backward) {
+        return (Condition){.outer = NULL};
+    }
+    const DimVar *more = range_of_index(cmp->operands[forward ? 0 : 1]);
+    const DimVar *less = range_of_index(cmp->operands[forward ? 1 : 0]);
+    bool late = more == p->range;
+    const DimVar *own = late ? more : less, *other = late ? less : more;
+    return (Condition){own == p->range && other != own ? other : NULL, late, pred[1] == 'e'};
+}
+
+/* Where the last tile may end that satisfies it, or the first one begin. */
+static void add_condition(Peel *p, Builder *b, const Condition *is)
+{
+    Value *edge = build_range_fact(b, is->late ? OP_END : OP_START, is->outer->binder);
+    OpKind move = is->late ? OP_SUB : OP_ADD, join = is->late ? OP_MAX : OP_MIN;
+    edge = build_binary(b, move, edge, build_i64(b, is->slack));
+    Value **limit = is->late ? &p->from : &p->limit;
+    *limit = *limit ? build_binary(b, join, *limit, edge) : edge;
+}
+
+static void find_masks(Peel *p, Builder *b)
+{
+    for (Op *op = p->loop->regions[0]->first; op && p->n < 8; op = op->next) {
+        const Op *cmp = op->kind == OP_SELECT ? op->operands[0]->def : NULL;
+        Condition is = {.outer = NULL};
+        if (cmp && cmp->kind == OP_CMP) {
+            is = condition_of(p, cmp);
+        }
+        if (is.outer) {
+            add_condition(p, b, &is);
+            p->masks[p->n++] = op;
+        }
+    }
+}
+
+static Value *loop_end(const Peel *p, Builder *b)
+{
+    return build_binary(b, OP_MIN, for_hi(p->loop), build_size(b, p->range->whole));
+}
+
+/* lo, plus as many whole steps as lie before the late conditions hold. */
+static Value *build_first(const Peel *p, Builder *b)
+{
+    Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity);
+    Value *before = build_binary(b, OP_MAX, build_binary(b, OP_SUB, p->from, lo), build_i64(b, 0));
+    before = build_binary(b, OP_ADD, before, build_i64(b, p->range->capacity - 1));
+    Value *steps = build_binary(b, OP_DIV, before, step);
+    Value *first = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));
+    return build_binary(b, OP_MAX, lo, build_binary(b, OP_MIN, first, loop_end(p, b)));
+}
+
+/* lo, plus as many whole steps as end at or before the limit (NULL: none) and the loop's end. */
+static Value *build_mid(const Peel *p, Builder *b, Value *limit)
+{
+    Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity), *hi = loop_end(p, b);
+    hi = limit ? build_binary(b, OP_MIN, hi, limit) : hi;
+    Value *steps = build_binary(b, OP_DIV, build_binary(b, OP_SUB, hi, lo), step);
+    Value *mid = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));
+    return build_binary(b, OP_MAX, lo, mid);
+}
+
+static void go_on_from(Op *loop, const Op *before)
+{
+    for (int i = 0; i < before->n_results; i++) {
+        op_set_operand(loop, 2 + i, before->results[i]);
+    }
+}
+
+/* The first tiles, as they are, by a loop before the others. */
+static void peel_first(Peel *p, Builder *b)
+{
+    Value *first = build_first(p, b);
+    CloneMap map = clone_map_new(p->func);
+    Op *copy = clone_op(b, &map, p->loop);
+    op_set_operand(copy, 1, first);
+    op_set_operand(p->loop, 0, first);
+    go_on_from(p->loop, copy);
+}
+
+/* Full tiles up to `mid`, by a loop before the others. */
+static void peel_full(Peel *p, Builder *b, CloneMap *map, Value *mid)
+{
+    Op *full = clone_op(b, map, p->loop);
+    op_set_int(p->func, full, ATTR_FULL, 1);
+    op_set_operand(full, 1, mid);
+    op_set_operand(p->loop, 0, mid);
+    go_on_from(p->loop, full);
+}
+
+/* A tail that ends among real data is mended in shared memory, between products that would else be
+ * in flight together (passes/async/sink_dot_waits.c): masked tiles that are full have a loop
+ * without it. Of two products, `overlap` has an eye to it. */
+static bool tail_is_mended(const Peel *p)
+{
+    int dots = 0;
+    for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
+        dots += op->kind == OP_DOT;
+    }
+    return p->limit && dots > 2 && !range_is_full(p->range) && !range_walks_whole(p->range);
+}
+
+static void peel_loop(Peel *p, Builder *b)
+{
+    if (p->from) {
+        peel_first(p, b);
+    }
+    CloneMap map = clone_map_new(p->func);
+    peel_full(p, b, &map, build_mid(p, b, p->limit));
+    for (int i = 0; i < p->n; i++) {
+        Op *mask = clone_get(&map, p->masks[i]->results[0])->def;
+        func_replace_uses(p->func, mask->results[0], mask->operands[1]);
+    }
+    if (tail_is_mended(p)) {
+        CloneMap masked = clone_map_new(p->func);
+        peel_full(p, b, &masked, build_mid(p, b, NULL));
+    }
+}
+
+/* Products of groups of warps: elsewhere masks are cheap beside the products, and the second loop's
+ * tiles would take shared memory of their own. */
+static bool has_products(Func *func, const Op *loop)
+{
+    for (const Op *op = loop->regions[0]->first; op; op = op->next) {
+        const Unit *unit = op->kind == OP_DOT ? product_unit(func, op) : NULL;
+        if (unit && unit_warps(unit) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a product of the loop lie behind it, through element-wise work? Then its padding is no
+ * zeros. */
+static bool find_made(const Peel *p, Memo *seen, const Value *operand, int depth)
+{
+    const Op *op = operand->def;
+    int64_t found;
+    if (!op || op->parent != p->loop->regions[0] || depth > 12 ||
+        memo_known(seen, operand, depth, &found)) {
+        return false; /* where it was seen: or the search would have ended */
+    }
+    memo_keep(seen, operand, depth, 1);
+    bool made = op->kind == OP_DOT;
+    for (int i = 0; i < op->n_operands && op_has(op, TRAIT_ELEMENTWISE) && !made; i++) {
+        made = find_made(p, seen, op->operands[i], depth + 1);
+    }
+    return made;
+}
+
+static bool is_made(const Peel *p, const Value *operand)
+{
+    Memo *seen = memo_open(p->func);
+    bool made = find_made(p, seen, operand, 0);
+    memo_close(seen);
+    return made;
+}
+
+/* Reductions want neutral padding, and so do products of what is made along the range. Others read
+ * zeros past a tail. */
+static bool masks_its_tail(const Peel *p)
+{
+    for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
+        const Value *left = op->kind == OP_DOT ? op->operands[0] : NULL;
+        bool along = left && poly_as_range(left->type->dims[1]) == p->range && is_made(p, left);
+        if (op->kind == OP_REDUCE || along) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void try_loop(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_FOR || op_int(op, ATTR_FULL, 0) || op_attr(op, ATTR_STEPS)->ints[0] <= 0 ||
+        !has_products(func, op)) {
+        return;
+    }
+    Peel p = {.func = func, .loop = op};
+    p.range = poly_as_range(op->regions[0]->args[0]->type->dims[0]);
+    Builder b = build_before(func, op);
+    find_masks(&p, &b);
+    bool ragged = !range_is_full(p.range) && masks_its_tail(&p);
+    if ((p.n > 0 || ragged) &&
+        text_same(
+            schedule_word(func, "peel", "", "on",
+                          "tiles that are full and not cut by a mask have a loop of their own"),
+            "on")) {
+        peel_loop(&p, &b);
+    }
+}
+
+/* Loops that are made here come before the one at hand, and are not met again. */
+void pass_opt_peel(Func *func)
+{
+    if (func->target->family != FAMILY_CPU) {
+        func_walk(func, try_loop, func);
+        func_remove_dead(func);
+    }
+}

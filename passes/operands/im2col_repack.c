@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies for pass windows, of what the copy engine cannot walk, made once, by their own launches.
+ *
+ * Images whose channels are not last are copied with channels last; those whose channels are no
+ * multiple of 16 bytes with zeros behind them. Where a pixel has few channels, each tap would fill
+ * little of a product's depth; what the taps along the last axis read is then copied side by side:
+ *
+ *   sum(r, s, c) x[b, 2*p + r, 2*q + s, c] * w[o, r, s, c]
+ *
+ *   z[b, h, q, k] = x[b, h, 2*q + k // C, k % C]        k < S*C, and zeros up to 16 bytes
+ *   v[o, r, k] = w[o, r, k // C, k % C]             →   sum(r, k) z[b, 2*p + r, q, k] * v[o, r, k]
+ *
+ * The copy has as many elements as there are taps along that axis for each place, not for each
+ * pixel's whole window; windows that do not overlap are copied whole. Zeros are added to the sum,
+ * and its order changes. */
+#include "passes/operands/im2col_view.h"
+#include "support/int_math.h"
+
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/access_width.h"
+#include "ir/drop_axis.h"
+
+enum {
+    PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
+    DEPTH = 64,       /* elements of a product's step that a tap with fewer channels leaves empty */
+    COLUMNS = 128,    /* of a tile that gathers */
+    MOST_ELEMENTS = 1 << 30,
+    MOST_TAPS = 64, /* of an axis, that are joined */
+};
+
+/* From the H200 (docs/lab/convolutions.md), in picoseconds. An element that is gathered into a tile
+ * takes 1.75 to 11, one of few channels, where each has an address of its own, 14 to 110; one that
+ * is copied and brought takes up to 2, or 5. Two launches take 3 us each. */
+typedef struct CopyCosts {
+    double gather, copy;
+} CopyCosts;
+
+static const CopyCosts WHOLE_PIXELS = {1.75, 2}, JOINED_TAPS = {14, 5};
+static const double LAUNCHES = 6e6;
+static const double MOST_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
+
+/* ---- which ---- */
+
+static Dim extent_of(const Window *w, int axis)
+{
+    return w->gather->results[0]->type->dims[axis];
+}
+
+/* Of the product's axes: the one that is this of the gather's. */
+static int product_axis(const Window *w, int axis)
+{
+    for (int i = 0; i < w->sums.rank; i++) {
+        if (w->axes[i] == axis) {
+            return i;
+        }
+    }
+    return WINDOW_NO_AXIS;
+}
+
+/* Known to be so many; -1: not. */
+static int64_t known(Dim dim)
+{
+    int64_t most = poly_most(dim);
+    return poly_least(dim) == most ? most : -1;
+}
+
+bool window_is_ordered(const Window *w)
+{
+    for (int i = 0; i < w->view.n + 2; i++) {
+        if (w->from[i] != i) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A load of a whole tensor, but for the order of its axes and for its type; axes[i]: which of the
+ * tensor's is axis i of the value. NULL: it is none. */
+static Op *whole_load(const Value *value, int *axes)
+{
+    Op *op = value->def;
+    for (int i = 0; i < value->type->rank; i++) {
+        axes[i] = i;
+    }
+    while (op && (op->kind == OP_PERMUTE || op->kind == OP_CAST)) {
+        for (int i = 0; op->kind == OP_PERMUTE && i < value->type->rank; i++) {
+            axes[i] = (int)op_attr(op, ATTR_PERM)->ints[axes[i]];
+        }
+        op = op->operands[0]->def;
+    }
+    bool whole = op && op->kind == OP_LOAD && op->results[0]->type->rank == value->type->rank;
+    for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
+        whole = !op->operands[i];
+    }
+    return whole ? op : NULL;
+}
+
+/* Does the other factor change along the product's axis that is this of the gather's? */
+static bool is_weighed(const Window *w, int axis)
+{
+    unsigned varies = an_varies(w->varies, w->sums.mul->operands[1 - w->side]);
+    return axis >= 0 && (varies >> product_axis(w, axis) & 1);
+}
+
+/* Steps of the product's depth, for each place. */
+static int64_t steps(int64_t taps, int64_t channels)
+{
+    return taps * ((channels + DEPTH - 1) / DEPTH);
+}
+
+/* How many of the last spatial axes have taps that are joined with few channels: all, where their
+ * windows do not overlap, or else one, where steps are emptier without. */
+static int joined_axes(const Window *w)
+{
+    int64_t channels = known(extent_of(w, w->channels)), all = 1, last = 1;
+    double grows = 1;
+    if (channels <= 0 || channels >= DEPTH || !is_weighed(w, w->channels)) {
+        return 0;
+    }
+    for (int i = 0; i < w->view.n; i++) {
+        last = is_weighed(w, w->tap[i]) ? known(extent_of(w, w->tap[i])) : -1;
+        bool good = all > 0 && last > 0 && last <= MOST_TAPS;
+        all = good ? all * last : -1;
+        grows *= good ? (double)last / (double)w->view.axes[i].step : 1;
+    }
+    return all > 1 && grows <= MOST_GROWTH ? w->view.n
+           : last > 1 && last <= MOST_TAPS && 2 * steps(1, last * channels) <= steps(last, channels)
+               ? 1
+               : 0;
+}
+
+/* Are channels whole pieces of 16 bytes? */
+static bool is_whole_pieces(const Window *w)
+{
+    int64_t bytes = dtype_bytes(w->view.of->type->dtype);
+    return poly_divisor(extent_of(w, w->channels)) * bytes % PIXEL_BYTES == 0;
+}
+
+/* Factors of 16 bits, which the matrix unit multiplies. */
+static bool is_narrow(DType dtype)
+{
+    return dtype == DT_F16 || dtype == DT_BF16;
+}
+
+WindowCopy window_copy(Window *w, bool joins)
+{
+    bool narrow = is_narrow(w->view.of->type->dtype);
+    w->joined = narrow && joins ? joined_axes(w) : 0;
+    return !narrow                      ? COPY_NONE
+           : w->joined                  ? COPY_JOINED
+           : is_whole_pieces(w)         ? (window_is_ordered(w) ? COPY_NONE : COPY_TURNED)
+           : is_weighed(w, w->channels) ? COPY_PADDED
+                                        : COPY_NONE;
+}
+
+/* Elements that tiles would gather: of each place's window, once for each tile of columns. */
+static double gathered(const Window *w)
+{
+    Type all = w->sums.mul->results[0]->type;
+    unsigned varies = an_varies(w->varies, w->sums.mul->operands[w->side]);
+    double window = 1, columns = 1;
+    for (int i = 0; i < all->rank; i++) {
+        *(varies >> i & 1 ? &window : &columns) *= (double)poly_most(all->dims[i]);
+    }
+    return window * (columns < COLUMNS ? 1 : columns / COLUMNS);
+}
+
+/* Are the filters memory's, as it has them? What is computed of them first, as a transposed
+ * convolution picks the taps of a phase, would be a product's operand in f32. */
+static bool filters_are_loaded(const Window *w)
+{
+    const Op *op = w->sums.mul->operands[1 - w->side]->def;
+    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+                  op->kind == OP_PERMUTE || op->kind == OP_CAST)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD;
+}
+
+bool window_copy_pays(const Window *w, WindowCopy copy)
+{
+    Type of = w->view.of->type;
+    double elements = 1;
+    for (int i = 0; i < of->rank; i++) {
+        elements *= (double)poly_most(of->dims[i]);
+    }
+    for (int i = w->view.n - w->joined; copy == COPY_JOINED && i < w->view.n; i++) {
+        elements *= (double)poly_most(extent_of(w, w->tap[i])) *
+                    (double)poly_most(extent_of(w, w->place[i])) /
+                    (double)poly_most(of->dims[w->from[1 + i]]);
+    }
+    const CopyCosts *costs = copy == COPY_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
+    return (copy == COPY_TURNED || filters_are_loaded(w)) && elements <= MOST_ELEMENTS &&
+           gathered(w) * costs->gather > elements * costs->copy + LAUNCHES;
+}
+
+/* ---- copies ---- */
+
+static Value *const WHOLE[MAX_RANK];
+
+/* The view's tensor has its axes in the view's order from then on. */
+static void settle(Window *w, const Value *scratch)
+{
+    w->view.of = scratch;
+    for (int i = 0; i < w->view.n + 2; i++) {
+        w->from[i] = i;
+    }
+}
+
+void window_turn(Func *func, Window *w)
+{
+    Builder b = build_before(func, func->body->first);
+    int64_t perm[MAX_RANK];
+    Value *all = build_load(&b, (Value *)w->view.of, WHOLE);
+    for (int i = 0; i < w->view.n + 2; i++) {
+        perm[i] = w->from[i];
+    }
+    all = window_is_ordered(w) ? all : build_permute(&b, all, perm);
+    Value *scratch = func_scratch(func, all->type);
+    build_store(&b, scratch, WHOLE, all);
+    settle(w, scratch);
+}
+
+/* ---- taps beside channels ---- */
+
+typedef struct Joined {
+    Func *func;
+    Builder b;
+    const Window *w;
+    int first;     /* spatial axis whose taps are joined */
+    unsigned taps; /* axes of the product that are dropped */
+    int deep;      /* the one that is longer */
+    Dim depth;     /* with zeros, */
+    Dim filled;    /* without */
+} Joined;
+
+/* A number for each element of an array of this type, counted along one axis. */
+static Value *counted(Builder *b, Type type, int axis)
+{
+    Value *line = build_iota(b, type->dims[axis], type->dtype);
+    for (int i = 0; i < type->rank; i++) {
+        line = i == axis ? line : build_expand(b, line, i);
+    }
+    return build_broadcast(b, line, type->rank, type->dims);
+}
+
+/* A number that is known is one that is divided by cheaply. */
+static Value *sized(Builder *b, Type type, Dim dim)
+{
+    int64_t n = known(dim);
+    return n >= 0 ? build_int(b, type, n)
+                  : build_broadcast(b, build_size(b, dim), type->rank, type->dims);
+}
+
+/* What lies along the joined axis for each element of the next of these: channels alone, channels
+ * and the last axis' taps, … */
+static Dim beside(const Joined *j, int spatial)
+{
+    const Window *w = j->w;
+    Dim dim = extent_of(w, w->channels);
+    for (int i = spatial + 1; i < w->view.n; i++) {
+        dim = poly_mul(j->func, dim, extent_of(w, w->tap[i]));
+    }
+    return dim;
+}
+
+/* Of what is counted along the joined axis: the tap, which is none of its own behind the last. */
+static Value *tap_at(Joined *j, Type type, int axis, int spatial)
+{
+    Value *tap = build_binary(&j->b, OP_DIV, counted(&j->b, type, axis),
+                              sized(&j->b, type, beside(j, spatial)));
+    Dim taps = extent_of(j->w, j->w->tap[spatial]);
+    return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
+}
+
+static Value *channel_at(Joined *j, Type type, int axis)
+{
+    Value *at = counted(&j->b, type, axis);
+    Dim channels = extent_of(j->w, j->w->channels);
+    return j->taps ? build_binary(&j->b, OP_MOD, at, sized(&j->b, type, channels)) : at;
+}
+
+static Value *scaled(Builder *b, Value *value, int64_t by)
+{
+    return by == 1 ? value : build_binary(b, OP_MUL, value, build_int(b, value->type, by));
+}
+
+/* Where a spatial axis is read: at a place's tap; outside, behind the last. */
+static Value *place_at(Joined *j, Type type, int spatial)
+{
+    const Window *w = j->w;
+    int deep = type->rank - 1;
+    Value *place = scaled(&j->b, counted(&j->b, type, 1 + spatial), w->view.axes[spatial].step);
+    Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].apart);
+    place = build_binary(&j->b, OP_ADD, place, tap);
+    place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].first));
+    Value *here = build_cmp(&j->b, "lt", counted(&j->b, type, deep), sized(&j->b, type, j->filled));
+    return spatial == j->first ? build_select(&j->b, here, place, build_int(&j->b, type, -1))
+                               : place;
+}
+
+/* The images: images, spatial axes, places along the last one, taps beside channels. */
+static Value *joined_images(Joined *j)
+{
+    const Window *w = j->w;
+    Type of = w->view.of->type;
+    int rank = of->rank, n = w->view.n;
+    Dim dims[MAX_RANK];
+    Value *indices[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        dims[i] = of->dims[w->from[i]];
+    }
+    for (int i = j->first; i < n; i++) {
+        dims[1 + i] = extent_of(w, w->place[i]);
+    }
+    dims[n + 1] = j->depth;
+    Type type = type_array(j->func, DT_I64, rank, dims);
+    for (int i = 0; i < n + 1; i++) {
+        indices[w->from[i]] = i > j->first ? place_at(j, type, i - 1) : counted(&j->b, type, i);
+    }
+    indices[w->from[n + 1]] = channel_at(j, type, n + 1);
+    Value *all = build_gather(&j->b, (Value *)w->view.of, indices);
+    Value *scratch = func_scratch(j->func, all->type);
+    build_store(&j->b, scratch, WHOLE, all);
+    return scratch;
+}
+
+/* The product's axes without the taps. */
+static int fewer(const Joined *j, int axis)
+{
+    return axis - __builtin_popcount(j->taps & ((1u << axis) - 1));
+}
+
+/* Of a value whose axis i is axis axes[i] of the new product, stretched to all of its axes. */
+static Value *spread(Joined *j, Value *value, const int *axes, const Dim *dims, int rank)
+{
+    int64_t perm[MAX_RANK] = {0};
+    int n = 0;
+    for (int axis = 0; axis < rank; axis++) {
+        for (int i = 0; i < value->type->rank; i++) {
+            if (axes[i] == axis) {
+                perm[n++] = i;
+            }
+        }
+    }
+    unsigned has = 0;
+    for (int i = 0; i < n; i++) {
+        has |= 1u << axes[i];
+    }
+    value = build_permute(&j->b, value, perm);
+    value = build_cast(&j->b, value, DT_F32);
+    for (int axis = 0; axis < rank; axis++) {
+        value = has >> axis & 1 ? value : build_expand(&j->b, value, axis);
+    }
+    return build_broadcast(&j->b, value, rank, dims);
+}
+
+/* A view of what was joined, as a factor. */
+static Value *image_factor(Joined *j, const Dim *dims, int rank)
+{
+    const Window *w = j->w;
+    Windows view = w->view;
+    Dim places[MOST_SPATIAL], taps[MOST_SPATIAL];
+    int axes[MAX_RANK], n = 0;
+    view.of = joined_images(j);
+    for (int i = j->first; i < view.n; i++) {
+        view.axes[i].step = 1;
+        view.axes[i].apart = 0;
+        view.axes[i].first = poly_const(j->func, 0);
+    }
+    axes[n++] = fewer(j, product_axis(w, w->images));
+    for (int i = 0; i < view.n; i++) {
+        places[i] = extent_of(w, w->place[i]);
+        axes[n++] = fewer(j, product_axis(w, w->place[i]));
+    }
+    for (int i = 0; i < view.n; i++) {
+        taps[i] = view.axes[i].apart ? extent_of(w, w->tap[i]) : NULL;
+        if (taps[i]) {
+            axes[n++] = fewer(j, product_axis(w, w->tap[i]));
+        }
+    }
+    axes[n] = fewer(j, j->deep);
+    Value *value = build_load(&j->b, func_view(j->func, &view, places, taps), WHOLE);
+    return spread(j, value, axes, dims, rank);
+}
+
+/* The spatial axis whose tap is this of the product's axes; WINDOW_NO_AXIS: none that is joined. */
+static int tap_of(const Joined *j, int axis)
+{
+    for (int i = j->first; i < j->w->view.n; i++) {
+        if (product_axis(j->w, j->w->tap[i]) == axis) {
+            return i;
+        }
+    }
+    return WINDOW_NO_AXIS;
+}
+
+/* The other factor: taps beside channels likewise, which are its last axis. */
+static Value *filter_factor(Joined *j, const Dim *dims, int rank)
+{
+    const SummedProduct *sums = &j->w->sums;
+    Value *value = sums->mul->operands[1 - j->w->side], *indices[MAX_RANK];
+    unsigned varies = an_varies(j->w->varies, value);
+    int own[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, kept = 0;
+    for (int i = sums->rank; i-- > 0;) {
+        value = varies >> i & 1 ? value : axis_dropped(&j->b, value, i);
+    }
+    Dim shape[MAX_RANK];
+    for (int i = 0; i < sums->rank; i++) {
+        if (!(varies >> i & 1)) {
+            continue;
+        }
+        if (i != j->deep && !(j->taps >> i & 1)) {
+            axes[kept] = fewer(j, i);
+            shape[kept++] = value->type->dims[n];
+        }
+        own[n++] = i;
+    }
+    axes[kept] = fewer(j, j->deep);
+    shape[kept] = j->depth;
+    const Op *load = whole_load(value, in);
+    Type type = type_array(j->func, DT_I64, kept + 1, shape);
+    for (int i = 0, to = 0; i < n; i++) {
+        int tap = tap_of(j, own[i]);
+        indices[load ? in[i] : i] = tap >= 0            ? tap_at(j, type, kept, tap)
+                                    : own[i] == j->deep ? channel_at(j, type, kept)
+                                                        : counted(&j->b, type, to++);
+    }
+    Value *all = build_gather(&j->b, load ? load->operands[0] : value, indices);
+    if (load) {
+        Value *scratch = func_scratch(j->func, all->type);
+        build_store(&j->b, scratch, WHOLE, all);
+        all = build_load(&j->b, scratch, WHOLE);
+    }
+    return spread(j, all, axes, dims, rank);
+}
+
+/* The product's axes in the order of the sum's result. */
+static Value *restored(Joined *j, Value *sum)
+{
+    const SummedProduct *sums = &j->w->sums;
+    for (int i = 0; i < sums->rank; i++) {
+        if ((sums->summed & ~j->taps) >> i & 1) {
+            sum = build_reduce(&j->b, "sum", sum, fewer(j, i));
+        }
+    }
+    for (int i = 0; i < sums->rank; i++) {
+        sum = j->taps >> i & 1 ? build_expand(&j->b, sum, i) : sum;
+    }
+    for (int i = sums->rank; i-- > 0;) {
+        sum = sums->dropped >> i & 1 ? build_squeeze(&j->b, sum, i) : sum;
+    }
+    return sum;
+}
+
+/* So many elements, and up to the next whole piece. */
+static Dim whole_pieces(Func *func, Dim elements, DType dtype)
+{
+    int64_t piece = PIXEL_BYTES / dtype_bytes(dtype), n = known(elements);
+    if (n >= 0) {
+        return poly_const(func, round_up(n, piece));
+    }
+    Dim up = poly_add(func, elements, poly_const(func, piece - 1));
+    return poly_mul(func, poly_const(func, piece),
+                    poly_var(func, func_quotient(func, NULL, up, piece)));
+}
+
+void window_join(Func *func, const Window *w, WindowCopy copy)
+{
+    Joined j = {.func = func, .w = w, .first = w->view.n - (copy == COPY_JOINED ? w->joined : 0)};
+    Type type = w->sums.mul->results[0]->type;
+    Dim dims[MAX_RANK];
+    j.b = build_before(func, w->sums.last);
+    j.deep = product_axis(w, w->channels);
+    for (int i = j.first; i < w->view.n; i++) {
+        j.taps |= 1u << product_axis(w, w->tap[i]);
+    }
+    j.filled = beside(&j, j.first - 1);
+    j.depth = whole_pieces(func, j.filled, w->view.of->type->dtype);
+    int rank = 0;
+    for (int i = 0; i < type->rank; i++) {
+        if (!(j.taps >> i & 1)) {
+            dims[rank++] = i == j.deep ? j.depth : type->dims[i];
+        }
+    }
+    Value *images = image_factor(&j, dims, rank);
+    Value *filters = filter_factor(&j, dims, rank);
+    Value *first = w->side == 0 ? images : filters, *second = w->side == 0 ? filters : images;
+    Value *sum = restored(&j, build_binary(&j.b, OP_MUL, first, second));
+    sum->name = w->sums.last->results[0]->name;
+    func_replace_uses(func, w->sums.last->results[0], sum);
+}

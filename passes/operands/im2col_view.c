@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* windows: what a convolution reads becomes a view of its windows.
+ *
+ *                                                   in %v: tensor<bf16[N, P, Q, R, S, C]>
+ *                                                       windows %x [1, 1, -1] [1, 1, -1]
+ *   %g = gather %x[%n, %p + %r - 1, %q + %s - 1, %c]
+ *            : bf16[N, P, Q, R, S, C]          →    %g = load %v[:, :, :, :, :, :]
+ *   %d = sum over r, s, c of %g * …                 %d = …
+ *
+ * An index of images, one of channels, and between them spatial ones, each made of a place that is
+ * kept and a tap that is summed; what is outside reads 0. From then on it is a tensor like any
+ * other, whose rows of pixels are one axis (flatten) of a product (contract). Only what the copy
+ * engine brings by itself is made one: the view has no memory, and the limits are those of the
+ * engine's descriptors (im2col mode). Images that lie otherwise are copied first, where that pays
+ * (passes/operands/im2col_repack.c): channels that are not last, or no multiple of 16 bytes, or so
+ * few that a tap would leave most of a product's depth empty. What becomes no operand of a matrix
+ * unit's tiles is a gather again (passes/stage/stage_im2col_fallback.c). Requires the tensor stage.
+ * Changes the order of sums where it copies. */
+#include "passes/operands/im2col_view.h"
+
+#include "ir/ir_errors.h"
+#include "ir/layout/matrix_instr.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/pass.h"
+
+enum { MOST_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
+
+/* ---- affine indices ---- */
+
+/* Of an integer array: what its first element is, and how much it grows along each axis. */
+typedef struct Affine {
+    bool known; /* else it is none */
+    Dim first;
+    int64_t growth[MAX_RANK];
+} Affine;
+
+/* What is known of values, each asked once. */
+typedef struct Finder {
+    Func *func;
+    Memo *varies, *affine; /* of an_varies; of `affine`, a pointer to its answer */
+} Finder;
+
+static bool affine(const Finder *pass, const Value *value, Affine *out);
+
+static bool affine_moved(const Finder *pass, const Op *op, Affine *out)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    Affine inner;
+    if (!affine(pass, op->operands[0], &inner)) {
+        return false;
+    }
+    *out = (Affine){.first = inner.first};
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < to->rank; i++) {
+        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
+                : op->kind == OP_EXPAND  ? (i == at ? NO_AXIS : i - (i > at))
+                : op->kind == OP_SQUEEZE ? i + (i >= at)
+                                         : i - (to->rank - from->rank);
+        out->growth[i] = k >= 0 && from->dims[k] == to->dims[i] ? inner.growth[k] : 0;
+    }
+    return true;
+}
+
+static bool is_still(const Affine *a, int rank)
+{
+    for (int i = 0; i < rank; i++) {
+        if (a->growth[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* a times c, one of which is the same along all axes. */
+static bool affine_product(Func *func, const Affine *a, const Affine *c, int rank, Affine *out)
+{
+    if (is_still(a, rank)) {
+        const Affine *swap = a;
+        a = c;
+        c = swap;
+    }
+    int64_t times = 0;
+    bool fits = is_still(c, rank) && (poly_is_const(c->first, &times) || is_still(a, rank));
+    out->first = poly_mul(func, a->first, c->first);
+    for (int i = 0; i < rank; i++) {
+        fits = fits && !__builtin_mul_overflow(a->growth[i], times, &out->growth[i]);
+    }
+    return fits && out->first;
+}
+
+static bool affine_sum(Func *func, const Affine *a, const Affine *c, int64_t sign, int rank,
+                       Affine *out)
+{
+    bool fits = true;
+    out->first = poly_add(func, a->first, poly_mul(func, c->first, poly_const(func, sign)));
+    for (int i = 0; i < rank; i++) {
+        int64_t scaled;
+        fits = fits && !__builtin_mul_overflow(c->growth[i], sign, &scaled) &&
+               !__builtin_add_overflow(a->growth[i], scaled, &out->growth[i]);
+    }
+    return fits && out->first;
+}
+
+static bool affine_computed(const Finder *pass, const Op *op, Affine *out)
+{
+    Affine a, c;
+    Func *func = pass->func;
+    int rank = op->results[0]->type->rank;
+    if (!affine(pass, op->operands[0], &a) || !affine(pass, op->operands[1], &c)) {
+        return false;
+    }
+    return op->kind == OP_MUL ? affine_product(func, &a, &c, rank, out)
+                              : affine_sum(func, &a, &c, op->kind == OP_SUB ? -1 : 1, rank, out);
+}
+
+static bool affine_op(const Finder *pass, const Op *op, Affine *out)
+{
+    Func *func = pass->func;
+    *out = (Affine){.first = poly_const(func, 0)};
+    switch (op->kind) {
+    case OP_CONST: out->first = poly_const(func, op_attr(op, ATTR_VALUE)->i); return true;
+    case OP_SIZE: out->first = op_attr(op, ATTR_DIM)->dims[0]; return true;
+    case OP_IOTA: out->growth[0] = 1; return true;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return affine_moved(pass, op, out);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL: return affine_computed(pass, op, out);
+    default: return false;
+    }
+}
+
+static bool affine(const Finder *pass, const Value *value, Affine *out)
+{
+    int64_t found;
+    if (!value->def || value->type->dtype != DT_I64) {
+        return false;
+    }
+    if (!memo_known(pass->affine, value, 0, &found)) {
+        Affine *answer = ARENA_NEW(pass->func->arena, Affine);
+        bool known = affine_op(pass, value->def, answer);
+        answer->known = known;
+        found = memo_keep(pass->affine, value, 0, (intptr_t)answer);
+    }
+    *out = *(const Affine *)(intptr_t)found;
+    return out->known;
+}
+
+static void note_affine(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        Affine answer;
+        affine(user, op->results[i], &answer);
+    }
+}
+
+/* ---- which of the gather's axes are what ---- */
+
+/* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
+static int walked_axis(const Finder *pass, const Op *gather, int index)
+{
+    Affine walk;
+    Type type = gather->results[0]->type;
+    int found = NO_AXIS;
+    if (!affine(pass, gather->operands[1 + index], &walk) ||
+        walk.first != poly_const(pass->func, 0)) {
+        return NO_AXIS;
+    }
+    for (int i = 0; i < type->rank; i++) {
+        if (walk.growth[i] && (walk.growth[i] != 1 || found >= 0)) {
+            return NO_AXIS;
+        }
+        found = walk.growth[i] ? i : found;
+    }
+    Dim extent = gather->operands[0]->type->dims[index];
+    return found >= 0 && type->dims[found] == extent ? found : NO_AXIS;
+}
+
+/* A place that is kept and a tap that is summed, or a place alone. */
+static bool find_spatial(const Finder *pass, Window *w, int i, unsigned summed)
+{
+    Affine walk;
+    Type type = w->gather->results[0]->type;
+    w->place[i] = w->tap[i] = NO_AXIS;
+    if (!affine(pass, w->gather->operands[1 + w->from[1 + i]], &walk)) {
+        return false;
+    }
+    for (int axis = 0; axis < type->rank; axis++) {
+        int *which = summed >> axis & 1 ? &w->tap[i] : &w->place[i];
+        if (walk.growth[axis] < 0 || (walk.growth[axis] && *which != NO_AXIS)) {
+            return false;
+        }
+        *which = walk.growth[axis] ? axis : *which;
+    }
+    w->view.axes[i].first = walk.first;
+    w->view.axes[i].step = w->place[i] >= 0 ? walk.growth[w->place[i]] : 0;
+    w->view.axes[i].apart = w->tap[i] >= 0 ? walk.growth[w->tap[i]] : 0;
+    return w->place[i] >= 0;
+}
+
+/* The first index that walks an axis which is kept is that of images, the last that walks one which
+ * is summed that of channels; those between are spatial, in their order. Where the filters have one
+ * of the kept axes, too, as groups do, each of its elements is a product of its own: it comes first
+ * instead, and images are walked as places are. */
+static bool order_axes(const Finder *pass, Window *w, unsigned summed, unsigned groups)
+{
+    int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
+    for (int i = 0; i < rank; i++) {
+        int axis = walked_axis(pass, w->gather, i);
+        if (axis >= 0 && (summed >> axis & 1)) {
+            channels = i;
+            w->channels = axis;
+        } else if (axis >= 0 && (groups ? groups >> axis & 1 : images < 0)) {
+            images = i;
+            w->images = axis;
+        }
+    }
+    if (images < 0 || channels < 0) {
+        return false;
+    }
+    w->from[0] = images;
+    for (int i = 0; i < rank; i++) {
+        if (i != images && i != channels) {
+            w->from[n++] = i;
+        }
+    }
+    w->from[n] = channels;
+    return true;
+}
+
+/* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
+ * of an index. */
+static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigned groups, Window *w)
+{
+    const Func *func = pass->func;
+    const Value *of = gather->operands[0];
+    Type from = of->type;
+    bool input = from->kind == TYPE_TENSOR && !from->strides && !from->align &&
+                 func->params.items[of->index].io == PARAM_IN &&
+                 !func->params.items[of->index].order;
+    *w =
+        (Window){.gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
+    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !gather_reads_zeros(gather) ||
+        !order_axes(pass, w, summed, groups)) {
+        return false;
+    }
+    unsigned seen = 1u << w->images | 1u << w->channels;
+    int n = 2;
+    for (int i = 0; i < w->view.n; i++) {
+        if (!find_spatial(pass, w, i, summed)) {
+            return false;
+        }
+        seen |= 1u << w->place[i] | (w->tap[i] >= 0 ? 1u << w->tap[i] : 0);
+        n += 1 + (w->tap[i] >= 0);
+    }
+    return n == gather->results[0]->type->rank && seen == an_all_axes(gather->results[0]->type);
+}
+
+/* ---- whose factor it is ---- */
+
+/* The gather that a factor is but for its type and axes; axes[i]: which of the gather's is i of the
+ * factor. */
+static Op *factor_gather(const Value *factor, int *axes)
+{
+    Op *op = factor->def;
+    for (int i = 0; i < factor->type->rank; i++) {
+        axes[i] = i;
+    }
+    for (; op && op->kind != OP_GATHER; op = op->operands[0]->def) {
+        bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+                     op->kind == OP_PERMUTE;
+        Type to = moves || op->kind == OP_CAST ? op->operands[0]->type : NULL;
+        int at = (int)op_int(op, ATTR_AXIS, 0),
+            more = to ? op->results[0]->type->rank - to->rank : 0;
+        if (!to) {
+            return NULL;
+        }
+        for (int i = 0; moves && i < factor->type->rank; i++) {
+            int k = axes[i];
+            if (k < 0) {
+                continue;
+            }
+            axes[i] = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[k]
+                      : op->kind == OP_EXPAND  ? (k == at ? NO_AXIS : k - (k > at))
+                      : op->kind == OP_SQUEEZE ? k + (k >= at)
+                      : k < more || to->dims[k - more] != op->results[0]->type->dims[k] ? NO_AXIS
+                                                                                        : k - more;
+        }
+    }
+    return op;
+}
+
+/* The other factor has columns of its own, and is the same for all images and places, but for those
+ * of one axis: groups. */
+static bool find_factor(const Finder *pass, const SummedProduct *sums, int side, Window *w)
+{
+    int axes[MAX_RANK];
+    Op *gather = factor_gather(sums->mul->operands[side], axes);
+    unsigned summed = 0, groups = 0;
+    unsigned other = an_varies(pass->varies, sums->mul->operands[1 - side]);
+    bool columns = false;
+    for (int i = 0; gather && i < sums->rank; i++) {
+        bool kept = !(sums->summed >> i & 1), weighed = other >> i & 1;
+        summed |= axes[i] >= 0 && !kept ? 1u << axes[i] : 0;
+        groups |= axes[i] >= 0 && kept && weighed ? 1u << axes[i] : 0;
+        columns = columns || (kept && axes[i] < 0 && weighed);
+    }
+    if (!gather || !columns || (groups & (groups - 1)) ||
+        !find_window(pass, gather, summed, groups, w)) {
+        return false;
+    }
+    w->sums = *sums;
+    w->side = side;
+    for (int i = 0; i < sums->rank; i++) {
+        w->axes[i] = axes[i];
+    }
+    return true;
+}
+
+/* ---- what the engine takes ---- */
+
+/* Bounds of a difference of sizes, one of which may be rounded down: by * (of // by) is of, or up
+ * to by - 1 less. */
+static void bounds_of(Func *func, Dim dim, int64_t *least, int64_t *most)
+{
+    int64_t below = 0, above = 0;
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        int64_t coef = 0;
+        int seen = 0;
+        for (int t = 0; var->by > 0 && t < dim->n_terms; t++) {
+            const PolyTerm *term = &dim->terms[t];
+            for (int k = 0; k < term->n; k++) {
+                seen += term->vars[k] == var;
+            }
+            coef = term->n == 1 && term->vars[0] == var ? term->coef : coef;
+        }
+        if (seen == 1 && coef % var->by == 0 && coef) {
+            Dim times = poly_mul(func, poly_const(func, coef / var->by), var->of);
+            Dim rest = poly_substitute(func, dim, var, poly_const(func, 0));
+            Dim sum = poly_add(func, rest, times);
+            int64_t slack = coef / var->by * (var->by - 1);
+            dim = sum ? sum : dim;
+            below += sum && slack > 0 ? slack : 0;
+            above += sum && slack < 0 ? -slack : 0;
+        }
+    }
+    *least = poly_least(dim);
+    *most = poly_most(dim);
+    *least -= *least > INT64_MIN / 2 ? below : 0;
+    *most += *most < INT64_MAX / 2 ? above : 0;
+}
+
+/* Corners of so many bits with a sign, taps without one (cuTensorMapEncodeIm2col; PTX ISA, im2col
+ * mode). */
+static int64_t limit_of(int spatial)
+{
+    return spatial == 1 ? 1 << 16 : spatial == 2 ? 1 << 8 : 1 << 5;
+}
+
+static bool within(int64_t value, int64_t limit)
+{
+    return value >= -limit / 2 && value < limit / 2;
+}
+
+/* Where the last place's window begins, from the last element on: the box's other corner. */
+static bool corner_fits(Func *func, const Window *w, int i)
+{
+    Type type = w->gather->results[0]->type;
+    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].step, least, most, lowest, highest;
+    Dim extent = w->view.of->type->dims[w->from[1 + i]];
+    Dim last = poly_mul(func, type->dims[w->place[i]], poly_const(func, step));
+    last = poly_add(func, last, poly_const(func, 1 - step));
+    last = poly_add(func, last, w->view.axes[i].first);
+    last = poly_add(func, last, poly_mul(func, extent, poly_const(func, -1)));
+    if (!last) {
+        return false;
+    }
+    bounds_of(func, last, &least, &most);
+    bounds_of(func, w->view.axes[i].first, &lowest, &highest);
+    return within(least, limit) && within(most, limit) && within(lowest, limit) &&
+           within(highest, limit);
+}
+
+static bool taps_fit(const Window *w, int i)
+{
+    int64_t apart = w->view.axes[i].apart, reach;
+    Type type = w->gather->results[0]->type;
+    int64_t most = apart ? poly_most(type->dims[w->tap[i]]) : 0;
+    return !__builtin_mul_overflow(most, apart, &reach) && reach <= limit_of(w->view.n);
+}
+
+/* NULL: it does. */
+static const char *why_not(Func *func, const Window *w, WindowCopy copy)
+{
+    const Value *of = w->view.of;
+    for (int i = 0; i < of->type->rank; i++) {
+        int64_t most = poly_most(of->type->dims[i]);
+        if (most > INT32_MAX && most != INT64_MAX) {
+            return "an axis has more elements than the copy engine counts";
+        }
+    }
+    int walked = copy == COPY_JOINED ? w->view.n - w->joined : w->view.n;
+    for (int i = 0; i < walked; i++) {
+        if (w->view.axes[i].step > MOST_STEP) {
+            return "places are more than 8 pixels apart, more than the copy engine's steps";
+        }
+        if (!corner_fits(func, w, i) || !taps_fit(w, i)) {
+            return arena_printf(func->arena,
+                                "windows may begin or reach further than the copy engine counts "
+                                "(%lld pixels): sizes that are given may show that they do not",
+                                (long long)limit_of(w->view.n) / 2);
+        }
+    }
+    return NULL;
+}
+
+/* ---- the view ---- */
+
+static Value *load_view(Func *func, const Window *w)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Type type = w->gather->results[0]->type;
+    Dim places[MOST_SPATIAL], taps[MOST_SPATIAL];
+    int64_t from[MAX_RANK], perm[MAX_RANK];
+    int n = 0;
+    bool ordered = true;
+    from[n++] = w->images;
+    for (int i = 0; i < w->view.n; i++) {
+        places[i] = type->dims[w->place[i]];
+        from[n++] = w->place[i];
+    }
+    for (int i = 0; i < w->view.n; i++) {
+        taps[i] = w->tap[i] >= 0 ? type->dims[w->tap[i]] : NULL;
+        from[n] = w->tap[i];
+        n += w->tap[i] >= 0;
+    }
+    from[n++] = w->channels;
+    for (int i = 0; i < n; i++) {
+        perm[from[i]] = i;
+        ordered = ordered && from[i] == i;
+    }
+    Builder b = build_before(func, w->gather);
+    Value *view = build_load(&b, func_view(func, &w->view, places, taps), WHOLE);
+    return ordered ? view : build_permute(&b, view, perm);
+}
+
+static void refuse(Func *func, const char *reason)
+{
+    const Line *line = schedule_given(func, "windows", "");
+    Diag *d = diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                         "`windows bulk` is not possible: %s", reason);
+    diag_help(func->diags, d, "`windows gather`, or leave the line out");
+}
+
+static bool lies_badly(const Window *w)
+{
+    Access rows = {.memory = (Value *)w->view.of, .n = w->view.of->type->rank};
+    return !an_bulk_rows(&rows);
+}
+
+static bool copies(const Window *w, WindowCopy copy, bool asked)
+{
+    return asked || window_copy_pays(w, copy);
+}
+
+/* NULL: the engine can walk it, or a copy of it. */
+static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
+{
+    if (copy == COPY_NONE && !window_is_ordered(w)) {
+        return "channels are not last";
+    }
+    if (copy == COPY_NONE || copies(w, copy, asked)) {
+        return copy == COPY_NONE && lies_badly(w)
+                   ? "the channels of a pixel are no multiple of 16 bytes"
+                   : NULL;
+    }
+    return copy == COPY_TURNED
+               ? "channels are not last: `windows bulk` copies them so that they are"
+               : "the channels of a pixel are no multiple of 16 bytes: `windows bulk` copies them "
+                 "so that they are";
+}
+
+static const char *reason_of(WindowCopy copy)
+{
+    switch (copy) {
+    case COPY_TURNED: return "the copy engine walks rows of pixels, of a copy with channels last";
+    case COPY_PADDED:
+        return "the copy engine walks rows of pixels, of a copy whose channels end with zeros, so "
+               "that they are a multiple of 16 bytes";
+    case COPY_JOINED:
+        return "pixels have few channels: a copy has what the taps of a row, or of windows that do "
+               "not overlap, read side by side, and the copy engine walks it";
+    default:
+        return "the copy engine walks rows of pixels, with what is outside 0: no register holds "
+               "them";
+    }
+}
+
+static void view_window(Func *func, Window *w)
+{
+    const Line *given = schedule_given(func, "windows", "");
+    bool asked = given && given->word && text_same(given->word, "bulk");
+    WindowCopy copy = window_copy(w, true);
+    if (copy == COPY_JOINED && !copies(w, copy, asked)) {
+        copy = window_copy(w, false);
+    }
+    const char *reason = why_not(func, w, copy);
+    reason = reason ? reason : why_no_copy(w, copy, asked);
+    const char *how = schedule_word(func, "windows", "", reason ? "gather" : "bulk", "%s",
+                                    reason ? reason : reason_of(copy));
+    if (text_same(how, "gather")) {
+        return;
+    }
+    if (reason) {
+        refuse(func, reason);
+        return;
+    }
+    if (copy == COPY_JOINED || copy == COPY_PADDED) {
+        window_join(func, w, copy);
+        return;
+    }
+    if (copy == COPY_TURNED) {
+        window_turn(func, w);
+    }
+    Value *view = load_view(func, w);
+    view->name = w->gather->results[0]->name;
+    func_replace_uses(func, w->gather->results[0], view);
+}
+
+void pass_opt_windows(Func *func)
+{
+    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+        return;
+    }
+    Finder pass = {func, an_varies_all(func), memo_open(func)};
+    func_walk(func, note_affine, &pass); /* operands before what is made of them */
+    for (Op *op = func->body->last; op; op = op->prev) {
+        SummedProduct sums;
+        for (int side = 0; side < 2; side++) {
+            Window w;
+            if (an_summed_product(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
+                view_window(func, &w);
+            }
+        }
+    }
+    memo_close(pass.varies);
+    memo_close(pass.affine);
+    func_remove_dead(func);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kmajor: what a matrix unit takes along k alone is copied once to where k is contiguous.
+ *
+ *                                     scratch %p: tensor<i8[N, K] strides [128*pitch0 + 128, 1]>
+ *                                     %0 = load %b[:, :]
+ *                                     %1 = permute %0 perm=[1, 0] : i8[N, K]
+ *   %1 = load %b[:, :] : i8[K, N]     store %p[:, :], %1
+ *   %d = dot %0, %1 : i32[M, N]   →   %2 = load %p[:, :] : i8[N, K]
+ *                                     %3 = permute %2 perm=[1, 0] : i8[K, N]
+ *                                     %d = dot %0, %3 : i32[M, N]
+ *
+ * The unit of warp groups reads operands of 16 bits from shared memory either way, all others only
+ * where k is contiguous (matrix_instrs.def: along_k); for a left one of 32 bits threads may read
+ * it. Instructions of single warps take any, at a fraction of its rate. A copy takes one launch at
+ * the memory's rate, and is pitched: rows of any length are such as the copy engine walks. It pays
+ * where each element is multiplied often enough, and where the product is long beside a launch.
+ * Only inputs that nothing writes are copied. Requires the tensor stage. Changes no bits of
+ * integers; sums of floats are added in the unit's order. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "ir/layout/matrix_instr.h"
+#include "passes/analysis/dequant_scale.h"
+#include "passes/analysis/access_width.h"
+#include "passes/pass.h"
+#include "passes/operands/repack_permuted.h"
+
+/* ---- what is read so ---- */
+
+/* The unit that takes these operands along k alone; NULL: none, or it takes them anyhow. */
+static const Unit *unit_along_k(const Func *func, const Op *dot)
+{
+    bool rounded = an_rounded(dot);
+    DType left = rounded ? DT_TF32 : dot->operands[0]->type->dtype;
+    DType right = rounded ? DT_TF32 : dot->operands[1]->type->dtype;
+    const Line *given = schedule_given((Func *)func, "product", "");
+    const Unit *unit = unit_find(func->target, given ? given->word : NULL, left, right,
+                                 dot->results[0]->type->dtype);
+    return unit && unit->along_k ? unit : NULL;
+}
+
+/* Along k, or so that threads can read it for the unit; in rows that the copy engine walks? */
+static bool lies_well(const TurnedOperand *operand, const Unit *unit)
+{
+    Access access = op_access(operand->load, 0);
+    bool read = operand->side == 0 && unit_reads_left(unit) && operand->k == access.n - 2;
+    return (operand->k == access.n - 1 || read) && an_bulk_rows(&access);
+}
+
+static void find_operands(Op *op, void *user)
+{
+    Turner *t = user;
+    const Unit *unit = op->kind == OP_DOT ? unit_along_k(t->func, op) : NULL;
+    if (!unit) {
+        return;
+    }
+    TurnedOperand sides[2];
+    bool known = turned_find(t->func, op, 0, &sides[0]) && turned_find(t->func, op, 1, &sides[1]);
+    for (int side = 0; known && side < 2; side++) {
+        if (!lies_well(&sides[side], unit)) {
+            sides[side].copy = an_copy_weight(op, sides[side].load->operands[0]->type);
+            ARENA_PUSH(t->func->arena, &t->operands, sides[side]);
+        }
+    }
+}
+
+void pass_opt_kmajor(Func *func)
+{
+    static const TurnedReasons why = {
+        .pays =
+            "the matrix unit of warp groups reads this type along k alone: a copy in which k is "
+            "contiguous takes less time than it saves",
+        .costs = "a copy in which k is contiguous would take longer than it saves",
+        .unknown = "what is not known does not ask for a copy in which k is contiguous",
+    };
+    Turner t = {.func = func};
+    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+        return;
+    }
+    func_walk(func, find_operands, &t);
+    turned_choose(&t, "kmajor", &why);
+}

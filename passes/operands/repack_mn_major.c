@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mnmajor: operands of products that threads multiply are copied once to where rows (of the left
+ * one) or columns (of the right one) are contiguous.
+ *
+ *                                      scratch %p: tensor<f32[K, M] strides [32*pitch0 + 32, 1]>
+ *                                      %0 = load %a[:, :]
+ *                                      %1 = permute %0 perm=[1, 0] : f32[K, M]
+ *   %1 = load %a[:, :] : f32[M, K]     store %p[:, :], %1
+ *   %d = dot %1, %2 : f32[M, N]   →    %3 = load %p[:, :] : f32[K, M]
+ *                                      %4 = permute %3 perm=[1, 0] : f32[M, K]
+ *                                      %d = dot %4, %2 : f32[M, N]
+ *
+ * A thread reads 16 bytes at once. Along k they are four steps of one row, which all lie in
+ * registers of their own: all of a step are then in one of the register file's two banks, each of
+ * which gives one operand a cycle, and many must be held at once. Along the rows a step's operands
+ * are in both banks. The copy engine brings either; what rows it cannot walk pass through
+ * registers, which a copy, being pitched, spares, too. It takes a launch at the memory's rate: the
+ * product must be long beside it. Only inputs of f32 that nothing writes. Requires the tensor
+ * stage. Changes no bits. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/dequant_scale.h"
+#include "passes/analysis/access_width.h"
+#include "passes/pass.h"
+#include "passes/operands/repack_permuted.h"
+
+/* From the H200 (docs/lab/products.md): of 40 fs that a multiplication takes, so many attoseconds
+ * are lost by an operand along k; four bytes are read and written in 2 ps. */
+enum { GAIN = 1700, COST = 2000000 };
+
+/* No unit of the target multiplies f32 exactly, so threads do it. */
+static bool is_for_threads(const Func *func, const Op *dot)
+{
+    const Line *given = schedule_given((Func *)func, "product", "");
+    bool f32 = dot->operands[0]->type->dtype == DT_F32 && dot->operands[1]->type->dtype == DT_F32 &&
+               dot->results[0]->type->dtype == DT_F32;
+    return f32 && !an_rounded(dot) &&
+           !unit_find(func->target, given ? given->word : NULL, DT_F32, DT_F32, DT_F32);
+}
+
+static void find_operands(Op *op, void *user)
+{
+    Turner *t = user;
+    Factored factored;
+    if (op->kind != OP_DOT || !is_for_threads(t->func, op) || an_factored(t->func, op, &factored)) {
+        return;
+    }
+    TurnedOperand sides[2];
+    bool known = turned_find(t->func, op, 0, &sides[0]) && turned_find(t->func, op, 1, &sides[1]);
+    for (int side = 0; known && side < 2; side++) {
+        TurnedOperand *operand = &sides[side];
+        Access access = op_access(operand->load, 0);
+        Type tensor = access.memory->type;
+        bool walked = an_bulk_rows(&access);
+        if (operand->k != access.n - 1 && walked) {
+            continue;
+        }
+        operand->last = operand->free;
+        operand->copy = walked ? an_copy_gain(op, tensor, GAIN, COST) : an_copy_weight(op, tensor);
+        ARENA_PUSH(t->func->arena, &t->operands, *operand);
+    }
+}
+
+void pass_opt_mnmajor(Func *func)
+{
+    static const TurnedReasons why = {
+        .pays =
+            "threads read what they multiply in both banks of registers: a copy in which rows or "
+            "columns are contiguous takes less time than it saves",
+        .costs = "a copy in which rows or columns are contiguous would take longer than it saves",
+        .unknown =
+            "what is not known does not ask for a copy in which rows or columns are contiguous",
+    };
+    Turner t = {.func = func};
+    if (!func->target || !func->target->bulk_copy) {
+        return;
+    }
+    func_walk(func, find_operands, &t);
+    turned_choose(&t, "mnmajor", &why);
+}

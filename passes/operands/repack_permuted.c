@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/operands/repack_permuted.h"
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+
+enum { ROW_BYTES = 128 /* of which rows of a copy are a multiple: a line of the cache */ };
+
+/* ---- what is read ---- */
+
+/* Every axis of the tensor as it is, or a part of it. */
+static bool is_plain(const Func *func, const Op *load)
+{
+    Access access = op_access(load, 0);
+    const Value *memory = access.memory;
+    bool plain = memory->type->kind == TYPE_TENSOR && access.n > 1 &&
+                 load->results[0]->type->rank == access.n &&
+                 func->params.items[memory->index].io == PARAM_IN && !func_windows_of(func, memory);
+    for (int i = 0; plain && i < access.n; i++) {
+        plain = !access.indices[i] || access.indices[i]->type->kind == TYPE_RANGE;
+    }
+    return plain;
+}
+
+bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found)
+{
+    const Value *value = dot->operands[side];
+    int rank = value->type->rank;
+    *found = (TurnedOperand){.dot = dot, .side = side};
+    for (int i = 0; i < rank; i++) {
+        found->order[i] = i;
+    }
+    Op *op = value->def;
+    for (; op && (op->kind == OP_PERMUTE || op->kind == OP_TF32); op = op->operands[0]->def) {
+        found->rounded |= op->kind == OP_TF32;
+        for (int i = 0; op->kind == OP_PERMUTE && i < rank; i++) {
+            found->order[i] = op_attr(op, ATTR_PERM)->ints[found->order[i]];
+        }
+    }
+    found->load = op;
+    found->last = found->k = (int)found->order[rank - (side == 0 ? 1 : 2)];
+    found->free = (int)found->order[rank - (side == 0 ? 2 : 1)];
+    return op && op->kind == OP_LOAD && is_plain(func, op);
+}
+
+/* ---- copies ---- */
+
+/* The copy's axes, as the tensor has them numbered. */
+static void copy_order(const TurnedOperand *operand, int rank, int64_t *order)
+{
+    int n = 0;
+    for (int i = 0; i < rank; i++) {
+        if (i != operand->last) {
+            order[n++] = i;
+        }
+    }
+    order[n] = operand->last;
+}
+
+static bool is_identity(const int64_t *perm, int rank)
+{
+    bool same = true;
+    for (int i = 0; i < rank; i++) {
+        same = same && perm[i] == i;
+    }
+    return same;
+}
+
+static Value *permuted(Builder *b, Value *value, const int64_t *perm)
+{
+    return is_identity(perm, value->type->rank) ? value : build_permute(b, value, perm);
+}
+
+/* One copy serves all products that read the tensor along the same axis: those of operands before
+ * it may have made it. */
+static Value *copy_of(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
+{
+    static Value *const WHOLE[MAX_RANK];
+    const Value *tensor = operand->load->operands[0];
+    for (const TurnedOperand *other = operands; other < operand; other++) {
+        if (other->scratch && other->load->operands[0] == tensor && other->last == operand->last) {
+            return other->scratch;
+        }
+    }
+    Builder b =
+        func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
+    int64_t order[MAX_RANK];
+    Value *all = build_load(&b, (Value *)tensor, WHOLE);
+    copy_order(operand, all->type->rank, order);
+    Value *turned = permuted(&b, all, order);
+    int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
+    Value *scratch = func_pitched_scratch(func, turned->type, multiple);
+    build_store(&b, scratch, WHOLE, turned);
+    return scratch;
+}
+
+/* The product reads a copy. `operands`: the ones that may have made it. */
+static void read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
+{
+    Op *dot = operand->dot;
+    int rank = operand->load->results[0]->type->rank;
+    int64_t order[MAX_RANK], places[MAX_RANK], perm[MAX_RANK];
+    Value *indices[MAX_RANK];
+    Access access = op_access(operand->load, 0);
+    operand->scratch = copy_of(func, operands, operand);
+    copy_order(operand, rank, order);
+    for (int i = 0; i < rank; i++) {
+        indices[i] = access.indices[order[i]];
+        places[order[i]] = i;
+    }
+    for (int i = 0; i < rank; i++) {
+        perm[i] = places[operand->order[i]];
+    }
+    Builder b = build_before(func, dot);
+    b.span = operand->load->span;
+    Value *value = build_load(&b, operand->scratch, indices);
+    value->name = operand->load->results[0]->name;
+    value = operand->rounded ? build_unary(&b, OP_TF32, value) : value;
+    op_set_operand(dot, operand->side, permuted(&b, value, perm));
+}
+
+void turned_choose(Turner *t, const char *key, const TurnedReasons *why)
+{
+    bool pays = false, known = false;
+    for (size_t i = 0; i < t->operands.n; i++) {
+        pays |= t->operands.items[i].copy.pays;
+        known |= t->operands.items[i].copy.known;
+    }
+    if (t->operands.n == 0) {
+        return;
+    }
+    CopyLine line = an_copy_line(t->func, key, pays,
+                                 pays    ? why->pays
+                                 : known ? why->costs
+                                         : why->unknown);
+    for (size_t i = 0; i < t->operands.n; i++) {
+        if (an_copy_is_made(&line, &t->operands.items[i].copy)) {
+            read_copy(t->func, t->operands.items, &t->operands.items[i]);
+        }
+    }
+    func_remove_dead(t->func);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of products' operands in which another axis is contiguous, made by launches of their own
+ * (repack_k_major.c, repack_mn_major.c). They are pitched: rows of any length are such as the copy
+ * engine walks. */
+#ifndef TESSERA_PASSES_OPERANDS_REPACK_PERMUTED_H
+#define TESSERA_PASSES_OPERANDS_REPACK_PERMUTED_H
+
+#include "ir/ir.h"
+#include "passes/analysis/repack_cost.h"
+
+/* An operand: a tensor whose axes are permuted, and rounded perhaps. */
+typedef struct TurnedOperand {
+    Op *dot, *load;
+    int side, k, free;       /* k, and m or n: which axes of the tensor */
+    int last;                /* which one the copy has contiguous; k, unless set */
+    int64_t order[MAX_RANK]; /* the tensor's axes, as the product has them */
+    bool rounded;
+    CopyWeight copy;
+    Value *scratch; /* its copy: the axes but `last` in their order, then that */
+} TurnedOperand;
+
+/* Is the operand a load of an input as it is, or of a part of it? */
+bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found);
+
+/* Operands that may be read so. */
+typedef struct Turner {
+    Func *func;
+    struct {
+        TurnedOperand *items;
+        size_t n, cap;
+    } operands;
+} Turner;
+
+/* Why the line is on or off: a copy pays, it does not, or sizes that would tell are not known. */
+typedef struct TurnedReasons {
+    const char *pays, *costs, *unknown;
+} TurnedReasons;
+
+/* Decides the line `key`; the products of those operands whose copies pay, or of all where the
+ * user's line says so, read copies then. */
+void turned_choose(Turner *t, const char *key, const TurnedReasons *why);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pitch: what the copy engine cannot describe is copied once to where it can.
+ *
+ *                                     scratch %p: tensor<bf16[M, K] strides [64*pitch0 + 64, 1]>
+ *                                     %0 = load %a[:, :]
+ *   %1 = load %a[:, :] : bf16[M, K]   store %p[:, :], %0
+ *   %d = dot %1, …                →   %1 = load %p[:, :] : bf16[M, K]
+ *                                     %d = dot %1, …
+ *
+ * The engine walks rows that begin at multiples of 16 bytes. Others pass through registers, element
+ * by element and once for each tile of the other operand, which leaves the matrix unit idle most of
+ * the time; a copy of the operand takes one launch at the memory's rate. It pays where each element
+ * is multiplied often enough, and where the product is long beside a launch. What sizes are known
+ * decides: rows of any length may be aligned as they lie. Only inputs that nothing writes are
+ * copied, and only for a matrix unit that the engine feeds.
+ *
+ * Neither does it walk what is gathered, nor a tensor whose contiguous axis is none of the
+ * product's (a filter's last tap). Those are copied as the product has them, with k contiguous; of
+ * what is gathered no more than a few times the tensor, so that no image of windows is written out.
+ *
+ *                                     scratch %p: tensor<bf16[F, O, C] strides [...]>
+ *                                     %0 = gather %w[%o, %f, %c] : bf16[F, O, C]
+ *   %0 = gather %w[%o, %f, %c]        store %p[:, :, :], %0
+ *   %d = dot %1, %0               →   %2 = load %p[:, :, :]
+ *                                     %d = dot %1, %2
+ *
+ * Requires the tensor stage. Changes no bits. */
+#include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/repack_cost.h"
+#include "passes/pass.h"
+
+enum {
+    ROW_BYTES =
+        128,        /* the engine wants 16; what it brings of a row is then one line of the cache */
+    MOST_TIMES = 4, /* that a copy of what is gathered is as large as its tensor */
+    NO_AXIS = -1,
+};
+
+typedef struct Operand {
+    Op *load;
+    bool turned; /* copied as its product has it: `load` may be a gather */
+    int k;       /* of what is turned: the axis that the product sums along */
+    CopyWeight copy;
+} Operand;
+
+typedef struct Pitcher {
+    Func *func;
+    struct {
+        Operand *items;
+        size_t n, cap;
+    } operands;
+} Pitcher;
+
+/* ---- what is read so ---- */
+
+/* Changes the order and number of axes? */
+static bool moves_axes(const Op *op)
+{
+    return op->kind == OP_PERMUTE || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
+           op->kind == OP_SQUEEZE;
+}
+
+/* What is an operand but for the order and number of its axes; NULL: a parameter. */
+static Op *operand_source(const Value *value)
+{
+    Op *op = value->def;
+    while (op && (moves_axes(op) || op->kind == OP_MASK)) {
+        op = op->operands[0]->def;
+    }
+    return op;
+}
+
+/* The axis of what an operand is made of that is its axis `at`; NO_AXIS: none, or it is masked. */
+static int axis_of_source(const Value *value, int at)
+{
+    for (const Op *op = value->def; op && at >= 0; op = op->operands[0]->def) {
+        if (!moves_axes(op)) {
+            return op->kind == OP_MASK ? NO_AXIS : at;
+        }
+        Type from = op->operands[0]->type, to = op->results[0]->type;
+        int axis = (int)op_int(op, ATTR_AXIS, 0), more = to->rank - from->rank;
+        at = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[at]
+             : op->kind == OP_EXPAND  ? (at == axis ? NO_AXIS : at - (at > axis))
+             : op->kind == OP_SQUEEZE ? at + (at >= axis)
+             : at < more || from->dims[at - more] != to->dims[at] ? NO_AXIS
+                                                                  : at - more;
+    }
+    return NO_AXIS;
+}
+
+/* Would the engine take it if its rows were longer? Its own limits are those of `stage`. */
+static bool lies_badly(const Func *func, const Op *load)
+{
+    Access access = op_access(load, 0);
+    const Value *memory = access.memory, *last = access.indices[access.n - 1];
+    bool whole_rows = !last || last->type->kind == TYPE_RANGE;
+    return memory->type->kind == TYPE_TENSOR && access.n > 1 && whole_rows &&
+           func->params.items[memory->index].io == PARAM_IN &&
+           (memory->type->dtype == DT_F16 || memory->type->dtype == DT_BF16) &&
+           !an_bulk_rows(&access);
+}
+
+static bool is_whole(const Op *load)
+{
+    Access access = op_access(load, 0);
+    bool whole = true;
+    for (int i = 0; i < access.n; i++) {
+        whole = whole && !access.indices[i];
+    }
+    return whole;
+}
+
+/* Of input that is gathered: a few times as much at most? Sizes that are not known may be any. */
+static bool is_few(const Op *gather)
+{
+    Type type = gather->results[0]->type, of = gather->operands[0]->type;
+    double times = MOST_TIMES, least = 1;
+    for (int i = 0; i < of->rank; i++) {
+        times *= (double)poly_least(of->dims[i]);
+    }
+    for (int i = 0; i < type->rank; i++) {
+        least *= (double)poly_most(type->dims[i]);
+    }
+    return least <= times;
+}
+
+/* Gathered by indices that no loop counts, or read whole where the axis that is contiguous is
+ * neither one of k nor one of rows or columns. */
+static bool is_turned(const Func *func, const Op *dot, int side, Operand *operand)
+{
+    const Op *op = operand->load;
+    const Value *value = dot->operands[side], *memory = op->operands[0];
+    int rank = value->type->rank, k = side == 0 ? rank - 1 : rank - 2;
+    operand->k = axis_of_source(value, k);
+    if (operand->k < 0 || op->parent != func->body || memory->type->kind != TYPE_TENSOR ||
+        func->params.items[memory->index].io != PARAM_IN || func_windows_of(func, memory) ||
+        (memory->type->dtype != DT_F16 && memory->type->dtype != DT_BF16)) {
+        return false;
+    }
+    int last = op->results[0]->type->rank - 1, other = axis_of_source(value, 2 * rank - 3 - k);
+    return op->kind == OP_GATHER
+               ? is_few(op)
+               : is_whole(op) && last > 0 && other >= 0 && operand->k != last && other != last;
+}
+
+static void find_operands(Op *op, void *user)
+{
+    Pitcher *p = user;
+    for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
+        Operand operand = {.load = operand_source(op->operands[side])};
+        bool reads =
+            operand.load && (operand.load->kind == OP_LOAD || operand.load->kind == OP_GATHER);
+        operand.turned = reads && is_turned(p->func, op, side, &operand);
+        if (operand.turned) {
+            operand.copy = an_copy_weight(op, operand.load->results[0]->type);
+            ARENA_PUSH(p->func->arena, &p->operands, operand);
+        } else if (reads && operand.load->kind == OP_LOAD && lies_badly(p->func, operand.load)) {
+            operand.copy = an_copy_weight(op, operand.load->operands[0]->type);
+            ARENA_PUSH(p->func->arena, &p->operands, operand);
+        }
+    }
+}
+
+/* ---- copies ---- */
+
+static Value *pitched_copy(Func *func, const Value *tensor)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Builder b =
+        func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
+    Value *all = build_load(&b, (Value *)tensor, WHOLE);
+    int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
+    Value *scratch = func_pitched_scratch(func, all->type, multiple);
+    build_store(&b, scratch, WHOLE, all);
+    return scratch;
+}
+
+/* One copy serves all products that read the tensor. */
+static void move_reads(Pitcher *p, const Value *tensor)
+{
+    Value *copy = pitched_copy(p->func, tensor);
+    for (size_t i = 0; i < p->operands.n; i++) {
+        Op *load = p->operands.items[i].load;
+        if (load->operands[0] == tensor && !p->operands.items[i].turned) {
+            op_set_operand(load, 0, copy);
+        }
+    }
+}
+
+/* All that reads what was gathered or loaded reads the copy, whose last axis is k. */
+static void turn(Pitcher *p, const Operand *operand)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Func *func = p->func;
+    Value *all = operand->load->results[0];
+    int rank = all->type->rank;
+    int64_t order[MAX_RANK], back[MAX_RANK];
+    Dim dims[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        order[i] = i == rank - 1 ? operand->k : i + (i >= operand->k);
+        back[order[i]] = i;
+        dims[i] = all->type->dims[order[i]];
+    }
+    bool same = operand->k == rank - 1;
+    Type type = type_array(func, all->type->dtype, rank, dims);
+    Value *scratch = func_pitched_scratch(func, type, ROW_BYTES / dtype_bytes(type->dtype));
+    Builder b = build_after(func, operand->load);
+    Value *copy = build_load(&b, scratch, WHOLE);
+    copy->name = all->name;
+    copy = same ? copy : build_permute(&b, copy, back);
+    func_replace_uses(func, all, copy);
+    b = build_after(func, operand->load);
+    build_store(&b, scratch, WHOLE, same ? all : build_permute(&b, all, order));
+}
+
+/* Several products may read the same. */
+static bool was_turned(const Pitcher *p, size_t nth)
+{
+    for (size_t i = 0; i < nth; i++) {
+        if (p->operands.items[i].turned &&
+            p->operands.items[i].load == p->operands.items[nth].load) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do the user's lines leave tiles to the copy engine? */
+static bool engine_brings(Func *func)
+{
+    const Line *copy = schedule_given(func, "copy", ""),
+               *unit = schedule_given(func, "product", "");
+    return (!copy || !copy->word || text_same(copy->word, "bulk")) &&
+           (!unit || !unit->word || text_same(unit->word, "wgmma"));
+}
+
+static const char *reason(const Pitcher *p, bool brings, bool pays)
+{
+    if (!brings) {
+        return "the copy engine brings no tiles here";
+    }
+    bool known = false, turned = false;
+    for (size_t i = 0; i < p->operands.n; i++) {
+        const Operand *operand = &p->operands.items[i];
+        known |= operand->copy.known;
+        turned |= operand->turned && (operand->copy.pays || !pays);
+    }
+    if (pays) {
+        return turned ? "an operand is gathered, or contiguous along no axis of its product: a "
+                        "copy as the product has it lets the copy engine bring tiles"
+                      : "rows are no multiple of 16 bytes: a copy of which they are lets the copy "
+                        "engine bring tiles";
+    }
+    return !known   ? "rows may be multiples of 16 bytes: what is not known does not ask for a copy"
+           : turned ? "a copy of what is gathered would take longer than tiles through registers do"
+                    : "a copy with rows of 16 bytes would take longer than tiles through registers "
+                      "do";
+}
+
+void pass_opt_pitch(Func *func)
+{
+    Pitcher p = {.func = func};
+    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+        return;
+    }
+    func_walk(func, find_operands, &p);
+    bool pays = false, brings = engine_brings(func);
+    for (size_t i = 0; i < p.operands.n; i++) {
+        p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && brings;
+        pays |= p.operands.items[i].copy.pays;
+    }
+    if (p.operands.n == 0) {
+        return;
+    }
+    CopyLine line = an_copy_line(func, "pitch", pays, reason(&p, brings, pays));
+    for (size_t i = 0; i < p.operands.n; i++) {
+        const Operand *operand = &p.operands.items[i];
+        const Value *tensor = operand->load->operands[0];
+        if (!an_copy_is_made(&line, &operand->copy)) {
+            continue;
+        }
+        if (operand->turned) {
+            if (!was_turned(&p, i)) {
+                turn(&p, operand);
+            }
+        } else if (func->params.items[tensor->index].io == PARAM_IN) {
+            move_reads(&p, tensor);
+        }
+    }
+}

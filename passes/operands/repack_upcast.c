@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* widen: a narrow operand of a long product is copied once as 16 bits.
+ *
+ *                                       scratch %p: tensor<f16[N, K] strides [64*pitch0 + 64, 1]>
+ *                                       %0 = load %w[:, :] : i4[N, K]
+ *                                       %1 = cast %0 : f16[N, K]
+ *   %a = cast (load %x[:, :]) : f32     store %p[:, :], %1
+ *   %b = cast (load %w[:, :]) : f32     %b = cast (load %p[:, :]) : f32
+ *   %d = dot %a, (mul %b, %s)      →    %d = dot %a, (mul %b, %s)
+ *
+ * The matrix unit of warp groups reads what it multiplies from shared memory, as it lies there;
+ * single warps widen elements on their way to theirs, which is slower, for each tile of the
+ * other operand anew. With many rows that costs more than to widen each element once, and to read
+ * four times the bytes. The other operand's type holds each of these elements; scales stay behind
+ * the product (sink_dequant_scale.c). Only inputs that nothing writes. Requires the tensor stage.
+ * Changes no bits but by the order in which the unit adds. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/dequant_scale.h"
+#include "passes/analysis/repack_cost.h"
+#include "passes/pass.h"
+
+/* From the H200 (docs/lab/products.md): a multiplication by single warps takes so many attoseconds
+ * longer; half a byte is read, two are written in 0.8 ps. */
+enum { GAIN = 2360, COST = 800000, ROW_BYTES = 128 };
+
+typedef struct Narrow {
+    Op *load;
+    DType wide;
+    CopyWeight copy;
+} Narrow;
+
+typedef struct Widener {
+    Func *func;
+    struct {
+        Narrow *items;
+        size_t n, cap;
+    } narrows;
+} Widener;
+
+/* ---- what is widened ---- */
+
+typedef struct Uses {
+    const Value *value;
+    bool only_casts;
+} Uses;
+
+static void see_use(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        bool other = op->operands[i] == uses->value && op->kind != OP_CAST;
+        uses->only_casts = uses->only_casts && !other;
+    }
+}
+
+/* All of an input that nothing writes, read to be widened. */
+static bool is_plain(Func *func, const Op *load)
+{
+    if (!load || load->kind != OP_LOAD) {
+        return false;
+    }
+    Access access = op_access(load, 0);
+    const Value *memory = access.memory;
+    Uses uses = {load->results[0], true};
+    bool plain = memory->type->kind == TYPE_TENSOR && access.n == 2 &&
+                 func->params.items[memory->index].io == PARAM_IN && !func_windows_of(func, memory);
+    for (int i = 0; plain && i < access.n; i++) {
+        plain = !access.indices[i];
+    }
+    func_walk(func, see_use, &uses);
+    return plain && uses.only_casts;
+}
+
+/* Do warp groups multiply 16 bits, but not these? */
+static bool is_for_warps(const Func *func, const Factored *found, DType wide)
+{
+    const Line *given = schedule_given((Func *)func, "product", "");
+    const char *word = given ? given->word : NULL;
+    return (!word || text_same(word, "wgmma")) &&
+           !unit_find(func->target, "wgmma", found->left, found->right, DT_F32) &&
+           unit_find(func->target, "wgmma", wide, wide, DT_F32);
+}
+
+static bool is_half(DType dtype)
+{
+    return dtype == DT_F16 || dtype == DT_BF16;
+}
+
+static void find_narrow(Op *op, void *user)
+{
+    Widener *w = user;
+    Factored found;
+    if (op->kind != OP_DOT || !an_factored(w->func, op, &found) ||
+        is_half(found.left) == is_half(found.right)) {
+        return;
+    }
+    int side = is_half(found.left) ? 1 : 0;
+    DType wide = side == 1 ? found.left : found.right, from = side == 1 ? found.right : found.left;
+    Op *load = found.sides[side].narrow->def;
+    if (unit_widens(from, wide) && is_for_warps(w->func, &found, wide) && is_plain(w->func, load)) {
+        CopyWeight copy = an_copy_gain(op, load->operands[0]->type, GAIN, COST);
+        ARENA_PUSH(w->func->arena, &w->narrows, ((Narrow){load, wide, copy}));
+    }
+}
+
+/* ---- copies ---- */
+
+static void read_copy(Func *func, const Narrow *narrow)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Op *load = narrow->load;
+    Value *tensor = load->operands[0];
+    Builder b = build_before(func, func->body->first);
+    b.span = load->span;
+    Value *wide = build_cast(&b, build_load(&b, tensor, WHOLE), narrow->wide);
+    int64_t multiple = ROW_BYTES / dtype_bytes(narrow->wide);
+    Value *scratch = func_pitched_scratch(func, wide->type, multiple);
+    build_store(&b, scratch, WHOLE, wide);
+    b = build_before(func, load);
+    b.span = load->span;
+    Value *read = build_load(&b, scratch, WHOLE);
+    read->name = load->results[0]->name;
+    func_replace_uses(func, load->results[0], read);
+}
+
+static const char *reason(const Widener *w, bool pays)
+{
+    bool known = false;
+    for (size_t i = 0; i < w->narrows.n; i++) {
+        known |= w->narrows.items[i].copy.known;
+    }
+    return pays    ? "warp groups multiply 16 bits faster: a copy that is widened once "
+                     "takes less time than it saves"
+           : known ? "a copy that is widened once would take longer than it saves"
+                   : "what is not known does not ask for a copy that is widened";
+}
+
+void pass_opt_widen(Func *func)
+{
+    Widener w = {.func = func};
+    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+        return;
+    }
+    func_walk(func, find_narrow, &w);
+    bool pays = false;
+    for (size_t i = 0; i < w.narrows.n; i++) {
+        pays |= w.narrows.items[i].copy.pays;
+    }
+    if (w.narrows.n == 0) {
+        return;
+    }
+    CopyLine line = an_copy_line(func, "widen", pays, reason(&w, pays));
+    for (size_t i = 0; i < w.narrows.n; i++) {
+        if (an_copy_is_made(&line, &w.narrows.items[i].copy)) {
+            read_copy(func, &w.narrows.items[i]);
+        }
+    }
+    func_remove_dead(func);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swap: a product is made as its transpose where that fills the device better.
+ *
+ *   %p = dot %a, %b : f32[M, N]          %t = permute %a perm=[1, 0]; %u = permute %b perm=[1, 0]
+ *   store %y[:, :], %p             →     %q = dot %u, %t : f32[N, M]
+ *                                        %p = permute %q perm=[1, 0] : f32[M, N]
+ *                                        store %y[:, :], %p
+ *
+ * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
+ * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
+ * (analysis/waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets
+ * threads read the left one as it lies: `a @ b` is multiplied swapped. Of four bits it takes a left
+ * operand alone, which threads widen in registers: `x @ w.T` is multiplied swapped, where single
+ * warps, which widen either, are not as fast.
+ *
+ * The result leaves through shared memory, where it is written turned, element by element; what is
+ * done with it must be element by element, too. Requires the tensor stage. Changes no bits but by
+ * the order in which another unit adds. */
+#include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/dequant_scale.h"
+#include "passes/analysis/dot_model_inputs.h"
+#include "passes/pass.h"
+
+enum {
+    FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
+    LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
+    NARROW_ROWS = 32, /* that single warps multiply as fast, of a narrow right operand */
+    TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
+};
+
+typedef struct Swap {
+    Func *func;
+    const Op *dot;
+    bool *turned; /* by value id: the product, or made of it element by element */
+    int ops;
+    bool alone; /* the only product, and all that reads it is element by element */
+} Swap;
+
+/* ---- what is done with the product ---- */
+
+static bool is_turned(const Swap *s, const Value *value)
+{
+    return value && s->turned[value->id];
+}
+
+/* The same for whole rows or columns, or for all. */
+static bool is_spread(const Value *value)
+{
+    const Op *op = value->def;
+    return value->type->kind != TYPE_ARRAY || value->type->rank == 0 ||
+           (op && (op->kind == OP_BROADCAST || op->kind == OP_CONST));
+}
+
+static void follow(Op *op, void *user)
+{
+    Swap *s = user;
+    bool reads = false, others = true;
+    s->alone &= op->kind != OP_DOT || op == s->dot;
+    for (int i = 0; i < op->n_operands; i++) {
+        reads |= is_turned(s, op->operands[i]);
+        others &= !op->operands[i] || is_turned(s, op->operands[i]) || is_spread(op->operands[i]);
+    }
+    if (!reads || op == s->dot) {
+        return;
+    }
+    bool element = op_has(op, TRAIT_ELEMENTWISE) && others;
+    s->alone &= element || op->kind == OP_STORE;
+    s->ops += element && op->kind != OP_CAST;
+    for (int i = 0; i < op->n_results; i++) {
+        s->turned[op->results[i]->id] = true;
+    }
+}
+
+static bool is_alone(Swap *s)
+{
+    s->turned = ARENA_ARRAY(s->func->arena, bool, s->func->n_values + 1);
+    s->alone = true;
+    s->turned[s->dot->results[0]->id] = true;
+    func_walk(s->func, follow, s);
+    return s->alone;
+}
+
+/* ---- both ways ---- */
+
+static const Op *load_of(const Value *value, bool *turned)
+{
+    const Op *op = value->def;
+    *turned = false;
+    while (op && (op->kind == OP_PERMUTE || op->kind == OP_TF32)) {
+        *turned ^= op_turns(op);
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD ? op : NULL;
+}
+
+static bool measure(const Func *func, const Op *dot, ProductSize *plain, ProductSize *swapped)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    bool turned[2] = {false, false};
+    int lines[2];
+    for (int side = 0; side < 2; side++) {
+        const Op *load = load_of(dot->operands[side], &turned[side]);
+        load = load ? load : an_operand_load(func, dot, side);
+        if (!load) {
+            return false;
+        }
+        Access access = op_access(load, 0);
+        if (access.n != 2 || access.memory->type->kind != TYPE_TENSOR || !an_bulk_rows(&access)) {
+            return false;
+        }
+        lines[side] = product_lines(&access);
+    }
+    int64_t m = poly_most(c->dims[0]), n = poly_most(c->dims[1]), k = poly_most(a->dims[1]);
+    int bytes = dtype_bytes(a->dtype);
+    *plain = (ProductSize){.m = m,
+                           .n = n,
+                           .k = k,
+                           .batch = 1,
+                           .rounds = 1,
+                           .columns_of = product_columns(!turned[1], bytes),
+                           .left_lines = lines[0],
+                           .right_lines = lines[1],
+                           .may_share = true,
+                           .may_tail = true,
+                           .may_meet = true,
+                           .dots = 1,
+                           .bytes = bytes};
+    *swapped = *plain;
+    swapped->m = n;
+    swapped->n = m;
+    swapped->columns_of = product_columns(turned[0], bytes);
+    swapped->left_lines = lines[1];
+    swapped->right_lines = lines[0];
+    return true;
+}
+
+/* Percent of time that the transpose takes less; 0: it is not known, or not asked. */
+static double gain_of(const Func *func, const ProductSize *plain, const ProductSize *swapped)
+{
+    int64_t m = plain->m, n = plain->n, k = plain->k;
+    bool known = m > FEW_ROWS && n > FEW_ROWS && k > 0 && m <= PRODUCT_MOST && n <= PRODUCT_MOST &&
+                 k <= PRODUCT_MOST;
+    if (!known || schedule_gives(func, "tile")) {
+        return 0;
+    }
+    const Rates *rates = rates_of(func->target);
+    double one = waves_choose(func->target, rates, plain).cycles;
+    double other = waves_choose(func->target, rates, swapped).cycles;
+    return 100 * (1 - other / one);
+}
+
+/* The unit of warp groups that multiplies the transpose, of whose left operand, narrow along k,
+ * threads widen elements; NULL: there is none, or no need. */
+static const Unit *unit_that_widens(const Func *func, const Op *dot)
+{
+    Factored found;
+    Type c = dot->results[0]->type;
+    if (c->rank != 2 || dot->n_operands != 2 || !func->target->bulk_copy ||
+        !an_factored(func, dot, &found) ||
+        unit_find(func->target, "wgmma", found.left, found.right, DT_F32)) {
+        return NULL;
+    }
+    const FactorSide *right = &found.sides[1];
+    return right->along_k == right->narrow->type->rank - 1
+               ? unit_find(func->target, "wgmma", found.right, found.left, DT_F32)
+               : NULL;
+}
+
+/* The unit of warp groups that multiplies it, if its operands lie well. */
+static const Unit *unit_for(const Func *func, const Op *dot)
+{
+    Type a = dot->operands[0]->type, b = dot->operands[1]->type, c = dot->results[0]->type;
+    bool plain = c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32;
+    bool rounded = an_rounded(dot);
+    return plain && func->target->bulk_copy
+               ? unit_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
+                           rounded ? DT_TF32 : b->dtype, DT_F32)
+               : NULL;
+}
+
+/* Does the unit take the right operand where k is contiguous alone, which it is in the left one? */
+static bool lies_swapped(const Unit *unit, const Op *dot)
+{
+    bool turned[2];
+    bool loads = load_of(dot->operands[0], &turned[0]) && load_of(dot->operands[1], &turned[1]);
+    return unit_reads_left(unit) && loads && !turned[0] && !turned[1];
+}
+
+static void swap(Func *func, Op *dot)
+{
+    static const int64_t TURN[] = {1, 0};
+    Builder b = build_before(func, dot);
+    b.span = dot->span;
+    Value *left = build_permute(&b, dot->operands[1], TURN);
+    Value *right = build_permute(&b, dot->operands[0], TURN);
+    Value *product = build_dot(&b, left, right, NULL, DT_F32);
+    Value *turned = build_permute(&b, product, TURN);
+    func_replace_uses(func, dot->results[0], turned);
+    op_remove(dot);
+}
+
+/* More rows than single warps share widened elements for: from so many on groups are faster. */
+static void swap_narrow(Func *func, Op *dot, int64_t rows)
+{
+    bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MOST;
+    const char *on = schedule_word(
+        func, "swap", "", pays ? "on" : "off",
+        pays ? "warp groups multiply faster, and widen a left operand alone"
+             : "so few rows are multiplied as fast by single warps, which widen either operand");
+    if (text_same(on, "on")) {
+        swap(func, dot);
+    }
+}
+
+static void find_dot(Op *op, void *user)
+{
+    Op **dot = user;
+    *dot = op->kind == OP_DOT ? op : *dot;
+}
+
+void pass_opt_swap(Func *func)
+{
+    Op *dot = NULL;
+    ProductSize plain, swapped;
+    func_walk(func, find_dot, &dot);
+    Swap s = {.func = func, .dot = dot};
+    bool may = dot && func->target && rates_of(func->target);
+    const Unit *unit = may ? unit_for(func, dot) : NULL, *widens = NULL;
+    if (may && !unit) {
+        unit = widens = unit_that_widens(func, dot);
+    }
+    bool lies = unit && lies_swapped(unit, dot);
+    if (!unit || (unit->along_k && !lies) || !is_alone(&s) ||
+        !measure(func, dot, &plain, &swapped)) {
+        return;
+    }
+    if (widens) {
+        swap_narrow(func, dot, plain.m);
+        return;
+    }
+    plain.ops = s.ops;
+    swapped.ops = s.ops + TURNED_STORE;
+    double gain = lies ? 0 : gain_of(func, &plain, &swapped);
+    bool wide = lies && plain.n > FEW_ROWS;
+    bool pays = wide || gain > LEAST_GAIN;
+    const char *on = schedule_word(
+        func, "swap", "", pays ? "on" : "off",
+        wide ? "the matrix unit of warp groups takes the right operand along k alone, as the left "
+               "one lies"
+        : pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
+               : "tiles of the transpose would not fill the device better",
+        gain);
+    if (text_same(on, "on")) {
+        swap(func, dot);
+    }
+}

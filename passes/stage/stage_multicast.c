@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Multicast: blocks whose tiles lie side by side run together, on multiprocessors of their own, and
+ * what their tiles have in common comes once for all of them: each brings a part of its rows, which
+ * the copy engine writes into the shared memory of every one.
+ *
+ *   launch multicast=[1, 2] { (%m, %n) … bulk_load %a[%m, %k] cluster=2 … bulk_load %b[%k, %n] … }
+ *
+ * A slot is then free when all blocks have read theirs, so that all must take as many steps: of the
+ * tiles of an odd number the last one may lie past the end, where nothing is read or written. */
+#include "passes/stage/stage.h"
+
+#include "ir/memo.h"
+#include "ir/ir_errors.h"
+
+enum { SWIZZLE_ROWS = 8, MOST_DEPTH = 32 };
+
+static bool find_dependence(Memo *seen, const Value *value, const Value *on, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    int64_t known;
+    if (!value || value == on || depth > MOST_DEPTH) {
+        return value != NULL;
+    }
+    if (memo_known(seen, value, depth, &known)) {
+        return false; /* or the search would have ended */
+    }
+    memo_keep(seen, value, depth, 1);
+    for (int i = 0; op && i < op->n_operands; i++) {
+        if (find_dependence(seen, op->operands[i], on, depth + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool depends(const Value *value, const Value *on)
+{
+    Memo *seen = value ? memo_about(value) : NULL;
+    bool found = find_dependence(seen, value, on, 0);
+    memo_close(seen);
+    return found;
+}
+
+/* Does each tile along the axis read the same, in rows that can be shared out? A tensor of no more
+ * rows than a tile has comes in a smaller box, whole. */
+static bool is_common(const Stager *s, const Staged *item, const Value *axis, int64_t blocks)
+{
+    bool same = item->bulk && item->side < SIDE_BESIDE && !item->parts &&
+                item->rows % (blocks * SWIZZLE_ROWS) == 0 &&
+                !func_windows_of(s->func, item->load->operands[0]);
+    for (int i = 1; same && i < item->load->n_operands; i++) {
+        same = !depends(item->load->operands[i], axis);
+    }
+    return same;
+}
+
+/* One loop of as many steps for every tile, whose operands come through one ring. */
+static bool is_even(const Stager *s)
+{
+    const Op *loop = s->n_streams == 1 ? s->streams[0].home->parent : NULL;
+    return loop && loop->kind == OP_FOR && loop->parent == s->body && s->even && s->teams <= 1 &&
+           s->held_slots == 0;
+}
+
+/* Every block brings its own: without a word, if nobody asked for more. */
+static void refuse(Stager *s, const Value *axis)
+{
+    const Line *line = schedule_given(s->func, "multicast", axis->name);
+    if (line) {
+        Diag *d =
+            diag_error(s->func->diags, ERR_NOT_HERE, line->span,
+                       "`multicast %s %lld` is not possible: tiles side by side along %s have "
+                       "nothing in common that the copy engine could bring in parts, in one "
+                       "loop of as many steps each",
+                       axis->name, (long long)line->number, axis->name);
+        diag_help(s->func->diags, d, "leave the line out, or another axis");
+    }
+    op_drop_attr(s->launch, ATTR_MULTICAST);
+}
+
+void stage_multicast(Stager *s)
+{
+    const Attr *beside = op_attr(s->launch, ATTR_MULTICAST);
+    int axis = 0;
+    while (beside && axis < beside->n && beside->ints[axis] < 2) {
+        axis++;
+    }
+    if (!beside || axis == beside->n) {
+        return;
+    }
+    int64_t blocks = beside->ints[axis];
+    const Value *tile = s->body->args[axis];
+    for (int i = 0; i < s->n && is_even(s); i++) {
+        if (is_common(s, &s->items[i], tile, blocks)) {
+            s->items[i].together = blocks;
+            s->together = blocks;
+        }
+    }
+    if (s->together < 2) {
+        refuse(s, tile);
+        return;
+    }
+    schedule_number(s->func, "multicast", tile->name, blocks,
+                    "rows straddle lines of the cache, which are asked for once: each block brings "
+                    "a part of what they share for all of them");
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rings: for each set of tiles that a product waits for, slots of shared memory and two barriers:
+ * `full` (the copies are there) and `empty` (the product has read them). */
+#include "passes/stage/stage.h"
+
+#include "ir/ir_errors.h"
+#include "passes/tile/tile.h"
+
+enum {
+    /* Beyond these, copies run further ahead than latency asks for: at 4.8 TB/s a multiprocessor of
+     * 132 gets 36 KB in a microsecond, of which a small operand takes its part without cost. */
+    MOST_SLOTS = 4,
+    MOST_AHEAD = 160 * 1024, /* bytes, of smaller slots */
+    SCRATCH_BYTES = 4096,    /* left for reductions across warps and barriers */
+    BARRIER_BYTES = 1024,    /* of it, where nothing crosses warps */
+    RESERVED_BYTES = 1024,   /* of a multiprocessor's shared memory, for each block */
+    LEAST_RUN = 3,           /* slots that rings keep beside a second slot of what is loaded once */
+};
+
+/* The first item of the same load: several products may read one tile. */
+static Staged *first_of_load(Stager *s, const Staged *item)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk && s->items[i].load == item->load) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t stage_item_bytes(const Staged *item)
+{
+    return item->rows * item->cols * dtype_bits(item->load->results[0]->type->dtype) / 8;
+}
+
+static int stream_of(Stager *s, const Staged *item)
+{
+    Op *dot = item->with ? (Op *)(uintptr_t)item->with : item->dot;
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].home == item->load->parent && s->streams[i].dot == dot) {
+            return i;
+        }
+    }
+    s->streams[s->n_streams] = (Stream){.home = item->load->parent, .dot = dot, .slots = 1};
+    return s->n_streams++;
+}
+
+static void group_items(Stager *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        Staged *item = &s->items[i];
+        if (!item->bulk) {
+            continue;
+        }
+        const Staged *first = first_of_load(s, item);
+        if (first != item) {
+            item->stream = first->stream;
+            s->streams[item->stream].many = true;
+            continue;
+        }
+        item->stream = stream_of(s, item);
+        Stream *stream = &s->streams[item->stream];
+        stream->loads++;
+        stream->bytes += stage_item_bytes(item);
+    }
+}
+
+static const Staged *item_of(const Stager *s, int stream, int side, int part)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk && s->items[i].stream == stream && s->items[i].side == side &&
+            s->items[i].part == part) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_tiles(const Staged *a, const Staged *b)
+{
+    return a == b ||
+           (a && b && a->parts == b->parts && a->load->operands[0] == b->load->operands[0] &&
+            a->rows == b->rows && a->cols == b->cols);
+}
+
+/* The n-th row of the stream beside its product; NULL: it has fewer. */
+static const Staged *row_of(const Stager *s, int stream, int n)
+{
+    for (int i = 0; i < s->n; i++) {
+        bool row = s->items[i].bulk && s->items[i].side == SIDE_BESIDE;
+        if (row && s->items[i].stream == stream && n-- == 0) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_rows(const Stager *s, int a, int b)
+{
+    int n = 0;
+    while (row_of(s, a, n) && same_tiles(row_of(s, a, n), row_of(s, b, n))) {
+        n++;
+    }
+    return !row_of(s, a, n) && !row_of(s, b, n);
+}
+
+/* The same tiles of the same tensors, in two loops of the launch's own block: the ring runs on. (In
+ * a loop around both each would carry a position of its own.) */
+static bool can_share(const Stager *s, int a, int b)
+{
+    const Block *first = s->streams[a].home, *second = s->streams[b].home;
+    return first != second && first->parent && second->parent && first != s->body &&
+           second != s->body && first->parent->parent == s->body &&
+           second->parent->parent == s->body &&
+           same_tiles(item_of(s, a, 0, 0), item_of(s, b, 0, 0)) &&
+           same_tiles(item_of(s, a, 1, 0), item_of(s, b, 1, 0)) &&
+           same_tiles(item_of(s, a, 1, 1), item_of(s, b, 1, 1)) && same_rows(s, a, b);
+}
+
+static bool leads_in(const Stager *s, int leader, const Block *home)
+{
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader == leader && s->streams[i].home == home) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose_leaders(Stager *s)
+{
+    for (int i = 0; i < s->n_streams; i++) {
+        s->streams[i].leader = i;
+        for (int k = 0; k < i && s->streams[i].leader == i; k++) {
+            if (s->streams[k].leader == k && can_share(s, k, i) &&
+                !leads_in(s, k, s->streams[i].home)) {
+                s->streams[i].leader = k;
+            }
+        }
+    }
+}
+
+/* An operand that goes to shared memory through registers (stage_dot.c), beside the rings. */
+static int64_t plain_operand(const Stager *s, const Op *dot, int side)
+{
+    const Staged *item = stage_item(s, dot, side);
+    Type type = dot->operands[side]->type;
+    if ((item && item->bulk) || stage_stays(s, dot, side)) {
+        return 0;
+    }
+    return poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);
+}
+
+typedef struct Plain {
+    const Stager *s;
+    int64_t bytes;
+} Plain;
+
+static void add_plain(Op *op, void *user)
+{
+    Plain *plain = user;
+    if (op->kind == OP_DOT) {
+        plain->bytes += plain_operand(plain->s, op, 0) + plain_operand(plain->s, op, 1);
+    } else if (op->kind == OP_CLUSTER_SCATTER) { /* what the others send */
+        Type type = op->operands[0]->type;
+        plain->bytes +=
+            poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);
+    }
+}
+
+static int64_t plain_bytes(const Stager *s)
+{
+    Plain plain = {s, 0};
+    block_walk(s->body, add_plain, &plain);
+    return plain.bytes;
+}
+
+/* Bytes that must exist once, and bytes a slot of all rings inside loops takes. */
+static void measure(const Stager *s, int64_t *once, int64_t *each)
+{
+    *once = s->shared_bytes + plain_bytes(s);
+    *each = 0;
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader != i) {
+            continue;
+        }
+        if (s->streams[i].home == s->body) {
+            *once += s->streams[i].bytes;
+        } else {
+            *each += s->streams[i].bytes;
+        }
+    }
+}
+
+/* Of a multiprocessor's blocks, each has its share. */
+int64_t stage_room(const Stager *s)
+{
+    int64_t all = s->func->target->shared_bytes + RESERVED_BYTES;
+    return all / op_int(s->launch, ATTR_BLOCKS, 1) - RESERVED_BYTES;
+}
+
+/* Elements that other threads ask for, whatever the layouts. */
+static void see_crossing(Op *op, void *user)
+{
+    bool stays = op_has(op, TRAIT_ELEMENTWISE);
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_SIZE:
+    case OP_INDEX:
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_DOT:
+    case OP_PERMUTE:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_FOR:
+    case OP_YIELD:
+    case OP_SHARED_STORE: /* of a result on its way to the copy engine */
+    case OP_SYNC:
+    case OP_FENCE_ASYNC:
+    case OP_BULK_STORE:
+    case OP_BULK_WAIT: stays = true; break;
+    default: break;
+    }
+    *(bool *)user |= !stays;
+}
+
+/* What layouts add to the buffers of `stage`: little where each element is made of those of its own
+ * place, so that a slot more may fit. If layouts ask for more than that, it is noticed then, and
+ * tried again with what they asked for (retry_smaller_tiles.c). */
+static int64_t scratch_bytes(const Stager *s)
+{
+    bool crosses = false;
+    block_walk(s->body, see_crossing, &crosses);
+    return s->func->fit.beside ? s->func->fit.beside : crosses ? SCRATCH_BYTES : BARRIER_BYTES;
+}
+
+int64_t stage_slots_beside(const Stager *s, int64_t more)
+{
+    int64_t once, each;
+    measure(s, &once, &each);
+    int64_t beside = scratch_bytes(s);
+    int64_t room = stage_room(s) - beside - once - more;
+    return room < 0 ? 0 : each ? room / each : 1;
+}
+
+/* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's
+ * work, where the rings keep what lets copies run ahead. What does not fit beside scratch memory is
+ * noticed when layouts are known, and tried again (retry_smaller_tiles.c). */
+static int64_t slots_of_tiles(const Stager *s, int64_t slots)
+{
+    int64_t once, each, tiles = 0;
+    measure(s, &once, &each);
+    for (int i = 0; i < s->n_streams; i++) {
+        bool first = s->streams[i].leader == i && s->streams[i].home == s->body;
+        tiles += first ? s->streams[i].bytes : 0;
+    }
+    int64_t beside = s->func->fit.beside ? s->func->fit.beside : BARRIER_BYTES;
+    bool fits = once + tiles + slots * each + beside <= stage_room(s);
+    return s->persistent && s->teams <= 1 && each && tiles && fits ? 2 : 1;
+}
+
+static void choose_slots(Stager *s)
+{
+    for (int i = 0; s->held_slots && i < s->n_streams; i++) {
+        s->streams[i].slots = s->held_slots;
+    }
+    if (s->held_slots) {
+        return;
+    }
+    int64_t once, each, most = stage_slots_beside(s, 0);
+    measure(s, &once, &each);
+    int64_t enough = each * MOST_SLOTS < MOST_AHEAD && each ? MOST_AHEAD / each : MOST_SLOTS;
+    int64_t derived = most > enough ? enough : most;
+    while (derived > LEAST_RUN && slots_of_tiles(s, derived) < 2 &&
+           slots_of_tiles(s, LEAST_RUN) > 1) {
+        derived--;
+    }
+    int64_t slots =
+        schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
+                        "%lld slots of %lld bytes fit beside %lld bytes that are there once%s",
+                        (long long)most, (long long)each, (long long)once,
+                        slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
+    if (slots < 1) {
+        diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "pipeline", "")->span,
+                   "`pipeline %lld`: a ring has one slot at least", (long long)slots);
+        slots = 1;
+    }
+    int64_t tiles = slots_of_tiles(s, slots);
+    for (int i = 0; i < s->n_streams; i++) {
+        s->streams[i].slots = s->streams[i].home == s->body ? tiles : slots;
+    }
+}
+
+static Value *barrier_ring(Stager *s, Builder *at, int64_t slots, int64_t arrivals)
+{
+    Type type = type_barrier(s->func, slots);
+    Op *op = build_op(at, OP_BARRIER, 0, NULL, 1, &type, 0);
+    op_set_int(s->func, op, ATTR_ARRIVALS, arrivals);
+    return op->results[0];
+}
+
+static void make_ring(Stager *s, Builder *at, int n)
+{
+    Stream *stream = &s->streams[n];
+    stream->full = barrier_ring(s, at, stream->slots, stream->loads);
+    stream->empty = barrier_ring(s, at, stream->slots, 1);
+    if (s->together > 1) { /* others write to this block's slots, too */
+        op_set_int(s->func, stream->empty->def, ATTR_CLUSTER, s->together);
+    }
+    stream->full->name = "full";
+    stream->empty->name = "empty";
+}
+
+static Value *shared_row(Stager *s, Builder *at, const Staged *item, int64_t slots)
+{
+    DType dtype = item->load->results[0]->type->dtype;
+    Type type = type_shared(s->func, dtype, 2, (int64_t[]){slots, item->cols});
+    s->shared_bytes += slots * stage_item_bytes(item);
+    return build_op(at, OP_SHARED, 0, NULL, 1, &type, 0)->results[0];
+}
+
+/* As elements lie in the tensor: those of four bits two a byte. */
+static Value *bulk_tile(Stager *s, Builder *at, const Staged *item, int64_t slots)
+{
+    DType dtype = item->load->results[0]->type->dtype;
+    int64_t before = s->shared_bytes;
+    Value *tile = shared_tile(s, at, dtype, slots, item->rows, item->cols);
+    if (dtype_is_packed(dtype)) {
+        op_set_int(s->func, tile->def, ATTR_PACKED, 1);
+        op_set_int(s->func, tile->def, ATTR_SWIZZLE, swizzle_for(item->cols / 2));
+        s->shared_bytes = before + slots * stage_item_bytes(item);
+    }
+    return tile;
+}
+
+/* What the ring's first stream has in the item's place. */
+static const Staged *led_by(const Stager *s, const Staged *item)
+{
+    int leader = s->streams[item->stream].leader, nth = 0;
+    while (item->side == SIDE_BESIDE && row_of(s, item->stream, nth) != item) {
+        nth++;
+    }
+    return item->side == SIDE_BESIDE ? row_of(s, leader, nth) : item_of(s, leader, item->side, 0);
+}
+
+static void make_buffer(Stager *s, Builder *at, Staged *item)
+{
+    const Stream *stream = &s->streams[item->stream];
+    const Staged *first = first_of_load(s, item);
+    if (first != item) {
+        item->shared = first->shared;
+        return;
+    }
+    if (stream->leader != item->stream) {
+        item->shared = led_by(s, item)->shared;
+        return;
+    }
+    if (item->part) {
+        item->shared = item_of(s, item->stream, item->side, 0)->shared;
+        return;
+    }
+    item->shared = item->side == SIDE_BESIDE
+                       ? shared_row(s, at, item, stream->slots)
+                       : bulk_tile(s, at, item, stream->slots * (item->parts ? item->parts : 1));
+    item->shared->name = item->load->operands[0]->name;
+}
+
+void stage_streams(Stager *s)
+{
+    stage_join(s);
+    group_items(s);
+    choose_leaders(s);
+}
+
+void stage_rings(Stager *s, Builder *at)
+{
+    choose_slots(s);
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk) {
+            make_buffer(s, at, &s->items[i]);
+        }
+    }
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader == i) {
+            make_ring(s, at, i);
+        } else {
+            s->streams[i].full = s->streams[s->streams[i].leader].full;
+            s->streams[i].empty = s->streams[s->streams[i].leader].empty;
+        }
+    }
+}

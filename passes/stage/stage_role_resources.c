@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many warps each role has, and how many registers a thread of it. Registers move between whole
+ * warp groups, and a role waits until the others have given up enough: more than there are, and a
+ * block would hang. */
+#include "passes/stage/stage.h"
+
+#include "ir/ir_errors.h"
+
+enum {
+    GROUP_WARPS = 4,
+    PRODUCER_WARPS = GROUP_WARPS,
+    LEAST_REGISTERS = 24, /* what setmaxnreg allows */
+    MOST_REGISTERS = 248,
+    REGISTER_STEP = 8,
+    CONSUMER_REGISTERS = 240,
+};
+
+static const char *const NAMES[] = {"producer", "consumer"};
+
+/* Points at the line of the source, if one says it. */
+static void refuse(Stager *s, const char *key, const char *sub, const char *what, const char *help)
+{
+    const Line *line = schedule_given(s->func, key, sub);
+    Diag *d = diag_error(s->func->diags, ERR_ROLES, line ? line->span : SPAN_NONE, "%s", what);
+    diag_help(s->func->diags, d, "%s", help);
+}
+
+static bool check_warps(Stager *s, const RoleShares *shares, int role)
+{
+    Arena *arena = s->func->arena;
+    const Target *target = s->func->target;
+    int64_t warps = shares->warps[role], most = target->max_threads / target->warp;
+    if (warps >= GROUP_WARPS && warps % GROUP_WARPS == 0 && warps <= most - GROUP_WARPS) {
+        return true;
+    }
+    refuse(s, "warps", role == 0 ? "producer" : "",
+           arena_printf(arena, "a %s of %lld warps is not possible", NAMES[role], (long long)warps),
+           arena_printf(arena,
+                        "registers move by groups of warps: a multiple of %d, at most %lld; `copy "
+                        "plain` does without roles",
+                        GROUP_WARPS, (long long)(most - GROUP_WARPS)));
+    return false;
+}
+
+static bool check_registers(Stager *s, const RoleShares *shares, int role)
+{
+    Arena *arena = s->func->arena;
+    int64_t registers = shares->registers[role];
+    if (registers >= LEAST_REGISTERS && registers <= MOST_REGISTERS &&
+        registers % REGISTER_STEP == 0) {
+        return true;
+    }
+    refuse(s, "registers", NAMES[role],
+           arena_printf(arena, "a %s of %lld registers a thread is not possible", NAMES[role],
+                        (long long)registers),
+           arena_printf(arena, "a multiple of %d from %d to %d", REGISTER_STEP, LEAST_REGISTERS,
+                        MOST_REGISTERS));
+    return false;
+}
+
+static bool check_block(Stager *s, const RoleShares *shares)
+{
+    const Target *target = s->func->target;
+    Arena *arena = s->func->arena;
+    int64_t all = shares->warps[0] + shares->warps[1], most = target->max_threads / target->warp;
+    if (all <= most) {
+        return true;
+    }
+    refuse(s, "warps", "producer",
+           arena_printf(arena, "%lld warps that compute and %lld that copy do not fit a block",
+                        (long long)shares->warps[1], (long long)shares->warps[0]),
+           arena_printf(arena, "a block of %s has at most %lld", target->name, (long long)most));
+    return false;
+}
+
+/* What a block has to share out: a launch gives every thread the same count, a multiple of 8, and
+ * what a multiprocessor has beyond it is nobody's (a role that waited for it would hang). */
+static int64_t registers_launched(const Stager *s, const RoleShares *shares, int64_t blocks)
+{
+    const Target *target = s->func->target;
+    int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
+    int64_t all = target->registers / blocks;
+    return all / threads / REGISTER_STEP * REGISTER_STEP * threads;
+}
+
+static void check_sum(Stager *s, const RoleShares *shares)
+{
+    const Target *target = s->func->target;
+    Arena *arena = s->func->arena;
+    int64_t give = shares->warps[0] * target->warp, take = shares->warps[1] * target->warp;
+    int64_t all = give * shares->registers[0] + take * shares->registers[1];
+    int64_t launched = registers_launched(s, shares, op_int(s->launch, ATTR_BLOCKS, 1));
+    if (all > launched) {
+        bool consumer = schedule_given(s->func, "registers", "consumer") != NULL;
+        refuse(s, "registers", NAMES[consumer],
+               arena_printf(arena,
+                            "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
+                            "registers",
+                            (long long)give, (long long)shares->registers[0], (long long)take,
+                            (long long)shares->registers[1], (long long)all),
+               arena_printf(arena, "a block of %lld threads of %s is given %lld",
+                            (long long)(give + take), target->name, (long long)launched));
+    }
+}
+
+/* What the producer leaves, as far as one thread can use it. */
+static int64_t registers_left(const Stager *s, const RoleShares *shares, int64_t blocks)
+{
+    int64_t left = registers_launched(s, shares, blocks) / s->func->target->warp -
+                   shares->warps[0] * shares->registers[0];
+    int64_t each = left / shares->warps[1] / REGISTER_STEP * REGISTER_STEP;
+    return each < LEAST_REGISTERS      ? LEAST_REGISTERS
+           : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS
+                                       : each;
+}
+
+int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks)
+{
+    RoleShares shares = {{PRODUCER_WARPS, consumer_warps}, {LEAST_REGISTERS, 0}};
+    return registers_left(s, &shares, blocks);
+}
+
+RoleShares stage_shares(Stager *s, int64_t consumer_warps)
+{
+    RoleShares shares = {.warps[1] = consumer_warps, .registers[1] = CONSUMER_REGISTERS};
+    shares.warps[0] = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
+                                      "a warp group of which one thread issues copies");
+    shares.registers[0] =
+        schedule_number(s->func, "registers", "producer", LEAST_REGISTERS, "copying needs few");
+    if (!check_warps(s, &shares, 0) || !check_warps(s, &shares, 1) || !check_block(s, &shares) ||
+        !check_registers(s, &shares, 0)) {
+        return shares;
+    }
+    shares.registers[1] =
+        schedule_number(s->func, "registers", "consumer",
+                        registers_left(s, &shares, op_int(s->launch, ATTR_BLOCKS, 1)),
+                        "accumulators stay in registers");
+    if (check_registers(s, &shares, 1)) {
+        check_sum(s, &shares);
+    }
+    return shares;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tiles that registers hold, a tile ahead: while blocks work on one, and wait for one another, the
+ * copy engine brings the next one to shared memory.
+ *
+ *   launch cluster=16 { (%n, %m)        launch cluster=16 persistent=1 most=8 {
+ *     %a = load %x[%m, %n]                roles { tiles %n, %m, %p { wait %empty[%p]; bulk_load } }
+ *     … reduce, cluster_reduce …    →           { tiles %n, %m, %p { wait %full[%p]
+ *     store %y[%m, %n], %r                        %a = shared_load %s[%p]; arrive %empty[%p]
+ *                                                 … store %y[%m, %n], %r } } }
+ *
+ * A cluster's blocks hold as much as registers do, so that one or two share a multiprocessor: while
+ * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of
+ * them: how many clusters run at once follows from which multiprocessors a device has, and what
+ * ends early makes room. */
+#include "passes/stage/stage.h"
+#include "support/int_math.h"
+
+#include "ir/ir_errors.h"
+#include "passes/tile/tile.h"
+
+enum {
+    MOST_SLOTS = 2,
+    MOST_WALKED = 8, /* tiles: the first one's way is an eighth of what is waited for */
+    LEAST_ROUNDS = 3,
+    LEFT_BYTES = 4096,  /* for reductions and barriers */
+    THREAD_BESIDE = 40, /* registers */
+    RUN_BYTES = 128,    /* a line: tiles of half a line come slower than threads load them */
+};
+
+/* Ops that roles may do: they meet by the role's own barriers alone. */
+static bool is_usual(const Op *op)
+{
+    bool moves = op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_CLUSTER_REDUCE;
+    return !op->n_regions && (moves || op_has(op, TRAIT_PURE)) && op->kind != OP_GATHER;
+}
+
+/* What lies outside of the tensor is 0 when it comes, and masked: along ranges that is possible. */
+static bool guards_ranges(const Op *load)
+{
+    const Attr *guard = op_attr(load, ATTR_GUARD);
+    Access access = op_access(load, 0);
+    for (int i = 0; guard && i < guard->n; i++) {
+        const Value *index = access.indices[i];
+        if (guard->ints[i] && (!index || index->type->kind != TYPE_RANGE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_held(const Stager *s, const Op *load)
+{
+    if (load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
+        return false;
+    }
+    Access access = op_access(load, 0);
+    for (int i = 1; i < load->n_operands; i++) {
+        if (!stage_is_plain(s, load->operands[i])) {
+            return false;
+        }
+    }
+    return !func_windows_of(s->func, access.memory) && bulk_describes_parts(&access) &&
+           !dtype_is_packed(access.memory->type->dtype) &&
+           stage_may_bulk(s->launch, access.memory) && guards_ranges(load);
+}
+
+static bool find_held(Stager *s)
+{
+    for (const Op *op = s->body->first; op; op = op->next) {
+        if (!is_usual(op)) {
+            return false;
+        }
+    }
+    for (Op *op = s->body->first; op; op = op->next) {
+        if (is_held(s, op) && s->n < MOST_STAGED) {
+            Type type = op->results[0]->type;
+            s->items[s->n++] = (Staged){.load = op,
+                                        .side = SIDE_HELD,
+                                        .bulk = true,
+                                        .rows = poly_capacity(type->dims[0]),
+                                        .cols = poly_capacity(type->dims[1])};
+        }
+    }
+    return s->n > 0;
+}
+
+/* Registers that a thread wants: what it holds, and what it works with beside. */
+static int64_t wanted_registers(const Stager *s)
+{
+    int64_t threads = op_attr(s->launch, ATTR_WARPS)->ints[0] * s->func->target->warp, held = 0;
+    for (int i = 0; i < s->n; i++) {
+        held += (s->items[i].rows * s->items[i].cols + threads - 1) / threads;
+    }
+    return held + THREAD_BESIDE;
+}
+
+/* Warps that copy have registers, too: fewer blocks, where not enough would be left. */
+static void fit_blocks(Stager *s)
+{
+    Func *func = s->func;
+    int64_t blocks = op_int(s->launch, ATTR_BLOCKS, 1), fit = blocks;
+    int64_t warps = op_attr(s->launch, ATTR_WARPS)->ints[0], wanted = wanted_registers(s);
+    while (fit > 1 && stage_registers(s, warps, fit) < wanted) {
+        fit--;
+    }
+    if (fit < blocks && !schedule_given(func, "blocks", "")) {
+        fit = schedule_number(func, "blocks", "", fit,
+                              "a thread wants %lld registers beside warps that copy",
+                              (long long)wanted);
+        op_set_int(func, s->launch, ATTR_BLOCKS, fit);
+    }
+}
+
+/* Bytes that each of a multiprocessor's blocks may have beside what it has in any case. */
+static int64_t room_of_block(const Stager *s)
+{
+    return stage_room(s) - LEFT_BYTES;
+}
+
+/* Tiles of the grid for each cluster that the device holds at once; sizes that are not known may be
+ * large. */
+static int64_t rounds(const Stager *s)
+{
+    const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
+    int64_t held = s->func->target->units * op_int(s->launch, ATTR_BLOCKS, 1) /
+                   op_int(s->launch, ATTR_CLUSTER, 1);
+    int64_t tiles = 1;
+    for (int i = 0; i + 1 < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] ? steps->ints[i] : 1;
+        if (most == INT64_MAX || __builtin_mul_overflow(tiles, div_up(most, step), &tiles)) {
+            return INT64_MAX;
+        }
+    }
+    return tiles / (held ? held : 1);
+}
+
+/* 0: as many as there are for the clusters that a device holds at once. */
+static int64_t checked_walk(Stager *s, int64_t derived, const char *why)
+{
+    int64_t walked = schedule_number(s->func, "walk", "", derived, "%s", why);
+    if (walked < 0) {
+        diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "walk", "")->span,
+                   "`walk %lld`: a cluster walks one tile at least, or (0) its share of all",
+                   (long long)walked);
+        return 1;
+    }
+    return walked;
+}
+
+/* Bytes that lie side by side in a tile. */
+static int64_t least_run(const Stager *s)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < s->n; i++) {
+        int64_t run = s->items[i].cols * dtype_bytes(s->items[i].load->results[0]->type->dtype);
+        least = run < least ? run : least;
+    }
+    return least;
+}
+
+bool stage_held(Stager *s)
+{
+    Func *func = s->func;
+    bool able = func->target->bulk_copy && op_int(s->launch, ATTR_CLUSTER, 1) > 1 &&
+                !op_int(s->launch, ATTR_PERSISTENT, 0) && op_int(s->launch, ATTR_ALIGNED, 1) <= 1;
+    int64_t bytes = 0;
+    if (!able || !find_held(s)) {
+        s->n = 0;
+        return false;
+    }
+    for (int i = 0; i < s->n; i++) {
+        bytes += stage_item_bytes(&s->items[i]);
+    }
+    int64_t most = room_of_block(s) / bytes;
+    const char *against = most < 1                   ? "shared memory has no room for the next tile"
+                          : rounds(s) < LEAST_ROUNDS ? "there are few tiles for each cluster"
+                          : least_run(s) < RUN_BYTES
+                              ? "the copy engine is slow where rows of a tile are short"
+                          : op_int(s->launch, ATTR_CLUSTER, 1) < func->target->cluster
+                              ? "blocks of a smaller cluster wait less than the engine costs"
+                              : NULL;
+    int64_t walked =
+        checked_walk(s, against ? 1 : MOST_WALKED,
+                     against ? against : "the next tile comes while blocks wait for one another");
+    if (walked == 1) {
+        s->n = 0;
+        return false;
+    }
+    int64_t slots = most < 1 ? 1 : most < MOST_SLOTS ? most : MOST_SLOTS;
+    s->held_slots = schedule_number(func, "pipeline", "", slots,
+                                    "%lld slots of %lld bytes fit beside what registers hold",
+                                    (long long)most, (long long)bytes);
+    if (s->held_slots < 1) {
+        diag_error(func->diags, ERR_PIPELINE, schedule_given(func, "pipeline", "")->span,
+                   "`pipeline %lld`: a ring has one slot at least", (long long)s->held_slots);
+        s->held_slots = 1;
+    }
+    s->roles = true;
+    fit_blocks(s);
+    if (walked) {
+        op_set_int(func, s->launch, ATTR_MOST, walked);
+    }
+    return true;
+}
+
+/* ---- the consumer ---- */
+
+/* As the load has it: its value past the ends. */
+static Value *masked(Func *func, Builder *b, const Op *load, Value *tile)
+{
+    const Attr *guard = op_attr(load, ATTR_GUARD), *value = op_attr(load, ATTR_VALUE);
+    Access access = op_access(load, 0);
+    for (int i = 0, axis = 0; value && guard && i < access.n; i++) {
+        const Value *index = access.indices[i];
+        bool kept = !index || index->type->kind == TYPE_RANGE;
+        if (guard->ints[i] && (value->f != 0 || value->i != 0)) {
+            tile = build_mask(b, tile, axis, value->f);
+            op_set_num(func, tile->def, ATTR_VALUE, value->f, value->i);
+        }
+        axis += kept;
+    }
+    return tile;
+}
+
+void stage_consume_held(Stager *s, Stream *stream)
+{
+    Op *first = NULL, *last = NULL;
+    for (Op *op = stream->home->first, *next; op; op = next) {
+        next = op->next;
+        const Staged *item = NULL;
+        for (int i = 0; i < s->n; i++) {
+            item = s->items[i].load == op ? &s->items[i] : item;
+        }
+        if (!item) {
+            continue;
+        }
+        Builder b = build_before(s->func, op);
+        b.span = op->span;
+        if (!first) {
+            stage_wait(s, &b, stream->full, stream->position, false);
+        }
+        first = op;
+        Value *place[] = {item->shared, stream->position, NULL, NULL};
+        Type type = op->results[0]->type;
+        last = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &type, 0);
+        func_replace_uses(s->func, op->results[0], masked(s->func, &b, op, last->results[0]));
+        op_remove(op);
+    }
+    Builder after = build_after(s->func, last);
+    stage_arrive(&after, stream->empty, stream->position);
+}

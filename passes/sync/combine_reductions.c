@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* meet: reductions that need nothing of one another stand together.
+ *
+ *   %a = reduce %g fn=sum                      %a = reduce %g fn=sum
+ *   %b = div %a, %n                            %h = mul %g, %g
+ *   … %b …                              →      %c = reduce %h fn=sum
+ *   %h = mul %g, %g                            %b = div %a, %n
+ *   %c = reduce %h fn=sum                      … %b …
+ *
+ * Where they cross warps the threads of a block then meet once for all of them
+ * (codegen/gpu/gpu_reduce.c); likewise the blocks of a cluster for all reductions across it. What a
+ * later one reduces is made between them, element by element. What is made `again` stays where it
+ * is. Does nothing on CPUs. Changes no bits. */
+#include "passes/sync/combine_reductions.h"
+
+#include "ir/build.h"
+#include "ir/memo.h"
+#include "ir/target/target.h"
+#include "passes/pass.h"
+
+#include <string.h>
+
+static bool may_move(const Op *op)
+{
+    return op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) && op->n_regions == 0 &&
+           op->kind != OP_AGAIN;
+}
+
+/* Does `op` stand behind `from` in its block, at `to` or before it? */
+static bool stands_between(const Op *op, const Op *from, const Op *to)
+{
+    return op->parent == from->parent && op_is_before(from, op) && !op_is_before(to, op);
+}
+
+/* Can all that `op` reads be made without `first`? `seen`: what can be, or the answer was found. */
+static bool find_ready(Memo *seen, const Op *op, const Op *first)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (!def || (def != first && !stands_between(def, first, op)) ||
+            !memo_visit(seen, op->operands[i])) {
+            continue;
+        }
+        if (def == first || !may_move(def) || !find_ready(seen, def, first)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_ready(const Op *op, const Op *first)
+{
+    Memo *seen = memo_open(op->parent->func);
+    bool ready = find_ready(seen, op, first);
+    memo_close(seen);
+    return ready;
+}
+
+/* Puts the op, and what it reads of what stands behind `end`, before it. Returns the new end. */
+static Op *lift(Op *op, Op *end)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (def && (def == end || stands_between(def, end, op))) {
+            end = lift(def, end);
+        }
+    }
+    if (op == end) {
+        return end->next;
+    }
+    op_move_before(op, end);
+    return end;
+}
+
+typedef struct Reductions {
+    Op **items;
+    size_t n, cap;
+} Reductions;
+
+/* Puts those behind `at` that need nothing of it right behind it, in the list, too. */
+static void gather(Reductions *all, size_t at)
+{
+    const Op *first = all->items[at];
+    Op *end = first->next;
+    size_t gathered = at + 1;
+    for (size_t i = at + 1; i < all->n; i++) {
+        Op *op = all->items[i];
+        if (is_ready(op, first)) {
+            end = lift(op, end);
+            memmove(&all->items[gathered + 1], &all->items[gathered],
+                    sizeof(Op *) * (i - gathered));
+            all->items[gathered++] = op;
+        }
+    }
+}
+
+static void gather_in(Func *func, const Block *block, OpKind kind)
+{
+    Reductions all = {0};
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->kind == kind) {
+            ARENA_PUSH(func->arena, &all, op);
+        }
+    }
+    for (size_t i = 0; i < all.n; i++) {
+        gather(&all, i);
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->n_regions; r++) {
+            gather_in(func, op->regions[r], kind);
+        }
+    }
+}
+
+void meet_reductions(Func *func, const Block *block)
+{
+    gather_in(func, block, OP_REDUCE);
+    gather_in(func, block, OP_CLUSTER_REDUCE);
+}
+
+void pass_opt_meet(Func *func)
+{
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {
+            meet_reductions(func, op->regions[0]);
+        }
+    }
+}

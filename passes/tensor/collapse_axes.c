@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flatten: rows of a product that have several axes become one axis.
+ *
+ *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> merged [2, 1] of [B, S, K]
+ *   %p = dot %x, %w : f32[B, S, N]    →    %p = dot %x, %w : f32[B*S, N]
+ *   store %y[:, :, :], %p                  store %y[:, :], %p
+ *
+ * Two axes that lie one behind the other in each tensor that has them, are walked together by all
+ * that is stored, and of which one factor of a product, or sum of products, has both and the other
+ * neither: tiles of it are then full where the inner axis is short. It goes by the inner one's name
+ * in schedules; a line that names the outer one keeps them apart. Requires the tensor stage, one
+ * store, and tensors that are contiguous and read as a whole. Changes no bits. */
+#include "ir/schedule.h"
+#include "passes/analysis/axis_dependence.h"
+#include "ir/drop_axis.h"
+#include "passes/pass.h"
+
+static Value *const WHOLE[MAX_RANK];
+
+typedef struct Flat {
+    Func *func;
+    Builder b;
+    bool tries, pays; /* nothing is built yet; a product gets more rows or columns */
+    int axis[64];     /* of each parameter that is merged with the next one; -1: none */
+    int accesses[64];
+    struct {
+        const Value **items; /* that are taken as they are */
+        size_t n, cap;
+    } kept;
+    Table made;   /* values, by those that they were made of */
+    Memo *varies; /* of an_varies */
+} Flat;
+
+static Value *merged(Flat *f, Value *value, int at);
+
+/* ---- types ---- */
+
+static bool merges(Func *func, Type type, int at, Dim *dims)
+{
+    for (int i = 0; i + 1 < type->rank; i++) {
+        dims[i] = i == at  ? poly_mul(func, type->dims[i], type->dims[i + 1])
+                  : i > at ? type->dims[i + 1]
+                           : type->dims[i];
+    }
+    return dims[at] != NULL;
+}
+
+static Type merged_type(Func *func, Type type, int at)
+{
+    Dim dims[MAX_RANK];
+    merges(func, type, at, dims);
+    return type_array(func, type->dtype, type->rank - 1, dims);
+}
+
+/* ---- memory ---- */
+
+static bool is_whole(const Op *op)
+{
+    Access access = op_access(op, 0);
+    bool whole = access.memory->type->kind == TYPE_TENSOR;
+    for (int i = 0; whole && i < access.n; i++) {
+        whole = !access.indices[i];
+    }
+    return whole;
+}
+
+/* One pair of axes of each tensor, and contiguous. */
+static bool takes_tensor(Flat *f, const Op *op, int at)
+{
+    const Value *tensor = op->operands[0];
+    if (!is_whole(op) || tensor->index >= 64) {
+        return false;
+    }
+    const Param *param = &f->func->params.items[tensor->index];
+    bool plain = !tensor->type->strides && !param->order && !dtype_is_packed(tensor->type->dtype);
+    if (!plain || (f->accesses[tensor->index] && f->axis[tensor->index] != at)) {
+        return false;
+    }
+    f->axis[tensor->index] = at;
+    f->accesses[tensor->index]++;
+    return true;
+}
+
+static Value *merged_load(Flat *f, Op *op, int at)
+{
+    if (!f->tries) {
+        return build_load(&f->b, op->operands[0], WHOLE);
+    }
+    return takes_tensor(f, op, at) ? op->results[0] : NULL;
+}
+
+static Value *keep(Flat *f, Value *value)
+{
+    ARENA_PUSH(f->func->arena, &f->kept, value);
+    return value;
+}
+
+/* Does it read a tensor that is merged? `seen`: values whose operands were looked at. */
+static bool reads_merged(const Flat *f, const Value *value, Memo *seen)
+{
+    const Op *op = value->def;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        bool memory = operand && operand->type->kind == TYPE_TENSOR;
+        if (memory ? operand->index >= 64 || f->axis[operand->index] >= 0
+                   : operand && reads_merged(f, operand, seen)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool keeps_merged(const Flat *f)
+{
+    Memo *seen = memo_open(f->func);
+    bool found = false;
+    for (size_t i = 0; i < f->kept.n && !found; i++) {
+        found = reads_merged(f, f->kept.items[i], seen);
+    }
+    memo_close(seen);
+    return found;
+}
+
+/* ---- axes that move ---- */
+
+static Value *merged_expand(Flat *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (axis == at || axis == at + 1) { /* one element and its neighbour */
+        return keep(f, op->operands[0]);
+    }
+    Value *from = merged(f, op->operands[0], axis < at ? at - 1 : at);
+    return !from || f->tries ? from : build_expand(&f->b, from, axis > at ? axis - 1 : axis);
+}
+
+static Value *merged_squeeze(Flat *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (axis == at + 1) {
+        return NULL;
+    }
+    Value *from = merged(f, op->operands[0], axis <= at ? at + 1 : at);
+    return !from || f->tries ? from : build_squeeze(&f->b, from, axis > at ? axis - 1 : axis);
+}
+
+static Value *merged_permute(Flat *f, const Op *op, int at)
+{
+    const int64_t *perm = op_attr(op, ATTR_PERM)->ints;
+    int64_t fewer[MAX_RANK];
+    int n = 0, first = (int)perm[at];
+    Value *from = perm[at + 1] == first + 1 ? merged(f, op->operands[0], first) : NULL;
+    if (!from || f->tries) {
+        return from;
+    }
+    for (int i = 0; i < op->results[0]->type->rank; i++) {
+        if (i != at + 1) {
+            fewer[n++] = perm[i] - (perm[i] > first);
+        }
+    }
+    return build_permute(&f->b, from, fewer);
+}
+
+static bool is_unit(Dim dim)
+{
+    int64_t extent;
+    return poly_is_const(dim, &extent) && extent == 1;
+}
+
+/* Both axes are the operand's, or both are stretched. */
+static Value *merged_broadcast(Flat *f, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    Type to = merged_type(f->func, op->results[0]->type, at);
+    int first = at - (op->results[0]->type->rank - from->type->rank);
+    const Dim *dims = from->type->dims, *wide = op->results[0]->type->dims;
+    bool both = first >= 0 && dims[first] == wide[at] && dims[first + 1] == wide[at + 1];
+    bool new_one = first == -1 && is_unit(dims[0]);
+    bool units = first >= 0 && is_unit(dims[first]) && is_unit(dims[first + 1]);
+    if (both) {
+        from = merged(f, from, first);
+    } else if (!units && !new_one && first >= -1) {
+        return NULL;
+    } else {
+        keep(f, from);
+        from = (units || new_one) && !f->tries ? build_squeeze(&f->b, from, first + 1) : from;
+    }
+    return !from || f->tries ? from : build_broadcast(&f->b, from, to->rank, to->dims);
+}
+
+/* ---- sums and products ---- */
+
+static bool has_both(const Flat *f, const Value *value, int at)
+{
+    return (an_varies(f->varies, value) >> at & 3) == 3;
+}
+
+static bool has_none(const Flat *f, const Value *value, int at)
+{
+    return (an_varies(f->varies, value) >> at & 3) == 0;
+}
+
+static Value *merged_reduce(Flat *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const Op *mul = op->operands[0]->def;
+    if (op->n_operands != 1 || axis == at || axis == at + 1) {
+        return NULL;
+    }
+    if (mul && mul->kind == OP_MUL && text_same(op_word(op, ATTR_FN), "sum")) {
+        const Value *a = mul->operands[0], *b = mul->operands[1];
+        f->pays = f->pays || (has_both(f, a, at) && has_none(f, b, at)) ||
+                  (has_both(f, b, at) && has_none(f, a, at));
+    }
+    Value *from = merged(f, op->operands[0], at);
+    return !from || f->tries
+               ? from
+               : build_reduce(&f->b, op_word(op, ATTR_FN), from, axis > at ? axis - 1 : axis);
+}
+
+/* The last batch joins the rows where the columns' factor is the same for all of it. */
+static Value *merged_dot(Flat *f, const Op *op, int at)
+{
+    int last = op->results[0]->type->rank - 1;
+    Value *left = op->operands[0], *right = op->operands[1];
+    bool batches = at + 1 < last - 1, rows = at == last - 2;
+    if (op->n_operands != 2 || op->n_attrs || (!batches && !rows) ||
+        (rows && (an_varies(f->varies, right) >> at & 1))) {
+        return NULL;
+    }
+    f->pays = f->pays || rows;
+    if (rows) {
+        keep(f, right);
+    }
+    left = merged(f, left, at);
+    if (!left || f->tries) {
+        return batches && left ? merged(f, right, at) : left;
+    }
+    right = batches ? merged(f, right, at) : axis_dropped(&f->b, right, at);
+    return build_dot(&f->b, left, right, NULL, op->results[0]->type->dtype);
+}
+
+static Value *merged_elements(Flat *f, const Op *op, int at)
+{
+    Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = merged(f, op->operands[i], at);
+        if (!operands[i]) {
+            return NULL;
+        }
+    }
+    if (f->tries) {
+        return op->results[0];
+    }
+    Type type = merged_type(f->func, op->results[0]->type, at);
+    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    return copy->results[0];
+}
+
+/* ---- values ---- */
+
+static Value *merged_op(Flat *f, Op *op, int at)
+{
+    switch (op->kind) {
+    case OP_LOAD: return merged_load(f, op, at);
+    case OP_EXPAND: return merged_expand(f, op, at);
+    case OP_SQUEEZE: return merged_squeeze(f, op, at);
+    case OP_PERMUTE: return merged_permute(f, op, at);
+    case OP_BROADCAST: return merged_broadcast(f, op, at);
+    case OP_REDUCE: return merged_reduce(f, op, at);
+    case OP_DOT: return merged_dot(f, op, at);
+    default:
+        return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE) ? merged_elements(f, op, at)
+                                                                     : NULL;
+    }
+}
+
+typedef struct Key {
+    const Value *value;
+    int at;
+} Key;
+
+typedef struct Known {
+    Key key;
+    Value *to;
+} Known;
+
+static bool is_known(const void *item, const void *key)
+{
+    const Known *known = item;
+    const Key *wanted = key;
+    return known->key.value == wanted->value && known->key.at == wanted->at;
+}
+
+/* The value with its axes `at` and `at` + 1 as one; NULL: that is not possible. */
+static Value *merged(Flat *f, Value *value, int at)
+{
+    Key key = {value, at};
+    uint64_t hash = hash_word((uint64_t)at, value->id);
+    const Known *known = table_find(&f->made, hash, is_known, &key);
+    if (known) {
+        return known->to;
+    }
+    Dim dims[MAX_RANK];
+    if (!value->def || !merges(f->func, value->type, at, dims)) {
+        return NULL;
+    }
+    if (!f->tries) {
+        f->b.span = value->def->span;
+    }
+    Known *entry = ARENA_NEW(f->func->arena, Known);
+    *entry = (Known){key, merged_op(f, value->def, at)};
+    if (!f->tries && entry->to != value && !entry->to->name) {
+        entry->to->name = value->name;
+    }
+    table_add(f->func->arena, &f->made, hash, entry);
+    return entry->to;
+}
+
+/* ---- the function ---- */
+
+/* A copy that a view is of: its own axes are nobody else's. */
+static bool is_copy(const Func *func, const Op *op)
+{
+    return op->kind == OP_STORE && func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
+}
+
+/* The only op that does something, where it is a store; all others are pure, or make copies. */
+static Op *only_store(const Func *func)
+{
+    Op *store = NULL;
+    for (Op *op = func->body->first; op; op = op->next) {
+        bool writes = op->kind == OP_STORE;
+        if (is_copy(func, op)) {
+            continue;
+        }
+        if (op->n_regions || (writes && store) || (!writes && !op_has(op, TRAIT_PURE))) {
+            return NULL;
+        }
+        store = writes ? op : store;
+    }
+    return store && is_whole(store) ? store : NULL;
+}
+
+/* Does a line of the user's choose tiles of the axis that would be part of the next one? */
+static bool is_chosen(const Func *func, Dim dim)
+{
+    for (size_t i = 0; i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        bool tile = line->origin != LINE_DERIVED && text_same(line->key, "tile");
+        for (size_t k = 0; tile && k < func->dimvars.n; k++) {
+            const DimVar *var = func->dimvars.items[k];
+            if (poly_mentions(dim, var) && text_same(var->name, line->sub)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int accesses_of(const Func *func, const Value *tensor)
+{
+    int n = 0;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        n += op->n_operands > 0 && op->operands[0] == tensor;
+    }
+    return n;
+}
+
+static void merge_param(Func *func, Param *param, int at)
+{
+    Type type = param->value->type;
+    Dim dims[MAX_RANK];
+    int64_t *counts = ARENA_ARRAY(func->arena, int64_t, type->rank);
+    for (int i = 0, to = 0; i < type->rank; i++) {
+        counts[to] += param->merged ? param->merged[i] : 1;
+        to += i != at;
+    }
+    merges(func, type, at, dims);
+    param->given = param_given(param);
+    param->merged = counts;
+    param->value->type =
+        type_lying(func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
+}
+
+static Flat flat_new(Func *func, Op *store, bool tries)
+{
+    Flat f = {.func = func, .b = build_before(func, store), .tries = tries};
+    for (int i = 0; i < 64; i++) {
+        f.axis[i] = -1;
+    }
+    return f;
+}
+
+static bool pays(Func *func, Op *store, int at, Flat *f)
+{
+    *f = flat_new(func, store, true);
+    if (is_chosen(func, store->operands[0]->type->dims[at]) || !takes_tensor(f, store, at)) {
+        return false;
+    }
+    f->varies = an_varies_all(func);
+    bool can = merged(f, store->operands[store->n_operands - 1], at) && f->pays;
+    memo_close(f->varies);
+    for (size_t i = 0; can && i < func->params.n && i < 64; i++) {
+        const Value *tensor = func->params.items[i].value;
+        can = f->axis[i] < 0 || f->accesses[i] == accesses_of(func, tensor);
+    }
+    return can && !keeps_merged(f);
+}
+
+static Op *flatten(Func *func, Op *store, int at, const Flat *tried)
+{
+    for (size_t i = 0; i < func->params.n && i < 64; i++) {
+        if (tried->axis[i] >= 0) {
+            merge_param(func, &func->params.items[i], tried->axis[i]);
+        }
+    }
+    Flat f = flat_new(func, store, false);
+    f.varies = an_varies_all(func);
+    Value *value = merged(&f, store->operands[store->n_operands - 1], at);
+    memo_close(f.varies);
+    Op *fewer = build_store(&f.b, store->operands[0], WHOLE, value);
+    fewer->span = store->span;
+    op_remove(store);
+    func_remove_dead(func);
+    return fewer;
+}
+
+void pass_opt_flatten(Func *func)
+{
+    func_remove_dead(func);
+    Op *store = only_store(func);
+    if (!store) {
+        return;
+    }
+    for (int at = store->operands[0]->type->rank - 2; at >= 0; at--) {
+        Flat tried;
+        if (at + 1 < store->operands[0]->type->rank && pays(func, store, at, &tried)) {
+            store = flatten(func, store, at, &tried);
+        }
+    }
+}

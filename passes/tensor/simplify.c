@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* simplify: folds constants, removes identities, says nothing twice, drops what is unused.
+ *
+ *     %1 = const value=2 : f32[M, N]
+ *     %2 = const value=0.5 : f32[M, N]
+ *     %3 = mul %1, %2 : f32[M, N]            →   %3 dropped: x itself
+ *     %4 = mul %x, %3 : f32[M, N]
+ *
+ * Any stage before layouts. Exact only: no rule may change a bit of a number, the sign of a
+ * zero, or which operand wins. Folding uses the interpreter's own arithmetic, so it is the
+ * meaning. A value that folds to NaN is left alone, because the text form has one NaN. */
+#include "ir/build.h"
+#include "ir/scalar_eval.h"
+#include "passes/pass.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct Simplifier {
+    Func *func;
+    bool changed;
+} Simplifier;
+
+static const Attr *constant(const Value *value)
+{
+    return value && value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE)
+                                                               : NULL;
+}
+
+static Scalar scalar_of(const Value *value)
+{
+    const Attr *attr = constant(value);
+    Scalar scalar;
+    if (dtype_is_float(value->type->dtype)) {
+        scalar.f = attr->f;
+    } else {
+        scalar.i = attr->i;
+    }
+    return scalar;
+}
+
+static Value *make_constant(Simplifier *s, Op *op, Type type, Scalar scalar)
+{
+    Builder b = build_before(s->func, op);
+    bool is_float = dtype_is_float(type->dtype);
+    return is_float ? build_float(&b, type, scalar.f) : build_int(&b, type, scalar.i);
+}
+
+static void replace(Simplifier *s, Op *op, Value *by)
+{
+    func_replace_uses(s->func, op->results[0], by);
+    op_remove(op);
+    s->changed = true;
+}
+
+static void replace_all(Simplifier *s, Op *op, Value *const *by)
+{
+    for (int i = 1; i < op->n_results; i++) {
+        func_replace_uses(s->func, op->results[i], by[i]);
+    }
+    replace(s, op, by[0]);
+}
+
+/* ---- constants ---- */
+
+static bool all_constant(const Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (!constant(op->operands[i])) {
+            return false;
+        }
+    }
+    return op->n_operands > 0;
+}
+
+static bool fold_elementwise(Simplifier *s, Op *op)
+{
+    Scalar operands[3];
+    DType in = op->operands[op->kind == OP_SELECT ? 1 : 0]->type->dtype;
+    Type type = op->results[0]->type;
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = scalar_of(op->operands[i]);
+    }
+    Scalar result = scalar_op(op->kind, op_word(op, ATTR_PRED), in, type->dtype, operands);
+    if (dtype_is_float(type->dtype) && isnan(result.f)) {
+        return false;
+    }
+    replace(s, op, make_constant(s, op, type, result));
+    return true;
+}
+
+static bool moves_elements(const Op *op)
+{
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+           op->kind == OP_PERMUTE;
+}
+
+static bool is_number(const Value *value, double number);
+
+static bool fold(Simplifier *s, Op *op)
+{
+    bool same = op->kind == OP_SUB && op->operands[0] == op->operands[1];
+    same = same || (op->kind == OP_MOD && is_number(op->operands[1], 1));
+    if (same && !dtype_is_float(op->results[0]->type->dtype)) {
+        replace(s, op, make_constant(s, op, op->results[0]->type, (Scalar){.i = 0}));
+        return true;
+    }
+    if (!all_constant(op)) {
+        return false;
+    }
+    if (moves_elements(op)) {
+        replace(s, op, make_constant(s, op, op->results[0]->type, scalar_of(op->operands[0])));
+        return true;
+    }
+    bool exact = op_has(op, TRAIT_ELEMENTWISE) && !op_has(op, TRAIT_APPROX) && op->n_operands <= 3;
+    return exact && fold_elementwise(s, op);
+}
+
+/* ---- identities ---- */
+
+/* Is the operand this number, of either kind? The sign of a zero counts. */
+static bool is_number(const Value *value, double number)
+{
+    const Attr *attr = constant(value);
+    if (!attr) {
+        return false;
+    }
+    if (dtype_is_float(value->type->dtype)) {
+        return attr->f == number && signbit(attr->f) == signbit(number);
+    }
+    return (double)attr->i == number;
+}
+
+/* The same numbers at the same places, before they got more of the same along axes. */
+static const Value *unspread(const Value *value)
+{
+    while (value->def && value->def->kind == OP_BROADCAST &&
+           value->def->operands[0]->type->rank == value->type->rank) {
+        value = value->def->operands[0];
+    }
+    return value;
+}
+
+/* Less the greatest of its row, as in a softmax: zero at most, or NaN. Also the greater of that and
+ * a number below zero. */
+static bool is_never_positive(const Value *value)
+{
+    const Op *op = value->def;
+    if (op && op->kind == OP_MAX) {
+        const Attr *least = constant(op->operands[1]);
+        return least && least->f < 0 && is_never_positive(op->operands[0]);
+    }
+    if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
+        return false;
+    }
+    const Op *most = unspread(op->operands[1])->def;
+    return most && most->kind == OP_REDUCE && text_same(op_word(most, ATTR_FN), "max") &&
+           most->operands[0] == op->operands[0];
+}
+
+/* What is never positive, times a positive number, is added to `bound`. */
+static bool is_at_most(const Value *value, const Attr *bound)
+{
+    const Op *op = value->def;
+    const Attr *factor = op && op->kind == OP_FMA ? constant(op->operands[1]) : NULL;
+    const Attr *from = factor ? constant(op->operands[2]) : NULL;
+    return from && factor->f > 0 && from->f == bound->f && is_never_positive(op->operands[0]);
+}
+
+/* The smaller one of a number above zero and one that never is more. NaN wins over both. */
+static Value *least_identity(const Op *op)
+{
+    const Attr *bound = constant(op->operands[1]);
+    Value *value = op->operands[0];
+    bool above = bound && dtype_is_float(op->results[0]->type->dtype) && bound->f > 0;
+    return above && (is_never_positive(value) || is_at_most(value, bound)) ? value : NULL;
+}
+
+/* x where the op is x whatever x is; else NULL. */
+static Value *arithmetic_identity(const Op *op)
+{
+    Value *a = op->operands[0], *b = op->operands[1];
+    bool is_float = dtype_is_float(a->type->dtype);
+    switch (op->kind) {
+    case OP_MUL: return is_number(b, 1) ? a : is_number(a, 1) ? b : NULL;
+    case OP_DIV: return is_number(b, 1) ? a : NULL;
+    case OP_SUB: return is_number(b, 0) ? a : NULL;
+    case OP_ADD: {
+        double zero = is_float ? -0.0 : 0.0;
+        return is_number(b, zero) ? a : is_number(a, zero) ? b : NULL;
+    }
+    default: return NULL;
+    }
+}
+
+static Value *select_identity(const Op *op)
+{
+    if (op->operands[1] == op->operands[2]) {
+        return op->operands[1];
+    }
+    const Attr *condition = constant(op->operands[0]);
+    return !condition ? NULL : op->operands[condition->i ? 1 : 2];
+}
+
+/* The operand of the operand, when both ops are of these kinds. */
+static Value *undone(const Op *op, OpKind inner)
+{
+    const Op *from = op->operands[0]->def;
+    return from && from->kind == inner ? from->operands[0] : NULL;
+}
+
+static Value *axis_undone(const Op *op, OpKind inner)
+{
+    Value *value = undone(op, inner);
+    bool same = value && op_int(op, ATTR_AXIS, 0) == op_int(op->operands[0]->def, ATTR_AXIS, 0);
+    return same ? value : NULL;
+}
+
+static Value *identity(const Op *op)
+{
+    switch (op->kind) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV: return arithmetic_identity(op);
+    case OP_MIN: return least_identity(op);
+    case OP_SELECT: return select_identity(op);
+    case OP_CAST:
+    case OP_BITCAST:
+    case OP_BROADCAST:
+        return op->operands[0]->type == op->results[0]->type ? op->operands[0] : NULL;
+    case OP_PERMUTE: return op_turns(op) ? NULL : op->operands[0];
+    case OP_NEG:
+    case OP_NOT: return undone(op, op->kind);
+    case OP_SQUEEZE: return axis_undone(op, OP_EXPAND);
+    default: return NULL;
+    }
+}
+
+/* ---- two shape ops in one ---- */
+
+static bool merge_permutes(Simplifier *s, Op *op)
+{
+    Value *from = undone(op, OP_PERMUTE);
+    if (!from) {
+        return false;
+    }
+    const Attr *outer = op_attr(op, ATTR_PERM);
+    const Attr *inner = op_attr(op->operands[0]->def, ATTR_PERM);
+    int64_t perm[MAX_RANK];
+    for (int i = 0; i < outer->n; i++) {
+        perm[i] = inner->ints[outer->ints[i]];
+    }
+    Builder b = build_before(s->func, op);
+    replace(s, op, build_permute(&b, from, perm));
+    return true;
+}
+
+static bool merge_broadcasts(Simplifier *s, Op *op)
+{
+    Value *from = undone(op, OP_BROADCAST);
+    if (!from) {
+        return false;
+    }
+    Type type = op->results[0]->type;
+    Builder b = build_before(s->func, op);
+    replace(s, op, build_broadcast(&b, from, type->rank, type->dims));
+    return true;
+}
+
+static void simplify_op(Op *op, void *user)
+{
+    Simplifier *s = user;
+    if (op->n_results != 1 || !op_has(op, TRAIT_PURE) || fold(s, op)) {
+        return;
+    }
+    Value *same = identity(op);
+    if (same) {
+        replace(s, op, same);
+    } else if (op->kind == OP_PERMUTE) {
+        merge_permutes(s, op);
+    } else if (op->kind == OP_BROADCAST) {
+        merge_broadcasts(s, op);
+    }
+}
+
+/* ---- what is said twice ---- */
+
+static bool same_op(const void *item, const void *key)
+{
+    return op_is_same(item, key);
+}
+
+/* Attributes have no order. */
+static uint64_t op_hash(const Op *op)
+{
+    uint64_t hash = hash_word((uint64_t)op->kind, (uintptr_t)op->results[0]->type);
+    for (int i = 0; i < op->n_operands; i++) {
+        hash = hash_word(hash, op->operands[i] ? op->operands[i]->id + 1 : 0);
+    }
+    for (int i = 0; i < op->n_attrs; i++) {
+        const Attr *attr = &op->attrs[i];
+        uint64_t bits;
+        memcpy(&bits, &attr->f, sizeof bits);
+        hash += hash_word(hash_word((uint64_t)attr->key, (uint64_t)attr->i), bits);
+    }
+    return hash;
+}
+
+/* Memory that only this kernel reads stays as it is; other memory may change between two reads. */
+static bool is_repeatable(const Simplifier *s, const Op *op)
+{
+    if (op->n_results < 1 || op->n_regions > 0 || !op_has(op, TRAIT_PURE)) {
+        return false;
+    }
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        const Value *memory = op_access(op, at).memory;
+        if (!type_is_memory(memory->type)) {
+            continue;
+        }
+        if (memory->type->kind != TYPE_TENSOR ||
+            s->func->params.items[memory->index].io != PARAM_IN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What stands earlier in the same block. Uses come after what they use, so that replacing changes
+ * nothing that is in the table. */
+static void share_in(Simplifier *s, Block *block)
+{
+    Table earlier = {0};
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->n_regions; i++) {
+            share_in(s, op->regions[i]);
+        }
+        if (!is_repeatable(s, op)) {
+            continue;
+        }
+        uint64_t hash = op_hash(op);
+        const Op *same = table_find(&earlier, hash, same_op, op);
+        if (same) {
+            replace_all(s, op, same->results);
+        } else {
+            table_add(s->func->arena, &earlier, hash, op);
+        }
+    }
+}
+
+void pass_opt_simplify(Func *func)
+{
+    Simplifier s = {.func = func, .changed = true};
+    while (s.changed) {
+        s.changed = false;
+        func_walk(func, simplify_op, &s);
+        share_in(&s, func->body);
+        func_remove_dead(func);
+    }
+}

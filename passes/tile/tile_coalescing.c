@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Coalescing, as far as tiles decide it: along an axis whose elements lie side by side in memory a
+ * tile should be a run of some length, or each access of a warp moves sectors of which it uses
+ * little (NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"). A transpose
+ * has two such axes. */
+#include "passes/tile/tile_steps.h"
+
+enum {
+    RUN_BYTES = 128,    /* a cache line */
+    BURST_BYTES = 64,   /* of memory: what a shorter run leaves of one is read for nothing */
+    LEAST_BYTES = 32,   /* a sector */
+    BOTH_MOST = 128,    /* elements, where runs along several axes meet in one tile */
+    SHARED_BLOCKS = 4,  /* on a multiprocessor */
+    FEW_BLOCKS = 2,     /* the same, for the sake of whole bursts */
+    COLUMNS_CPU = 1024, /* that are folded at once: of long vectors, in the first-level cache */
+    ROWS_CPU = 16,      /* where rows of each are held or walked: a cache line of f32 */
+};
+
+static int item_of_class(const TilePlan *plan, int class)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static const Value *moved_by(const Op *op)
+{
+    return op->kind == OP_LOAD    ? op->results[0]
+           : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
+                                  : NULL;
+}
+
+/* The plan's axes that an access walks. */
+static int axes_walked(const TilePlan *plan, const Value *moved)
+{
+    int n = 0;
+    for (int i = 0; i < moved->type->rank; i++) {
+        n += axes_class(plan->axes, moved, i) >= 0;
+    }
+    return n;
+}
+
+/* The plan's item along which the access' elements lie side by side; -1: none. */
+static int contiguous_item(const TilePlan *plan, const Op *op, const Value *moved)
+{
+    Access access = op_access(op, 0);
+    int last = access.n - 1;
+    if (last < 0 || access.indices[last] || !type_stride_is(access.memory->type, last, 1)) {
+        return -1;
+    }
+    return item_of_class(plan, axes_class(plan->axes, moved, moved->type->rank - 1));
+}
+
+typedef struct Runs {
+    bool along[64]; /* by plan item: some large access is contiguous along it */
+    int n, bytes;   /* how many; of the narrowest element */
+    bool packed;    /* elements share bytes: each is placed by itself */
+} Runs;
+
+/* Bytes of the widest element that the group works on, at least those of a register of a tile that
+ * is turned: elements that share bytes are placed by themselves. */
+static int widest_element(const Op *group, const Runs *runs)
+{
+    int widest = runs->packed ? 8 : 2;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            const Type type = op->results[i]->type;
+            int bytes = type->kind == TYPE_ARRAY ? dtype_bytes(type->dtype) : 0;
+            widest = bytes > widest ? bytes : widest;
+        }
+    }
+    return widest;
+}
+
+/* The side of a tile that is turned, of so many bytes an element. */
+static int64_t turned_side(const Func *func, int bytes)
+{
+    int64_t side = BOTH_MOST;
+    while (side * side * bytes > TURNED_BYTES) {
+        side /= 2;
+    }
+    return larger(LEAST_BYTES / bytes, side >> func->fit.plain);
+}
+
+/* Only accesses that walk as many axes as any count: the others are small beside them. */
+static Runs find_runs(const Op *group, const TilePlan *plan)
+{
+    Runs runs = {.bytes = 8};
+    int most = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        int walked = moved_by(op) ? axes_walked(plan, moved_by(op)) : 0;
+        most = walked > most ? walked : most;
+    }
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *moved = moved_by(op);
+        int item =
+            moved && axes_walked(plan, moved) == most ? contiguous_item(plan, op, moved) : -1;
+        if (item >= 0) {
+            int bytes = dtype_bytes(moved->type->dtype);
+            runs.packed |= dtype_is_packed(moved->type->dtype);
+            runs.bytes = bytes < runs.bytes ? bytes : runs.bytes;
+            runs.n += !runs.along[item];
+            runs.along[item] = true;
+        }
+    }
+    return runs;
+}
+
+static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t elements)
+{
+    int64_t product = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        AxisPlan *axis = &plan->items[i];
+        bool wanted = runs->along[i] && !(axis->flags & AXIS_REDUCED) &&
+                      !schedule_given(func, "tile", axis->name);
+        axis->run = wanted ? fitted(axis->dim, elements) : 1;
+        product *= axis->run;
+    }
+    return product;
+}
+
+/* The longest run of at least `least` bytes with which the rows fit so many times; 0: none. */
+static int64_t held_run(Func *func, const Runs *runs, TilePlan *plan, int64_t wanted, int least,
+                        int64_t room)
+{
+    for (int64_t run = wanted; run * runs->bytes >= least; run /= 2) {
+        if (set_runs(func, runs, plan, run) <= room) {
+            return run;
+        }
+    }
+    return 0;
+}
+
+/* A walk reads a row once a reduction, and once more. Half bursts cost as much as reading, and
+ * writing, twice. */
+static bool worth_half_bursts(const Op *group)
+{
+    int reductions = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        reductions += op->kind == OP_REDUCE;
+    }
+    return reductions >= 2;
+}
+
+static bool folds(const TilePlan *plan)
+{
+    bool any = false;
+    for (int i = 0; i < plan->n; i++) {
+        any = any || (plan->items[i].flags & AXIS_REDUCED);
+    }
+    return any;
+}
+
+/* Columns that are folded one by one would take a cache line for an element. */
+static int64_t runs_of_cpu(Func *func, const Runs *runs, TilePlan *plan, bool rows)
+{
+    if (runs->n != 1 || !folds(plan)) {
+        return set_runs(func, &(Runs){.n = 0}, plan, 1);
+    }
+    return set_runs(func, runs, plan, (rows ? ROWS_CPU : COLUMNS_CPU) >> func->fit.plain);
+}
+
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room)
+{
+    Runs runs = find_runs(group, plan);
+    if (!is_gpu(func)) {
+        return runs_of_cpu(func, &runs, plan, room.block < INT32_MAX);
+    }
+    int64_t wanted = RUN_BYTES / runs.bytes;
+    plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
+    wanted = plan->turned ? turned_side(func, plan->turned) : wanted;
+    /* A row that is held whole is read once: worth shorter runs. */
+    int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / SHARED_BLOCKS);
+    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / FEW_BLOCKS);
+    /* Of short elements a smaller cluster, which sends less, is worth more than whole lines. */
+    int64_t shared = runs.bytes < 4 && !plan->turned ? BURST_BYTES / runs.bytes : wanted;
+    run = run ? run : held_run(func, &runs, plan, shared, BURST_BYTES, room.cluster);
+    if (!run && worth_half_bursts(group)) {
+        run = held_run(func, &runs, plan, LEAST_BYTES / runs.bytes, LEAST_BYTES,
+                       larger(room.block, room.cluster));
+    }
+    return set_runs(func, &runs, plan, run ? run : wanted);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a group around a product. */
+#include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
+
+#include "ir/ir_errors.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/dequant_scale.h"
+
+enum {
+    SWIZZLED = 128,       /* bytes of a row of shared memory that a matrix unit reads */
+    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+    RASTER_ROWS = 1024,   /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
+    WARP_SUMS = 4096,     /* of 32 bits, that a warp has at most, where that leaves */
+    LEAST_WARPS = 4,      /* one for each scheduler */
+    TURN_BESIDE = 2,      /* columns of f64 that a tile's beginning and end take */
+    BESIDE_SUMS = 32,     /* registers of a thread beside sums and fragments: places, counters */
+    WIDENED_DEPTH = 128,  /* elements of a step where an operand is widened */
+    LEAST_STEPS = 4,      /* of a share, */
+    PLAIN_STEPS = 2,      /* where threads bring operands, which takes a microsecond a step */
+    MOST_SHARES = 16,     /* which a thread adds at once */
+    MOST_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
+    LEAST_TAIL = 2,       /* shares of a tail */
+    BESIDE = 16384,       /* elements of what else is reduced over the product's tile */
+};
+
+/* ---- products ---- */
+
+/* Where few tiles leave multiprocessors idle, what is contracted is shared out: as many blocks as
+ * there are multiprocessors, of `least` steps and more. 1: none. */
+static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                             int64_t depth, int64_t least)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t blocks = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t tiles = tiles_of(axis, axis == m || axis == n ? axis->step : 1);
+        if (tiles >= func->target->units || blocks * tiles >= func->target->units) {
+            return 1;
+        }
+        blocks *= larger(1, tiles);
+    }
+    int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
+    return tile_may_share(plan)
+               ? larger(1, smaller(MOST_SHARES, smaller(steps, func->target->units / blocks)))
+               : 1;
+}
+
+/* Of sizes that are not known, or of several products. */
+static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    bool wide = tile_operands_stay_out(func, plan->dot);
+    if (m) {
+        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+                   "two warp groups of 64 rows, or one where there are no more rows");
+    }
+    if (n) {
+        bool twice = unit->most_k != 0;
+        int64_t most =
+            larger(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        set_halved(func, n, larger(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
+                   most == 256 ? "the widest product instruction, or as wide as the matrix is"
+                   : twice ? "a step's sums and the sums of all steps share a thread's registers"
+                   : wide  ? "accumulators of all products share a thread's registers"
+                           : "operands pass through registers, which accumulators must leave");
+    }
+}
+
+/* Warps of a tile: a warp group for each 64 rows, two at most, or three that are chosen; one, where
+ * a block has two tiles. */
+static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thirds)
+{
+    bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    bool on = may && text_same(schedule_word(func, "pingpong", "", "off",
+                                             "the matrix unit's sums and work on results share the "
+                                             "registers' ports: measured, they gain little by "
+                                             "running at once"),
+                               "on");
+    plan->teams = on ? 2 : 1;
+    plan->warps = on       ? 4
+                  : thirds ? THIRDS_WARPS
+                           : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+}
+
+/* Blocks beside each other along one of the axes that bring what they have in common once. Whether
+ * their copies can is known later (stage/multicast.c), which records the line. */
+static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
+{
+    const Line *line = schedule_given(func, "multicast", axis->name);
+    int64_t most = smaller(func->target->cluster, MOST_TOGETHER);
+    int64_t blocks = line ? line->number : derived;
+    bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
+    if (line && (!may || (blocks > 1 && other && other->together > 1))) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                             may ? "`multicast %s %lld` is not possible beside that of another axis"
+                                 : "`multicast %s %lld` is not possible",
+                             axis->name, (long long)blocks);
+        diag_help(func->diags, d, "a power of two from 1 to %lld, along one axis", (long long)most);
+    } else if (blocks > 1) {
+        axis->together = blocks;
+    } else if (line) {
+        schedule_number(func, "multicast", axis->name, 1, "each block brings its own");
+    }
+}
+
+/* Tiles of the first elements of an axis have shares, in the place of the last wave. */
+static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
+                        int64_t derived)
+{
+    const Line *line = axis ? schedule_given(func, "tail", axis->name) : NULL;
+    if (!axis || (!derived && !line) || !tile_may_tail(func, group, plan)) {
+        return;
+    }
+    int64_t step = axis->step * larger(1, axis->together);
+    derived = derived % step == 0 ? derived : 0; /* tiles that were halved since */
+    int64_t upto = schedule_number(func, "tail", axis->name, derived,
+                                   "their tiles would be a last wave that leaves multiprocessors "
+                                   "idle: a part of one is each block's");
+    if (upto < 0 || upto % step != 0 || (upto > 0 && plan->tail)) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                             "`tail %s %lld` is not possible%s", axis->name, (long long)upto,
+                             plan->tail ? " beside that of another axis" : "");
+        diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis",
+                  (long long)step);
+    } else if (upto > 0) {
+        plan->tail = axis;
+        plan->tail_upto = upto;
+        plan->shares = larger(LEAST_TAIL, plan->shares);
+    }
+}
+
+/* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
+static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
+    const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
+    bool thirds = false;
+    if (reason) {
+        thirds = tiles.thirds;
+        set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
+                   thirds              ? "three warp groups, each of 64 rows"
+                   : tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
+                                       : "one warp group of 64 rows");
+        thirds = thirds && m->step == THIRDS_ROWS;
+        set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
+        plan->shares = tiles.shares;
+        plan->together = tiles.clustered ? tiles.shares : 0;
+    } else {
+        choose_by_fit(func, plan, m, n);
+        /* Tiles that are given would be those of the launch that adds the shares, too. */
+        bool bulk = tile_operands_stay_out(func, plan->dot) || schedule_gives(func, "tile");
+        plan->shares = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
+                                       : plan->shares;
+    }
+    choose_teams(func, plan, m, thirds);
+    if (m && n && func->target->cluster > 1) {
+        choose_multicast(func, m, NULL, tiles.beside_m);
+        choose_multicast(func, n, m, tiles.beside_n);
+    }
+    plan->tail_upto = tiles.tail * (tiles.tail_along_n ? tiles.n : tiles.m);
+    plan->tail = !tiles.tail ? NULL : tiles.tail_along_n ? n : m;
+    return tiles.depth;
+}
+
+/* Can threads copy both operands to shared memory past their registers, in few pieces? */
+static bool are_copied(Func *func, const Op *dot)
+{
+    const Line *line = schedule_given(func, "copy", "");
+    int64_t widest = power_of_two_at_most(func->target->copies);
+    bool good =
+        func->target->copies > 0 && !(line && text_same(line->word, "plain")) && !an_rounded(dot);
+    for (int side = 0; side < 2 && good; side++) {
+        const Op *load = an_operand_load(func, dot, side);
+        Access access = load ? op_access(load, 0) : (Access){.n = 0};
+        good = access.n > 1 && !func_windows_of(func, access.memory) &&
+               an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % widest == 0;
+    }
+    return good;
+}
+
+/* Registers of a thread whose warp has its share of the tile, as square as it can be: sums, and the
+ * fragments of both operands for an instruction along k. */
+static int64_t warp_registers(const Func *func, const Unit *unit, int64_t rows, int64_t columns,
+                              int64_t warps)
+{
+    for (; warps > 1; warps /= 2) {
+        *(rows > columns ? &rows : &columns) /= 2;
+    }
+    int64_t sums = rows * columns * dtype_bytes(unit->result);
+    int64_t fragments = (rows + columns) * unit->k * dtype_bytes(unit->operands);
+    return (sums + fragments) / ((int64_t)func->target->warp * 4) + BESIDE_SUMS;
+}
+
+/* Warps of a tile. Where no thread holds what comes for later steps, a warp has 64 by 64 elements,
+ * for which it reads half as many bytes of shared memory a product as for 32 by 32: if its threads
+ * have the registers. A block that is alone on its multiprocessor has two for each scheduler: one
+ * does not hide how long its own fragments of f64 take. */
+static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                             bool alone)
+{
+    int64_t wide = dtype_bytes(plan->unit->result) / 4;
+    int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
+    int64_t threads = product_threads(m, n) * wide * dots;
+    int64_t warps = smaller(most, power_of_two_at_most(threads / func->target->warp));
+    int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
+    int64_t least = larger(LEAST_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
+    if (alone) {
+        int64_t all = div_up(rows, plan->unit->m) * div_up(columns, plan->unit->n);
+        least = smaller(2 * LEAST_WARPS, larger(LEAST_WARPS, power_of_two_at_most(all)));
+        return smaller(most, least);
+    }
+    while (least < warps && warp_registers(func, plan->unit, rows, columns, least) >
+                                func->target->registers_thread) {
+        least *= 2;
+    }
+    return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
+}
+
+/* Where f64's tiles come through rings, a multiprocessor walks one after the other: fewer columns,
+ * where that leaves less of the last wave idle. */
+static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                            const AxisPlan *n, int64_t most)
+{
+    int64_t row = SWIZZLED / dtype_bytes(plan->unit->operands); /* in other banks each */
+    int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
+    for (int64_t columns = most; columns >= larger(row, most / 2); columns -= row) {
+        int64_t across = tiles_of(n, columns), tiles;
+        if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
+            return most;
+        }
+        int64_t turns = div_up(tiles, func->target->units);
+        int64_t cost = turns * (columns + TURN_BESIDE);
+        best = cost < least ? columns : best;
+        least = smaller(least, cost);
+    }
+    return best;
+}
+
+/* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
+ * wide, and its share of the result stays in registers. */
+static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    int64_t wide = dtype_bytes(unit->result) / 4;
+    int64_t columns = larger(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
+    int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
+    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    if (m) {
+        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+                   "rows that share each fragment of the right operand");
+    }
+    if (n) {
+        columns = larger(unit->n, fitted(n->dim, columns));
+        bool waves = m && ring && operand == 8 && plan->n_stored == 2;
+        set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
+                   TURN_COLUMNS, "columns that share each fragment of the left operand");
+    }
+    plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
+    int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
+    int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
+    /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
+    return larger(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
+}
+
+/* Products of one matrix after the other are summed. */
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
+{
+    const Value *product = plan->dot->results[0];
+    bool batch = false;
+    for (int i = 0; i < product->type->rank - 2; i++) {
+        batch = batch || axes_class(plan->axes, product, i) == axis->class;
+    }
+    return batch && !(axis->flags & AXIS_STORED);
+}
+
+/* The user's tiles and warps, where there are any. */
+static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    UnitTiles tiles = {
+        .warps = tile_known_warps(func, NULL),
+        .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)},
+        .stay_out = tile_operands_stay_out(func, plan->dot)};
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        const Line *line = schedule_given(func, "tile", axis->name);
+        bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
+        if (line && axis == m) {
+            tiles.rows = line->number;
+        } else if (line && axis == n) {
+            tiles.columns = line->number;
+        } else if (line && !batch && (axis->flags & AXIS_CONTRACTED)) {
+            tiles.depth = line->number;
+        }
+    }
+    return tiles;
+}
+
+/* ---- what is reduced beside a product ---- */
+
+typedef struct Beside {
+    TilePlan *plan;
+    const AxisPlan *axis;
+    int64_t most; /* elements of a tile that has the axis, along the axes that have steps */
+} Beside;
+
+static void look_beside(Op *op, void *user)
+{
+    Beside *beside = user;
+    for (int r = 0; r < op->n_results; r++) {
+        const Value *value = op->results[r];
+        int64_t elements = 1;
+        bool has = false;
+        for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+            const AxisPlan *axis = tile_axis_of(beside->plan, value, i);
+            has = has || axis == beside->axis;
+            elements *= axis && axis != beside->axis ? larger(1, axis->step) : 1;
+        }
+        beside->most = has ? larger(beside->most, elements) : beside->most;
+    }
+}
+
+/* The product's tile is large already: little of another axis is held with it. A CPU's buffers are
+ * made of whole vectors. */
+static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+{
+    int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
+    for (int i = plan->n_stored; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!(axis->flags & AXIS_CONTRACTED) && !tile_is_summed_batch(plan, axis)) {
+            Beside beside = {plan, axis, 1};
+            block_walk(group->regions[0], look_beside, &beside);
+            int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
+            wanted = wanted < lanes ? 1 : wanted;
+            tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
+                          "as much as a block has room for beside a product");
+        }
+    }
+}
+
+/* Elements of a step of k along which no factor changes; 0: any. The user's step may be another. */
+static int64_t same_factor(const Func *func, const Op *dot, const UnitTiles *tiles,
+                           UnitOperands *of)
+{
+    Factored found;
+    *of = tile_operands(func, dot);
+    if (!an_factored(func, dot, &found) || found.block == 0) {
+        return 0;
+    }
+    if (tiles->depth && found.block % tiles->depth != 0) {
+        *of = (UnitOperands){DT_F32, DT_F32};
+        return 0;
+    }
+    return found.block & -found.block;
+}
+
+/* Single warps multiply what the copy engine brings: one operand is widened on its way to the unit,
+ * which takes instructions for each of its elements, so that a warp has few rows of the other and
+ * many columns of it. Where few tiles leave multiprocessors idle, k is shared out. */
+static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    int64_t rows = larger(unit->m, fitted(m->dim, 128));
+    int64_t columns = larger(8 * unit->n, fitted(n->dim, rows <= 64 ? 256 : 128));
+    set_halved(func, m, rows, unit->m, TURN_ROWS, "rows that share each widened element");
+    set_halved(func, n, columns, unit->n, TURN_COLUMNS,
+               "columns that share each element of the left operand");
+    plan->warps = 8;
+    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    plan->together = tile_held_together(func, plan);
+    return WIDENED_DEPTH;
+}
+
+/* What tiles with so many columns, of rows that a warp group widens, take: cycles of a
+ * multiprocessor (H200, docs/lab/products.md). Of a step the unit takes 8 a column; the rest is
+ * what it waits for. */
+static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                              int64_t columns)
+{
+    enum { COLUMN = 866, STEP = 28800, LAUNCH = 500000 }; /* in hundredths */
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t steps = div_up(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
+    n->step = columns;
+    int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
+    return div_up(tiles, func->target->units) * div_up(steps, shares) * (COLUMN * columns + STEP) +
+           (shares > 1 ? LAUNCH : 0);
+}
+
+static bool is_known(const AxisPlan *axis)
+{
+    return axis && poly_most(axis->dim) <= MOST_KNOWN;
+}
+
+/* So many columns that the last wave is full, or nearly; `most`, of sizes that are not known. */
+static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                               int64_t most)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t unit = plan->unit->n, best = larger(unit, fitted(n->dim, power_of_two_at_most(most)));
+    if (!is_known(m) || !is_known(n) || !is_known(k)) {
+        return best;
+    }
+    int64_t least = widened_cycles(func, plan, m, n, best);
+    for (int64_t columns = unit; columns <= most; columns += unit) {
+        int64_t cycles = widened_cycles(func, plan, m, n, columns);
+        best = cycles < least ? columns : best;
+        least = smaller(least, cycles);
+    }
+    return best;
+}
+
+/* Warp groups multiply, and widen the left operand in registers, for all columns of the tile. Its
+ * scales are applied to what a step comes to, so that sums take twice the registers. */
+static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                                   bool scaled)
+{
+    enum { MOST_SCALED = 192, MOST_PLAIN = 256 };
+    const Unit *unit = plan->unit;
+    set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+               "two warp groups of 64 rows, or one where there are no more rows");
+    int64_t columns = widened_columns(func, plan, m, n, scaled ? MOST_SCALED : MOST_PLAIN);
+    set_halved(func, n, columns, unit->n, TURN_COLUMNS,
+               "columns that share each widened element; the last wave is nearly full");
+    choose_teams(func, plan, m, false);
+    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    plan->together = tile_held_together(func, plan);
+    return WIDENED_DEPTH;
+}
+
+static bool is_widened(const Func *func, const TilePlan *plan, const UnitOperands *of,
+                       const AxisPlan *m, const AxisPlan *n)
+{
+    return m && n && plan->n_dots == 1 && plan->dot->results[0]->type->rank == 2 &&
+           func->target->roles && of->left != of->right && tile_operands_stay_out(func, plan->dot);
+}
+
+void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
+{
+    UnitOperands of;
+    int rank = plan->dot->results[0]->type->rank;
+    AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
+    AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
+    UnitTiles tiles = given_tiles(func, plan, m, n);
+    int64_t same = same_factor(func, plan->dot, &tiles, &of);
+    const Unit *unit = tile_unit(func, &of, plan->dot->results[0]->type->dtype, &tiles);
+    plan->unit = unit;
+    bool groups = unit && unit_warps(unit) > 1, widened = unit && is_widened(func, plan, &of, m, n);
+    int64_t depth = !unit               ? tile_choose_fma(func, group, plan, m, n)
+                    : groups && widened ? choose_widened_left(func, plan, m, n, same != 0)
+                    : groups            ? choose_groups(func, group, plan, m, n)
+                    : widened           ? choose_widened(func, plan, m, n)
+                                        : choose_warps(func, plan, m, n);
+    bool whole = !same || depth <= same;
+    depth = whole ? depth : same;
+    int bytes = dtype_bytes(of.left);
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
+            axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
+            axis->step = 0;
+        } else if (tile_is_summed_batch(plan, axis)) {
+            axis->how = AXIS_LOOP;
+            axis->step = 0;
+        } else if (axis->flags & AXIS_CONTRACTED) {
+            /* Threads multiply each step that exists of a tile: a short axis has a short tile. */
+            int64_t least = unit ? unit->k : smaller(FMA_LEAST, fitted(axis->dim, depth));
+            set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
+                       !unit    ? "as deep as the operands' tiles stay small"
+                       : !whole ? "no factor of an operand changes in it"
+                       : depth * bytes > SWIZZLED
+                           ? "rows of swizzled shared memory; small tiles meet less often"
+                       : depth * bytes == SWIZZLED
+                           ? "one 128-byte row of swizzled shared memory"
+                           : "half a 128-byte row of swizzled shared memory");
+        }
+    }
+    choose_beside(func, group, plan);
+    const AxisPlan *tail = plan->tail; /* as the model has it */
+    plan->tail = NULL;
+    choose_tail(func, group, plan, m, tail && tail == m ? plan->tail_upto : 0);
+    choose_tail(func, group, plan, n, tail && tail == n ? plan->tail_upto : 0);
+    if (!plan->tail && tail) {
+        plan->shares = 0;
+    }
+    tile_choose_together(func, group, plan, plan->together > 1);
+    if (is_gpu(func) && plan->n_stored == 2 && plan->together < 2) {
+        int64_t derived =
+            plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;
+        plan->grouped = schedule_number(
+            func, "raster", "grouped", derived,
+            "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
+    }
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the model of a product's tiles (analysis/waves.h) is given, and what is said of its
+ * answer. */
+#include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
+
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/dequant_scale.h"
+#include "passes/analysis/dot_model_inputs.h"
+
+enum {
+    GROUP_ROWS = 64,
+    WIDEST = 256,       /* columns of an instruction */
+    MOST_PARTS = 16,    /* that a thread adds one by one; more are shared out over threads */
+    FEW_OPS = 4,        /* with an element, where three warp groups share a tile */
+    APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
+};
+
+AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
+{
+    int class = axes_class(plan->axes, value, axis);
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return &plan->items[i];
+        }
+    }
+    return NULL;
+}
+
+static int lines_of(const Func *func, const Op *dot, int side)
+{
+    Access access = op_access(an_operand_load(func, dot, side), 0);
+    return product_lines(&access);
+}
+
+/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
+bool tile_operands_stay_out(const Func *func, const Op *dot)
+{
+    for (int side = 0; side < 2; side++) {
+        const Op *load = an_operand_load(func, dot, side);
+        if (!load) {
+            return false;
+        }
+        Access access = op_access(load, 0);
+        if (access.n < 2 || !an_bulk_rows(&access)) {
+            return false;
+        }
+    }
+    return func->target->bulk_copy;
+}
+
+static int64_t given_along(Func *func, const char *key, const AxisPlan *axis)
+{
+    const Line *line = axis ? schedule_given(func, key, axis->name) : NULL;
+    return line && line->number > 0 ? line->number : 0;
+}
+
+static bool is_given_zero(Func *func, const char *key, const AxisPlan *axis)
+{
+    const Line *line = schedule_given(func, key, axis->name);
+    return line && line->number == 0;
+}
+
+/* Does the right operand lie with the product's columns side by side? */
+static bool columns_lie(const Op *dot)
+{
+    bool turned = false;
+    for (const Op *op = dot->operands[1]->def; op && op->kind != OP_LOAD;
+         op = op->operands[0]->def) {
+        turned ^= op->kind == OP_PERMUTE;
+    }
+    return !turned;
+}
+
+static int64_t given_shares(Func *func)
+{
+    const Line *line = schedule_given(func, "shares", "");
+    return line && line->number > 0 ? line->number : 0;
+}
+
+bool tile_may_share(const TilePlan *plan)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k =
+        dot ? tile_axis_of((TilePlan *)plan, dot->operands[0], dot->operands[0]->type->rank - 1)
+            : NULL;
+    bool may = k && plan->n_dots == 1 && dot->n_operands == 2 && !plan->is_rest &&
+               !(k->flags & AXIS_STORED);
+    for (int i = plan->n_stored; i < plan->n && may; i++) {
+        may = &plan->items[i] == k;
+    }
+    return may;
+}
+
+typedef struct Tailed {
+    TilePlan *plan;
+    bool may;
+} Tailed;
+
+/* Launches that have a part of the rows, or columns, each: nothing else may be written. */
+static void check_tailed(Op *op, void *user)
+{
+    Tailed *tailed = user;
+    const Value *product = tailed->plan->dot->results[0], *written = axes_written(op);
+    for (int i = 0; written && i < product->type->rank; i++) {
+        const AxisPlan *axis = tile_axis_of(tailed->plan, product, i);
+        bool found = false;
+        for (int k = 0; k < written->type->rank; k++) {
+            found = found || tile_axis_of(tailed->plan, written, k) == axis;
+        }
+        tailed->may = tailed->may && found && op->kind == OP_STORE;
+    }
+    tailed->may = tailed->may && op->n_regions == 0;
+}
+
+bool tile_stores_product(const Op *group, TilePlan *plan)
+{
+    Tailed tailed = {plan, true};
+    block_walk(group->regions[0], check_tailed, &tailed);
+    return tailed.may;
+}
+
+bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan)
+{
+    return is_gpu(func) && tile_may_share(plan) && plan->n_stored == 2 &&
+           plan->dot->results[0]->type->rank == 2 && tile_stores_product(group, plan);
+}
+
+typedef struct Result {
+    TilePlan *plan;
+    const AxisPlan *m, *n;
+    int ops;
+} Result;
+
+static void count_result(Op *op, void *user)
+{
+    Result *result = user;
+    const Value *value = op->n_results ? op->results[0] : NULL;
+    bool rows = false, columns = false;
+    for (int i = 0; value && value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        const AxisPlan *axis = tile_axis_of(result->plan, value, i);
+        rows = rows || axis == result->m;
+        columns = columns || axis == result->n;
+    }
+    result->ops += rows && columns && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+}
+
+typedef struct Alike {
+    Func *func;
+    TilePlan *plan;
+    bool alike;
+} Alike;
+
+static void check_alike(Op *op, void *user)
+{
+    Alike *all = user;
+    const Op *dot = all->plan->dot;
+    if (op->kind != OP_DOT) {
+        return;
+    }
+    bool same = op->results[0]->type == dot->results[0]->type &&
+                op->operands[0]->type == dot->operands[0]->type &&
+                tile_operands_stay_out(all->func, op) && columns_lie(op) == columns_lie(dot);
+    for (int i = 0; i < dot->operands[0]->type->rank && same; i++) {
+        same = tile_axis_of(all->plan, op->operands[0], i) ==
+               tile_axis_of(all->plan, dot->operands[0], i);
+    }
+    for (int i = 0; i < dot->results[0]->type->rank && same; i++) {
+        same = tile_axis_of(all->plan, op->results[0], i) ==
+               tile_axis_of(all->plan, dot->results[0], i);
+    }
+    all->alike = all->alike && same;
+}
+
+/* Has every product of the group the same axes, and can the copy engine bring its operands? */
+static bool all_alike(Func *func, const Op *group, TilePlan *plan)
+{
+    Alike all = {func, plan, true};
+    block_walk(group->regions[0], check_alike, &all);
+    return all.alike;
+}
+
+/* Of an axis that several have become the bounds of each are closer than those of their product, in
+ * which a size may both add and take away. */
+static int64_t most_along(const Func *func, Dim dim)
+{
+    int64_t most = poly_most(dim);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        int from = 0;
+        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+            int64_t product = 1;
+            for (int k = 0; k < param->merged[axis]; k++) {
+                product = mul_sat(product, poly_most(param->given->dims[from++]));
+            }
+            bool same = param->value->type->dims[axis] == dim;
+            most = same && product < most ? product : most;
+        }
+    }
+    return most;
+}
+
+static bool has_taps(const TilePlan *plan)
+{
+    bool found = false;
+    for (int i = 0; i < plan->n; i++) {
+        found = found || tile_is_summed_batch(plan, &plan->items[i]);
+    }
+    return found;
+}
+
+typedef struct Thirds {
+    Func *func;
+    bool may;
+} Thirds;
+
+/* What is made of a tile stays with the thread that has it, and is little. */
+static void check_thirds(Op *op, void *user)
+{
+    Thirds *thirds = user;
+    bool operand = op->n_operands && op->operands[0]->def && op->operands[0]->def->kind == OP_LOAD;
+    for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+        const Op *def = op->operands[i]->def;
+        bool tile = def && def->kind == OP_LOAD && def->results[0]->type->rank > 1;
+        thirds->may = thirds->may && !tile; /* it would come in another layout */
+    }
+    switch (op->kind) {
+    case OP_DOT:
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_CONST: break;
+    case OP_PERMUTE: thirds->may = thirds->may && operand; break;
+    default: thirds->may = thirds->may && op_has(op, TRAIT_ELEMENTWISE); break;
+    }
+}
+
+/* Three warp groups have 160 registers a thread, and warps that are no power of two: rows of a tile
+ * that no warp has must be nobody's. */
+static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, int ops)
+{
+    const Line *warps = schedule_given(func, "warps", "");
+    Thirds thirds = {func, plan->n_dots == 1 && !plan->unit->most_k && ops <= FEW_OPS &&
+                               func->target->roles && !schedule_given(func, "pingpong", "") &&
+                               (!warps || warps->number == THIRDS_WARPS)};
+    block_walk(group->regions[0], check_thirds, &thirds);
+    return thirds.may;
+}
+
+/* The extents of products alike, if they are known: the most that they can be. */
+static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                         ProductSize *size)
+{
+    const Op *dot = plan->dot;
+    Type left = dot->operands[0]->type;
+    AxisPlan *k = tile_axis_of(plan, dot->operands[0], left->rank - 1);
+    Factored narrow;
+    if (!m || !n || !k || an_factored(func, dot, &narrow) || !all_alike(func, group, plan)) {
+        return false;
+    }
+    int bytes = dtype_bytes(left->dtype);
+    const Line *cluster = schedule_given(func, "cluster", "");
+    *size = (ProductSize){
+        .m = most_along(func, m->dim),
+        .n = most_along(func, n->dim),
+        .k = poly_most(k->dim),
+        .batch = 1,
+        .rounds = 1,
+        .columns_of = plan->unit->most_k ? APART_COLUMNS : product_columns(columns_lie(dot), bytes),
+        .left_lines = lines_of(func, dot, 0),
+        .right_lines = lines_of(func, dot, 1),
+        .given_m = given_along(func, "tile", m),
+        .given_n = given_along(func, "tile", n),
+        .given_k = given_along(func, "tile", k),
+        .given_shares = given_shares(func),
+        .given_beside_m = given_along(func, "multicast", m),
+        .given_beside_n = given_along(func, "multicast", n),
+        .given_tail_m = given_along(func, "tail", m),
+        .given_tail_n = given_along(func, "tail", n),
+        .may_tail = tile_may_tail(func, group, plan) && func->target->roles &&
+                    !is_given_zero(func, "tail", m) && !is_given_zero(func, "tail", n),
+        .may_share = tile_may_share(plan),
+        .open = poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
+        .may_cluster = tile_may_cluster(func, group, plan),
+        .given_cluster = cluster ? cluster->number : 0,
+        .apart = plan->unit->most_k != 0,
+        .dots = plan->n_dots,
+        .bytes = bytes};
+    /* Few channels for each of many taps: what is past them is multiplied at every one. */
+    int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
+    if (has_taps(plan) && !size->given_k && row < whole) {
+        size->given_k = larger(plan->unit->k, row);
+    }
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        if (axis != m && axis != n && axis != k) {
+            int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
+            *times *= smaller(poly_most(axis->dim), PRODUCT_MOST + 1);
+        }
+        if (size->batch > PRODUCT_MOST || size->rounds > PRODUCT_MOST) {
+            return false;
+        }
+    }
+    Result result = {plan, m, n, 0};
+    block_walk(group->regions[0], count_result, &result);
+    size->ops = result.ops;
+    size->thirds = may_have_thirds(func, group, plan, result.ops);
+    const Line *turns = schedule_given(func, "pingpong", "");
+    size->may_meet = func->target->roles && func->target->cluster > 1 && plan->n_dots == 1 &&
+                     !has_taps(plan) && !(turns && text_same(turns->word, "on"));
+    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
+           size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
+}
+
+/* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */
+static const char *waves_reason(Func *func, const Rates *rates, const ProductSize *size,
+                                const ProductTiles *tiles)
+{
+    const Target *target = func->target;
+    Text why = text_new(func->arena);
+    text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
+                tiles->tail ? " beside the tail" : "", target->units, waves_count(target, tiles));
+    int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
+    int64_t n = WIDEST / power_of_two_at_least(size->dots);
+    ProductTiles usual = waves_of(target, rates, size, m, n, 1);
+    if (usual.cycles > tiles->cycles && (m != tiles->m || n != tiles->n)) {
+        text_printf(&why, "; tiles of %lld by %lld: %.2f, %.0f %% more time", (long long)m,
+                    (long long)n, waves_count(target, &usual),
+                    100 * (usual.cycles / tiles->cycles - 1));
+    }
+    return why.data;
+}
+
+const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                              ProductTiles *tiles)
+{
+    const Rates *rates = rates_of(func->target);
+    ProductSize size;
+    if (!rates || !product_size(func, group, plan, m, n, &size)) {
+        return NULL;
+    }
+    *tiles = waves_choose(func->target, rates, &size);
+    tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
+                    (!size.given_m || schedule_given(func, "warps", ""));
+    plan->is_timed = true;
+    plan->even = waves_are_even(func->target, rates, &size, tiles);
+    return waves_reason(func, rates, &size, tiles);
+}
+
+/* ---- what shares come to ---- */
+
+bool tile_choose_parts(const Op *group, TilePlan *plan)
+{
+    bool found = false;
+    for (const Op *op = group->regions[0]->first; op && plan->is_rest; op = op->next) {
+        const Op *load = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
+        int64_t extent;
+        if (load && load->kind == OP_LOAD && load->results[0]->type->rank > 2 &&
+            op_int(op, ATTR_AXIS, 0) == 0 &&
+            poly_is_const(load->results[0]->type->dims[0], &extent) && extent <= MOST_PARTS) {
+            AxisPlan *axis = tile_axis_of(plan, load->results[0], 0);
+            if (axis && !(axis->flags & AXIS_STORED)) {
+                axis->how = AXIS_UNROLL;
+                axis->step = 0;
+                found = true;
+            }
+        }
+    }
+    return found;
+}

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many elements to one, over ranges: where a loop walks the axis, it carries the result so far. */
+#include "passes/tile/tile_emit.h"
+
+#include "passes/analysis/reduce_identity.h"
+
+static bool is_scan(const Op *op)
+{
+    return op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+}
+
+/* What is emitted for `op` runs over all that the group has along the axis. */
+static Value *runs_over(Emitter *e, Value *made, const Op *op)
+{
+    op_set_over(e->func, made->def, op_reduced_extent(op));
+    return made;
+}
+
+/* The type of an operand's tile with one element along the axis that is folded. */
+static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, const Value *operand)
+{
+    Dim dims[MAX_RANK];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Type type = operand->type;
+    for (int i = 0; i < type->rank; i++) {
+        int item = emit_item(e, operand, i);
+        dims[i] = i == axis ? poly_const(e->func, 1) : item < 0 ? type->dims[i] : frame->dims[item];
+    }
+    return type_with_dims(e->func, type, type->rank, dims);
+}
+
+/* ---- sums of products ---- */
+
+/* Does a sum of products, one a batch, begin here? */
+static bool sums_products(const Emitter *e, const Op *op)
+{
+    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+        int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+        if (!emit_is_looped(e, item) || !emit_is_scalar(e, item)) {
+            return false;
+        }
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_DOT;
+}
+
+static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum);
+
+/* The sum of `op` and all below it, onto the matrix `sum`. */
+static Value *add_products(Emitter *e, Frame *frame, const Op *op, Value *sum)
+{
+    if (op->kind == OP_DOT) {
+        return add_dot(e, frame, op, sum);
+    }
+    Value *from = op->operands[0];
+    int item = emit_item(e, from, (int)op_int(op, ATTR_AXIS, 0));
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &sum, 1, &from, &inside);
+    Value *next = add_products(e, &inside, from->def, loop->regions[0]->args[1]);
+    emit_end(e, &inside, 1, &next);
+    return loop->results[0];
+}
+
+/* A matrix as the value that the source has there: one element along the axes before. */
+void emit_map_matrix(Frame *frame, const Op *op, Value *matrix)
+{
+    for (int i = 2; i < op->results[0]->type->rank; i++) {
+        matrix = build_expand(&frame->at, matrix, 0);
+    }
+    clone_map_value(&frame->values, op->results[0], matrix);
+}
+
+static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
+{
+    Type type = emit_type(e, frame, op->results[0]);
+    return type_with_dims(e->func, type, 2, type->dims + type->rank - 2);
+}
+
+/* ---- reductions ---- */
+
+/* How many elements a window has. */
+static int64_t window_elements(const Emitter *e, int item)
+{
+    int64_t extent = 0;
+    return tile_exact(e->plan->items[item].dim, &extent) ? extent : 0;
+}
+
+/* The f32 product that is summed, and nothing else reads: it enters the sum unrounded. Not every
+ * CPU has an instruction for that. */
+static const Op *summed_product(const Emitter *e, const Op *op)
+{
+    if (e->func->target->family == FAMILY_CPU) {
+        return NULL;
+    }
+    const Op *mul = op->operands[0]->def;
+    bool sum = text_same(op_word(op, ATTR_FN), "sum") && mul && mul->kind == OP_MUL &&
+               mul->results[0]->type->dtype == DT_F32;
+    return sum && value_count_uses(e->func, mul->results[0]) == 1 ? mul : NULL;
+}
+
+/* A window, written out. */
+static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    Value *sum = NULL;
+    const Op *mul = summed_product(e, op);
+    for (int64_t k = 0; k < window_elements(e, item); k++) {
+        Frame inside = emit_element(e, frame, item, k);
+        if (sum && mul) {
+            Value *a = emit_value(e, &inside, mul->operands[0]);
+            sum = build_fma(&frame->at, a, emit_value(e, &inside, mul->operands[1]), sum);
+            continue;
+        }
+        Value *part = emit_value(e, &inside, op->operands[0]);
+        sum =
+            sum ? build_binary(&frame->at, reduce_combiner(op_word(op, ATTR_FN)), sum, part) : part;
+    }
+    return sum;
+}
+
+/* The only use of a reduction's result: another one, by the same function. NULL: it is none. */
+static const Op *reduced_on(const Emitter *e, const Op *op)
+{
+    const Op *next = op->next;
+    while (next && (next->n_operands == 0 || next->operands[0] != op->results[0])) {
+        next = next->next;
+    }
+    bool same =
+        next && next->kind == OP_REDUCE && text_same(op_word(next, ATTR_FN), op_word(op, ATTR_FN));
+    return same && value_count_uses(e->func, op->results[0]) == 1 ? next : NULL;
+}
+
+/* Has the block a part only of what is reduced here, or by those reductions whose result is? */
+static bool has_part_only(const Emitter *e, const Op *op)
+{
+    int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    const Op *before = op->operands[0]->def;
+    bool chained = before && before->kind == OP_REDUCE && reduced_on(e, before) == op;
+    return (item >= 0 && e->plan->items[item].how == AXIS_CLUSTER) ||
+           (chained && has_part_only(e, before));
+}
+
+void emit_reduce(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *from = op->operands[0], *result = op->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
+    const char *fn = op_word(op, ATTR_FN);
+    if (sums_products(e, op)) {
+        Value *zero = reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
+        emit_map_matrix(frame, op, add_products(e, frame, op, zero));
+        return;
+    }
+    if (emit_is_unrolled(e, item)) {
+        clone_map_value(&frame->values, result, reduce_elements(e, frame, op, item));
+        return;
+    }
+    if (!emit_is_looped(e, item)) {
+        Value *all = emit_value(e, frame, from);
+        Value *own = runs_over(e, build_reduce(&frame->at, fn, all, axis), op);
+        /* The blocks meet once for all axes, with the little that is left. */
+        bool shared = has_part_only(e, op) && !reduced_on(e, op);
+        clone_map_value(&frame->values, result,
+                        shared ? build_cluster_reduce(&frame->at, fn, own) : own);
+        return;
+    }
+    Value *init = reduce_neutral_tile(&frame->at, fn, emit_type(e, frame, result));
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
+    Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
+    runs_over(e, part, op);
+    Value *next = build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], part);
+    emit_end(e, &inside, 1, &next);
+    clone_map_value(&frame->values, result, loop->results[0]);
+}
+
+/* ---- products ---- */
+
+/* Axes before the last two are scalars here: one element each. */
+static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
+{
+    Value *value = emit_value(e, frame, source);
+    while (value->type->rank > 2) {
+        value = emit_without(&frame->at, value, 0);
+    }
+    return value;
+}
+
+static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
+{
+    Value *operands[2] = {op->operands[0], op->operands[1]};
+    int item = emit_item(e, operands[0], operands[0]->type->rank - 1);
+    DType dtype = op->results[0]->type->dtype;
+    if (!emit_is_looped(e, item)) {
+        Value *a = matrix_of(e, frame, operands[0]), *b = matrix_of(e, frame, operands[1]);
+        return runs_over(e, build_dot(&frame->at, a, b, sum, dtype), op);
+    }
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
+    Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
+    Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], dtype);
+    runs_over(e, next, op);
+    emit_end(e, &inside, 1, &next);
+    return loop->results[0];
+}
+
+void emit_dot(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *sum = op->n_operands == 3
+                     ? matrix_of(e, frame, op->operands[2])
+                     : reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
+    emit_map_matrix(frame, op, add_dot(e, frame, op, sum));
+}
+
+Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot)
+{
+    return add_dot(e, frame, dot,
+                   reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, dot)));
+}
+
+/* ---- the program's own function ---- */
+
+/* A value of the function, as an array: what is uniform is spread. */
+static Value *lifted(Emitter *e, Frame *frame, const CloneMap *map, Value *value, Type shape)
+{
+    Value *by = clone_get(map, value);
+    if (by != value) {
+        return by;
+    }
+    Value *scalar = emit_value(e, frame, value);
+    return build_broadcast(&frame->at, scalar, shape->rank, shape->dims);
+}
+
+/* f(a, b) element by element: the function's ops on whole tiles. */
+static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value *const *a,
+                          Value *const *b, Value **out)
+{
+    const Block *f = fold->regions[0];
+    CloneMap map = clone_map_new(e->func);
+    Type shape = a[0]->type;
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&map, f->args[i], a[i]);
+        clone_map_value(&map, f->args[n + i], b[i]);
+    }
+    for (const Op *op = f->first; op && op->kind != OP_YIELD; op = op->next) {
+        Value *operands[4];
+        Type type = type_with_dtype(e->func, shape, op->results[0]->type->dtype);
+        for (int i = 0; i < op->n_operands && i < 4; i++) {
+            operands[i] = lifted(e, frame, &map, op->operands[i], shape);
+        }
+        if (op->kind == OP_SIZE) {
+            clone_map_value(&map, op->results[0], lifted(e, frame, &map, op->results[0], shape));
+            continue;
+        }
+        Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->n_attrs = op->n_attrs;
+        copy->attrs = op->attrs;
+        clone_map_value(&map, op->results[0], copy->results[0]);
+    }
+    for (int i = 0; i < n; i++) {
+        out[i] = lifted(e, frame, &map, f->last->operands[i], shape);
+    }
+}
+
+static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan)
+{
+    int n = op->n_results;
+    Value **neutrals = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        neutrals[i] = emit_value(e, frame, op->operands[n + i]);
+    }
+    Op *fold =
+        build_fold(&frame->at, n, tiles, neutrals, axis, scan, scan && op_int(op, ATTR_REVERSE, 0),
+                   scan && op_int(op, ATTR_EXCLUSIVE, 0));
+    if (!scan && op_word(op, ATTR_EXTREME)) {
+        op_set_word(e->func, fold, ATTR_EXTREME, op_word(op, ATTR_EXTREME));
+    }
+    CloneMap map = clone_map_new(e->func);
+    const Block *from = op->regions[0];
+    Block *to = fold->regions[0];
+    for (int i = 0; i < from->n_args; i++) {
+        clone_map_value(&map, from->args[i], to->args[i]);
+    }
+    for (const Op *inner = from->first; inner; inner = inner->next) {
+        for (int i = 0; i < inner->n_operands; i++) { /* scalars from outside of the function */
+            Value *operand = inner->operands[i];
+            if (clone_get(&map, operand) == operand) {
+                Builder end = frame->at;
+                frame->at = build_before(e->func, fold);
+                clone_map_value(&map, operand, emit_value(e, frame, operand));
+                frame->at = end;
+            }
+        }
+        Builder inside = build_at_end(e->func, to);
+        clone_op(&inside, &map, inner);
+    }
+    return fold;
+}
+
+/* `scan` as the attribute. */
+static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
+{
+    Value **tiles = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        tiles[i] = emit_value(e, frame, op->operands[i]);
+    }
+    Op *fold = fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
+    runs_over(e, fold->results[0], op);
+    return fold;
+}
+
+static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    int n = op->n_results;
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
+    Value **next = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        Type type = folded_type(e, frame, op, op->operands[i]);
+        Value *neutral = emit_value(e, frame, op->operands[n + i]);
+        inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);
+    }
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, n, inits, n, op->operands, &inside);
+    Op *part = fold_tiles(e, &inside, op, false);
+    Value **before = loop->regions[0]->args + 1;
+    bool back = op_int(loop, ATTR_DESCENDING, 0) != 0; /* for a scan's sake */
+    lift_function(e, &inside, op, n, back ? part->results : before, back ? before : part->results,
+                  next);
+    emit_end(e, &inside, n, next);
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], loop->results[i]);
+    }
+}
+
+static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    int n = op->n_results;
+    Value **sums = ARENA_ARRAY(e->func->arena, Value *, n);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int64_t k = 0; k < window_elements(e, item); k++) {
+        Frame inside = emit_element(e, frame, item, k);
+        for (int i = 0; i < n; i++) {
+            parts[i] = emit_value(e, &inside, op->operands[i]);
+        }
+        if (k == 0) {
+            sums = arena_copy(e->func->arena, parts, sizeof(Value *) * (size_t)n);
+        } else {
+            lift_function(e, frame, op, n, sums, parts, sums);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], sums[i]);
+    }
+}
+
+/* ---- scans ---- */
+
+Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type)
+{
+    if (op->kind != OP_FOLD) {
+        return reduce_neutral_tile(&frame->at, op_word(op, ATTR_FN), type);
+    }
+    Value *neutral = emit_value(e, frame, op->operands[op->n_results + i]);
+    return build_broadcast(&frame->at, neutral, type->rank, type->dims);
+}
+
+/* What tile_split_axis.c or tile_lookback.c begins this block's part with; NULL: nothing. */
+static Value **beginning(const Emitter *e, const Op *scan)
+{
+    for (int k = 0; e->split && k < e->split->n; k++) {
+        if (e->split->ops[k] == scan) {
+            return e->split->inits[k];
+        }
+    }
+    return NULL;
+}
+
+int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
+{
+    int n = scan->n_results;
+    Value **begin = beginning(e, scan);
+    for (int i = 0; i < n; i++) {
+        Type type = folded_type(e, frame, scan, scan->operands[i]);
+        inits[i] = begin ? begin[i] : emit_nothing(e, frame, scan, i, type);
+    }
+    return n;
+}
+
+void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
+{
+    if (op->kind != OP_FOLD) {
+        Value *tile = emit_value(e, frame, op->operands[0]);
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        out[0] = runs_over(e, build_reduce(&frame->at, op_word(op, ATTR_FN), tile, axis), op);
+        return;
+    }
+    Op *total = fold_tiles(e, frame, op, false);
+    for (int i = 0; i < op->n_results; i++) {
+        out[i] = total->results[i];
+    }
+}
+
+void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts)
+{
+    Dim all = parts[0]->type->dims[0];
+    if (op->kind != OP_FOLD) {
+        parts[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), parts[0], 0);
+        op_set_over(e->func, parts[0]->def, all);
+        return;
+    }
+    Op *fold = fold_of(e, frame, op, parts, 0, false);
+    op_set_over(e->func, fold, all);
+    for (int i = 0; i < op->n_results; i++) {
+        parts[i] = fold->results[i];
+    }
+}
+
+void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before, Value *const *next,
+                 Value **out)
+{
+    bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
+    if (scan->kind != OP_FOLD) {
+        out[0] =
+            build_binary(&frame->at, reduce_combiner(op_word(scan, ATTR_FN)), before[0], next[0]);
+    } else {
+        lift_function(e, frame, scan, scan->n_results, back ? next : before, back ? before : next,
+                      out);
+    }
+}
+
+/* What came before, and the tile's own total. */
+int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next)
+{
+    Value **totals = ARENA_ARRAY(e->func->arena, Value *, scan->n_results);
+    emit_totals(e, inside, scan, totals);
+    emit_joined(e, inside, scan, inside->op->regions[0]->args + carried, totals, next);
+    return scan->n_results;
+}
+
+Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
+{
+    int n = op->n_results;
+    Value **totals = ARENA_ARRAY(e->func->arena, Value *, n);
+    if (!is_scan(op)) {
+        for (int i = 0; i < n; i++) {
+            totals[i] = emit_value(e, frame, op->results[i]);
+        }
+        return totals;
+    }
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
+    Frame inside;
+    emit_scan_inits(e, frame, op, inits);
+    Op *loop = emit_loop(e, frame, e->split->item, n, inits, n, op->operands, &inside);
+    if (op_int(op, ATTR_REVERSE, 0)) {
+        op_set_int(e->func, loop, ATTR_DESCENDING, 1);
+    }
+    emit_scan_next(e, &inside, op, 1, totals);
+    emit_end(e, &inside, n, totals);
+    return loop->results;
+}
+
+static int fold_inits(Emitter *e, Frame *frame, int n_folds, Op *const *folds, Value **inits)
+{
+    int n = 0;
+    for (int k = 0; k < n_folds; k++) {
+        for (int i = 0; i < folds[k]->n_results; i++) {
+            Type type = folded_type(e, frame, folds[k], folds[k]->operands[i]);
+            inits[n++] = emit_nothing(e, frame, folds[k], i, type);
+        }
+    }
+    return n;
+}
+
+void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds, int n_stores,
+               Op *const *stores)
+{
+    int most = n_folds * MOST_SCANS, n = 0;
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, most);
+    Value **next = ARENA_ARRAY(e->func->arena, Value *, most);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, most);
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, fold_inits(e, frame, n_folds, folds, inits), inits, 0,
+                         NULL, &inside);
+    for (int k = 0; k < n_folds; n += folds[k++]->n_results) {
+        emit_totals(e, &inside, folds[k], parts);
+        emit_joined(e, &inside, folds[k], loop->regions[0]->args + 1 + n, parts, next + n);
+    }
+    for (int i = 0; i < n_stores; i++) {
+        emit_effect(e, &inside, stores[i]);
+    }
+    emit_end(e, &inside, n, next);
+    n = 0;
+    for (int k = 0; k < n_folds; k++) {
+        for (int i = 0; i < folds[k]->n_results; i++) {
+            clone_map_value(&frame->values, folds[k]->results[i], loop->results[n++]);
+        }
+    }
+}
+
+/* What comes before the tile that is here; NULL: the whole axis is. */
+static Value *const *before_tile(const Emitter *e, const Frame *frame, const Op *scan)
+{
+    for (; frame; frame = frame->outer) {
+        int carried = frame->first_scan;
+        for (int i = 0; i < frame->n_scans; i++) {
+            if (frame->scans[i] == scan) {
+                return frame->op->regions[0]->args + carried;
+            }
+            carried += frame->scans[i]->n_results;
+        }
+    }
+    return beginning(e, scan);
+}
+
+/* A tile's scan, with what comes before the tile. */
+static void add_before(Emitter *e, Frame *frame, const Op *op, Value **scanned)
+{
+    int n = op->n_results;
+    Value *const *from = before_tile(e, frame, op);
+    Value **before = ARENA_ARRAY(e->func->arena, Value *, n);
+    Type shape = scanned[0]->type;
+    for (int i = 0; from && i < n; i++) {
+        before[i] = build_broadcast(&frame->at, from[i], shape->rank, shape->dims);
+    }
+    if (from) {
+        emit_joined(e, frame, op, before, scanned, scanned);
+    }
+}
+
+void emit_scan(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *tile = emit_value(e, frame, op->operands[0]);
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const char *fn = op_word(op, ATTR_FN);
+    Value *scan = build_scan(&frame->at, fn, tile, axis, op_int(op, ATTR_REVERSE, 0),
+                             op_int(op, ATTR_EXCLUSIVE, 0));
+    runs_over(e, scan, op);
+    add_before(e, frame, op, &scan);
+    clone_map_value(&frame->values, op->results[0], scan);
+}
+
+void emit_fold(Emitter *e, Frame *frame, const Op *op)
+{
+    int n = op->n_results, item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    if (!is_scan(op) && emit_is_unrolled(e, item)) {
+        fold_elements(e, frame, op, item);
+        return;
+    }
+    if (!is_scan(op) && emit_is_looped(e, item)) {
+        fold_looped(e, frame, op, item);
+        return;
+    }
+    Op *fold = fold_tiles(e, frame, op, is_scan(op));
+    Value **out = arena_copy(e->func->arena, fold->results, sizeof(Value *) * (size_t)n);
+    if (is_scan(op)) {
+        add_before(e, frame, op, out);
+    }
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], out[i]);
+    }
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products without a matrix unit: fused multiply-adds of a GPU's threads, or of a CPU's vectors. */
+#include "ir/build.h"
+#include "passes/tile/tile_steps.h"
+
+enum {
+    FMA_DEPTH_BYTES = 64,
+    CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
+    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
+};
+
+typedef struct Kept {
+    TilePlan *plan;
+    const AxisPlan *m, *n;
+    int64_t bytes; /* an element of the product's tile */
+} Kept;
+
+static void count_kept(Op *op, void *user)
+{
+    Kept *kept = user;
+    bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+    const AxisPlan *axis =
+        fold ? tile_axis_of(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
+    if ((!fold && op->kind != OP_DOT && op->n_regions == 0) ||
+        (axis && tile_is_summed_batch(kept->plan, axis))) {
+        return;
+    }
+    for (int r = 0; r < op->n_results; r++) {
+        const Value *value = op->results[r];
+        bool rows = !kept->m, columns = !kept->n;
+        for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+            const AxisPlan *own = tile_axis_of(kept->plan, value, i);
+            rows = rows || own == kept->m;
+            columns = columns || own == kept->n;
+        }
+        kept->bytes += rows && columns ? dtype_bytes(value->type->dtype) : 0;
+    }
+}
+
+/* Columns of a CPU's tile: all that is accumulated over it stays in the second-level cache. */
+static int64_t cached_columns(const Op *group, TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    Kept kept = {plan, m, n, 0};
+    block_walk(group->regions[0], count_kept, &kept);
+    return power_of_two_at_most(CPU_EDGE * 4 / larger(4, kept.bytes));
+}
+
+/* Without a matrix unit. CPUs pack operands in the type that they compute in. */
+static int64_t product_depth(const Func *func, const Op *dot)
+{
+    int operand = dtype_bytes(dot->operands[0]->type->dtype);
+    int result = dtype_bytes(dot->results[0]->type->dtype);
+    return is_gpu(func) ? FMA_DEPTH_BYTES / operand : CPU_DEPTH_BYTES / result;
+}
+
+/* A tile of fused multiply-adds: an element that a thread reads takes part in as many products as
+ * the thread has accumulators on the other side. `cost`: of a product, in percent, by what is read
+ * for it and by how few warps hide it. */
+typedef struct FmaTile {
+    int64_t rows, cols, cost;
+} FmaTile;
+
+/* What all tiles take, in turns of all multiprocessors; 0: not known. */
+static double fma_time(const Func *func, const AxisPlan *m, const AxisPlan *n, const FmaTile *tile)
+{
+    int64_t down = tiles_of(m, tile->rows), across = tiles_of(n, tile->cols);
+    if (down >= INT32_MAX || across >= INT32_MAX) {
+        return 0;
+    }
+    int64_t turns = (down * across + func->target->units - 1) / func->target->units;
+    return (double)turns * (double)(tile->rows * tile->cols * tile->cost);
+}
+
+/* Operands that the copy engine brings leave a thread registers for 128 accumulators. */
+static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                               const AxisPlan *n)
+{
+    static const FmaTile tiles[] = {
+        {128, 256, 100}, {128, 128, 105}, {64, 256, 105}, {64, 128, 130}};
+    const FmaTile *best = &tiles[0];
+    if (plan->n_dots > 1 || !m || !n || plan->n_stored > 2 ||
+        dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
+        !tile_operands_stay_out(func, plan->dot)) {
+        return tiles[1];
+    }
+    for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
+        if (fma_time(func, m, n, &tiles[i]) < fma_time(func, m, n, best)) {
+            best = &tiles[i];
+        }
+    }
+    return *best;
+}
+
+int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    /* Narrow operands take registers twice on a GPU: as they are, and widened. */
+    bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
+    FmaTile tile = choose_fma_tile(func, plan, m, n);
+    int64_t rows = is_gpu(func) ? tile.rows : CPU_EDGE;
+    int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
+                                : cached_columns(group, plan, m, n);
+    if (m) {
+        set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,
+                   "rows that share each element of the right operand");
+    }
+    if (n) {
+        set_halved(func, n, fitted(n->dim, cols), FMA_LEAST, TURN_COLUMNS,
+                   "columns that share each element of the left operand");
+    }
+    plan->warps = smaller(256 / func->target->warp,
+                          power_of_two_at_most(product_threads(m, n) / func->target->warp));
+    /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
+    return product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
+}

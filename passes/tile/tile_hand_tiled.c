@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of a `parallel` of the source: what it says, the user's lines, or less where a block cannot
+ * hold that much. */
+#include "passes/tile/tile_hand_tiled.h"
+
+#include "support/int_math.h"
+
+enum {
+    LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
+    SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    RESERVED_BYTES = 1024,   /* of a multiprocessor's, for each block */
+    LEAST_STEP = 16,         /* unless it turns out that not even that fits */
+    MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
+    THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
+                                ranks, values, and what comes with them */
+    THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
+    STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
+    EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
+    EVEN_GAIN = 8,           /* % that another step must save */
+    HELD_BESIDE = 90,        /* bytes of a thread's registers that are no accumulators, and half a
+                                byte for each element of the scores' depth: nothing spills then */
+    SCARCE = 144,            /* registers: where there are fewer, */
+    SCARCE_BESIDE = 24,      /* so many bytes more */
+    LEAST_REGISTERS = 24,    /* of a thread that copies */
+    REGISTER_STEP = 8,
+    MOST_CONSUMER = 240,
+    CHAIN_DOTS = 3, /* products of a step, that wait for one another */
+};
+
+static int64_t elements_of(Type type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n *= larger(1, poly_capacity(type->dims[i]));
+    }
+    return n;
+}
+
+/* Does a loop's own range index this load? Then each step brings another tile. */
+static bool is_walked(const Op *load)
+{
+    for (int i = 1; i < load->n_operands; i++) {
+        const Value *index = load->operands[i];
+        const Op *binder = index && index->block ? index->block->parent : NULL;
+        if (binder && binder->kind == OP_FOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* So does what a loop makes of its range: a page that a table names. */
+static bool is_placed(const Op *load)
+{
+    for (int i = 1; i < load->n_operands; i++) {
+        const Op *def = load->operands[i] ? load->operands[i]->def : NULL;
+        if (def && def->parent->parent && def->parent->parent->kind == OP_FOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_measured(Steps *steps, const Op *load)
+{
+    for (int i = 0; i < steps->n_loads; i++) {
+        if (steps->loads[i] == load) {
+            return true;
+        }
+    }
+    if (steps->n_loads < MOST_LOADS) {
+        steps->loads[steps->n_loads++] = load;
+    }
+    return false;
+}
+
+static bool is_loaded(const Value *operand)
+{
+    const Op *load = operand->def;
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    return load && load->kind == OP_LOAD;
+}
+
+static void measure_operand(Steps *steps, Phase *phase, const Value *operand)
+{
+    const Op *load = operand->def;
+    int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    bool loaded = load && load->kind == OP_LOAD;
+    if (loaded && is_measured(steps, load)) {
+        return;
+    }
+    bool in_turn = steps->func->fit.takes_turns && loaded && (is_walked(load) || is_placed(load));
+    steps->shared += in_turn ? larger(0, bytes - steps->in_turn) : bytes;
+    steps->in_turn = in_turn ? larger(bytes, steps->in_turn) : steps->in_turn;
+    if (!loaded) {
+        steps->operand = larger(steps->operand, bytes);
+    } else if (is_walked(load)) {
+        phase->walked += bytes;
+    } else {
+        steps->once += bytes;
+        steps->loaded = load->results[0]->type;
+    }
+}
+
+/* ---- loops one after another ---- */
+
+/* The statement of the block that an operation is in, with a region; NULL: it is one itself. */
+static const Op *statement_around(const Op *op, const Block *block)
+{
+    while (op && op->parent != block) {
+        op = op->parent->parent;
+    }
+    return op && op->n_regions ? op : NULL;
+}
+
+static bool uses(const Op *op, const Value *value)
+{
+    bool found = op_has_operand(op, value);
+    for (int i = 0; i < op->n_regions; i++) {
+        found |= block_count_uses(op->regions[i], value) > 0;
+    }
+    return found;
+}
+
+/* Is a result of an earlier loop read in this one, or behind it? What it begins with is its own. */
+static bool lives_across(const Value *value, const Op *loop)
+{
+    for (int i = 0; i < loop->n_regions; i++) {
+        if (block_count_uses(loop->regions[i], value) > 0) {
+            return true;
+        }
+    }
+    const Op *op = loop->next;
+    while (op && !uses(op, value)) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+/* Bytes of the results of earlier loops that stay while this one runs. */
+static int64_t held_across(const Op *loop)
+{
+    int64_t bytes = 0;
+    for (const Op *op = loop->prev; op; op = op->prev) {
+        for (int i = 0; op->n_regions && i < op->n_results; i++) {
+            Type type = op->results[i]->type;
+            if (type->kind == TYPE_ARRAY && lives_across(op->results[i], loop)) {
+                bytes += elements_of(type) * dtype_bytes(type->dtype);
+            }
+        }
+    }
+    return bytes;
+}
+
+static void end_phase(Steps *steps)
+{
+    const Phase *phase = &steps->phase, *beside = &steps->beside;
+    steps->held = larger(steps->held, beside->held + phase->held);
+    steps->walked = larger(steps->walked, beside->walked + phase->walked);
+    int n_dots = beside->n_dots + phase->n_dots;
+    steps->n_dots = n_dots > steps->n_dots ? n_dots : steps->n_dots;
+}
+
+static Phase *phase_of(Steps *steps, const Op *dot)
+{
+    const Op *loop = statement_around(dot, steps->block);
+    if (!loop) {
+        return &steps->beside;
+    }
+    if (steps->phase.loop != loop) {
+        end_phase(steps);
+        steps->phase = (Phase){.loop = loop, .held = held_across(loop)};
+    }
+    return &steps->phase;
+}
+
+static void measure_dot(Steps *steps, const Op *op)
+{
+    Type c = op->results[0]->type;
+    Phase *phase = phase_of(steps, op);
+    steps->any_dot = true;
+    phase->n_dots++;
+    const Unit *unit = product_unit(steps->func, op);
+    steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
+    steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
+    if (is_loaded(op->operands[0])) {
+        Type a = op->operands[0]->type;
+        steps->depth = larger(steps->depth, poly_capacity(a->dims[a->rank - 1]));
+    }
+    measure_operand(steps, phase, op->operands[0]);
+    measure_operand(steps, phase, op->operands[1]);
+    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
+    steps->accumulators = larger(steps->accumulators, elements_of(c));
+    phase->held += elements_of(c) * dtype_bytes(c->dtype);
+}
+
+static void measure_op(Op *op, void *user)
+{
+    Steps *steps = user;
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind == TYPE_ARRAY) {
+            steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
+        }
+    }
+    steps->ranks |= op->kind == OP_RANK;
+    steps->looks_up |= op->kind == OP_LOOKUP;
+    if (op->kind == OP_DOT) {
+        measure_dot(steps, op);
+    } else if (op->kind == OP_STORE) {
+        Type value = op->operands[op->n_operands - 1]->type;
+        steps->stored += elements_of(value) * dtype_bytes(value->dtype);
+        steps->lent = value == steps->loaded ? elements_of(value) * dtype_bytes(value->dtype) : 0;
+    }
+}
+
+static bool begins_at_zero(const Op *loop)
+{
+    const Op *first = loop->kind == OP_FOR ? loop->operands[0]->def : NULL;
+    return first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
+}
+
+static bool is_whole(const Op *loop)
+{
+    const Op *end = begins_at_zero(loop) ? loop->operands[1]->def : NULL;
+    return end && end->kind == OP_SIZE;
+}
+
+/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else, or
+ * where that is not known, 0. */
+static int64_t walks_all(const Op *loop)
+{
+    int64_t most = is_whole(loop) ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    return most < INT32_MAX ? most : 0;
+}
+
+static int64_t walk_cost(int64_t extent, int64_t step)
+{
+    return div_up(extent, step) * (step + STEP_COLUMNS);
+}
+
+/* The step near the source's that walks a short axis in the least time: 320 keys are two steps of
+ * 160, not three of 128. */
+static int64_t even_step(int64_t written, int64_t extent)
+{
+    int64_t best = written, least = walk_cost(extent, written);
+    int64_t enough = least * (100 - EVEN_GAIN) / 100;
+    int64_t first = larger(1, written / 2 / EVEN_COLUMNS) * EVEN_COLUMNS;
+    for (int64_t step = first; step <= written * 5 / 4; step += EVEN_COLUMNS) {
+        int64_t cost = walk_cost(extent, step);
+        if (cost <= enough && cost <= least) {
+            best = step;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+/* Of other warp groups than the source's: their rows in the grid, their columns in the loops. */
+static int64_t planned_step(const GroupPlan *plan, const Op *op, int64_t written)
+{
+    if (op->kind == OP_FOR && plan->columns) {
+        return written == plan->widest ? plan->columns : smaller(written, plan->columns);
+    }
+    bool rows = op->kind != OP_FOR && plan->groups && written == 2 * GROUP_ROWS;
+    return rows ? plan->groups * GROUP_ROWS : written;
+}
+
+/* Why a planned step is another one than the source's. */
+static const char *planned_why(const GroupPlan *plan, const Op *op, int64_t step, int64_t source)
+{
+    if (op->kind == OP_FOR) {
+        return step > source       ? "more than the source says: fewer steps, or less of the last "
+                                     "one unused"
+               : plan->blocks > 1  ? "fewer than the source says: the blocks of a multiprocessor "
+                                     "share its memory and registers"
+               : plan->groups == 3 ? "fewer than the source says: three warp groups share the "
+                                     "registers"
+                                   : "fewer than the source says: less of the last step unused";
+    }
+    return plan->groups == 3 ? "three warp groups of 64 rows: one's work on elements hides under "
+                               "two's products"
+           : plan->blocks > 1
+               ? "one warp group of 64 rows a block: groups are never in step, and few rows of the "
+                 "last tile are none"
+               : "one warp group of 64 rows: the device holds as many tiles at once as there are, "
+                 "or larger ones would be as many";
+}
+
+const char tile_as_source[] = "as the source says";
+
+static int times_smaller(const Func *func)
+{
+    return func->fit.smaller + func->fit.plain;
+}
+
+/* The step of the axis as the source has it, or the user's line. */
+static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, int64_t written,
+                           int64_t shrink, bool exact)
+{
+    Func *func = steps->func;
+    int64_t extent = steps->even ? walks_all(op) : 0;
+    const DimVar *var = poly_as_range(arg->type->dims[0]);
+    int64_t base = written > 0 ? written : 128;
+    int64_t source = base;
+    base = planned_step(&steps->plan, op, base);
+    int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
+    int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
+    int64_t derived = exact ? base : larger(least, base / shrink);
+    const char *name = var->name ? var->name : "range";
+    if (exact) {
+        return source;
+    }
+    bool narrowed = op->kind == OP_PARALLEL && (steps->narrowed >> arg->index & 1);
+    const char *why = shrink == 1 && !narrowed
+                          ? tile_as_source
+                          : "the source's, halved until a block has room for the products' "
+                            "tiles";
+    if (base != source && !narrowed) {
+        why = planned_why(&steps->plan, op, base, source);
+    }
+    if (even != base) {
+        derived = even;
+        why = arena_printf(func->arena,
+                           "at most %lld of %s: fewer steps, or less of the last "
+                           "unused, than by %lld",
+                           (long long)extent, name, (long long)base);
+    }
+    return tile_checked_step(func, name, schedule_number(func, "tile", name, derived, "%s", why));
+}
+
+static void set_steps(Op *op, void *user)
+{
+    const Steps *steps = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    if (!attr || (op->kind != OP_PARALLEL && op->kind != OP_FOR)) {
+        return;
+    }
+    bool exact = op_int(op, ATTR_EXACT, 0) != 0;
+    for (int i = 0; i < attr->n; i++) {
+        if (attr->ints[i] == 0) {
+            continue;
+        }
+        Value *arg = op->regions[0]->args[i];
+        DimVar *var = poly_as_range(arg->type->dims[0]);
+        /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
+        int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
+        int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
+        attr->ints[i] = source_step(steps, op, arg, attr->ints[i], larger(1, shrink), exact);
+        var->capacity = attr->ints[i];
+    }
+}
+
+static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
+{
+    fn(parallel, steps);
+    block_walk(parallel->regions[0], fn, steps);
+}
+
+static void measure(Op *parallel, Steps *steps)
+{
+    steps->block = parallel->regions[0];
+    walk_group(parallel, measure_op, steps);
+    end_phase(steps);
+}
+
+static void save_steps(Op *op, void *user)
+{
+    Saved *saved = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    for (int i = 0; attr && i < attr->n && saved->n < 64; i++) {
+        saved->items[saved->n].attr = attr;
+        saved->items[saved->n].at = i;
+        saved->items[saved->n++].step = attr->ints[i];
+    }
+}
+
+int64_t source_blocks(Func *func)
+{
+    const Line *line = func->target->roles ? schedule_given(func, "blocks", "") : NULL;
+    return line && line->number > 1 ? line->number : 1;
+}
+
+static int64_t blocks_of(Func *func, const Steps *steps)
+{
+    return steps->plan.blocks ? steps->plan.blocks : source_blocks(func);
+}
+
+/* Bytes of accumulators and operands that a thread of so many groups may hold: what those that copy
+ * leave of its share of the registers (stage/shares.c). */
+static int64_t held_by(const Func *func, const Steps *steps, int64_t groups, int64_t blocks)
+{
+    int64_t group = GROUP_WARPS * func->target->warp;
+    int64_t each = func->target->registers / blocks / ((groups + 1) * group);
+    int64_t left = each / REGISTER_STEP * REGISTER_STEP * (groups + 1) - LEAST_REGISTERS;
+    int64_t registers = smaller(MOST_CONSUMER, left / groups / REGISTER_STEP * REGISTER_STEP);
+    int64_t beside = HELD_BESIDE + steps->depth / 2 + (registers < SCARCE ? SCARCE_BESIDE : 0);
+    return registers * (int64_t)sizeof(int32_t) - beside - steps->plan.beside;
+}
+
+/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
+ * may leave through the buffer of an operand that was loaded once (stage/store.c). */
+static bool unit_steps_fit(Func *func, const Steps *steps)
+{
+    int64_t most = steps->rows == 3 * GROUP_ROWS ? 3 : 2;
+    int64_t groups = larger(1, smaller(most, steps->rows / GROUP_ROWS));
+    int64_t threads = groups * GROUP_WARPS * func->target->warp;
+    bool own = !steps->plan.groups && groups <= 2; /* the source's steps: nothing to weigh */
+    int64_t held =
+        own ? THREAD_HELD_BYTES : held_by(func, steps, groups, larger(1, steps->plan.blocks));
+    int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / blocks_of(func, steps);
+    return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
+                   RESERVED_BYTES <=
+               room &&
+           steps->held + steps->operand <= threads * held;
+}
+
+bool source_fits(Func *func, const Steps *steps)
+{
+    if (!is_gpu(func) || !steps->any_dot) {
+        return true;
+    }
+    if (steps->wgmma) {
+        return unit_steps_fit(func, steps);
+    }
+    /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
+    int64_t room = func->target->shared_bytes;
+    return steps->shared <= (func->fit.takes_turns ? room : room * 7 / 8) &&
+           steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
+}
+
+static int64_t source_warps(const Func *func, const Steps *steps)
+{
+    if (steps->wgmma && steps->rows == 3 * GROUP_ROWS) {
+        return 3 * GROUP_WARPS;
+    }
+    if (steps->wgmma) {
+        return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
+    }
+    int64_t each = steps->ranks && !steps->looks_up ? THREAD_RANKED : THREAD_ELEMENTS;
+    int64_t threads =
+        steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4) : steps->elements / each;
+    if (steps->unit) { /* more than one warp for each of its rows would share them */
+        int64_t rows = larger(1, steps->rows / steps->unit->m) * func->target->warp;
+        threads = smaller(threads, larger(rows, steps->accumulators / THREAD_ACCUMULATORS));
+    }
+    threads = smaller(larger(threads, func->target->warp),
+                      steps->any_dot ? 256 : func->target->max_threads);
+    return power_of_two_at_least(threads / func->target->warp);
+}
+
+static void restore_steps(const Saved *saved)
+{
+    for (int i = 0; i < saved->n; i++) {
+        saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
+    }
+}
+
+static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
+                      Steps *steps)
+{
+    restore_steps(saved);
+    *steps = (Steps){.func = func,
+                     .shrink = shrink,
+                     .loops_first = steps->wgmma || steps->unit,
+                     .even = even,
+                     .narrowed = steps->narrowed};
+    walk_group(parallel, set_steps, steps);
+    measure(parallel, steps);
+}
+
+void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, Steps *steps)
+{
+    restore_steps(saved);
+    *steps = (Steps){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
+    walk_group(parallel, set_steps, steps);
+    measure(parallel, steps);
+}
+
+/* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
+static bool narrow_widest(const Op *parallel, Saved *saved, Steps *steps)
+{
+    const Attr *grid = op_attr(parallel, ATTR_STEPS);
+    int widest = -1;
+    for (int i = 0; i < saved->n && !op_int(parallel, ATTR_EXACT, 0); i++) {
+        bool wide = saved->items[i].attr == grid && saved->items[i].step > GROUP_ROWS;
+        bool most = widest < 0 || saved->items[i].step > saved->items[widest].step;
+        widest = wide && most ? i : widest;
+    }
+    if (widest >= 0) {
+        saved->items[widest].step /= 2;
+        steps->narrowed |= 1u << saved->items[widest].at;
+    }
+    return widest >= 0;
+}
+
+/* Steps of loops are halved first, as far as they are alone. What a matrix unit of warp groups has
+ * no room for even so are accumulators: the grid's widest axis is halved, and the loops have their
+ * steps again. */
+static int64_t halve_steps(Func *func, Op *parallel, Saved *saved, Steps *steps)
+{
+    bool wgmma = steps->wgmma;
+    int64_t shrink = 1;
+    try_steps(func, parallel, saved, shrink, false, steps);
+    while (shrink < MOST_SHRINK && !source_fits(func, steps)) {
+        bool narrows = wgmma && (shrink == LOOPS_ALONE || !steps->wgmma) &&
+                       narrow_widest(parallel, saved, steps);
+        shrink = narrows ? 1 : 2 * shrink;
+        steps->wgmma |= narrows;
+        try_steps(func, parallel, saved, shrink, false, steps);
+    }
+    return shrink;
+}
+
+typedef struct Loops {
+    int64_t widest;        /* of their steps in the source */
+    int64_t before, after; /* what walks of known lengths take, as they are, and by twice that */
+} Loops;
+
+static void see_loop(Op *op, void *user)
+{
+    Loops *loops = user;
+    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
+    int64_t step = steps ? steps->ints[0] : 0;
+    int64_t most = step > 0 ? poly_most(op_attr(op, ATTR_DIMS)->dims[0]) : INT32_MAX;
+    int64_t extent = most < INT32_MAX ? most : 0;
+    loops->widest = larger(loops->widest, step);
+    loops->before += extent > 0 ? walk_cost(extent, step) : 0;
+    loops->after += extent > 0 ? walk_cost(extent, 2 * step) : 0;
+}
+
+/* Steps of several products after one another, as gradients', twice as wide where all of them still
+ * fit: groups wait for half as many. dq of 64 elements a head by 128 keys, 4×32×4096 causal: 847 us
+ * for 904. `steps`: as the source has them, which fit. */
+static bool choose_wider(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+{
+    Loops loops = {.widest = 0};
+    restore_steps(saved);
+    block_walk(parallel->regions[0], see_loop, &loops);
+    if (steps->n_dots < CHAIN_DOTS || loops.widest == 0 || loops.after > loops.before ||
+        steps->rows != 2 * GROUP_ROWS) {
+        return false;
+    }
+    GroupPlan plan = {.columns = 2 * loops.widest, .widest = loops.widest};
+    source_try(func, parallel, saved, plan, steps);
+    return steps->wgmma && source_fits(func, steps);
+}
+
+/* What fits as far as it can be told here; then halved as often as it turned out not to. */
+static void choose_steps(Func *func, Op *parallel, Steps *steps)
+{
+    Saved saved = {.n = 0};
+    save_steps(parallel, &saved);
+    block_walk(parallel->regions[0], save_steps, &saved);
+    measure(parallel, steps);
+    if (steps->wgmma && !times_smaller(func)) {
+        try_steps(func, parallel, &saved, 1, true, steps);
+        bool fits = source_fits(func, steps);
+        if (tile_choose_groups(func, parallel, &saved, steps) ||
+            (fits && choose_wider(func, parallel, &saved, steps))) {
+            return;
+        }
+        try_steps(func, parallel, &saved, 1, true, steps);
+        if (fits) {
+            return;
+        }
+    }
+    int64_t shrink = halve_steps(func, parallel, &saved, steps);
+    if (times_smaller(func)) {
+        try_steps(func, parallel, &saved, shrink << times_smaller(func), false, steps);
+    }
+}
+
+void tile_choose_source(Func *func, Op *parallel)
+{
+    Steps steps = {.func = func};
+    choose_steps(func, parallel, &steps);
+    int64_t warps = 1;
+    if (is_gpu(func)) {
+        warps = tile_checked_warps(func, steps.wgmma ? steps.rows : 0, source_warps(func, &steps),
+                                   "a thread holds its share of the tiles");
+    }
+    op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
+    if (is_gpu(func) && steps.wgmma && blocks_of(func, &steps) > 1) {
+        int64_t threads = warps * func->target->warp;
+        int64_t blocks =
+            tile_checked_blocks(func, (int)(blocks_of(func, &steps) * threads), threads);
+        op_set_int(func, parallel, ATTR_BLOCKS, blocks);
+    }
+}

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
+ * what is derived from the target's facts and what is known of the sizes, with the reason. */
+#include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
+
+#include "ir/ir_errors.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/narrow_rows.h"
+
+enum {
+    BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
+    SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
+    BEGIN_BYTES = 6144,    /* that memory moves while a block of the device begins (1.25 ns) */
+    BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
+    BLOCK_THREADS = 256,   /* of one whose threads hold little */
+    MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
+    LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
+    TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
+    LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
+    LOOP_ELEMENTS = 512,   /* the same of a block */
+    PARTS_THREAD = 4,      /* elements of which a thread adds several parts: of one access of f32 */
+    PARTS_ELEMENTS = 1024, /* the same of a block */
+    HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
+    HEAVY_ELEMENTS = 1024, /* the same of a block */
+    NUMBERED_ELEMENTS = 2048, /* of a block that waits twice: for numbers of rows, then for rows */
+    LOOP_STEP = 8192,         /* of a row that does not fit */
+    UNIT_REGISTERS = 65536,   /* of a multiprocessor */
+    THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
+    LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
+    GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
+    COLUMN_BESIDE = 3,        /* and these of each column: result, reciprocal, what is made of it */
+    WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
+    WALK_BESIDE = 28,         /* of them, beside tiles */
+    LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */
+    WINDOW_ELEMENTS = 32,     /* of a window that is written out */
+};
+
+/* The largest power of two up to `wanted` that divides the axis, if it is no less than `least` (0:
+ * any will do, whether it divides or not). */
+static int64_t whole_step(Dim dim, int64_t wanted, int64_t least)
+{
+    int64_t divisor = poly_divisor(dim), whole = divisor & -divisor;
+    return least > 0 && whole >= least && whole < wanted ? whole : wanted;
+}
+
+/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
+ * none less than its run. `least`: of a step that divides its axis. */
+static void choose_grid(Func *func, TilePlan *plan, int64_t elements, int64_t least)
+{
+    int64_t runs = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        runs *= plan->items[i].step ? 1 : plan->items[i].run;
+    }
+    for (int i = plan->n_stored; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis->step) {
+            continue;
+        }
+        runs /= axis->run;
+        int64_t wanted = fitted(axis->dim, larger(axis->run, elements / runs));
+        tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
+                      axis->run > 1 && runs > 1
+                          ? "runs of elements that lie side by side, along several axes"
+                          : "enough elements a block for wide, overlapping accesses");
+        elements /= axis->step;
+    }
+}
+
+/* A step along a row that does not fit. */
+static int64_t loop_step(const Func *func, const TilePlan *plan)
+{
+    int64_t step = is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS
+                                : smaller(LOOP_STEP, plan->most_cached);
+    return step >> func->fit.plain;
+}
+
+/* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
+ * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
+static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
+{
+    int64_t most = tile_most_a_thread(group);
+    int64_t loads = tile_loads_of_rows(group);
+    bool many = elements >= LONG_ROW && tile_is_narrow(group) && tile_rows_are_wide(group) &&
+                loads <= FEW_LOADS;
+    bool beside = loads > 1 && elements < 2 * LONG_ROW; /* weights take registers, too */
+    int64_t each = beside ? ROW_ELEMENTS + ROW_ELEMENTS / 2 : 2 * ROW_ELEMENTS;
+    int64_t fewest = div_up(elements, each);
+    int64_t threads = most < ROW_ELEMENTS ? div_up(elements, most)
+                      : many              ? fewest
+                                          : elements / ROW_ELEMENTS; /* or a quarter more each */
+    threads = power_of_two_at_least(larger(func->target->warp, threads));
+    int64_t limit = loads > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
+    if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
+        threads = power_of_two_at_least(fewest);
+    }
+    return smaller(threads, func->target->max_threads);
+}
+
+/* A row's tile is whole rounds of accesses by all threads: what is past its end is not loaded,
+ * but its registers and their arithmetic would be there. */
+static int64_t row_step(const Func *func, const Op *group, int64_t most)
+{
+    if (!is_gpu(func)) {
+        return power_of_two_at_least(larger(1, most));
+    }
+    int64_t round = row_threads(func, group, most) * tile_widest_access(group);
+    return most <= round ? power_of_two_at_least(larger(1, most)) : round_up(most, round);
+}
+
+/* Says of the user's `rows resident` why it cannot be. */
+static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
+{
+    const Line *line = schedule_given(func, "rows", "");
+    Diag *diag =
+        diag_error(func->diags, ERR_NOT_HERE, line->span, "`rows resident` cannot be: %s",
+                   tile ? "a tile holds a part of the row only" : "a row may have any length");
+    if (tile) {
+        diag_note(func->diags, diag, "`tile %s %lld`, and %s may be %lld", axis->name,
+                  (long long)tile, axis->name, (long long)poly_most(axis->dim));
+        diag_help(func->diags, diag, "leave one of the two lines out");
+    } else {
+        diag_help(func->diags, diag,
+                  "say how long it may be: `assume %s <= 4096` in the source, --assume \"%s <= "
+                  "4096\", or --size",
+                  axis->name, axis->name);
+    }
+}
+
+/* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
+ * inside of this one. */
+static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
+                          int64_t inner)
+{
+    int64_t most = poly_most(axis->dim), aligned = plan->aligned;
+    if (axis->how == AXIS_CLUSTER) {
+        return axis->step;
+    }
+    most += most < INT64_MAX - aligned ? aligned - 1 : 0;
+    bool fits = axis->held || most <= tile_row_capacity(func, plan) / inner;
+    const Line *given = schedule_given(func, "tile", axis->name);
+    fits = fits && (axis->held || !given || given->number >= poly_most(axis->dim));
+    /* Of no elements there is no tile, so no block: but what it is reduced to must be written. */
+    bool may_vanish =
+        !axis->held && poly_least(axis->dim) < 1 && !tile_writes_along(group, plan, axis);
+    fits = fits && !may_vanish;
+    const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
+                                    fits ? "a row fits the registers of one block: it is read once"
+                                         : "a row may be longer than what one block can hold");
+    bool part = given && given->number < poly_most(axis->dim);
+    if (text_same(how, "resident") && (part || most == INT64_MAX)) {
+        refuse_resident(func, axis, most == INT64_MAX ? 0 : given->number);
+    }
+    if (text_same(how, "resident") && most != INT64_MAX && !may_vanish) {
+        tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
+        axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
+    } else {
+        tile_set_step(func, axis, AXIS_LOOP,
+                      fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
+                      plan->most_thread < ROW_ELEMENTS
+                          ? "one step along a long row: elements take many registers, or much code"
+                          : "one step along a long row");
+    }
+    return axis->step;
+}
+
+static int64_t longest_row(const TilePlan *plan)
+{
+    const AxisPlan *row = &plan->items[plan->n - 1];
+    return row->how == AXIS_CLUSTER ? row->step : poly_most(row->dim) + plan->aligned - 1;
+}
+
+/* Is a tile of so many elements one row, held whole? */
+static bool is_one_row(const TilePlan *plan, int64_t elements)
+{
+    const AxisPlan *last = plan->n ? &plan->items[plan->n - 1] : NULL;
+    bool whole = last && (last->how == AXIS_ROW || last->how == AXIS_CLUSTER);
+    return whole && last->step == elements;
+}
+
+static bool has_loop_of_elements(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_WHILE && op->regions[0]->last->operands[0]->type->rank > 0) {
+            return true;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (has_loop_of_elements(op->regions[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Elements of a tile along the axes whose steps the user gives, rows aside: registers hold what
+ * rows take as often. */
+static int64_t given_elements(Func *func, const TilePlan *plan)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < plan->n_stored && is_gpu(func); i++) {
+        const AxisPlan *axis = &plan->items[i];
+        const Line *line = tile_is_row(axis) ? NULL : schedule_given(func, "tile", axis->name);
+        int64_t step = line ? line->number : 1;
+        elements *= step > 0 && step <= LOOP_STEP / elements ? step : 1;
+    }
+    return elements;
+}
+
+/* How often what the group's rows take, beside the user's tiles, fits the registers of a block; 0:
+ * not once. */
+static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
+{
+    int64_t room = tile_row_capacity(func, plan) / given;
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        int64_t most = poly_most(plan->items[i].dim);
+        rows = rows || tile_is_row(&plan->items[i]);
+        room /= tile_is_row(&plan->items[i]) && most > 0 ? most : 1;
+    }
+    return rows ? room : INT32_MAX;
+}
+
+static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *axis)
+{
+    for (int i = 0; value && value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        if (axes_class(plan->axes, value, i) == axis->class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does some tile have elements along both? */
+static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const AxisPlan *b)
+{
+    bool found = false;
+    for (int r = 0; r < group->n_regions && !found; r++) {
+        for (const Op *op = group->regions[r]->first; op && !found; op = op->next) {
+            for (int i = 0; i < op->n_results && !found; i++) {
+                const Value *value = op->results[i];
+                found = has_axis(plan, value, a) && has_axis(plan, value, b);
+            }
+            found = found || meet(op, plan, a, b);
+        }
+    }
+    return found;
+}
+
+/* A short axis that no tile has together with a row that a loop mixes: results of the row. Its
+ * block makes all of them. */
+static bool is_beside(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    int64_t extent;
+    bool beside = false;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *row = &plan->items[i];
+        beside = beside || row->held;
+        if (row->held && (row == axis || meet(group, plan, row, axis))) {
+            return false;
+        }
+    }
+    return beside && poly_is_const(axis->dim, &extent) && extent <= BLOCK_ELEMENTS;
+}
+
+/* Stored, and no loop of the block walks it for what is folded, too. */
+static bool is_in_grid(const AxisPlan *axis)
+{
+    return (axis->flags & AXIS_STORED) && !axis->walked;
+}
+
+/* Steps of the axes that are reduced only, or walked. Of several the last one, which lies
+ * contiguous, gets the long steps. `row`, `given`: elements that rows and the user's tiles take.
+ * Returns the most elements that one tile of them takes, without those of the grid. */
+static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64_t row,
+                              int64_t given)
+{
+    int64_t most = row;
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (is_in_grid(axis) || axis->how == AXIS_UNROLL) {
+            continue;
+        }
+        int64_t beside = row;
+        for (int k = i + 1; k < plan->n; k++) {
+            const AxisPlan *later = &plan->items[k];
+            bool counts = !is_in_grid(later) && later->how == AXIS_LOOP;
+            beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
+        }
+        int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
+        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, wanted)),
+                      "one step along a reduced axis");
+        most = larger(most, beside * axis->step);
+    }
+    return most;
+}
+
+/* Does the block walk some axis, whose tiles it combines element by element (opt/defer.c)? */
+static bool walks(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].how == AXIS_LOOP) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool scans(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].flags & AXIS_SCANNED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of a wide access, where each element has an address of its own; else of two. */
+static int64_t heavy_thread(const Op *group)
+{
+    return tile_most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
+}
+
+static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+{
+    for (int i = 0; i < plan->n_stored; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!axis->step && is_beside(group, plan, axis)) {
+            tile_set_step(func, axis, AXIS_GRID,
+                          power_of_two_at_least(larger(1, poly_most(axis->dim))),
+                          "what a loop over a whole row comes to");
+        }
+    }
+}
+
+/* Registers of an element of a row, while rows and columns are walked: what is loaded, what columns
+ * have come to, and one more. */
+static int64_t walk_words(const TilePlan *plan)
+{
+    return plan->walk.loads + plan->walk.folds + 1;
+}
+
+/* Does the block hold a row at each step of a walk that columns are folded along, too? */
+static bool walks_rows(const TilePlan *plan)
+{
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        rows = rows || tile_is_row(&plan->items[i]);
+    }
+    return rows && plan->walk.class >= 0;
+}
+
+static int64_t most_a_thread(const Op *group, const TilePlan *plan)
+{
+    if (!walks_rows(plan)) {
+        return tile_most_a_thread(group);
+    }
+    int64_t most = (WALK_REGISTERS - WALK_BESIDE) / walk_words(plan);
+    return smaller(power_of_two_at_most(most), tile_most_of_ops(group));
+}
+
+static bool rows_are_exact(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        Dim dim = plan->items[i].dim;
+        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Rows of the grid, at most. */
+static int64_t count_rows(const TilePlan *plan)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        int64_t most = tile_is_row(&plan->items[i]) ? 1 : poly_most(plan->items[i].dim);
+        rows *= smaller(larger(1, most), INT32_MAX / rows);
+    }
+    return rows;
+}
+
+/* Rows of a block of which one would be enough. Blocks begin one after the other over all of the
+ * device, at 0.8 a nanosecond on an H200, whatever their size; while one does, memory moves
+ * BEGIN_BYTES. Where so little of a row is moved, several share a block, if enough blocks are left.
+ */
+static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan,
+                             int64_t elements)
+{
+    int64_t bytes = smaller(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
+    int64_t rows = bytes > 0 ? power_of_two_at_least(div_up(BEGIN_BYTES, bytes)) : 1;
+    int64_t most = count_rows(plan) / (func->target->units * (int64_t)BEGIN_BLOCKS);
+    return smaller(rows, power_of_two_at_most(larger(1, most)));
+}
+
+/* Does a tile of whole rows end past theirs? Each access then has a predicate for that; one more
+ * for rows past the last one, and predicates run out: of 32 loads of a thread, two at a time were
+ * on their way (softmax of f32 rows of 7, docs/lab/memory_bound.md). */
+static bool rows_are_guarded(const TilePlan *plan)
+{
+    bool guarded = false;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        guarded = guarded || (axis->how == AXIS_ROW && axis->step > 0 &&
+                              poly_divisor(axis->dim) % axis->step != 0);
+    }
+    return guarded;
+}
+
+/* Of short rows whose elements meet those of another short axis, as in ranking by comparing, a
+ * block takes several, and fewer steps of that axis at a time: what it does once is as much for few
+ * rows as for many. A walk that no tile has whole is long enough to hide that. */
+static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *plan, int64_t row)
+{
+    bool walked = false;
+    for (int i = 0; i < plan->n && row > 1; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        bool loop = !is_in_grid(axis) && !tile_is_row(axis);
+        bool brief = loop && poly_most(axis->dim) <= BLOCK_ELEMENTS / row;
+        for (int k = 0; k < plan->n && brief; k++) {
+            walked = walked ||
+                     (tile_is_row(&plan->items[k]) && meet(group, plan, axis, &plan->items[k]));
+        }
+    }
+    return is_gpu(func) && walked ? rows_of_block(func, group, plan, row) : 1;
+}
+
+static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
+{
+    int64_t row = 1, given = given_elements(func, plan);
+    plan->most_thread = most_a_thread(group, plan);
+    plan->most_cached = tile_most_of_cache(func, group);
+    plan->aligned = tile_choose_aligned(func, group, plan);
+    RowRoom room = {room_of_rows(func, plan, given),
+                    tile_room_of_cluster(func, group, plan, given)};
+    given *= tile_choose_runs(func, group, plan, room);
+    tile_choose_cluster(func, group, plan, given);
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (tile_is_row(axis)) {
+            row *= choose_row(func, group, plan, axis, row * given);
+        }
+    }
+    tile_choose_windows(group, plan);
+    bool parts = is_gpu(func) && tile_choose_parts(group, plan);
+    row = choose_reduced(func, group, plan, row, given * rows_beside_walk(func, group, plan, row));
+    bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
+    bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
+    bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
+    choose_beside(func, group, plan);
+    bool turned = plan->turned && row == 1 && !loops && !heavy;
+    int64_t block = loops      ? LOOP_ELEMENTS
+                    : parts    ? PARTS_ELEMENTS
+                    : heavy    ? HEAVY_ELEMENTS
+                    : numbered ? NUMBERED_ELEMENTS
+                    : turned   ? TURNED_BYTES / plan->turned
+                               : BLOCK_ELEMENTS;
+    if (is_gpu(func) && row > 1) {
+        block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
+    }
+    bool own = is_gpu(func) && is_one_row(plan, row) &&
+               row >= SMALL_BLOCK * tile_widest_access(group); /* a row is worth a block */
+    if (own) {
+        block = row * rows_of_block(func, group, plan, longest_row(plan));
+    }
+    block = (block >> func->fit.plain) / row;
+    int64_t least = is_gpu(func) && rows_are_guarded(plan)
+                        ? larger(1, func->target->warp * ROW_ELEMENTS / row)
+                        : 0;
+    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block), least);
+    int64_t elements = row;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        elements *= axis->how == AXIS_GRID && !is_beside(group, plan, axis) ? axis->step : 1;
+    }
+    plan->aligned = plan->aligned > 1 && tile_aligned_fits(plan) ? plan->aligned : 1;
+    bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
+    int64_t thread = row > 1  ? smaller(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
+                     : loops  ? LOOP_THREAD
+                     : parts  ? PARTS_THREAD
+                     : heavy  ? heavy_thread(group)
+                     : turned ? TURNED_THREAD / plan->turned
+                              : THREAD_ELEMENTS;
+    int64_t threads = elements / thread;
+    if (row > 1 && threads > MOST_MEETING && thread >= ROW_ELEMENTS) {
+        threads = MOST_MEETING;
+    }
+    if (is_gpu(func) && (own || is_one_row(plan, elements)) && !walks(plan)) {
+        threads = elements / row * row_threads(func, group, longest_row(plan));
+    }
+    if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
+        /* Blocks wait for one another: more of them, of fewer threads. */
+        threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
+    } else if (plan->cluster > 1 && threads > MOST_MEETING / 2) { /* columns: likewise */
+        threads = larger(MOST_MEETING / 2, elements / (2 * ROW_ELEMENTS));
+    }
+    threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
+    plan->warps = power_of_two_at_least(threads) / func->target->warp;
+    plan->elements = elements;
+}
+
+/* Memory-bound blocks overlap one another's loads, work and stores: several share a
+ * multiprocessor. */
+static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
+{
+    int64_t most = func->target->unit_threads / (tile_gathers_amid_work(group) ? 4 : 2);
+    /* With more elements a thread, registers for fewer threads. */
+    int64_t held = plan->elements / threads;
+    int64_t beside = tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0;
+    if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt/again.c) */
+        held = (held + 1) / 2;
+        beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
+    } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
+        beside += COLUMN_BESIDE * tile_widest_access(group); /* a row's are among all threads' */
+    }
+    int64_t all =
+        walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
+    int64_t each = (all + 7) / 8 * 8;
+    int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
+    return tile_checked_blocks(func, (int)room, threads);
+}
+
+static const char *elements_a_thread(const Func *func, const TilePlan *plan)
+{
+    int64_t each = plan->elements / (plan->warps * func->target->warp);
+    return arena_printf(func->arena, "%lld element%s of each value a thread",
+                        (long long)larger(1, each), each > 1 ? "s" : "");
+}
+
+/* Of the tile of a product that groups of warps multiply; 0: none do. */
+static int64_t rows_of_groups(TilePlan *plan)
+{
+    const Value *product = plan->dot ? plan->dot->results[0] : NULL;
+    bool grouped = product && plan->unit && unit_warps(plan->unit) > 1;
+    const AxisPlan *rows = grouped ? tile_axis_of(plan, product, product->type->rank - 2) : NULL;
+    return rows ? rows->step : 0;
+}
+
+void tile_choose(Func *func, Op *group, TilePlan *plan)
+{
+    if (plan->dot) {
+        tile_choose_product(func, group, plan);
+    } else if (!tile_choose_stencil(func, group, plan)) {
+        choose_memory_bound(func, group, plan);
+    }
+    if (is_gpu(func)) {
+        plan->warps = tile_checked_warps(
+            func, rows_of_groups(plan), plan->warps,
+            plan->dot                    ? "a thread holds its share of the product's tile"
+            : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
+                                         : elements_a_thread(func, plan));
+        if (!plan->dot) {
+            int64_t threads = plan->warps * func->target->warp;
+            plan->blocks = choose_blocks(func, group, plan, threads);
+        }
+    } else {
+        plan->warps = 1;
+    }
+}

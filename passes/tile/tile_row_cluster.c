@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows that a cluster of blocks holds together (PTX ISA, "Cooperative thread arrays in a cluster"):
+ * each has a part of the row in its registers, and they meet in each other's shared memory for what
+ * the row is reduced to. The row is read once. */
+#include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
+
+#include "ir/ir_errors.h"
+
+enum { PART_BYTES = 32768 };
+
+bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *written = axes_written(op);
+        bool along = !written;
+        for (int i = 0; written && i < written->type->rank; i++) {
+            along = along || axes_class(plan->axes, written, i) == axis->class;
+        }
+        if (!along) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Elements of the rows, all of them; 0: they are not known to be few enough. */
+static int64_t elements_of_rows(const TilePlan *plan)
+{
+    int64_t elements = 1;
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t most = larger(1, poly_most(axis->dim));
+        if (tile_is_row(axis) && (axis->held || most == INT64_MAX ||
+                                  __builtin_mul_overflow(elements, most, &elements))) {
+            return 0;
+        }
+        rows = rows || tile_is_row(axis);
+    }
+    return rows ? elements : 0;
+}
+
+/* Of what is no row nothing is folded: each block would fold all of it. */
+static bool only_rows_fold(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        bool folds = (axis->flags & AXIS_REDUCED) || !(axis->flags & AXIS_STORED);
+        if (folds && !tile_is_row(axis)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the user says of rows leaves room for clusters, or asks for one. */
+static bool may_be(Func *func, const TilePlan *plan)
+{
+    const Line *rows = schedule_given(func, "rows", "");
+    if (schedule_given(func, "cluster", "")) {
+        return !rows || text_same(rows->word, "resident");
+    }
+    for (int i = 0; i < plan->n; i++) {
+        if (tile_is_row(&plan->items[i]) && schedule_given(func, "tile", plan->items[i].name)) {
+            return false;
+        }
+    }
+    return !rows;
+}
+
+/* Elements of the group's rows that a cluster may hold; 0: it may not. */
+static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
+{
+    bool may = is_gpu(func) && func->target->cluster > 1 && plan->aligned <= 1 &&
+               tile_has_plain_ops(group) && only_rows_fold(plan) && may_be(func, plan);
+    bool some = false;
+    for (int i = 0; i < plan->n && may; i++) {
+        some = some ||
+               (tile_is_row(&plan->items[i]) && tile_writes_along(group, plan, &plan->items[i]));
+    }
+    return some ? elements_of_rows(plan) : 0;
+}
+
+int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given)
+{
+    int64_t elements = shareable(func, group, plan);
+    if (!elements) {
+        return 0;
+    }
+    const Line *line = schedule_given(func, "cluster", "");
+    int64_t blocks = line ? line->number : func->target->cluster;
+    return blocks * CLUSTER_ELEMENTS / elements / given;
+}
+
+/* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
+ * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
+ * multiprocessor holds too few blocks that go on while others wait (docs/lab/memory_bound.md). A
+ * block that loads more than the row holds less of it well. Of columns what blocks send one
+ * another grows with the cluster: parts are as large as a block holds. */
+static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan *plan,
+                              int64_t elements)
+{
+    int64_t blocks = 1, most = func->target->cluster;
+    bool columns = !tile_is_row(&plan->items[plan->n - 1]);
+    int64_t part =
+        columns ? CLUSTER_ELEMENTS : PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
+    bool beside = tile_loads_of_rows(group) > FEW_LOADS;
+    int64_t whole = beside ? smaller(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
+    while (elements > whole && blocks < most && elements / blocks > part) {
+        blocks *= 2;
+    }
+    return elements / blocks <= 2 * CLUSTER_ELEMENTS ? blocks : 1;
+}
+
+static int64_t checked_blocks(Func *func, int64_t derived)
+{
+    int64_t most = func->target->cluster;
+    int64_t blocks = schedule_number(func, "cluster", "", derived,
+                                     "a row is longer than what one block can hold well: so many "
+                                     "hold it together");
+    if (blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0) {
+        return blocks;
+    }
+    const Line *line = schedule_given(func, "cluster", "");
+    Diag *d =
+        diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                   "`cluster %lld` is not possible on %s", (long long)blocks, func->target->name);
+    diag_help(func->diags, d, "a power of two from 1 to %lld", (long long)most);
+    return 1;
+}
+
+static bool is_last_row(const TilePlan *plan, const AxisPlan *axis)
+{
+    for (int i = (int)(axis - plan->items) + 1; i < plan->n; i++) {
+        if (tile_is_row(&plan->items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The part of the axis that each of `blocks` takes; of a shorter one the last ones may have none.
+ */
+static int64_t part_of(Func *func, const TilePlan *plan, const AxisPlan *axis, int64_t blocks)
+{
+    enum { PART_MULTIPLE = 32 }; /* elements: 16 bytes of the narrowest, and more */
+    int64_t most = poly_most(axis->dim), multiple = is_last_row(plan, axis) ? PART_MULTIPLE : 1;
+    const Line *given = schedule_given(func, "tile", axis->name);
+    int64_t part = round_up(div_up(most, blocks), multiple);
+    return given && given->number >= 1 && given->number >= div_up(most, blocks)
+               ? smaller(given->number, most)
+               : part;
+}
+
+/* The row axis whose parts leave least over; the outermost one of several, whose parts have whole
+ * rows of the others. */
+static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_t blocks)
+{
+    AxisPlan *best = NULL;
+    double least = 0;
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!tile_is_row(axis) || !tile_writes_along(group, plan, axis)) {
+            continue;
+        }
+        double taken = (double)(part_of(func, plan, axis, blocks) * blocks) /
+                       (double)larger(1, poly_most(axis->dim));
+        if (!best || taken < least) {
+            best = axis;
+            least = taken;
+        }
+    }
+    return best;
+}
+
+/* Parts that are given hold the axis together, and are not so large that half of the cluster's
+ * blocks, or more, are left without any. */
+static bool check_part(Func *func, const AxisPlan *axis, int64_t blocks)
+{
+    const Line *line = schedule_given(func, "tile", axis->name);
+    int64_t most = poly_most(axis->dim), part = line ? line->number : 0;
+    int64_t wanted = div_up(most, blocks);
+    if (part < 1 || most < 1 ||
+        (part >= wanted && (part <= 32 || (most - 1) / part >= blocks / 2))) {
+        return true;
+    }
+    Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                         "`cluster %lld`: its blocks cannot share %lld elements of %s by tiles of "
+                         "%lld",
+                         (long long)blocks, (long long)most, axis->name, (long long)part);
+    diag_help(func->diags, d, "`tile %s %lld`, or another cluster", axis->name, (long long)wanted);
+    return false;
+}
+
+void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given)
+{
+    int64_t elements = shareable(func, group, plan);
+    if (!elements || __builtin_mul_overflow(elements, given, &elements)) {
+        return;
+    }
+    int64_t derived = derived_blocks(func, group, plan, elements);
+    if (derived < 2 && !schedule_given(func, "cluster", "")) {
+        return;
+    }
+    int64_t blocks = checked_blocks(func, derived);
+    if (blocks < 2) {
+        return;
+    }
+    AxisPlan *axis = shared_axis(func, group, plan, blocks);
+    int64_t part = part_of(func, plan, axis, blocks);
+    if (!check_part(func, axis, blocks)) {
+        return;
+    }
+    tile_set_step(func, axis, AXIS_CLUSTER, part, "a part of the row, in registers");
+    plan->cluster = blocks;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loops whose steps mix elements, through intermediates in memory: a launch that walks all of it.
+ * An axis along which nothing is mixed by any group inside is the launch's grid, each block walking
+ * the loop for elements of its own; where there is none, one block does.
+ *
+ *   parallel dims=[] {                         launch dims=[M] steps=[1] {
+ *     for %j {                                   (%m: range)
+ *       parallel dims=[] { … over [M, N] }   →   for %j { for %n { … over [%m, %n] } } }
+ *     } }
+ */
+#include "passes/analysis/index_bounds.h"
+#include "passes/tile/tile_steps.h"
+
+enum {
+    MOST_GROUPS = 64,
+    BLOCK_ELEMENTS = 1024, /* of a block, along all axes, as far as they are known */
+};
+
+bool tile_is_serial(const Op *op)
+{
+    bool found = false;
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
+            found = found || inner->kind == OP_PARALLEL || tile_is_serial(inner);
+        }
+    }
+    return found;
+}
+
+/* ---- an axis along which nothing is mixed ---- */
+
+/* A group, and which of its axes is the one: that of a value. */
+typedef struct Inner {
+    const Op *group;
+    Axes axes;
+    int class; /* -1: not known yet */
+    const Value *value;
+    int axis;
+} Inner;
+
+typedef struct Apart {
+    Func *func;
+    Inner inners[MOST_GROUPS];
+    int n;
+    bool *written; /* by parameter: in some group */
+    int *axes;     /* by parameter: which of its axes is the one; -1: not known yet */
+    Dim dim;
+    bool mixed, changed;
+    Inner *inner; /* at work */
+} Apart;
+
+/* The value's axis that walks the memory's whole axis; -1: an index stands there. */
+static int walked_axis(const Access *access, int axis)
+{
+    int n = 0;
+    for (int i = 0; i < axis; i++) {
+        const Value *index = access->indices[i];
+        n += !index || index->type->kind == TYPE_RANGE;
+    }
+    return access->indices[axis] ? -1 : n;
+}
+
+/* The axis of a gather's index that counts up along the memory's axis; -1: it goes anywhere. */
+static int counted_axis(const Access *access, int axis, const Op *gather)
+{
+    const Value *index = access->indices[axis];
+    int at = -1, rank = gather->results[0]->type->rank;
+    while (index->def && (index->def->kind == OP_BROADCAST || index->def->kind == OP_EXPAND)) {
+        index = index->def->operands[0];
+    }
+    int64_t stride;
+    if (!index->def || index->def->kind != OP_IOTA) {
+        return -1;
+    }
+    for (int i = 0; i < rank; i++) {
+        stride = 0;
+        at = an_index_stride(access->indices[axis], i, &stride) && stride == 1 ? i : at;
+    }
+    return at;
+}
+
+static int value_axis(const Op *op, const Access *access, int axis)
+{
+    return op->kind == OP_GATHER ? counted_axis(access, axis, op) : walked_axis(access, axis);
+}
+
+static bool learn_class(Apart *a, const Value *value, int axis)
+{
+    int class = axis < 0 ? -1 : axes_class(&a->inner->axes, value, axis);
+    if (class < 0 || (a->inner->class >= 0 && a->inner->class != class) ||
+        value->type->dims[axis] != a->dim) {
+        return false;
+    }
+    a->changed = a->changed || a->inner->class < 0;
+    a->inner->class = class;
+    a->inner->value = value;
+    a->inner->axis = axis;
+    return true;
+}
+
+/* The memory's axis that a group walks by its axis. */
+static int axis_of_memory(const Apart *a, const Op *op, const Access *access, const Value *value)
+{
+    for (int i = 0; i < access->n; i++) {
+        int axis = value_axis(op, access, i);
+        if (axis >= 0 && axes_class(&a->inner->axes, value, axis) == a->inner->class) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* What a block writes it alone reads: all of it lies along the axis. */
+static void follow(Op *op, void *user)
+{
+    Apart *a = user;
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    if (a->mixed || (!reads && op->kind != OP_STORE) ||
+        op->operands[0]->type->kind != TYPE_TENSOR || !a->written[op->operands[0]->index]) {
+        return;
+    }
+    Access access = op_access(op, 0);
+    const Value *value = reads ? op->results[0] : axes_written(op);
+    int *known = &a->axes[access.memory->index];
+    if (*known >= 0) {
+        a->mixed = !learn_class(a, value, value_axis(op, &access, *known));
+    } else if (a->inner->class >= 0) {
+        *known = axis_of_memory(a, op, &access, value);
+        a->changed = a->changed || *known >= 0;
+        a->mixed = *known < 0;
+    }
+}
+
+static bool goes_along(const Apart *a, const Value *value)
+{
+    for (int i = 0; i < value->type->rank; i++) {
+        if (axes_class(&a->inner->axes, value, i) == a->inner->class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_effect(Op *op, void *user)
+{
+    Apart *a = user;
+    a->mixed = a->mixed || op->kind == OP_DOT || op->kind == OP_SCATTER ||
+               (axes_written(op) && !goes_along(a, axes_written(op)));
+}
+
+static void check_groups(Apart *a)
+{
+    for (int i = 0; i < a->n && !a->mixed; i++) {
+        a->inner = &a->inners[i];
+        a->mixed = a->inner->class < 0 ||
+                   (axes_flags(&a->inner->axes, a->inner->class) & ~(unsigned)AXIS_STORED);
+        if (!a->mixed) {
+            block_walk(a->inner->group->regions[0], check_effect, a);
+        }
+    }
+}
+
+/* Beginning with an axis of what the first group stores. */
+static bool is_apart(Apart *a, const Op *store, int axis)
+{
+    Access access = op_access(store, 0);
+    int value = walked_axis(&access, axis);
+    if (value < 0) {
+        return false;
+    }
+    a->dim = axes_written(store)->type->dims[value];
+    a->mixed = false;
+    a->changed = true;
+    for (size_t i = 0; i < a->func->params.n; i++) {
+        a->axes[i] = -1;
+    }
+    for (int i = 0; i < a->n; i++) {
+        a->inners[i].class = -1;
+    }
+    a->axes[access.memory->index] = axis;
+    while (a->changed && !a->mixed) {
+        a->changed = false;
+        for (int i = 0; i < a->n && !a->mixed; i++) {
+            a->inner = &a->inners[i];
+            block_walk(a->inner->group->regions[0], follow, a);
+        }
+    }
+    check_groups(a);
+    return !a->mixed;
+}
+
+static void note_written(Op *op, void *user)
+{
+    Apart *a = user;
+    if (op->kind == OP_STORE) {
+        a->written[op->operands[0]->index] = true;
+    }
+}
+
+static void collect_groups(Apart *a, Block *block)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_PARALLEL && !tile_is_serial(op)) {
+            a->mixed = a->mixed || a->n == MOST_GROUPS || op_attr(op, ATTR_DIMS)->n > 0;
+            if (!a->mixed) {
+                a->inners[a->n++] = (Inner){.group = op, .axes = an_axes(a->func, op->regions[0])};
+                block_walk(op->regions[0], note_written, a);
+            }
+            continue;
+        }
+        for (int r = 0; r < op->n_regions; r++) {
+            collect_groups(a, op->regions[r]);
+        }
+    }
+}
+
+/* A scalar between groups that is read from what they write is made of all of it. */
+static void check_scalars(Apart *a, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        const Value *memory = op->kind == OP_LOAD || op->kind == OP_GATHER ? op->operands[0] : NULL;
+        if (op->kind == OP_PARALLEL && !tile_is_serial(op)) {
+            continue;
+        }
+        a->mixed = a->mixed || axes_written(op) ||
+                   (memory && memory->type->kind == TYPE_TENSOR && a->written[memory->index]);
+        for (int r = 0; r < op->n_regions; r++) {
+            check_scalars(a, op->regions[r]);
+        }
+    }
+}
+
+static bool find_apart(Apart *a, Block *block)
+{
+    a->written = ARENA_ARRAY(a->func->arena, bool, a->func->params.n);
+    a->axes = ARENA_ARRAY(a->func->arena, int, a->func->params.n);
+    collect_groups(a, block);
+    check_scalars(a, block);
+    const Op *store = a->n ? a->inners[0].group->regions[0]->first : NULL;
+    while (store && store->kind != OP_STORE) {
+        store = store->next;
+    }
+    if (a->mixed || !store) {
+        return false;
+    }
+    for (int axis = 0; axis < op_access(store, 0).n; axis++) {
+        if (is_apart(a, store, axis)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- groups inside of a launch ---- */
+
+typedef struct Serial {
+    Func *func;
+    Apart *apart;
+    Value *range; /* of the axis, this block's; NULL: one block walks all */
+    int64_t warps;
+} Serial;
+
+static void keep_apart(const Serial *s, TilePlan *plan, const Op *group)
+{
+    for (int i = 0; s->range && i < s->apart->n; i++) {
+        const Inner *inner = &s->apart->inners[i];
+        int class = inner->group == group ? axes_class(plan->axes, inner->value, inner->axis) : -1;
+        for (int k = 0; k < plan->n && class >= 0; k++) {
+            if (plan->items[k].class == class) {
+                plan->items[k].how = AXIS_GRID;
+                plan->items[k].step = poly_as_range(s->range->type->dims[0])->capacity;
+                plan->outer = &plan->items[k];
+                plan->outer_range = s->range;
+            }
+        }
+    }
+}
+
+static void tile_here(Serial *s, Op *group)
+{
+    Axes axes = an_axes(s->func, group->regions[0]);
+    TilePlan plan = {.axes = &axes};
+    tile_collect(s->func, &plan, group);
+    keep_apart(s, &plan, group);
+    tile_choose(s->func, group, &plan);
+    tile_emit_here(s->func, group, &plan);
+    axes_done(&axes);
+    op_remove(group);
+    s->warps = larger(s->warps, plan.warps);
+}
+
+static void tile_inside(Serial *s, Block *block)
+{
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == OP_PARALLEL && tile_is_serial(op)) {
+            next = op->regions[0]->first;
+            while (op->regions[0]->first) {
+                op_move_before(op->regions[0]->first, op);
+            }
+            next = next ? next : op->next;
+            op_remove(op);
+        } else if (op->kind == OP_PARALLEL) {
+            tile_here(s, op);
+        } else {
+            for (int r = 0; r < op->n_regions; r++) {
+                tile_inside(s, op->regions[r]);
+            }
+        }
+    }
+}
+
+/* ---- the launch ---- */
+
+/* Elements along the other axes of the group that has most of them. */
+static int64_t other_elements(const Apart *a)
+{
+    int64_t most = 1;
+    for (int i = 0; i < a->n; i++) {
+        TilePlan plan = {.axes = &a->inners[i].axes};
+        int64_t elements = 1;
+        tile_collect(a->func, &plan, a->inners[i].group);
+        for (int k = 0; k < plan.n; k++) {
+            int64_t extent = smaller(poly_most(plan.items[k].dim), BLOCK_ELEMENTS);
+            elements *= plan.items[k].class == a->inners[i].class ? 1 : larger(1, extent);
+            elements = smaller(elements, BLOCK_ELEMENTS);
+        }
+        most = larger(most, elements);
+    }
+    return most;
+}
+
+static Op *build_launch(Func *func, Op *group, const Apart *apart)
+{
+    Builder before = build_before(func, group);
+    if (!apart) {
+        return build_parallel(&before, OP_LAUNCH, 0, NULL, NULL, NULL);
+    }
+    const DimVar *var = poly_as_var(apart->dim);
+    const char *name = var && var->name && !var->unnamed ? var->name : "axis1";
+    int64_t step = tile_checked_step(
+        func, name,
+        schedule_number(
+            func, "tile", name,
+            fitted(apart->dim, power_of_two_at_most(BLOCK_ELEMENTS / other_elements(apart))),
+            "a loop mixes other axes: each block walks it for its own part of %s", name));
+    return build_parallel(&before, OP_LAUNCH, 1, &apart->dim, &step, &name);
+}
+
+void tile_serial(Func *func, Op *group)
+{
+    Apart *apart = ARENA_NEW(func->arena, Apart);
+    *apart = (Apart){.func = func};
+    apart = find_apart(apart, group->regions[0]) ? apart : NULL;
+    Op *launch = build_launch(func, group, apart);
+    while (group->regions[0]->first) {
+        op_move_to_end(group->regions[0]->first, launch->regions[0]);
+    }
+    Serial serial = {func, apart, apart ? launch->regions[0]->args[0] : NULL, 1};
+    tile_inside(&serial, launch->regions[0]);
+    op_set_ints(func, launch, ATTR_WARPS, 1, &serial.warps);
+    op_remove(group);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long reductions and scans that few blocks would walk alone: the axis is shared out.
+ *
+ *   store %y[:], reduce %x fn=sum axis=0    →    launch dims=[128] { (%c: i64)
+ *                                                  store %part[%c], the sum of share %c }
+ *                                                parallel { store %y[:], reduce %part }
+ *
+ * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are
+ * multiples of the step, the same whatever the device does: the same bits on every run. Rows that
+ * are stored along the axis (analysis/walk.h) are stored on the way.
+ * A scan's second launch has the shares again, each beginning with what those before it (of a
+ * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
+ * (tile_lookback.c). */
+#include "passes/tile/tile_emit.h"
+#include "support/int_math.h"
+
+#include "ir/ir_errors.h"
+#include "passes/tile/tile_steps.h"
+
+enum {
+    SHARES_CPU = 32,
+    MOST_STORES = 64, /* of a group (fuse.c) */
+    FEW_BLOCKS_CPU = 16,
+    MOST_SHARES = 65536,
+};
+
+/* ---- when ---- */
+
+static bool is_along(const Emitter *e, const Op *op, int item)
+{
+    return an_folds_along(e->plan->axes, op, e->plan->items[item].class);
+}
+
+/* Its other axes are in the grid. */
+static bool is_in_grid(const Emitter *e, const Value *value, int item)
+{
+    bool in = true;
+    for (int i = 0; i < value->type->rank && in; i++) {
+        int other = emit_item(e, value, i);
+        in = other < 0 || other == item ||
+             (other < e->plan->n_stored && e->plan->items[other].how != AXIS_LOOP);
+    }
+    return in;
+}
+
+/* And what it folds is made of no other fold along the axis. */
+static bool may_share(const Emitter *e, const Op *op, int item, const bool *made)
+{
+    bool may = is_in_grid(e, op->results[0], item);
+    for (int i = 0; i < op->n_operands && may; i++) {
+        may = !made[op->operands[i]->id];
+    }
+    return may;
+}
+
+static bool goes_along(const Emitter *e, const Op *store, int item)
+{
+    return an_goes_along(e->plan->axes, axes_written(store), e->plan->items[item].class);
+}
+
+/* Where a scanned axis is stored, every store goes along it: the others would be every share's. Of
+ * an axis that is walked for rows and columns, the rows are stored by the walk. */
+static bool may_store(const Emitter *e, const Op *store, const Split *split)
+{
+    if (store->kind != OP_STORE) {
+        return false;
+    }
+    bool walked = e->plan->items[split->item].walked;
+    return walked ? !goes_along(e, store, split->item) ||
+                        is_in_grid(e, axes_written(store), split->item)
+                  : split->item >= e->plan->n_stored || goes_along(e, store, split->item);
+}
+
+static bool find_folds(const Emitter *e, const Op *group, Split *split)
+{
+    const Block *block = group->regions[0];
+    const bool *made = an_made_of_folds(e->plan->axes, block, e->plan->items[split->item].class);
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->n_regions && op->kind != OP_FOLD) {
+            return false;
+        }
+        if (is_along(e, op, split->item)) {
+            if (split->n == MOST_SCANS || !may_share(e, op, split->item, made)) {
+                return false;
+            }
+            split->scans = split->scans || op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+            split->ops[split->n++] = op;
+        }
+        if (axes_written(op) && !may_store(e, op, split)) {
+            return false;
+        }
+    }
+    return split->n > 0;
+}
+
+enum { MANY = 1 << 24 }; /* more blocks than any device holds; of sizes that are not known, too */
+
+static int64_t grid_blocks(const TilePlan *plan)
+{
+    int64_t blocks = 1;
+    for (int i = 0; i < plan->n_stored && blocks < MANY; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t most = poly_most(axis->dim);
+        if (axis->how != AXIS_LOOP) {
+            int64_t tiles = most == INT64_MAX ? MANY : div_up(most, axis->step);
+            blocks *= larger(1, tiles);
+        }
+    }
+    return blocks;
+}
+
+/* Elements that a block meets on its way along an axis; of sizes that are not known many. Of other
+ * axes that are stored it has a tile, of those that are folded as well all. */
+static int64_t work_along(const TilePlan *plan, int item)
+{
+    int64_t work = larger(1, poly_most(plan->items[item].dim));
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t met = i < plan->n_stored ? axis->step : poly_most(axis->dim);
+        if (i != item && __builtin_mul_overflow(work, larger(1, met), &work)) {
+            return INT64_MAX;
+        }
+    }
+    return work;
+}
+
+/* Shares of an axis for a grid of so many blocks; 1: it is not worth a second launch. */
+static int64_t derived_shares(const Emitter *e, const Split *split, int64_t blocks)
+{
+    const Target *target = e->func->target;
+    const AxisPlan *axis = &e->plan->items[split->item];
+    if (work_along(e->plan, split->item) <= LONG_WALK) {
+        return 1;
+    }
+    if (!is_gpu(e->func)) {
+        return blocks <= FEW_BLOCKS_CPU ? SHARES_CPU : 1;
+    }
+    int64_t wanted = (split->scans ? 2 : larger(1, e->plan->blocks)) * target->units / blocks;
+    int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
+    int64_t most = larger(1, smaller(wanted, steps)), power = power_of_two_at_most(most);
+    /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */
+    return split->scans ? power : most / larger(1, power / 4) * larger(1, power / 4);
+}
+
+/* The user's shares of the axis, or the derived ones, of which the reason names the axis. */
+static int64_t given_shares(const Emitter *e, int item, int64_t derived, const char *reason)
+{
+    const Line *given = schedule_given(e->func, "shares", "");
+    int64_t shares =
+        schedule_number(e->func, "shares", "", derived, reason, e->plan->items[item].name);
+    if (shares >= 1 && shares <= MOST_SHARES) {
+        return shares;
+    }
+    Diag *d = diag_error(e->func->diags, ERR_NOT_HERE, given->span, "`shares %lld` is not possible",
+                         (long long)shares);
+    diag_help(e->func->diags, d, "1, which is none, to %d", MOST_SHARES);
+    return derived;
+}
+
+static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+{
+    int64_t derived = derived_shares(e, split, blocks);
+    bool asked = !split->scans && (derived > 1 || schedule_given(e->func, "shares", ""));
+    return asked ? given_shares(e, split->item, derived, "few blocks would walk %s, a long axis")
+                 : derived;
+}
+
+/* What a product contracts: in as many shares as its tiles were chosen for, or as are given. */
+static bool choose_contracted(const Emitter *e, Split *split)
+{
+    const TilePlan *plan = e->plan;
+    Op *dot = plan->dot;
+    int64_t derived = larger(1, plan->shares);
+    if (!is_gpu(e->func) || !tile_may_share(plan) ||
+        (derived < 2 && !schedule_given(e->func, "shares", ""))) {
+        return false;
+    }
+    int item = emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
+    *split =
+        (Split){.item = item,
+                .shares = given_shares(
+                    e, item, derived,
+                    plan->tail ? "parts of %s for each tile of the tail, which a launch "
+                                 "behind adds"
+                    : plan->together > 1
+                        ? "too few tiles for the device: parts of %s, which a cluster adds"
+                        : "too few tiles for the device: parts of %s, which a second launch adds"),
+                .n = 1};
+    split->ops[0] = dot;
+    return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
+}
+
+static bool choose(const Emitter *e, const Op *group, Split *split)
+{
+    const TilePlan *plan = e->plan;
+    if (plan->dot || plan->is_rest) {
+        return plan->dot && choose_contracted(e, split);
+    }
+    int64_t blocks = grid_blocks(plan);
+    for (int i = plan->n; i-- > 0;) {
+        const AxisPlan *axis = &plan->items[i];
+        bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED) && !axis->walked;
+        *split = (Split){.item = i};
+        if (axis->how == AXIS_LOOP && axis->step > 0 && !row && find_folds(e, group, split)) {
+            split->shares = shares_of(e, split, blocks);
+            if (split->shares > 1) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- the shares ---- */
+
+/* Which part of the axis share `c` has. */
+void emit_take_share(Emitter *e, Frame *frame, Split *split, Value *c)
+{
+    const AxisPlan *axis = &e->plan->items[split->item];
+    Builder *b = &frame->at;
+    Value *all = build_size(b, axis->dim), *step = build_i64(b, axis->step);
+    Value *round = build_i64(b, split->shares * axis->step);
+    Value *less = build_binary(b, OP_ADD, all, build_i64(b, split->shares * axis->step - 1));
+    Value *each = build_binary(b, OP_MUL, build_binary(b, OP_DIV, less, round), step);
+    split->share = c;
+    split->lo = build_binary(b, OP_MUL, c, each);
+    split->hi = build_binary(b, OP_MIN, build_binary(b, OP_ADD, split->lo, each), all);
+}
+
+/* What has the axes of a part: what is folded along `axis`; of a product its result, along none. */
+static const Value *part_shape(const Op *op, int i, int *axis)
+{
+    bool dot = op->kind == OP_DOT;
+    *axis = dot ? -1 : (int)op_int(op, ATTR_AXIS, 0);
+    return dot ? op->results[0] : op->operands[i];
+}
+
+static Value *new_part(Emitter *e, const Split *split, const Value *operand, int axis)
+{
+    Dim dims[MAX_RANK];
+    Type type = operand->type;
+    int n = 0;
+    dims[n++] = poly_const(e->func, split->shares);
+    for (int i = 0; i < type->rank; i++) {
+        if (i != axis) {
+            int item = emit_item(e, operand, i);
+            int64_t upto = item < 0 ? 0 : e->plan->items[item].upto;
+            dims[n++] = upto > 0 ? poly_const(e->func, upto) : type->dims[i];
+        }
+    }
+    const char *name = arena_printf(e->func->arena, "part%zu", e->func->params.n);
+    return func_param(e->func, name, type_tensor(e->func, type->dtype, n, dims), PARAM_SCRATCH);
+}
+
+/* Where the part of share `c` lies (NULL: of all of them). */
+static void part_indices(const Emitter *e, const Frame *frame, const Value *operand, int axis,
+                         Value *c, Value **indices)
+{
+    int n = 0;
+    indices[n++] = c;
+    for (int i = 0; i < operand->type->rank; i++) {
+        int item = emit_item(e, operand, i);
+        if (i != axis) {
+            indices[n++] = item < 0 ? NULL : frame->ranges[item];
+        }
+    }
+}
+
+/* A matrix of a batch: the axes before are one element each here. */
+static Value *without_scalars(Emitter *e, Frame *frame, const Value *shape, Value *total)
+{
+    for (int i = shape->type->rank - 1; i-- > 0;) {
+        total =
+            emit_is_scalar(e, emit_item(e, shape, i)) ? emit_without(&frame->at, total, i) : total;
+    }
+    return total;
+}
+
+static void store_part(Emitter *e, Frame *frame, Split *split, int k, Value *const *totals)
+{
+    const Op *op = split->ops[k];
+    split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        int axis;
+        const Value *shape = part_shape(op, i, &axis);
+        Value *indices[MAX_RANK], *part = new_part(e, split, shape, axis), *total = totals[i];
+        part_indices(e, frame, shape, axis, split->share, indices);
+        build_store(&frame->at, part, indices,
+                    axis < 0 ? without_scalars(e, frame, shape, total)
+                             : build_squeeze(&frame->at, total, axis));
+        split->parts[k][i] = part;
+    }
+}
+
+/* The rows that a walk stores are no longer the group's. */
+static int take_rows(Emitter *e, const Op *group, const Split *split, Op **stores)
+{
+    int n = 0;
+    for (Op *op = group->regions[0]->first; op; op = op->next) {
+        if (axes_written(op) && goes_along(e, op, split->item)) {
+            stores[n++] = op;
+        }
+    }
+    return n;
+}
+
+/* Folds share one walk with the rows that are stored. */
+static void store_parts(Emitter *e, const Op *group, Frame *frame, Split *split)
+{
+    Op *stores[MOST_STORES];
+    bool walked = e->plan->items[split->item].walked;
+    int n = walked ? take_rows(e, group, split, stores) : 0;
+    if (walked) {
+        emit_walk(e, frame, split->item, split->n, split->ops, n, stores);
+    }
+    for (int k = 0; k < split->n; k++) {
+        store_part(e, frame, split, k, emit_share_totals(e, frame, split->ops[k]));
+    }
+    for (int i = 0; i < n; i++) {
+        op_remove(stores[i]);
+    }
+}
+
+/* ---- what they come to ---- */
+
+/* Only the shares that a scan walks before this one count. */
+static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op *op, int i,
+                          Value *parts)
+{
+    Builder *b = &frame->at;
+    Type type = parts->type;
+    Value *which = build_iota(b, type->dims[0], DT_I64);
+    Value *share = build_broadcast(b, split->share, 1, type->dims);
+    Value *before = build_cmp(b, op_int(op, ATTR_REVERSE, 0) ? "gt" : "lt", which, share);
+    while (before->type->rank < type->rank) {
+        before = build_expand(b, before, before->type->rank);
+    }
+    before = build_broadcast(b, before, type->rank, type->dims);
+    return build_select(b, before, parts, emit_nothing(e, frame, op, i, type));
+}
+
+static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, Value **out)
+{
+    const Op *op = split->ops[k];
+    int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        Value *indices[MAX_RANK];
+        part_indices(e, frame, op->operands[i], axis, NULL, indices);
+        parts[i] = build_load(&frame->at, split->parts[k][i], indices);
+        parts[i] = only_before(e, frame, split, op, i, parts[i]);
+    }
+    emit_fold_arrays(e, frame, op, parts);
+    for (int i = 0; i < n; i++) {
+        Value *total = build_squeeze(&frame->at, parts[i], 0);
+        out[i] = build_expand(&frame->at, total, axis);
+    }
+}
+
+/* The scans again, each share beginning with what those before it come to. */
+static void emit_scans(Emitter *e, Op *group, Split *split)
+{
+    Frame frame = emit_frame(e);
+    Op *launch = emit_launch(e, group, &frame, poly_const(e->func, split->shares), "share");
+    emit_take_share(e, &frame, split, launch->regions[0]->args[0]);
+    for (int k = 0; k < split->n; k++) {
+        split->inits[k] = ARENA_ARRAY(e->func->arena, Value *, split->ops[k]->n_results);
+        combine_parts(e, &frame, split, k, split->inits[k]);
+    }
+    emit_effects(e, group, &frame);
+}
+
+/* ---- the rest of the group ---- */
+
+/* The same reduction, of what the shares came to; of products their sum. */
+static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
+{
+    if (op->kind != OP_FOLD) {
+        const char *fn = op->kind == OP_DOT ? "sum" : op_word(op, ATTR_FN);
+        Value **total = ARENA_ARRAY(func->arena, Value *, 1);
+        total[0] = build_reduce(b, fn, parts[0], 0);
+        return total;
+    }
+    CloneMap map = clone_map_new(func);
+    Op *fold = clone_op(b, &map, op);
+    op_set_int(func, fold, ATTR_AXIS, 0);
+    for (int i = 0; i < op->n_results; i++) {
+        Dim dims[MAX_RANK];
+        Type type = parts[i]->type;
+        for (int axis = 0; axis < type->rank; axis++) {
+            dims[axis] = axis ? type->dims[axis] : poly_const(func, 1);
+        }
+        op_set_operand(fold, i, parts[i]);
+        fold->results[i]->type = type_with_dims(func, type, type->rank, dims);
+    }
+    return fold->results;
+}
+
+/* In the group, which is of whole tensors again. */
+static void use_parts(Func *func, const Split *split, int k)
+{
+    Op *op = split->ops[k];
+    int axis;
+    part_shape(op, 0, &axis);
+    Builder b = build_before(func, op);
+    Value **parts = ARENA_ARRAY(func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *whole[MAX_RANK] = {0};
+        Dim dims[MAX_RANK];
+        parts[i] = build_load(&b, split->parts[k][i], whole);
+        for (int d = 0; axis < 0 && d < op->results[i]->type->rank; d++) {
+            dims[1 + d] = op->results[i]->type->dims[d]; /* of a tail, too: as all else here */
+        }
+        if (axis < 0) {
+            dims[0] = parts[i]->type->dims[0];
+            parts[i]->type = type_with_dims(func, parts[i]->type, parts[i]->type->rank, dims);
+        }
+    }
+    Value **totals = reduce_parts(func, &b, op, parts);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *total = build_squeeze(&b, totals[i], 0);
+        total = axis < 0 ? total : build_expand(&b, total, axis);
+        func_replace_uses(func, op->results[i], total);
+    }
+}
+
+/* ---- a tail ---- */
+
+/* What the axis is of the values that are written: the launch behind has the same part of it. */
+static void limit_rest(Func *func, Op *group, TilePlan *plan)
+{
+    const Op *store = group->regions[0]->first;
+    int64_t upto[MAX_RANK] = {0};
+    while (!axes_written(store)) {
+        store = store->next;
+    }
+    const Value *written = axes_written(store);
+    for (int i = 0; i < written->type->rank; i++) {
+        upto[i] = tile_axis_of(plan, written, i) == plan->tail ? plan->tail_upto : 0;
+    }
+    op_set_ints(func, group, ATTR_UPTO, written->type->rank, upto);
+}
+
+/* All but the tail's tiles have a launch of their own, before that of the shares. */
+static void emit_body(Func *func, Op *group, TilePlan *plan)
+{
+    plan->tail->from = plan->tail_upto;
+    tile_emit(func, group, plan);
+    plan->tail->from = 0;
+    plan->tail->upto = plan->tail_upto;
+    limit_rest(func, group, plan);
+}
+
+SplitHow tile_split(Func *func, Op *group, TilePlan *plan)
+{
+    Split split;
+    Emitter e = {.func = func, .plan = plan};
+    if (!choose(&e, group, &split)) {
+        return SPLIT_NOT;
+    }
+    if (plan->tail) {
+        emit_body(func, group, plan);
+        schedule_at_op(func, group);
+    }
+    if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
+        return SPLIT_DONE;
+    }
+    if (plan->dot && plan->together > 1) {
+        plan->cluster = plan->together;
+        tile_emit_together(&e, group, &split);
+        return SPLIT_DONE;
+    }
+    Frame first = emit_frame(&e);
+    Op *launch = emit_launch(&e, group, &first, poly_const(func, split.shares), "share");
+    emit_take_share(&e, &first, &split, launch->regions[0]->args[0]);
+    e.split = &split;
+    store_parts(&e, group, &first, &split);
+    if (split.scans) {
+        emit_scans(&e, group, &split);
+        return SPLIT_DONE;
+    }
+    for (int k = 0; k < split.n; k++) {
+        use_parts(func, &split, k);
+    }
+    func_remove_dead(func);
+    return SPLIT_REST;
+}

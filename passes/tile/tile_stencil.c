@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows that no product is found in: small ones are written out; in stencils whose taps have
+ * weights, as a depthwise convolution has, a thread takes a run of places, whose windows overlap.
+ *
+ *   y[h, v, c] = sum(r, s) x[h + r, v + s, c] * w[r, s, c]
+ *
+ * Lanes lie along c, neighbours in memory; a thread's registers along v, so that for each r it
+ * reads as many elements of x as its windows cover together, once, and each weight once for all of
+ * them. The taps along v are written out, where their number is known: what two places read of one
+ * element is then one load. */
+#include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
+
+#include "passes/analysis/index_bounds.h"
+
+enum {
+    WINDOW_ELEMENTS = 32, /* of a window that is written out */
+    MOST_TAPS = 11,       /* that are written out beside a run */
+    RUN = 8,              /* places of a thread */
+    LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
+};
+
+bool tile_exact(Dim dim, int64_t *extent)
+{
+    *extent = poly_most(dim);
+    return poly_least(dim) == *extent;
+}
+
+static bool has_class(const TilePlan *plan, const Value *value, const AxisPlan *axis)
+{
+    bool found = false;
+    for (int i = 0; i < value->type->rank; i++) {
+        found = found || axes_class(plan->axes, value, i) == axis->class;
+    }
+    return found;
+}
+
+/* Does a gather's index move along the axis? */
+static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_GATHER && has_class(plan, op->results[0], axis)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a small window holds is written out: its elements are then plain shifted reads. */
+void tile_choose_windows(const Op *group, TilePlan *plan)
+{
+    int64_t elements = 1, extent;
+    for (int i = plan->n; i-- > plan->n_stored;) {
+        AxisPlan *axis = &plan->items[i];
+        bool small =
+            tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
+        if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
+            axis->how = AXIS_UNROLL;
+            axis->step = 0;
+            elements *= extent;
+        }
+    }
+}
+
+/* ---- stencils ---- */
+
+typedef struct Stencil {
+    TilePlan *plan;
+    AxisPlan *lanes, *run, *tap;
+    int64_t apart; /* places of the run: so many elements */
+} Stencil;
+
+/* How an index of a gather moves: a stored axis, one that is only reduced; false: otherwise. */
+typedef struct Moves {
+    AxisPlan *stored, *reduced;
+    int64_t step; /* along the stored one */
+} Moves;
+
+static bool find_moves(TilePlan *plan, const Op *gather, int index, Moves *moves)
+{
+    const Value *at = gather->operands[1 + index];
+    *moves = (Moves){.stored = NULL};
+    for (int i = 0; i < at->type->rank; i++) {
+        AxisPlan *axis = tile_axis_of(plan, at, i);
+        int64_t growth;
+        if (!an_index_stride(at, i, &growth) || (growth && !axis)) {
+            return false;
+        }
+        AxisPlan **which = axis && (axis->flags & AXIS_STORED) ? &moves->stored : &moves->reduced;
+        if (growth && *which && *which != axis) {
+            return false;
+        }
+        *which = growth ? axis : *which;
+        moves->step = growth && which == &moves->stored ? growth : moves->step;
+    }
+    return true;
+}
+
+/* Along which axes lie neighbours, and the places whose windows overlap. */
+static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
+{
+    int rank = gather->operands[0]->type->rank;
+    Moves moves;
+    *found = (Stencil){.plan = plan};
+    if (gather->operands[0]->type->kind != TYPE_TENSOR || rank < 2 ||
+        !find_moves(plan, gather, rank - 1, &moves) || moves.reduced || !moves.stored ||
+        moves.step != 1) {
+        return false;
+    }
+    found->lanes = moves.stored;
+    for (int i = rank - 2; i >= 0; i--) {
+        if (!find_moves(plan, gather, i, &moves) || moves.stored == found->lanes) {
+            return false;
+        }
+        if (moves.stored && moves.reduced && !found->run) {
+            found->run = moves.stored;
+            found->tap = moves.reduced;
+            found->apart = moves.step;
+        }
+    }
+    return found->run != NULL;
+}
+
+/* Only what is gathered is reduced, and not so little that all of it is written out. */
+static bool has_taps_only(const Op *group, const TilePlan *plan)
+{
+    int64_t elements = 1, extent;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        bool stored = i < plan->n_stored;
+        bool good = stored ? !axis->walked && !axis->held && !tile_is_row(axis)
+                           : is_gathered(group, plan, axis) && !(axis->flags & AXIS_SCANNED);
+        if (!good) {
+            return false;
+        }
+        bool known = stored || poly_is_const(axis->dim, &extent);
+        elements = !known || elements > WINDOW_ELEMENTS ? WINDOW_ELEMENTS + 1
+                   : stored                             ? elements
+                                                        : elements * extent;
+    }
+    return elements > WINDOW_ELEMENTS;
+}
+
+static void set_taps(Func *func, const Stencil *stencil)
+{
+    for (int i = stencil->plan->n_stored; i < stencil->plan->n; i++) {
+        AxisPlan *axis = &stencil->plan->items[i];
+        int64_t extent;
+        if (axis == stencil->tap && tile_exact(axis->dim, &extent) && extent > 0 &&
+            extent <= MOST_TAPS && !schedule_given(func, "tile", axis->name)) {
+            axis->how = AXIS_UNROLL;
+            axis->step = 0;
+        } else {
+            tile_set_step(func, axis, AXIS_LOOP, 1, "one tap at a time, for a run of places");
+        }
+    }
+}
+
+/* Of lanes that are all used, where the extent is known, as many as a block may have. */
+static int64_t lane_step(const Func *func, Dim dim)
+{
+    int64_t extent, best = fitted(dim, LANE_ELEMENTS);
+    bool known = tile_exact(dim, &extent);
+    for (int64_t step = best; known && step >= func->target->warp; step /= 2) {
+        int64_t padded = round_up(extent, step);
+        best = padded < round_up(extent, best) ? step : best;
+    }
+    return best;
+}
+
+/* Runs of one length, no more of them than of the longest: of places that lie apart fewer, whose
+ * windows cover as many elements. */
+static int64_t run_step(Dim dim, int64_t apart)
+{
+    int64_t extent, run = fitted(dim, larger(2, RUN / larger(1, apart)));
+    if (tile_exact(dim, &extent) && extent > 0) {
+        int64_t runs = div_up(extent, run);
+        run = div_up(extent, runs);
+    }
+    return run;
+}
+
+bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
+{
+    Stencil stencil = {.run = NULL};
+    int gathers = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool plain = op->kind != OP_SCAN && op->kind != OP_FOLD && op->n_regions == 0;
+        if (!plain || (op->kind == OP_GATHER && !find_stencil(plan, op, &stencil))) {
+            return false;
+        }
+        gathers += op->kind == OP_GATHER;
+    }
+    if (!is_gpu(func) || gathers != 1 || !has_taps_only(group, plan)) {
+        return false;
+    }
+    int64_t elements = 1;
+    for (int i = plan->n_stored; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis == stencil.lanes) {
+            tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim),
+                          "neighbours in memory, side by side");
+        } else if (axis == stencil.run) {
+            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim, stencil.apart),
+                          "places of a thread, whose windows overlap");
+        } else {
+            tile_set_step(func, axis, AXIS_GRID, 1, "one at a time: a run has elements enough");
+        }
+        elements *= axis->step;
+    }
+    set_taps(func, &stencil);
+    int64_t run = stencil.run->step > 0 ? stencil.run->step : 1;
+    plan->elements = elements;
+    plan->warps = power_of_two_at_least(
+        larger(1, smaller(elements / run, func->target->max_threads) / func->target->warp));
+    return true;
+}

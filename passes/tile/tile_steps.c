@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps, warps and blocks that a user gives, checked, or those that are derived. */
+#include "passes/tile/tile_steps.h"
+
+#include "ir/ir_errors.h"
+
+int64_t tile_checked_step(Func *func, const char *name, int64_t step)
+{
+    const Line *line = schedule_given(func, "tile", name);
+    if (step >= 1 && step <= (1 << 20)) {
+        return step;
+    }
+    diag_error(func->diags, ERR_TILE_STEP, line ? line->span : SPAN_NONE,
+               "`tile %s %lld`: a tile has 1 to 1048576 elements an axis", name, (long long)step);
+    return 1;
+}
+
+void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason)
+{
+    /* What is not stored has no place in the grid: a loop inside the block walks it. */
+    axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
+    axis->step = tile_checked_step(
+        func, axis->name, schedule_number(func, "tile", axis->name, derived, "%s", reason));
+}
+
+enum { GROUP_WARPS = 4, GROUP_ROWS = 64 }; /* of wgmma: PTX ISA, asynchronous warpgroup matrices */
+
+int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason)
+{
+    int64_t most = func->target->max_threads / func->target->warp;
+    int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
+    int64_t groups = warps / GROUP_WARPS;
+    bool shared =
+        groups > 0 && warps % GROUP_WARPS == 0 && rows > 0 && rows % (groups * GROUP_ROWS) == 0;
+    bool even = (warps & (warps - 1)) == 0 || shared || warps == derived;
+    if (warps < 1 || warps > most || !even) {
+        const Line *line = schedule_given(func, "warps", "");
+        Diag *d =
+            diag_error(func->diags, ERR_WARPS, line ? line->span : SPAN_NONE,
+                       "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
+        diag_help(func->diags, d, "a power of two from 1 to %lld%s", (long long)most,
+                  rows > 0 ? ", or groups of four that share the tile's rows by 64" : "");
+        return derived;
+    }
+    return warps;
+}
+
+int64_t tile_checked_blocks(Func *func, int busy, int64_t threads)
+{
+    int64_t blocks = schedule_number(
+        func, "blocks", "", larger(1, smaller(busy / threads, func->target->unit_blocks)),
+        "%d threads of a multiprocessor, whose registers hold as much", busy);
+    int64_t fit = smaller(func->target->unit_blocks, func->target->unit_threads / threads);
+    if (blocks < 1 || blocks > larger(1, fit)) {
+        const Line *line = schedule_given(func, "blocks", "");
+        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
+                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
+                             (long long)blocks, (long long)threads);
+        diag_help(func->diags, d, "at most %lld", (long long)larger(1, fit));
+        return 1;
+    }
+    return blocks;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the choices of steps share: a step that fits its axis, the user's step. Private
+ * to tile. */
+#ifndef TESSERA_PASSES_TILE_TILE_STEPS_H
+#define TESSERA_PASSES_TILE_TILE_STEPS_H
+
+#include "passes/analysis/wave_model.h"
+#include "passes/tile/tile.h"
+#include "support/int_math.h"
+
+enum {
+    THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
+    ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
+    FEW_LOADS = 2,            /* of a row: more are in flight together, in registers */
+    ACCESS_BYTES = 16,        /* of one access of a thread */
+    TURNED_BYTES = 32768,     /* of a tile that goes through shared memory to change its order */
+    CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
+    FMA_LEAST = 8,            /* elements of an axis, of derived tiles of fused multiply-adds */
+    THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
+};
+
+static inline bool is_gpu(const Func *func)
+{
+    return func->target->family != FAMILY_CPU;
+}
+
+/* A tile of at most `wanted` that is no longer than it must be for the axis. */
+static inline int64_t fitted(Dim dim, int64_t wanted)
+{
+    return smaller(wanted, power_of_two_at_least(larger(1, smaller(poly_most(dim), wanted))));
+}
+
+/* The step; an error if no tile can have it. `name` as in `tile M 128`. */
+int64_t tile_checked_step(Func *func, const char *name, int64_t step);
+/* The user's step of the axis, else the derived one, for the reason. */
+void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
+/* The user's warps of a block, else the derived ones: a power of two, or, where groups of several
+ * warps multiply, as many groups as share the tile's rows evenly; rows 0: nothing is multiplied so.
+ */
+int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason);
+/* The user's blocks of a multiprocessor, else as many as come to `busy` threads. */
+int64_t tile_checked_blocks(Func *func, int busy, int64_t threads);
+/* How often all of what the group reduces and keeps fits the registers: of a block; of the blocks
+ * of a cluster, of which several share a multiprocessor. */
+typedef struct RowRoom {
+    int64_t block, cluster;
+} RowRoom;
+
+/* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
+ * product. */
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room);
+/* Rows too long for one block's registers: one of their axes is shared out over a cluster, if the
+ * target has them and the group's work allows it. `given`: elements of the tile for each of a row.
+ */
+void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given);
+/* Can they be, of tiles of some size? */
+bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan);
+/* The shares of each tile, if clusters that have them all run at once; else 0. */
+int64_t tile_held_together(const Func *func, TilePlan *plan);
+/* Are the blocks that have the shares of a product's tile a cluster, which adds them? `derived`: it
+ * should be, if it can. Records the line (tile_cluster_split_k.c). */
+void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool derived);
+/* Is all that the group writes written by stores, along both axes of its product? */
+bool tile_stores_product(const Op *group, TilePlan *plan);
+/* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
+int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given);
+/* Is all that the group writes written along the axis? */
+bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
+/* An axis that is stored, and reduced before. */
+bool tile_is_row(const AxisPlan *axis);
+/* Padding before a row's first element is known to these ops only, and they may be done twice. */
+bool tile_has_plain_ops(const Op *group);
+/* Every tensor's rows can be accessed 16 bytes at a time. */
+bool tile_rows_are_wide(const Op *group);
+/* Elements that a tile may begin before its row (`align`); 1: it begins with it. */
+int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan);
+/* Do the tiles that were chosen leave room for it, one row a block? */
+bool tile_aligned_fits(const TilePlan *plan);
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+int64_t tile_widest_access(const Op *group);
+/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
+bool tile_is_narrow(const Op *group);
+/* Bytes that are loaded and stored of an element of the rows. */
+int64_t tile_bytes_of_rows(const Op *group);
+/* Loads along the axis that a reduction folds. */
+int tile_loads_of_rows(const Op *group);
+/* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
+int64_t tile_most_of_ops(const Op *group);
+int64_t tile_most_a_thread(const Op *group);
+/* Elements of a row that a block may hold. */
+int64_t tile_row_capacity(const Func *func, const TilePlan *plan);
+/* Elements of a CPU's row whose gathers stay in the second-level cache. */
+int64_t tile_most_of_cache(const Func *func, const Op *group);
+/* Does an element take many registers while it is worked on? */
+bool tile_is_heavy(Func *func, const Op *group);
+/* Are there addresses of single elements beside much arithmetic? */
+bool tile_gathers_amid_work(const Op *group);
+/* Are runs of neighbours gathered? */
+bool tile_gathers_runs(const Op *group);
+/* The plan's axis that is this one of the value; NULL: none. */
+AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
+/* Can the copy engine bring both operands of the product? */
+bool tile_operands_stay_out(const Func *func, const Op *dot);
+/* The tiles of a product that cost least, and why; NULL: its sizes, or the target's rates, are not
+ * known, or it is not alone. */
+const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                              ProductTiles *tiles);
+/* Products of one matrix after the other along the axis are summed. */
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
+/* Can what the group's product contracts be shared out? It has no other axis that is walked. */
+bool tile_may_share(const TilePlan *plan);
+/* Can some of the product's tiles have shares, and the others none? */
+bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan);
+/* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
+ */
+bool tile_choose_parts(const Op *group, TilePlan *plan);
+/* Small windows are written out (tile_stencil.c). */
+void tile_choose_windows(const Op *group, TilePlan *plan);
+/* Stencils with weights: a run of places a thread. False: the group is none. */
+bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
+/* Element types of a product's operands, as they come to a unit: as pass `factor` leaves them. */
+typedef struct UnitOperands {
+    DType left, right;
+} UnitOperands;
+UnitOperands tile_operands(const Func *func, const Op *dot);
+/* Tiles of a product, as far as they are known; 0: not yet. */
+typedef struct UnitTiles {
+    int64_t rows, columns, depth, warps;
+    bool along_k[2]; /* left, right */
+    bool stay_out;   /* both, of registers: the copy engine can bring them */
+} UnitTiles;
+/* Is the operand a load whose rows run along k? */
+bool tile_along_k(const Func *func, const Op *dot, int side);
+/* The row of matrix_instrs.def, or NULL: fused multiply-adds. Records the schedule line. */
+const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles);
+/* Warps that the user gives; else those of the launch around the product (NULL: none yet). */
+int64_t tile_known_warps(Func *func, const Op *dot);
+
+/* Threads of a product's tile, by fused multiply-adds. */
+static inline int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
+{
+    int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
+    return larger(1, elements / THREAD_ACCUMULATORS);
+}
+
+/* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
+typedef enum Turn { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } Turn;
+
+static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, Turn turn,
+                              const char *reason)
+{
+    int times = (func->fit.smaller + TURNS - 1 - (int)turn) / TURNS;
+    int64_t less = step;
+    while (times-- > 0 && less / 2 >= least) {
+        less = less / 2 / least * least;
+    }
+    tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
+                  less < step ? "halved until a block has room for it" : reason);
+}
+
+/* Of the longest that the axis may be. */
+static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
+{
+    int64_t most = axis ? poly_most(axis->dim) : 1;
+    return most == INT64_MAX ? most : div_up(most, step);
+}
+
+/* Tiles of a product without a matrix unit. Returns the step along what is contracted. */
+int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n);
+/* For a group with a product. */
+void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
+
+#endif

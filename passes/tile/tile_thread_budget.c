@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an element of a memory-bound group weighs: how many of them a thread may hold, by what is
+ * kept of each, loaded beside it and done with it. */
+#include "passes/tile/tile_steps.h"
+
+#include "ir/memo.h"
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/privatizable.h"
+
+enum {
+    ROW_MOST_THREAD = 32, /* elements of a resident row that a thread may hold */
+    ROW_MOST_CPU = 32768, /* the same on a CPU: stays in the second-level cache */
+    MOST_KEPT = 4,        /* values of an element of a row; more make registers scarce anyway */
+    SCAN_THREAD = 32,    /* of a row that is scanned; folds by a function combine each many times */
+    FOLD_THREAD = 8,     /* where an element is more than one register */
+    PLACE_THREAD = 8,    /* where each element has an address of its own */
+    HEAVY_OPS = 64,      /* of arithmetic */
+    STREAM_OPS = 96,     /* the same of so few streams that a thread has room for more elements, */
+    STREAMS = 3,         /* loads and stores, */
+    GATHERED_BYTES = 12, /* on a CPU's stack: an element and its place */
+    MOST_WINDOW = 64,    /* elements, beyond which it is walked */
+    LEAST_GATHERED = 256, /* of which a loop is still worth its overhead */
+    GATHERED_OPS = 16,    /* that a change of a block's own copy of a tensor counts as */
+};
+
+/* Has the value an element for each of what is reduced? A row's scalar, of extent 1, has not. */
+static bool is_whole_row(const Value *value, const Op *reduce)
+{
+    const Op *op = value ? value->def : NULL;
+    Type row = reduce->operands[0]->type;
+    int axis = (int)op_int(reduce, ATTR_AXIS, 0);
+    return op && value->type->kind == TYPE_ARRAY && value->type->rank == row->rank &&
+           value->type->dims[axis] == row->dims[axis] &&
+           (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
+}
+
+static bool folds_alike(const Op *a, const Op *b)
+{
+    Type left = a->operands[0]->type, right = b->operands[0]->type;
+    int64_t axis = op_int(a, ATTR_AXIS, 0);
+    return left->rank == right->rank && axis == op_int(b, ATTR_AXIS, 0) &&
+           left->dims[axis] == right->dims[axis];
+}
+
+/* Has an earlier reduction been asked about that folds rows like this one's? */
+static bool was_asked(const Op *reduce)
+{
+    enum { MOST_LOOKS = 16 }; /* who is asked again answers the same */
+    int looks = 0;
+    for (const Op *op = reduce->prev; op && looks < MOST_LOOKS; op = op->prev) {
+        looks += op->kind == OP_REDUCE;
+        if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where each value is read last, by ops of the group. */
+static Memo *last_reads(Func *func, const Op *group)
+{
+    Memo *last = memo_open(func);
+    int64_t at = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i]) {
+                memo_keep(last, op->operands[i], 0, at);
+            }
+        }
+    }
+    return last;
+}
+
+/* The most at any reduction of rows like this one's. `ends`: room for one count an op. */
+static int kept_at(const Op *group, const Op *reduce, const Memo *last, int *ends)
+{
+    int kept = 0, most = 0;
+    int64_t at = 0, end;
+    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+        const Value *value = op->n_results == 1 ? op->results[0] : NULL;
+        kept -= ends[at];
+        ends[at] = 0;
+        if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
+            most = kept > most ? kept : most;
+        }
+        if (is_whole_row(value, reduce) && memo_known(last, value, 0, &end) && end > at) {
+            kept++;
+            ends[end]++;
+        }
+    }
+    return most;
+}
+
+/* Values of each element of a row that are kept while the row is reduced: most at once. */
+static int rows_kept(const Op *group)
+{
+    Func *func = group->parent->func;
+    Memo *last = last_reads(func, group);
+    size_t n = 0;
+    int most = 1;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        n++;
+    }
+    int *ends = ARENA_ARRAY(func->arena, int, n);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_REDUCE && !was_asked(op)) {
+            int kept = kept_at(group, op, last, ends);
+            most = kept > most ? kept : most;
+        }
+    }
+    memo_close(last);
+    return most;
+}
+
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+int64_t tile_widest_access(const Op *group)
+{
+    int bytes = ACCESS_BYTES;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+            int own = dtype_bytes(op->operands[0]->type->dtype);
+            bytes = own < bytes ? own : bytes;
+        }
+    }
+    return ACCESS_BYTES / bytes;
+}
+
+/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
+bool tile_is_narrow(const Op *group)
+{
+    return tile_widest_access(group) > ACCESS_BYTES / 4;
+}
+
+/* The axis that a reduction folds; NULL: there is none. */
+static Dim folded(const Op *group)
+{
+    const Op *reduce = group->regions[0]->first;
+    while (reduce && reduce->kind != OP_REDUCE) {
+        reduce = reduce->next;
+    }
+    return reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
+}
+
+static int count_along(Type type, Dim row)
+{
+    int n = 0;
+    for (int i = 0; row && i < type->rank; i++) {
+        n += type->dims[i] == row;
+    }
+    return n;
+}
+
+int tile_loads_of_rows(const Op *group)
+{
+    int loads = 0;
+    Dim row = folded(group);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        loads += op->kind == OP_LOAD ? count_along(op->results[0]->type, row) : 0;
+    }
+    return loads;
+}
+
+/* What has fewer axes than the rows is the same for all of them. */
+int64_t tile_bytes_of_rows(const Op *group)
+{
+    int64_t bytes = 0;
+    int rank = 0;
+    Dim row = folded(group);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *value = op->kind == OP_LOAD    ? op->results[0]
+                             : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
+                                                    : NULL;
+        if (value && value->type->rank >= rank && count_along(value->type, row)) {
+            bytes = (value->type->rank > rank ? 0 : bytes) + dtype_bytes(value->type->dtype);
+            rank = value->type->rank;
+        }
+    }
+    return bytes;
+}
+
+typedef struct Most {
+    int64_t thread; /* elements */
+    bool scanned;   /* there was a scan, or a fold in order */
+} Most;
+
+static void note_most(Op *op, void *user)
+{
+    Most *most = user;
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
+        int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
+        most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
+        most->scanned = true;
+    } else if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op))) {
+        most->thread = smaller(most->thread, PLACE_THREAD);
+    }
+}
+
+/* A thread's code of a scan or fold grows with the elements that it holds; what is gathered takes
+ * an address and a condition an element. */
+int64_t tile_most_of_ops(const Op *group)
+{
+    Most most = {.thread = ROW_ELEMENTS};
+    block_walk(group->regions[0], note_most, &most);
+    return most.thread;
+}
+
+/* Where a row is kept several times over, its registers are fewer, too. */
+int64_t tile_most_a_thread(const Op *group)
+{
+    int kept = rows_kept(group) *
+               (tile_is_narrow(group) || tile_loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
+    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
+    most = smaller(most, tile_most_of_ops(group));
+    return most;
+}
+
+typedef struct Work {
+    int ops;
+    bool places; /* each element has its own */
+    bool reduces;
+    int loads, stores;
+    const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
+    int n_gathered;
+} Work;
+
+static bool goes_to_gathered(const Work *work, const Op *scatter)
+{
+    for (int i = 0; i < work->n_gathered; i++) {
+        if (work->gathered[i] == scatter->operands[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_work(Op *op, void *user)
+{
+    Work *work = user;
+    work->ops += op_has(op, TRAIT_ELEMENTWISE);
+    work->loads += op->kind == OP_LOAD;
+    work->stores += op->kind == OP_STORE;
+    work->reduces |= op->kind == OP_REDUCE || op->n_regions > 0;
+    if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
+        work->ops += GATHERED_OPS;
+    } else {
+        work->places |= op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op));
+    }
+    work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
+    work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
+}
+
+/* Does an element take many registers while it is worked on? */
+bool tile_is_heavy(Func *func, const Op *group)
+{
+    Gathered gathered[MOST_GATHERED];
+    Work work = {.n_gathered = an_gathered(func, group, gathered)};
+    for (int i = 0; i < work.n_gathered; i++) {
+        work.gathered[i] = gathered[i].tensor;
+    }
+    block_walk(group->regions[0], count_work, &work);
+    bool streams = work.loads > 0 && work.loads + work.stores <= STREAMS && !work.reduces;
+    return work.places || work.ops > (streams ? STREAM_OPS : HEAVY_OPS);
+}
+
+typedef struct Amid {
+    int ops, gathers;
+} Amid;
+
+static void count_amid(Op *op, void *user)
+{
+    Amid *amid = user;
+    amid->ops += op_has(op, TRAIT_ELEMENTWISE);
+    amid->gathers += op->kind == OP_GATHER;
+}
+
+/* Windows are gathered element by element of their constant axes. */
+static void count_gathered(Op *op, void *user)
+{
+    int64_t *gathered = user, elements = 1, extent;
+    for (int i = 0; op->kind == OP_GATHER && i < op->results[0]->type->rank; i++) {
+        bool constant = poly_is_const(op->results[0]->type->dims[i], &extent);
+        elements *= constant && extent <= MOST_WINDOW ? larger(1, extent) : 1;
+    }
+    *gathered += op->kind == OP_GATHER ? smaller(elements, MOST_WINDOW) : 0;
+}
+
+typedef struct Lanes {
+    int64_t of_vector, padding;
+} Lanes;
+
+/* A short last axis is padded to whole vectors in the tiles of a CPU
+ * (codegen/cpu/cpu_buffers.c). */
+static void count_padding(Op *op, void *user)
+{
+    Lanes *lanes = user;
+    for (int i = 0; i < op->n_results; i++) {
+        Type type = op->results[i]->type;
+        int64_t extent = 0;
+        bool constant = type_is_tile(type) && type->rank > 1 &&
+                        poly_is_const(type->dims[type->rank - 1], &extent);
+        if (constant && extent > 1 && extent < lanes->of_vector) {
+            lanes->padding = larger(lanes->padding, lanes->of_vector / extent);
+        }
+    }
+}
+
+int64_t tile_most_of_cache(const Func *func, const Op *group)
+{
+    int64_t gathered = 0;
+    Lanes lanes = {func->target->vector_bytes / (int64_t)sizeof(float), 1};
+    block_walk(group->regions[0], count_gathered, &gathered);
+    block_walk(group->regions[0], count_padding, &lanes);
+    int64_t room = func->target->shared_bytes / larger(1, gathered * GATHERED_BYTES);
+    room = smaller(room, ROW_MOST_CPU) / lanes.padding;
+    return larger(LEAST_GATHERED, power_of_two_at_most(room));
+}
+
+static void find_runs(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || (op->kind == OP_GATHER && an_gathers_runs(op));
+}
+
+bool tile_gathers_runs(const Op *group)
+{
+    bool found = false;
+    block_walk(group->regions[0], find_runs, &found);
+    return found;
+}
+
+bool tile_gathers_amid_work(const Op *group)
+{
+    Amid amid = {0, 0};
+    block_walk(group->regions[0], count_amid, &amid);
+    return amid.gathers > 0 && amid.ops > HEAVY_OPS;
+}
+
+int64_t tile_longest_row(const Func *func)
+{
+    return (int64_t)func->target->max_threads * ROW_MOST_THREAD;
+}
+
+int64_t tile_row_capacity(const Func *func, const TilePlan *plan)
+{
+    int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
+    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
+                                    : smaller(ROW_MOST_CPU, plan->most_cached);
+    return capacity >> func->fit.plain;
+}

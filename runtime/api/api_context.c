@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a context has besides that launching needs: the compiler's part. */
+#include "runtime/api/api_objects.h"
+#include "runtime/compile/compilation.h"
+
+#include <string.h>
+
+static void compiler_end(TesseraContext *context)
+{
+    Compiler *compiler = context->compiler;
+    context_drop(context, compiler->warnings);
+    context_drop(context, compiler->formatted);
+    context_drop(context, compiler->allowed);
+    context_drop(context, compiler->worker);
+    context_drop(context, compiler->host);
+    context_drop(context, compiler->pins);
+    tasks_free(context);
+    doctor_free(context);
+    cache_free(context);
+    arena_free(&compiler->told);
+    context_drop(context, compiler);
+}
+
+static bool makes(const char *target)
+{
+    return target_find(target) != NULL;
+}
+
+TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
+                                   TesseraContext **context)
+{
+    static const ContextHooks hooks = {context_tell_plain, compiler_end, makes};
+    TesseraStatus status = context_open(abi, allocator, &hooks, context);
+    if (status != TESSERA_OK) {
+        return status;
+    }
+    Allocator from = (*context)->allocator;
+    Compiler *compiler = (*context)->compiler = from.alloc(from.user, sizeof *compiler);
+    if (!compiler) {
+        tessera_context_free(*context);
+        *context = NULL;
+        return context_fail(NULL, TESSERA_ENVIRONMENT, 0, "out of memory");
+    }
+    *compiler = (Compiler){0};
+    arena_init(&compiler->told, from);
+    return TESSERA_OK;
+}
+
+const char *tessera_warnings(const TesseraContext *context)
+{
+    return context && context->compiler->warnings ? context->compiler->warnings : "";
+}
+
+TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
+                                 const char *rendered)
+{
+    context_set_error(context, status, 0, rendered);
+    context_tell(context, diags);
+    return status;
+}
+
+/* ---- contexts of tasks ---- */
+
+TesseraStatus context_like(TesseraContext *context, const TesseraContext *from)
+{
+    Compiler *to = context->compiler;
+    const Compiler *like = from->compiler;
+    size_t bytes = like->policy.n_allowed * sizeof *like->allowed;
+    if (bytes > 0) {
+        to->allowed = context_take(context, bytes);
+        if (!to->allowed) {
+            return TESSERA_ENVIRONMENT;
+        }
+        memcpy(to->allowed, like->allowed, bytes);
+    }
+    to->policy = (DiagPolicy){to->allowed, like->policy.n_allowed, like->policy.deny};
+    to->cache_only = like->cache_only;
+    to->isolate = like->isolate;
+    to->isolate_seconds = like->isolate_seconds;
+    context_set(context, &to->worker, like->worker);
+    context_set(context, &to->pins, like->pins);
+    return tessera_cache_use(context, like->cache_folder, like->cache_limit);
+}
+
+void context_take_over(TesseraContext *context, TesseraContext *from)
+{
+    TesseraContext before = *context;
+    Compiler *to = context->compiler, *of = from->compiler, had = *to;
+    if (from->error.status != TESSERA_OK) { /* what went well leaves an earlier error */
+        context_forget_orphan();
+        context->error = from->error;
+        context->message = from->message;
+        context->reproducer = from->reproducer;
+        from->message = before.message;
+        from->reproducer = before.reproducer;
+    }
+    to->warnings = of->warnings;
+    to->told = of->told;
+    to->diagnostics = of->diagnostics;
+    to->n_diagnostics = of->n_diagnostics;
+    of->warnings = had.warnings;
+    of->told = had.told;
+    of->diagnostics = had.diagnostics;
+    of->n_diagnostics = had.n_diagnostics;
+}

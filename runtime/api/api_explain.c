@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers what a report is made from: the schedule, the plan, what the assembler says; for the page
+ * also the IR after each pass, of a second compilation, and the code in all its forms. */
+#include "runtime/api/api_objects.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/bundle/bundle_build.h"
+#include "runtime/compile/compilation.h"
+#include "runtime/launch/launch_context.h"
+
+#include "ir/text/ir_text.h"
+#include "runtime/explain/explain_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Task {
+    TesseraKernel *kernel;
+    TesseraExplain form;
+    TesseraBytes *bytes;
+} Task;
+
+/* ---- listings ---- */
+
+static int line_in(const Compilation *c, Span span)
+{
+    return span.source == c->source ? diag_place(&c->work->diags, span).line : 0;
+}
+
+void compilation_record(Compilation *c, const char *pass)
+{
+    if (!c->record) {
+        return;
+    }
+    Arena *arena = &c->work->arena;
+    Text text = text_new(arena);
+    PrintSpans spans = {0};
+    print_func_spans(c->func, &text, &spans);
+    Listing listing = {.name = pass, .text = text.data, .n = (int)spans.n};
+    listing.lines = ARENA_ARRAY(arena, int, spans.n);
+    for (size_t i = 0; i < spans.n; i++) {
+        listing.lines[i] = line_in(c, spans.items[i]);
+    }
+    for (size_t i = 0; i < c->record->n; i++) { /* tiles were chosen again */
+        if (text_same(c->record->items[i].name, pass)) {
+            c->record->n = i;
+        }
+    }
+    size_t n = c->record->n;
+    listing.unchanged = n > 0 && text_same(c->record->items[n - 1].text, text.data);
+    ARENA_PUSH(arena, c->record, listing);
+}
+
+static void add_listing(Compilation *c, Listings *listings, const char *name, const Code *code)
+{
+    Arena *arena = &c->work->arena;
+    Listing listing = {.name = name, .text = arena_strndup(arena, code->bytes, code->n)};
+    listing_lines_of_code(arena, c->name, &listing);
+    ARENA_PUSH(arena, listings, listing);
+}
+
+/* ---- registers ---- */
+
+/* The number after `key` in [at, end), or 0. */
+static int number_after(const char *at, const char *end, const char *key)
+{
+    const char *found = strstr(at, key);
+    return found && found < end ? (int)strtol(found + strlen(key), NULL, 10) : 0;
+}
+
+static const char *name_at(Arena *arena, const char *at, const char *ends)
+{
+    return arena_strndup(arena, at, strcspn(at, ends));
+}
+
+/* "Compiling entry function 'name' for …", then "8 bytes spill stores", "Used 40 registers". */
+static void read_ptxas(Arena *arena, const char *said, ReportInput *input)
+{
+    enum { LEAST = 16 };
+    static const char entry[] = "Compiling entry function '", used[] = "Used ";
+    static const char spilled[] = "bytes stack frame, ";
+    for (const char *at = strstr(said, entry); at;) {
+        const char *next = strstr(at + 1, entry), *end = next ? next : at + strlen(at);
+        int named = number_after(at, end, used); /* a launch has at least 16 a thread */
+        Assembled one = {.symbol = name_at(arena, at + strlen(entry), "'"),
+                         .registers = named > 0 && named < LEAST ? LEAST : named,
+                         .spilled = number_after(at, end, spilled)};
+        ARENA_PUSH(arena, &input->assembled, one);
+        at = next;
+    }
+}
+
+/* The notes at the end of AMD's assembly: a list with an item a kernel, keys in order. */
+static void read_notes(Arena *arena, const char *text, ReportInput *input)
+{
+    static const char item[] = "\n  - .a";
+    const char *list = strstr(text, "amdhsa.kernels:");
+    for (const char *at = list ? strstr(list, item) : NULL; at;) {
+        const char *next = strstr(at + 1, item), *end = next ? next : at + strlen(at);
+        const char *symbol = strstr(at, ".symbol:");
+        symbol = symbol && symbol < end ? symbol + strlen(".symbol:") : "";
+        symbol += strspn(symbol, " '\"");
+        Assembled one = {.symbol = name_at(arena, symbol, ".'\"\n"),
+                         .registers = number_after(at, end, ".vgpr_count:"),
+                         .scalars = number_after(at, end, ".sgpr_count:"),
+                         .shared = number_after(at, end, ".group_segment_fixed_size:"),
+                         .spilled = 4 * number_after(at, end, ".vgpr_spill_count:")};
+        ARENA_PUSH(arena, &input->assembled, one);
+        at = next;
+    }
+}
+
+/* ---- the report ---- */
+
+static bool emit(Compilation *c, EmitKind kind, bool lines, Code *code, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    options.lines = lines;
+    return codegen_emit(c->func, kind, &options, code, plan);
+}
+
+/* The plan, and the machine's text where there is one. */
+static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    Code text, llvm, said;
+    TargetFamily family = c->target->family;
+    if (listed && (!emit(c, EMIT_LLVM, true, &llvm, plan))) {
+        return false;
+    }
+    if (!emit(c, family == FAMILY_NVPTX ? EMIT_PTX : EMIT_ASM, listed, &text, plan)) {
+        return false;
+    }
+    if (listed) {
+        add_listing(c, &input->listings, "LLVM", &llvm);
+        add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
+    }
+    if (family == FAMILY_NVPTX && codegen_assembler_says(c->func, &options, &text, &said)) {
+        read_ptxas(&c->work->arena, said.bytes, input);
+    } else if (family == FAMILY_AMDGCN) {
+        read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);
+    }
+    return true;
+}
+
+/* The same again, telling of each pass; what it warns of was told the first time. */
+static bool compile_again(Compilation *c, Compilation *again, Listings *listings)
+{
+    size_t told = c->work->diags.list.n;
+    *again = compilation_again(c);
+    again->pinned = pins_again(&c->pinned);
+    again->record = listings;
+    bool good = compile(again);
+    if (good) {
+        c->work->diags.list.n = told;
+    }
+    return good;
+}
+
+static void write_form(TesseraExplain form, const Report *report, Text *out)
+{
+    switch (form) {
+    case TESSERA_EXPLAIN_JSON: report_json(report, out); break;
+    case TESSERA_EXPLAIN_HTML: report_html(report, out); break;
+    default: report_text(report, out); break;
+    }
+}
+
+/* Sizes that a launch would refuse: a window that is larger than what it walks over. */
+static bool has_extents(Diags *diags, const Func *func, const int64_t *sizes)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        Type type = param_given(&func->params.items[i]);
+        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+            bool known = true;
+            for (size_t k = 0; k < func->dimvars.n; k++) {
+                known = known &&
+                        (sizes[k] >= 0 || !poly_mentions(type->dims[axis], func->dimvars.items[k]));
+            }
+            int64_t extent = 0;
+            if (known && (!poly_eval(type->dims[axis], sizes, &extent) || extent < 0)) {
+                diag_failure(diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
+                             func->params.items[i].name);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool explain_task(void *user)
+{
+    Task *task = user;
+    TesseraKernel *kernel = task->kernel;
+    Compilation *c = &kernel->compilation, again;
+    bool listed = task->form == TESSERA_EXPLAIN_HTML;
+    ReportInput input = {.product_flops = c->flops};
+    Plan plan;
+    if (c->stopped || !c->target) {
+        diag_failure(&kernel->work.diags, DIAG_USAGE,
+                     "the compilation was stopped: only its IR is there");
+        return false;
+    }
+    if (listed && !compile_again(c, &again, &input.listings)) {
+        return false;
+    }
+    c = listed ? &again : c;
+    if (!add_code(c, listed, &input, &plan)) {
+        return false;
+    }
+    input.func = c->func;
+    input.plan = &plan;
+    input.source = c->source;
+    input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
+    if (!has_extents(&kernel->work.diags, c->func, input.sizes)) {
+        return false;
+    }
+    input.schedule = schedule_block(c, true);
+    input.variant = bundle_facts(c->func->arena, &plan, usual_align(c->target));
+    Report report;
+    report_make(&input, &report);
+    Text out = text_new(&kernel->work.arena);
+    write_form(task->form, &report, &out);
+    *task->bytes = (TesseraBytes){out.data, out.n};
+    return true;
+}
+
+static void reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((Task *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
+                                     TesseraBytes *bytes)
+{
+    REFUSE_FREED(kernel);
+    Task task = {kernel, form, bytes};
+    if (!kernel || !bytes) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "bytes" : "kernel");
+    }
+    if (form > TESSERA_EXPLAIN_HTML) {
+        return context_usage(kernel->work.context, "explain: no form %d", (int)form);
+    }
+    *bytes = (TesseraBytes){"", 0};
+    return work_run(&kernel->work, explain_task, reproducer, &task);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: one compilation each, and what can be asked of it. */
+#include "runtime/api/api_objects.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/compile/compilation.h"
+
+#include "ir/ir_errors.h"
+#include "ir/text/ir_text.h"
+#include "runtime/device/plan_json.h"
+#include "support/clock.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- compiling ---- */
+
+static const char *copy_text(Arena *arena, const char *text)
+{
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
+static const TesseraPair *copy_pairs(Arena *arena, const TesseraPair *from, size_t n)
+{
+    TesseraPair *pairs = ARENA_ARRAY(arena, TesseraPair, n);
+    for (size_t i = 0; i < n; i++) {
+        pairs[i] = (TesseraPair){copy_text(arena, from[i].name), copy_text(arena, from[i].value)};
+    }
+    return pairs;
+}
+
+static const TesseraArg *copy_args(Arena *arena, const TesseraOptions *from)
+{
+    TesseraArg *args = ARENA_ARRAY(arena, TesseraArg, from->n_args);
+    for (size_t i = 0; i < from->n_args; i++) {
+        args[i] = from->args[i];
+        TesseraTensor *tensor = &args[i].tensor;
+        bool ranked = tensor->rank >= 0 && tensor->rank <= TESSERA_MAX_RANK;
+        size_t bytes = ranked ? sizeof(int64_t) * (size_t)tensor->rank : 0;
+        tensor->strides =
+            tensor->strides && ranked ? arena_copy(arena, tensor->strides, bytes) : NULL;
+    }
+    return args;
+}
+
+static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
+{
+    TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
+    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, from->n_facts);
+    for (size_t i = 0; i < from->n_sizes; i++) {
+        sizes[i] = (TesseraSize){copy_text(arena, from->sizes[i].name), from->sizes[i].value};
+    }
+    for (size_t i = 0; i < from->n_facts; i++) {
+        facts[i] = from->facts[i];
+        facts[i].name = copy_text(arena, from->facts[i].name);
+    }
+    to->sizes = sizes;
+    to->facts = facts;
+    to->args = copy_args(arena, from);
+    to->strides = copy_pairs(arena, from->strides, from->n_strides);
+}
+
+void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
+{
+    const char **lines = ARENA_ARRAY(arena, const char *, from->n_lines);
+    for (size_t i = 0; i < from->n_lines; i++) {
+        lines[i] = copy_text(arena, from->lines[i]);
+    }
+    *to = *from;
+    to->kernel = copy_text(arena, from->kernel);
+    to->target = copy_text(arena, from->target);
+    to->pins = copy_text(arena, from->pins);
+    to->device = copy_text(arena, from->device);
+    to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
+    to->lines = lines;
+    copy_names(arena, from, to);
+}
+
+void compilation_reproducer(void *user, Text *out)
+{
+    const Compilation *c = user;
+    const TesseraOptions *o = &c->options;
+    text_printf(out, "# tessera %s: compile %s", TESSERA_VERSION, c->name);
+    text_printf(out, "%s%s", o->kernel ? ":" : "", o->kernel ? o->kernel : "");
+    text_printf(out, " --target %s", o->target ? o->target : "(none)");
+    for (size_t i = 0; i < o->n_bindings; i++) {
+        text_printf(out, " --set %s=%s", o->bindings[i].name, o->bindings[i].value);
+    }
+    for (size_t i = 0; i < o->n_sizes; i++) {
+        text_printf(out, " --size %s=%" PRId64, o->sizes[i].name, o->sizes[i].value);
+    }
+    for (size_t i = 0; i < o->n_strides; i++) {
+        text_printf(out, " --strides '%s=%s'", o->strides[i].name, o->strides[i].value);
+    }
+    for (size_t i = 0; i < o->n_lines; i++) {
+        text_printf(out, " --schedule '%s'", o->lines[i]);
+    }
+    for (size_t i = 0; c->pinned.taken && i < c->pinned.taken->lines.n; i++) {
+        text_printf(out, " --schedule '%s'", c->pinned.taken->lines.items[i].text);
+    }
+    text_char(out, '\n');
+    text_add_n(out, c->text, c->n);
+}
+
+void tessera_kernel_free(TesseraKernel *kernel)
+{
+    if (!kernel || handle_is_freed(&kernel->handle)) {
+        return;
+    }
+    TesseraContext *context = kernel->work.context;
+    while (kernel->variants) {
+        TesseraKernel *variant = kernel->variants;
+        kernel->variants = variant->next;
+        tessera_kernel_free(variant);
+    }
+    for (OnDevice *at = kernel->devices; at; at = at->next) {
+        loaded_end(at->device, &at->loaded);
+        if (at->jit) {
+            jit_free(at->jit);
+        }
+    }
+    work_free(&kernel->work);
+    context_drop(context, kernel->bucket);
+    handle_drop(context, &kernel->handle);
+}
+
+const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
+{
+    ANSWER_FREED(kernel, NULL);
+    return kernel ? &kernel->signature : NULL;
+}
+
+/* The size at `index` of the signature; NULL: it has no such. */
+static const DimVar *size_at(const TesseraKernel *kernel, size_t index)
+{
+    const Func *func = kernel->compilation.func;
+    for (size_t i = 0, nth = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && nth++ == index) {
+            return var;
+        }
+    }
+    return NULL;
+}
+
+TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index, TesseraFact *fact)
+{
+    REFUSE_FREED(kernel);
+    if (!kernel || !fact) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "fact" : "kernel");
+    }
+    const DimVar *var = size_at(kernel, index);
+    if (!var) {
+        return context_usage(kernel->work.context, "%s has no size %zu", kernel->signature.name,
+                             index);
+    }
+    *fact = (TesseraFact){var->name, var->multiple, var->least, var->most};
+    return TESSERA_OK;
+}
+
+bool tessera_kernel_follows(const TesseraKernel *kernel, size_t index)
+{
+    ANSWER_FREED(kernel, false);
+    const DimVar *var = kernel ? size_at(kernel, index) : NULL;
+    return var && var->by > 0;
+}
+
+/* ---- emitting ---- */
+
+typedef struct EmitTask {
+    TesseraKernel *kernel;
+    const char *kind;
+    TesseraBytes *bytes;
+} EmitTask;
+
+static const struct {
+    const char *name;
+    EmitKind kind;
+} EMITS[] = {
+    {"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX},     {"cubin", EMIT_CUBIN},
+    {"asm", EMIT_ASM},   {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
+};
+
+CodegenOptions compilation_codegen(Compilation *c)
+{
+    int level = c->options.optimize;
+    return (CodegenOptions){.optimize = level == 0  ? 3
+                                        : level < 0 ? 0
+                                                    : level,
+                            .took = debug_took,
+                            .user = c};
+}
+
+static bool target_makes(TesseraContext *context, const Target *target, const char *kind)
+{
+    const TesseraTarget *row;
+    for (size_t i = 0; (row = tessera_target(context, i)); i++) {
+        for (const char *const *k = row->kinds; text_same(row->name, target->name) && *k; k++) {
+            if (text_same(*k, kind)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool emit_ir(EmitTask *task)
+{
+    Text text = text_new(&task->kernel->work.arena);
+    print_func(task->kernel->compilation.func, &text);
+    *task->bytes = (TesseraBytes){text.data, text.n};
+    return true;
+}
+
+static bool emit_launch(EmitTask *task)
+{
+    TesseraKernel *kernel = task->kernel;
+    CodegenOptions options = compilation_codegen(&kernel->compilation);
+    Text text = text_new(&kernel->work.arena);
+    Code code = {0};
+    Plan plan;
+    if (!codegen_emit(kernel->compilation.func, EMIT_LLVM, &options, &code, &plan)) {
+        return false;
+    }
+    plan_json(&plan, &text);
+    *task->bytes = (TesseraBytes){text.data, text.n};
+    return true;
+}
+
+static bool emit_code(EmitTask *task, EmitKind kind)
+{
+    TesseraKernel *kernel = task->kernel;
+    Code code = {0};
+    Plan plan;
+    if (!code_make(&kernel->compilation, kind, &code, &plan)) {
+        return false;
+    }
+    char *ended = arena_alloc(&kernel->work.arena, code.n + 1);
+    memcpy(ended, code.bytes, code.n);
+    *task->bytes = (TesseraBytes){ended, code.n};
+    return true;
+}
+
+/* Says what there is instead. */
+static void refuse_kind(const EmitTask *task)
+{
+    Work *work = &task->kernel->work;
+    const Target *target = task->kernel->compilation.target;
+    Text kinds = text_new(&work->arena);
+    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
+        if (target_makes(work->context, target, EMITS[i].name)) {
+            text_printf(&kinds, ", %s", EMITS[i].name);
+        }
+    }
+    Diag *diag = diag_failure_at(&work->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                                 "target %s has no '%.60s'", target->name, task->kind);
+    diag_help(&work->diags, diag, "for %s there is --emit ir, launch%s", target->name, kinds.data);
+}
+
+static bool emit_task(void *user)
+{
+    EmitTask *task = user;
+    const Compilation *c = &task->kernel->compilation;
+    Work *work = &task->kernel->work;
+    if (text_same(task->kind, "ir")) {
+        return emit_ir(task);
+    }
+    if (c->stopped) {
+        diag_failure(&work->diags, DIAG_USAGE, "the compilation was stopped: only its IR is there");
+        return false;
+    }
+    if (text_same(task->kind, "launch")) {
+        return emit_launch(task);
+    }
+    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
+        if (text_same(task->kind, EMITS[i].name) &&
+            target_makes(work->context, c->target, task->kind)) {
+            return emit_code(task, EMITS[i].kind);
+        }
+    }
+    refuse_kind(task);
+    return false;
+}
+
+static void emit_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((EmitTask *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, TesseraBytes *bytes)
+{
+    REFUSE_FREED(kernel);
+    EmitTask task = {kernel, kind, bytes};
+    if (bytes) {
+        *bytes = (TesseraBytes){0};
+    }
+    if (!kernel || !kind || !bytes) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            !kernel ? "kernel"
+                            : !kind ? "kind"
+                                    : "bytes");
+    }
+    kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
+    kernel->work.diags.errors = 0;
+    return work_run(&kernel->work, emit_task, emit_reproducer, &task);
+}
+
+/* ---- explaining ---- */
+
+typedef struct ExplainTask {
+    TesseraKernel *kernel;
+    bool reasons;
+    const char **text;
+    TesseraResources *resources;
+} ExplainTask;
+
+const char *schedule_block(const Compilation *c, bool reasons)
+{
+    Text lines = text_new(&c->work->arena);
+    Text block = text_new(&c->work->arena);
+    schedule_print(c->func, reasons, &lines);
+    text_printf(&block, "schedule %s on %s {\n", c->func->name, c->target->name);
+    for (const char *at = lines.data; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        text_add(&block, "    ");
+        text_add_n(&block, at, n);
+        text_char(&block, '\n');
+        at += n + (at[n] == '\n');
+    }
+    text_add(&block, "}\n");
+    return block.data;
+}
+
+static bool schedule_task(void *user)
+{
+    ExplainTask *task = user;
+    *task->text = schedule_block(&task->kernel->compilation, task->reasons);
+    return true;
+}
+
+TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const char **text)
+{
+    REFUSE_FREED(kernel);
+    ExplainTask task = {.kernel = kernel, .reasons = reasons, .text = text};
+    if (!kernel || !text) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "text" : "kernel");
+    }
+    return work_run(&kernel->work, schedule_task, NULL, &task);
+}
+
+static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const Target *target)
+{
+    int64_t blocks;
+    if (!sizes || !plan_blocks(launch, sizes, &blocks)) {
+        return -1;
+    }
+    return plan_resident(launch, blocks, target->units);
+}
+
+static bool follows(const PlanSize *size, const int64_t *before, int64_t *out)
+{
+    int64_t of;
+    if (size->by <= 0 || !plan_eval(&size->of, before, &of)) {
+        return false;
+    }
+    *out = of / size->by - (of % size->by < 0);
+    return true;
+}
+
+/* NULL unless all are known. */
+static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
+{
+    const TesseraOptions *o = &kernel->compilation.options;
+    int64_t *sizes = ARENA_ARRAY(&kernel->work.arena, int64_t, plan->n_sizes);
+    for (int i = 0; i < plan->n_sizes; i++) {
+        sizes[i] = plan->sizes[i].stride ? 0 : -1; /* no extent has strides */
+        for (size_t j = 0; j < o->n_sizes; j++) {
+            if (text_same(o->sizes[j].name, plan->sizes[i].name)) {
+                sizes[i] = o->sizes[j].value;
+            }
+        }
+        if (sizes[i] < 0 && !follows(&plan->sizes[i], sizes, &sizes[i])) {
+            return NULL;
+        }
+    }
+    return sizes;
+}
+
+static bool resources_task(void *user)
+{
+    ExplainTask *task = user;
+    TesseraKernel *kernel = task->kernel;
+    Compilation *c = &kernel->compilation;
+    CodegenOptions options = {.optimize = 0}; /* the plan is the same */
+    Code code;
+    Plan plan;
+    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {
+        return false;
+    }
+    int64_t *sizes = plan_sizes(kernel, &plan);
+    TesseraLaunchInfo *infos = ARENA_ARRAY(&kernel->work.arena, TesseraLaunchInfo, plan.n_launches);
+    for (int i = 0; i < plan.n_launches; i++) {
+        const PlanLaunch *launch = &plan.launches[i];
+        infos[i] = (TesseraLaunchInfo){launch->symbol, launch->threads, launch->shared_bytes,
+                                       blocks_of(launch, sizes, c->target), launch->persistent};
+    }
+    *task->resources = (TesseraResources){infos, (size_t)plan.n_launches, c->flops};
+    return true;
+}
+
+static void explain_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((ExplainTask *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_resources(TesseraKernel *kernel, TesseraResources *resources)
+{
+    REFUSE_FREED(kernel);
+    ExplainTask task = {.kernel = kernel, .resources = resources};
+    if (!kernel || !resources) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "resources" : "kernel");
+    }
+    *resources = (TesseraResources){.flops = kernel->compilation.flops};
+    return work_run(&kernel->work, resources_task, explain_reproducer, &task);
+}
+
+/* ---- shapes ---- */
+
+typedef struct ShapeTask {
+    const TesseraKernel *kernel;
+    size_t index;
+    const TesseraSize *sizes;
+    size_t n_sizes;
+    TesseraTensor *tensor;
+} ShapeTask;
+
+static bool shape_task(void *user)
+{
+    ShapeTask *task = user;
+    Func *func = task->kernel->compilation.func;
+    const Param *param = &func->params.items[task->index];
+    Type type = param_given(param);
+    int64_t *sizes = sizes_by_id(func, task->sizes, task->n_sizes);
+    *task->tensor = (TesseraTensor){.type = (TesseraType)type->dtype, .rank = -1};
+    if (type->kind != TYPE_TENSOR) {
+        return true;
+    }
+    if (!sizes_derived(func, sizes)) {
+        return false;
+    }
+    task->tensor->rank = type->rank;
+    for (int axis = 0; axis < type->rank; axis++) {
+        for (size_t i = 0; i < func->dimvars.n; i++) {
+            if (sizes[i] < 0 && poly_mentions(type->dims[axis], func->dimvars.items[i])) {
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_UNKNOWN, SPAN_NONE,
+                                "size %s of '%s' is not known", func->dimvars.items[i]->name,
+                                param->name);
+                return false;
+            }
+        }
+        int64_t *extent = &task->tensor->dims[param_axis(param, axis)];
+        if (!poly_eval(type->dims[axis], sizes, extent) || *extent < 0) {
+            diag_failure(func->diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
+                         param->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
+                                   const TesseraSize *sizes, size_t n_sizes, TesseraTensor *tensor)
+{
+    REFUSE_FREED(kernel);
+    const char *null = !kernel ? "kernel" : !tensor ? "tensor" : NULL;
+    for (size_t i = 0; i < n_sizes && !null; i++) {
+        null = !sizes ? "sizes" : !sizes[i].name ? "a name of sizes" : NULL;
+    }
+    if (null) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__, null);
+    }
+    if (index >= kernel->signature.n_params) {
+        return context_usage(kernel->work.context, "%s has no parameter %zu",
+                             kernel->signature.name, index);
+    }
+    ShapeTask task = {kernel, index, sizes, n_sizes, tensor};
+    return work_run((Work *)(uintptr_t)&kernel->work, shape_task, NULL, &task);
+}

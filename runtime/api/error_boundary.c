@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guards: what jumps out of the compiler, out of memory or a bug of ours, lands here. */
+#include "runtime/api/api_objects.h"
+#include "runtime/api/error_boundary.h"
+
+/* More than any sensible kernel needs; a runaway pass ends here and not with the machine. */
+static const size_t MOST_BYTES = (size_t)2 << 30;
+
+void work_init(Work *work, TesseraContext *context)
+{
+    work->context = context;
+    arena_init(&work->arena, context->allocator);
+    work->arena.cap = MOST_BYTES;
+    diags_init(&work->diags, &work->arena);
+}
+
+void work_free(Work *work)
+{
+    arena_free(&work->arena);
+}
+
+static TesseraStatus worst_status(const Diags *diags)
+{
+    TesseraStatus status = TESSERA_INTERNAL; /* false without a diagnostic is a bug as well */
+    for (size_t i = 0; i < diags->list.n; i++) {
+        const Diag *diag = &diags->list.items[i];
+        if (diag->severity == SEVERITY_ERROR) {
+            status = status_of(diag->kind);
+            if (status == TESSERA_INTERNAL) {
+                break;
+            }
+        }
+    }
+    return status;
+}
+
+typedef struct Report {
+    Work *work;
+    WorkReproducer *reproducer;
+    void *user;
+} Report;
+
+static TesseraStatus report_errors(const Report *report)
+{
+    Work *work = report->work;
+    TesseraContext *context = work->context;
+    TesseraStatus status = worst_status(&work->diags);
+    Text text = text_new(&work->arena);
+    if (context->compiler->making) {
+        diag_remark(&work->diags, SPAN_NONE, "in compiling %s", context->compiler->making);
+    }
+    diags_render(&work->diags, &text);
+    if (work->diags.errors == 0) {
+        text_add(&text, "error: the compiler failed without saying why");
+    }
+    context_fail_diags(context, status, &work->diags, text.data);
+    if (status == TESSERA_INTERNAL && report->reproducer) {
+        Text reproducer = text_new(&work->arena);
+        report->reproducer(report->user, &reproducer);
+        context_set(context, &context->reproducer, reproducer.data);
+        context->error.reproducer = context->reproducer;
+    }
+    return status;
+}
+
+/* Telling needs memory, too: where there is none, that is what is told. */
+static TesseraStatus report_safely(const Report *report)
+{
+    jmp_buf guard;
+    Work *work = report->work;
+    work->arena.guard = work->diags.bug_guard = &guard;
+    TesseraStatus status;
+    if (setjmp(guard) == 0) {
+        status = report_errors(report);
+    } else {
+        status = context_fail(report->work->context, TESSERA_ENVIRONMENT, 0, "out of memory");
+    }
+    report->work->arena.guard = report->work->diags.bug_guard = NULL;
+    return status;
+}
+
+enum { JUMP_NONE, JUMP_MEMORY, JUMP_BUG, TASK_FAILED };
+
+static int run_guarded(Work *work, WorkTask *task, void *user)
+{
+    jmp_buf guard;
+    work->arena.guard = work->diags.bug_guard = &guard;
+    int jump = setjmp(guard);
+    if (jump == JUMP_NONE && !task(user)) {
+        jump = TASK_FAILED;
+    }
+    return jump;
+}
+
+TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user)
+{
+    work->diags.policy = work->context->compiler->policy;
+    int jump = run_guarded(work, task, user);
+    work->arena.guard = work->diags.bug_guard = NULL;
+    if (jump == JUMP_NONE) {
+        return TESSERA_OK;
+    }
+    if (jump == JUMP_MEMORY) {
+        return context_fail(work->context, TESSERA_ENVIRONMENT, 0, "out of memory");
+    }
+    Report report = {work, reproducer, user};
+    return report_safely(&report);
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ahead of time: every kernel for every target in every variant, in one object. */
+#include "runtime/bundle/bundle_build.h"
+
+#include "ir/ir_errors.h"
+#include "runtime/api/api_objects.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/compile/compilation.h"
+#include "runtime/device/plan_bytes.h"
+#include "runtime/launch/launch_context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct TesseraBundled {
+    Handle handle;
+    Work work;
+    TesseraBytes header, object;
+};
+
+/* ---- functions ---- */
+
+/* In every locale. */
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* As a part of a name in C. */
+static void add_value(Text *name, const char *value)
+{
+    for (; *value; value++) {
+        text_char(name, *value == '-' ? 'm' : *value == '.' ? 'p' : is_word(*value) ? *value : '_');
+    }
+}
+
+static void add_bound(Text *words, const char *name, const char *value)
+{
+    text_printf(words, "%s%s = %s", words->n ? ", " : "", name, value);
+}
+
+/* "softmax_bf16", "attention_bf16_causal_true": what it was bound to, in the signature's order. */
+static void name_function(Making *making, const TesseraSignature *signature,
+                          const TesseraOptions *options, MadeFunction *function)
+{
+    Arena *arena = &making->work->arena;
+    Text name = text_new(arena), words = text_new(arena);
+    text_add(&name, signature->name);
+    for (size_t i = 0; i < signature->n_generics; i++) {
+        const char *value = bundle_bound_to(options, signature->generics[i]);
+        if (value) {
+            text_char(&name, '_');
+            add_value(&name, value);
+            add_bound(&words, signature->generics[i], value);
+        }
+    }
+    for (size_t i = 0; i < signature->n_choices + signature->n_params; i++) {
+        bool choice = i < signature->n_choices;
+        const TesseraParam *param = choice ? NULL : &signature->params[i - signature->n_choices];
+        const char *is = choice ? signature->choices[i].size : param->name;
+        const char *value = choice || param->is_const ? bundle_bound_to(options, is) : NULL;
+        if (value) {
+            text_printf(&name, "_%s_", is);
+            add_value(&name, value);
+            add_bound(&words, is, value);
+        }
+    }
+    function->of.name = name.data;
+    function->of.kernel = arena_strdup(arena, signature->name);
+    function->bound = words.n ? words.data : "";
+}
+
+static size_t function_of(Making *making, const TesseraSignature *signature,
+                          const TesseraOptions *options)
+{
+    MadeFunction function = {0};
+    name_function(making, signature, options, &function);
+    for (size_t i = 0; i < making->functions.n; i++) {
+        const MadeFunction *at = &making->functions.items[i];
+        if (text_same(at->of.name, function.of.name) &&
+            text_same(at->of.kernel, function.of.kernel) && text_same(at->bound, function.bound)) {
+            return i;
+        }
+    }
+    function.options = *options;
+    ARENA_PUSH(&making->work->arena, &making->functions, function);
+    return making->functions.n - 1;
+}
+
+static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *from, MadeFunction *to)
+{
+    to->n_params = from->n_params;
+    to->params = ARENA_ARRAY(arena, TesseraParam, from->n_params);
+    for (size_t i = 0; i < from->n_params; i++) {
+        TesseraParam *param = &to->params[i];
+        *param = from->params[i];
+        const char **dims = ARENA_ARRAY(arena, const char *, param->rank > 0 ? param->rank : 1);
+        for (int axis = 0; axis < param->rank; axis++) {
+            dims[axis] = arena_strdup(arena, param->dims[axis]);
+        }
+        param->name = arena_strdup(arena, param->name);
+        param->type = arena_strdup(arena, param->type);
+        param->dims = dims;
+    }
+    return to->params;
+}
+
+static void fill_launcher(Making *making, MadeFunction *function)
+{
+    Arena *arena = &making->work->arena;
+    size_t n = function->n_params + (size_t)function->of.n_sizes;
+    BundleArg *args = ARENA_ARRAY(arena, BundleArg, n);
+    for (size_t i = 0; i < n; i++) {
+        bool size = i >= function->n_params;
+        const TesseraParam *param = size ? NULL : &function->params[i];
+        args[i].kind = size ? BUNDLE_SIZE : param->rank < 0 ? BUNDLE_SCALAR : BUNDLE_TENSOR;
+        if (!size) {
+            dtype_from_name(param->type, strlen(param->type), &args[i].dtype);
+        }
+    }
+    const char *symbol = arena_printf(arena, "%s_%s", making->name, function->of.name);
+    function->launcher = (BundleLauncher){symbol, n, args};
+}
+
+/* From the first kernel that was compiled of it. */
+static void fill_function(Making *making, MadeFunction *function)
+{
+    Arena *arena = &making->work->arena;
+    const TesseraSignature *signature = &making->kernel->signature;
+    if (function->args) {
+        return;
+    }
+    copy_params(arena, signature, function);
+    function->of.sizes = ARENA_ARRAY(arena, const char *, signature->n_sizes);
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        if (!tessera_kernel_follows(making->kernel, i)) {
+            function->of.sizes[function->of.n_sizes++] = arena_strdup(arena, signature->sizes[i]);
+        }
+    }
+    bundle_name_args(making, function);
+    fill_launcher(making, function);
+}
+
+/* ---- code ---- */
+
+typedef struct EmitTask {
+    TesseraKernel *kernel;
+    EmitKind kind;
+    Code code;
+    Plan plan;
+} EmitTask;
+
+static bool emit_task(void *user)
+{
+    EmitTask *task = user;
+    return cached_emit(&task->kernel->compilation, task->kind, &task->code, &task->plan);
+}
+
+static void emit_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((EmitTask *)user)->kernel->compilation, out);
+}
+
+/* Where the sources lie is not in the code: names begin below the folder of the program's. */
+static void forget_folder(TesseraKernel *kernel)
+{
+    Compilation *c = &kernel->compilation;
+    const char *slash = strrchr(c->name, '/');
+    size_t n = slash ? (size_t)(slash + 1 - c->name) : 0;
+    Diags *diags = &kernel->work.diags;
+    for (size_t i = 0; n && i < diags->sources.n; i++) {
+        Source *source = &diags->sources.items[i];
+        source->name += strncmp(source->name, c->name, n) == 0 ? n : 0;
+    }
+    c->name += n;
+}
+
+/* What is made of one kernel: machine code and, where later parts can have it, PTX. An assembler
+ * that is only found is not used: the same input makes the same bytes on all machines. */
+typedef struct Kinds {
+    int n;
+    struct {
+        EmitKind emit;
+        BundleKind kind;
+    } of[2];
+} Kinds;
+
+static Kinds kinds_of(const Target *target)
+{
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    bool alone = target->name[strlen(target->name) - 1] == 'a'; /* sm_90a */
+    switch (target->family) {
+    case FAMILY_CPU: return (Kinds){1, {{EMIT_OBJ, BUNDLE_HOST}}};
+    case FAMILY_AMDGCN: return (Kinds){1, {{EMIT_HSACO, BUNDLE_OBJECT}}};
+    case FAMILY_NVPTX: break;
+    }
+    if (!ptxas || !*ptxas) {
+        return (Kinds){1, {{EMIT_PTX, BUNDLE_PTX}}};
+    }
+    return (Kinds){alone ? 1 : 2, {{EMIT_CUBIN, BUNDLE_OBJECT}, {EMIT_PTX, BUNDLE_PTX}}};
+}
+
+/* What the kernel's memory holds, in the bundle's. */
+static void copy_plan(Arena *arena, const Plan *from, Plan *to)
+{
+    Text bytes = text_new(arena);
+    plan_to_bytes(from, &bytes);
+    plan_from_bytes(arena, bytes.data, bytes.n, to);
+}
+
+static void keep_code(Making *making, const EmitTask *emitted, BundleVariant *variant)
+{
+    Arena *arena = &making->work->arena;
+    Code code = {arena_copy(arena, emitted->code.bytes, emitted->code.n), emitted->code.n};
+    variant->first = (int)making->symbols.n;
+    if (variant->kind != BUNDLE_HOST) {
+        variant->code = code.bytes;
+        variant->n = code.n;
+        return;
+    }
+    for (int i = 0; i < variant->plan.n_launches; i++) {
+        ARENA_PUSH(arena, &making->symbols, variant->plan.launches[i].symbol);
+    }
+    ARENA_PUSH(arena, &making->objects, code);
+}
+
+static bool same_strides(const Plan *a, const Plan *b)
+{
+    bool same = true;
+    for (int i = 0; i < a->n_params; i++) {
+        same = same && !a->params[i].strides == !b->params[i].strides &&
+               a->params[i].align == b->params[i].align;
+    }
+    return same;
+}
+
+/* Code for the same launches as another has been made already. */
+static bool is_there(const Making *making, const BundleVariant *variant)
+{
+    for (size_t i = 0; i < making->variants.n; i++) {
+        const BundleVariant *other = &making->variants.items[i];
+        if (other->function == variant->function && other->kind == variant->kind &&
+            text_same(other->target, variant->target) && text_same(other->about, variant->about) &&
+            same_strides(&other->plan, &variant->plan)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool fallback)
+{
+    Arena *arena = &making->work->arena;
+    TesseraKernel *kernel = making->kernel;
+    EmitTask task = {.kernel = kernel, .kind = emit};
+    making->status = work_run(&kernel->work, emit_task, emit_reproducer, &task);
+    if (making->status != TESSERA_OK) {
+        return false;
+    }
+    copy_plan(arena, &task.plan, &variant.plan);
+    variant.about = bundle_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
+    if (!fallback || !is_there(making, &variant)) {
+        keep_code(making, &task, &variant);
+        ARENA_PUSH(arena, &making->variants, variant);
+    }
+    return true;
+}
+
+bool bundle_add_code(Making *making, size_t function, bool fallback)
+{
+    TesseraKernel *kernel = making->kernel;
+    const Target *target = kernel->compilation.target;
+    MadeFunction *of = &making->functions.items[function];
+    fill_function(making, of);
+    bundle_keep_warnings(making);
+    if (target->family == FAMILY_CPU) {
+        kernel->compilation.func->symbol =
+            arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, making->variants.n);
+    }
+    forget_folder(kernel);
+    Kinds kinds = kinds_of(target);
+    bool good = true;
+    for (int i = 0; i < kinds.n && good; i++) {
+        BundleVariant variant = {
+            .function = (int)function, .target = target->name, .kind = kinds.of[i].kind};
+        good = add_kind(making, variant, kinds.of[i].emit, fallback);
+    }
+    return good;
+}
+
+/* ---- all ---- */
+
+static bool add_variant(Making *making, size_t function, const TesseraOptions *options,
+                        const char *target, bool fallback)
+{
+    Compiler *compiler = making->work->context->compiler;
+    TesseraOptions with = *options;
+    with.target = target;
+    compiler->making =
+        arena_printf(&making->work->arena, "%s for %s%s", making->functions.items[function].of.name,
+                     target, fallback ? ", for any size" : "");
+    making->status = tessera_compile(making->program, &with, &making->kernel);
+    bool good = making->status == TESSERA_OK && bundle_add_code(making, function, fallback);
+    tessera_kernel_free(making->kernel);
+    making->kernel = NULL;
+    compiler->making = NULL;
+    return good;
+}
+
+/* Do none of the function's variants say anything of sizes? */
+static bool are_of_any_size(Making *making, size_t function, const TesseraSignature *signature,
+                            const TesseraOptions *variants, size_t n)
+{
+    for (size_t v = 0; v < n; v++) {
+        bool sized = variants[v].n_sizes > 0 || variants[v].n_facts > making->options->n_facts;
+        if (function_of(making, signature, &variants[v]) == function && sized) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each target has its fallback last, and first what was measured for some sizes. */
+static bool add_function(Making *making, size_t function, const TesseraSignature *signature,
+                         const TesseraOptions *variants, size_t n)
+{
+    const TesseraBundleOptions *options = making->options;
+    TesseraOptions any =
+        bundle_any_size(making, signature, &making->functions.items[function].options);
+    bool sizes_open = are_of_any_size(making, function, signature, variants, n);
+    for (size_t t = 0; t < options->n_targets; t++) {
+        if (sizes_open && !bundle_add_pinned(making, function, &any, options->targets[t])) {
+            return false;
+        }
+        for (size_t v = 0; v < n; v++) {
+            if (function_of(making, signature, &variants[v]) == function &&
+                !add_variant(making, function, &variants[v], options->targets[t], false)) {
+                return false;
+            }
+        }
+        if (!add_variant(making, function, &any, options->targets[t], true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_kernel(Making *making, const TesseraSignature *signature)
+{
+    static const TesseraOptions nothing = {0};
+    const TesseraBundleOptions *options = making->options;
+    TesseraOptions *variants =
+        ARENA_ARRAY(&making->work->arena, TesseraOptions, options->n_variants + 1);
+    size_t first = making->functions.n, n = 0;
+    for (size_t i = 0; i < options->n_variants; i++) {
+        if (bundle_is_for(making, signature, &options->variants[i])) {
+            variants[n++] = bundle_variant_of(making, signature, &options->variants[i]);
+        }
+    }
+    if (n == 0) {
+        variants[n++] = bundle_variant_of(making, signature, &nothing);
+    }
+    for (size_t i = 0; i < n; i++) {
+        function_of(making, signature, &variants[i]);
+    }
+    for (size_t i = first, end = making->functions.n; i < end; i++) {
+        if (!add_function(making, i, signature, variants, n)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_names(Making *making)
+{
+    const char *twice = bundle_name_twice(making);
+    if (twice) {
+        diag_failure(&making->work->diags, DIAG_USAGE, "two functions would be called %s_%s",
+                     making->name, twice);
+    }
+    return !twice;
+}
+
+static bool write_object(Making *making, TesseraBundled *bundled)
+{
+    Arena *arena = &making->work->arena;
+    size_t n = making->functions.n;
+    BundleFunction *functions = ARENA_ARRAY(arena, BundleFunction, n);
+    BundleLauncher *launchers = ARENA_ARRAY(arena, BundleLauncher, n);
+    for (size_t i = 0; i < n; i++) {
+        functions[i] = making->functions.items[i].of;
+        launchers[i] = making->functions.items[i].launcher;
+    }
+    BundleTable table = {making->name, (int)n, functions, (int)making->variants.n,
+                         making->variants.items};
+    BundleObject object = {
+        making->name,          TESSERA_VERSION,        text_new(arena), n,
+        making->symbols.n,     making->objects.n,      launchers,       making->symbols.items,
+        making->objects.items, making->options->shared};
+    Code code;
+    bundle_to_bytes(&table, &object.bytes);
+    if (!codegen_bundle(arena, &making->work->diags, &object, &code)) {
+        return false;
+    }
+    bundled->object = (TesseraBytes){code.bytes, code.n};
+    return true;
+}
+
+typedef struct BundleTask {
+    Making making;
+    TesseraBundled *bundled;
+} BundleTask;
+
+/* True with a status that is an error: what is wrong was told already. */
+static bool bundle_task(void *user)
+{
+    BundleTask *task = user;
+    Making *making = &task->making;
+    TesseraProgram *program = making->program;
+    for (size_t i = 0; i < program->signatures.n; i++) {
+        const TesseraSignature *signature = &program->signatures.items[i];
+        const char *only = making->options->kernel;
+        if ((!only || text_same(only, signature->name)) && !add_kernel(making, signature)) {
+            return true;
+        }
+    }
+    Text header = text_new(&making->work->arena);
+    if (!check_names(making) || !write_object(making, task->bundled)) {
+        return false;
+    }
+    bundle_header(making, &header);
+    bundle_tell_warnings(making);
+    task->bundled->header = (TesseraBytes){header.data, header.n};
+    return true;
+}
+
+/* ---- what is asked for ---- */
+
+static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleOptions *options)
+{
+    for (size_t i = 0; i < options->n_targets; i++) {
+        const char *target = options->targets[i];
+        if (!target) {
+            return context_usage(context, "a target is NULL");
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(options->targets[j], target)) {
+                return context_usage(context, "target %.60s is given twice", target);
+            }
+        }
+        if (text_same(target, "native")) {
+            return context_usage(context, "native is whatever this machine is: name x86-64-v3, "
+                                          "x86-64-v4, or both, of which the best is taken");
+        }
+    }
+    return options->n_targets ? TESSERA_OK
+                              : context_usage(context, "a bundle needs the names of its targets");
+}
+
+static TesseraStatus check_name(TesseraContext *context, const char *name)
+{
+    bool good = is_word(*name) && !(*name >= '0' && *name <= '9');
+    for (const char *at = name; *at; at++) {
+        good = good && is_word(*at);
+    }
+    return good ? TESSERA_OK
+                : context_usage(context, "'%.60s' is no name that one can have in C", name);
+}
+
+static TesseraStatus check_options(const TesseraProgram *program,
+                                   const TesseraBundleOptions *options)
+{
+    TesseraContext *context = program->work.context;
+    const TesseraSignature *signature;
+    bool lists = (options->targets || options->n_targets == 0) &&
+                 (options->variants || options->n_variants == 0) &&
+                 (options->facts || options->n_facts == 0) &&
+                 (options->bindings || options->n_bindings == 0);
+    if (!lists || !options->name) {
+        return context_usage(context, "%s is NULL", lists ? "options.name" : "a list of options");
+    }
+    TesseraStatus status = check_name(context, options->name);
+    status = status == TESSERA_OK ? check_targets(context, options) : status;
+    if (status == TESSERA_OK && (options->kernel || program->signatures.n == 0)) {
+        status = tessera_program_find(program, options->kernel, &signature);
+    }
+    TesseraOptions common = {.bindings = options->bindings,
+                             .n_bindings = options->n_bindings,
+                             .facts = options->facts,
+                             .n_facts = options->n_facts};
+    const char *missing = status == TESSERA_OK ? options_null(&common) : NULL;
+    status = missing ? context_usage(context, "%s is NULL", missing) : status;
+    for (size_t i = 0; i < options->n_variants && status == TESSERA_OK; i++) {
+        const char *null = options_null(&options->variants[i]);
+        status = null ? context_usage(context, "%s is NULL", null) : TESSERA_OK;
+    }
+    return status;
+}
+
+TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions *options,
+                             TesseraBundled **out)
+{
+    TesseraContext *context = program ? program->work.context : NULL;
+    const char *null = !program ? "program" : !options ? "options" : !out ? "bundled" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    REFUSE_FREED(program);
+    if (null) {
+        return context_null(context, __func__, null);
+    }
+    TesseraStatus status = check_options(program, options);
+    TesseraBundled *bundled = status == TESSERA_OK ? handle_take(context, sizeof *bundled) : NULL;
+    if (!bundled) {
+        return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
+    }
+    work_init(&bundled->work, context);
+    BundleTask task = {
+        {.work = &bundled->work, .program = program, .options = options, .name = options->name},
+        bundled};
+    status = work_run(&bundled->work, bundle_task, NULL, &task);
+    tessera_kernel_free(task.making.kernel);
+    context->compiler->making = NULL;
+    status = status == TESSERA_OK ? task.making.status : status;
+    if (status != TESSERA_OK) {
+        tessera_bundled_free(bundled);
+        return status;
+    }
+    *out = bundled;
+    return TESSERA_OK;
+}
+
+void tessera_bundled_free(TesseraBundled *bundled)
+{
+    ANSWER_FREED(bundled, );
+    if (bundled) {
+        TesseraContext *context = bundled->work.context;
+        work_free(&bundled->work);
+        handle_drop(context, &bundled->handle);
+    }
+}
+
+const TesseraBytes *tessera_bundled_header(const TesseraBundled *bundled)
+{
+    ANSWER_FREED(bundled, NULL);
+    return bundled ? &bundled->header : NULL;
+}
+
+const TesseraBytes *tessera_bundled_object(const TesseraBundled *bundled)
+{
+    ANSWER_FREED(bundled, NULL);
+    return bundled ? &bundled->object : NULL;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C header of a bundle. */
+#include "runtime/api/api_objects.h"
+#include "runtime/bundle/bundle_build.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+/* What no parameter can be called in C or C++, or is one of ours. */
+static bool is_taken(const char *name)
+{
+    static const char *const taken[] = {
+        "alignas",
+        "alignof",
+        "and",
+        "and_eq",
+        "asm",
+        "auto",
+        "bitand",
+        "bitor",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "compl",
+        "concept",
+        "const",
+        "consteval",
+        "constexpr",
+        "constinit",
+        "const_cast",
+        "continue",
+        "decltype",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "dynamic_cast",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "noexcept",
+        "not",
+        "not_eq",
+        "nullptr",
+        "operator",
+        "or",
+        "or_eq",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "reinterpret_cast",
+        "requires",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "static_assert",
+        "static_cast",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "thread_local",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typeid",
+        "typename",
+        "typeof",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "wchar_t",
+        "while",
+        "xor",
+        "xor_eq",
+        "device",
+        "stream",
+        "launch",
+        "char8_t",
+        "char16_t",
+        "char32_t",
+        "co_await",
+        "co_return",
+        "co_yield",
+        "NULL",
+        "errno",
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        if (text_same(taken[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void bundle_name_args(Making *making, MadeFunction *function)
+{
+    Arena *arena = &making->work->arena;
+    size_t n = function->n_params + (size_t)function->of.n_sizes;
+    function->args = ARENA_ARRAY(arena, const char *, n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = i < function->n_params ? function->params[i].name
+                                                  : function->of.sizes[i - function->n_params];
+        bool again = is_taken(name);
+        for (size_t j = 0; j < i; j++) {
+            again = again || text_same(function->args[j], name);
+        }
+        function->args[i] = again ? arena_printf(arena, "%s_%zu", name, i) : name;
+    }
+}
+
+const char *bundle_name_twice(const Making *making)
+{
+    Arena *arena = &making->work->arena;
+    for (size_t i = 0; i < making->functions.n; i++) {
+        const char *name = making->functions.items[i].of.name;
+        const char *other = arena_printf(arena, "%s_prepare", name);
+        if (text_same(name, "bundle") || text_same(other, "bundle")) {
+            return name;
+        }
+        for (size_t j = 0; j < making->functions.n; j++) {
+            const char *next = making->functions.items[j].of.name;
+            if (text_same(next, other) || (j > i && text_same(next, name))) {
+                return next;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- facts ---- */
+
+static void add_fact(Text *out, const char *name, const char *relation, int64_t number,
+                     const char *rest)
+{
+    text_printf(out, "%s%s %s %" PRId64 "%s", out->n ? ", " : "", name, relation, number, rest);
+}
+
+int usual_align(const Target *target)
+{
+    enum { OF_GPUS = 16 };
+    return target->family == FAMILY_CPU ? 1 : OF_GPUS;
+}
+
+const char *bundle_facts(Arena *arena, const Plan *plan, int usual)
+{
+    Text out = text_new(arena);
+    for (int i = 0; i < plan->n_sizes; i++) {
+        const PlanSize *size = &plan->sizes[i];
+        bool exact = size->multiple == size->most && size->least > 0;
+        if (size->stride || size->by > 0) {
+            continue;
+        }
+        if (exact) {
+            add_fact(&out, size->name, "==", size->most, "");
+            continue;
+        }
+        if (size->multiple > 1) {
+            add_fact(&out, size->name, "%", size->multiple, " == 0");
+        }
+        if (size->least > 0) {
+            add_fact(&out, size->name, ">=", size->least, "");
+        }
+        if (size->most < INT64_MAX) {
+            add_fact(&out, size->name, "<=", size->most, "");
+        }
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *param = &plan->params[i];
+        if (param->rank >= 0 && param->strides) {
+            text_printf(&out, "%s%s with strides", out.n ? ", " : "", param->name);
+        }
+        if (param->rank >= 0 && param->align < usual) {
+            text_printf(&out, "%s%s at %d bytes", out.n ? ", " : "", param->name, param->align);
+        }
+    }
+    return out.n ? out.data : "any size";
+}
+
+/* ---- the text ---- */
+
+static const char *c_type(DType dtype)
+{
+    switch (dtype) {
+    case DT_BOOL: return "bool";
+    case DT_I8:
+    case DT_I4: return "int8_t";
+    case DT_I16: return "int16_t";
+    case DT_I32: return "int32_t";
+    case DT_I64: return "int64_t";
+    case DT_U32: return "uint32_t";
+    case DT_U64: return "uint64_t";
+    case DT_U16:
+    case DT_F16:
+    case DT_BF16: return "uint16_t";
+    case DT_F32: return "float";
+    case DT_F64: return "double";
+    default: return "uint8_t";
+    }
+}
+
+static DType type_of(const TesseraParam *param)
+{
+    DType dtype = DT_F32;
+    dtype_from_name(param->type, strlen(param->type), &dtype);
+    return dtype;
+}
+
+/* A line for each parameter of the kernel. */
+static void add_param_words(Text *out, const TesseraParam *param, const char *arg)
+{
+    static const char *const ios[] = {"", ", written", ", read and written"};
+    text_printf(out, " *   %s: %s", arg, param->type);
+    for (int axis = 0; axis < param->rank; axis++) {
+        text_printf(out, "%s%s", axis ? ", " : "[", param->dims[axis]);
+    }
+    DType dtype = type_of(param);
+    bool bits = param->rank < 0 && dtype_is_float(dtype) && dtype_bytes(dtype) < 4;
+    text_printf(out, "%s%s%s\n",
+                param->rank > 0    ? "]"
+                : param->rank == 0 ? "[]"
+                                   : "",
+                ios[param->io], bits ? ", its bits" : "");
+}
+
+/* "sm_90a", "sm_80 (cubin, PTX)": what lies in the object where that may be one or the other. */
+static const char *target_words(const Making *making, const BundleVariant *of)
+{
+    bool object = false, ptx = false;
+    for (size_t i = 0; i < making->variants.n; i++) {
+        const BundleVariant *at = &making->variants.items[i];
+        bool same = at->function == of->function && text_same(at->target, of->target);
+        object |= same && at->kind == BUNDLE_OBJECT;
+        ptx |= same && at->kind == BUNDLE_PTX;
+    }
+    bool nvidia = strncmp(of->target, "sm_", 3) == 0;
+    return !nvidia || !(object || ptx)
+               ? of->target
+               : arena_printf(&making->work->arena, "%s (%s%s%s)", of->target,
+                              object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
+}
+
+static bool says_before(const Making *making, size_t function, size_t variant, bool target)
+{
+    const BundleVariant *of = &making->variants.items[variant];
+    for (size_t i = 0; i < variant; i++) {
+        const BundleVariant *at = &making->variants.items[i];
+        if ((size_t)at->function == function &&
+            text_same(target ? at->target : at->about, target ? of->target : of->about)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_variants(const Making *making, size_t function, bool targets, Text *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < making->variants.n; i++) {
+        const BundleVariant *variant = &making->variants.items[i];
+        if ((size_t)variant->function == function && !says_before(making, function, i, targets)) {
+            text_printf(out, "%s%s", any ? (targets ? ", " : "; ") : "",
+                        targets ? target_words(making, variant) : variant->about);
+            any = true;
+        }
+    }
+}
+
+static void add_words(const Making *making, size_t index, Text *out)
+{
+    const MadeFunction *function = &making->functions.items[index];
+    text_printf(out, "/* %s%s%s:\n", function->of.kernel, *function->bound ? " with " : "",
+                function->bound);
+    for (size_t i = 0; i < function->n_params; i++) {
+        add_param_words(out, &function->params[i], function->args[i]);
+    }
+    text_add(out, " * for ");
+    add_variants(making, index, true, out);
+    text_add(out, "; made for ");
+    add_variants(making, index, false, out);
+    text_add(out, ". */\n");
+}
+
+/* A parameter after others, on a line of its own where that passes 100 columns. */
+static void add_param(Text *out, size_t column, const char *text)
+{
+    size_t at = out->n;
+    while (at > 0 && out->data[at - 1] != '\n') {
+        at--;
+    }
+    bool wide = out->n - at + strlen(text) + strlen(", );") > 100;
+    text_add(out, wide ? ",\n" : ", ");
+    text_repeat(out, ' ', wide ? (int)column : 0);
+    text_add(out, text);
+}
+
+static void add_params(const MadeFunction *function, size_t column, Text *out)
+{
+    size_t n = function->n_params + (size_t)function->of.n_sizes;
+    for (size_t i = 0; i < n; i++) {
+        Text text = text_new(out->arena);
+        const TesseraParam *param = i < function->n_params ? &function->params[i] : NULL;
+        if (param && param->rank >= 0) {
+            text_printf(&text, "%svoid *", param->io == TESSERA_IN ? "const " : "");
+        } else {
+            text_printf(&text, "%s ", param ? c_type(type_of(param)) : "int64_t");
+        }
+        text_add(&text, function->args[i]);
+        add_param(out, column, text.data);
+    }
+}
+
+static void add_function(const Making *making, size_t index, Text *out)
+{
+    const MadeFunction *function = &making->functions.items[index];
+    const char *symbol = function->launcher.symbol;
+    size_t line = strlen("TesseraStatus (") + strlen(symbol);
+    add_words(making, index, out);
+    text_printf(out, "TesseraStatus %s(TesseraDevice *device", symbol);
+    add_param(out, line, "void *stream");
+    add_params(function, line, out);
+    line += strlen("_prepare");
+    text_printf(out, ");\nTesseraStatus %s_prepare(TesseraDevice *device", symbol);
+    add_params(function, line, out);
+    add_param(out, line, "TesseraLaunch **launch");
+    text_add(out, ");\n\n");
+}
+
+void bundle_header(const Making *making, Text *out)
+{
+    Text guard = text_new(out->arena);
+    for (const char *at = making->name; *at; at++) {
+        text_char(&guard, *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at);
+    }
+    text_printf(out,
+                "/* Made by tessera %s from %s; do not change it. How these are used stands in\n"
+                " * <tessera/launch.h>. */\n#ifndef %s_BUNDLE_H\n#define %s_BUNDLE_H\n\n"
+                "#include <tessera/launch.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+                "extern const TesseraBundle %s_bundle;\n\n",
+                TESSERA_VERSION, path_file(making->program->name), guard.data, guard.data,
+                making->name);
+    for (size_t i = 0; i < making->functions.n; i++) {
+        add_function(making, i, out);
+    }
+    text_add(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+}

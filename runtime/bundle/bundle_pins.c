@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variants of a bundle for sizes that were tuned. A program does not say which sizes it will have:
+ * each bucket that is pinned gets code of its own, which launches of such sizes take. */
+#include "runtime/api/api_objects.h"
+#include "runtime/bundle/bundle_build.h"
+
+#include "ir/ir_errors.h"
+
+static void warn(Making *making, const char *name, const char *bucket)
+{
+    Diag *diag = diag_warning(&making->work->diags, ERR_PINS_UNUSED, SPAN_NONE,
+                              "the pin of %s for %s does not hold, and is not used", name, bucket);
+    diag_note(&making->work->diags, diag, "%s", tessera_error(making->work->context)->message);
+}
+
+static void add_one(Making *making, size_t function, TesseraKernel *general,
+                    const TesseraOptions *options, const char *bucket)
+{
+    TesseraOptions with = *options;
+    options_add_bucket(&making->work->arena, &with, bucket);
+    TesseraStatus status = kernel_make_pinned(general, bucket, &with, &making->kernel);
+    if (status != TESSERA_OK || !bundle_add_code(making, function, false)) {
+        warn(making, general->signature.name, bucket);
+        making->status = TESSERA_OK;
+    }
+    tessera_kernel_free(making->kernel);
+    making->kernel = NULL;
+}
+
+bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *any,
+                       const char *target)
+{
+    TesseraOptions with = *any;
+    TesseraKernel *general;
+    const char *bucket;
+    with.target = target;
+    if (!pins_may_be(making->work, making->program, any)) {
+        return true;
+    }
+    Compiler *compiler = making->work->context->compiler;
+    compiler->making = arena_printf(&making->work->arena, "%s for %s, for any size",
+                                    making->functions.items[function].of.name, target);
+    making->status = tessera_compile(making->program, &with, &general);
+    if (making->status != TESSERA_OK) {
+        return false;
+    }
+    for (size_t i = 0; (bucket = pins_bucket(&general->compilation, i)); i++) {
+        add_one(making, function, general, &with, bucket);
+    }
+    tessera_kernel_free(general);
+    compiler->making = NULL;
+    return true;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which variants there are of a kernel: what is bound and known of it in each. */
+#include "runtime/api/api_objects.h"
+#include "runtime/bundle/bundle_build.h"
+
+#include <string.h>
+
+static bool is_generic(const TesseraSignature *signature, const char *name)
+{
+    for (size_t i = 0; i < signature->n_generics; i++) {
+        if (text_same(signature->generics[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_choice(const TesseraSignature *signature, const char *name)
+{
+    for (size_t i = 0; i < signature->n_choices; i++) {
+        if (text_same(signature->choices[i].size, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_param(const TesseraSignature *signature, const char *name)
+{
+    for (size_t i = 0; i < signature->n_params; i++) {
+        if (text_same(signature->params[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Has the kernel something of this name? */
+static bool has_name(const TesseraSignature *signature, const char *name)
+{
+    return is_generic(signature, name) || is_choice(signature, name) || is_param(signature, name) ||
+           signature_has_size(signature, name);
+}
+
+static bool any_has(const Making *making, const char *name)
+{
+    for (size_t i = 0; i < making->program->signatures.n; i++) {
+        if (has_name(&making->program->signatures.items[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
+static bool keeps(const Making *making, const TesseraSignature *signature, const char *name)
+{
+    bool one = making->options->kernel || making->program->signatures.n == 1;
+    return one || has_name(signature, name) || !any_has(making, name);
+}
+
+/* Does it name nothing that the kernel has not? */
+bool bundle_is_for(const Making *making, const TesseraSignature *signature,
+                   const TesseraOptions *variant)
+{
+    bool all = true;
+    for (size_t i = 0; i < variant->n_bindings; i++) {
+        all = all && keeps(making, signature, variant->bindings[i].name);
+    }
+    for (size_t i = 0; i < variant->n_sizes; i++) {
+        all = all && keeps(making, signature, variant->sizes[i].name);
+    }
+    for (size_t i = 0; i < variant->n_facts; i++) {
+        all = all && keeps(making, signature, variant->facts[i].name);
+    }
+    for (size_t i = 0; i < variant->n_strides; i++) {
+        all = all && keeps(making, signature, variant->strides[i].name);
+    }
+    return all;
+}
+
+const char *bundle_bound_to(const TesseraOptions *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        if (text_same(options->bindings[i].name, name)) {
+            return options->bindings[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* Those of all variants, where this one has no other. */
+static void add_bindings(const Making *making, const TesseraSignature *signature,
+                         TesseraOptions *to)
+{
+    const TesseraBundleOptions *options = making->options;
+    TesseraPair *pairs =
+        ARENA_ARRAY(&making->work->arena, TesseraPair, to->n_bindings + options->n_bindings + 1);
+    size_t n = 0;
+    for (; n < to->n_bindings; n++) {
+        pairs[n] = to->bindings[n];
+    }
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        const char *name = options->bindings[i].name;
+        if (keeps(making, signature, name) && !bundle_bound_to(to, name)) {
+            pairs[n++] = options->bindings[i];
+        }
+    }
+    to->bindings = pairs;
+    to->n_bindings = n;
+}
+
+static void add_facts(const Making *making, const TesseraSignature *signature,
+                      const TesseraFact *from, size_t n, TesseraOptions *to)
+{
+    TesseraFact *facts = ARENA_ARRAY(&making->work->arena, TesseraFact, to->n_facts + n + 1);
+    for (size_t i = 0; i < to->n_facts; i++) {
+        facts[i] = to->facts[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (keeps(making, signature, from[i].name)) {
+            facts[to->n_facts++] = from[i];
+        }
+    }
+    to->facts = facts;
+}
+
+TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *signature,
+                                 const TesseraOptions *from)
+{
+    TesseraOptions to = *from;
+    to.kernel = signature->name;
+    add_bindings(making, signature, &to);
+    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
+    return to;
+}
+
+/* The same for any size: a multiple of 1 is said of each. */
+TesseraOptions bundle_any_size(const Making *making, const TesseraSignature *signature,
+                               const TesseraOptions *from)
+{
+    TesseraOptions to = *from;
+    TesseraFact *any = ARENA_ARRAY(&making->work->arena, TesseraFact, signature->n_sizes + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        if (!is_choice(signature, signature->sizes[i])) {
+            any[n++] = (TesseraFact){.name = signature->sizes[i], .multiple = 1};
+        }
+    }
+    to.n_sizes = to.n_strides = to.n_facts = to.n_args = 0;
+    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
+    add_facts(making, signature, any, n, &to);
+    return to;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that libtessera-codegen shows. */
+#include "runtime/codegen_loader/codegen_table.h"
+
+extern const CodegenTable tessera_codegen;
+
+__attribute__((visibility("default"))) const CodegenTable tessera_codegen = {
+    .emit = codegen_emit,
+    .assembler_says = codegen_assembler_says,
+    .bundle = codegen_bundle,
+    .host = codegen_host,
+    .host_cpu = codegen_host_cpu,
+    .jit = codegen_jit,
+    .symbol = jit_symbol,
+    .free = jit_free,
+};

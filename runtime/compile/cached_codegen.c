@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machine code that was made before. The front end and the passes run each time, they are quick;
+ * what LLVM and the assembler make of their IR is kept (runtime/cache). */
+#include "runtime/api/api_objects.h"
+#include "runtime/compile/compilation.h"
+#include "runtime/launch/launch_context.h"
+
+#include "ir/text/ir_text.h"
+#include "runtime/cache/code_cache.h"
+#include "runtime/device/plan_bytes.h"
+#include "support/clock.h"
+#include "support/shared_object.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { WAIT_SECONDS = 60 }; /* for another process that compiles the same */
+
+Cache *context_cache(TesseraContext *context)
+{
+    if (!context->compiler->cache) {
+        CacheOptions options = {context->compiler->cache_folder, context->compiler->cache_limit};
+        context->compiler->cache = cache_open(context->allocator, &options);
+    }
+    return context->compiler->cache;
+}
+
+/* ---- the key ---- */
+
+bool build_id(Text *out)
+{
+    static const char here;
+    return object_build(&here, out);
+}
+
+static const char *host_words(TesseraContext *context, Arena *arena)
+{
+    Compiler *compiler = context->compiler;
+    CodegenHost host = {0};
+    if (compiler->host) {
+        return compiler->host;
+    }
+    codegen_host_cpu(arena, &host);
+    const char *words = arena_printf(arena, "cpu %s %s\n", host.cpu, host.features);
+    context_set(context, &compiler->host, words);
+    return words;
+}
+
+static void key_of_tools(Compilation *c, EmitKind kind, Text *key)
+{
+    struct stat info;
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    if (kind == EMIT_OBJ) {
+        text_add(key, host_words(c->work->context, &c->work->arena));
+    }
+    if (kind == EMIT_CUBIN && ptxas && stat(ptxas, &info) == 0) {
+        text_printf(key, "ptxas %s %" PRId64 " %" PRId64 "\n", ptxas, (int64_t)info.st_size,
+                    (int64_t)info.st_mtime);
+    }
+}
+
+/* All that code depends on: this build, its options and tools, the IR; and the sources, whose names
+ * and lines are in the code. False: there is no telling. */
+static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
+{
+    text_printf(key, "tessera %s ", TESSERA_VERSION);
+    if (!build_id(key)) {
+        return false;
+    }
+    text_printf(key, "\ntarget %s, kind %d, level %d\n", c->target->name, (int)kind, optimize);
+    key_of_tools(c, kind, key);
+    text_printf(key, "symbol %s\n", c->func->symbol ? c->func->symbol : "");
+    print_func(c->func, key);
+    text_printf(key, "source %s, %zu bytes\n", c->name, c->n);
+    text_add_n(key, c->text, c->n);
+    for (size_t i = 0; c->imports && i < c->imports->texts.n; i++) {
+        const ImportedText *text = &c->imports->texts.items[i];
+        text_printf(key, "import %s, %zu bytes\n", text->file, text->n);
+        text_add_n(key, text->text, text->n);
+    }
+    return true;
+}
+
+/* ---- the value: the plan's length, the plan, the code ---- */
+
+bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
+{
+    uint64_t n;
+    if (value->n < sizeof n) {
+        return false;
+    }
+    memcpy(&n, value->data, sizeof n);
+    if (n > value->n - sizeof n ||
+        !plan_from_bytes(arena, value->data + sizeof n, (size_t)n, plan)) {
+        return false;
+    }
+    size_t before = sizeof n + (size_t)n;
+    *code = (Code){value->data + before, value->n - before};
+    return true;
+}
+
+Text code_pack(Arena *arena, const Code *code, const Plan *plan)
+{
+    Text bytes = text_new(arena), value = text_new(arena);
+    plan_to_bytes(plan, &bytes);
+    uint64_t n = bytes.n;
+    text_add_n(&value, (const char *)&n, sizeof n);
+    text_add_n(&value, bytes.data, bytes.n);
+    text_add_n(&value, code->bytes, code->n);
+    return value;
+}
+
+/* ---- emitting ---- */
+
+static bool take(Cache *cache, Arena *arena, CacheKey key, Code *code, Plan *plan)
+{
+    Text value;
+    return cache_take(cache, arena, key, &value) && code_unpack(arena, &value, code, plan);
+}
+
+/* Code that may only be taken is not there. */
+static bool refuse_to_make(Compilation *c)
+{
+    Diags *diags = &c->work->diags;
+    Diag *diag = diag_failure(diags, DIAG_ENVIRONMENT,
+                              "%s for %s is not in the cache, and compiling is forbidden",
+                              c->func->name, c->target->name);
+    diag_help(diags, diag,
+              "run it once where it may compile, with this build, these options and "
+              "this cache");
+    return false;
+}
+
+bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    bool done;
+    bool good = worker_emit(c, kind, code, plan, &done);
+    return done ? good : codegen_emit(c->func, kind, &options, code, plan);
+}
+
+static bool emit_through_cache(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *made)
+{
+    CodegenOptions options = compilation_codegen(c);
+    Arena *arena = &c->work->arena;
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
+    bool made_anew = debug->time_passes || debug->count_work;
+    Cache *cache = made_anew ? NULL : context_cache(c->work->context);
+    enum { KEY_BYTES = 32 << 10 }; /* mostly */
+    Text text = text_new_for(arena, KEY_BYTES);
+    text.exact = true;
+    *made = true;
+    if (!cache || !key_of(c, kind, options.optimize, &text)) {
+        bool only = c->work->context->compiler->cache_only;
+        return only ? refuse_to_make(c) : code_make(c, kind, code, plan);
+    }
+    CacheKey key = {text.data, text.n};
+    if (take(cache, arena, key, code, plan)) {
+        *made = false;
+        return true;
+    }
+    if (c->work->context->compiler->cache_only) {
+        return refuse_to_make(c);
+    }
+    cache_begin(cache, key, WAIT_SECONDS);
+    *made = !take(cache, arena, key, code, plan);
+    bool good = !*made || code_make(c, kind, code, plan);
+    if (*made && good) {
+        Text value = code_pack(arena, code, plan);
+        const char *about = arena_printf(arena, "%s for %s", c->func->name, c->target->name);
+        cache_put(cache, key, about, &value);
+    }
+    cache_end(cache, key);
+    return good;
+}
+
+bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    bool made;
+    double start = clock_seconds();
+    bool good = emit_through_cache(c, kind, code, plan, &made);
+    if (good) {
+        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.3f ms",
+                    c->func->name, c->target->name, made ? "made" : "taken from the cache",
+                    1e3 * (clock_seconds() - start));
+    }
+    return good;
+}

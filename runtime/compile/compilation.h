@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One compilation, and what is called on it. */
+#ifndef TESSERA_RUNTIME_COMPILE_COMPILATION_H
+#define TESSERA_RUNTIME_COMPILE_COMPILATION_H
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/pass.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/compile/pin_lookup.h"
+
+#include <tessera/tessera.h>
+
+/* Texts that a program imports, by their path below its folder: read once (import_reader.c). */
+typedef struct ImportedText {
+    const char *path, *text;
+    size_t n;
+    const char *file; /* the path from where the program runs */
+} ImportedText;
+
+typedef struct Imports {
+    Arena *arena;
+    const char *folder; /* `.`, or ends in a slash; NULL: text that is in no file */
+    struct {
+        ImportedText *items;
+        size_t n, cap;
+    } texts;
+} Imports;
+
+/* For the front end; keeps what it reads. */
+Importer imports_reader(Imports *imports);
+/* The same without reading anything more. */
+Importer imports_kept(Imports *imports);
+/* All texts, so that a kernel needs its program no more. */
+Imports *imports_copy(Arena *arena, const Imports *imports);
+
+/* One compilation: text → func, scheduled. compile.c */
+typedef struct Compilation {
+    Work *work;
+    const char *name, *text;
+    size_t n;
+    Imports *imports;
+    TesseraOptions options; /* held by the arena */
+    const Target *target;   /* NULL: for the interpreter, without passes */
+    Func *func;
+    TuneChoices choices;     /* that `tune` blocks want tried */
+    int source;              /* of the work's diagnostics */
+    struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
+    const char *before;      /* the IR as it was last printed, for print_changed */
+    bool stopped;            /* by stop_after */
+    double flops;
+    uint64_t visited; /* ops that were looked at until the last pass (debug_counted) */
+    Pinned pinned;
+} Compilation;
+
+/* ---- strides (tensor_strides.c) ---- */
+
+bool tensor_is_contiguous(const TesseraTensor *tensor);
+/* What options say of how tensors lie becomes their types'; false after a diagnostic. */
+bool strides_give(Func *func, const TesseraOptions *options, const Target *target);
+
+/* ---- extents (extent_solve.c) ---- */
+
+/* slope * unknown + rest; unknown NULL: a number. */
+typedef struct Extent {
+    const char *unknown;
+    int64_t slope, rest;
+} Extent;
+/* What a name is, if that is known. */
+typedef bool ExtentValue(void *user, const char *name, int64_t *value);
+/* False when the text is no such line. */
+bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
+
+/* ---- compiling ---- */
+
+/* The one screen: compile.c */
+bool compile(Compilation *c);
+/* What was compiled, to be compiled again with other options or to be told of. */
+Compilation compilation_again(const Compilation *c);
+/* The front end alone: the kernel typed, its identity known, and how its tensors lie. */
+bool compilation_type(Compilation *c, Module **module, const KernelSignature **kernel);
+/* Copies what options point to. */
+void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
+/* All floats become f64 (f64_reference.c). */
+void compilation_widen(Compilation *c);
+void compilation_reproducer(void *compilation, Text *out);
+
+CodegenOptions compilation_codegen(Compilation *c); /* api_kernel.c */
+
+/* ---- the compile cache (cached_codegen.c, api_cache.c) ---- */
+
+/* Opened when it is first asked for; NULL: no memory. */
+struct Cache *context_cache(TesseraContext *context);
+void cache_free(TesseraContext *context);
+/* codegen_emit, unless what it would make is there already. */
+/* Which build of the compiler this is, LLVM with it; false: there is no telling. */
+bool build_id(Text *out);
+bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan);
+/* The code and its plan as one value, and back; false where it is none. */
+Text code_pack(Arena *arena, const Code *code, const Plan *plan);
+bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan);
+/* Makes it anew, here or in a worker. */
+bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan);
+/* By a worker, if that is to be (worker_client.c); `done`: it was, whatever came of it. */
+bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *done);
+/* As it may stand in the source. */
+const char *schedule_block(const Compilation *c, bool reasons); /* api_kernel.c */
+/* The IR as it is now, with the lines of the source that it comes from (api_explain.c). */
+void compilation_record(Compilation *c, const char *pass);
+
+/* size_facts.c */
+bool facts_give(Func *func, const TesseraOptions *options, const Target *target);
+bool lines_give(Func *func, const char *const *lines, size_t n); /* schedule_entries.c */
+/* The name of a schedule among them, or NULL; false: several. */
+bool lines_name(Func *func, const char *const *lines, size_t n, const char **name);
+/* One that is pinned; where: for people. */
+bool line_pin(Func *func, const char *line, Span span, const char *where);
+void lines_warn_unused(Func *func);
+double func_flops(Func *func, const TesseraOptions *options); /* dot_flops.c */
+/* Elements that all ops of a function make under these sizes, roughly; 0: not known. */
+double func_work(Func *func, const TesseraSize *sizes, size_t n);
+/* Values of the size variables by id, -1 where options have none. */
+int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* api_shapes.c */
+/* How many parameters the caller gives: all but the intermediates, which stand last. */
+size_t params_given(const Func *func); /* api_shapes.c */
+/* What follows from the sizes that are known; false after a diagnostic. */
+bool sizes_derived(Func *func, int64_t *sizes); /* api_shapes.c */
+/* From the arguments' shapes, and what these leave open from the options; false after a
+ * diagnostic. */
+bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,
+                     int64_t *sizes);                            /* api_shapes.c */
+void signature_of_func(Func *func, TesseraSignature *signature); /* api_shapes.c */
+
+/* Says how long a part of the compilation took, when that is wanted; `user` is a Compilation. */
+void debug_took(void *user, const char *part, double seconds);
+/* Likewise how often it looked at an op. */
+void debug_counted(Compilation *c, const char *part);
+/* Hooks that do what the context's debug settings say (api_debug.c). */
+PassHooks debug_hooks(Compilation *c);
+/* After the front end, which is no pass; false: stop. */
+bool debug_after_frontend(Compilation *c);
+
+#endif

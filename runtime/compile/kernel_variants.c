@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that were compiled before their sizes were known, and for which there are pins: a launch
+ * knows its sizes, and takes the code for their bucket. It is made when the first launch wants it;
+ * where it cannot be made, the code for any size runs. */
+#include "runtime/api/api_objects.h"
+#include "runtime/api/error_boundary.h"
+#include "runtime/compile/compilation.h"
+#include "runtime/launch/launch_context.h"
+
+#include "runtime/pins/size_bucket.h"
+
+#include <string.h>
+
+void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucket)
+{
+    const char *name;
+    Bucket sizes;
+    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, options->n_facts + strlen(bucket) + 1);
+    size_t n = options->n_facts;
+    if (n > 0) {
+        memcpy(facts, options->facts, n * sizeof *facts);
+    }
+    while (bucket_read(arena, &bucket, &name, &sizes)) {
+        facts[n++] = (TesseraFact){name, sizes.multiple, sizes.least, sizes.most};
+    }
+    options->facts = facts;
+    options->n_facts = n;
+}
+
+/* What one launch needs to know is forgotten after it: kernels are prepared any number of times. */
+typedef struct BucketTask {
+    TesseraKernel *kernel;
+    const TesseraArg *args;
+    Work scratch;
+    const char *bucket;     /* comes out; NULL: there is no pin for the sizes */
+    TesseraOptions options; /* of the variant */
+} BucketTask;
+
+static bool bucket_task(void *user)
+{
+    BucketTask *task = user;
+    Compilation c = task->kernel->compilation;
+    task->scratch.arena.guard = task->kernel->work.arena.guard;
+    task->scratch.diags.bug_guard = task->kernel->work.diags.bug_guard;
+    int64_t *sizes = ARENA_ARRAY(&task->scratch.arena, int64_t, c.func->dimvars.n + 1);
+    c.work = &task->scratch;
+    if (!sizes_from_args(c.func, &c.options, task->args, sizes)) {
+        return true; /* the launch says what is wrong */
+    }
+    task->bucket = pins_later(&c, sizes);
+    task->options = c.options;
+    if (task->bucket) {
+        options_add_bucket(&task->scratch.arena, &task->options, task->bucket);
+    }
+    return true;
+}
+
+static TesseraKernel *find_variant(const TesseraKernel *kernel, const char *bucket)
+{
+    TesseraKernel *at = kernel->variants;
+    while (at && !text_same(at->bucket, bucket)) {
+        at = at->next;
+    }
+    return at;
+}
+
+/* A kernel that is remembered as one that cannot be. */
+static TesseraKernel *no_variant(TesseraContext *context)
+{
+    TesseraKernel *none = handle_take(context, sizeof *none);
+    if (none) {
+        work_init(&none->work, context);
+        none->is_failed = true;
+    }
+    return none;
+}
+
+static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device)
+{
+    TesseraKernel *kernel = task->kernel, *made = NULL;
+    TesseraContext *context = kernel->work.context;
+    if (kernel_make_pinned(kernel, task->bucket, &task->options, &made) != TESSERA_OK ||
+        tessera_kernel_load(made, device) != TESSERA_OK) {
+        context_log(context, TESSERA_LOG_INFO, "%s: the pin for %s does not hold: %s",
+                    kernel->signature.name, task->bucket, tessera_error(context)->message);
+        tessera_kernel_free(made);
+        made = no_variant(context);
+    } else {
+        context_log(context, TESSERA_LOG_INFO, "%s: pinned for %s", kernel->signature.name,
+                    task->bucket);
+    }
+    if (made) {
+        context_set(context, &made->bucket, task->bucket);
+        made->next = kernel->variants;
+        kernel->variants = made;
+    }
+    return made;
+}
+
+TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args)
+{
+    BucketTask task = {.kernel = kernel, .args = args};
+    TesseraKernel *variant = NULL;
+    if (!kernel->compilation.pinned.later || kernel->compilation.stopped) {
+        return kernel;
+    }
+    size_t told = kernel->work.diags.list.n;
+    int errors = kernel->work.diags.errors;
+    work_init(&task.scratch, kernel->work.context);
+    if (work_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket) {
+        variant = find_variant(kernel, task.bucket);
+        variant = variant ? variant : make_variant(&task, device);
+    }
+    work_free(&task.scratch);
+    kernel->work.diags.list.n = told;
+    kernel->work.diags.errors = errors;
+    return variant && !variant->is_failed ? variant : kernel;
+}

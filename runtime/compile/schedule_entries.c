@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedule lines from the command line or the API, in the syntax of a source's schedule block:
+ * "tile M 128, N 256", "warps 8 producer 4"; or the name of one of its schedules. */
+#include "frontend/messages/frontend_errors.h"
+#include "runtime/compile/compilation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 64, MOST_NUMBER = 1 << 30 };
+
+typedef struct Words {
+    const char *items[MOST_WORDS];
+    size_t n, at;
+} Words;
+
+/* A line, and who says it. */
+typedef struct Said {
+    Func *func;
+    const char *line;
+    bool alone; /* `launch 1: …` */
+    int launch;
+    LineOrigin origin;
+    Span span;
+    const char *where; /* of a pinned one */
+} Said;
+
+static bool complain(const Said *said, const char *what, const char *word)
+{
+    diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                    "schedule line '%s': %s%s%s%s", said->line, what, word ? " '" : "",
+                    word ? word : "", word ? "'" : "");
+    return false;
+}
+
+static bool split(const Said *said, Words *words)
+{
+    const char *gaps = " \t,;:=\n";
+    for (const char *at = said->line + strspn(said->line, gaps); *at; at += strspn(at, gaps)) {
+        size_t n = strcspn(at, gaps);
+        if (words->n == MOST_WORDS) {
+            return complain(said, "too many words", NULL);
+        }
+        words->items[words->n++] = arena_strndup(said->func->arena, at, n);
+        at += n;
+    }
+    return words->n > 0 || complain(said, "nothing in it", NULL);
+}
+
+static bool as_number(const char *word, int64_t *number)
+{
+    char *end;
+    long long value = strtoll(word, &end, 10);
+    *number = value;
+    return end != word && *end == '\0' && value >= 0 && value <= MOST_NUMBER;
+}
+
+/* A subkey is named by the table, or a dimension where the table says so. */
+static bool is_sub(const LineKind *kind, const Words *words)
+{
+    const char *word = words->items[words->at];
+    int64_t number;
+    if (words->at + 1 >= words->n || as_number(word, &number)) {
+        return false;
+    }
+    return schedule_lists(kind->subs, word) || schedule_lists(kind->subs, "*");
+}
+
+/* Sizes and loop variables of the kernel; an error names them. */
+static bool check_axis(const Said *said, const char *axis)
+{
+    Func *func = said->func;
+    if (schedule_names_axis(axis, NULL)) {
+        return true;
+    }
+    Text all = text_new(func->arena);
+    Nearest nearest = nearest_to(axis);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const char *name = func->dimvars.items[i]->name;
+        if (name && schedule_names_axis(axis, name)) {
+            return true;
+        }
+        if (name) {
+            nearest_try(&nearest, name);
+            text_printf(&all, "%s%s", all.n ? ", " : "", name);
+        }
+    }
+    Diag *diag =
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                        "schedule line '%s': %s has no axis '%s'", said->line, func->name, axis);
+    if (nearest_found(&nearest)) {
+        diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
+                  all.data);
+    } else {
+        diag_help(func->diags, diag, "its axes are %s", all.n ? all.data : "none");
+    }
+    return false;
+}
+
+/* Of lines that disagree none is meant. */
+static bool check_once(const Said *said, const Line *line)
+{
+    Func *func = said->func;
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *old = &func->schedule->lines.items[i];
+        if (old->origin == said->origin && schedule_same_name(old, line)) {
+            const char *name = schedule_name(func->arena, line);
+            Diag *diag =
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                "schedule line '%s': '%s' is given twice", said->line, name);
+            if (old->word) {
+                diag_note(func->diags, diag, "before: '%s %s'", name, old->word);
+            } else {
+                diag_note(func->diags, diag, "before: '%s %lld'", name, (long long)old->number);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool give_one(const Said *said, const LineKind *kind, Words *words)
+{
+    bool sub_given = is_sub(kind, words);
+    const char *sub = sub_given ? words->items[words->at++] : "";
+    const char *word = words->items[words->at++];
+    int64_t number = 0;
+    bool is_number = as_number(word, &number);
+    if (!sub_given && !schedule_lists(kind->subs, "-")) {
+        return complain(said, "it needs a name before", word);
+    }
+    if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
+        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                     "schedule line '%s': no such value: '%s'", said->line, word);
+        bool counts = schedule_lists(kind->values, "int");
+        diag_help(said->func->diags, diag, "`%s` takes %s", kind->key,
+                  counts ? "a number"
+                         : arena_printf(said->func->arena, "one of: %s", kind->values));
+        return false;
+    }
+    bool axis = sub_given && schedule_lists(kind->subs, "*");
+    Line line = {.key = kind->key,
+                 .sub = sub,
+                 .word = is_number ? NULL : word,
+                 .number = number,
+                 .origin = said->origin,
+                 .reason = said->where,
+                 .span = said->span,
+                 .alone = said->alone,
+                 .launch = said->launch};
+    if ((axis && !check_axis(said, sub)) || !check_once(said, &line)) {
+        return false;
+    }
+    schedule_give(said->func, line);
+    return true;
+}
+
+/* One word that is no key: which of the source's named schedules is meant
+ * (frontend/schedule/schedule_blocks.c). */
+static bool is_name(const Said *said, const Words *words)
+{
+    return said->origin == LINE_COMMAND && words->n == 1 && !schedule_kind(words->items[0]);
+}
+
+/* `launch 1:` before the line itself. */
+static bool take_launch(Said *said, Words *words)
+{
+    int64_t number;
+    if (!text_same(words->items[words->at], "launch")) {
+        return true;
+    }
+    if (words->n < 3 || !as_number(words->items[1], &number)) {
+        return complain(said, "`launch` takes a number and a line, as in 'launch 0: warps 8'",
+                        NULL);
+    }
+    said->alone = true;
+    said->launch = (int)number;
+    words->at = 2;
+    return true;
+}
+
+static bool no_key(const Said *said, const char *key)
+{
+    const char *near = nearest_line(key);
+    Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                 "schedule line '%s': no such key: '%s'", said->line, key);
+    if (near) {
+        diag_help(said->func->diags, diag, "did you mean '%s'?", near);
+    } else {
+        diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
+    }
+    return false;
+}
+
+static bool give_line(Said *said)
+{
+    Words words = {.n = 0};
+    if (!split(said, &words)) {
+        return false;
+    }
+    if (is_name(said, &words)) {
+        return true;
+    }
+    if (!take_launch(said, &words)) {
+        return false;
+    }
+    const char *key = words.items[words.at++];
+    const LineKind *kind = schedule_kind(key);
+    if (!kind) {
+        return no_key(said, key);
+    }
+    if (words.n == words.at) {
+        return complain(said, "it has no value", NULL);
+    }
+    while (words.at < words.n) {
+        if (!give_one(said, kind, &words)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int n_launches(const Func *func)
+{
+    int n = 0;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        n += op->kind == OP_LAUNCH;
+    }
+    return n;
+}
+
+void lines_warn_unused(Func *func)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        bool off = line->word && text_same(line->word, "off"); /* as it is, then */
+        if (line->origin > LINE_PINNED && !line->used && !off) {
+            Diag *diag =
+                diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
+                             schedule_name(func->arena, line));
+            int launches = n_launches(func);
+            if (line->alone && line->launch >= launches) {
+                diag_note(func->diags, diag, "%s on %s has %d launch%s, counted from 0", func->name,
+                          func->target->name, launches, launches == 1 ? "" : "es");
+            } else {
+                diag_note(func->diags, diag, "it is for %s; %s on %s has none",
+                          schedule_kind(line->key)->where, func->name, func->target->name);
+            }
+        }
+    }
+}
+
+/* What stands between `;` are lines of their own. A text of nothing but these is one line, which is
+ * complained of. */
+static const char **parts_of(const Func *func, const char *text, size_t *n)
+{
+    const char **parts = ARENA_ARRAY(func->arena, const char *, strlen(text) + 1);
+    *n = 0;
+    for (const char *at = text; *at; at += *at == ';') {
+        at += strspn(at, " \t\n");
+        size_t length = strcspn(at, ";");
+        if (length > 0) {
+            parts[(*n)++] = arena_strndup(func->arena, at, length);
+        }
+        at += length;
+    }
+    if (*n == 0) {
+        parts[(*n)++] = text;
+    }
+    return parts;
+}
+
+static bool give_text(Func *func, const char *text)
+{
+    bool ok = true;
+    size_t n;
+    const char **parts = parts_of(func, text, &n);
+    for (size_t i = 0; i < n; i++) {
+        Said said = {.func = func, .line = parts[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
+        ok = give_line(&said) && ok;
+    }
+    return ok;
+}
+
+bool lines_give(Func *func, const char *const *lines, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        ok = give_text(func, lines[i]) && ok;
+    }
+    return ok;
+}
+
+static bool name_in(Func *func, const char *line, const char **name)
+{
+    Said said = {.func = func, .line = line, .origin = LINE_COMMAND, .span = SPAN_NONE};
+    Words words = {.n = 0};
+    if (!split(&said, &words)) {
+        return false;
+    }
+    if (is_name(&said, &words)) {
+        if (*name && !text_same(*name, words.items[0])) {
+            return complain(&said, "another schedule was chosen already:", *name);
+        }
+        *name = words.items[0];
+    }
+    return true;
+}
+
+bool lines_name(Func *func, const char *const *lines, size_t n, const char **name)
+{
+    *name = NULL;
+    for (size_t i = 0; i < n; i++) {
+        size_t n_parts;
+        const char **parts = parts_of(func, lines[i], &n_parts);
+        for (size_t k = 0; k < n_parts; k++) {
+            if (!name_in(func, parts[k], name)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool line_pin(Func *func, const char *line, Span span, const char *where)
+{
+    Said said = {.func = func, .line = line, .origin = LINE_PINNED, .span = span, .where = where};
+    return give_line(&said);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the code may take for granted of each size. A size that is known gives facts that many
+ * sizes share, so that there are few variants: the power of two that divides it, and the next of
+ * four round numbers an octave (4, 5, 6, 7, 8, 10, 12, …) that it does not pass; one that is such
+ * a number itself is known exactly, so that a row of 4096 or 5120 fills its tile, one of 131072
+ * those of a cluster. The plan carries the facts; every launch is checked against them. */
+#include "runtime/compile/compilation.h"
+#include "support/int_math.h"
+
+#include "ir/build.h"
+#include "ir/ir_errors.h"
+#include "ir/target/device_rates.h"
+#include "ir/text/ir_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { FINE_STEPS = 32, FINE_STEP = 64 };
+enum { MOST_MULTIPLE = 65536, MOST_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Both facts hold. */
+static void add_multiple(DimVar *var, int64_t multiple)
+{
+    int64_t known = var->multiple < 1 ? 1 : var->multiple;
+    int64_t both;
+    if (!__builtin_mul_overflow(known / greatest_divisor(known, multiple), multiple, &both)) {
+        var->multiple = both;
+    }
+}
+
+static void add_range(DimVar *var, int64_t least, int64_t most)
+{
+    var->least = least > var->least ? least : var->least;
+    var->most = most < var->most ? most : var->most;
+}
+
+/* The least of {4, 5, 6, 7} * 2^k, or of 1, 2 and 3, that is not below. */
+static int64_t next_round(int64_t value)
+{
+    int64_t unit = 1;
+    while (unit <= INT64_MAX / 16 && 8 * unit < value) {
+        unit *= 2;
+    }
+    if (8 * unit < value) {
+        return INT64_MAX;
+    }
+    int64_t units = value / unit + (value % unit != 0);
+    return units < 1 ? 1 : units * unit;
+}
+
+/* The least multiple of a 32nd of its octave, or of 64, that is not below. */
+static int64_t next_fine(int64_t value)
+{
+    int64_t step = FINE_STEP;
+    while (step <= INT64_MAX / (4 * FINE_STEPS) && step * 2 * FINE_STEPS < value) {
+        step *= 2;
+    }
+    return value <= FINE_STEP || value > step * 2 * FINE_STEPS ? next_round(value)
+                                                               : round_up(value, step);
+}
+
+static void facts_of_value(DimVar *var, int64_t value, bool fine)
+{
+    int64_t multiple = 1, most = fine ? next_fine(value) : next_round(value);
+    while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
+        multiple *= 2;
+    }
+    if (value == most && value <= MOST_EXACT) {
+        multiple = value;
+    }
+    add_multiple(var, multiple);
+    add_range(var, value > 0, most);
+}
+
+/* What the source and the facts say together must leave a size. */
+static bool can_be(Func *func, const DimVar *var)
+{
+    int64_t multiple = var->multiple > 1 ? var->multiple : 1, least = var->least;
+    int64_t up = least % multiple ? multiple - least % multiple : 0;
+    bool none = __builtin_add_overflow(least, up, &least) || least > var->most;
+    if (none) {
+        Text rule = text_new(func->arena);
+        if (multiple > 1) {
+            text_printf(&rule, "a multiple of %" PRId64 ", ", multiple);
+        }
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_ASSUMED, SPAN_NONE,
+                        "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64,
+                        var->name, func->name, rule.n ? rule.data : "", var->least, var->most);
+    }
+    return !none;
+}
+
+static bool may_be(Func *func, const DimVar *var, int64_t value)
+{
+    char rule[64] = "";
+    if (var->multiple > 1 && value % var->multiple != 0) {
+        snprintf(rule, sizeof rule, "%% %" PRId64 " == 0", var->multiple);
+    } else if (value < var->least) {
+        snprintf(rule, sizeof rule, ">= %" PRId64, var->least);
+    } else if (value > var->most) {
+        snprintf(rule, sizeof rule, "<= %" PRId64, var->most);
+    }
+    if (*rule) {
+        Text name = text_new(func->arena);
+        say_size(var, &name);
+        bool sum = var->unnamed && var->by == 1;
+        diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_ASSUMED, SPAN_NONE,
+                        "%s: size %s is %" PRId64 ", but %s%s%s %s is assumed", func->name,
+                        name.data, value, sum ? "(" : "", name.data, sum ? ")" : "", rule);
+    }
+    return !*rule;
+}
+
+static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, bool *any)
+{
+    for (size_t i = 0; i < options->n_facts; i++) {
+        const TesseraFact *fact = &options->facts[i];
+        if (text_same(fact->name, var->name)) {
+            add_multiple(var, fact->multiple > 0 ? fact->multiple : 1);
+            add_range(var, fact->least, fact->most > 0 ? fact->most : INT64_MAX);
+            *any = *any || fact->multiple > 0;
+        }
+    }
+    return can_be(func, var);
+}
+
+/* Are tiles chosen by how many there are? */
+static bool counts_tiles(Func *func, const Target *target)
+{
+    return block_contains(func->body, OP_DOT) && rates_of(target);
+}
+
+static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)
+{
+    for (size_t i = 0; i < options->n_sizes; i++) {
+        if (text_same(options->sizes[i].name, var->name) &&
+            !may_be(func, var, options->sizes[i].value)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < options->n_sizes; i++) {
+        if (text_same(options->sizes[i].name, var->name)) {
+            facts_of_value(var, options->sizes[i].value, fine);
+            *any = true;
+        }
+    }
+    return true;
+}
+
+/* Rows of which every one begins at a multiple of 16 bytes are what one compiles for. */
+static bool is_row(const Func *func, const DimVar *var)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        Type type = param_given(&func->params.items[i]);
+        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+            if (type_stride_is(type, axis, 1) && poly_as_var(type->dims[axis]) == var) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What is known of the sizes gives the quotients made of them. What only states a fact about a sum
+ * (by is 1) is in no tensor, and code for other values of it is the same. */
+static bool give_quotient(Func *func, DimVar *var, const int64_t *sizes, bool *any)
+{
+    if (var->by > 0 && sizes[var->id] >= 0) {
+        if (!may_be(func, var, sizes[var->id])) {
+            return false;
+        }
+        if (var->by > 1) {
+            facts_of_value(var, sizes[var->id], false);
+        }
+        *any = true;
+    }
+    return true;
+}
+
+/* Is it made of a size of which something is told? Then that is all that is known of it. */
+static bool follows_told(const Func *func, const DimVar *var, const bool *told)
+{
+    for (size_t i = 0; var->by > 0 && i < func->dimvars.n; i++) {
+        if (told[i] && poly_mentions(var->of, func->dimvars.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool facts_give(Func *func, const TesseraOptions *options, const Target *target)
+{
+    bool fine = counts_tiles(func, target);
+    const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
+    bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        bool any = false;
+        if (var->kind != DIM_SIZE) {
+            continue;
+        }
+        if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, fine, &any)) {
+            return false;
+        }
+        if (!give_quotient(func, var, sizes, &any)) {
+            return false;
+        }
+        told[i] = any = any || follows_told(func, var, told);
+        if (!any && is_row(func, var)) {
+            add_multiple(var, DEFAULT_MULTIPLE);
+        }
+    }
+    return true;
+}

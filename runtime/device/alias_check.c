@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Do tensors share memory? Exact where they are contiguous; of strided ones some that do not are
+ * said to: then the launch is refused. */
+#include "runtime/device/device_launch.h"
+
+#include <string.h>
+
+enum { MOST_RANK = PLAN_MOST_RANK }; /* intermediates are never compared */
+
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? -(uint64_t)value : (uint64_t)value;
+}
+
+/* ---- with itself ---- */
+
+typedef struct Axis {
+    uint64_t stride, dim;
+} Axis;
+
+/* Axes of more than one element, the closest neighbours first. */
+static int sorted_axes(const DeviceTensor *tensor, Axis *axes)
+{
+    int n = 0;
+    for (int i = 0; i < tensor->rank; i++) {
+        Axis axis = {magnitude(plan_stride(tensor, i)), (uint64_t)tensor->dims[i]};
+        int at = n;
+        for (; axis.dim > 1 && at > 0 && axes[at - 1].stride > axis.stride; at--) {
+            axes[at] = axes[at - 1];
+        }
+        if (axis.dim > 1) {
+            axes[at] = axis;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Each step along an axis passes all that the closer axes reach. */
+static bool is_apart(const DeviceTensor *tensor)
+{
+    Axis axes[MOST_RANK];
+    uint64_t reach = 0; /* it fits, by plan_reach */
+    int n = sorted_axes(tensor, axes);
+    for (int i = 0; i < n; i++) {
+        if (axes[i].stride <= reach) {
+            return false;
+        }
+        reach += axes[i].stride * (axes[i].dim - 1);
+    }
+    return true;
+}
+
+/* ---- with another ---- */
+
+/* Where a tensor lies modulo a distance: axes of multiples of it do not count. */
+typedef struct Window {
+    uintptr_t first;
+    uint64_t bytes;
+} Window;
+
+static Window window_of(const DeviceTensor *tensor, uint64_t modulus)
+{
+    uint64_t each = (uint64_t)dtype_bytes(tensor->dtype);
+    Window window = {(uintptr_t)tensor->data, each};
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t stride = plan_stride(tensor, i);
+        uint64_t step = magnitude(stride) * each, far = step * (uint64_t)(tensor->dims[i] - 1);
+        if (modulus && step % modulus == 0) {
+            continue;
+        }
+        window.bytes += far;
+        window.first -= stride < 0 ? (uintptr_t)far : 0;
+    }
+    return window;
+}
+
+/* Each has its own part of every stretch of `modulus` bytes: columns beside one another. */
+static bool interleave(const DeviceTensor *a, const DeviceTensor *b, uint64_t modulus)
+{
+    Window p = window_of(a, modulus), q = window_of(b, modulus);
+    uint64_t between = q.first >= p.first ? (q.first - p.first) % modulus
+                                          : modulus - (p.first - q.first) % modulus;
+    between = between == modulus ? 0 : between;
+    return p.bytes <= between && q.bytes <= modulus - between;
+}
+
+static bool overlap(const DeviceTensor *a, const DeviceTensor *b)
+{
+    size_t before, n = 0, m = 0;
+    bool sized = plan_reach(a, &before, &n);
+    uintptr_t p = (uintptr_t)a->data - before;
+    sized = plan_reach(b, &before, &m) && sized;
+    uintptr_t q = (uintptr_t)b->data - before;
+    if (!sized || !n || !m || p >= q + m || q >= p + n) {
+        return false;
+    }
+    for (int i = 0; i < a->rank; i++) {
+        uint64_t step = magnitude(plan_stride(a, i)) * (uint64_t)dtype_bytes(a->dtype);
+        if (a->strided && !dtype_is_packed(a->dtype) && step && interleave(a, b, step)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_written(const Plan *plan, const LaunchArg *args, int i, DeviceError *error)
+{
+    size_t before, bytes;
+    bool empty = plan_reach(&args[i].tensor, &before, &bytes) && bytes == 0;
+    if (!empty && !is_apart(&args[i].tensor)) {
+        return device_fail(
+            error, DIAG_USAGE, 0,
+            "%s: elements of '%s', which is written, may share memory by its strides", plan->kernel,
+            plan->params[i].name);
+    }
+    for (int j = 0; j < plan->n_params; j++) {
+        if (i != j && plan->params[j].rank >= 0 && overlap(&args[i].tensor, &args[j].tensor)) {
+            return device_fail(error, DIAG_USAGE, 0,
+                               "%s: '%s', which is written, shares memory with '%s'", plan->kernel,
+                               plan->params[i].name, plan->params[j].name);
+        }
+    }
+    return true;
+}
+
+bool plan_check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *error)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        bool written = plan->params[i].rank >= 0 && plan->params[i].io != PLAN_IN;
+        if (written && !check_written(plan, args, i, error)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/device_launch.h"
+
+#include "runtime/device/device_memory.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loaded *loaded,
+                 DeviceError *error)
+{
+    *loaded = (Loaded){.device = device, .plan = plan};
+    size_t n = (size_t)(plan->n_launches ? plan->n_launches : 1);
+    loaded->kernels = device_take(device, n * sizeof *loaded->kernels);
+    if (!loaded->kernels) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    DeviceImage named = *image;
+    named.name = plan->kernel;
+    bool ok = device->ops->load(device, &named, &loaded->module, error);
+    for (int i = 0; ok && i < plan->n_launches; i++) {
+        ok = device->ops->find(device, loaded->module, &plan->launches[i], &loaded->kernels[i],
+                               error);
+    }
+    if (!ok) {
+        loaded_close(loaded);
+    }
+    return ok;
+}
+
+void loaded_close(Loaded *loaded)
+{
+    if (loaded->module) {
+        loaded->device->running = NULL; /* the name is the plan's */
+        loaded->device->ops->unload(loaded->device, loaded->module);
+    }
+    if (loaded->kernels) {
+        device_drop(loaded->device, loaded->kernels);
+    }
+    *loaded = (Loaded){0};
+}
+
+/* What a launch of the plan runs with, in one stream. */
+typedef struct Step {
+    const DeviceKernel *kernel;
+    int64_t blocks;
+    void **args;
+} Step;
+
+/* What one stream has of a prepared launch. Where nothing is kept in memory between the launches of
+ * the plan, one serves all streams: who launches copies the arguments. */
+typedef struct Frame Frame;
+struct Frame {
+    Frame *next;
+    DeviceStream stream;
+    bool used;        /* it is the stream's; else it is the first one's that comes */
+    unsigned edition; /* of the pointers that it was made with */
+    void *scratch;    /* the device's memory for all intermediates, or NULL */
+    void **pointers;  /* one a parameter and intermediate */
+    char *maps;       /* DEVICE_MAP_BYTES each, aligned to 64 */
+    Step *steps;
+};
+
+struct Prepared {
+    const Loaded *loaded;
+    Arena arena;
+    LaunchArg *given; /* one a parameter, as the caller gave it */
+    LaunchArg *args;  /* as the code knows them; then one an intermediate */
+    size_t *offsets;  /* of the intermediates in the scratch memory */
+    size_t scratch_bytes;
+    int64_t *sizes;
+    int64_t *blocks;           /* one a launch of the plan */
+    void *log;                 /* the device's memory, or NULL: it says nothing */
+    unsigned edition, checked; /* of the pointers; and that of which no two overlap */
+    Frame *frames;
+};
+
+/* ---- checks ---- */
+
+static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tensor,
+                          DeviceError *error)
+{
+    const PlanParam *param = &plan->params[index];
+    size_t before, bytes;
+    if (!plan_reach(tensor, &before, &bytes)) {
+        return device_fail(error, DIAG_SOURCE, 0, "%s: '%s' has more bytes than memory can",
+                           plan->kernel, param->name);
+    }
+    bool empty = bytes == 0;
+    if (!empty && !tensor->data) {
+        return device_fail(error, DIAG_USAGE, 0, "%s: '%s' has no data", plan->kernel, param->name);
+    }
+    if (!empty && param->align > 1 && (uintptr_t)tensor->data % (uintptr_t)param->align != 0) {
+        return device_fail(error, DIAG_USAGE, 0,
+                           "%s: the address of '%s' is not a multiple of %d bytes", plan->kernel,
+                           param->name, param->align);
+    }
+    return true;
+}
+
+bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error)
+{
+    if (!plan_solve(plan, args, sizes, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        if (plan->params[i].rank >= 0 && !check_pointer(plan, i, &args[i].tensor, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* As the code knows it: what is contiguous is so also with fewer axes. */
+static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
+{
+    int from = 0;
+    DeviceTensor whole = *tensor;
+    if (param->rank < 0 || param->n_merged == 0) {
+        return;
+    }
+    tensor->rank = param->n_merged;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        tensor->dims[axis] = 1;
+        for (int i = 0; i < param->merged[axis] && from < whole.rank; i++) {
+            tensor->dims[axis] *= whole.dims[from];
+            tensor->strides[axis] = whole.strides[from++];
+        }
+    }
+}
+
+/* ---- packing ---- */
+
+static void *arg_address(Prepared *p, Frame *frame, const PlanArg *arg)
+{
+    bool points = p->loaded->device->ops->points;
+    switch (arg->kind) {
+    case ARG_POINTER:
+        return points ? frame->pointers[arg->index] : (void *)&frame->pointers[arg->index];
+    case ARG_SCALAR: return &p->args[arg->index].scalar;
+    case ARG_SIZE: return &p->sizes[arg->index];
+    case ARG_MAP: return frame->maps + arg->index * DEVICE_MAP_BYTES;
+    case ARG_LOG: return points ? p->log : (void *)&p->log;
+    }
+    return NULL;
+}
+
+/* Coordinates of bulk copies have 32 bits. */
+static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *tensor,
+                      DeviceError *error)
+{
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (tensor->dims[axis] > INT32_MAX) {
+            return device_fail(error, DIAG_SOURCE, 0,
+                               "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
+                               "copies can count: compile it for such a size, or with `copy plain`",
+                               plan->kernel, axis,
+                               map->param < plan->n_params ? plan->params[map->param].name
+                                                           : "an intermediate",
+                               tensor->dims[axis]);
+        }
+    }
+    return true;
+}
+
+/* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has none
+ * of an intermediate's; and the windows along each spatial one. False: there are none, or they
+ * overflow. */
+static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
+                         DeviceWindows *windows)
+{
+    const Plan *plan = p->loaded->plan;
+    const PlanParam *param = map->param < plan->n_params ? &plan->params[map->param] : NULL;
+    bool good = (param ? param->rank : tensor->rank) == map->rank;
+    for (int axis = 0; good && param && param->n_merged && axis < param->rank; axis++) {
+        good = plan_eval(&param->dims[axis], p->sizes, &tensor->dims[axis]);
+        tensor->rank = param->rank;
+        tensor->strided = false;
+    }
+    for (int i = 0; good && i < map->n_windows; i++) {
+        good = plan_eval(&map->windows[i].places, p->sizes, &windows[i].places) &&
+               plan_eval(&map->windows[i].first, p->sizes, &windows[i].first) &&
+               windows[i].places > 0;
+    }
+    return good;
+}
+
+static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    Device *device = p->loaded->device;
+    const PlanMap *map = &plan->maps[index];
+    DeviceTensor tensor = p->args[map->param].tensor;
+    size_t bytes = 0;
+    plan_bytes(&tensor, &bytes);
+    if (bytes == 0) {
+        return true; /* never copied from or to; a descriptor of nothing is refused */
+    }
+    if (!device->ops->map) {
+        return device_fail(error, DIAG_INTERNAL, 0, "%s needs bulk copies, %s has none",
+                           plan->kernel, device->ops->name);
+    }
+    tensor.data = frame->pointers[map->param];
+    DeviceWindows windows[PLAN_MOST_SPATIAL] = {{0, 0}};
+    if (map->n_windows && !find_windows(p, map, &tensor, windows)) {
+        return true; /* there is no block */
+    }
+    return check_map(plan, map, &tensor, error) &&
+           device->ops->map(device, map, &tensor, windows, frame->maps + index * DEVICE_MAP_BYTES,
+                            error);
+}
+
+/* Pointers as they are now: nothing is allocated. */
+static bool fill_frame(Prepared *p, Frame *frame, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    for (int i = 0; i < plan->n_params; i++) {
+        frame->pointers[i] = p->args[i].tensor.data;
+    }
+    for (int i = 0; i < plan->n_scratch; i++) {
+        frame->pointers[plan->n_params + i] = (char *)frame->scratch + p->offsets[i];
+    }
+    for (int i = 0; i < plan->n_maps; i++) {
+        if (!make_map(p, frame, i, error)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < plan->n_launches; i++) {
+        for (int j = 0; j < plan->launches[i].n_args; j++) {
+            frame->steps[i].args[j] = arg_address(p, frame, &plan->launches[i].args[j]);
+        }
+    }
+    frame->edition = p->edition;
+    return true;
+}
+
+/* stream NULL: it is not known yet. */
+static Frame *new_frame(Prepared *p, const DeviceStream *stream, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    Device *device = p->loaded->device;
+    Frame *frame = ARENA_NEW(&p->arena, Frame);
+    char *maps = arena_alloc(&p->arena, (size_t)plan->n_maps * DEVICE_MAP_BYTES + 64);
+    frame->stream = stream ? *stream : NULL;
+    frame->maps = maps + (64 - (uintptr_t)maps % 64) % 64;
+    frame->pointers = ARENA_ARRAY(&p->arena, void *, plan->n_params + plan->n_scratch);
+    frame->steps = ARENA_ARRAY(&p->arena, Step, plan->n_launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        void **args = ARENA_ARRAY(&p->arena, void *, plan->launches[i].n_args + 1);
+        frame->steps[i] = (Step){&p->loaded->kernels[i], p->blocks[i], args};
+    }
+    frame->next = p->frames;
+    p->frames = frame; /* what it has is freed with the others */
+    if (p->scratch_bytes &&
+        !memory_take(device, MEMORY_WORK, p->scratch_bytes, stream, &frame->scratch, error)) {
+        return NULL;
+    }
+    return fill_frame(p, frame, error) ? frame : NULL;
+}
+
+/* NULL: it failed, or there is no memory. */
+static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    jmp_buf guard;
+    Frame *before = p->frames;
+    p->arena.guard = &guard;
+    Frame *volatile made = NULL;
+    if (setjmp(guard)) {
+        device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    } else {
+        made = new_frame(p, &stream, error);
+    }
+    p->arena.guard = NULL;
+    if (!made && p->frames != before) {
+        if (p->frames->scratch) {
+            memory_give(p->loaded->device, MEMORY_WORK, p->frames->scratch, NULL);
+        }
+        p->frames = before;
+    }
+    return made;
+}
+
+/* The stream's, as far as there is one. */
+static Frame *find_frame(Prepared *p, DeviceStream stream)
+{
+    Frame *frame = p->frames;
+    while (frame && p->scratch_bytes && frame->used && frame->stream != stream) {
+        frame = frame->next;
+    }
+    return frame;
+}
+
+static Frame *frame_of(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    Frame *frame = find_frame(p, stream);
+    if (!frame) {
+        frame = guarded_frame(p, stream, error);
+    }
+    if (frame && (frame->edition == p->edition || fill_frame(p, frame, error))) {
+        frame->stream = stream;
+        frame->used = true;
+        return frame;
+    }
+    return NULL;
+}
+
+/* ---- preparing ---- */
+
+static bool count_blocks(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    p->blocks = ARENA_ARRAY(&p->arena, int64_t, plan->n_launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        if (!plan_blocks(&plan->launches[i], p->sizes, &p->blocks[i])) {
+            return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
+                               plan->kernel);
+        }
+        p->blocks[i] =
+            plan_resident(&plan->launches[i], p->blocks[i], p->loaded->device->facts.units);
+    }
+    return true;
+}
+
+static bool lay_out_scratch(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    p->offsets = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
+    size_t *bytes = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
+    for (int i = 0; i < plan->n_scratch; i++) {
+        DeviceTensor *tensor = &p->args[plan->n_params + i].tensor;
+        if (!plan_scratch_tensor(plan, i, p->sizes, tensor, &bytes[i], error)) {
+            return false;
+        }
+    }
+    p->scratch_bytes = plan_place_scratch(plan, bytes, p->offsets);
+    return true;
+}
+
+/* ---- what it says ---- */
+
+static bool clear_log(Prepared *p, DeviceError *error)
+{
+    static const int64_t head[LOG_HEAD];
+    Device *device = p->loaded->device;
+    return device->ops->copy_in(device, p->log, head, sizeof head, error);
+}
+
+static bool make_log(Prepared *p, DeviceError *error)
+{
+    Device *device = p->loaded->device;
+    size_t words = LOG_HEAD + (size_t)LOG_RECORDS * (size_t)p->loaded->plan->log_words;
+    return p->loaded->plan->log_words == 0 ||
+           (device->ops->alloc(device, words * sizeof(int64_t), &p->log, error) &&
+            clear_log(p, error));
+}
+
+bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *error)
+{
+    Device *device = p->loaded->device;
+    int64_t head[LOG_HEAD];
+    *log = (LaunchLog){.words = p->loaded->plan->log_words};
+    if (!device->ops->sync(device, stream, error)) {
+        return false;
+    }
+    if (!p->log) {
+        return true;
+    }
+    if (!device->ops->copy_out(device, head, p->log, sizeof head, error)) {
+        return false;
+    }
+    log->total = head[0];
+    log->failures = head[1];
+    log->n = head[0] < LOG_RECORDS ? head[0] : LOG_RECORDS;
+    size_t bytes = (size_t)log->n * (size_t)log->words * sizeof(int64_t);
+    log->records = device_take(device, bytes + 1);
+    if (!log->records) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    const void *from = (int64_t *)p->log + LOG_HEAD;
+    bool ok = (bytes == 0 || device->ops->copy_out(device, log->records, from, bytes, error)) &&
+              clear_log(p, error);
+    if (!ok) {
+        device_drop(device, log->records);
+    }
+    return ok;
+}
+
+/* A kernel that gets the host's memory faults, and takes the whole context with it. */
+static bool check_reached(const Loaded *loaded, const LaunchArg *args, DeviceError *error)
+{
+    const Plan *plan = loaded->plan;
+    Device *device = loaded->device;
+    for (int i = 0; device->ops->reaches && i < plan->n_params; i++) {
+        const DeviceTensor *tensor = &args[i].tensor;
+        size_t before = 0, bytes = 0;
+        bool used = plan->params[i].rank >= 0 && plan_reach(tensor, &before, &bytes) && bytes > 0;
+        if (used && !device->ops->reaches(device, tensor->data)) {
+            return device_fail(error, DIAG_USAGE, 0,
+                               "%s: '%s' lies in memory of the host, which %s does not reach: copy "
+                               "it to memory of tessera_alloc",
+                               plan->kernel, plan->params[i].name, device->facts.name);
+        }
+    }
+    return true;
+}
+
+static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    p->given = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params);
+    p->args = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params + plan->n_scratch);
+    for (int i = 0; i < plan->n_params; i++) {
+        p->args[i] = p->given[i] = args[i];
+    }
+    p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
+    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error) ||
+        !check_reached(p->loaded, args, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        merge_axes(&plan->params[i], &p->args[i].tensor);
+    }
+    return count_blocks(p, error) && lay_out_scratch(p, error) && make_log(p, error) &&
+           new_frame(p, NULL, error) != NULL;
+}
+
+static bool guarded_fill(Prepared *p, const LaunchArg *args, DeviceError *error)
+{
+    jmp_buf guard;
+    p->arena.guard = &guard;
+    if (setjmp(guard)) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    bool ok = fill(p, args, error);
+    p->arena.guard = NULL;
+    return ok;
+}
+
+Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error)
+{
+    Prepared *p = device_take(loaded->device, sizeof *p);
+    if (!p) {
+        device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+        return NULL;
+    }
+    p->loaded = loaded;
+    arena_init(&p->arena, loaded->device->allocator);
+    if (!guarded_fill(p, args, error)) {
+        launch_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* ---- running ---- */
+
+const LaunchArg *launch_given(const Prepared *p)
+{
+    return p->given;
+}
+
+bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    DeviceTensor tensor = p->given[index].tensor;
+    tensor.data = data;
+    if (!check_pointer(plan, index, &tensor, error)) {
+        return false;
+    }
+    if (p->given[index].tensor.data != data) {
+        p->given[index].tensor.data = p->args[index].tensor.data = data;
+        p->edition++;
+    }
+    return true;
+}
+
+bool launch_set_all(Prepared *p, void *const *tensors, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    for (int i = 0; i < plan->n_params; i++) {
+        if (plan->params[i].rank >= 0) {
+            void *data = *tensors++;
+            if (data != p->given[i].tensor.data && !launch_set(p, i, data, error)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void launch_set_scalar(Prepared *p, int index, uint64_t scalar)
+{
+    p->given[index].scalar = p->args[index].scalar = scalar;
+}
+
+size_t launch_workspace(const Prepared *p)
+{
+    return p->scratch_bytes;
+}
+
+/* Pointers are set one by one: whether they may stand together shows when all are there. */
+static bool check_together(Prepared *p, DeviceError *error)
+{
+    if (p->checked != p->edition) {
+        if (!plan_check_overlaps(p->loaded->plan, p->given, error)) {
+            return false;
+        }
+        p->checked = p->edition;
+    }
+    return true;
+}
+
+bool launch_reserve(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    return check_together(p, error) && frame_of(p, stream, error) != NULL;
+}
+
+bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    Device *device = p->loaded->device;
+    const Frame *frame = check_together(p, error) ? frame_of(p, stream, error) : NULL;
+    for (int i = 0; frame && i < p->loaded->plan->n_launches; i++) {
+        const Step *step = &frame->steps[i];
+        if (step->blocks > 0 &&
+            !device->ops->launch(device, step->kernel, step->blocks, step->args, stream, error)) {
+            return false;
+        }
+        device->running = step->blocks > 0 ? step->kernel->symbol : device->running;
+    }
+    return frame != NULL;
+}
+
+void launch_free(Prepared *p)
+{
+    if (p) {
+        Device *device = p->loaded->device;
+        for (Frame *frame = p->frames; frame; frame = frame->next) {
+            if (frame->scratch) {
+                memory_give(device, MEMORY_WORK, frame->scratch,
+                            frame->used ? &frame->stream : NULL);
+            }
+        }
+        if (p->log) {
+            device->ops->release(device, p->log);
+        }
+        arena_free(&p->arena);
+        device_drop(device, p);
+    }
+}

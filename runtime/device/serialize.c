@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/serialize.h"
+
+#include <string.h>
+
+void pass_i64(Way *way, int64_t *value)
+{
+    uint64_t bits = (uint64_t)*value;
+    char bytes[8];
+    if (way->out) {
+        for (int i = 0; i < 8; i++) {
+            bytes[i] = (char)(bits >> 8 * i);
+        }
+        text_add_n(way->out, bytes, sizeof bytes);
+        return;
+    }
+    if (way->end - way->at < 8) {
+        way->bad = true;
+        *value = 0;
+        return;
+    }
+    bits = 0;
+    for (int i = 0; i < 8; i++) {
+        bits |= (uint64_t)(unsigned char)way->at[i] << 8 * i;
+    }
+    way->at += 8;
+    *value = (int64_t)bits;
+}
+
+/* Of least..most. */
+void pass_int(Way *way, int *value, int least, int most)
+{
+    int64_t wide = *value;
+    pass_i64(way, &wide);
+    if (way->out) {
+        return; /* what is shown may be constant */
+    }
+    bool fits = wide >= least && wide <= most;
+    way->bad |= !fits;
+    *value = fits ? (int)wide : least;
+}
+
+void pass_bool(Way *way, bool *value)
+{
+    int number = *value;
+    pass_int(way, &number, 0, 1);
+    if (!way->out) {
+        *value = number != 0;
+    }
+}
+
+/* NULL is a text of length -1. */
+void pass_text(Way *way, const char **text)
+{
+    int64_t n = *text ? (int64_t)strlen(*text) : -1;
+    pass_i64(way, &n);
+    if (way->out) {
+        text_add(way->out, *text ? *text : "");
+        return;
+    }
+    *text = NULL;
+    if (n < -1 || n > way->end - way->at) {
+        way->bad = true;
+    } else if (n >= 0) {
+        *text = arena_strndup(way->arena, way->at, (size_t)n);
+        way->at += n;
+    }
+}
+
+/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
+void *pass_items(Way *way, void *items, int *n, size_t size)
+{
+    pass_int(way, n, 0, INT32_MAX);
+    if (way->out) {
+        return items;
+    }
+    if (*n > (way->end - way->at) / 8) {
+        way->bad = true;
+        *n = 0;
+    }
+    return arena_alloc(way->arena, size * (size_t)*n);
+}

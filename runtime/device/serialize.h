@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers and texts as bytes, little-endian, 8 bytes a number. One description serves both ways:
+ * each `pass_` writes what it is shown, or reads into it and checks what it read. */
+#ifndef TESSERA_RUNTIME_DEVICE_SERIALIZE_H
+#define TESSERA_RUNTIME_DEVICE_SERIALIZE_H
+
+#include "support/text.h"
+
+#include <stdint.h>
+
+typedef struct Way {
+    Text *out;            /* NULL: reading */
+    const char *at, *end; /* what is left to read */
+    Arena *arena;         /* holds what is read */
+    bool bad;             /* something read cannot be; it was replaced by what can */
+} Way;
+
+void pass_i64(Way *way, int64_t *value);
+/* Of least..most. */
+void pass_int(Way *way, int *value, int least, int most);
+void pass_bool(Way *way, bool *value);
+/* May be NULL. */
+void pass_text(Way *way, const char **text);
+/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
+void *pass_items(Way *way, void *items, int *n, size_t size);
+
+#endif

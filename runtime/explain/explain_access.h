@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The accesses of an op, as its warps make them, in one round of the loops around it. They follow
+ * what codegen/gpu emits. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_ACCESS_H
+#define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_ACCESS_H
+
+#include "runtime/explain/explain_report.h"
+#include "runtime/explain/launch_trace.h"
+
+#include "ir/layout/matrix_instr.h"
+
+typedef struct Tally {
+    LaunchReport *launch;
+    const Target *target;
+    Diags *diags;
+    int sector;
+    bool brief;         /* shared memory is left out */
+    struct Seen *seen;  /* loads of this round */
+    double matrix_work; /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
+    double flops, matrix_flops; /* of the ops that were walked */
+} Tally;
+
+/* The accesses of an op, `times` over. walk->user is the Tally. */
+void access_tally(Walk *walk, const Op *op, double times);
+
+/* ---- for the files of the kinds of access ---- */
+
+AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory);
+/* Adds a warp's request to the totals. */
+void access_request(Tally *tally, AccessReport *report, Request *request, double times);
+/* A thread's part of a tile: runs of `length` registers along an axis. */
+int tile_run_length(Type type, int axis, int64_t most);
+bool tile_run_starts(Type type, int axis, int reg, int length);
+/* A bit for each lane, or warp of so many, that holds what one with a 0 there holds, too. */
+uint32_t tile_copies(const Layout *layout, LayoutIn in, int count);
+bool tile_inside(Type type, const int32_t *coords);
+/* Element of a slot of shared memory, in bytes. */
+int64_t shared_place(const Access *access, const int32_t *coords);
+/* The axis of its tiles along which elements lie side by side: the last, but for extents of 1. */
+int shared_run_axis(const Access *access);
+/* Elements that one access may take of it. */
+int shared_most(const Access *access);
+int lanes_of(const Tally *tally);
+
+void shared_tally(Walk *walk, const Op *op, double times);  /* shared_load, shared_store */
+void clear_tally(Walk *walk, const Op *op, double times);   /* of what no copy brings */
+void scatter_tally(Walk *walk, const Op *op, double times); /* into shared memory */
+void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch */
+void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */
+void dot_tally(Walk *walk, const Op *op, double times);     /* of multiply-adds: operands there */
+/* The same of a warp's matrix instruction. */
+void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times);
+/* A left operand that threads read for a group's instruction. */
+void matrix_left_tally(Walk *walk, const Op *op, double times);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a launch's product does in a step, how many tiles there are for how many multiprocessors,
+ * and what keeps it from the matrix units' rate, by the model that chose its tiles
+ * (passes/analysis/wave_model.c). */
+#include "runtime/explain/explain_occupancy.h"
+
+#include "ir/build.h"
+#include "passes/analysis/dot_model_inputs.h"
+#include "support/int_math.h"
+
+enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percent */ };
+
+static void find_product(Op *op, void *user)
+{
+    ProductReport *product = user;
+    bool dot = op->kind == OP_DOT_ASYNC || op->kind == OP_DOT;
+    if (dot && product->op && op_enclosing(product->op, OP_FOR) && !op_enclosing(op, OP_FOR)) {
+        return; /* of the last step, behind the loop */
+    }
+    if (dot) {
+        const Op *last = product->op;
+        bool same = !last || (op->parent == last->parent && op->kind == last->kind &&
+                              op->results[0]->type == last->results[0]->type);
+        product->alike = same && (!last || product->alike);
+        product->op = op;
+        product->n++;
+    }
+}
+
+static bool is_whole(const ReportInput *input, Dim dim, int64_t *out)
+{
+    const DimVar *range = poly_as_range(dim);
+    return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
+}
+
+/* The same, of an axis of a grid that may be walked in part. */
+static bool is_walked(const ReportInput *input, const Op *launch, Dim dim, int64_t *out)
+{
+    const DimVar *range = poly_as_range(dim);
+    const Attr *dims = op_attr(launch, ATTR_DIMS);
+    bool whole = is_whole(input, dim, out);
+    for (int i = 0; whole && dims && i < dims->n; i++) {
+        if (range && range->whole == dims->dims[i] && walk_upto(launch, i) < *out) {
+            *out = walk_upto(launch, i);
+        }
+        *out -= range && range->whole == dims->dims[i] ? walk_from(launch, i) : 0;
+    }
+    return whole && *out > 0;
+}
+
+static bool reads_before(const Op *op, int side, const Value *memory)
+{
+    for (const Op *other = op->parent->first; other; other = other->next) {
+        for (int i = 0; i < 2 && (other->kind == op->kind); i++) {
+            if (other == op && i == side) {
+                return false;
+            }
+            if (op_access_nth(other, i).memory == memory) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Bytes of a slot of the rings that the products of the loop read, and how many slots they have. */
+static void find_slots(ProductReport *product)
+{
+    for (const Op *op = product->op->parent->first; op; op = op->next) {
+        for (int side = 0; side < 2 && op->kind == product->op->kind; side++) {
+            Access access = op_access_nth(op, side);
+            Type type = access.n ? access.memory->type : NULL;
+            int64_t bytes = type ? dtype_bytes(type->dtype) : 0;
+            for (int i = 1; type && i < type->rank; i++) {
+                bytes *= poly_capacity(type->dims[i]);
+            }
+            if (type && !reads_before(op, side, access.memory)) {
+                product->slots = (int)poly_capacity(type->dims[0]);
+                product->slot_bytes += bytes;
+            }
+        }
+    }
+}
+
+static void count_op(Op *op, void *user)
+{
+    ProductReport *product = user;
+    Type type = op->n_results ? op->results[0]->type : NULL, own = product->op->results[0]->type;
+    bool same = type && type->kind == TYPE_ARRAY && type->rank == own->rank;
+    for (int i = 0; same && i < own->rank; i++) {
+        same = type->dims[i] == own->dims[i];
+    }
+    product->ops += same && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+}
+
+/* Loops over the taps of a convolution, one at a time; 0: others. */
+static int64_t count_rounds(const Report *report, const Op *loop)
+{
+    int64_t rounds = 1, extent;
+    for (const Op *up = op_enclosing(loop, OP_FOR); up; up = op_enclosing(up, OP_FOR)) {
+        if (op_attr(up, ATTR_STEPS)->ints[0] != 0 ||
+            !is_whole(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
+            __builtin_mul_overflow(rounds, extent, &rounds)) {
+            return 0;
+        }
+    }
+    return rounds;
+}
+
+typedef struct Brought {
+    const Value *to;
+    int lines; /* 0: no copy of the engine */
+} Brought;
+
+static void see_copy(Op *op, void *user)
+{
+    Brought *brought = user;
+    if (op->kind == OP_BULK_LOAD && op_access_nth(op, 1).memory == brought->to) {
+        Access from = op_access(op, 0);
+        brought->lines = product_lines(&from);
+    }
+}
+
+/* Of the cache, that 128 bytes of an operand's row take. */
+static int lines_of(const LaunchReport *launch, const Op *op, int side)
+{
+    Brought brought = {.to = op_access_nth(op, side).memory};
+    block_walk(launch->op->regions[0], see_copy, &brought);
+    return brought.lines;
+}
+
+/* Tiles of the last two axes that blocks bring together. */
+static void note_together(const Op *op, const Value *product, ProductTiles *tiles)
+{
+    const Attr *beside = op_attr(op, ATTR_MULTICAST), *dims = op_attr(op, ATTR_DIMS);
+    for (int i = 0; beside && i < beside->n; i++) {
+        const DimVar *rows = poly_as_range(product->type->dims[0]);
+        bool along_m = rows && rows->whole == dims->dims[i];
+        *(along_m ? &tiles->beside_m : &tiles->beside_n) *= beside->ints[i];
+    }
+}
+
+/* The sizes of the product, and its tiles; false: it is not one that the model knows. */
+static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
+                    ProductSize *size, ProductTiles *tiles)
+{
+    int64_t count = product->tiles;
+    const Op *op = product->op, *loop = op_enclosing(op, OP_FOR);
+    Type type = op->results[0]->type;
+    int64_t whole[3];
+    if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
+        op_attr(loop, ATTR_STEPS)->ints[0] < 1 || count_rounds(report, loop) == 0 ||
+        !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
+        !is_walked(report->input, launch->op, type->dims[1], &whole[1]) ||
+        !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
+        return false;
+    }
+    const Op *end = for_hi(loop)->def;
+    int64_t shares = 1;
+    const Attr *dims = op_attr(launch->op, ATTR_DIMS);
+    bool cluster = op_int(launch->op, ATTR_CLUSTER, 1) > 1;
+    if (end && end->kind == OP_MIN && dims && dims->n > 2) { /* the first axis is theirs, or last */
+        poly_is_const(dims->dims[cluster ? dims->n - 1 : 0], &shares);
+    }
+    tiles->clustered = cluster && shares > 1;
+    tiles->m = poly_capacity(type->dims[0]);
+    tiles->n = poly_capacity(type->dims[1]);
+    tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
+    tiles->shares = shares;
+    tiles->beside_m = tiles->beside_n = 1;
+    note_together(launch->op, op->results[0], tiles);
+    tiles->count = count;
+    block_walk(launch->op->regions[0], count_op, product);
+    Access access = op_access_nth(op, 1);
+    *size = (ProductSize){.m = whole[0],
+                          .n = whole[1],
+                          .k = whole[2],
+                          .rounds = count_rounds(report, loop),
+                          .left_lines = lines_of(launch, op, 0),
+                          .right_lines = lines_of(launch, op, 1),
+                          .dots = product->n,
+                          .bytes = dtype_bytes(access.memory->type->dtype),
+                          .ops = product->ops};
+    if (size->left_lines == 0 && size->right_lines == 0) {
+        return false; /* threads bring the operands: predict_pipes.c */
+    }
+    int64_t each = mul_sat(mul_sat(div_up(whole[0], tiles->m), div_up(whole[1], tiles->n)), shares);
+    size->batch = count / each > 0 ? count / each : 1;
+    return true;
+}
+
+static const char *limiter(const WaveCosts *costs, double ideal)
+{
+    double walked = (double)costs->walked, steps = walked * (double)costs->steps;
+    double multiply = steps * costs->multiply, all = waves_cycles(costs);
+    double losses[] = {multiply - ideal, steps * (costs->step - costs->multiply),
+                       walked * costs->end, costs->sum};
+    static const char *const names[] = {
+        "multiprocessors without a tile in the last wave, and ragged edges",
+        "operands that come from the second-level cache", "the work on each tile's result",
+        "the launch that adds the shares"};
+    int worst = 0;
+    for (int i = 1; i < 4; i++) {
+        worst = losses[i] > losses[worst] ? i : worst;
+    }
+    return costs->memory > multiply && costs->memory * 2 > all ? "memory, which brings the operands"
+           : losses[worst] * 100 < all * MOST_LOSS             ? "the matrix units"
+                                                               : names[worst];
+}
+
+/* What waves alone leave of the roofline, where there is no model. */
+static void bound_share(const Report *report, LaunchReport *launch)
+{
+    ProductReport *product = &launch->product;
+    double places = (double)report->target->units *
+                    (launch->occupancy.resident > 1 ? launch->occupancy.resident : 1);
+    if (product->tiles < 1 || !report->sized) {
+        return;
+    }
+    product->waves = (double)product->tiles / places;
+    double walked = (double)(int64_t)product->waves;
+    walked += walked < product->waves;
+    product->tail = 1 - product->waves / walked;
+    product->share = 1 - product->tail;
+    product->limiter = launch->roofline.memory_bound ? "memory, which brings the operands"
+                       : product->tail * 100 > MOST_LOSS
+                           ? "multiprocessors without a tile in the last wave"
+                           : "the matrix units";
+}
+
+void product_make(const Report *report, LaunchReport *launch, int64_t count)
+{
+    ProductReport *product = &launch->product;
+    const Rates *rates = rates_of(report->target);
+    ProductSize size;
+    ProductTiles tiles = {.m = 0};
+    block_walk(launch->op->regions[0], find_product, product);
+    if (!product->op) {
+        return;
+    }
+    Type type = product->op->results[0]->type;
+    product->unit = op_word(product->op, ATTR_UNIT);
+    if (type->rank == 2) {
+        product->m = poly_capacity(type->dims[0]);
+        product->n_columns = poly_capacity(type->dims[1]);
+    }
+    product->instruction = unit_of_dot(report->target, product->op);
+    find_slots(product);
+    product->tiles = count;
+    if (!rates || !measure(report, launch, product, &size, &tiles)) {
+        bound_share(report, launch);
+        return;
+    }
+    WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
+    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
+                   (double)size.rounds * size.dots;
+    double rate = (double)rates->product16 * 2 / size.bytes;
+    double ideal = flops / (rate * report->target->units);
+    double floor = ideal > costs.memory ? ideal : costs.memory;
+    product->modelled = true;
+    product->waves = waves_count(report->target, &tiles);
+    product->tail = 1 - product->waves / (double)costs.walked;
+    product->cycles = waves_cycles(&costs);
+    product->share = floor / product->cycles;
+    product->limiter = limiter(&costs, ideal);
+}

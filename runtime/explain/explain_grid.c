@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/explain_grid.h"
+
+#include "support/int_math.h"
+
+int64_t steps_over(int64_t extent, int64_t step)
+{
+    return extent <= 0 ? 0 : step > 0 ? div_up(extent, step) : extent;
+}
+
+bool grid_make(const Context *context, const Op *op, Grid *grid)
+{
+    const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
+    grid->op = op;
+    grid->n = dims ? dims->n : 0;
+    for (int i = 0; i < grid->n; i++) {
+        grid->steps[i] = steps->ints[i];
+        if (!context_dim(context, dims->dims[i], &grid->extents[i])) {
+            return false;
+        }
+        int64_t upto = walk_upto(op, i);
+        grid->extents[i] = grid->extents[i] < upto ? grid->extents[i] : upto;
+        bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
+        grid->tiles[i] = clustered
+                             ? op_int(op, ATTR_CLUSTER, 1)
+                             : steps_over(grid->extents[i] - walk_from(op, i), grid->steps[i]);
+    }
+    return true;
+}
+
+double grid_tiles(const Grid *grid)
+{
+    double tiles = 1;
+    for (int i = 0; i < grid->n; i++) {
+        tiles *= (double)grid->tiles[i];
+    }
+    return tiles;
+}
+
+void grid_bind(Context *context, const Grid *grid, int axis, int64_t tile)
+{
+    int64_t step = grid->steps[axis];
+    int64_t first = walk_from(grid->op, axis) + tile * (step ? step : 1);
+    context_bind(context, grid->op->regions[0]->args[axis], first, step, grid->extents[axis]);
+}
+
+void grid_align(Context *context, const Grid *grid)
+{
+    int64_t row = 0, aligned = op_int(grid->op, ATTR_ALIGNED, 1);
+    Value **args = grid->op->regions[0]->args;
+    for (int i = 0; aligned > 1 && i < grid->n - 1; i++) {
+        row = row * grid->extents[i] + context->bound[args[i]->id].first;
+    }
+    if (aligned > 1) {
+        Bound *last = &context->bound[args[grid->n - 1]->id];
+        last->first -= (row * grid->extents[grid->n - 1]) & (aligned - 1);
+    }
+}
+
+/* ---- numbers ---- */
+
+typedef struct Numbers {
+    int64_t counts[MAX_RANK]; /* of what goes to one cluster */
+    int64_t grouped, together;
+    int beside; /* -1: no tiles side by side go to blocks of a cluster */
+    double all;
+} Numbers;
+
+static Numbers numbers_of(const Grid *grid)
+{
+    const Attr *beside = op_attr(grid->op, ATTR_MULTICAST);
+    Numbers n = {.grouped = op_int(grid->op, ATTR_GROUPED, 0), .together = 1, .beside = -1};
+    n.all = 1;
+    for (int axis = 0; axis < grid->n; axis++) {
+        n.counts[axis] = grid->tiles[axis];
+        if (beside && beside->ints[axis] > 1) {
+            n.together = beside->ints[axis];
+            n.beside = axis;
+            n.counts[axis] = steps_over(n.counts[axis], n.together);
+        }
+        n.all *= (double)n.counts[axis];
+    }
+    n.all *= (double)n.together;
+    if (n.beside >= 0 && n.beside == grid->n - 2 && n.grouped > 1) {
+        n.grouped = steps_over(n.grouped, n.together);
+    }
+    return n;
+}
+
+/* `grouped` tiles of axis -2 for each tile of axis -1. */
+static void split_grouped(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
+{
+    int64_t rows = n->counts[grid->n - 2], cols = n->counts[grid->n - 1];
+    int64_t first = id / (n->grouped * cols) * n->grouped, within = id % (n->grouped * cols);
+    int64_t height = rows - first < n->grouped ? rows - first : n->grouped;
+    tile[grid->n - 1] = within / height;
+    tile[grid->n - 2] = first + within % height;
+}
+
+static void split(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
+{
+    int left = grid->n;
+    if (n->grouped > 1 && left >= 2) {
+        int64_t plane = n->counts[left - 2] * n->counts[left - 1];
+        split_grouped(grid, n, id % plane, tile);
+        id /= plane;
+        left -= 2;
+    }
+    for (int axis = left - 1; axis >= 0; axis--) {
+        tile[axis] = axis > 0 ? id % n->counts[axis] : id;
+        id /= n->counts[axis];
+    }
+}
+
+/* Long tiles and short ones in turn: a block takes two, one after the other. */
+static bool is_paired(const Grid *grid, const Numbers *n)
+{
+    return grid->op->kind == OP_TILES && op_int(grid->op, ATTR_DESCENDING, 0) &&
+           !op_int(grid->op, ATTR_NUMBERED, 0) && n->grouped <= 1 && n->beside < 0;
+}
+
+bool grid_bind_nth(Context *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
+{
+    Numbers n = numbers_of(grid);
+    bool paired = is_paired(grid, &n), pairs = paired && n.all > (double)blocks;
+    int64_t id = pairs ? nth / 2 * 2 * blocks + 2 * block + nth % 2 : nth * blocks + block;
+    int64_t tile[MAX_RANK] = {0};
+    if ((double)id >= n.all) {
+        return false;
+    }
+    if (op_int(grid->op, ATTR_DESCENDING, 0) && !paired) {
+        id = (int64_t)n.all - 1 - id;
+    }
+    split(grid, &n, id / n.together, tile);
+    if (n.beside >= 0) {
+        tile[n.beside] = tile[n.beside] * n.together + id % n.together;
+    }
+    if (paired && grid->n > 0) {
+        int64_t *last = &tile[grid->n - 1];
+        *last = *last % 2 ? *last / 2 : n.counts[grid->n - 1] - 1 - *last / 2;
+    }
+    for (int axis = 0; axis < grid->n; axis++) {
+        grid_bind(context, grid, axis, tile[axis]);
+    }
+    grid_align(context, grid);
+    return true;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the page. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HTML_H
+#define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HTML_H
+
+#include "runtime/explain/explain_report.h"
+
+/* explain_page.html: styles, script, and marks where the title and the body go. */
+extern const char explain_page[];
+
+/* Escaped. */
+void html_words(Text *out, const char *text);
+void html_words_n(Text *out, const char *text, size_t n);
+
+/* Source and listings (explain_html_code.c). */
+void html_code(const Report *report, Text *out);
+/* Who holds which element of a tile; a request of shared memory by banks; where buffers lie; the
+ * roofline with all launches (explain_html_pictures.c). */
+void html_tile(const Report *report, const TileReport *tile, Text *out);
+void html_banks(const AccessReport *access, Text *out);
+void html_buffers(const LaunchReport *launch, Text *out);
+void html_roofline(const Report *report, Text *out);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The source beside what becomes of it. A line of a listing has the class l<line of the source>;
+ * the page's script lights all of a class. */
+#include "runtime/explain/explain_html.h"
+
+#include "passes/pass.h"
+
+#include <string.h>
+
+enum { MOST_LISTING = 640 * 1024, MOST_PAGE = 2400 * 1024 };
+
+/* ---- the source ---- */
+
+static bool is_linked(const Report *report, int line)
+{
+    const ReportInput *input = report->input;
+    for (size_t i = 0; i < input->listings.n; i++) {
+        const Listing *listing = &input->listings.items[i];
+        for (int k = 0; k < listing->n; k++) {
+            if (listing->lines[k] == line) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void source(const Report *report, Text *out)
+{
+    const Source *from = &report->input->func->diags->sources.items[report->input->source];
+    int line = 1;
+    text_add(out, "<pre class=source>");
+    for (size_t at = 0; at < from->n; line++) {
+        const char *end = memchr(from->text + at, '\n', from->n - at);
+        size_t n = end ? (size_t)(end - from->text) - at : from->n - at;
+        text_printf(out, "<span id=s%d", line);
+        if (is_linked(report, line)) {
+            text_printf(out, " class=l%d", line);
+        }
+        text_printf(out, "><a href=\"#s%d\">%d</a>", line, line);
+        html_words_n(out, from->text + at, n);
+        text_add(out, n ? "</span>" : " </span>");
+        at += n + 1;
+    }
+    text_add(out, "</pre>\n");
+}
+
+/* ---- listings ---- */
+
+static const char *doc_of(const char *name)
+{
+    size_t n;
+    const Pass *rows = pass_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (text_same(rows[i].name, name)) {
+            return rows[i].doc;
+        }
+    }
+    return text_same(name, "frontend") ? "what the source says, as operations on whole tensors"
+           : text_same(name, "LLVM")   ? "after its optimizer"
+                                       : "";
+}
+
+/* Neighbours from one line of the source share an element. */
+static void listing_lines(const Listing *listing, size_t most, Text *out)
+{
+    const char *at = listing->text;
+    size_t from = out->n;
+    int open = 0, i = 0;
+    for (; *at && out->n - from < most; i++) {
+        const char *end = text_line_end(at);
+        int line = i < listing->n ? listing->lines[i] : 0;
+        if (line != open) {
+            text_add(out, open ? "</span>" : "");
+            if (line) {
+                text_printf(out, "<span class=l%d>", line);
+            }
+        }
+        html_words_n(out, at, (size_t)(end - at));
+        int next = i + 1 < listing->n ? listing->lines[i + 1] : 0;
+        text_add(out, *end && (!line || next == line) ? "\n" : "");
+        open = line;
+        at = *end ? end + 1 : end;
+    }
+    text_add(out, open ? "</span>" : "");
+    if (*at) {
+        text_printf(out, "\n… and %zu bytes more: tessera compile --emit", strlen(at));
+    }
+}
+
+static void listing(const Listing *l, size_t room, Text *out)
+{
+    if (l->unchanged) {
+        return;
+    }
+    text_add(out, "<details class=code id=\"at-");
+    html_words(out, l->name);
+    text_add(out, "\"><summary><b>");
+    html_words(out, l->name);
+    text_add(out, "</b><small>");
+    html_words(out, doc_of(l->name));
+    text_add(out, "</small></summary><pre>");
+    listing_lines(l, room < MOST_LISTING ? room : MOST_LISTING, out);
+    text_add(out, "</pre></details>\n");
+}
+
+static void unchanged(const Listings *listings, Text *out)
+{
+    int n = 0;
+    for (size_t i = 0; i < listings->n; i++) {
+        if (listings->items[i].unchanged) {
+            text_add(out, n++ ? ", " : "<p class=soft>Nothing to do for the passes ");
+            html_words(out, listings->items[i].name);
+        }
+    }
+    text_add(out, n ? ".</p>\n" : "");
+}
+
+void html_code(const Report *report, Text *out)
+{
+    const Listings *listings = &report->input->listings;
+    text_add(out, "<h2 id=code>From the source to the machine</h2>\n"
+                  "<p>The program after each pass that changed it, then as LLVM and the assembler "
+                  "see it. Point at a line to see where it comes from and what becomes of it; a "
+                  "click keeps it. <button data-fold=open data-of=stages>open all</button> "
+                  "<button data-fold=close data-of=stages>close all</button></p>\n"
+                  "<div class=panes>");
+    source(report, out);
+    text_add(out, "<div id=stages>\n");
+    unchanged(listings, out);
+    for (size_t i = 0; i < listings->n; i++) {
+        size_t room = out->n < MOST_PAGE ? (MOST_PAGE - out->n) / 2 + 1024 : 1024;
+        listing(&listings->items[i], room, out);
+    }
+    text_add(out, "</div></div>\n");
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a matrix instruction of a warp reads of shared memory: the fragments of its operands, as
+ * codegen/gpu/gpu_mma.c reads them. Where lanes read matrices of 8 × 16 bytes for one another
+ * (ldmatrix), a request has a row of one a lane; else each lane reads its own neighbours. */
+#include "runtime/explain/explain_access.h"
+#include "runtime/explain/warp_request.h"
+
+enum {
+    ROW_BYTES = 128,
+    WORD_BYTES = 4,
+    PAIR_APART = 4, /* elements of four bits that share a register */
+    MOST_RUN = 16,
+    MATRIX_ROWS = 8,
+    MOST_MATRIX_BITS = 2
+};
+
+typedef struct Fragments {
+    Walk *walk;
+    Access access;
+    AccessReport *report;
+    Layout layout; /* axes m or n, and k */
+    bool k_is_col; /* k is contiguous */
+    DType dtype;
+    int bytes;
+    int in_byte; /* elements of one */
+} Fragments;
+
+static int elements_in_byte(const Value *shared)
+{
+    return shared->def && op_int(shared->def, ATTR_PACKED, 0) ? 2 : 1;
+}
+
+static int bits_in(int count)
+{
+    return count > 1 ? 1 + bits_in(count / 2) : 0;
+}
+
+static bool reads_matrices(const Fragments *f, const Unit *unit, const Target *target)
+{
+    return target->family == FAMILY_NVPTX &&
+           unit_reads_matrices(unit, &f->layout, f->dtype, f->k_is_col);
+}
+
+static int64_t place_of(const Fragments *f, const int32_t *at)
+{
+    int32_t place[MAX_RANK] = {0};
+    int rank = f->access.memory->type->rank - 1;
+    place[rank - 2] = at[f->k_is_col ? 0 : 1];
+    place[rank - 1] = at[f->k_is_col ? 1 : 0] / f->in_byte;
+    return shared_place(&f->access, place);
+}
+
+static Request request_for(const Fragments *f, int bytes)
+{
+    return (Request){.lanes = lanes_of(f->walk->user), .bytes = bytes};
+}
+
+/* Rows of up to four matrices, those of the first in the first lanes. */
+static void tally_matrices(Fragments *f, int warp, double times)
+{
+    int words = bits_in(WORD_BYTES / f->bytes);
+    int bits = f->layout.bits[IN_REGISTER] - words;
+    bits = bits < MOST_MATRIX_BITS ? bits : MOST_MATRIX_BITS;
+    for (int reg = 0; reg < layout_registers(&f->layout); reg += 1 << (words + bits)) {
+        Request request = request_for(f, MOST_RUN);
+        for (int row = 0; row < MATRIX_ROWS << bits; row++) {
+            int32_t at[MAX_RANK] = {0};
+            int matrix = row / MATRIX_ROWS;
+            layout_apply(&f->layout, (uint32_t)(reg | matrix << words), 0, (uint32_t)warp, at);
+            at[f->k_is_col ? 0 : 1] += row % MATRIX_ROWS;
+            request_add(&request, row, place_of(f, at));
+        }
+        access_request(f->walk->user, f->report, &request, times);
+    }
+}
+
+/* The bit of a register that moves so far along the contiguous axis; -1: none. */
+static int bit_of(const Fragments *f, int32_t by)
+{
+    for (int i = 0; i < f->layout.bits[IN_REGISTER]; i++) {
+        if (unit_moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Registers that lie side by side, of the widest access: their bits. */
+static int run_bits(const Fragments *f, int *run)
+{
+    int bits = 0;
+    *run = 1;
+    while (2 * *run * f->bytes <= MOST_RUN * f->in_byte && bit_of(f, *run) >= 0) {
+        bits |= 1 << bit_of(f, *run);
+        *run *= 2;
+    }
+    return bits;
+}
+
+static void tally_own(Fragments *f, int warp, double times)
+{
+    int run, beside = run_bits(f, &run), lanes = lanes_of(f->walk->user);
+    for (int reg = 0; reg < layout_registers(&f->layout); reg++) {
+        Request request = request_for(f, run * f->bytes / f->in_byte);
+        for (int lane = 0; lane < lanes && !(reg & beside); lane++) {
+            int32_t at[MAX_RANK] = {0};
+            layout_apply(&f->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, at);
+            request_add(&request, lane, place_of(f, at));
+        }
+        if (!(reg & beside)) {
+            access_request(f->walk->user, f->report, &request, times);
+        }
+    }
+}
+
+/* As the code generator chooses it: what is in registers has its own order. */
+static bool choose_depth(const Op *op, const Unit *unit, const Target *target, int64_t k,
+                         UnitDepth *depth)
+{
+    const Value *left = op_access_nth(op, 0).memory, *right = op_access_nth(op, 1).memory;
+    DType dtype = left->type->dtype;
+    bool plain = target->family == FAMILY_NVPTX && dtype == unit->operands &&
+                 right->type->dtype == dtype && dtype_bytes(dtype) <= WORD_BYTES;
+    int bytes = dtype_bytes(dtype), other = dtype_bytes(right->type->dtype);
+    bytes = bytes > other ? bytes : other;
+    bool words = elements_in_byte(left) > 1 || elements_in_byte(right) > 1;
+    if (left->type->kind != TYPE_SHARED) {
+        return unit_depth_held(unit, k, depth);
+    }
+    bool pairs = unit_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
+    plain = plain || unit_one_by_one(unit, dtype, right->type->dtype);
+    *depth = plain   ? unit_depth_plain(unit, k)
+             : pairs ? unit_depth_pairs(unit, k)
+                     : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
+    return true;
+}
+
+void matrix_left_tally(Walk *walk, const Op *op, double times)
+{
+    Fragments f = {.walk = walk, .access = op_access_nth(op, 0)};
+    Type memory = f.access.memory->type;
+    const Layout *result = op->results[0]->type->layout;
+    if (!result) {
+        return;
+    }
+    f.dtype = memory->dtype;
+    f.bytes = dtype_bytes(f.dtype);
+    f.in_byte = elements_in_byte(f.access.memory);
+    f.k_is_col = !op_int(op, ATTR_TA, 0); /* then they widen it */
+    int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
+    f.layout = f.k_is_col ? unit_left_words(result, k) : unit_left_read(result, k);
+    f.report = access_report(walk->user, op, SHARED_LOADS, f.access.memory);
+    for (int warp = 0; warp < walk->warps; warp++) {
+        tally_own(&f, warp, times);
+    }
+}
+
+void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
+{
+    Tally *tally = walk->user;
+    const Layout *result = op->results[0]->type->layout;
+    for (int side = 0; side < 2 && result; side++) {
+        Fragments f = {.walk = walk, .access = op_access_nth(op, side)};
+        Type memory = f.access.memory->type;
+        UnitDepth depth;
+        if (memory->kind != TYPE_SHARED) {
+            continue;
+        }
+        bool turned = op_int(op, side ? ATTR_TB : ATTR_TA, 0) != 0;
+        f.k_is_col = (side == 1) == turned;
+        int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
+        if (!choose_depth(op, unit, tally->target, k, &depth)) {
+            return;
+        }
+        f.dtype = memory->dtype;
+        f.bytes = dtype_bytes(f.dtype);
+        f.in_byte = elements_in_byte(f.access.memory);
+        f.layout = unit_operand(unit, side ? UNIT_RIGHT : UNIT_LEFT, result, &depth);
+        f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);
+        bool matrices = reads_matrices(&f, unit, tally->target);
+        for (int warp = 0; warp < walk->warps; warp++) {
+            (matrices ? tally_matrices : tally_own)(&f, warp, times);
+        }
+    }
+}

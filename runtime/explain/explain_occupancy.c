@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/explain_occupancy.h"
+
+#include "ir/build.h"
+#include "ir/layout/layout.h"
+
+#include <math.h>
+
+/* ---- occupancy ---- */
+
+static int up(int n, int step)
+{
+    return (n + step - 1) / step * step;
+}
+
+enum { BESIDE = 24, MOST_REGISTERS = 255 };
+
+typedef struct Held {
+    int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
+} Held;
+
+static int registers_of(Type type)
+{
+    bool held = type->kind == TYPE_ARRAY && type->layout;
+    int words = held ? layout_registers(type->layout) * (dtype_bits(type->dtype) > 32 ? 2 : 1) : 0;
+    return held && dtype_bits(type->dtype) < 32 ? words * dtype_bits(type->dtype) / 32 : words;
+}
+
+static void see_held(Op *op, void *user)
+{
+    Held *held = user;
+    int carried = 0;
+    for (int i = 0; i < op->n_results; i++) {
+        int own = registers_of(op->results[i]->type);
+        held->largest = own > held->largest ? own : held->largest;
+        carried += op->kind == OP_FOR ? own : 0;
+    }
+    held->carried = carried > held->carried ? carried : held->carried;
+}
+
+/* Of a thread, before there is machine code: what it holds, as far as the blocks that a
+ * multiprocessor is to hold leave as many. */
+Registers registers_expected(const Report *report, const LaunchReport *launch)
+{
+    Held held = {0};
+    int blocks = launch->plan->blocks_per_unit > 0 ? launch->plan->blocks_per_unit : 1;
+    int room = report->target->registers / (blocks * launch->warps * report->target->warp);
+    block_walk(launch->op->regions[0], see_held, &held);
+    int wanted = BESIDE + held.carried + held.largest * (held.carried > 0 ? 3 : 2) / 2;
+    room = room < MOST_REGISTERS ? room : MOST_REGISTERS;
+    room -= room % (report->part->register_step > 0 ? report->part->register_step : 1);
+    return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};
+}
+
+/* Each scheduler has its share of the registers, and its warps share that. */
+static int blocks_by_registers(const Report *report, const LaunchReport *launch)
+{
+    const Part *part = report->part;
+    int most = part->unit_warps / part->schedulers;
+    bool expects = report->input->brief || report->input->sampled;
+    int thread = launch->assembled ? launch->assembled->registers
+                 : expects         ? registers_expected(report, launch).used
+                                   : 0;
+    if (thread <= 0) {
+        return part->unit_warps;
+    }
+    int warp = up(thread, part->register_step) * report->target->warp;
+    int warps = report->target->registers / part->schedulers / warp;
+    int blocks = (warps < most ? warps : most) * part->schedulers / launch->warps;
+    return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
+}
+
+static int blocks_by_shared(const Part *part, int bytes)
+{
+    int taken = up(bytes + part->block_shared, part->shared_step);
+    return taken > 0 ? part->unit_shared / taken : part->unit_warps; /* no more blocks than warps */
+}
+
+void occupancy_make(const Report *report, LaunchReport *launch)
+{
+    const Part *part = report->part;
+    Occupancy *o = &launch->occupancy;
+    if (!part || launch->warps <= 0) {
+        return;
+    }
+    o->known = true;
+    o->blocks[LIMIT_WARPS] = part->unit_warps / launch->warps;
+    o->blocks[LIMIT_BLOCKS] = launch->warps == 1 && report->target->family == FAMILY_AMDGCN
+                                  ? part->unit_warps
+                                  : part->unit_blocks;
+    o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
+    o->blocks[LIMIT_SHARED] = blocks_by_shared(part, launch->shared_bytes);
+    o->limit = LIMIT_WARPS;
+    for (int limit = LIMIT_WARPS; limit < LIMIT_GRID; limit++) {
+        if (o->blocks[limit] < o->blocks[o->limit]) {
+            o->limit = (Limit)limit;
+        }
+    }
+    o->resident = o->blocks[o->limit];
+    o->warps = o->resident * launch->warps;
+    o->share = (double)o->warps / part->unit_warps;
+    int64_t room = (int64_t)o->resident * report->target->units;
+    o->waves = launch->blocks > 0 && room > 0 ? (double)launch->blocks / (double)room : 0;
+}
+
+/* ---- roofline ---- */
+
+static const double WHOLE = 0.75; /* of sectors: less is written in parts */
+
+static double tensor_bytes(const Value *tensor, const int64_t *sizes)
+{
+    double bytes = dtype_memory_bits(tensor->type->dtype) / 8.0;
+    for (int axis = 0; axis < tensor->type->rank; axis++) {
+        int64_t extent;
+        bytes *= poly_eval(tensor->type->dims[axis], sizes, &extent) ? (double)extent : 0;
+    }
+    return bytes;
+}
+
+static bool reads(Traffic kind)
+{
+    return kind == LOADS || kind == BULK_LOADS || kind == COPIES || kind == ATOMICS;
+}
+
+static bool writes(Traffic kind)
+{
+    return kind == STORES || kind == BULK_STORES || kind == ATOMICS;
+}
+
+/* Bytes that the launch's accesses of this tensor ask of L2. */
+static double asked(const LaunchReport *launch, const Value *tensor, bool (*does)(Traffic),
+                    int sector)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *at = &launch->accesses.items[i];
+        if (at->value == tensor && does(at->kind)) {
+            bytes += sector ? at->sectors * sector : at->moved;
+        }
+    }
+    return bytes;
+}
+
+/* Bytes of elements that it stores; what atomics change and what data place may lie together. */
+static double stored(const LaunchReport *launch, const Value *tensor)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *at = &launch->accesses.items[i];
+        if (at->value == tensor && writes(at->kind)) {
+            bytes += at->assumed || at->kind == ATOMICS ? INFINITY : at->moved;
+        }
+    }
+    return bytes;
+}
+
+void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch)
+{
+    Roofline *r = &launch->roofline;
+    const Func *func = report->input->func;
+    int sector = report->part ? report->part->sector : 0;
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *tensor = func->params.items[i].value;
+        const Windows *windows = func_windows_of(func, tensor);
+        if (tensor->type->kind == TYPE_TENSOR) {
+            double whole = tensor_bytes(windows ? windows->of : tensor, sizes);
+            double in = asked(launch, tensor, reads, sector);
+            double out = asked(launch, tensor, writes, sector);
+            r->asked_read += in;
+            r->asked_written += out;
+            r->read += in < whole ? in : whole;
+            out = out < whole ? out : whole;
+            r->written += out;
+            r->written_in_parts += stored(launch, tensor) < WHOLE * out ? out : 0;
+        }
+    }
+    double bytes = r->read + r->written;
+    r->intensity = bytes > 0 ? (r->flops + r->matrix_flops) / bytes : 0;
+    if (report->part) {
+        r->memory_seconds = bytes / (report->part->memory * 1e9);
+        r->compute_seconds = r->flops / (report->part->flops32 * 1e12) +
+                             r->matrix_work / (report->part->flops16 * 1e12);
+        r->memory_bound = r->memory_seconds >= r->compute_seconds;
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a launch takes of a multiprocessor, what it asks of memory, and what to try next. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
+#define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
+
+#include "runtime/explain/explain_report.h"
+
+void occupancy_make(const Report *report, LaunchReport *launch);
+/* Of a thread, guessed from what it holds: that it has, and that do not fit. */
+typedef struct Registers {
+    int used, spilled;
+} Registers;
+Registers registers_expected(const Report *report, const LaunchReport *launch);
+/* `sizes` by DimVar.id. */
+void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
+/* explain_memory.c; `tiles` of its grid */
+void memory_make(const Report *report, LaunchReport *launch, int64_t tiles);
+/* explain_dot.c */
+void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
+/* predict_pipes.c: cycles of a multiprocessor, of what all of them share evenly. */
+typedef struct Pipes {
+    double issue, matrix, first, shared, unit, second; /* unit: what it reads of shared memory */
+    double cycles;                                     /* of all, with what blocks wait for */
+    const char *limiter;
+} Pipes;
+/* Rounds of a loop within the one around it. */
+double rounds_of(const Report *report, const Op *loop);
+/* Of a launch without copies by the engine, whose accesses are counted. */
+Pipes pipes_of(const Report *report, const LaunchReport *launch);
+/* Of a block, without those that only copy. */
+int64_t warps_that_compute(const LaunchReport *launch);
+/* Cycles of products that depend on one another; 0: there are none (predict_attention.c). */
+double groups_cycles(const Report *report, const LaunchReport *launch);
+/* Where warps multiply by themselves what they have computed from another product, they do one
+ * after the other, and others of their scheduler fill that. `alone`: by predict_pipes.c, which
+ * knows of no such waiting. */
+double chained_cycles(const Report *report, const LaunchReport *launch, double alone);
+/* Seconds of a launch of blocks that load, reduce and store; `memory`: of its bytes. 0: it is not
+ * one of those, or nothing is known (predict_reduction.c). */
+double course_seconds(const Report *report, const LaunchReport *launch, double clock,
+                      double memory);
+/* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
+void predict_make(const Report *report, LaunchReport *launch);
+void advice_make(const Report *report, LaunchReport *launch);
+
+#endif

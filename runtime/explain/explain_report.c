@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/explain_report.h"
+
+#include <math.h>
+
+#include "ir/build.h"
+#include "ir/bulk_tile.h"
+#include "ir/layout/matrix_instr.h"
+#include "runtime/device/device_launch.h"
+#include "runtime/explain/explain_access.h"
+#include "runtime/explain/explain_occupancy.h"
+#include "runtime/explain/explain_words.h"
+#include "runtime/explain/load_dedup.h"
+#include "support/int_math.h"
+
+static const char *const TRAFFIC[N_TRAFFIC] = {
+    "load",          "store",     "atomic",     "shared load", "shared store",
+    "shared atomic", "bulk load", "bulk store", "copy",
+};
+static const char *const LIMITS[N_LIMIT] = {"warps", "blocks", "registers", "shared memory",
+                                            "the grid"};
+
+const char *traffic_name(Traffic kind)
+{
+    return TRAFFIC[kind];
+}
+
+bool traffic_is_shared(Traffic kind)
+{
+    return kind >= SHARED_LOADS && kind <= SHARED_ATOMICS;
+}
+
+bool traffic_is_bulk(Traffic kind)
+{
+    return kind == BULK_LOADS || kind == BULK_STORES;
+}
+
+const char *limit_name(Limit limit)
+{
+    return LIMITS[limit];
+}
+
+double launch_total(const LaunchReport *launch, Traffic kind, size_t field)
+{
+    double sum = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *at = &launch->accesses.items[i];
+        if (at->kind == kind) {
+            sum += *(const double *)(const void *)((const char *)at + field);
+        }
+    }
+    return sum;
+}
+
+/* ---- lists ---- */
+
+typedef struct Lister {
+    const Report *report;
+    LaunchReport *launch;
+} Lister;
+
+/* What the compiler adds has the place of the value that it moves. */
+static Span span_of(const Op *op)
+{
+    enum { MOST_STEPS = 8 };
+    for (int i = 0; i < MOST_STEPS && op->span.source < 0 && op->n_operands > 0; i++) {
+        const Value *moved = op->operands[i ? 0 : op->n_operands - 1];
+        if (!moved || !moved->def) {
+            break;
+        }
+        op = moved->def;
+    }
+    return op->span;
+}
+
+static int line_of(const Report *report, const Op *op)
+{
+    Span span = span_of(op);
+    bool here = span.source >= 0 && span.source == report->input->source;
+    return here ? diag_place(report->input->func->diags, span).line : 0;
+}
+
+/* One slot of a ring. */
+static int box_bytes(Type shared)
+{
+    int bytes = dtype_bytes(shared->dtype);
+    for (int axis = 1; axis < shared->rank; axis++) {
+        bytes *= (int)poly_capacity(shared->dims[axis]);
+    }
+    return bytes;
+}
+
+static const char *memory_words(const Func *func, const Value *memory)
+{
+    const char *name = value_words(func, memory);
+    return *name || memory->type->kind != TYPE_SHARED ? name : "scratch";
+}
+
+static void list_access(Lister *l, const Op *op, Traffic kind, const Value *memory)
+{
+    Func *func = l->report->input->func;
+    AccessReport at = {.op = op,
+                       .kind = kind,
+                       .value = memory,
+                       .memory = memory_words(func, memory),
+                       .what = op_info(op->kind)->name,
+                       .line = line_of(l->report, op),
+                       .why_width = width_words(func, op, kind),
+                       .guard = guard_words(func, op, kind)};
+    if (traffic_is_bulk(kind)) {
+        at.bytes = box_bytes(op_access_nth(op, kind == BULK_LOADS ? 1 : 0).memory->type);
+    } else {
+        at.bytes = (int)op_int(op, ATTR_VECTOR, 1) * dtype_bytes(memory->type->dtype);
+    }
+    ARENA_PUSH(func->arena, &l->launch->accesses, at);
+}
+
+static void list_dot(Lister *l, const Op *op)
+{
+    for (int i = 0; i < 2; i++) {
+        Access side = op_access_nth(op, i);
+        if (side.memory->type->kind == TYPE_SHARED) {
+            list_access(l, op, SHARED_LOADS, side.memory);
+        }
+    }
+}
+
+/* The last operand, where there is one: a reduction's, a scan's, a fold's. */
+static void list_scratch(Lister *l, const Op *op)
+{
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        if (op->operands[at]->type->kind == TYPE_SHARED) {
+            list_access(l, op, SHARED_STORES, op->operands[at]);
+            list_access(l, op, SHARED_LOADS, op->operands[at]);
+        }
+    }
+}
+
+static void list_buffer(Lister *l, const Op *op)
+{
+    Type type = op->results[0]->type;
+    BufferReport buffer = {.name = memory_words(l->report->input->func, op->results[0]),
+                           .value = op->results[0],
+                           .offset = (int)op_int(op, ATTR_OFFSET, 0),
+                           .bytes = dtype_bytes(type->dtype),
+                           .slots = (int)poly_capacity(type->dims[0]),
+                           .swizzle = (int)op_int(op, ATTR_SWIZZLE, 0),
+                           .line = line_of(l->report, op)};
+    for (int axis = 0; axis < type->rank; axis++) {
+        buffer.bytes *= (int)poly_capacity(type->dims[axis]);
+    }
+    ARENA_PUSH(l->report->input->func->arena, &l->launch->buffers, buffer);
+}
+
+static void list_tile(Lister *l, const Value *value)
+{
+    const Layout *layout = value->type->kind == TYPE_ARRAY ? value->type->layout : NULL;
+    if (!layout || value->type->rank == 0) {
+        return;
+    }
+    for (size_t i = 0; i < l->launch->tiles_held.n; i++) {
+        if (l->launch->tiles_held.items[i].layout == layout) {
+            l->launch->tiles_held.items[i].n++;
+            return;
+        }
+    }
+    TileReport tile = {layout, value, 1};
+    ARENA_PUSH(l->report->input->func->arena, &l->launch->tiles_held, tile);
+}
+
+static void list_op(Op *op, void *user)
+{
+    Lister *l = user;
+    const Value *memory = op->n_operands > 0 ? op->operands[0] : NULL;
+    bool tensor = memory && memory->type->kind == TYPE_TENSOR;
+    const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
+    for (int i = 0; i < op->n_results; i++) {
+        list_tile(l, op->results[i]);
+    }
+    switch (op->kind) {
+    case OP_LOAD:
+    case OP_GATHER:
+        if (tensor) {
+            list_access(l, op, LOADS, memory);
+        }
+        break;
+    case OP_STORE: list_access(l, op, STORES, memory); break;
+    case OP_SCATTER:
+        if (tensor) {
+            list_access(l, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, memory);
+        } else {
+            list_access(l, op, SHARED_ATOMICS, memory);
+        }
+        break;
+    case OP_COPY_LOAD: list_access(l, op, COPIES, memory); break;
+    case OP_BULK_LOAD: list_access(l, op, BULK_LOADS, memory); break;
+    case OP_BULK_STORE: list_access(l, op, BULK_STORES, op_access_nth(op, 1).memory); break;
+    case OP_SHARED_LOAD: list_access(l, op, SHARED_LOADS, memory); break;
+    case OP_SHARED_STORE: list_access(l, op, SHARED_STORES, memory); break;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_HISTOGRAM:
+    case OP_RANK:
+    case OP_ARRANGE:
+    case OP_LOOKUP:
+    case OP_FOLD: list_scratch(l, op); break;
+    case OP_DOT: list_dot(l, op); break;
+    case OP_DOT_ASYNC:
+        if (unit_left_is_read(l->report->target, op)) {
+            list_access(l, op, SHARED_LOADS, op_access_nth(op, 0).memory);
+        }
+        break;
+    case OP_SHARED:
+        list_buffer(l, op);
+        if (bulk_few_rows(l->report->input->func, op->results[0])) {
+            list_access(l, op, SHARED_STORES, op->results[0]);
+        }
+        break;
+    default: break;
+    }
+}
+
+/* ---- totals ---- */
+
+static double elements(const Context *context, Type type)
+{
+    double n = 1;
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t extent;
+        n *= context_dim(context, type->dims[axis], &extent) ? (double)extent : 0;
+    }
+    return n;
+}
+
+static double product_flops(const Context *context, const Op *op)
+{
+    Type a = op->operands[0]->type, result = op->results[0]->type;
+    int last = a->rank - (op_int(op, ATTR_TA, 0) ? 2 : 1);
+    int64_t k;
+    return context_dim(context, a->dims[last], &k) ? 2 * elements(context, result) * (double)k : 0;
+}
+
+static void count_float(Op *op, void *user)
+{
+    int *n = user;
+    bool counts = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_SELECT && op->kind != OP_CAST;
+    *n += counts && dtype_is_float(op->results[0]->type->dtype);
+}
+
+static double op_flops(const Context *context, const Op *op)
+{
+    int each = 0;
+    Type type = op->n_results ? op->results[0]->type : NULL;
+    switch (op->kind) {
+    case OP_AGAIN:
+    case OP_CAST:
+    case OP_BITCAST:
+    case OP_SELECT:
+    case OP_ISNAN: return 0;
+    case OP_REDUCE:
+    case OP_SCAN: return dtype_is_float(type->dtype) ? elements(context, op->operands[0]->type) : 0;
+    case OP_FOLD:
+        block_walk(op->regions[0], count_float, &each);
+        return each * elements(context, op->operands[0]->type);
+    default: break;
+    }
+    bool counts = type && op_has(op, TRAIT_ELEMENTWISE) && dtype_is_float(type->dtype);
+    return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
+}
+
+enum { BEGINNING = 1024 /* bytes of a run until it is brought ahead */, SUM = 4, EXTREME = 10 };
+
+/* Caches of a CPU's core: the places for lines that lie `stride` bytes apart, of `ways` a set. */
+enum {
+    HOST_LINE = 64,
+    FIRST_SPAN = 4 << 10,
+    FIRST_WAYS = 12,
+    SECOND_SPAN = 64 << 10,
+    SECOND_WAYS = 16,
+    PAGES = 1024
+};
+
+static int64_t room_for(int64_t stride, int64_t span, int64_t ways)
+{
+    int64_t step = stride & -stride; /* sizes are powers of two */
+    step = step < HOST_LINE ? HOST_LINE : step > span ? span : step;
+    return span / step * ways;
+}
+
+/* Bytes from one row of what was loaded to the next along its axis; 0: not known. */
+static int64_t row_stride(const Context *context, const Op *load, int axis)
+{
+    Access access = op_access(load, 0);
+    Type memory = access.memory->type;
+    int64_t stride = dtype_bytes(memory->dtype), extent;
+    for (int i = memory->rank - 1, at = load->results[0]->type->rank - 1; i >= 0; i--) {
+        bool held = !access.indices[i] || access.indices[i]->type->kind == TYPE_RANGE;
+        if (held && at-- == axis) {
+            return stride;
+        }
+        stride = context_dim(context, memory->dims[i], &extent) ? mul_sat(stride, extent) : 0;
+    }
+    return 0;
+}
+
+/* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
+ * as many, each element brings one from the next, else each line comes once. */
+static void tally_across(const Context *context, const Op *op, double times, HostReport *host)
+{
+    const Attr *perm = op_attr(op, ATTR_PERM);
+    const Op *load = op->operands[0]->def;
+    Type from = op->operands[0]->type;
+    int last = from->rank - 1;
+    int64_t run = 1, rows = 1;
+    if (from->kind != TYPE_ARRAY || last < 1 || perm->ints[last] == last || !load ||
+        load->kind != OP_LOAD || !context_dim(context, from->dims[last], &run) ||
+        !context_dim(context, from->dims[perm->ints[last]], &rows) || run < 1) {
+        return;
+    }
+    double line = fmin((double)HOST_LINE / dtype_bytes(from->dtype), (double)run);
+    double each = times * elements(context, from) * HOST_LINE;
+    int64_t stride = row_stride(context, load, (int)perm->ints[last]);
+    bool first = rows <= room_for(stride, FIRST_SPAN, FIRST_WAYS);
+    bool second = rows <= room_for(stride, SECOND_SPAN, SECOND_WAYS);
+    host->lines += first ? each / line : second ? each : 0;
+    /* Memory sends each line once, as far as pages of as many rows are known by address. */
+    host->far += second ? 0 : each / 2 + each / 2 / (rows <= PAGES ? line : 1);
+}
+
+/* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
+ * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
+static void tally_host(const Context *context, const Op *op, double times, HostReport *host)
+{
+    bool is_load = op->kind == OP_LOAD, is_store = op->kind == OP_STORE;
+    bool is_reduce = op->kind == OP_REDUCE;
+    for (int i = 0; i < 2 && op->kind == OP_DOT; i++) {
+        Type side = op->operands[i]->type;
+        host->packed += times * elements(context, side) * dtype_bytes(side->dtype);
+    }
+    if (op->kind == OP_PERMUTE) {
+        tally_across(context, op, times, host);
+    }
+    if (!is_load && !is_store && !is_reduce) {
+        return;
+    }
+    Type type = is_load    ? op->results[0]->type
+                : is_store ? op->operands[op->n_operands - 1]->type
+                           : op->operands[0]->type;
+    if (type->kind != TYPE_ARRAY || type->rank == 0) {
+        return;
+    }
+    int last = type->rank - 1;
+    double n = times * elements(context, type);
+    int64_t run = 0;
+    host->walked += is_load ? 0 : n * dtype_bytes(type->dtype);
+    if (is_reduce && op_int(op, ATTR_AXIS, 0) == last) {
+        const char *fn = op_word(op, ATTR_FN);
+        host->waits += n * (text_same(fn, "max") || text_same(fn, "min") ? EXTREME : SUM);
+    }
+    bool goes_on = op->parent->parent && op->parent->parent->kind == OP_FOR;
+    const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
+    bool across = made && made->kind == OP_PERMUTE; /* which waits for its lines */
+    if (!is_reduce && !across && !goes_on && context_dim(context, type->dims[last], &run) &&
+        run > 0) {
+        double bytes = (double)run * dtype_bytes(type->dtype);
+        host->begun += n / (double)run * (bytes < BEGINNING ? bytes : BEGINNING);
+    }
+}
+
+static void tally_op(Walk *walk, const Op *op, double times)
+{
+    Tally *tally = walk->user;
+    if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
+        const char *unit = op_word(op, ATTR_UNIT);
+        bool matrix = unit && !text_same(unit, "fma");
+        double flops = times * product_flops(&walk->context, op);
+        int bytes = dtype_bytes(op_access_nth(op, 1).memory->type->dtype);
+        *(matrix ? &tally->matrix_flops : &tally->flops) += flops;
+        tally->matrix_work += matrix ? flops * bytes / 2 : 0;
+    } else {
+        tally->flops += times * op_flops(&walk->context, op);
+    }
+    if (tally->target->family == FAMILY_CPU) {
+        tally_host(&walk->context, op, times, &tally->launch->host);
+    }
+    access_tally(walk, op, times);
+}
+
+static int launch_warps(const Op *op)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    return warps && warps->n > 0 ? (int)warps->ints[0] : 1;
+}
+
+/* Places that are computed, element by element. */
+static bool is_costly(const LaunchReport *launch)
+{
+    int elements = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const Op *op = launch->accesses.items[i].op;
+        if (op->kind == OP_GATHER && op->results[0]->type->layout) {
+            elements += layout_registers(op->results[0]->type->layout) * launch->warps;
+        }
+    }
+    return elements > 256;
+}
+
+static void forget_loads(Walk *walk)
+{
+    Tally *tally = walk->user;
+    seen_forget(tally->seen);
+}
+
+double report_share(const Report *report)
+{
+    enum { FEW_LAUNCHES = 3 };
+    int n = report->n_launches;
+    return n > FEW_LAUNCHES ? (double)FEW_LAUNCHES / n : 1;
+}
+
+static void tally_launch(const Report *report, LaunchReport *launch)
+{
+    const ReportInput *input = report->input;
+    Tally tally = {.launch = launch,
+                   .target = report->target,
+                   .diags = input->func->diags,
+                   .brief = input->brief,
+                   .seen = seen_new(input->func->arena),
+                   .sector = report->part ? report->part->sector : 32};
+    Walk walk = {.context = context_of(input->func, input->sizes),
+                 .each = tally_op,
+                 .begin = forget_loads,
+                 .user = &tally,
+                 .costly = input->brief || input->sampled || is_costly(launch),
+                 .warps = launch->warps,
+                 .share = report_share(report),
+                 .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
+    walk_launch(&walk, launch->op);
+    launch->uncertain = walk.uncertain;
+    launch->data_loops = walk.data_loop != NULL;
+    launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
+    launch->roofline.flops = tally.flops;
+    launch->roofline.matrix_flops = tally.matrix_flops;
+    launch->roofline.matrix_work = tally.matrix_work;
+}
+
+/* ---- the report ---- */
+
+static bool all_known(const ReportInput *input)
+{
+    for (size_t i = 0; i < input->func->dimvars.n; i++) {
+        if (input->func->dimvars.items[i]->kind == DIM_SIZE && input->sizes[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t *plan_sizes(const ReportInput *input)
+{
+    Func *func = input->func;
+    int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
+    int n = 0;
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->kind != DIM_RANGE) {
+            sizes[n++] = input->sizes[i] < 0 ? 0 : input->sizes[i];
+        }
+    }
+    return sizes;
+}
+
+/* All tiles of its grid; -1: not known. */
+static int64_t tiles_of(const Report *report, const PlanLaunch *launch)
+{
+    int64_t tiles;
+    bool known = report->sized && plan_blocks(launch, plan_sizes(report->input), &tiles);
+    return known ? tiles : -1;
+}
+
+static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
+{
+    int64_t blocks = tiles_of(report, launch);
+    return blocks < 0 ? blocks : plan_resident(launch, blocks, report->target->units);
+}
+
+static const Assembled *assembled_of(const ReportInput *input, const char *symbol)
+{
+    for (size_t i = 0; i < input->assembled.n; i++) {
+        if (text_same(input->assembled.items[i].symbol, symbol)) {
+            return &input->assembled.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the copy engine takes out of shared memory has the line of what put it there. */
+static void borrow_lines(LaunchReport *launch)
+{
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        AccessReport *at = &launch->accesses.items[i];
+        for (size_t k = 0; k < launch->accesses.n && !at->line; k++) {
+            const AccessReport *other = &launch->accesses.items[k];
+            at->line = at->op->operands[0] == other->value ? other->line : 0;
+        }
+    }
+}
+
+static int first_line(const LaunchReport *launch)
+{
+    int line = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        int at = launch->accesses.items[i].line;
+        line = at && (!line || at < line) ? at : line;
+    }
+    return line;
+}
+
+static void make_launch(Report *report, const Op *op, int nth)
+{
+    Func *func = report->input->func;
+    LaunchReport *launch = &report->launches[nth];
+    Lister lister = {report, launch};
+    launch->op = op;
+    launch->plan = &report->input->plan->launches[nth];
+    launch->warps = launch_warps(op);
+    launch->blocks = blocks_of(report, launch->plan);
+    launch->tiles = tiles_words(func, op);
+    launch->why = split_words(func, op);
+    launch->assembled = assembled_of(report->input, launch->plan->symbol);
+    launch->shared_bytes =
+        launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
+    block_walk(op->regions[0], list_op, &lister);
+    borrow_lines(launch);
+    launch->line = first_line(launch);
+    occupancy_make(report, launch);
+    if (report->sized) {
+        tally_launch(report, launch);
+        roofline_make(report, report->input->sizes, launch);
+        memory_make(report, launch, tiles_of(report, launch->plan));
+    }
+    product_make(report, launch, tiles_of(report, launch->plan));
+    predict_make(report, launch);
+    advice_make(report, launch);
+}
+
+void report_make(const ReportInput *input, Report *report)
+{
+    int nth = 0;
+    *report = (Report){.input = input,
+                       .target = input->func->target,
+                       .part = part_of(input->func->target),
+                       .sized = all_known(input),
+                       .n_launches = input->plan->n_launches};
+    report->launches = ARENA_ARRAY(input->func->arena, LaunchReport, report->n_launches);
+    for (const Op *op = input->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            make_launch(report, op, nth++);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report for a terminal: the schedule, and a few lines a launch, as comments of it. */
+#include "runtime/explain/explain_report.h"
+
+#include "runtime/explain/explain_words.h"
+
+#include <string.h>
+
+enum { MOST_ACCESSES = 12 };
+static const double READ_AGAIN = 1.05; /* that is worth a line */
+
+static void shape(const Report *report, const LaunchReport *launch, Text *out)
+{
+    text_printf(out, "# %s: ", launch->plan->symbol);
+    shape_words(report, launch, out);
+    if (launch->shared_bytes > 0) {
+        text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
+    }
+    text_add(out, launch->plan->persistent ? ", persistent\n" : "\n");
+    if (*launch->tiles) {
+        text_printf(out, "#   a block takes %s%s\n", launch->tiles,
+                    launch->plan->persistent ? ", one tile after the other" : "");
+    }
+    if (*launch->why) {
+        text_printf(out, "#   a launch of its own: %s\n", launch->why);
+    }
+}
+
+static const char *limit_words(const Report *report, Limit limit)
+{
+    bool waves = limit == LIMIT_WARPS;
+    return waves ? arena_printf(report->input->func->arena, "%ss", warp_words(report->target))
+                 : limit_name(limit);
+}
+
+static void resident(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const Occupancy *o = &launch->occupancy;
+    if (!o->known) {
+        return;
+    }
+    text_printf(out, "#   a %s holds %d block%s, %d of %d %ss (%.0f %%), ",
+                unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
+                report->part->unit_warps, warp_words(report->target), 100 * o->share);
+    if (launch->assembled) {
+        text_printf(out, "limited by %s; %d registers a thread", limit_words(report, o->limit),
+                    launch->assembled->registers);
+        if (launch->assembled->spilled > 0) {
+            text_printf(out, ", %d bytes spilled", launch->assembled->spilled);
+        }
+    } else {
+        text_printf(out, "by %s; registers are not known without ptxas",
+                    limit_words(report, o->limit));
+    }
+    const char *rounds = rounds_words(report, launch);
+    text_printf(out, *rounds ? "; %s" : "", rounds);
+    text_char(out, '\n');
+}
+
+static void roof(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const Roofline *r = &launch->roofline;
+    if (!report->sized) {
+        return;
+    }
+    text_add(out, "#   ");
+    scaled_words(out, r->read, "B read, ");
+    scaled_words(out, r->written, "B written, ");
+    scaled_words(out, r->flops + r->matrix_flops, "FLOP");
+    if (report->part) {
+        double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
+        text_printf(out, ": %s of %s, ", r->memory_bound ? "memory" : "arithmetic",
+                    report->part->name);
+        if (least < 0.01e-6) {
+            text_add(out, "no time to speak of");
+        } else {
+            text_add(out, "at least ");
+            seconds_words(out, least);
+        }
+    }
+    text_char(out, '\n');
+    if (r->memory_read > READ_AGAIN * r->read) {
+        text_add(out, "#   the second-level cache loses some before it is read again: ");
+        scaled_words(out, r->memory_read, "B come from memory\n");
+    }
+}
+
+static void model(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const char *unit = product_words(report, launch), *tiles = product_tiles_words(report, launch);
+    text_printf(out, *unit ? "#   products: %s\n" : "", unit);
+    text_printf(out, *tiles ? "#   %s\n" : "", tiles);
+    if (launch->predicted > 0) {
+        text_add(out, "#   the model expects ");
+        expected_words(out, launch);
+        text_char(out, '\n');
+    }
+}
+
+static void count(Text *out, double n)
+{
+    if (n < 99999.5) {
+        text_printf(out, " %9.0f", n);
+    } else {
+        text_printf(out, " %9.3g", n);
+    }
+}
+
+static void access_line(const Report *report, const AccessReport *at, Text *out)
+{
+    Text name = text_new(report->input->func->arena);
+    text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
+    text_printf(out, at->line ? "#   %5d" : "#        ", at->line);
+    text_printf(out, "  %-20s ", name.data);
+    if (report->target->family != FAMILY_CPU) {
+        text_printf(out, "%5d", at->bytes);
+    } else if (report->sized) {
+        Text moved = text_new(report->input->func->arena);
+        scaled_words(&moved, at->moved, "B");
+        text_printf(out, "%9s", moved.data);
+    }
+    if (report->sized && report->part) {
+        count(out, at->requests);
+        if (traffic_is_shared(at->kind)) {
+            text_printf(out, " %9s", "");
+            count(out, at->turns - at->least_turns);
+        } else {
+            count(out, at->sectors);
+            text_printf(out, " %9s", "");
+        }
+    }
+    text_printf(out, *at->guard ? "  %s" : "", at->guard);
+    text_add(out, at->assumed ? " (places: as if spread evenly)\n" : "\n");
+}
+
+static void accesses(const Report *report, const LaunchReport *launch, Text *out)
+{
+    bool counts = report->sized && report->part;
+    if (launch->accesses.n == 0) {
+        return;
+    }
+    bool cpu = report->target->family == FAMILY_CPU; /* which has no warps that ask at once */
+    text_printf(out, "#   %5s  %-20s ", "line", "access");
+    text_printf(out, cpu ? report->sized ? "%9s" : "%s" : "%5s",
+                cpu ? report->sized ? "asked" : "" : "bytes");
+    text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
+    text_add(out, "  guard\n");
+    for (size_t i = 0; i < launch->accesses.n && i < MOST_ACCESSES; i++) {
+        access_line(report, &launch->accesses.items[i], out);
+    }
+    if (launch->accesses.n > MOST_ACCESSES) {
+        text_printf(out, "#   … and %zu more: --json or --html FILE\n",
+                    launch->accesses.n - MOST_ACCESSES);
+    }
+}
+
+void report_text(const Report *report, Text *out)
+{
+    text_add(out, report->input->schedule);
+    for (int i = 0; i < report->n_launches; i++) {
+        const LaunchReport *launch = &report->launches[i];
+        shape(report, launch, out);
+        resident(report, launch, out);
+        roof(report, launch, out);
+        model(report, launch, out);
+        accesses(report, launch, out);
+        const char *course = course_words(report, launch);
+        text_printf(out, *course ? "#   %s\n" : "", course);
+        for (size_t k = 0; k < launch->advice.n; k++) {
+            text_printf(out, "#   try: %s\n", launch->advice.items[k]);
+        }
+    }
+    text_printf(out, "# a variant for %s\n", report->input->variant);
+    if (report->input->product_flops > 0) {
+        text_printf(out, "# products: %.4g FLOP\n", report->input->product_flops);
+    }
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/explain_words.h"
+
+#include "ir/build.h"
+#include "ir/text/ir_text.h"
+#include "passes/analysis/access_width.h"
+
+#include <string.h>
+
+const char *value_words(const Func *func, const Value *value)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        if (param->value == value) {
+            return param->windows ? arena_printf(func->arena, "windows of %s",
+                                                 value_words(func, param->windows->of))
+                                  : param->name;
+        }
+    }
+    for (size_t i = 0; value->name && i < func->params.n; i++) { /* what is held of windows */
+        const Param *param = &func->params.items[i];
+        if (param->windows && text_same(param->value->name, value->name)) {
+            return value_words(func, param->value);
+        }
+    }
+    return value->name ? value->name : "";
+}
+
+static const char *said(const Func *func, Dim dim)
+{
+    Text text = text_new(func->arena);
+    say_dim(func, dim, &text);
+    return text.data;
+}
+
+static void add_factor(Func *func, Text *text, Dim dim)
+{
+    const char *words = said(func, dim);
+    bool sum = strpbrk(words, " -") != NULL;
+    text_printf(text, sum ? "(%s)" : "%s", words);
+}
+
+/* Of several axes that have become one: as their product. */
+static bool add_product(Func *func, Text *text, Dim dim)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        int from = 0;
+        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+            bool found = param->merged[axis] > 1 && param->value->type->dims[axis] == dim;
+            for (int k = 0; found && k < param->merged[axis]; k++) {
+                text_add(text, k ? "*" : "");
+                add_factor(func, text, param->given->dims[from + k]);
+            }
+            if (found) {
+                return true;
+            }
+            from += (int)param->merged[axis];
+        }
+    }
+    return false;
+}
+
+const char *dim_words(Func *func, Dim dim)
+{
+    Text text = text_new(func->arena);
+    bool product = dim->n_terms > 1 && add_product(func, &text, dim);
+    return product ? text.data : said(func, dim);
+}
+
+const char *unit_words(const Target *target)
+{
+    return target->family == FAMILY_AMDGCN ? "compute unit" : "multiprocessor";
+}
+
+const char *warp_words(const Target *target)
+{
+    return target->family == FAMILY_AMDGCN ? "wave" : "warp";
+}
+
+void scaled_words(Text *out, double value, const char *unit)
+{
+    static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
+    size_t scale = 0;
+    while (value >= 999.5 && scale + 1 < sizeof scales / sizeof *scales) {
+        value /= 1000;
+        scale++;
+    }
+    text_printf(out, "%.3g %s%s", value, scales[scale], unit);
+}
+
+void shape_words(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const PlanLaunch *plan = launch->plan;
+    bool known = launch->blocks >= 0, one = launch->blocks == 1;
+    if (known) {
+        text_printf(out, "%lld block%s", (long long)launch->blocks, one ? "" : "s");
+    }
+    if (report->target->family == FAMILY_CPU) {
+        text_add(out, known ? ", which " : "blocks, which ");
+        text_add(out, one ? "a thread takes" : "threads take one after the other");
+    } else {
+        text_add(out, known ? " of " : "blocks of ");
+        text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    }
+    if (plan->workers > 0) {
+        text_printf(out, ", %d at once", plan->workers);
+    }
+    if (plan->cluster > 1) {
+        text_printf(out, ", in clusters of %d", plan->cluster);
+    }
+}
+
+const char *rounds_words(const Report *report, const LaunchReport *launch)
+{
+    Arena *arena = report->input->func->arena;
+    double rounds = launch->plan->persistent ? 0 : launch->occupancy.waves;
+    return rounds <= 0   ? ""
+           : rounds >= 1 ? arena_printf(arena, "the grid takes %.3g rounds", rounds)
+           : rounds >= 0.01
+               ? arena_printf(arena, "the grid fills %.0f %% of the device", 100 * rounds)
+               : "the grid fills less than 1 % of the device";
+}
+
+const char *product_words(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    Text text = text_new(report->input->func->arena);
+    if (!p->op || !p->instruction || !p->m) {
+        return "";
+    }
+    bool groups = unit_warps(p->instruction) > 1;
+    int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
+    text_printf(&text, "%s, %d rows by %lld columns, %d deep, an instruction", p->unit,
+                p->instruction->m, (long long)columns, p->instruction->k);
+    if (p->slots > 1) {
+        text_printf(&text, "; a step brings %lld bytes, %lld are on their way meanwhile",
+                    (long long)p->slot_bytes, (long long)(p->slot_bytes * (p->slots - 1)));
+    }
+    return text.data;
+}
+
+const char *product_tiles_words(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    bool known = p->op && p->instruction && p->m && p->limiter;
+    return known
+               ? arena_printf(report->input->func->arena,
+                              "%lld tiles: %.2f waves, %.0f %% idle in the last; %s%.0f %% of the "
+                              "roofline expected, limited by %s",
+                              (long long)p->tiles, p->waves, 100 * p->tail,
+                              p->modelled ? "" : "at most ", 100 * p->share, p->limiter)
+               : "";
+}
+
+void seconds_words(Text *out, double value)
+{
+    bool small = value < 999.5e-6;
+    text_printf(out, small ? "%.3g us" : "%.3g ms", value * (small ? 1e6 : 1e3));
+}
+
+void expected_words(Text *out, const LaunchReport *launch)
+{
+    seconds_words(out, launch->predicted);
+    text_printf(out, launch->limiter ? ", limited by %s" : "", launch->limiter);
+}
+
+const char *tiles_words(Func *func, const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
+    Text text = text_new(func->arena);
+    for (int i = 0; dims && i < dims->n; i++) {
+        int64_t step = steps->ints[i] ? steps->ints[i] : 1;
+        bool number = dims->dims[i]->n_terms == 1 && dims->dims[i]->terms[0].n == 0;
+        text_printf(&text, "%s%s%s by %lld", i ? ", " : "", number ? "an axis of " : "",
+                    dim_words(func, dims->dims[i]), (long long)step);
+    }
+    return text.data;
+}
+
+/* ---- width ---- */
+
+/* Less than the memory allows by what is known of it. */
+static const char *narrow_words(Func *func, const Op *op, int width, int bytes)
+{
+    Access access = op_access_nth(op, 0);
+    Type type = access.memory->type;
+    int last = access.n - 1;
+    const Value *index = access.indices[last];
+    long long rows = an_row_divisor(&access);
+    if (!type_stride_is(type, last, 1) && type->strides) {
+        return "no axis of it has neighbours side by side";
+    }
+    if (index && index->type->kind != TYPE_RANGE) {
+        return "its last index is one element";
+    }
+    if (rows <= width) {
+        return arena_printf(func->arena,
+                            "rows are known to begin at multiples of %lld element%s only", rows,
+                            rows == 1 ? "" : "s");
+    }
+    return arena_printf(func->arena, "%d bytes: the tile or its guard ends at multiples of them",
+                        bytes);
+}
+
+const char *width_words(Func *func, const Op *op, Traffic kind)
+{
+    const Target *target = func->target;
+    if (traffic_is_bulk(kind)) {
+        return "the copy engine moves whole tiles";
+    }
+    if (kind == COPIES) {
+        return "as many neighbours as rows are aligned for, and a thread can copy past its "
+               "registers";
+    }
+    if (traffic_is_shared(kind)) {
+        return op->kind == OP_SHARED_LOAD || op->kind == OP_SHARED_STORE
+                   ? "as many neighbours as a thread holds, 16 bytes at most"
+                   : "";
+    }
+    if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && an_width(func, op) == 1)) {
+        return "places are computed, an element at a time";
+    }
+    Type type = op_moved(op)->type;
+    if (type->rank == 0) {
+        return "one element for the whole block";
+    }
+    if (target->warp == 1 || !type->layout) {
+        return "vectors are the CPU's";
+    }
+    int width = (int)op_int(op, ATTR_VECTOR, 1);
+    int bytes = width * dtype_bytes(op->operands[0]->type->dtype);
+    int may = an_width(func, op);
+    int held = layout_contiguous(type->layout, type->rank - 1);
+    if (bytes >= target->vector_bytes) {
+        return "the widest there is";
+    }
+    if (may <= width) {
+        return narrow_words(func, op, width, bytes);
+    }
+    if (held <= width) {
+        return arena_printf(func->arena, "a thread holds %d neighbour%s in a row", held,
+                            held == 1 ? "" : "s");
+    }
+    return "the schedule's `vector`";
+}
+
+/* ---- guard ---- */
+
+static void guard_axis(Func *func, const Access *access, const Op *op, int axis, Text *text)
+{
+    const Value *index = access->indices[axis];
+    const char *extent = dim_words(func, access->memory->type->dims[axis]);
+    text_add(text, text->n ? "; " : "");
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
+    } else if (index && index->type->kind == TYPE_RANGE) {
+        const DimVar *range = poly_as_range(index->type->dims[0]);
+        text_printf(text, "axis %d: the last tile of %lld may end past %s", axis,
+                    (long long)range->capacity, extent);
+    } else {
+        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
+    }
+}
+
+/* What proves an axis that no guard covers. */
+static void proof_axis(Func *func, const Access *access, int axis, Text *text)
+{
+    const Value *index = access->indices[axis];
+    Dim extent = access->memory->type->dims[axis];
+    if (!index || index->type->kind != TYPE_RANGE) {
+        return;
+    }
+    int64_t step = poly_as_range(index->type->dims[0])->capacity;
+    if (step > 1 && poly_divisor(extent) % step == 0) {
+        text_printf(text, "%s tiles of %lld divide %s", text->n ? "," : "none:", (long long)step,
+                    dim_words(func, extent));
+    }
+}
+
+const char *guard_words(Func *func, const Op *op, Traffic kind)
+{
+    Text text = text_new(func->arena);
+    if (traffic_is_bulk(kind)) {
+        return "the copy engine clips";
+    }
+    if (traffic_is_shared(kind)) {
+        return "";
+    }
+    Access access = op_access(op, 0);
+    for (int axis = 0; axis < access.n; axis++) {
+        if (op_is_guarded(op, axis)) {
+            guard_axis(func, &access, op, axis, &text);
+        }
+    }
+    for (int axis = 0, n = (int)text.n; axis < access.n && n == 0; axis++) {
+        proof_axis(func, &access, axis, &text);
+    }
+    return text.n ? text.data : "none: inside by proof";
+}
+
+/* ---- launches ---- */
+
+typedef struct Use {
+    const Value *value;
+    bool reads, writes;
+} Use;
+
+static void find_use(Op *op, void *user)
+{
+    Use *use = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == use->value) {
+            bool stores =
+                op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE;
+            use->writes |= stores;
+            use->reads |= !stores || op->kind == OP_SCATTER;
+        }
+    }
+}
+
+static Use use_of(const Op *launch, const Value *value)
+{
+    Use use = {.value = value};
+    block_walk(launch->regions[0], find_use, &use);
+    return use;
+}
+
+const char *split_words(Func *func, const Op *launch)
+{
+    if (!launch->prev || launch->prev->kind != OP_LAUNCH) {
+        return "";
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *value = func->params.items[i].value;
+        for (const Op *op = launch->prev; use_of(launch, value).reads && op; op = op->prev) {
+            if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
+                return arena_printf(func->arena,
+                                    "it needs all of %s, which an earlier launch makes: blocks of "
+                                    "one launch do not wait for each other",
+                                    value_words(func, value));
+            }
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *value = func->params.items[i].value;
+        for (const Op *op = launch->prev; use_of(launch, value).writes && op; op = op->prev) {
+            if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
+                return arena_printf(func->arena, "it writes %s after an earlier launch has",
+                                    value_words(func, value));
+            }
+        }
+    }
+    return "its grid is another";
+}
+
+const char *course_words(const Report *report, const LaunchReport *launch)
+{
+    Arena *arena = report->input->func->arena;
+    const char *line =
+        launch->data_loop_line ? arena_printf(arena, "line %d: ", launch->data_loop_line) : "";
+    if (launch->data_loops) {
+        return arena_printf(arena,
+                            "%sthe trip count is data: all numbers, the times too, are of one "
+                            "round of such a loop, and of branches taken half of the time",
+                            line);
+    }
+    return launch->uncertain ? "some of its branches depend on data: counted as if each were taken "
+                               "half of the time"
+                             : "";
+}

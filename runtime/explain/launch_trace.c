@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/launch_trace.h"
+
+#include "ir/build.h"
+#include "runtime/explain/explain_grid.h"
+
+enum {
+    MOST_SAMPLES = 24,
+    ALONE = 16,
+    AMONG_TWO = 6,
+    AMONG_MORE = 3,
+    IN_LOOP = 4,
+    COSTLY = 3,
+    MOST_WALKED = 20000, /* ops; each takes up to some 50 us */
+    TOO_LONG = 2 * MOST_WALKED,
+    FEW_TILES = 96,
+    WIDE = 32
+};
+
+typedef struct Samples {
+    int64_t at[MOST_SAMPLES];
+    double times[MOST_SAMPLES];
+    int n;
+} Samples;
+
+/* The last, and one of each of `most` parts of the others: not at equal distances, which would all
+ * lie alike in memory. */
+static Samples choose(int64_t n, int most)
+{
+    Samples s = {.n = 0};
+    int64_t rest = n - 1;
+    if (n <= most + 1) {
+        for (; s.n < n; s.n++) {
+            s.at[s.n] = s.n;
+            s.times[s.n] = 1;
+        }
+        return s;
+    }
+    for (; s.n < most; s.n++) {
+        int64_t from = rest * s.n / most, end = rest * (s.n + 1) / most;
+        int64_t middle = from + (end - from - (s.n & 1)) / 2;
+        s.at[s.n] = middle + (end - from >= WIDE ? s.n * 5 % 8 - 4 : 0);
+        s.times[s.n] = (double)(end - from);
+    }
+    s.at[s.n] = rest;
+    s.times[s.n++] = 1;
+    return s;
+}
+
+/* Which rounds of n to look at: one that stands for all where the walk has taken long. */
+static Samples sample(const Walk *walk, int64_t n, int most)
+{
+    if ((double)walk->looks > TOO_LONG * walk->share && n > 1) {
+        return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
+    }
+    return choose(n, walk->few ? 1 : most);
+}
+
+static void walk_block(Walk *walk, const Block *block, double times);
+
+/* ---- grids ---- */
+
+static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
+{
+    if (axis == grid->n) {
+        grid_align(&walk->context, grid);
+        walk->begin(walk);
+        walk_block(walk, grid->op->regions[0], times);
+        return;
+    }
+    int64_t from = walk_from(grid->op, axis), n = grid->tiles[axis];
+    int64_t full = steps_over(grid->extents[axis] - from, grid->steps[axis]);
+    int long_axes = 0;
+    n = grid->steps[axis] > 0 && full < n ? full : n; /* the others of a cluster have nothing */
+    for (int i = 0; i < grid->n; i++) {
+        long_axes += grid->tiles[i] > AMONG_MORE;
+    }
+    int most = grid_tiles(grid) <= FEW_TILES ? MOST_SAMPLES - 1
+               : long_axes <= 1              ? ALONE
+               : long_axes == 2              ? AMONG_TWO
+                                             : AMONG_MORE;
+    Samples s = sample(walk, n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
+    for (int i = 0; i < s.n; i++) {
+        grid_bind(&walk->context, grid, axis, s.at[i]);
+        walk_axis(walk, grid, axis + 1, times * s.times[i]);
+    }
+}
+
+/* ---- control ---- */
+
+static void walk_for(Walk *walk, const Op *op, double times)
+{
+    Context *c = &walk->context;
+    int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
+    bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
+    bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
+    bool data = !known || !bounded;
+    walk->uncertain |= data;
+    walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
+    whole = known ? whole : step > 0 ? step : 1; /* one round */
+    hi = bounded && hi < whole ? hi : whole;
+    lo = bounded ? lo : 0;
+    int64_t n = steps_over(hi - lo, step);
+    int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
+    Samples s = sample(walk, bounded || n < 1 ? n : 1, most);
+    for (int i = 0; i < s.n; i++) {
+        context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+        walk->begin(walk);
+        walk_block(walk, op->regions[0], times * s.times[i]);
+    }
+    walk->begin(walk);
+}
+
+static void find_access(Op *op, void *user)
+{
+    bool *found = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        *found |= value && (value->type->kind == TYPE_TENSOR || value->type->kind == TYPE_SHARED);
+    }
+}
+
+static void walk_if(Walk *walk, const Op *op, double times)
+{
+    int64_t taken;
+    if (context_scalar(&walk->context, op->operands[0], &taken)) {
+        walk_block(walk, op->regions[taken ? 0 : 1], times);
+        return;
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        block_walk(op->regions[i], find_access, &walk->uncertain);
+    }
+    walk_block(walk, op->regions[0], times / 2);
+    walk_block(walk, op->regions[1], times / 2);
+}
+
+static void walk_roles(Walk *walk, const Op *op, double times)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    const Attr *teams = op_attr(op, ATTR_TEAMS);
+    int block = walk->warps;
+    for (int i = 0; i < op->n_regions; i++) {
+        walk->warps = (int)(warps->ints[i] / (teams ? teams->ints[i] : 1));
+        walk_block(walk, op->regions[i], times);
+    }
+    walk->warps = block;
+}
+
+static void walk_op(Walk *walk, const Op *op, double times)
+{
+    Grid grid;
+    walk->looks++;
+    walk->each(walk, op, times);
+    switch (op->kind) {
+    case OP_FOR: walk_for(walk, op, times); break;
+    case OP_IF: walk_if(walk, op, times); break;
+    case OP_ROLES: walk_roles(walk, op, times); break;
+    case OP_PARALLEL:
+        if (grid_make(&walk->context, op, &grid)) {
+            walk_axis(walk, &grid, 0, times);
+        }
+        break;
+    case OP_TILES: /* all blocks together walk each once */
+        if (grid_make(&walk->context, op, &grid)) {
+            walk_axis(walk, &grid, 0, times / walk->blocks);
+        }
+        break;
+    case OP_WHILE:
+        walk->uncertain = true;
+        walk->data_loop = walk->data_loop ? walk->data_loop : op;
+        walk_block(walk, op->regions[0], times);
+        walk_block(walk, op->regions[1], times);
+        break;
+    default: break;
+    }
+}
+
+static void walk_block(Walk *walk, const Block *block, double times)
+{
+    for (const Op *op = block->first; op && times > 0; op = op->next) {
+        walk_op(walk, op, times);
+    }
+}
+
+/* How many ops a walk looks at, where loops and grids have as many rounds as are sampled. */
+static double looked_at(const Block *block)
+{
+    double all = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        double within = 1, rounds = 1;
+        for (int i = 0; i < op->n_regions; i++) {
+            within += looked_at(op->regions[i]);
+        }
+        const Attr *dims = op_attr(op, ATTR_DIMS);
+        bool grid = op->kind == OP_PARALLEL || op->kind == OP_TILES;
+        for (int i = 0; grid && dims && i < dims->n; i++) {
+            rounds *= AMONG_MORE + 1;
+        }
+        all += within * (op->kind == OP_FOR ? IN_LOOP + 1 : rounds);
+    }
+    return all;
+}
+
+void walk_launch(Walk *walk, const Op *launch)
+{
+    Grid grid;
+    double blocks = ALONE;
+    const Attr *dims = op_attr(launch, ATTR_DIMS);
+    for (int i = 2; dims && i < dims->n; i++) {
+        blocks *= AMONG_MORE + 1;
+    }
+    walk->few = blocks * looked_at(launch->regions[0]) > MOST_WALKED * walk->share;
+    if (op_int(launch, ATTR_PERSISTENT, 0)) {
+        walk_block(walk, launch->regions[0], walk->blocks);
+    } else if (grid_make(&walk->context, launch, &grid)) {
+        walk_axis(walk, &grid, 0, 1);
+    }
+}

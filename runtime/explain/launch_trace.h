@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks a launch as its blocks do, but not all of them: of each loop and grid the last round, which
+ * may be ragged, and a few of the others, which stand for the rest. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_LAUNCH_TRACE_H
+#define TESSERA_RUNTIME_EXPLAIN_LAUNCH_TRACE_H
+
+#include "runtime/explain/explain_point.h"
+
+typedef struct Walk Walk;
+/* `times`: how many executions, in all blocks, this one stands for. */
+typedef void WalkEach(Walk *walk, const Op *op, double times);
+
+struct Walk {
+    Context context;
+    WalkEach *each;
+    void (*begin)(Walk *walk); /* a round of a loop, or of the grid; also behind a loop */
+    void *user;
+    int warps;           /* that run the op: of its role */
+    double blocks;       /* that the launch has */
+    bool costly;         /* each round takes long: fewer are looked at */
+    bool few;            /* there would be very many: one and the last of each */
+    double share;        /* of the looks that a report may take: 1 where launches are few */
+    int64_t looks;       /* at ops, so far */
+    bool uncertain;      /* met a branch or a loop whose course depends on data */
+    const Op *data_loop; /* the first loop whose trip count is data; NULL: there is none */
+};
+
+void walk_launch(Walk *walk, const Op *launch);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads that a warp has made already in this round of the loops around it: LLVM makes one of those
+ * of the same place under the same condition. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
+#define TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
+
+#include "runtime/explain/explain_access.h"
+
+typedef struct Seen Seen;
+
+Seen *seen_new(Arena *arena);
+/* Another round begins. */
+void seen_forget(Seen *seen);
+/* Was this load made since? Remembers it otherwise, as far as there is room. */
+bool seen_again(Seen *seen, const Op *op, const Value *memory, int warp, const Request *request);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products that depend on one another within a step, as in attention: warp groups multiply what
+ * they have computed from another product. What a step multiplies and what it computes overlap as
+ * far as there are groups that take turns, or products that run under the next step's work.
+ *
+ * Fitted to 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
+#include "runtime/explain/explain_occupancy.h"
+#include "support/int_math.h"
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target/device_rates.h"
+
+#include <math.h>
+
+enum { GROUP_ROWS = 64, GROUP_WARPS = 4, SCHEDULERS = 4 };
+
+/* Cycles: of a step, for barriers and what its waits expose; more with a ring of one slot; of a
+ * tile that begins and ends by itself. Instructions for each operation that is counted: casts,
+ * masks, shuffles. How far both overlap: 1 not at all. */
+static const double STEP = 130, ALONE = 760, TILE = 1250, EACH = 4;
+static const double UNDER = 4, TURNS = 2;
+
+static void see_roles(Op *op, void *user)
+{
+    const Op **roles = user;
+    *roles = op->kind == OP_ROLES ? op : *roles;
+}
+
+int64_t warps_that_compute(const LaunchReport *launch)
+{
+    const Op *roles = NULL;
+    block_walk(launch->op->regions[0], see_roles, &roles);
+    const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
+    int64_t sum = 0;
+    for (int i = 1; warps && i < warps->n; i++) {
+        sum += warps->ints[i];
+    }
+    return sum > 0 ? sum : launch->warps;
+}
+
+static bool overlaps(const Report *report)
+{
+    const Schedule *schedule = report->input->func->schedule;
+    for (size_t i = 0; schedule && i < schedule->lines.n; i++) {
+        const Line *line = &schedule->lines.items[i];
+        if (text_same(line->key, "overlap") && line->used && line->word) {
+            return text_same(line->word, "on");
+        }
+    }
+    return false;
+}
+
+/* Of a step: products and what they multiply, and operations on elements. */
+typedef struct Step {
+    int products;
+    double flops, ops;
+} Step;
+
+static double elements(Type type)
+{
+    double n = type->kind == TYPE_ARRAY ? 1 : 0;
+    for (int i = 0; n > 0 && i < type->rank; i++) {
+        n *= (double)poly_capacity(type->dims[i]);
+    }
+    return n;
+}
+
+/* The loop that has most products; of those alike the one that masks nothing. Others begin or end
+ * what it does. */
+static void see_loop(Op *op, void *user)
+{
+    Step *most = user, own = {0};
+    for (const Op *at = op->kind == OP_FOR ? op->regions[0]->first : NULL; at; at = at->next) {
+        own.products += at->kind == OP_DOT_ASYNC || at->kind == OP_DOT;
+        own.ops += op_has(at, TRAIT_ELEMENTWISE) ? elements(at->results[0]->type) : 0;
+        own.ops += at->kind == OP_REDUCE ? elements(at->operands[0]->type) : 0;
+    }
+    bool less = own.products == most->products && own.ops < most->ops;
+    *most = own.products > most->products || less ? own : *most;
+}
+
+/* The loop's step; false: there is no loop of such products, or the model knows better. */
+static bool step_of(const Report *report, const LaunchReport *launch, OpKind kind, Step *step)
+{
+    const ProductReport *p = &launch->product;
+    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
+    if (!rates_of(report->target) || !loop || p->op->kind != kind || p->modelled || p->alike ||
+        p->m < 1 || launch->roofline.matrix_flops <= 0) {
+        return false;
+    }
+    *step = (Step){0};
+    block_walk(launch->op->regions[0], see_loop, step);
+    step->flops = 2.0 * step->products * (double)p->m * (double)p->n_columns *
+                  (double)op_attr(loop, ATTR_STEPS)->ints[0];
+    return step->flops > 0;
+}
+
+double groups_cycles(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    const Rates *rates = rates_of(report->target);
+    double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
+    Step body;
+    if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
+        return 0;
+    }
+    /* Loops of persistent blocks end where their tiles say, which only the source tells. */
+    flops = known > 0 && known < flops ? known : flops;
+    int64_t groups = warps_that_compute(launch) / GROUP_WARPS;
+    int64_t rows = GROUP_ROWS * (groups > 0 ? groups : 1);
+    double whole = (double)round_up(p->m, rows) / (double)p->m;
+    double multiply = whole * body.flops / rates->product16;
+    double compute = whole * EACH * body.ops / rates->lanes;
+    double way = groups < 2 ? 1 : overlaps(report) ? UNDER : TURNS;
+    double step =
+        pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
+    double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
+    return (flops / body.flops * step + tiles * TILE) / report->target->units;
+}
+
+double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
+{
+    const Rates *rates = rates_of(report->target);
+    Step body;
+    if (!step_of(report, launch, OP_DOT, &body)) {
+        return alone;
+    }
+    double steps = launch->roofline.matrix_flops / body.flops / report->target->units;
+    double compute = steps * EACH * body.ops / rates->lanes;
+    double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
+    double each = resident * (double)warps_that_compute(launch) / SCHEDULERS;
+    return (alone + compute) * (1 + 1 / each);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The course of a block that loads, reduces and stores. What waits is of one block: it begins,
+ * its loads come, its threads meet, a cluster's blocks meet, its stores go. Other blocks of a
+ * multiprocessor fill that with their work, so that with few of them time goes by rounds; and
+ * blocks of a cluster begin together, on as many multiprocessors, which takes the longer the more
+ * they are.
+ *
+ * Fitted to 31 schedules of a softmax on an H200 (tests/tune/recorded, model.py). */
+#include "runtime/explain/explain_occupancy.h"
+
+#include "ir/build.h"
+#include "ir/layout/layout.h"
+#include "ir/target/device_rates.h"
+
+#include <math.h>
+
+/* Seconds: of a block until it begins, until its loads come, and those of a loop's next step, which
+ * are ahead; until its threads meet, and a cluster's blocks; until its stores are gone. */
+static const double BEGINS = 0.7e-6, ARRIVES = 1.0e-6, NEXT = 0.25e-6, MEETS = 0.05e-6,
+                    CLUSTER_MEETS = 0.5e-6, LEAVES = 0.3e-6;
+/* From one block of a multiprocessor to the next, times the cluster's blocks to this power. */
+static const double FOLLOWS = 0.12e-6, CLUSTER_POWER = 0.6;
+/* Instructions of an operation (pairs of narrow elements, and what folds into others), of an
+ * access, and of a register that does not fit, with what waits for it; the share of those that a
+ * block could issue if it were alone. */
+static const double EACH = 0.6, ACCESS = 4, SPILL = 100, RATE = 0.8;
+
+typedef struct Course {
+    const Report *report;
+    bool unknown;                            /* how often it loops, or it waits for other blocks */
+    double meets, cluster_meets, steps, ops; /* of a block; of a thread */
+} Course;
+
+/* Registers of a thread that an operation goes through. */
+static int goes_through(const Op *op)
+{
+    bool moves = op->n_operands == 0 || op->kind == OP_BROADCAST || op->kind == OP_AGAIN;
+    bool counts = (op_has(op, TRAIT_ELEMENTWISE) && !moves) || op->kind == OP_REDUCE;
+    Type type = !counts                 ? NULL
+                : op->kind == OP_REDUCE ? op->operands[0]->type
+                                        : op->results[0]->type;
+    return type && type->kind == TYPE_ARRAY && type->layout ? layout_registers(type->layout) : 0;
+}
+
+/* A loop over a part of an axis, or one that depends on other blocks. */
+static bool is_unknown(const Op *op)
+{
+    const Op *from = op->kind == OP_FOR ? for_lo(op)->def : NULL;
+    bool whole = from && (from->kind == OP_CONST || from->kind == OP_START);
+    return (op->kind == OP_FOR && !whole) || op->kind == OP_AWAIT || op->kind == OP_WHILE ||
+           op->kind == OP_GATHER || op->kind == OP_SCATTER;
+}
+
+static void follow(Course *course, const Block *block, double times)
+{
+    bool loads = false;
+    for (const Op *op = block->first; op; op = op->next) {
+        course->ops += times * goes_through(op);
+        course->unknown = course->unknown || is_unknown(op);
+        course->meets += op->kind == OP_SYNC || op->kind == OP_REDUCE ? times : 0;
+        bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+        course->cluster_meets += meets ? times : 0;
+        loads = loads || (op->kind == OP_LOAD && op->results[0]->type->rank > 0);
+        for (int i = 0; i < op->n_regions; i++) {
+            double rounds = op->kind == OP_FOR ? rounds_of(course->report, op) : 1;
+            follow(course, op->regions[i], times * rounds);
+        }
+    }
+    course->steps += loads ? times : 0;
+}
+
+/* Instructions of a warp. */
+static double instructions(const Course *course, const LaunchReport *launch)
+{
+    double requests = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        requests += launch->accesses.items[i].requests;
+    }
+    int spilled = registers_expected(course->report, launch).spilled;
+    return EACH * (course->ops + SPILL * spilled) +
+           ACCESS * requests / (double)launch->blocks / launch->warps;
+}
+
+double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory)
+{
+    const Rates *rates = rates_of(report->target);
+    double resident = launch->occupancy.resident, sum = 0;
+    Course course = {.report = report};
+    follow(&course, launch->op->regions[0], 1);
+    if (!rates || resident < 1 || launch->blocks < 1 || launch->warps < 1 || course.unknown ||
+        launch->plan->persistent || launch->uncertain || course.meets <= 0) {
+        return 0;
+    }
+    double slots = (double)rates->lanes / report->target->warp;
+    double blocks = ceil((double)launch->blocks / report->target->units); /* of a multiprocessor */
+    double issued = instructions(&course, launch) * launch->warps;
+    double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
+    double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;
+    double life = BEGINS + ARRIVES + NEXT * fmax(0, course.steps - 1) + course.meets * MEETS +
+                  course.cluster_meets * CLUSTER_MEETS + LEAVES + alone;
+    double parts[] = {memory, blocks * issued / slots / clock,
+                      blocks * FOLLOWS * pow(cluster, CLUSTER_POWER),
+                      blocks / fmin(resident, blocks) * life};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        sum += parts[i] * parts[i] * parts[i];
+    }
+    return cbrt(sum);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One access of one warp: what memory makes of it. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_WARP_REQUEST_H
+#define TESSERA_RUNTIME_EXPLAIN_WARP_REQUEST_H
+
+#include "runtime/explain/explain_report.h"
+
+void request_add(Request *request, int lane, int64_t at);
+/* Sectors of so many bytes that hold what it asks for; `least`: if that lay side by side. */
+int request_sectors(const Request *request, int sector, int *least);
+/* Turns that shared memory takes: lanes come in groups that ask for 128 bytes at most, and each
+ * group takes a turn for each word of its busiest bank. `least`: a turn a group. Two groups come
+ * as one where lanes want the same as their neighbours, or as those two further on (`pairs`): one
+ * place of 8 bytes for all lanes takes a turn, one of 16 bytes two. */
+int request_turns(const Request *request, int *least);
+/* Lanes of the group that begins at `first`. */
+int request_group(const Request *request, int first);
+
+/* Turns of the first-level cache: its lines lie over the same banks as shared memory does, and it
+ * looks up four of them at a time. */
+int request_first(const Request *request);
+
+#endif

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* What libtessera-launch has where libtessera has its compiler: nothing. */
-#include "runtime/launch/context.h"
-
-TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
-                                   TesseraContext **context)
-{
-    return context_open(abi, allocator, NULL, context);
-}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launching what `tessera compile` put into the program: read once a device, a variant chosen for
+ * each launch, its code loaded when it is first chosen. */
+#include "runtime/launch/bundle_call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---- */
+
+static bool read_guarded(DeviceBundle *on, const TesseraBundle *bundle, bool *good)
+{
+    jmp_buf guard;
+    on->arena.guard = &guard;
+    if (setjmp(guard)) {
+        return false;
+    }
+    *good =
+        bundle_from_bytes(&on->arena, bundle->bytes, (size_t)bundle->n, bundle->n_code, &on->table);
+    for (int i = 0; *good && i < on->table.n_variants; i++) {
+        BundleVariant *variant = &on->table.variants[i];
+        variant->about =
+            arena_printf(&on->arena, "%s for %s: %s", on->table.functions[variant->function].name,
+                         variant->target, variant->about);
+    }
+    on->loaded = ARENA_ARRAY(&on->arena, Loaded, on->table.n_variants + 1);
+    on->is_refused = ARENA_ARRAY(&on->arena, bool, on->table.n_variants + 1);
+    on->arena.guard = NULL;
+    return true;
+}
+
+static void forget(TesseraDevice *device, DeviceBundle *on)
+{
+    for (int i = 0; i < MOST_READY; i++) {
+        tessera_launch_free(on->ready[i].launch);
+        context_drop(device->context, on->ready[i].values);
+    }
+    for (int i = 0; on->loaded && i < on->table.n_variants; i++) {
+        if (on->loaded[i].device) {
+            loaded_close(&on->loaded[i]);
+        }
+    }
+    arena_free(&on->arena);
+    context_drop(device->context, on);
+}
+
+void bundles_free(TesseraDevice *device)
+{
+    while (device->bundles) {
+        DeviceBundle *next = device->bundles->next;
+        forget(device, device->bundles);
+        device->bundles = next;
+    }
+}
+
+static TesseraStatus check_version(TesseraContext *context, const TesseraBundle *bundle)
+{
+    if (bundle->magic != BUNDLE_MAGIC) {
+        return context_usage(context, "that is no bundle of tessera's");
+    }
+    if (bundle->format != BUNDLE_FORMAT) {
+        return context_usage(context,
+                             "the object is of tessera %.30s and of format %" PRIu64
+                             ", this library, %s, reads format %d: compile the object again, or "
+                             "link the library that belongs to it",
+                             bundle->version, bundle->format, TESSERA_VERSION, BUNDLE_FORMAT);
+    }
+    return TESSERA_OK;
+}
+
+TesseraStatus bundle_open(TesseraDevice *device, const TesseraBundle *bundle, DeviceBundle **out)
+{
+    for (*out = device->bundles; *out; *out = (*out)->next) {
+        if ((*out)->bundle == bundle) {
+            return TESSERA_OK;
+        }
+    }
+    TesseraContext *context = device->context;
+    TesseraStatus status = check_version(context, bundle);
+    DeviceBundle *on = status == TESSERA_OK ? context_take(context, sizeof *on) : NULL;
+    bool good = false;
+    if (!on) {
+        return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
+    }
+    on->bundle = bundle;
+    arena_init(&on->arena, context->allocator);
+    if (!read_guarded(on, bundle, &good)) {
+        status = context_fail(context, TESSERA_ENVIRONMENT, 0, "out of memory");
+    } else if (!good) {
+        status = context_usage(context, "the bundle is damaged");
+    }
+    if (status != TESSERA_OK) {
+        arena_free(&on->arena);
+        context_drop(context, on);
+        return status;
+    }
+    on->next = device->bundles;
+    device->bundles = *out = on;
+    return TESSERA_OK;
+}
+
+/* ---- arguments ---- */
+
+/* Memory for the arguments of whatever variant. */
+typedef struct Room {
+    LaunchArg *args;
+    int64_t *sizes;
+} Room;
+
+/* The launcher's sizes become those of the plan. A size that the tensors do not tell is taken from
+ * there, too. */
+static bool give_sizes(const Call *call, Plan *plan, int64_t *sizes, DeviceError *error)
+{
+    const BundleFunction *function = &call->on->table.functions[call->function];
+    for (int i = 0; i < plan->n_sizes; i++) {
+        PlanSize *size = &plan->sizes[i];
+        int64_t of = 0;
+        sizes[i] = 0;
+        for (int j = 0; j < function->n_sizes; j++) {
+            if (text_same(function->sizes[j], size->name)) {
+                size->is_given = true;
+                sizes[i] = size->given = (int64_t)call->values[plan->n_params + j];
+            }
+        }
+        if (sizes[i] < 0) {
+            return device_fail(error, DIAG_SOURCE, 0, "%s: the size %s is %" PRId64, plan->kernel,
+                               size->name, sizes[i]);
+        }
+        if (size->by > 0 && plan_eval(&size->of, sizes, &of)) {
+            sizes[i] = of / size->by - (of % size->by < 0);
+        }
+    }
+    return true;
+}
+
+/* Contiguous, its axes in the caller's order. */
+static bool give_tensor(const Plan *plan, const PlanParam *param, const int64_t *sizes,
+                        uint64_t value, TesseraTensor *tensor, DeviceError *error)
+{
+    *tensor = (TesseraTensor){
+        .data = (void *)(uintptr_t)value, .type = (TesseraType)param->dtype, .rank = param->rank};
+    for (int axis = 0; axis < param->rank; axis++) {
+        int64_t *dim = &tensor->dims[param->order[axis]];
+        if (!plan_eval(&param->dims[axis], sizes, dim) || *dim < 0) {
+            return device_fail(error, DIAG_SOURCE, 0,
+                               "%s: the size of axis %d of '%s' is negative, or overflows",
+                               plan->kernel, param->order[axis], param->name);
+        }
+    }
+    return true;
+}
+
+static bool pack_values(const Call *call, Plan *plan, Room *room, DeviceError *error)
+{
+    if (!give_sizes(call, plan, room->sizes, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *param = &plan->params[i];
+        TesseraArg arg = {0};
+        if (param->rank < 0) {
+            room->args[i] = (LaunchArg){.scalar = call->values[i]};
+            continue;
+        }
+        if (!give_tensor(plan, param, room->sizes, call->values[i], &arg.tensor, error)) {
+            return false;
+        }
+        launch_pack(param, &arg, &room->args[i]);
+    }
+    return true;
+}
+
+static bool pack(const Call *call, Plan *plan, Room *room, DeviceError *error)
+{
+    if (call->values) {
+        return pack_values(call, plan, room, error);
+    }
+    for (int i = 0; i < plan->n_sizes; i++) {
+        plan->sizes[i].is_given = false; /* by an earlier call with sizes */
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        launch_pack(&plan->params[i], &call->args[i], &room->args[i]);
+    }
+    return true;
+}
+
+/* ---- choosing ---- */
+
+typedef struct Choice {
+    int variant; /* -1: none */
+    int suits, special;
+    int other;   /* a function that would do as well; -1: none */
+    int refused; /* the variant that asks for least of those that do not fit; -1: none */
+    int refused_special;
+    DeviceError error; /* why not that one */
+    bool known;        /* there is such a function */
+    int suitable;      /* variants for such a part */
+} Choice;
+
+static bool is_meant(const Call *call, const BundleVariant *variant)
+{
+    const BundleFunction *function = &call->on->table.functions[variant->function];
+    return call->function >= 0 ? call->function == variant->function
+                               : text_same(function->name, call->kernel) ||
+                                     text_same(function->kernel, call->kernel);
+}
+
+bool call_has_arguments(const Call *call, const BundleVariant *variant, DeviceError *error)
+{
+    const BundleFunction *function = &call->on->table.functions[variant->function];
+    int n = variant->plan.n_params + (call->values ? function->n_sizes : 0);
+    return call->n == (uint64_t)n ||
+           device_fail(error, DIAG_USAGE, 0, "%s wants %d arguments, %" PRIu64 " are given",
+                       function->name, n, call->n);
+}
+
+/* Of those that suit the part best the one that is made for the fewest launches, then the first. */
+static void try_variant(const Call *call, int index, const BundlePart *part, Room *room,
+                        Choice *choice)
+{
+    BundleVariant *variant = &call->on->table.variants[index];
+    DeviceError error;
+    choice->known = choice->known || is_meant(call, variant);
+    bool usable = is_meant(call, variant) && !call->on->is_refused[index];
+    int suits = usable ? variant_suits(variant, part) : -1;
+    int special = variant_special(&variant->plan);
+    if (suits < 0) {
+        return;
+    }
+    choice->suitable++;
+    if (!call_has_arguments(call, variant, &error) || !pack(call, &variant->plan, room, &error) ||
+        !launch_fits(&variant->plan, room->args, room->sizes, &error)) {
+        if (choice->refused < 0 || special < choice->refused_special) {
+            choice->refused = index;
+            choice->refused_special = special;
+            choice->error = error;
+        }
+        return;
+    }
+    const BundleVariant *best =
+        choice->variant >= 0 ? &call->on->table.variants[choice->variant] : NULL;
+    bool better =
+        !best || suits > choice->suits || (suits == choice->suits && special > choice->special);
+    if (best && best->function != variant->function) {
+        choice->other = better ? best->function : variant->function;
+    }
+    if (better) {
+        choice->variant = index;
+        choice->suits = suits;
+        choice->special = special;
+    }
+}
+
+/* "sm_90a, gfx942" */
+static void list_targets(const Call *call, char *names, size_t n)
+{
+    const BundleTable *table = &call->on->table;
+    size_t used = 0;
+    names[0] = '\0';
+    for (int i = 0; i < table->n_variants; i++) {
+        const char *target = table->variants[i].target;
+        size_t length = strlen(target);
+        bool said = !is_meant(call, &table->variants[i]);
+        for (int j = 0; j < i && !said; j++) {
+            said =
+                is_meant(call, &table->variants[j]) && text_same(table->variants[j].target, target);
+        }
+        if (!said && used + length + 3 < n) {
+            memcpy(names + used, used ? ", " : "", used ? 2 : 0);
+            used += used ? 2 : 0;
+            memcpy(names + used, target, length + 1);
+            used += length;
+        }
+    }
+}
+
+static TesseraStatus none_chosen(const Call *call, const Choice *choice)
+{
+    TesseraContext *context = call->device->context;
+    const BundleTable *table = &call->on->table;
+    const TesseraDeviceInfo *info = &call->device->info;
+    if (!choice->known) {
+        return context_usage(context, "%s has no kernel '%.100s'", table->name, call->kernel);
+    }
+    if (choice->suitable == 0) {
+        char names[256];
+        list_targets(call, names, sizeof names);
+        return context_usage(context,
+                             "%s of %s has no code for %s (%s): it was compiled for %s; add "
+                             "another --target",
+                             call->kernel, table->name, info->name, info->target, names);
+    }
+    return context_device_fail(context, &choice->error);
+}
+
+static TesseraStatus choose(const Call *call, Room *room, Choice *choice)
+{
+    const BundleTable *table = &call->on->table;
+    const DeviceFacts *facts = &call->device->device->facts;
+    BundlePart part = {call->device->device->ops == &device_host, facts->target, facts->max_threads,
+                       facts->shared_bytes};
+    *choice = (Choice){.variant = -1, .other = -1, .refused = -1};
+    for (int i = 0; i < table->n_variants; i++) {
+        try_variant(call, i, &part, room, choice);
+    }
+    if (choice->variant < 0) {
+        return none_chosen(call, choice);
+    }
+    if (choice->other >= 0) {
+        int chosen = table->variants[choice->variant].function;
+        return context_usage(call->device->context,
+                             "%s of %s is both %s and %s here: say which by that name",
+                             call->kernel, table->name, table->functions[chosen].name,
+                             table->functions[choice->other].name);
+    }
+    return TESSERA_OK;
+}
+
+/* ---- launches ---- */
+
+typedef struct HostCode {
+    const TesseraBundle *bundle;
+    const BundleVariant *variant;
+} HostCode;
+
+static void *host_symbol(void *user, const char *name)
+{
+    const HostCode *code = user;
+    const Plan *plan = &code->variant->plan;
+    for (int i = 0; i < plan->n_launches; i++) {
+        if (text_same(plan->launches[i].symbol, name)) {
+            return code->bundle->code[code->variant->first + i];
+        }
+    }
+    return NULL;
+}
+
+static TesseraStatus load(const Call *call, int index)
+{
+    DeviceError error;
+    Loaded *loaded = &call->on->loaded[index];
+    const BundleVariant *variant = &call->on->table.variants[index];
+    HostCode code = {call->on->bundle, variant};
+    DeviceImage image = {.bytes = variant->code, .n = variant->n};
+    if (loaded->device) {
+        return TESSERA_OK;
+    }
+    if (variant->kind == BUNDLE_HOST) {
+        image = (DeviceImage){.symbol = host_symbol, .user = &code};
+    }
+    return loaded_open(call->device->device, &variant->plan, &image, loaded, &error)
+               ? TESSERA_OK
+               : context_device_fail(call->device->context, &error);
+}
+
+static TesseraStatus make_launch(const Call *call, int index, const LaunchArg *args,
+                                 TesseraLaunch **out)
+{
+    TesseraDevice *device = call->device;
+    TesseraContext *context = device->context;
+    const BundleVariant *variant = &call->on->table.variants[index];
+    DeviceError error;
+    TesseraStatus status = load(call, index);
+    if (status != TESSERA_OK) {
+        return status;
+    }
+    const Loaded *loaded = &call->on->loaded[index];
+    Prepared *prepared = launch_prepare(loaded, args, &error);
+    if (!prepared) {
+        return context_device_fail(context, &error);
+    }
+    *out = launch_keep(device, loaded, prepared);
+    if (!*out) {
+        return TESSERA_ENVIRONMENT;
+    }
+    (*out)->variant = variant->about;
+    return TESSERA_OK;
+}
+
+static Room take_room(const Call *call)
+{
+    const BundleTable *table = &call->on->table;
+    int args = 1, sizes = 1;
+    for (int i = 0; i < table->n_variants; i++) {
+        const Plan *plan = &table->variants[i].plan;
+        args = plan->n_params > args ? plan->n_params : args;
+        sizes = plan->n_sizes > sizes ? plan->n_sizes : sizes;
+    }
+    Room room = {context_take(call->device->context, (size_t)args * sizeof *room.args),
+                 context_take(call->device->context, (size_t)sizes * sizeof *room.sizes)};
+    return room;
+}
+
+static TesseraStatus launch_chosen(const Call *call, int variant, Room *room,
+                                   TesseraLaunch **launch)
+{
+    DeviceError error; /* the arguments as the chosen plan has them: they were found to fit */
+    pack(call, &call->on->table.variants[variant].plan, room, &error);
+    return make_launch(call, variant, room->args, launch);
+}
+
+/* Parts of one name may differ in what their drivers load: then PTX is left, where there is any. */
+static bool is_for_others(const Call *call, int variant)
+{
+    enum { CUDA_NO_BINARY_FOR_GPU = 209 };
+    return call->on->table.variants[variant].kind == BUNDLE_OBJECT &&
+           call->device->device->ops == &device_cuda &&
+           call->device->context->error.driver_code == CUDA_NO_BINARY_FOR_GPU;
+}
+
+TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
+{
+    TesseraContext *context = call->device->context;
+    Choice choice, other;
+    Room room = take_room(call);
+    TesseraStatus status = room.args && room.sizes ? TESSERA_OK : TESSERA_ENVIRONMENT;
+    status = status == TESSERA_OK ? choose(call, &room, &choice) : status;
+    if (status == TESSERA_OK) {
+        status = launch_chosen(call, choice.variant, &room, launch);
+        if (status != TESSERA_OK && is_for_others(call, choice.variant)) {
+            call->on->is_refused[choice.variant] = true;
+            bool left = choose(call, &room, &other) == TESSERA_OK;
+            call->on->is_refused[choice.variant] = left;
+            status = launch_chosen(call, left ? other.variant : choice.variant, &room, launch);
+        }
+    }
+    context_drop(context, room.args);
+    context_drop(context, room.sizes);
+    return status;
+}
+
+const char *tessera_launch_variant(const TesseraLaunch *launch)
+{
+    return launch && launch->prepared ? launch->variant : NULL;
+}
+
+static TesseraStatus check_args(TesseraContext *context, const char *kernel, const TesseraArg *args,
+                                size_t n)
+{
+    TesseraStatus status = TESSERA_OK;
+    char name[32];
+    for (size_t i = 0; i < n && status == TESSERA_OK; i++) {
+        snprintf(name, sizeof name, "argument %zu", i + 1);
+        status = tensor_check(context, kernel, name, &args[i].tensor);
+    }
+    return status;
+}
+
+TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *kernel,
+                                     TesseraDevice *device, const TesseraArg *args, size_t n_args,
+                                     TesseraLaunch **launch)
+{
+    const char *null = !bundle               ? "bundle"
+                       : !kernel             ? "kernel"
+                       : !device             ? "device"
+                       : !launch             ? "launch"
+                       : !args && n_args > 0 ? "args"
+                                             : NULL;
+    if (launch) {
+        *launch = NULL;
+    }
+    REFUSE_FREED(device);
+    if (null) {
+        return context_null(device ? device->context : NULL, __func__, null);
+    }
+    Call call = {.device = device, .function = -1, .kernel = kernel, .args = args, .n = n_args};
+    TesseraStatus status = check_args(device->context, kernel, args, n_args);
+    status = status == TESSERA_OK ? bundle_open(device, bundle, &call.on) : status;
+    return status == TESSERA_OK ? call_prepare(&call, launch) : status;
+}

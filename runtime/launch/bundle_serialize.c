@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/launch/bundle_format.h"
+
+#include "runtime/device/plan_bytes.h"
+#include "runtime/device/serialize.h"
+
+/* Drivers read code objects where they lie: as aligned as memory of their own would be, in a table
+ * that is. */
+enum { BYTES_ALIGN = 64 };
+
+static void pass_gap(Way *way)
+{
+    int gap = 0;
+    if (way->out) {
+        gap = (int)(-(way->out->n + sizeof(int64_t)) % BYTES_ALIGN);
+    }
+    pass_int(way, &gap, 0, BYTES_ALIGN - 1);
+    if (way->out) {
+        text_repeat(way->out, '\0', gap);
+        return;
+    }
+    bool fits = gap <= way->end - way->at;
+    way->bad |= !fits;
+    way->at += fits ? gap : 0;
+}
+
+/* Bytes of any kind, and a zero: they are used where they lie. */
+static void pass_bytes(Way *way, const char **bytes, size_t *size)
+{
+    int64_t n = (int64_t)*size;
+    pass_i64(way, &n);
+    pass_gap(way);
+    if (way->out) {
+        text_add_n(way->out, *bytes ? *bytes : "", *size);
+        text_char(way->out, '\0');
+        return;
+    }
+    bool fits = n >= 0 && n < way->end - way->at && way->at[n] == '\0';
+    way->bad |= !fits;
+    *bytes = fits ? way->at : "";
+    *size = fits ? (size_t)n : 0;
+    way->at += fits ? n + 1 : 0;
+}
+
+/* A text that is always there. */
+static void pass_name(Way *way, const char **text)
+{
+    pass_text(way, text);
+    if (!*text) {
+        way->bad = true;
+        *text = "";
+    }
+}
+
+static void pass_function(Way *way, BundleFunction *function)
+{
+    pass_name(way, &function->name);
+    pass_name(way, &function->kernel);
+    function->sizes = pass_items(way, function->sizes, &function->n_sizes, sizeof *function->sizes);
+    for (int i = 0; i < function->n_sizes; i++) {
+        pass_name(way, &function->sizes[i]);
+    }
+}
+
+static void pass_plan(Way *way, Plan *plan)
+{
+    const char *bytes = NULL;
+    size_t n = 0;
+    if (way->out) {
+        Text text = text_new(way->out->arena);
+        plan_to_bytes(plan, &text);
+        bytes = text.data;
+        n = text.n;
+    }
+    pass_bytes(way, &bytes, &n);
+    if (!way->out && !plan_from_bytes(way->arena, bytes, n, plan)) {
+        way->bad = true;
+        *plan = (Plan){.kernel = "", .target = ""};
+    }
+}
+
+static bool names_symbols(const Plan *plan)
+{
+    bool all = true;
+    for (int i = 0; i < plan->n_launches; i++) {
+        all = all && plan->launches[i].symbol;
+    }
+    for (int i = 0; i < plan->n_sizes; i++) {
+        all = all && plan->sizes[i].name && plan->sizes[i].multiple > 0;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        all = all && plan->params[i].name;
+    }
+    return all;
+}
+
+static void pass_variant(Way *way, const BundleTable *table, int n_code, BundleVariant *variant)
+{
+    int kind = (int)variant->kind;
+    pass_int(way, &variant->function, 0, table->n_functions - 1);
+    pass_name(way, &variant->target);
+    pass_name(way, &variant->about);
+    pass_int(way, &kind, 0, BUNDLE_KINDS - 1);
+    variant->kind = (BundleKind)kind;
+    pass_int(way, &variant->first, 0, n_code);
+    pass_plan(way, &variant->plan);
+    pass_bytes(way, &variant->code, &variant->n);
+    if (!way->out) {
+        bool inside =
+            variant->kind != BUNDLE_HOST || variant->plan.n_launches <= n_code - variant->first;
+        way->bad |= !inside || !names_symbols(&variant->plan);
+    }
+}
+
+static void pass_table(Way *way, BundleTable *table, int n_code)
+{
+    pass_name(way, &table->name);
+    table->functions =
+        pass_items(way, table->functions, &table->n_functions, sizeof *table->functions);
+    for (int i = 0; i < table->n_functions; i++) {
+        pass_function(way, &table->functions[i]);
+    }
+    table->variants = pass_items(way, table->variants, &table->n_variants, sizeof *table->variants);
+    for (int i = 0; i < table->n_variants; i++) {
+        pass_variant(way, table, n_code, &table->variants[i]);
+    }
+}
+
+void bundle_to_bytes(const BundleTable *table, Text *out)
+{
+    Way way = {.out = out};
+    BundleTable copy = *table;
+    pass_table(&way, &copy, INT32_MAX);
+}
+
+bool bundle_from_bytes(Arena *arena, const char *bytes, size_t n, uint64_t n_code,
+                       BundleTable *table)
+{
+    Way way = {.at = bytes, .end = bytes + n, .arena = arena};
+    *table = (BundleTable){0};
+    pass_table(&way, table, n_code < INT32_MAX ? (int)n_code : INT32_MAX);
+    return !way.bad && way.at == way.end;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What kernels say: records of a launch's log, or the interpreter's notes, put in order and into
+ * words. */
+#include "runtime/launch/launch_context.h"
+
+#include "ir/message_format.h"
+#include "ir/scalar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct Said {
+    Arena arena;
+    TesseraMessages messages;
+};
+
+/* ---- order ---- */
+
+static int by_place(const SaidRecord *a, const SaidRecord *b)
+{
+    const PlanMessage *message = a->message;
+    for (int i = message->n - message->places; i < message->n; i++) {
+        if (a->values[i].i != b->values[i].i) {
+            return a->values[i].i < b->values[i].i ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static int compare_records(const void *left, const void *right)
+{
+    const SaidRecord *a = left, *b = right;
+    if (a->nth != b->nth) {
+        return a->nth < b->nth ? -1 : 1;
+    }
+    int order = by_place(a, b);
+    return order ? order : a->time < b->time ? -1 : a->time > b->time;
+}
+
+/* ---- words ---- */
+
+typedef struct HearTask {
+    struct Said *said;
+    SaidRecords *records;
+} HearTask;
+
+static void put_message(Arena *arena, const SaidRecord *record, TesseraMessage *out)
+{
+    const PlanMessage *message = record->message;
+    Text text = text_new(arena);
+    say_text(&text, message->text, message->n, message->dtypes, record->values);
+    *out =
+        (TesseraMessage){message->fails, text.n ? text.data : "",
+                         message->file ? arena_strdup(arena, message->file) : NULL, message->line};
+}
+
+static void hear(const void *user)
+{
+    const HearTask *task = user;
+    SaidRecords *records = task->records;
+    Arena *arena = &task->said->arena;
+    TesseraMessage *items = ARENA_ARRAY(arena, TesseraMessage, records->n);
+    if (records->n) {
+        qsort(records->items, records->n, sizeof *records->items, compare_records);
+    }
+    for (size_t i = 0; i < records->n; i++) {
+        put_message(arena, &records->items[i], &items[i]);
+    }
+    task->said->messages = (TesseraMessages){items, records->n, records->lost, records->failures};
+}
+
+typedef void HearWork(const void *user);
+
+static TesseraStatus guarded(TesseraContext *context, HearWork *work, const void *user)
+{
+    jmp_buf guard;
+    context->said->arena.guard = &guard;
+    bool enough = setjmp(guard) == 0;
+    if (enough) {
+        work(user);
+    }
+    context->said->arena.guard = NULL;
+    return enough ? TESSERA_OK : context_fail(context, TESSERA_ENVIRONMENT, 0, "out of memory");
+}
+
+/* Empty, whatever was said before. */
+static struct Said *said_begin(TesseraContext *context)
+{
+    said_free(context);
+    context->said = context_take(context, sizeof *context->said);
+    if (context->said) {
+        arena_init(&context->said->arena, context->allocator);
+    }
+    return context->said;
+}
+
+void said_free(TesseraContext *context)
+{
+    if (context->said) {
+        arena_free(&context->said->arena);
+        context_drop(context, context->said);
+        context->said = NULL;
+    }
+}
+
+TesseraStatus context_hear(TesseraContext *context, SaidRecords *records)
+{
+    HearTask task = {said_begin(context), records};
+    return task.said ? guarded(context, hear, &task) : TESSERA_ENVIRONMENT;
+}
+
+TesseraMessages context_said(const TesseraContext *context)
+{
+    return context->said ? context->said->messages : (TesseraMessages){0};
+}
+
+/* ---- the log of a launch ---- */
+
+typedef struct LogTask {
+    HearTask hear;
+    const Plan *plan;
+    const LaunchLog *log;
+} LogTask;
+
+static Scalar scalar_of(DType dtype, int64_t word)
+{
+    Scalar value = {.i = word};
+    if (dtype_is_float(dtype)) {
+        memcpy(&value.f, &word, sizeof value.f);
+    }
+    return value;
+}
+
+static void hear_log(const void *user)
+{
+    const LogTask *task = user;
+    Arena *arena = &task->hear.said->arena;
+    const LaunchLog *log = task->log;
+    SaidRecords records = {.lost = (uint64_t)(log->total - log->n),
+                           .failures = (uint64_t)log->failures};
+    for (int64_t i = 0; i < log->n; i++) {
+        const int64_t *words = log->records + i * log->words;
+        const PlanMessage *message = &task->plan->messages[words[0]];
+        Scalar *values = ARENA_ARRAY(arena, Scalar, message->n);
+        for (int k = 0; k < message->n; k++) {
+            values[k] = scalar_of(message->dtypes[k], words[1 + k]);
+        }
+        SaidRecord record = {message, (int)words[0], (size_t)i, values};
+        ARENA_PUSH(arena, &records, record);
+    }
+    hear(&(HearTask){task->hear.said, &records});
+}
+
+TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
+                                      TesseraMessages *messages)
+{
+    REFUSE_ENDED(launch);
+    DeviceError error;
+    LaunchLog log;
+    if (!launch || !messages) {
+        return context_null(launch ? launch->device->context : NULL, __func__,
+                            launch ? "messages" : "launch");
+    }
+    TesseraContext *context = launch->device->context;
+    *messages = (TesseraMessages){0};
+    if (!launch_log(launch->prepared, stream, &log, &error)) {
+        return context_device_fail(context, &error);
+    }
+    LogTask task = {{said_begin(context), NULL}, launch->plan, &log};
+    TesseraStatus status = task.hear.said ? guarded(context, hear_log, &task) : TESSERA_ENVIRONMENT;
+    if (log.records) {
+        device_drop(launch->device->device, log.records);
+    }
+    *messages = status == TESSERA_OK ? context_said(context) : (TesseraMessages){0};
+    return status;
+}
+
+bool tessera_launch_says(const TesseraLaunch *launch)
+{
+    return launch && launch->prepared && launch->plan->log_words > 0;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/pins/digest.h"
+
+#include <inttypes.h>
+#include <xxhash.h>
+
+const char *digest_text(Arena *arena, const char *bytes, size_t n)
+{
+    XXH128_hash_t sum = XXH3_128bits(bytes, n);
+    return arena_printf(arena, "%016" PRIx64 "%016" PRIx64, (uint64_t)sum.high64,
+                        (uint64_t)sum.low64);
+}

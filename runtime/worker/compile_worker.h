@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machine code made in a program of its own, which may fail as it likes. What goes there is what
+ * tessera_compile was given, and what comes back is what the cache would keep. */
+#ifndef TESSERA_RUNTIME_WORKER_COMPILE_WORKER_H
+#define TESSERA_RUNTIME_WORKER_COMPILE_WORKER_H
+
+#include "runtime/compile/compilation.h"
+
+/* What is to be made. */
+typedef struct Order {
+    const char *build; /* of the library that asks: another one's worker is not used */
+    uint64_t kind;     /* EmitKind */
+    const char *name, *text;
+    uint64_t n;
+    TesseraOptions options;
+    Imports *imports;
+    Pinned pinned; /* as pins_again makes it */
+} Order;
+
+/* In bytes, and back: false where the bytes are no order. The arena holds what it points to. */
+void order_write(const Order *order, Text *bytes);
+bool order_read(Arena *arena, const char *bytes, size_t n, Order *order);
+
+/* The program tessera-worker: one order on standard input, the answer on standard output. Ends with
+ * the process `parent`. */
+TESSERA_API int tessera_worker(int parent);
+
+#endif

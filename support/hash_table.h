@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finding what is equal among many: a hash table, open addressing, in an arena. It holds pointers
+ * to items that live elsewhere and are never taken out; what an item's hash is, and when it is the
+ * one that is looked for, its user says. */
+#ifndef TESSERA_SUPPORT_HASH_TABLE_H
+#define TESSERA_SUPPORT_HASH_TABLE_H
+
+#include "support/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct TableSlot {
+    uint64_t hash;
+    void *item; /* NULL: free */
+} TableSlot;
+
+typedef struct Table {
+    TableSlot *slots;
+    size_t n, cap; /* cap: a power of two, or 0 */
+} Table;
+
+typedef bool TableSame(const void *item, const void *key);
+
+/* The item that is the same as `key`, whose hash is given, or NULL. */
+void *table_find(const Table *table, uint64_t hash, TableSame *same, const void *key);
+/* Adds an item that is not in it. */
+void table_add(Arena *arena, Table *table, uint64_t hash, void *item);
+
+/* Folds a word into a hash; begin with any number. */
+uint64_t hash_word(uint64_t hash, uint64_t word);
+uint64_t hash_text(uint64_t hash, const char *text);
+
+#endif

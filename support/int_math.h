@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of sizes that C has no operator for. */
+#ifndef TESSERA_SUPPORT_INT_MATH_H
+#define TESSERA_SUPPORT_INT_MATH_H
+
+#include <stdint.h>
+
+/* The greatest common divisor, never negative; 0 is divided by everything: gcd(0, n) = n. */
+static inline int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* How many pieces of `by` (> 0) cover n (>= 0). No n overflows. */
+static inline int64_t div_up(int64_t n, int64_t by)
+{
+    return n / by + (n % by > 0);
+}
+
+/* The least multiple of `to` (> 0) that is not below n (>= 0). */
+static inline int64_t round_up(int64_t n, int64_t to)
+{
+    return div_up(n, to) * to;
+}
+
+/* From 1 to 2^40, which is more than any tile or thread counts. */
+static inline int64_t power_of_two_at_least(int64_t n)
+{
+    int64_t power = 1;
+    while (power < n && power < ((int64_t)1 << 40)) {
+        power *= 2;
+    }
+    return power;
+}
+
+static inline int64_t power_of_two_at_most(int64_t n)
+{
+    return n < 1 ? 1 : power_of_two_at_least(n / 2 + 1);
+}
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A product that stops at the greatest number. */
+static inline int64_t mul_sat(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workers that compile: they weigh candidates by the model, make their code, into a folder of
+ * the compile cache that those who measure read, and ask the interpreter how far answers may be
+ * apart. */
+#include "tune/sweep/sweep_state.h"
+
+#include "support/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BOUND_SECONDS = 6, STARTS_SECONDS = 60, TIMES = 8 };
+static const double LEAST_SECONDS = 3; /* for a compilation */
+
+static bool start(Sweep *s, Maker *maker)
+{
+    const SweepOptions *o = s->options;
+    char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
+    maker->job = JOB_START; /* until it says that it is there */
+    if (!worker_start(&maker->worker, arguments, o->environment)) {
+        sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
+        return false;
+    }
+    maker->worker.deadline = clock_seconds() + STARTS_SECONDS;
+    return true;
+}
+
+bool makers_start(Sweep *s)
+{
+    s->n_makers = s->options->workers > 0 ? (size_t)s->options->workers : 1;
+    s->makers = ARENA_ARRAY(s->arena, Maker, s->n_makers);
+    for (size_t i = 0; i < s->n_makers; i++) {
+        s->makers[i].worker = (Worker){.link = -1, .log = -1};
+    }
+    for (size_t i = 0; i < s->n_makers; i++) {
+        if (!start(s, &s->makers[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
+{
+    const Candidate *items = s->candidates.items;
+    maker->job = job;
+    maker->candidate = candidate;
+    if (job == JOB_BOUND) {
+        const Bound *bound = &s->bounds.items[candidate];
+        maker->worker.deadline = clock_seconds() + BOUND_SECONDS;
+        worker_send(&maker->worker, "bound %zu %g %s", candidate, bound->cost,
+                    items[bound->candidate].asked);
+        return;
+    }
+    maker->began = clock_seconds();
+    maker->worker.deadline = maker->began + s->make_seconds;
+    worker_send(&maker->worker, "%s %zu %s", job == JOB_WEIGH ? "weigh" : "make", candidate,
+                items[candidate].asked);
+}
+
+/* A worker that is alone weighs first. */
+static Bound *next_to_bound(Sweep *s)
+{
+    bool may = s->n_makers > 1 || s->to_weigh == s->candidates.n;
+    return may ? bound_to_ask(s) : NULL;
+}
+
+/* The next candidate to compile, those of earlier batches first; 0: there is none. */
+static size_t next_to_make(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_making; i++) {
+        Batch *batch = &s->making[i];
+        if (batch->next < batch->n) {
+            return batch->items[batch->next++];
+        }
+    }
+    return 0;
+}
+
+void makers_feed(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_makers; i++) {
+        Maker *maker = &s->makers[i];
+        if (maker->worker.process <= 0 || maker->job != JOB_NONE) {
+            continue;
+        }
+        Bound *bound = NULL;
+        if (!s->first_made && i == 0) {
+            give(s, maker, JOB_MAKE, 0);
+        } else if ((bound = next_to_bound(s))) {
+            give(s, maker, JOB_BOUND, (size_t)(bound - s->bounds.items));
+        } else if (s->to_weigh < s->candidates.n) {
+            give(s, maker, JOB_WEIGH, s->to_weigh++);
+        } else {
+            size_t candidate = next_to_make(s);
+            if (candidate > 0) {
+                give(s, maker, JOB_MAKE, candidate);
+            }
+        }
+    }
+}
+
+/* ---- what they say ---- */
+
+static void rest(Maker *maker)
+{
+    maker->job = JOB_NONE;
+    maker->worker.deadline = 0;
+}
+
+/* ok SECONDS ROOF CODE BITS STEPS LINES, room WORDS, refused WORDS */
+static void take_weight(Sweep *s, size_t nth, char *line)
+{
+    Candidate *candidate = &s->candidates.items[nth];
+    const char *what = line_word(&line);
+    if (strcmp(what, "ok") != 0) {
+        candidate_fail(s, nth, strcmp(what, "room") == 0 ? TUNE_TOO_BIG : TUNE_REFUSED, line);
+        return;
+    }
+    candidate->predicted = strtod(line_word(&line), NULL);
+    candidate->roof = strtod(line_word(&line), NULL);
+    candidate->code = strtoull(line_word(&line), NULL, 16);
+    candidate->bits = strtoull(line_word(&line), NULL, 16);
+    candidate->steps = arena_strdup(s->arena, line_word(&line));
+    Text searched = text_new(s->arena);
+    space_searched(s->space, line, &searched);
+    candidate->searched = searched.data;
+    candidate->stage = CANDIDATE_WEIGHED;
+}
+
+/* Code that takes far longer to make than the derived one is far longer, and no faster. */
+static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
+{
+    double took = clock_seconds() - maker->began;
+    double most = LEAST_SECONDS + TIMES * took;
+    s->make_seconds = most < s->options->compile_seconds ? most : s->options->compile_seconds;
+    s->first_made = true;
+    if (!made) {
+        line_word(&line);
+        sweep_failed(s, TESSERA_SOURCE, "what the compiler derives cannot be compiled: %s", line);
+    }
+    for (size_t i = 0; i < s->n_devices && made; i++) {
+        device_first_made(s, &s->devices[i]);
+    }
+}
+
+static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
+{
+    size_t nth = maker->candidate;
+    s->compiled++;
+    s->compiling += clock_seconds() - maker->began;
+    if (nth == 0) {
+        take_first(s, maker, made, line);
+        return;
+    }
+    if (made) {
+        s->candidates.items[nth].stage = CANDIDATE_MADE;
+    } else {
+        const char *what = line_word(&line);
+        candidate_fail(s, nth, strcmp(what, "room") == 0 ? TUNE_TOO_BIG : TUNE_REFUSED, line);
+    }
+}
+
+void maker_line(Sweep *s, Maker *maker, char *line)
+{
+    if (maker->job == JOB_BOUND) {
+        Bound *bound = &s->bounds.items[maker->candidate];
+        bound_line(s, bound, line);
+        if (!bound->asked) {
+            rest(maker);
+        }
+        return;
+    }
+    const char *what = line_word(&line);
+    if (strcmp(what, "weighed") == 0 && maker->job == JOB_WEIGH) {
+        line_word(&line);
+        take_weight(s, maker->candidate, line);
+    } else if ((strcmp(what, "made") == 0 || strcmp(what, "unmade") == 0) &&
+               maker->job == JOB_MAKE) {
+        line_word(&line);
+        take_made(s, maker, what[0] == 'm', line);
+    } else if (strcmp(what, "hello") != 0) {
+        return;
+    }
+    rest(maker);
+}
+
+void maker_gone(Sweep *s, Maker *maker, bool late)
+{
+    JobKind job = maker->job;
+    size_t candidate = maker->candidate;
+    const char *how = worker_how(s->arena, &maker->worker);
+    if (job == JOB_START) { /* it would not begin the next time, either */
+        sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
+        return;
+    }
+    if (late && job != JOB_BOUND) {
+        how = arena_printf(s->arena, "compiling takes longer than %g seconds", s->make_seconds);
+    }
+    if (job == JOB_MAKE && candidate == 0) {
+        sweep_failed(s, late ? TESSERA_INTERNAL : TESSERA_ENVIRONMENT,
+                     "what the compiler derives cannot be compiled: %s", how);
+        return;
+    }
+    if (job == JOB_BOUND) {
+        bound_failed(&s->bounds.items[candidate]);
+    } else if (job != JOB_NONE) {
+        candidate_fail(s, candidate, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
+    }
+    start(s, maker);
+}
