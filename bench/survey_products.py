@@ -117,7 +117,7 @@ def made(product, lines=()):
 
 
 def lines_of(m, n, shares):
-    lines = [f"tile M {m}", f"tile N {n}", f"shares {shares}"]
+    lines = [f"tile M {m}", f"tile N {n}", f"split_k {shares}"]
     return lines + ["warps 12"] if m == 192 else lines
 
 

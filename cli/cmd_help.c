@@ -21,7 +21,7 @@ static void show_options(unsigned int bit)
 static int help_verb(const char *name)
 {
     size_t n;
-    const Verb *rows = verb_rows(&n);
+    const Command *rows = cmd_rows(&n);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(rows[i].name, name) == 0) {
             printf("tessera %s%s%s\n%s\n", rows[i].name, *rows[i].synopsis ? " " : "",
@@ -33,10 +33,10 @@ static int help_verb(const char *name)
     return fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s'", name);
 }
 
-int verb_help(const Options *options)
+int cmd_help(const Options *options)
 {
     size_t n;
-    const Verb *rows = verb_rows(&n);
+    const Command *rows = cmd_rows(&n);
     if (options->path) {
         return help_verb(options->path);
     }
@@ -52,7 +52,7 @@ int verb_help(const Options *options)
     return 0;
 }
 
-int verb_version(const Options *options)
+int cmd_version(const Options *options)
 {
     (void)options;
     printf("tessera %s\n", tessera_version());
@@ -84,7 +84,7 @@ static void show_device(TesseraContext *context, const char *kind)
     }
 }
 
-int verb_targets(const Options *options)
+int cmd_targets(const Options *options)
 {
     TesseraContext *context;
     const TesseraTarget *row;

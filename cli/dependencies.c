@@ -26,7 +26,7 @@ static char *rule_path(const char *made)
     const char *slash = strrchr(made, '/');
     const char *dot = strrchr(slash ? slash : made, '.');
     size_t n = dot && dot > (slash ? slash + 1 : made) ? (size_t)(dot - made) : strlen(made);
-    char *path = take(n + 3);
+    char *path = alloc_or_exit(n + 3);
     memcpy(path, made, n);
     memcpy(path + n, ".d", 2);
     return path;

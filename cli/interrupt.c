@@ -13,18 +13,18 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096, MOST_WORDS = 1024, OUT_OF_TIME = 124 };
+enum { MAX_PATH = 4096, MAX_WORDS = 1024, OUT_OF_TIME = 124 };
 /* That compiling may take where nothing is said: of the CPU's time, so that a busy machine changes
  * nothing, and of any time, for want of which an assembler that hangs would never end. */
-enum { COMPILING_SECONDS = 60, COMPILING_AT_MOST = 600 };
+enum { COMPILING_SECONDS = 60, COMPILING_AT_MAX = 600 };
 
 /* The last one: who reads our output has gone, as `head` does; no words are wanted. */
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGPIPE};
-static char under_way[MOST_PATH]; /* changed only while the signals are blocked */
+static char under_way[MAX_PATH]; /* changed only while the signals are blocked */
 
 /* What is said, and the exit status, when something happens that is waited for. */
 typedef struct Ending {
-    char words[MOST_WORDS];
+    char words[MAX_WORDS];
     size_t n;
     int status;
 } Ending;
@@ -80,8 +80,8 @@ static void set_traps(const char *kernel, const char *where)
     struct sigaction action = {.sa_handler = trap};
     for (int i = 0; i < N_TRAPS; i++) {
         trapped[i].n =
-            fail_words(trapped[i].words, MOST_WORDS, FAIL_TRAP,
-                       "%.60s on %.80s: the kernel made %s", kernel, where, TRAPS[i].what);
+            fail_words(trapped[i].words, MAX_WORDS, FAIL_TRAP, "%.60s on %.80s: the kernel made %s",
+                       kernel, where, TRAPS[i].what);
         trapped[i].status = TESSERA_FAULT;
         sigaction(TRAPS[i].number, &action, &before_traps[i]);
     }
@@ -136,8 +136,8 @@ void interrupts_remove(const char *path)
     InterruptHold hold;
     interrupts_hold(&hold);
     size_t n = path ? strlen(path) : 0;
-    memcpy(under_way, path ? path : "", n < MOST_PATH ? n : 0);
-    under_way[n < MOST_PATH ? n : 0] = '\0';
+    memcpy(under_way, path ? path : "", n < MAX_PATH ? n : 0);
+    under_way[n < MAX_PATH ? n : 0] = '\0';
     interrupts_go_on(&hold);
 }
 
@@ -154,10 +154,10 @@ void timeout_begin(const Options *options)
     int given = options->timeout;
     stop_clocks();
     out_of_time.n =
-        fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
+        fail_words(out_of_time.words, MAX_WORDS, FAIL_TIMEOUT,
                    "compiling takes too long; --timeout SECONDS gives more time, 0 any");
     out_of_time.status = OUT_OF_TIME;
-    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_AT_MOST : given));
+    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_AT_MAX : given));
     if (given == NO_TIMEOUT) {
         struct itimerval limit = {.it_value.tv_sec = COMPILING_SECONDS};
         setitimer(ITIMER_PROF, &limit, NULL);
@@ -169,7 +169,7 @@ void inputs_begin(const Options *options)
     int given = options->timeout;
     stop_clocks();
     if (given != NO_TIMEOUT) {
-        out_of_time.n = fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
+        out_of_time.n = fail_words(out_of_time.words, MAX_WORDS, FAIL_TIMEOUT,
                                    "the inputs are not made after %d second%s (--timeout): give "
                                    "smaller sizes, or files",
                                    given, given == 1 ? "" : "s");
@@ -192,7 +192,7 @@ void run_begin(const Options *options, bool own_code, const char *kernel, const 
         set_traps(kernel, where);
     }
     if (given != NO_TIMEOUT) {
-        out_of_time.n = fail_words(out_of_time.words, MOST_WORDS, FAIL_NO_END,
+        out_of_time.n = fail_words(out_of_time.words, MAX_WORDS, FAIL_NO_END,
                                    "%.60s on %.80s: the kernel has not ended after %d second%s "
                                    "(--timeout)",
                                    kernel, where, given, given == 1 ? "" : "s");

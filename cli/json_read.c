@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 32, MOST_PATH = 256 };
+enum { MAX_DEPTH = 32, MAX_PATH = 256 };
 
 typedef struct Reader {
     const char *at;
     JsonEach *each;
     void *user;
-    char path[MOST_PATH]; /* keys with dots between */
+    char path[MAX_PATH]; /* keys with dots between */
     int depth;
     bool bad;
 } Reader;
@@ -68,7 +68,7 @@ static void read_escape(Reader *r, char *text, size_t *n)
 /* After the first quote; the caller frees. */
 static char *read_string(Reader *r)
 {
-    char *text = take(strlen(r->at) + 1);
+    char *text = alloc_or_exit(strlen(r->at) + 1);
     size_t n = 0;
     while (*r->at && *r->at != '"' && !r->bad) {
         if (*r->at == '\\') {
@@ -93,10 +93,10 @@ static void read_member(Reader *r)
         return;
     }
     char *key = read_string(r);
-    if (before + strlen(key) + 2 > MOST_PATH || !take_sign(r, ':')) {
+    if (before + strlen(key) + 2 > MAX_PATH || !take_sign(r, ':')) {
         r->bad = true;
     } else {
-        snprintf(r->path + before, MOST_PATH - before, "%s%s", before ? "." : "", key);
+        snprintf(r->path + before, MAX_PATH - before, "%s%s", before ? "." : "", key);
         read_value(r);
         r->path[before] = '\0';
     }
@@ -105,7 +105,7 @@ static void read_member(Reader *r)
 
 static void read_items(Reader *r, char closing)
 {
-    if (++r->depth > MOST_DEPTH) {
+    if (++r->depth > MAX_DEPTH) {
         r->bad = true;
     }
     if (!take_sign(r, closing)) {

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-enum { MOST_LETTERS = 32, MOST_EDITS = 2 };
+enum { MAX_LETTERS = 32, MAX_EDITS = 2 };
 
 const char *nearest_name(const char *text, const char *(*at)(size_t index))
 {
     const char *best = NULL, *name;
-    int fewest = MOST_EDITS * TEXT_EDIT + 1;
-    for (size_t i = 0; strlen(text) < MOST_LETTERS && (name = at(i)); i++) {
+    int fewest = MAX_EDITS * TEXT_EDIT + 1;
+    for (size_t i = 0; strlen(text) < MAX_LETTERS && (name = at(i)); i++) {
         /* --sched is short for --schedule rather than like --seed */
         bool begins = strlen(text) > 3 && strncmp(name, text, strlen(text)) == 0;
         int n = begins ? 0 : text_distance(text, name);

@@ -381,12 +381,12 @@ static int read_number(const char *name, const char *text, int least, int most, 
 
 static int read_timeout(const char *text, int *seconds)
 {
-    enum { MOST_SECONDS = 1000000 };
+    enum { MAX_SECONDS = 1000000 };
     long long value;
-    if (!read_integer(text, 0, MOST_SECONDS, &value)) {
+    if (!read_integer(text, 0, MAX_SECONDS, &value)) {
         return fail_code(FAIL_VALUE, TESSERA_USAGE,
                          "--timeout %.60s: whole seconds are wanted, from 1 to %d; 0: any time",
-                         text, (int)MOST_SECONDS);
+                         text, (int)MAX_SECONDS);
     }
     *seconds = (int)value;
     return 0;
@@ -510,7 +510,7 @@ static int take_option(const OptionRow *row, const char *value, Options *options
 }
 
 /* `--name=value` and `--name value`. */
-static const OptionRow *find_option(const Verb *verb, const char *text, const char **value)
+static const OptionRow *find_option(const Command *verb, const char *text, const char **value)
 {
     const OptionRow *found = NULL; /* of this verb, or of another */
     const char *equals = strchr(text, '=');
@@ -532,7 +532,7 @@ static const char *option_name(size_t index)
     return index < n_option_rows ? option_rows[index].name : NULL;
 }
 
-static int no_option(const Verb *verb, const OptionRow *row, const char *text)
+static int no_option(const Command *verb, const OptionRow *row, const char *text)
 {
     char *name = keep_text(text, strcspn(text, "="));
     const char *nearest = row ? NULL : nearest_name(name, option_name);
@@ -544,7 +544,7 @@ static int no_option(const Verb *verb, const OptionRow *row, const char *text)
                            verb->name);
 }
 
-static int read_option(const Verb *verb, int argc, char **argv, int *at, Options *options)
+static int read_option(const Command *verb, int argc, char **argv, int *at, Options *options)
 {
     const char *value;
     const OptionRow *row = find_option(verb, argv[*at], &value);
@@ -576,7 +576,7 @@ void path_split(const char *text, const char **path, const char **kernel)
     *kernel = named ? colon + 1 : NULL;
 }
 
-int options_read(const Verb *verb, int argc, char **argv, Options *options)
+int options_read(const Command *verb, int argc, char **argv, Options *options)
 {
     *options = (Options){.rounds = 7, .timeout = NO_TIMEOUT, .limit = -1, .seed = 1};
     bool only_words = false;

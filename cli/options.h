@@ -68,11 +68,11 @@ typedef struct Options {
     bool deny;     /* warnings are errors */
 } Options;
 
-typedef struct Verb {
+typedef struct Command {
     const char *name, *synopsis, *doc;
     unsigned int bit; /* in OptionRow.verbs */
     int (*run)(const Options *options);
-} Verb;
+} Command;
 
 typedef struct OptionRow {
     const char *name, *value; /* "--set", "T=bf16,…"; value NULL: a switch */
@@ -96,7 +96,7 @@ enum {
 extern const OptionRow option_rows[];
 extern const size_t n_option_rows;
 /* 0, or the exit code after a message. */
-int options_read(const Verb *verb, int argc, char **argv, Options *options);
+int options_read(const Command *verb, int argc, char **argv, Options *options);
 /* One piece of the value of such options, which `option` names in messages. */
 int set_read(const char *option, const char *piece, Options *options);
 int size_read(const char *option, const char *piece, Options *options);
@@ -107,6 +107,6 @@ char *name_before(const char *text, char separator);
 /* FILE and KERNEL of FILE.tile[:KERNEL], kept; kernel NULL: there is none. */
 void path_split(const char *text, const char **path, const char **kernel);
 
-const Verb *verb_rows(size_t *n);
+const Command *cmd_rows(size_t *n);
 
 #endif

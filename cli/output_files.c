@@ -20,14 +20,14 @@ static int cannot_read(const char *path)
 static int read_stream(FILE *stream, const char *path, char **text, size_t *n)
 {
     size_t cap = 1 << 16;
-    *text = take(cap);
+    *text = alloc_or_exit(cap);
     while (!feof(stream)) {
         *n += fread(*text + *n, 1, cap - 1 - *n, stream);
         if (ferror(stream)) {
             return cannot_read(path);
         }
         if (*n == cap - 1) {
-            char *more = take(cap * 2);
+            char *more = alloc_or_exit(cap * 2);
             memcpy(more, *text, cap);
             free(*text);
             *text = more;
@@ -76,7 +76,7 @@ static void give_mode(int file)
 static int open_temporary(OutFile *out)
 {
     size_t n = strlen(out->path);
-    out->temporary = take(n + 16);
+    out->temporary = alloc_or_exit(n + 16);
     snprintf(out->temporary, n + 16, "%s.XXXXXX", out->path);
     InterruptHold hold;
     interrupts_hold(&hold);

@@ -69,7 +69,7 @@ static void *or_end(void *memory)
     return memory;
 }
 
-void *take(size_t bytes)
+void *alloc_or_exit(size_t bytes)
 {
     return or_end(calloc(1, bytes ? bytes : 1));
 }
@@ -87,9 +87,9 @@ typedef struct Kept {
 } Kept;
 static Kept *kept_list;
 
-void *keep(size_t bytes)
+void *session_alloc(size_t bytes)
 {
-    Kept *kept = take(sizeof *kept + bytes);
+    Kept *kept = alloc_or_exit(sizeof *kept + bytes);
     kept->older = kept_list;
     kept_list = kept;
     return kept->memory;
@@ -97,21 +97,21 @@ void *keep(size_t bytes)
 
 char *keep_text(const char *text, size_t n)
 {
-    char *copy = keep(n + 1);
+    char *copy = session_alloc(n + 1);
     memcpy(copy, text, n);
     return copy;
 }
 
 void *keep_more(const void *items, size_t n, size_t item_bytes)
 {
-    void *more = keep((n + 1) * item_bytes);
+    void *more = session_alloc((n + 1) * item_bytes);
     if (n > 0) {
         memcpy(more, items, n * item_bytes);
     }
     return more;
 }
 
-void kept_free(void)
+void session_free(void)
 {
     while (kept_list) {
         Kept *older = kept_list->older;

@@ -61,14 +61,14 @@ int fail_assertions(const TesseraMessages *said);
 /* The context's error on stderr; keeps a reproducer of an internal one. */
 int fail_context(const TesseraContext *context);
 /* Ends the program when there is none: the command line tool may. */
-void *take(size_t bytes);
+void *alloc_or_exit(size_t bytes);
 char *take_text(const char *text, size_t n);
-/* The same until kept_free, at the end of the program: what the command line was read into. */
-void *keep(size_t bytes);
+/* The same until session_free, at the end of the program: what the command line was read into. */
+void *session_alloc(size_t bytes);
 char *keep_text(const char *text, size_t n);
 /* A larger copy of an array of n items. */
 void *keep_more(const void *items, size_t n, size_t item_bytes);
-void kept_free(void);
+void session_free(void);
 
 /* Of the names that `at` gives by index until NULL, one that `text` may have been meant to be, or
  * NULL when none is like it. */

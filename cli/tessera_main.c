@@ -6,40 +6,40 @@
 
 #include <string.h>
 
-static const Verb VERBS[] = {
+static const Command COMMANDS[] = {
     {"run", "FILE.tile[:KERNEL] [NAME=FILE.npy | NAME=NUMBER]... [-o [NAME=]FILE.npy]",
-     "compile, load, launch; the CPU when there is no GPU", VERB_RUN, verb_run},
-    {"compile", "FILE.tile[:KERNEL] [-o FILE]", "make code or IR", VERB_COMPILE, verb_compile},
+     "compile, load, launch; the CPU when there is no GPU", VERB_RUN, cmd_run},
+    {"compile", "FILE.tile[:KERNEL] [-o FILE]", "make code or IR", VERB_COMPILE, cmd_compile},
     {"explain", "FILE.tile[:KERNEL] | [CODE]",
      "every decision and its reason, in the source's syntax; what an error's code means",
-     VERB_EXPLAIN, verb_explain},
+     VERB_EXPLAIN, cmd_explain},
     {"bench", "FILE.tile[:KERNEL] --size M=...", "time, bytes, FLOP/s, share of the copy rate",
-     VERB_BENCH, verb_bench},
+     VERB_BENCH, cmd_bench},
     {"check", "FILE.tile[:KERNEL] [NAME=NUMBER]...",
      "that all executors agree, on several sizes; proofs of bounds; errors against f64", VERB_CHECK,
-     verb_check},
+     cmd_check},
     {"fmt", "FILE.tile... | -", "lay sources out anew, in place (-: standard input to output)",
-     VERB_FMT, verb_fmt},
+     VERB_FMT, cmd_fmt},
     {"doctor", "", "what of this machine can be used, and how to get what is missing", VERB_DOCTOR,
-     verb_doctor},
+     cmd_doctor},
     {"cache", "[info | list | verify | prune | clear]",
      "what compiled code is kept; without damaged entries, with fewer, with none", VERB_CACHE,
-     verb_cache},
+     cmd_cache},
     {"tune", "FILE.tile[:KERNEL] --size M=... | show | diff | export | pin | merge | report ...",
      "searches schedules and keeps what was measured; shows it; pins the best of it", VERB_TUNE,
-     verb_tune},
-    {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
-    {"help", "[VERB]", "this text", VERB_OTHER, verb_help},
-    {"version", "", "the version", VERB_OTHER, verb_version},
+     cmd_tune},
+    {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, cmd_targets},
+    {"help", "[VERB]", "this text", VERB_OTHER, cmd_help},
+    {"version", "", "the version", VERB_OTHER, cmd_version},
 };
 
-const Verb *verb_rows(size_t *n)
+const Command *cmd_rows(size_t *n)
 {
-    *n = sizeof VERBS / sizeof *VERBS;
-    return VERBS;
+    *n = sizeof COMMANDS / sizeof *COMMANDS;
+    return COMMANDS;
 }
 
-static const Verb *find_verb(const char *name)
+static const Command *find_verb(const char *name)
 {
     static const char *const other_names[][2] = {
         {"--version", "version"}, {"--help", "help"}, {"-h", "help"}};
@@ -48,22 +48,22 @@ static const Verb *find_verb(const char *name)
             name = other_names[i][1];
         }
     }
-    for (size_t i = 0; i < sizeof VERBS / sizeof *VERBS; i++) {
-        if (strcmp(name, VERBS[i].name) == 0) {
-            return &VERBS[i];
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof *COMMANDS; i++) {
+        if (strcmp(name, COMMANDS[i].name) == 0) {
+            return &COMMANDS[i];
         }
     }
     return NULL;
 }
 
-static const char *verb_name(size_t index)
+static const char *cmd_name(size_t index)
 {
-    return index < sizeof VERBS / sizeof *VERBS ? VERBS[index].name : NULL;
+    return index < sizeof COMMANDS / sizeof *COMMANDS ? COMMANDS[index].name : NULL;
 }
 
 static int no_verb(const char *name)
 {
-    const char *nearest = nearest_name(name, verb_name);
+    const char *nearest = nearest_name(name, cmd_name);
     return nearest ? fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s': did you mean '%s'?",
                                name, nearest)
                    : fail_code(FAIL_VERB, TESSERA_USAGE,
@@ -101,17 +101,17 @@ int main(int argc, char **argv)
         fail_code(FAIL_VERB, TESSERA_USAGE, "what to do? `tessera help` says what there is");
         return TESSERA_USAGE;
     }
-    const Verb *verb = find_verb(argv[1]);
+    const Command *verb = find_verb(argv[1]);
     if (!verb) {
         return no_verb(argv[1]);
     }
     Options options;
     if (asks_for_help(argc, argv)) {
         options = (Options){.path = verb->name};
-        return finish(verb_help(&options));
+        return finish(cmd_help(&options));
     }
     int code = options_read(verb, argc - 2, argv + 2, &options);
     code = finish(code == 0 ? verb->run(&options) : code);
-    kept_free();
+    session_free();
     return code;
 }

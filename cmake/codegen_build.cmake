@@ -7,4 +7,4 @@ endif()
 file(WRITE ${OUTPUT}
      "/* Made by cmake/codegen_build.cmake. */\n"
      "#include \"runtime/codegen_loader/codegen_loader.h\"\n\n"
-     "const char opener_build[] = \"${CMAKE_MATCH_1}\";\n")
+     "const char codegen_build_id[] = \"${CMAKE_MATCH_1}\";\n")

@@ -31,9 +31,10 @@ target_include_directories(tessera_codegen_table PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(tessera_codegen_table PRIVATE tessera_warnings)
 tessera_shared(libtessera_codegen tessera-codegen CXX $<TARGET_OBJECTS:tessera_codegen_table>
                LIBRARIES tessera_codegen)
-set(opener_build ${CMAKE_BINARY_DIR}/opener_build.c)
-add_custom_command(OUTPUT ${opener_build}
-  COMMAND ${CMAKE_COMMAND} -D LIBRARY=$<TARGET_FILE:libtessera_codegen> -D OUTPUT=${opener_build}
+set(codegen_build_id ${CMAKE_BINARY_DIR}/codegen_build_id.c)
+add_custom_command(OUTPUT ${codegen_build_id}
+  COMMAND ${CMAKE_COMMAND} -D LIBRARY=$<TARGET_FILE:libtessera_codegen> -D
+  OUTPUT=${codegen_build_id}
           -D READELF=${LLVM_BINDIR}/llvm-readelf -P ${CMAKE_SOURCE_DIR}/cmake/codegen_build.cmake
   DEPENDS libtessera_codegen ${CMAKE_SOURCE_DIR}/cmake/codegen_build.cmake
   VERBATIM)
@@ -42,7 +43,7 @@ add_custom_command(OUTPUT ${opener_build}
 # codegen only the files that know no LLVM; codegen.h's functions are those of the codegen loader.
 list(REMOVE_ITEM components tessera_runtime tessera_launch tessera_codegen
      tessera_codegen_loader)
-tessera_shared(libtessera tessera C ${opener_build}
+tessera_shared(libtessera tessera C ${codegen_build_id}
                $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_launch>
                $<TARGET_OBJECTS:tessera_codegen_loader>
                LIBRARIES $<TARGET_FILE:tessera_codegen> ${components})

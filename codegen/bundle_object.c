@@ -201,10 +201,10 @@ static bool add_input(Linking *linking, const Code *code)
 
 static bool link_inputs(Linking *linking, const Code *own, Code *code)
 {
-    enum { MOST_WORDS = 2048 };
+    enum { MAX_WORDS = 2048 };
     Func *func = linking->func;
     const BundleObject *object = linking->object;
-    char *problem = arena_alloc(func->arena, MOST_WORDS);
+    char *problem = arena_alloc(func->arena, MAX_WORDS);
     const char *out = gpu_file(func, linking->folder, GPU_FILE_OUT);
     add_word(linking, object->shared ? "-shared" : "-r");
     add_word(linking, "--discard-locals");
@@ -214,7 +214,7 @@ static bool link_inputs(Linking *linking, const Code *own, Code *code)
     for (size_t i = 0; good && i < object->n_objects; i++) {
         good = add_input(linking, &object->objects[i]);
     }
-    if (good && (!lld_link(linking->line, linking->n, problem, MOST_WORDS) ||
+    if (good && (!lld_link(linking->line, linking->n, problem, MAX_WORDS) ||
                  !gpu_file_read(func, out, code))) {
         diag_failure(func->diags, DIAG_INTERNAL, "%s does not link: %s", object->name, problem);
         good = false;

@@ -15,7 +15,7 @@ bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code
     return gpu_emit(func, kind, options, code, plan);
 }
 
-bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
 {
     return ptxas_says(func, options, ptx, said);
 }

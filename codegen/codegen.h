@@ -48,7 +48,7 @@ void codegen_host_cpu(Arena *arena, CodegenHost *host);
 
 /* NVIDIA: what the assembler says of this PTX (`ptxas -v`); false, without a word, where there is
  * none or it fails. */
-bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
+bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;

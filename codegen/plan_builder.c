@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-_Static_assert((int)PLAN_MOST_RANK == (int)TENSOR_RANK, "axes of a parameter: two limits");
+_Static_assert((int)PLAN_MAX_RANK == (int)TENSOR_RANK, "axes of a parameter: two limits");
 _Static_assert((int)PLAN_SCRATCH_RANK == (int)MAX_RANK, "axes of an intermediate: two limits");
 
 int plan_size_index(const Func *func, const DimVar *var)
@@ -25,14 +25,14 @@ int plan_size_index(const Func *func, const DimVar *var)
 /* Views have no memory, so plans know what they are views of. */
 int plan_param_index(const Func *func, const Value *value)
 {
-    const Windows *windows = func_windows_of(func, value);
+    const Im2colView *windows = func_im2col_of(func, value);
     value = windows ? windows->of : value;
     int index = 0;
     for (size_t i = 0; i < func->params.n; i++) {
         if (func->params.items[i].value == value) {
             return index;
         }
-        index += !func->params.items[i].windows;
+        index += !func->params.items[i].im2col;
     }
     diag_bug(func->diags, "%%%s is no parameter of %s", value->name ? value->name : "", func->name);
 }
@@ -122,8 +122,8 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
     for (int i = 0; i < type->rank; i++) {
         to->order[i] = param_axis(from, i);
     }
-    for (int i = 0; from->merged && i < from->value->type->rank; i++) {
-        to->merged[to->n_merged++] = (int)from->merged[i];
+    for (int i = 0; from->collapsed && i < from->value->type->rank; i++) {
+        to->merged[to->n_merged++] = (int)from->collapsed[i];
     }
 }
 
@@ -131,14 +131,14 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
 
 static bool runs_beside(const Op *launch)
 {
-    const char *waits = op_word(launch, ATTR_WAITS);
-    return waits && text_same(waits, "last");
+    const char *waits = op_word(launch, ATTR_GRID_WAIT);
+    return waits && text_equal(waits, "end");
 }
 
 static bool has_views(const Func *func)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (func->params.items[i].windows) {
+        if (func->params.items[i].im2col) {
             return true;
         }
     }
@@ -151,7 +151,7 @@ static bool touches(const Func *func, const Op *launch, const Value *memory, boo
     bool found = op_reads(launch, memory);
     for (size_t i = 0; views && !found && i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        found = param->windows && param->windows->of == memory && op_reads(launch, param->value);
+        found = param->im2col && param->im2col->of == memory && op_reads(launch, param->value);
     }
     return found;
 }
@@ -180,7 +180,7 @@ static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
     plan->scratch = ARENA_ARRAY(func->arena, PlanScratch, func->params.n);
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        if (param->windows) {
+        if (param->im2col) {
             continue;
         }
         if (param->io == PARAM_SCRATCH) {
@@ -211,7 +211,7 @@ static void count_saying(Op *op, void *user)
 {
     Sayings *sayings = user;
     if (is_saying(op)) {
-        int nth = (int)op_int(op, ATTR_NTH, 0), words = op->n_operands;
+        int nth = (int)op_int(op, ATTR_SITE, 0), words = op->n_operands;
         Plan *plan = sayings->plan;
         sayings->found = true;
         plan->n_messages = nth >= plan->n_messages ? nth + 1 : plan->n_messages;
@@ -229,9 +229,9 @@ void plan_message(Func *func, const Op *op, PlanMessage *message)
     *message = (PlanMessage){.fails = op->kind == OP_ASSERT,
                              .text = arena_strdup(arena, op_word(op, ATTR_TEXT)),
                              .n = op->n_operands - 1,
-                             .places = (int)op_int(op, ATTR_PLACES, 0),
+                             .places = (int)op_int(op, ATTR_N_COORDS, 0),
                              .dtypes = dtypes};
-    Place place = diag_place(func->diags, op->span);
+    SourceLoc place = diag_source_loc(func->diags, op->span);
     message->file = place.file ? arena_strdup(arena, place.file) : NULL;
     message->line = place.line;
 }
@@ -240,7 +240,7 @@ static void fill_message(Op *op, void *user)
 {
     Sayings *sayings = user;
     if (is_saying(op)) {
-        plan_message(sayings->func, op, &sayings->plan->messages[op_int(op, ATTR_NTH, 0)]);
+        plan_message(sayings->func, op, &sayings->plan->messages[op_int(op, ATTR_SITE, 0)]);
     }
 }
 
@@ -274,19 +274,19 @@ static bool takes(const Func *func, const Op *launch, const Value *tensor, bool 
 
 /* A launch has all tensors as arguments. Of more than so many it has those that it takes: LLVM's
  * work on a function grows with the square of its arguments, and drivers limit them. */
-enum { MANY_TENSORS = 256 };
+enum { MAX_TENSORS = 256 };
 
 static void add_pointers(const Func *func, const Op *op, const Plan *plan, PlanLaunch *launch)
 {
-    bool all = plan->n_params + plan->n_scratch <= MANY_TENSORS, views = has_views(func);
+    bool all = plan->n_params + plan->n_scratch <= MAX_TENSORS, views = has_views(func);
     int index = 0;
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         bool tensor = param->value->type->kind == TYPE_TENSOR;
-        if (!param->windows && tensor && (all || takes(func, op, param->value, views))) {
+        if (!param->im2col && tensor && (all || takes(func, op, param->value, views))) {
             launch->args[launch->n_args++] = (PlanArg){ARG_POINTER, index};
         }
-        index += !param->windows;
+        index += !param->im2col;
     }
 }
 
@@ -324,7 +324,7 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
 const Value *plan_param(const Func *func, int index)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (!func->params.items[i].windows && index-- == 0) {
+        if (!func->params.items[i].im2col && index-- == 0) {
             return func->params.items[i].value;
         }
     }
@@ -357,12 +357,12 @@ static int launch_threads(const Func *func, const Op *launch)
 static void find_tiles(Op *op, void *user)
 {
     const Op **found = user;
-    if (op->kind == OP_TILES && !*found) {
+    if (op->kind == OP_TILE_LOOP && !*found) {
         *found = op;
     }
 }
 
-/* The op that says what is walked: a persistent launch may leave it to its first `tiles`. */
+/* The op that says what is walked: a persistent launch may leave it to its first `tile_loop`. */
 static const Op *walked_op(const Op *launch)
 {
     const Op *tiles = NULL;
@@ -385,9 +385,9 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         if (steps->ints[i] < 0) {
             diag_bug(func->diags, "launch of %s: the step of axis %d is still open", func->name, i);
         }
-        int64_t upto = walk_upto(walked, i);
+        int64_t upto = axis_end(walked, i);
         to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i],
-                                 walk_from(walked, i), upto < INT64_MAX ? upto : 0};
+                                 axis_begin(walked, i), upto < INT64_MAX ? upto : 0};
     }
     const Attr *beside = op_attr(launch, ATTR_MULTICAST);
     for (int i = 0; beside && i < to->n_axes; i++) { /* whole clusters: steps of all their tiles */
@@ -412,12 +412,12 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     to->symbol = arena_printf(func->arena, "%s_%zu", name, index);
     to->threads = launch_threads(func, launch);
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
-    to->most_tiles = op_int(launch, ATTR_MOST, 0);
-    to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
+    to->most_tiles = op_int(launch, ATTR_MAX_TILES, 0);
+    to->blocks_per_unit = (int)op_int(launch, ATTR_OCCUPANCY, 1);
     to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
     to->workers = (int)op_int(launch, ATTR_THREADS, 0);
-    to->early = op_word(launch, ATTR_WAITS) != NULL;
-    to->beside = runs_beside(launch);
+    to->dependent = op_word(launch, ATTR_GRID_WAIT) != NULL;
+    to->concurrent = runs_beside(launch);
     fill_axes(func, launch, to);
     fill_args(func, plan, launch, to);
 }
@@ -452,10 +452,10 @@ void plan_fill(Func *func, Plan *plan)
     }
 }
 
-int plan_add_map(Func *func, Plan *plan, const PlanMap *map)
+int plan_add_map(Func *func, Plan *plan, const PlanTensorMap *map)
 {
     int index = plan->n_maps;
-    PlanMap *maps = ARENA_ARRAY(func->arena, PlanMap, index + 1);
+    PlanTensorMap *maps = ARENA_ARRAY(func->arena, PlanTensorMap, index + 1);
     if (index) {
         memcpy(maps, plan->maps, sizeof *maps * (size_t)index);
     }

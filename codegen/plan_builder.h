@@ -12,7 +12,7 @@
 void plan_fill(Func *func, Plan *plan);
 
 /* Appends a bulk copy descriptor and an argument for it to every launch; returns its index. */
-int plan_add_map(Func *func, Plan *plan, const PlanMap *map);
+int plan_add_map(Func *func, Plan *plan, const PlanTensorMap *map);
 
 /* The launch ops of a function, in order: launch i of the plan is the i-th. */
 typedef struct LaunchOps {

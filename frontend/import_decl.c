@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_FILES = 256, MOST_PATH = 1024 };
+enum { MAX_FILES = 256, MAX_PATH = 1024 };
 
 /* ---- paths ---- */
 
@@ -54,7 +54,7 @@ static void check_library(Module *module, const ImportDecl *import)
         size_t n = strlen(stdlib_sources[i].name); /* <stdlib/math.tile> */
         const char *name =
             arena_printf(module->arena, "%.*s", (int)n - 14, stdlib_sources[i].name + 8);
-        if (text_same(name, import->path)) {
+        if (text_equal(name, import->path)) {
             return;
         }
         nearest_try(&nearest, name);
@@ -72,7 +72,7 @@ static void check_library(Module *module, const ImportDecl *import)
 static Module *known_module(const ModuleSet *set, const char *path)
 {
     for (size_t i = 0; i < set->modules.n; i++) {
-        if (text_same(set->modules.items[i]->path, path)) {
+        if (text_equal(set->modules.items[i]->path, path)) {
             return set->modules.items[i];
         }
     }
@@ -107,13 +107,13 @@ static Module *read_module(Module *module, const ImportDecl *import, const char 
 static Module *import_file(Module *module, const ImportDecl *import)
 {
     const char *path = joined(module->arena, module->path, import->path);
-    if (strlen(import->path) > MOST_PATH || strlen(path) > MOST_PATH || !is_below(import->path)) {
+    if (strlen(import->path) > MAX_PATH || strlen(path) > MAX_PATH || !is_below(import->path)) {
         Diag *diag = cannot_import(module, import, "the path leads out of the importing folder");
         diag_help(module->diags, diag, "name a file beside this one, or in a folder below");
         return NULL;
     }
     Module *known = known_module(module->set, path);
-    if (!known && module->set->modules.n >= MOST_FILES) {
+    if (!known && module->set->modules.n >= MAX_FILES) {
         cannot_import(module, import, "a program has at most 256 files");
         return NULL;
     }
@@ -136,7 +136,7 @@ static void check_pair(Module *module, const ImportDecl *a, const ImportDecl *b)
     }
     for (size_t i = 0; i < a->module->fns.n; i++) {
         for (size_t k = 0; k < b->module->fns.n; k++) {
-            if (text_same(a->module->fns.items[i]->name, b->module->fns.items[k]->name)) {
+            if (text_equal(a->module->fns.items[i]->name, b->module->fns.items[k]->name)) {
                 say_both(module, a, b, a->module->fns.items[i]->name);
                 return;
             }

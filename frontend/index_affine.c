@@ -2,7 +2,7 @@
 /* Sums of index variables, and the bounds of their values. */
 #include "frontend/index_affine.h"
 
-enum { MOST_TERMS = 16 };
+enum { MAX_TERMS = 16 };
 
 static Affine *affine_new(Func *func, Dim base, int n)
 {
@@ -52,7 +52,7 @@ static bool push_term(Func *func, Affine *to, const IndexVar *var, Dim coef)
 /* a + scale * b */
 static const Affine *combine(Func *func, const Affine *a, const Affine *b, int64_t scale)
 {
-    if (!a || !b || a->n + b->n > MOST_TERMS) {
+    if (!a || !b || a->n + b->n > MAX_TERMS) {
         return NULL;
     }
     Dim factor = poly_const(func, scale);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 64 * 1024 * 1024 };
+enum { MAX_BYTES = 64 * 1024 * 1024 };
 
 static Module *parse_standard(Arena *arena, Diags *diags)
 {
@@ -36,7 +36,7 @@ void check_twice(Module *module)
             front_error(module->diags, ERR_DUPLICATE, fn->span, "`%s` is a type", fn->name);
         }
         for (size_t j = 0; j < i; j++) {
-            if (text_same(module->fns.items[j]->name, fn->name)) {
+            if (text_equal(module->fns.items[j]->name, fn->name)) {
                 say_twice(module, fn->name, module->fns.items[j]->span, fn->span);
                 break;
             }
@@ -45,7 +45,7 @@ void check_twice(Module *module)
     for (size_t i = 0; i < module->kernels.n; i++) {
         const KernelDecl *kernel = module->kernels.items[i];
         for (size_t j = 0; j < i; j++) {
-            if (text_same(module->kernels.items[j]->name, kernel->name)) {
+            if (text_equal(module->kernels.items[j]->name, kernel->name)) {
                 say_twice(module, kernel->name, module->kernels.items[j]->span, kernel->span);
                 break;
             }
@@ -65,7 +65,7 @@ static const char *nearest_kernel(const Module *module, const char *name)
 static KernelDecl *kernel_called(const Module *module, const char *name)
 {
     for (size_t i = 0; i < module->kernels.n; i++) {
-        if (text_same(module->kernels.items[i]->name, name)) {
+        if (text_equal(module->kernels.items[i]->name, name)) {
             return module->kernels.items[i];
         }
     }
@@ -96,7 +96,7 @@ Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *i
     *set = (ModuleSet){.importer = importer};
     *module = (Module){.arena = arena, .diags = diags, .source = source, .set = set};
     int errors = diags->errors;
-    if (diags->sources.items[source].n > MOST_BYTES) {
+    if (diags->sources.items[source].n > MAX_BYTES) {
         front_error(diags, ERR_SOURCE_SIZE, (Span){source, 0, 0}, "a source has at most 64 MiB");
         return NULL;
     }
@@ -171,7 +171,7 @@ const int64_t *frontend_allowed(const Module *module, const KernelSignature *ker
     *n = 0;
     const KernelDecl *decl = kernel_called(module, kernel->name);
     for (size_t i = 0; decl && i < decl->sets.n; i++) {
-        if (text_same(decl->sets.items[i].size, size)) {
+        if (text_equal(decl->sets.items[i].size, size)) {
             *n = decl->sets.items[i].n;
             return decl->sets.items[i].values;
         }

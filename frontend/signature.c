@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_SIZES = 64 };
+enum { MAX_SIZES = 64 };
 
 typedef struct Signer {
     Module *module;
@@ -19,7 +19,7 @@ typedef struct Signer {
 static bool is_generic(const KernelDecl *kernel, const char *name)
 {
     for (size_t i = 0; i < kernel->where.generics.n; i++) {
-        if (text_same(kernel->where.generics.items[i].name, name)) {
+        if (text_equal(kernel->where.generics.items[i].name, name)) {
             return true;
         }
     }
@@ -29,7 +29,7 @@ static bool is_generic(const KernelDecl *kernel, const char *name)
 static bool is_const_param(const KernelDecl *kernel, const char *name)
 {
     for (size_t i = 0; i < kernel->params.n; i++) {
-        if (kernel->params.items[i].is_const && text_same(kernel->params.items[i].name, name)) {
+        if (kernel->params.items[i].is_const && text_equal(kernel->params.items[i].name, name)) {
             return true;
         }
     }
@@ -42,15 +42,15 @@ static void add_size(Signer *s, const char *name)
         return;
     }
     for (size_t i = 0; i < s->signature->sizes.n; i++) {
-        if (text_same(s->signature->sizes.items[i], name)) {
+        if (text_equal(s->signature->sizes.items[i], name)) {
             return;
         }
     }
-    if (s->signature->sizes.n < MOST_SIZES) {
+    if (s->signature->sizes.n < MAX_SIZES) {
         ARENA_PUSH(s->arena, &s->signature->sizes, name);
     } else {
         front_error(s->diags, ERR_SIGNATURE, s->kernel->span, "a kernel has at most %d sizes",
-                    MOST_SIZES);
+                    MAX_SIZES);
     }
 }
 
@@ -182,7 +182,7 @@ static void check_default(Signer *s, const ParamDecl *decl, bool tensor)
     }
     bool number = value->kind == EXPR_INT || value->kind == EXPR_FLOAT ||
                   value->kind == EXPR_BOOL ||
-                  (value->kind == EXPR_NAME && text_same(value->name, "inf"));
+                  (value->kind == EXPR_NAME && text_equal(value->name, "inf"));
     if (tensor || decl->is_inout) {
         Diag *diag =
             front_error(s->diags, ERR_SIGNATURE, decl->fallback->span, "an array has no default");
@@ -237,13 +237,13 @@ static void check_names(Signer *s)
     for (size_t i = 0; i < n; i++) {
         const ParamDecl *param = param_at(s->kernel, i);
         for (size_t j = 0; j < i; j++) {
-            if (text_same(param_at(s->kernel, j)->name, param->name)) {
+            if (text_equal(param_at(s->kernel, j)->name, param->name)) {
                 duplicate(s, param->name, param_at(s->kernel, j)->span, param->span);
                 break;
             }
         }
         for (size_t j = 0; j < s->signature->sizes.n; j++) {
-            if (text_same(s->signature->sizes.items[j], param->name)) {
+            if (text_equal(s->signature->sizes.items[j], param->name)) {
                 front_error(s->diags, ERR_DUPLICATE, param->span, "`%s` is a size and a parameter",
                             param->name);
             }
@@ -257,13 +257,13 @@ static void check_defs(Signer *s)
     for (size_t i = 0; i < s->kernel->where.defs.n; i++) {
         const SizeDef *def = &s->kernel->where.defs.items[i];
         for (size_t j = 0; j < i; j++) {
-            if (text_same(s->kernel->where.defs.items[j].name, def->name)) {
+            if (text_equal(s->kernel->where.defs.items[j].name, def->name)) {
                 duplicate(s, def->name, s->kernel->where.defs.items[j].span, def->span);
             }
         }
         for (size_t j = 0; j < s->kernel->params.n + s->kernel->results.n; j++) {
             const ParamDecl *param = param_at(s->kernel, j);
-            if (text_same(param->name, def->name)) {
+            if (text_equal(param->name, def->name)) {
                 duplicate(s, def->name, param->span, def->span);
             }
         }
@@ -277,7 +277,7 @@ static void add_set(Signer *s, const Stmt *stmt)
     AssumeSet set = {.size = stmt->value->kind == EXPR_NAME ? stmt->value->name : NULL};
     bool known = false;
     for (size_t i = 0; i < s->signature->sizes.n; i++) {
-        known = known || text_same(s->signature->sizes.items[i], set.size);
+        known = known || text_equal(s->signature->sizes.items[i], set.size);
     }
     if (!known) {
         Diag *diag = front_error(s->diags, ERR_ASSUME, stmt->value->span,

@@ -111,7 +111,7 @@ bool gather_reads_zeros(const Op *gather)
     return !value || (value->f == 0 && value->i == 0);
 }
 
-bool op_turns(const Op *op)
+bool op_permutes_axes(const Op *op)
 {
     const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
     for (int i = 0; perm && i < perm->n; i++) {

@@ -234,12 +234,12 @@ Value *build_cluster_reduce(Builder *b, const char *fn, Value *a)
 Value *build_cluster_scatter(Builder *b, const char *fn, Value *a, int axis, Dim part)
 {
     Dim dims[MAX_RANK];
-    expect(b, axis >= 0 && axis < a->type->rank, OP_CLUSTER_SCATTER, "no such axis");
+    expect(b, axis >= 0 && axis < a->type->rank, OP_CLUSTER_REDUCE_SCATTER, "no such axis");
     for (int i = 0; i < a->type->rank; i++) {
         dims[i] = i == axis ? part : a->type->dims[i];
     }
     Type type = type_with_dims(b->func, a->type, a->type->rank, dims);
-    Value *result = build_op(b, OP_CLUSTER_SCATTER, 1, &a, 1, &type, 0)->results[0];
+    Value *result = build_op(b, OP_CLUSTER_REDUCE_SCATTER, 1, &a, 1, &type, 0)->results[0];
     op_set_word(b->func, result->def, ATTR_FN, fn);
     op_set_int(b->func, result->def, ATTR_AXIS, axis);
     return result;

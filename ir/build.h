@@ -146,7 +146,7 @@ int block_count_uses(const Block *block, const Value *value); /* in it and below
 /* Cloning with renaming. A value that is not in the map stays itself. */
 typedef struct CloneMap {
     Func *func;
-    Table values; /* of what was mapped: maps of little are small in large functions */
+    HashTable values; /* of what was mapped: maps of little are small in large functions */
     Dim *dims;    /* by DimVar id; NULL: keeps */
     size_t n_dims;
 } CloneMap;

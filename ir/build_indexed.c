@@ -52,7 +52,7 @@ Value *build_gather(Builder *b, Value *memory, Value *const *indices)
     Value *operands[MAX_RANK + 1] = {memory};
     Type from = memory->type;
     bool held =
-        from->kind == TYPE_TENSOR || (from->kind == TYPE_ARRAY && b->func->stage == STAGE_TENSOR);
+        from->kind == TYPE_TENSOR || (from->kind == TYPE_ARRAY && b->func->level == LEVEL_TENSOR);
     expect(b, held && from->rank > 0, OP_GATHER, "the operand has no elements to choose from");
     Type type = indexed_type(b, OP_GATHER, from, indices);
     for (int i = 0; i < from->rank; i++) {
@@ -69,7 +69,7 @@ Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indic
     int n = 1;
     expect(b, into->kind == TYPE_TENSOR || into->kind == TYPE_SHARED, OP_SCATTER,
            "the operand is no tensor");
-    expect(b, text_same(fn, "cas") == (compare != NULL), OP_SCATTER, "cas alone compares");
+    expect(b, text_equal(fn, "cas") == (compare != NULL), OP_SCATTER, "cas alone compares");
     Type place = indexed_type(b, OP_SCATTER, into, indices);
     Type type = type_with_layout(b->func, value->type, NULL);
     expect(b, type->dtype == into->dtype && (place->rank == 0 || place == type), OP_SCATTER,
@@ -96,15 +96,15 @@ Value *build_await(Builder *b, Value *tensor, Value *const *indices, Value *mask
 {
     Value *operands[MAX_RANK + 2] = {tensor};
     int n = 1;
-    expect(b, tensor->type->kind == TYPE_TENSOR, OP_AWAIT, "the operand is no tensor");
-    Type type = indexed_type(b, OP_AWAIT, tensor->type, indices);
-    expect(b, mask->type == type_with_dtype(b->func, type, DT_BOOL), OP_AWAIT,
+    expect(b, tensor->type->kind == TYPE_TENSOR, OP_SPIN_LOAD, "the operand is no tensor");
+    Type type = indexed_type(b, OP_SPIN_LOAD, tensor->type, indices);
+    expect(b, mask->type == type_with_dtype(b->func, type, DT_BOOL), OP_SPIN_LOAD,
            "the mask is not as the places");
     for (int i = 0; i < tensor->type->rank; i++) {
         operands[n++] = indices[i];
     }
     operands[n++] = mask;
-    return build_op(b, OP_AWAIT, n, operands, 1, &type, 0)->results[0];
+    return build_op(b, OP_SPIN_LOAD, n, operands, 1, &type, 0)->results[0];
 }
 
 /* ---- scan, fold ---- */
@@ -155,9 +155,9 @@ Value *build_histogram(Builder *b, Value *digits, int64_t groups)
 
 Op *build_rank(Builder *b, Value *digits, int n, Value *const *tables)
 {
-    Value *operands[MOST_TABLES + 1] = {digits};
-    Type types[MOST_TABLES], type = type_with_layout(b->func, digits->type, NULL);
-    expect(b, type->rank == 1 && type->dtype == DT_I32 && n > 0 && n <= MOST_TABLES, OP_RANK,
+    Value *operands[MAX_TABLES + 1] = {digits};
+    Type types[MAX_TABLES], type = type_with_layout(b->func, digits->type, NULL);
+    expect(b, type->rank == 1 && type->dtype == DT_I32 && n > 0 && n <= MAX_TABLES, OP_RANK,
            "the digits are no row of i32, or there are too many tables");
     for (int i = 0; i < n; i++) {
         operands[i + 1] = tables[i];
@@ -169,9 +169,9 @@ Op *build_rank(Builder *b, Value *digits, int n, Value *const *tables)
 Value *build_arrange(Builder *b, Value *values, Value *places)
 {
     Value *operands[2] = {values, places};
-    expect(b, values->type->rank == 1 && places->type->rank == 1, OP_ARRANGE, "no rows");
+    expect(b, values->type->rank == 1 && places->type->rank == 1, OP_TILE_SCATTER, "no rows");
     Type type = type_with_layout(b->func, values->type, NULL);
-    return build_op(b, OP_ARRANGE, 2, operands, 1, &type, 0)->results[0];
+    return build_op(b, OP_TILE_SCATTER, 2, operands, 1, &type, 0)->results[0];
 }
 
 Value *build_lookup(Builder *b, Value *table, Value *indices)

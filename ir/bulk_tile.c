@@ -3,7 +3,7 @@
 
 #include "ir/build.h"
 
-enum { MOST_ROWS = 256 /* of one copy */ };
+enum { MAX_ROWS = 256 /* of one copy */ };
 
 int64_t bulk_extent(const Access *tensor, int axis)
 {
@@ -40,20 +40,20 @@ static void see_load(Op *op, void *user)
         Dim rows = axis < 0 ? NULL : tensor.memory->type->dims[axis];
         loads->alike = loads->alike && rows && !op_attr(op, ATTR_CLUSTER) &&
                        (!loads->rows || loads->rows == rows) &&
-                       !func_windows_of(loads->func, tensor.memory);
+                       !func_im2col_of(loads->func, tensor.memory);
         loads->rows = rows;
     } else if (op->kind == OP_SHARED_STORE && op->operands[0] == loads->shared) {
         loads->alike = false;
     }
 }
 
-Dim bulk_few_rows(const Func *func, const Value *shared)
+Dim bulk_short_tile(const Func *func, const Value *shared)
 {
     Type type = shared->type;
     Loads loads = {.func = func, .shared = shared, .alike = true};
     int64_t rows = type->rank == 3 ? poly_capacity(type->dims[1]) : 0;
     block_walk(op_enclosing(shared->def, OP_LAUNCH)->regions[0], see_load, &loads);
-    bool few = loads.alike && loads.rows && rows <= MOST_ROWS && poly_most(loads.rows) <= rows &&
+    bool few = loads.alike && loads.rows && rows <= MAX_ROWS && poly_most(loads.rows) <= rows &&
                poly_least(loads.rows) < rows;
     return few ? loads.rows : NULL;
 }

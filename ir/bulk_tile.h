@@ -13,6 +13,6 @@ int64_t bulk_extent(const Access *tensor, int axis);
 int bulk_rows_axis(const Access *tensor);
 /* Rows of all tensors that go to this memory, when one tile has them all and may have more; NULL:
  * that is not so. */
-Dim bulk_few_rows(const Func *func, const Value *shared);
+Dim bulk_short_tile(const Func *func, const Value *shared);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct Made {
 typedef struct Drop {
     Builder *b;
     Value *at; /* i64: the element that is taken; NULL: all are alike */
-    Table made;
+    HashTable made;
 } Drop;
 
 static Value *without(Drop *d, Value *value, int axis);
@@ -112,7 +112,7 @@ static Value *picked(const Drop *d, Value *value, int axis)
     Value *none = dtype_is_float(wide) ? build_float(b, all->type, 0) : build_int(b, all->type, 0);
     all = build_select(b, build_broadcast(b, is, type->rank, type->dims), all, none);
     all = build_reduce(b, "sum", all, axis);
-    if (b->func->stage != STAGE_TENSOR) {
+    if (b->func->level != LEVEL_TENSOR) {
         op_set_over(b->func, all->def, type->dims[axis]); /* of the tile one element is left */
     }
     all = build_squeeze(b, all, axis);

@@ -8,7 +8,7 @@
 #include "support/hash_table.h"
 
 typedef struct FuncInterns {
-    Table polys, types;
+    HashTable polys, types;
     struct {
         const Layout **items;
         size_t n, cap;

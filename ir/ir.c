@@ -17,9 +17,9 @@ enum {
     TERMINATOR = TRAIT_TERMINATOR,
     APPROX = TRAIT_APPROX,
     ASYNC = TRAIT_ASYNC,
-    T = STAGE_TENSOR,
-    L = STAGE_LAUNCH,
-    S = STAGE_STAGED,
+    T = LEVEL_TENSOR,
+    L = LEVEL_LOOP,
+    S = LEVEL_STAGED,
     TL = T | L,
     LS = L | S,
     TLS = T | L | S,
@@ -27,8 +27,8 @@ enum {
 };
 
 static const OpInfo op_table[OP_COUNT] = {
-#define OP(id, name, operands, results, traits, stages, doc)                                       \
-    {name, operands, results, traits, stages, doc},
+#define OP(id, name, operands, results, traits, levels, doc)                                       \
+    {name, operands, results, traits, levels, doc},
 #include "ir/ops.def"
 #undef OP
 };
@@ -44,15 +44,15 @@ bool op_has(const Op *op, OpTrait trait)
     return (op_table[op->kind].traits & trait) != 0;
 }
 
-bool op_carries_value(OpKind kind)
+bool op_has_exact_operand(OpKind kind)
 {
     return (op_info(kind)->traits & TRAIT_APPROX) && op_info(kind)->operands == 2;
 }
 
-bool op_is_near(OpKind kind)
+bool op_is_approx16(OpKind kind)
 {
-    return kind == OP_NEAR_TANH || kind == OP_NEAR_SIGMOID || kind == OP_NEAR_SILU ||
-           kind == OP_NEAR_GELU;
+    return kind == OP_APPROX16_TANH || kind == OP_APPROX16_SIGMOID || kind == OP_APPROX16_SILU ||
+           kind == OP_APPROX16_GELU;
 }
 
 bool op_from_name(const char *name, size_t n, OpKind *out)
@@ -74,7 +74,7 @@ Func *func_new(Arena *arena, Diags *diags, const char *name)
     func->arena = arena;
     func->diags = diags;
     func->name = arena_strdup(arena, name);
-    func->stage = STAGE_TENSOR;
+    func->level = LEVEL_TENSOR;
     func->interns = ARENA_NEW(arena, struct FuncInterns);
     func->schedule = ARENA_NEW(arena, Schedule);
     func->body = build_block(func, NULL);
@@ -98,7 +98,7 @@ static DimVar *named(Func *func, DimKind kind, const char *name)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
-        if (var->kind == kind && text_same(var->name, name)) {
+        if (var->kind == kind && text_equal(var->name, name)) {
             return var;
         }
     }
@@ -200,14 +200,14 @@ DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
 
 /* Loops that each compute all that came before them square the code; the end is here, and not where
  * memory ends. */
-enum { MOST_VALUES = 1000000 };
+enum { MAX_VALUES = 1000000 };
 
 static Value *value_new(Func *func, Type type, const char *name)
 {
-    if (func->n_values >= MOST_VALUES) {
-        diag_stop(func->diags, DIAG_SOURCE,
-                  "%s becomes too large: more than %d values; split it into several kernels",
-                  func->name, MOST_VALUES);
+    if (func->n_values >= MAX_VALUES) {
+        diag_fatal(func->diags, DIAG_SOURCE,
+                   "%s becomes too large: more than %d values; split it into several kernels",
+                   func->name, MAX_VALUES);
     }
     Value *value = ARENA_NEW(func->arena, Value);
     value->type = type;
@@ -218,12 +218,12 @@ static Value *value_new(Func *func, Type type, const char *name)
 
 Type param_given(const Param *param)
 {
-    return param->given ? param->given : param->value->type;
+    return param->caller_type ? param->caller_type : param->value->type;
 }
 
 int param_axis(const Param *param, int axis)
 {
-    return param->order ? (int)param->order[axis] : axis;
+    return param->axis_perm ? (int)param->axis_perm[axis] : axis;
 }
 
 Value *func_param(Func *func, const char *name, Type type, ParamIo io)
@@ -238,7 +238,7 @@ Value *func_param(Func *func, const char *name, Type type, ParamIo io)
 static bool has_param(const Func *func, const char *name)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (text_same(func->params.items[i].name, name)) {
+        if (text_equal(func->params.items[i].name, name)) {
             return true;
         }
     }
@@ -257,40 +257,40 @@ static Value *scratch_of(Func *func, Type type)
 
 bool param_is_callers(const Param *param)
 {
-    return param->io != PARAM_SCRATCH && !param->windows;
+    return param->io != PARAM_SCRATCH && !param->im2col;
 }
 
-const Windows *func_windows_of(const Func *func, const Value *memory)
+const Im2colView *func_im2col_of(const Func *func, const Value *memory)
 {
     bool tensor = memory->type->kind == TYPE_TENSOR;
-    return tensor ? func->params.items[memory->index].windows : NULL;
+    return tensor ? func->params.items[memory->index].im2col : NULL;
 }
 
 const Value *func_memory_of(const Func *func, const Value *memory)
 {
-    const Windows *windows = func_windows_of(func, memory);
+    const Im2colView *windows = func_im2col_of(func, memory);
     return windows ? windows->of : memory;
 }
 
 int view_places(const Param *view)
 {
     int axis = 0, given = 0;
-    while (given < 1 + view->windows->n) {
-        given += view->merged ? (int)view->merged[axis] : 1;
+    while (given < 1 + view->im2col->n) {
+        given += view->collapsed ? (int)view->collapsed[axis] : 1;
         axis++;
     }
-    return given == 1 + view->windows->n ? axis : 0;
+    return given == 1 + view->im2col->n ? axis : 0;
 }
 
-Type windows_whole(const Func *func, const Windows *windows)
+Type im2col_source_type(const Func *func, const Im2colView *windows)
 {
     return param_given(&func->params.items[windows->of->index]);
 }
 
-Value *func_view(Func *func, const Windows *windows, const Dim *places, const Dim *taps)
+Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps)
 {
-    Type of = windows_whole(func, windows);
-    Dim dims[2 + 2 * MOST_SPATIAL];
+    Type of = im2col_source_type(func, windows);
+    Dim dims[2 + 2 * MAX_SPATIAL];
     int rank = 0;
     size_t n = func->params.n;
     const char *name = NULL;
@@ -299,7 +299,7 @@ Value *func_view(Func *func, const Windows *windows, const Dim *places, const Di
         dims[rank++] = places[i];
     }
     for (int i = 0; i < windows->n; i++) {
-        if (windows->axes[i].apart) {
+        if (windows->axes[i].dilation) {
             dims[rank++] = taps[i];
         }
     }
@@ -308,7 +308,7 @@ Value *func_view(Func *func, const Windows *windows, const Dim *places, const Di
         name = arena_printf(func->arena, "windows%zu", n++);
     } while (has_param(func, name));
     Value *view = func_param(func, name, type_tensor(func, of->dtype, rank, dims), PARAM_IN);
-    func->params.items[view->index].windows = arena_copy(func->arena, windows, sizeof *windows);
+    func->params.items[view->index].im2col = arena_copy(func->arena, windows, sizeof *windows);
     return view;
 }
 
@@ -320,7 +320,7 @@ Value *func_scratch(Func *func, Type type)
 static bool has_size(const Func *func, const char *name)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
-        if (func->dimvars.items[i]->name && text_same(func->dimvars.items[i]->name, name)) {
+        if (func->dimvars.items[i]->name && text_equal(func->dimvars.items[i]->name, name)) {
             return true;
         }
     }
@@ -358,7 +358,7 @@ Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
         }
     }
     Type tensor = type_tensor(func, type->dtype, type->rank, type->dims);
-    return scratch_of(func, type_lying(func, tensor, strides, 0));
+    return scratch_of(func, type_with_strides(func, tensor, strides, 0));
 }
 
 /* ---- blocks and ops: the raw making that build.c, clone.c and ir_parse.c share ---- */
@@ -603,7 +603,7 @@ ScatterParts scatter_parts(const Op *op)
 {
     ScatterParts parts = {0};
     int at = access_next(op, 0);
-    bool compares = op_word(op, ATTR_FN) && text_same(op_word(op, ATTR_FN), "cas");
+    bool compares = op_word(op, ATTR_FN) && text_equal(op_word(op, ATTR_FN), "cas");
     parts.value = at < op->n_operands ? op->operands[at++] : NULL;
     parts.compare = compares && at < op->n_operands ? op->operands[at++] : NULL;
     parts.mask = at < op->n_operands ? op->operands[at] : NULL;
@@ -630,7 +630,7 @@ Value *dot_accumulator(const Op *dot)
     return at < dot->n_operands ? dot->operands[at] : NULL;
 }
 
-Value *op_moved(const Op *op)
+Value *op_moved_value(const Op *op)
 {
     return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
 }
@@ -646,7 +646,7 @@ bool op_has_operand(const Op *op, const Value *value)
     return false;
 }
 
-const Op *value_made_by(const Value *value, OpKind kind)
+const Op *value_def_of_kind(const Value *value, OpKind kind)
 {
     return value->def && value->def->kind == kind ? value->def : NULL;
 }

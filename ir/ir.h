@@ -21,11 +21,11 @@ typedef struct Target Target;     /* target.h */
 /* ---- types ---- */
 
 typedef enum TypeKind {
-    TYPE_ARRAY,   /* elements in registers (a scalar has rank 0); layout NULL until assigned */
-    TYPE_TENSOR,  /* a parameter in the device's memory; row-major contiguous without strides */
-    TYPE_RANGE,   /* a part of an axis; dims[0] is its variable */
-    TYPE_SHARED,  /* memory of a block; dims are constants */
-    TYPE_BARRIER, /* a ring of barriers; dims[0] is the count */
+    TYPE_ARRAY,    /* elements in registers (a scalar has rank 0); layout NULL until assigned */
+    TYPE_TENSOR,   /* a parameter in the device's memory; row-major contiguous without strides */
+    TYPE_RANGE,    /* a part of an axis; dims[0] is its variable */
+    TYPE_SHARED,   /* memory of a block; dims are constants */
+    TYPE_MBARRIER, /* a ring of barriers; dims[0] is the count */
 } TypeKind;
 
 /* Of arrays: a window over several axes has indices beside them; of tensors that are parameters. */
@@ -47,12 +47,12 @@ Type type_array(Func *func, DType dtype, int rank, const Dim *dims);
 Type type_scalar(Func *func, DType dtype);
 Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims);
 /* The same tensor, lying in memory like that. */
-Type type_lying(Func *func, Type tensor, const Dim *strides, int align);
+Type type_with_strides(Func *func, Type tensor, const Dim *strides, int align);
 /* Do neighbours along the axis lie so many elements apart? */
 bool type_stride_is(Type tensor, int axis, int64_t stride);
 Type type_range(Func *func, DimVar *var);
 Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims);
-Type type_barrier(Func *func, int64_t count);
+Type type_mbarrier(Func *func, int64_t count);
 /* The same with another element type, other dimensions, another layout. */
 Type type_with_dtype(Func *func, Type type, DType dtype);
 Type type_with_dims(Func *func, Type type, int rank, const Dim *dims);
@@ -82,11 +82,11 @@ typedef enum OpTrait {
 } OpTrait;
 
 /* How far down a function is. Which ops are legal follows (ops.def). */
-typedef enum Stage {
-    STAGE_TENSOR = 1, /* after the front end: what, nothing about how */
-    STAGE_LAUNCH = 2, /* tiled: the body is a list of launches */
-    STAGE_STAGED = 4, /* shared memory, roles, layouts */
-} Stage;
+typedef enum IrLevel {
+    LEVEL_TENSOR = 1, /* after the front end: what, nothing about how */
+    LEVEL_LOOP = 2,   /* tiled: the body is a list of launches */
+    LEVEL_STAGED = 4, /* shared memory, roles, layouts */
+} IrLevel;
 
 enum { VARIES = -1 };
 
@@ -94,16 +94,16 @@ typedef struct OpInfo {
     const char *name;
     int8_t operands, results;
     uint8_t traits;
-    uint8_t stages;
+    uint8_t levels;
     const char *doc;
 } OpInfo;
 const OpInfo *op_info(OpKind kind);
 bool op_has(const Op *op, OpTrait trait);
 bool op_from_name(const char *name, size_t n, OpKind *out);
 /* An approximation whose second operand is the value: what targets without it take. */
-bool op_carries_value(OpKind kind);
+bool op_has_exact_operand(OpKind kind);
 /* One that is taken where its argument is not exact, and 16 bits of the result are asked for. */
-bool op_is_near(OpKind kind);
+bool op_is_approx16(OpKind kind);
 
 typedef enum AttrKey {
 #define ATTR(id, name, kind) ATTR_##id,
@@ -185,33 +185,33 @@ typedef enum ParamIo {
  * `n` spatial ones, channels. Its own axes are the images, a place along each spatial axis, a tap
  * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart
  * + first, and 0 where that is outside. */
-enum { MOST_SPATIAL = 3 };
-typedef struct Windows {
+enum { MAX_SPATIAL = 3 };
+typedef struct Im2colView {
     const Value *of;
     int n;
     struct {
-        int64_t step, apart; /* apart 0: no taps */
-        Dim first;           /* of sizes */
-    } axes[MOST_SPATIAL];
-} Windows;
+        int64_t stride, dilation; /* apart 0: no taps */
+        Dim offset;               /* of sizes */
+    } axes[MAX_SPATIAL];
+} Im2colView;
 
 typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
     ParamIo io;
     const char *name;
-    const int64_t *order;   /* axis i is the caller's axis order[i]; NULL: they are the same */
-    Type given;             /* the caller's type, of which axis i has merged[i] axes that lie … */
-    const int64_t *merged;  /* … one behind the other; NULL: all as they are */
-    const Windows *windows; /* of a view, which is nobody's: PARAM_IN; NULL: it has memory */
+    const int64_t *axis_perm; /* axis i is the caller's axis order[i]; NULL: they are the same */
+    Type caller_type; /* the caller's type, of which axis i has merged[i] axes that lie … */
+    const int64_t *collapsed; /* … one behind the other; NULL: all as they are */
+    const Im2colView *im2col; /* of a view, which is nobody's: PARAM_IN; NULL: it has memory */
 } Param;
 /* Is it one of the caller's? Those come first. */
 bool param_is_callers(const Param *param);
 /* The type of what it is a view of, as the caller gives it. */
-Type windows_whole(const Func *func, const Windows *windows);
+Type im2col_source_type(const Func *func, const Im2colView *windows);
 /* How many of a view's axes are images and places; 0: one of them was merged with what is none. */
 int view_places(const Param *view);
 /* What it is a view of; NULL: it has memory. */
-const Windows *func_windows_of(const Func *func, const Value *memory);
+const Im2colView *func_im2col_of(const Func *func, const Value *memory);
 /* The tensor whose memory is read or written there: what a view is of, or itself. */
 const Value *func_memory_of(const Func *func, const Value *memory);
 /* As the caller gives it, but for the order of its axes. */
@@ -220,13 +220,14 @@ Type param_given(const Param *param);
 int param_axis(const Param *param, int axis);
 
 /* What was learnt when derived tiles did not fit a block (passes/retry_smaller_tiles.c). */
-typedef struct FuncFit {
-    int smaller;      /* so many times derived steps are halved again around products, */
-    int plain;        /* and where there is none */
+typedef struct ResourceRetry {
+    int dot_halvings;   /* so many times derived steps are halved again around products, */
+    int plain_halvings; /* and where there is none */
     bool is_plain;    /* what did not fit is such a launch */
-    int64_t beside;   /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
-    bool takes_turns; /* buffers that are never needed at once have one place */
-} FuncFit;
+    int64_t
+        reserved_bytes; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
+    bool alias_buffers; /* buffers that are never needed at once have one place */
+} ResourceRetry;
 
 typedef struct NamedDim {
     Dim dim;
@@ -238,7 +239,7 @@ struct Func {
     Diags *diags;
     const char *name;
     const char *symbol; /* what the names in its code begin with; NULL: `name`, for all to see */
-    Stage stage;
+    IrLevel level;
     bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
     struct {
         Param *items;
@@ -256,7 +257,7 @@ struct Func {
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
     uint32_t n_values;
-    FuncFit fit;
+    ResourceRetry retry;
     struct FuncInterns *interns;
     struct AxesMemory *spare_axes; /* of passes/analysis/axis_classes.c */
     struct Memo *spare_memos;      /* of memo.c */
@@ -284,14 +285,14 @@ DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
 /* A view of windows of a tensor, whose places along its spatial axes are so many. NULL: that is no
  * tensor's type. */
-Value *func_view(Func *func, const Windows *windows, const Dim *places, const Dim *taps);
+Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps);
 /* Memory for an array of this type, made for one launch. */
 Value *func_scratch(Func *func, Type type);
 /* The same, but rows begin at multiples of so many elements: what lies between them is nobody's. */
 Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
 /* As before the first layout: when a body that has none takes the place of one that has. */
-void func_forget_layouts(Func *func);
+void func_drop_layouts(Func *func);
 
 /* ---- reading ops ---- */
 
@@ -313,13 +314,13 @@ bool op_is_guarded(const Op *op, int axis);
 /* Is what it reads past the ends zero? */
 bool gather_reads_zeros(const Op *gather);
 /* Is it a permute that moves an axis? */
-bool op_turns(const Op *op);
+bool op_permutes_axes(const Op *op);
 /* What a load or a gather reads; what a store, a scatter or a copy writes. */
-Value *op_moved(const Op *op);
+Value *op_moved_value(const Op *op);
 /* Is the value one of its operands? (op_reads looks into its regions, too.) */
 bool op_has_operand(const Op *op, const Value *value);
 /* The op that makes the value, where it is of that kind; else NULL. */
-const Op *value_made_by(const Value *value, OpKind kind);
+const Op *value_def_of_kind(const Value *value, OpKind kind);
 
 /* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
  *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */
@@ -355,7 +356,7 @@ int access_dims(const Access *access, Dim *dims);
  * nothing but the names of what they bind. */
 bool op_is_same(const Op *a, const Op *b);
 
-enum { MOST_TABLES = 2 }; /* of a rank */
+enum { MAX_TABLES = 2 }; /* of a rank */
 
 /* DOT, DOT_ASYNC: the sum that it goes on from, or NULL. */
 Value *dot_accumulator(const Op *dot);
@@ -367,15 +368,15 @@ static inline int fold_count(const Op *op)
 }
 /* FOR: operands lo, hi, then the carried values' inits. */
 /* Of an axis of a launch or its tiles, the elements that they walk. */
-static inline int64_t walk_from(const Op *op, int axis)
+static inline int64_t axis_begin(const Op *op, int axis)
 {
-    const Attr *from = op_attr(op, ATTR_FROM);
+    const Attr *from = op_attr(op, ATTR_AXIS_BEGIN);
     return from && axis < from->n ? from->ints[axis] : 0;
 }
 
-static inline int64_t walk_upto(const Op *op, int axis)
+static inline int64_t axis_end(const Op *op, int axis)
 {
-    const Attr *upto = op_attr(op, ATTR_UPTO);
+    const Attr *upto = op_attr(op, ATTR_AXIS_END);
     return upto && axis < upto->n && upto->ints[axis] > 0 ? upto->ints[axis] : INT64_MAX;
 }
 
@@ -387,9 +388,9 @@ static inline Value *for_hi(const Op *op)
 {
     return op->operands[1];
 }
-/* i32: how many of the block's tiles come before, the first value that a `tiles` carries; NULL: it
- * carries none. */
-static inline Value *tiles_position(const Op *tiles)
+/* i32: how many of the block's tiles come before, the first value that a `tile_loop` carries; NULL:
+ * it carries none. */
+static inline Value *tile_loop_ring_index(const Op *tiles)
 {
     int axes = tiles && op_attr(tiles, ATTR_DIMS) ? op_attr(tiles, ATTR_DIMS)->n : 0;
     return tiles && tiles->regions[0]->n_args > axes ? tiles->regions[0]->args[axes] : NULL;

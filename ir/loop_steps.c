@@ -10,12 +10,12 @@
 static int64_t step_of(const Func *func, const char *range)
 {
     int64_t step = 0;
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        if (!text_same(line->key, "tile") || !text_same(line->sub, range)) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        if (!text_equal(line->key, "tile") || !text_equal(line->sub, range)) {
             continue;
         }
-        if (!line->used || line->alone || schedule_differs(line)) {
+        if (!line->used || line->per_launch || schedule_differs(line)) {
             return 0;
         }
         step = line->number;

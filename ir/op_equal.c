@@ -49,7 +49,7 @@ static bool same_lists(const Attr *a, const Attr *b)
 
 static bool same_attr(const Attr *a, const Attr *b)
 {
-    bool words = !a->word == !b->word && (!a->word || text_same(a->word, b->word));
+    bool words = !a->word == !b->word && (!a->word || text_equal(a->word, b->word));
     return a->n == b->n && a->i == b->i && memcmp(&a->f, &b->f, sizeof a->f) == 0 && words &&
            same_lists(a, b);
 }

@@ -116,7 +116,7 @@ static Scalar bitcast(DType from, DType to, Scalar a)
 static bool holds(const char *pred, bool less, bool equal, bool unordered)
 {
     if (unordered) {
-        return text_same(pred, "ne");
+        return text_equal(pred, "ne");
     }
     static const struct {
         const char *name;
@@ -126,7 +126,7 @@ static bool holds(const char *pred, bool less, bool equal, bool unordered)
         {"le", true, true, false},  {"gt", false, false, true}, {"ge", false, true, true},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        if (text_same(table[i].name, pred)) {
+        if (text_equal(table[i].name, pred)) {
             return less ? table[i].less : equal ? table[i].equal : table[i].greater;
         }
     }
@@ -326,8 +326,8 @@ Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scala
     case OP_ISNAN: return (Scalar){.i = dtype_is_float(in) && isnan(operands[0].f)};
     case OP_CMP: return compare(pred, in, operands[0], operands[1]);
     case OP_SELECT: return operands[0].i ? operands[1] : operands[2];
-    case OP_AGAIN:
-    case OP_FIX: return operands[0];
-    default: return op_carries_value(kind) ? operands[1] : arithmetic(kind, in, operands);
+    case OP_REMAT:
+    case OP_TO_STATIC: return operands[0];
+    default: return op_has_exact_operand(kind) ? operands[1] : arithmetic(kind, in, operands);
     }
 }

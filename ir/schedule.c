@@ -4,25 +4,25 @@
 #include <stdarg.h>
 #include <string.h>
 
-const char *const line_origins[LINE_COMMAND + 1] = {"derived", "pinned", "source", "command"};
+const char *const entry_origins[ENTRY_COMMAND + 1] = {"derived", "pinned", "source", "command"};
 
-static const LineKind KINDS[] = {
-#define LINE(key, subs, values, pass, changes_bits, doc, where)                                    \
+static const ScheduleKey KINDS[] = {
+#define SCHEDULE_ENTRY(key, subs, values, pass, changes_bits, doc, where)                          \
     {key, subs, values, pass, doc, where, changes_bits},
 #include "ir/schedule.def"
-#undef LINE
+#undef SCHEDULE_ENTRY
 };
 
-const LineKind *schedule_kinds(size_t *n)
+const ScheduleKey *schedule_keys(size_t *n)
 {
     *n = sizeof KINDS / sizeof *KINDS;
     return KINDS;
 }
 
-const LineKind *schedule_kind(const char *key)
+const ScheduleKey *schedule_key(const char *key)
 {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
-        if (text_same(KINDS[i].key, key)) {
+        if (text_equal(KINDS[i].key, key)) {
             return &KINDS[i];
         }
     }
@@ -53,34 +53,35 @@ static Schedule *schedule_of(Func *func)
     return func->schedule;
 }
 
-bool schedule_same_name(const Line *a, const Line *b)
+bool schedule_same_name(const ScheduleEntry *a, const ScheduleEntry *b)
 {
-    return text_same(a->key, b->key) && text_same(a->sub, b->sub) && a->alone == b->alone &&
-           (!a->alone || a->launch == b->launch);
+    return text_equal(a->key, b->key) && text_equal(a->sub, b->sub) &&
+           a->per_launch == b->per_launch && (!a->per_launch || a->launch == b->launch);
 }
 
 /* That has the place which this one would take. */
-static Line *find_line(const Func *func, const Line *line)
+static ScheduleEntry *find_line(const Func *func, const ScheduleEntry *line)
 {
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        if (schedule_same_name(&func->schedule->lines.items[i], line)) {
-            return &func->schedule->lines.items[i];
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        if (schedule_same_name(&func->schedule->entries.items[i], line)) {
+            return &func->schedule->entries.items[i];
         }
     }
     return NULL;
 }
 
-static bool same_value(const Line *a, const Line *b)
+static bool same_value(const ScheduleEntry *a, const ScheduleEntry *b)
 {
-    return a->word && b->word ? text_same(a->word, b->word)
-                              : !a->word && !b->word && a->number == b->number;
+    return a->symbol && b->symbol ? text_equal(a->symbol, b->symbol)
+                                  : !a->symbol && !b->symbol && a->number == b->number;
 }
 
 /* What was derived for each launch, with this one in its place. Nothing old changes: who tries
  * again keeps it (passes/retry_smaller_tiles.c). */
-static const Line *with_launch(Func *func, const Line *old, const Line *line)
+static const ScheduleEntry *with_launch(Func *func, const ScheduleEntry *old,
+                                        const ScheduleEntry *line)
 {
-    Line *copy = arena_copy(func->arena, old ? old : line, sizeof *line);
+    ScheduleEntry *copy = arena_copy(func->arena, old ? old : line, sizeof *line);
     if (old && old->launch == line->launch) {
         *copy = *line;
         copy->other = old->other;
@@ -90,9 +91,9 @@ static const Line *with_launch(Func *func, const Line *old, const Line *line)
     return copy;
 }
 
-const Line *schedule_for_launch(const Line *line, int launch)
+const ScheduleEntry *schedule_for_launch(const ScheduleEntry *line, int launch)
 {
-    for (const Line *at = line; at; at = at->other) {
+    for (const ScheduleEntry *at = line; at; at = at->other) {
         if (at->launch == launch) {
             return at;
         }
@@ -100,9 +101,9 @@ const Line *schedule_for_launch(const Line *line, int launch)
     return line;
 }
 
-bool schedule_differs(const Line *line)
+bool schedule_differs(const ScheduleEntry *line)
 {
-    for (const Line *at = line->other; at; at = at->other) {
+    for (const ScheduleEntry *at = line->other; at; at = at->other) {
         if (!same_value(at, line)) {
             return true;
         }
@@ -110,10 +111,10 @@ bool schedule_differs(const Line *line)
     return false;
 }
 
-const char *schedule_name(Arena *arena, const Line *line)
+const char *schedule_name(Arena *arena, const ScheduleEntry *line)
 {
     Text text = text_new(arena);
-    if (line->alone) {
+    if (line->per_launch) {
         text_printf(&text, "launch %d: ", line->launch);
     }
     text_printf(&text, "%s%s%s", line->key, *line->sub ? " " : "", line->sub);
@@ -134,22 +135,22 @@ void schedule_at_op(Func *func, const Op *launch)
     schedule_at_launch(func, nth);
 }
 
-static void put_line(Func *func, Line line)
+static void put_line(Func *func, ScheduleEntry line)
 {
     line.key = arena_strdup(func->arena, line.key);
     line.sub = arena_strdup(func->arena, line.sub);
-    line.word = line.word ? arena_strdup(func->arena, line.word) : NULL;
-    Line *old = find_line(func, &line);
-    if (old && old->origin == LINE_DERIVED && line.origin == LINE_DERIVED) {
+    line.symbol = line.symbol ? arena_strdup(func->arena, line.symbol) : NULL;
+    ScheduleEntry *old = find_line(func, &line);
+    if (old && old->origin == ENTRY_DERIVED && line.origin == ENTRY_DERIVED) {
         *old = *with_launch(func, old, &line);
     } else if (old) {
         *old = line;
     } else {
-        ARENA_PUSH(func->arena, &schedule_of(func)->lines, line);
+        ARENA_PUSH(func->arena, &schedule_of(func)->entries, line);
     }
 }
 
-static void derive(Func *func, Line line)
+static void derive(Func *func, ScheduleEntry line)
 {
     line.launch = schedule_of(func)->launch;
     line.span = SPAN_NONE;
@@ -157,9 +158,9 @@ static void derive(Func *func, Line line)
     put_line(func, line);
 }
 
-void schedule_give(Func *func, Line line)
+void schedule_add_user(Func *func, ScheduleEntry line)
 {
-    const Line *old = find_line(func, &line);
+    const ScheduleEntry *old = find_line(func, &line);
     if (!old || old->origin <= line.origin) {
         put_line(func, line);
     }
@@ -175,7 +176,8 @@ static void note_asked(Func *func, const char *key, const char *sub)
     Schedule *schedule = schedule_of(func);
     for (size_t i = 0; i < schedule->asked.n; i++) {
         const Asked *at = &schedule->asked.items[i];
-        if (at->launch == schedule->launch && text_same(at->key, key) && text_same(at->sub, sub)) {
+        if (at->launch == schedule->launch && text_equal(at->key, key) &&
+            text_equal(at->sub, sub)) {
             return;
         }
     }
@@ -187,18 +189,19 @@ static void note_asked(Func *func, const char *key, const char *sub)
 }
 
 /* Of what is given with the same strength, a line for one launch counts more. */
-const Line *schedule_given(Func *func, const char *key, const char *sub)
+const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub)
 {
-    Line *found = NULL;
+    ScheduleEntry *found = NULL;
     note_asked(func, key, sub);
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        Line *line = &func->schedule->lines.items[i];
-        if (line->origin == LINE_DERIVED || !text_same(line->key, key) ||
-            !text_same(line->sub, sub) || (line->alone && line->launch != func->schedule->launch)) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        ScheduleEntry *line = &func->schedule->entries.items[i];
+        if (line->origin == ENTRY_DERIVED || !text_equal(line->key, key) ||
+            !text_equal(line->sub, sub) ||
+            (line->per_launch && line->launch != func->schedule->launch)) {
             continue;
         }
         if (!found || line->origin > found->origin ||
-            (line->origin == found->origin && line->alone)) {
+            (line->origin == found->origin && line->per_launch)) {
             found = line;
         }
     }
@@ -208,11 +211,11 @@ const Line *schedule_given(Func *func, const char *key, const char *sub)
     return found;
 }
 
-bool schedule_gives(const Func *func, const char *key)
+bool schedule_has_user_entry(const Func *func, const char *key)
 {
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        if (line->origin != LINE_DERIVED && text_same(line->key, key)) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        if (line->origin != ENTRY_DERIVED && text_equal(line->key, key)) {
             return true;
         }
     }
@@ -235,11 +238,11 @@ bool schedule_names_axis(const char *axis, const char *dimension)
            rest[strspn(rest, "0123456789")] == '\0';
 }
 
-int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
-                        const char *reason, ...)
+int64_t schedule_decide_int(Func *func, const char *key, const char *sub, int64_t derived,
+                            const char *reason, ...)
 {
-    const Line *given = schedule_given(func, key, sub);
-    if (given && !given->word) {
+    const ScheduleEntry *given = schedule_user_entry(func, key, sub);
+    if (given && !given->symbol) {
         return given->number;
     }
     va_list args;
@@ -247,55 +250,55 @@ int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t de
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        derive(func, (Line){.key = key, .sub = sub, .number = derived, .reason = why});
+        derive(func, (ScheduleEntry){.key = key, .sub = sub, .number = derived, .reason = why});
     }
     return derived;
 }
 
-const char *schedule_word(Func *func, const char *key, const char *sub, const char *derived,
-                          const char *reason, ...)
+const char *schedule_decide_symbol(Func *func, const char *key, const char *sub,
+                                   const char *derived, const char *reason, ...)
 {
-    const Line *given = schedule_given(func, key, sub);
-    if (given && given->word) {
-        return given->word;
+    const ScheduleEntry *given = schedule_user_entry(func, key, sub);
+    if (given && given->symbol) {
+        return given->symbol;
     }
     va_list args;
     va_start(args, reason);
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        derive(func, (Line){.key = key, .sub = sub, .word = derived, .reason = why});
+        derive(func, (ScheduleEntry){.key = key, .sub = sub, .symbol = derived, .reason = why});
     }
     return derived;
 }
 
 /* ---- printing ---- */
 
-static const char *line_reason(const Line *line)
+static const char *line_reason(const ScheduleEntry *line)
 {
     switch (line->origin) {
-    case LINE_PINNED: return line->reason ? line->reason : "pinned";
-    case LINE_SOURCE: return line->reason ? line->reason : "given in the source";
-    case LINE_COMMAND: return "given on the command line";
+    case ENTRY_PINNED: return line->reason ? line->reason : "pinned";
+    case ENTRY_SOURCE: return line->reason ? line->reason : "given in the source";
+    case ENTRY_COMMAND: return "given on the command line";
     default: return line->reason;
     }
 }
 
-static void print_line(const Line *line, const char *separator, Text *out)
+static void print_line(const ScheduleEntry *line, const char *separator, Text *out)
 {
     text_add(out, separator);
     if (*line->sub) {
         text_printf(out, "%s ", line->sub);
     }
-    if (line->word) {
-        text_add(out, line->word);
+    if (line->symbol) {
+        text_add(out, line->symbol);
     } else {
         text_printf(out, "%lld", (long long)line->number);
     }
 }
 
 /* A line's reason once, however many lines share it. */
-static void print_reasons(const Line *const *lines, size_t n, Text *out)
+static void print_reasons(const ScheduleEntry *const *lines, size_t n, Text *out)
 {
     bool any = false;
     for (size_t i = 0; i < n; i++) {
@@ -303,7 +306,7 @@ static void print_reasons(const Line *const *lines, size_t n, Text *out)
         bool said = !reason || !*reason;
         for (size_t j = 0; j < i && !said; j++) {
             const char *earlier = line_reason(lines[j]);
-            said = earlier && text_same(earlier, reason);
+            said = earlier && text_equal(earlier, reason);
         }
         if (!said) {
             text_printf(out, "%s%s", any ? "; " : "  # ", reason);
@@ -313,11 +316,11 @@ static void print_reasons(const Line *const *lines, size_t n, Text *out)
 }
 
 typedef struct LineList {
-    const Line **items;
+    const ScheduleEntry **items;
     size_t n, cap;
 } LineList;
 
-static void add_if(const Func *func, const Line *line, bool bare, LineList *found)
+static void add_if(const Func *func, const ScheduleEntry *line, bool bare, LineList *found)
 {
     if ((*line->sub == '\0') == bare) {
         ARENA_PUSH(func->arena, found, line);
@@ -325,27 +328,27 @@ static void add_if(const Func *func, const Line *line, bool bare, LineList *foun
 }
 
 /* Is a line for one launch weaker than one for all? */
-static bool is_beaten(const Func *func, const Line *line)
+static bool is_beaten(const Func *func, const ScheduleEntry *line)
 {
-    Line all = *line;
-    all.alone = false;
-    const Line *found = find_line(func, &all);
+    ScheduleEntry all = *line;
+    all.per_launch = false;
+    const ScheduleEntry *found = find_line(func, &all);
     return found && found->origin > line->origin;
 }
 
-static const Line *of_launch(const Line *line, int launch)
+static const ScheduleEntry *of_launch(const ScheduleEntry *line, int launch)
 {
-    const Line *found = schedule_for_launch(line, launch);
+    const ScheduleEntry *found = schedule_for_launch(line, launch);
     return found->launch == launch ? found : NULL;
 }
 
 /* Would it, given for all launches, be taken by one that asked, but derived none? */
-static bool is_partial(const Func *func, const Line *line)
+static bool is_partial(const Func *func, const ScheduleEntry *line)
 {
     bool partial = false;
-    for (size_t i = 0; i < func->schedule->asked.n && line->origin == LINE_DERIVED; i++) {
+    for (size_t i = 0; i < func->schedule->asked.n && line->origin == ENTRY_DERIVED; i++) {
         const Asked *at = &func->schedule->asked.items[i];
-        partial = partial || (text_same(at->key, line->key) && text_same(at->sub, line->sub) &&
+        partial = partial || (text_equal(at->key, line->key) && text_equal(at->sub, line->sub) &&
                               !of_launch(line, at->launch));
     }
     return partial && line->launch >= 0;
@@ -353,19 +356,20 @@ static bool is_partial(const Func *func, const Line *line)
 
 /* The bare value first, then the subkeys in the order in which they were decided: for all launches
  * (-1), or what is another one's for the n-th. */
-static LineList lines_of_key(const Func *func, const LineKind *kind, int launch)
+static LineList lines_of_key(const Func *func, const ScheduleKey *kind, int launch)
 {
     LineList found = {0};
     for (int bare = 1; bare >= 0; bare--) {
-        for (size_t i = 0; i < func->schedule->lines.n; i++) {
-            const Line *line = &func->schedule->lines.items[i];
-            if (!text_same(line->key, kind->key)) {
+        for (size_t i = 0; i < func->schedule->entries.n; i++) {
+            const ScheduleEntry *line = &func->schedule->entries.items[i];
+            if (!text_equal(line->key, kind->key)) {
                 continue;
             }
             bool partial = is_partial(func, line);
-            const Line *own = launch >= 0 ? of_launch(line, launch) : line;
-            if (line->alone ? line->launch == launch && !is_beaten(func, line)
-                            : own && (launch < 0 ? !partial : partial || !same_value(own, line))) {
+            const ScheduleEntry *own = launch >= 0 ? of_launch(line, launch) : line;
+            if (line->per_launch
+                    ? line->launch == launch && !is_beaten(func, line)
+                    : own && (launch < 0 ? !partial : partial || !same_value(own, line))) {
                 add_if(func, own, bare == 1, &found);
             }
         }
@@ -376,15 +380,16 @@ static LineList lines_of_key(const Func *func, const LineKind *kind, int launch)
 static int last_launch(const Func *func)
 {
     int last = -1;
-    for (size_t i = 0; i < func->schedule->lines.n; i++) {
-        for (const Line *at = &func->schedule->lines.items[i]; at; at = at->other) {
+    for (size_t i = 0; i < func->schedule->entries.n; i++) {
+        for (const ScheduleEntry *at = &func->schedule->entries.items[i]; at; at = at->other) {
             last = at->launch > last ? at->launch : last;
         }
     }
     return last;
 }
 
-static void print_key(const Func *func, const LineKind *kind, int launch, bool reasons, Text *out)
+static void print_key(const Func *func, const ScheduleKey *kind, int launch, bool reasons,
+                      Text *out)
 {
     LineList lines = lines_of_key(func, kind, launch);
     if (lines.n == 0) {
@@ -395,7 +400,7 @@ static void print_key(const Func *func, const LineKind *kind, int launch, bool r
     }
     text_add(out, kind->key);
     for (size_t i = 0; i < lines.n; i++) {
-        bool comma = i > 0 && text_same(kind->subs, "*");
+        bool comma = i > 0 && text_equal(kind->subs, "*");
         print_line(lines.items[i], comma ? ", " : " ", out);
     }
     if (reasons) {

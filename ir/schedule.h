@@ -13,29 +13,29 @@
 #include "ir/ir.h"
 
 /* From the weakest to the strongest. */
-typedef enum LineOrigin { LINE_DERIVED, LINE_PINNED, LINE_SOURCE, LINE_COMMAND } LineOrigin;
+typedef enum EntryOrigin { ENTRY_DERIVED, ENTRY_PINNED, ENTRY_SOURCE, ENTRY_COMMAND } EntryOrigin;
 /* As the IR's text names them. */
-extern const char *const line_origins[LINE_COMMAND + 1];
+extern const char *const entry_origins[ENTRY_COMMAND + 1];
 
-typedef struct Line {
+typedef struct ScheduleEntry {
     const char *key, *sub; /* sub "": none */
-    const char *word;      /* a value that is a name; NULL: the number counts */
+    const char *symbol;    /* a value that is a name; NULL: the number counts */
     int64_t number;
-    LineOrigin origin;
+    EntryOrigin origin;
     const char *reason;       /* derived lines; of pinned ones: where they stand; of those of a
                                  block with a name: whose they are */
     Span span;                /* lines from a file */
     bool used;                /* a pass asked for it: an unused user line gets a warning */
-    bool alone;               /* given for one launch of the kernel, not for all */
+    bool per_launch;          /* given for one launch of the kernel, not for all */
     int launch;               /* that one; of a derived line: for which it was derived */
-    const struct Line *other; /* what was derived for another launch, the same or not */
-} Line;
+    const struct ScheduleEntry *other; /* what was derived for another launch, the same or not */
+} ScheduleEntry;
 
 struct Schedule {
     struct {
-        Line *items;
+        ScheduleEntry *items;
         size_t n, cap;
-    } lines;
+    } entries;
     int launch; /* that is being decided; EVERY_LAUNCH: whatever holds for the whole kernel */
     /* Lines that passes asked for, for one launch, whether or not there were any. */
     struct {
@@ -47,17 +47,17 @@ struct Schedule {
 enum { EVERY_LAUNCH = -1 };
 
 /* What a key may look like; the parser of schedule blocks and the docs read it. */
-typedef struct LineKind {
+typedef struct ScheduleKey {
     const char *key;
     const char *subs;   /* space separated; "*": a dimension's name; "-": a bare value is allowed */
     const char *values; /* names separated by spaces; the name "int" stands for any integer */
     const char *pass, *doc;
     const char *where; /* what a kernel has where the line decides something */
     bool changes_bits;
-} LineKind;
-const LineKind *schedule_kinds(size_t *n);
-const LineKind *schedule_kind(const char *key);
-/* Is the name one of these, which are separated by spaces? For the fields of LineKind. */
+} ScheduleKey;
+const ScheduleKey *schedule_keys(size_t *n);
+const ScheduleKey *schedule_key(const char *key);
+/* Is the name one of these, which are separated by spaces? For the fields of ScheduleKey. */
 bool schedule_lists(const char *names, const char *name);
 
 /* Does an axis of a line stand for this dimension: its name, or what `tile` calls a further axis of
@@ -71,26 +71,27 @@ void schedule_at_launch(Func *func, int nth);
 void schedule_at_op(Func *func, const Op *launch);
 /* Adds or replaces a user's line, of which the fields from `key` to `span`, `alone` and `launch`
  * count. Command beats source, source beats what is pinned. */
-void schedule_give(Func *func, Line line);
+void schedule_add_user(Func *func, ScheduleEntry line);
 /* Do they decide the same, for the same launches? */
-bool schedule_same_name(const Line *a, const Line *b);
+bool schedule_same_name(const ScheduleEntry *a, const ScheduleEntry *b);
 /* The user's line for the launch that is being decided, marked used, or NULL. */
-const Line *schedule_given(Func *func, const char *key, const char *sub);
+const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub);
 /* Is any line of the key given? It does not count as used. */
-bool schedule_gives(const Func *func, const char *key);
+bool schedule_has_user_entry(const Func *func, const char *key);
 /* The user's number if there is one, else `derived`, recorded with the reason (printf). */
-int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
-                        const char *reason, ...) __attribute__((format(printf, 5, 6)));
-const char *schedule_word(Func *func, const char *key, const char *sub, const char *derived,
-                          const char *reason, ...) __attribute__((format(printf, 5, 6)));
+int64_t schedule_decide_int(Func *func, const char *key, const char *sub, int64_t derived,
+                            const char *reason, ...) __attribute__((format(printf, 5, 6)));
+const char *schedule_decide_symbol(Func *func, const char *key, const char *sub,
+                                   const char *derived, const char *reason, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* What was derived for the launch, or is given for all; `line` itself where its `other` has none.
  */
-const Line *schedule_for_launch(const Line *line, int launch);
+const ScheduleEntry *schedule_for_launch(const ScheduleEntry *line, int launch);
 /* Was something else derived for another launch? */
-bool schedule_differs(const Line *line);
+bool schedule_differs(const ScheduleEntry *line);
 /* "tile M", "launch 1: tile M" */
-const char *schedule_name(Arena *arena, const Line *line);
+const char *schedule_name(Arena *arena, const ScheduleEntry *line);
 
 /* One line a key, in the table's order, then what differs by launch; with `reasons`, each followed
  * by `# reason`. Given as lines they make the same code. */

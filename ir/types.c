@@ -91,7 +91,7 @@ Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims)
     return type_intern(func, (TypeKey){TYPE_TENSOR, dtype, rank, .dims = dims});
 }
 
-Type type_lying(Func *func, Type tensor, const Dim *strides, int align)
+Type type_with_strides(Func *func, Type tensor, const Dim *strides, int align)
 {
     TypeKey key = type_key(tensor);
     key.strides = strides;
@@ -128,9 +128,9 @@ Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims)
     return type_fixed(func, TYPE_SHARED, dtype, rank, dims);
 }
 
-Type type_barrier(Func *func, int64_t count)
+Type type_mbarrier(Func *func, int64_t count)
 {
-    return type_fixed(func, TYPE_BARRIER, DT_I64, 1, &count);
+    return type_fixed(func, TYPE_MBARRIER, DT_I64, 1, &count);
 }
 
 Type type_with_dtype(Func *func, Type type, DType dtype)
@@ -154,7 +154,7 @@ Type type_with_layout(Func *func, Type type, const Layout *layout)
 
 bool type_is_memory(Type type)
 {
-    return type->kind == TYPE_TENSOR || type->kind == TYPE_SHARED || type->kind == TYPE_BARRIER;
+    return type->kind == TYPE_TENSOR || type->kind == TYPE_SHARED || type->kind == TYPE_MBARRIER;
 }
 
 bool type_is_scalar(Type type)

@@ -18,7 +18,7 @@ typedef struct Pass {
 const Pass *pass_rows(size_t *n);
 
 /* One line in `out` per constraint that the table of passes breaks; returns how many. */
-int passes_check_order(Text *out);
+int passes_check_constraints(Text *out);
 
 typedef struct PassHooks {
     void *user;

@@ -17,105 +17,120 @@ static const Pass ROWS[] = {
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
 /* `before` must run before `after`, because. */
-typedef struct PassOrder {
+typedef struct PassConstraint {
     const char *before, *after, *reason;
-} PassOrder;
+} PassConstraint;
 
-static const PassOrder ORDERS[] = {
-    {"turn", "reads", "a gather walks the axes that the tensor has in memory"},
-    {"turn", "fuse", "what is read in another order is a permuted read"},
-    {"turn", "sort", "what is sorted is read and written along its last axis"},
-    {"simplify", "sort", "what is sorted twice is sorted once, for both uses"},
-    {"sort", "fuse", "each pass over a digit is launches of its own"},
+static const PassConstraint CONSTRAINTS[] = {
+    {"canonicalize_strides", "gather_to_load",
+     "a gather walks the axes that the tensor has in memory"},
+    {"canonicalize_strides", "fuse", "what is read in another order is a permuted read"},
+    {"canonicalize_strides", "lower_sort",
+     "what is sorted is read and written along its last axis"},
+    {"simplify", "lower_sort", "what is sorted twice is sorted once, for both uses"},
+    {"lower_sort", "fuse", "each pass over a digit is launches of its own"},
     {"simplify", "fuse", "what is said twice would be computed in two launches"},
-    {"simplify", "reads", "an index is told by how little it is made of"},
-    {"reads", "windows", "windows are told by the indices that are left"},
-    {"windows", "flatten", "rows of pixels are axes of a tensor then"},
-    {"windows", "contract", "a view is an operand"},
-    {"reads", "flatten", "what a factor does not change along is told by plain reads"},
-    {"turn", "flatten", "axes become one in the order in which their elements lie"},
-    {"flatten", "contract", "what is no product of matrices yet has its axes in one order"},
-    {"reads", "contract", "what a factor does not change along is told by plain reads"},
-    {"flatten", "contract", "products of matrices have their axes already"},
-    {"contract", "near", "what comes from a product is told by it"},
-    {"near", "fuse", "how much work a launch does is told by it"},
-    {"contract", "fuse", "products have grids of their own"},
-    {"contract", "pitch", "what a product reads is an operand"},
-    {"pitch", "fuse", "a copy is a launch of its own"},
-    {"pitch", "swap", "what the copy engine can bring is told by the tensors that are read"},
-    {"contract", "kmajor", "what a product reads is an operand"},
-    {"swap", "kmajor", "a transposed product reads its operands the other way round"},
-    {"kmajor", "fuse", "a copy is a launch of its own"},
-    {"contract", "mnmajor", "what a product reads is an operand"},
-    {"swap", "mnmajor", "a transposed product reads its operands the other way round"},
-    {"mnmajor", "fuse", "a copy is a launch of its own"},
-    {"contract", "widen", "what a product reads is an operand"},
-    {"widen", "fuse", "a copy is a launch of its own"},
-    {"swap", "fuse", "a transposed product is another group"},
-    {"extremes", "fuse", "two reductions of a row share a launch"},
+    {"simplify", "gather_to_load", "an index is told by how little it is made of"},
+    {"gather_to_load", "im2col_view", "windows are told by the indices that are left"},
+    {"im2col_view", "collapse_axes", "rows of pixels are axes of a tensor then"},
+    {"im2col_view", "raise_to_dot", "a view is an operand"},
+    {"gather_to_load", "collapse_axes",
+     "what a factor does not change along is told by plain reads"},
+    {"canonicalize_strides", "collapse_axes",
+     "axes become one in the order in which their elements lie"},
+    {"collapse_axes", "raise_to_dot",
+     "what is no product of matrices yet has its axes in one order"},
+    {"gather_to_load", "raise_to_dot",
+     "what a factor does not change along is told by plain reads"},
+    {"collapse_axes", "raise_to_dot", "products of matrices have their axes already"},
+    {"raise_to_dot", "approx_activations", "what comes from a product is told by it"},
+    {"approx_activations", "fuse", "how much work a launch does is told by it"},
+    {"raise_to_dot", "fuse", "products have grids of their own"},
+    {"raise_to_dot", "repack_pitched", "what a product reads is an operand"},
+    {"repack_pitched", "fuse", "a copy is a launch of its own"},
+    {"repack_pitched", "swap_ab",
+     "what the copy engine can bring is told by the tensors that are read"},
+    {"raise_to_dot", "repack_k_major", "what a product reads is an operand"},
+    {"swap_ab", "repack_k_major", "a transposed product reads its operands the other way round"},
+    {"repack_k_major", "fuse", "a copy is a launch of its own"},
+    {"raise_to_dot", "repack_mn_major", "what a product reads is an operand"},
+    {"swap_ab", "repack_mn_major", "a transposed product reads its operands the other way round"},
+    {"repack_mn_major", "fuse", "a copy is a launch of its own"},
+    {"raise_to_dot", "repack_upcast", "what a product reads is an operand"},
+    {"repack_upcast", "fuse", "a copy is a launch of its own"},
+    {"swap_ab", "fuse", "a transposed product is another group"},
+    {"lower_argmax", "fuse", "two reductions of a row share a launch"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
-    {"tile", "keep", "what a launch leaves out follows from its steps"},
-    {"keep", "accumulate", "products are told without the sums that they go on from"},
-    {"keep", "bounds", "masks would tell tiles apart"},
-    {"tile", "factor", "before it there are no steps of k"},
-    {"factor", "accumulate", "what it scales is no sum yet"},
-    {"factor", "bounds", "what it reads is guarded there"},
-    {"tile", "merge", "before it there are no loops over parts of axes"},
-    {"merge", "hoist", "what neither loop changes is moved out of one"},
-    {"merge", "bounds", "masks would tell ranges apart"},
-    {"tile", "units", "it leaves axes of one element behind where it walks an axis so"},
-    {"units", "hoist", "what is dropped is moved no more"},
-    {"units", "stage", "operands of products are plain loads without them"},
+    {"tile", "materialize_reused_tiles", "what a launch leaves out follows from its steps"},
+    {"materialize_reused_tiles", "fold_accumulator",
+     "products are told without the sums that they go on from"},
+    {"materialize_reused_tiles", "bounds", "masks would tell tiles apart"},
+    {"tile", "sink_dequant_scale", "before it there are no steps of k"},
+    {"sink_dequant_scale", "fold_accumulator", "what it scales is no sum yet"},
+    {"sink_dequant_scale", "bounds", "what it reads is guarded there"},
+    {"tile", "fuse_loops", "before it there are no loops over parts of axes"},
+    {"fuse_loops", "hoist", "what neither loop changes is moved out of one"},
+    {"fuse_loops", "bounds", "masks would tell ranges apart"},
+    {"tile", "drop_unit_axes", "it leaves axes of one element behind where it walks an axis so"},
+    {"drop_unit_axes", "hoist", "what is dropped is moved no more"},
+    {"drop_unit_axes", "stage", "operands of products are plain loads without them"},
     {"tile", "hoist", "before it there are no loops over parts of axes"},
     {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
     {"hoist", "sink", "what leaves one loop may go behind the loop around it"},
     {"sink", "stage", "what is staged before a loop holds shared memory under its products"},
-    {"tile", "accumulate", "before it a group's sums are not carried by loops"},
-    {"bounds", "fast", "padding is known through the plain difference"},
-    {"fast", "stage", "scores are told by the products that they come from"},
+    {"tile", "fold_accumulator", "before it a group's sums are not carried by loops"},
+    {"bounds", "fold_exp2_scale", "padding is known through the plain difference"},
+    {"fold_exp2_scale", "stage", "scores are told by the products that they come from"},
     {"tile", "peel", "before it loops have no steps"},
     {"peel", "bounds", "full tiles get neither guards nor masks"},
-    {"tile", "narrow", "indices are those of the ranges that it makes"},
-    {"accumulate", "bounds", "masks hide the product that is added"},
-    {"tile", "host", "launches are made there"},
+    {"tile", "narrow_indices", "indices are those of the ranges that it makes"},
+    {"fold_accumulator", "bounds", "masks hide the product that is added"},
+    {"tile", "cpu_launch_config", "launches are made there"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
     {"bounds", "stage",
      "a copy may clip an access only when its guard is explicit, and padding must "
      "be neutral before products read it from shared memory"},
     {"tile", "stage", "buffers have the extents of tiles"},
-    {"stage", "order", "which op moves what to and from memory is settled there"},
-    {"stage", "atomics", "launches with roles have their own tiles"},
-    {"bounds", "atomics", "what may not be scattered is masked"},
-    {"atomics", "layout", "it makes tiles of its own"},
-    {"order", "syncs", "it may separate what another meeting separates already"},
-    {"bounds", "defer", "what is reduced past the ends is neutral"},
-    {"stage", "defer", "tiles that outlive their ranges are of that stage"},
-    {"defer", "order", "a reduction meets where it stands"},
-    {"defer", "layout", "what a loop carries changes"},
-    {"tile", "again", "which reductions are a cluster's is known"},
-    {"bounds", "again", "what it repeats is masked as it stands"},
-    {"again", "layout", "tiles that are made anew want layouts, too"},
-    {"defer", "meet", "reductions have left their loops"},
-    {"meet", "layout", "each reduction that crosses warps gets memory of its own there"},
-    {"stage", "overlap", "only staged products can be in flight"},
-    {"overlap", "late", "what it takes settles where it says"},
-    {"late", "layout", "products in flight hold their registers"},
-    {"late", "flight", "products of a step settle together"},
-    {"flight", "layout", "what a loop carries changes"},
-    {"overlap", "layout", "what a loop carries changes"},
-    {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
-    {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},
-    {"layout", "vectorize", "how many elements an access takes follows from what a thread holds"},
-    {"layout", "syncs", "moving tiles between layouts adds barriers beside those of stage"},
-    {"layout", "apart", "whose rows a warp group holds is settled there"},
-    {"apart", "syncs", "a meeting of a group separates nothing of the others"},
-    {"layout", "chunks", "what loops carry, and in which layout, is final"},
-    {"flight", "chunks", "products in flight are no sums that a thread has"},
-    {"layout", "early", "what is moved to and from memory is settled there"},
+    {"stage", "insert_barriers", "which op moves what to and from memory is settled there"},
+    {"stage", "privatize_atomics", "launches with roles have their own tiles"},
+    {"bounds", "privatize_atomics", "what may not be scattered is masked"},
+    {"privatize_atomics", "assign_layouts", "it makes tiles of its own"},
+    {"insert_barriers", "eliminate_barriers",
+     "it may separate what another meeting separates already"},
+    {"bounds", "partial_reductions", "what is reduced past the ends is neutral"},
+    {"stage", "partial_reductions", "tiles that outlive their ranges are of that stage"},
+    {"partial_reductions", "insert_barriers", "a reduction meets where it stands"},
+    {"partial_reductions", "assign_layouts", "what a loop carries changes"},
+    {"tile", "rematerialize_casts", "which reductions are a cluster's is known"},
+    {"bounds", "rematerialize_casts", "what it repeats is masked as it stands"},
+    {"rematerialize_casts", "assign_layouts", "tiles that are made anew want layouts, too"},
+    {"partial_reductions", "combine_reductions", "reductions have left their loops"},
+    {"combine_reductions", "assign_layouts",
+     "each reduction that crosses warps gets memory of its own there"},
+    {"stage", "pipeline_dots", "only staged products can be in flight"},
+    {"pipeline_dots", "sink_dot_waits", "what it takes settles where it says"},
+    {"sink_dot_waits", "assign_layouts", "products in flight hold their registers"},
+    {"sink_dot_waits", "cross_iteration_dots", "products of a step settle together"},
+    {"cross_iteration_dots", "assign_layouts", "what a loop carries changes"},
+    {"pipeline_dots", "assign_layouts", "what a loop carries changes"},
+    {"stage", "assign_layouts",
+     "the matrix unit that a product uses anchors the layouts around it"},
+    {"bounds", "assign_layouts", "layouts spread padded tiles, whose extents are static"},
+    {"assign_layouts", "vectorize",
+     "how many elements an access takes follows from what a thread holds"},
+    {"assign_layouts", "eliminate_barriers",
+     "moving tiles between layouts adds barriers beside those of stage"},
+    {"assign_layouts", "warpgroup_epilogue", "whose rows a warp group holds is settled there"},
+    {"warpgroup_epilogue", "eliminate_barriers",
+     "a meeting of a group separates nothing of the others"},
+    {"assign_layouts", "chunk_accumulation", "what loops carry, and in which layout, is final"},
+    {"cross_iteration_dots", "chunk_accumulation",
+     "products in flight are no sums that a thread has"},
+    {"assign_layouts", "dependent_launch", "what is moved to and from memory is settled there"},
     {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
 };
 
-enum { N_ORDERS = sizeof ORDERS / sizeof *ORDERS };
+enum { N_CONSTRAINTS = sizeof CONSTRAINTS / sizeof *CONSTRAINTS };
 
 const Pass *pass_rows(size_t *n)
 {
@@ -127,22 +142,22 @@ const Pass *pass_rows(size_t *n)
 static int row_of(const char *name)
 {
     for (int i = 0; i < N_ROWS; i++) {
-        if (text_same(ROWS[i].name, name)) {
+        if (text_equal(ROWS[i].name, name)) {
             return i;
         }
     }
     return -1;
 }
 
-int passes_check_order(Text *out)
+int passes_check_constraints(Text *out)
 {
     int broken = 0;
-    for (int i = 0; i < N_ORDERS; i++) {
-        int before = row_of(ORDERS[i].before);
-        int after = row_of(ORDERS[i].after);
+    for (int i = 0; i < N_CONSTRAINTS; i++) {
+        int before = row_of(CONSTRAINTS[i].before);
+        int after = row_of(CONSTRAINTS[i].after);
         if (before < 0 || after < 0 || before >= after) {
-            text_printf(out, "%s must run before %s: %s\n", ORDERS[i].before, ORDERS[i].after,
-                        ORDERS[i].reason);
+            text_printf(out, "%s must run before %s: %s\n", CONSTRAINTS[i].before,
+                        CONSTRAINTS[i].after, CONSTRAINTS[i].reason);
             broken++;
         }
     }
@@ -179,7 +194,7 @@ static void verify_after(Func *func, const Pass *pass)
     Text problems = text_new(func->arena);
     int failures = verify_func(func, &problems);
     MapCheck maps = {func, &problems, 0};
-    if (failures == 0 && func->stage == STAGE_TENSOR) {
+    if (failures == 0 && func->level == LEVEL_TENSOR) {
         func_walk(func, check_maps, &maps);
     }
     if (failures + maps.failures > 0) {
@@ -230,7 +245,7 @@ bool passes_run(Func *func, const PassHooks *hooks)
     static const PassHooks NONE = {0};
     hooks = hooks ? hooks : &NONE;
     int tile = row_of("tile");
-    bool going = run_rows(func, hooks, 0, tile) && fit_run(func, hooks, tile, run_from);
+    bool going = run_rows(func, hooks, 0, tile) && retry_run(func, hooks, tile, run_from);
     func->diags->pass = NULL;
     return going;
 }

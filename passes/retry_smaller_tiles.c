@@ -7,19 +7,19 @@
 #include "ir/target/target.h"
 
 enum {
-    MOST_SMALLER = 15, /* 5 times each of columns, rows and depth */
-    MOST_PLAIN = 8,
-    MOST_TIMES = 8, /* that a user's tile is halved, when looking for what would fit */
-    MOST_GIVEN = 16,
+    MAX_SMALLER = 15, /* 5 times each of columns, rows and depth */
+    MAX_PLAIN = 8,
+    MAX_TIMES = 8, /* that a user's tile is halved, when looking for what would fit */
+    MAX_GIVEN = 16,
 };
 
 /* ---- the function before the tiles are chosen ---- */
 
 typedef struct Mark {
     Block *body; /* a copy that nobody changes */
-    Stage stage;
+    IrLevel stage;
     bool padded;
-    Line *lines;
+    ScheduleEntry *lines;
     size_t n_params, n_lines, n_diags; /* `tile` adds scratch parameters */
     int errors;
 } Mark;
@@ -37,14 +37,15 @@ static Mark mark_take(Func *func)
 {
     const Schedule *schedule = func->schedule;
     Mark mark = {.body = copy_of(func, func->body),
-                 .stage = func->stage,
+                 .stage = func->level,
                  .padded = func->padded,
                  .n_params = func->params.n,
-                 .n_lines = schedule ? schedule->lines.n : 0,
+                 .n_lines = schedule ? schedule->entries.n : 0,
                  .n_diags = func->diags->list.n,
                  .errors = func->diags->errors};
     if (mark.n_lines) {
-        mark.lines = arena_copy(func->arena, schedule->lines.items, sizeof(Line) * mark.n_lines);
+        mark.lines =
+            arena_copy(func->arena, schedule->entries.items, sizeof(ScheduleEntry) * mark.n_lines);
     }
     return mark;
 }
@@ -52,14 +53,14 @@ static Mark mark_take(Func *func)
 static void mark_restore(Func *func, const Mark *mark)
 {
     func->body = copy_of(func, mark->body);
-    func->stage = mark->stage;
+    func->level = mark->stage;
     func->padded = mark->padded;
     func->params.n = mark->n_params;
-    func_forget_layouts(func);
+    func_drop_layouts(func);
     if (func->schedule) {
-        func->schedule->lines.n = mark->n_lines;
+        func->schedule->entries.n = mark->n_lines;
         for (size_t i = 0; i < mark->n_lines; i++) {
-            func->schedule->lines.items[i] = mark->lines[i];
+            func->schedule->entries.items[i] = mark->lines[i];
         }
     }
     func->diags->list.n = mark->n_diags;
@@ -70,7 +71,7 @@ static void mark_restore(Func *func, const Mark *mark)
 
 static bool is_about_room(const Diag *diag)
 {
-    return diag->code == ERR_SHARED || diag->code == ERR_HELD;
+    return diag->code == ERR_SHARED_MEMORY || diag->code == ERR_REGISTERS;
 }
 
 /* Every error since the mark says that something is too large. */
@@ -91,11 +92,11 @@ static void note_product(Op *op, void *user)
     *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
 }
 
-bool fit_note(Func *func, const Op *launch)
+bool retry_request(Func *func, const Op *launch)
 {
     bool products = false;
     block_walk(launch->regions[0], note_product, &products);
-    func->fit.is_plain = func->fit.is_plain || !products;
+    func->retry.is_plain = func->retry.is_plain || !products;
     return products;
 }
 
@@ -104,38 +105,38 @@ bool fit_note(Func *func, const Op *launch)
  * are as small as they get. */
 static bool next_try(Func *func, bool *learnt)
 {
-    if (func->fit.is_plain) {
-        func->fit.is_plain = false;
-        return ++func->fit.plain <= MOST_PLAIN;
+    if (func->retry.is_plain) {
+        func->retry.is_plain = false;
+        return ++func->retry.plain_halvings <= MAX_PLAIN;
     }
-    if (func->fit.beside && !*learnt) {
+    if (func->retry.reserved_bytes && !*learnt) {
         *learnt = true;
         return true;
     }
     *learnt = false;
-    func->fit.beside = 0;
-    if (++func->fit.smaller <= MOST_SMALLER) {
+    func->retry.reserved_bytes = 0;
+    if (++func->retry.dot_halvings <= MAX_SMALLER) {
         return true;
     }
-    bool untried = !func->fit.takes_turns;
-    func->fit = (FuncFit){.takes_turns = true};
+    bool untried = !func->retry.alias_buffers;
+    func->retry = (ResourceRetry){.alias_buffers = true};
     return untried;
 }
 
 /* ---- what the user's lines could be ---- */
 
 typedef struct Given {
-    Line *items[MOST_GIVEN];
+    ScheduleEntry *items[MAX_GIVEN];
     int n;
 } Given;
 
 static Given given_lines(Func *func)
 {
     Given given = {.n = 0};
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        Line *line = &func->schedule->lines.items[i];
-        bool counts = text_same(line->key, "tile") || text_same(line->key, "pipeline");
-        if (counts && line->origin != LINE_DERIVED && !line->word && given.n < MOST_GIVEN) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        ScheduleEntry *line = &func->schedule->entries.items[i];
+        bool counts = text_equal(line->key, "tile") || text_equal(line->key, "pipeline");
+        if (counts && line->origin != ENTRY_DERIVED && !line->symbol && given.n < MAX_GIVEN) {
             given.items[given.n++] = line;
         }
     }
@@ -143,12 +144,13 @@ static Given given_lines(Func *func)
 }
 
 /* With everything that is derived as small as it gets: then the search above ends there too. */
-static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, FitRun *run)
+static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, RetryFn *run)
 {
     const PassHooks quiet = {.user = hooks->user, .skip = hooks->skip};
-    func->fit = (FuncFit){.smaller = MOST_SMALLER, .plain = MOST_PLAIN, .takes_turns = true};
+    func->retry = (ResourceRetry){
+        .dot_halvings = MAX_SMALLER, .plain_halvings = MAX_PLAIN, .alias_buffers = true};
     bool fits = run(func, &quiet, first);
-    if (!fits && did_not_fit(func, mark) && func->fit.beside) {
+    if (!fits && did_not_fit(func, mark) && func->retry.reserved_bytes) {
         mark_restore(func, mark);
         fits = run(func, &quiet, first);
     }
@@ -159,16 +161,16 @@ typedef struct Search {
     Func *func;
     const Mark *mark;
     const PassHooks *hooks;
-    FitRun *run;
+    RetryFn *run;
     int first;
     const char *found;
 } Search;
 
 /* `tile M 128, N 64`; `tile M 128; launch 1: tile M 64` */
-static void describe(Text *text, const Line *before, const Line *line)
+static void describe(Text *text, const ScheduleEntry *before, const ScheduleEntry *line)
 {
-    bool goes_on = before && before->alone == line->alone && before->launch == line->launch &&
-                   text_same(before->key, line->key);
+    bool goes_on = before && before->per_launch == line->per_launch &&
+                   before->launch == line->launch && text_equal(before->key, line->key);
     if (goes_on) {
         text_printf(text, ", %s %lld", line->sub, (long long)line->number);
     } else {
@@ -177,9 +179,9 @@ static void describe(Text *text, const Line *before, const Line *line)
     }
 }
 
-static bool is_pipeline(const Line *line)
+static bool is_pipeline(const ScheduleEntry *line)
 {
-    return text_same(line->key, "pipeline");
+    return text_equal(line->key, "pipeline");
 }
 
 /* One line by its number, -1: all tiles; with `number`, or, where that is 0, halved so often. */
@@ -187,18 +189,19 @@ static bool try_less(Search *s, int which, int64_t number, int times)
 {
     Mark changed = *s->mark;
     Text text = text_new(s->func->arena);
-    changed.lines = arena_copy(s->func->arena, s->mark->lines, sizeof(Line) * s->mark->n_lines);
+    changed.lines =
+        arena_copy(s->func->arena, s->mark->lines, sizeof(ScheduleEntry) * s->mark->n_lines);
     mark_restore(s->func, s->mark);
     Given given = given_lines(s->func);
-    const Line *before = NULL;
+    const ScheduleEntry *before = NULL;
     for (int i = 0; i < given.n; i++) {
-        Line *line = given.items[i];
+        ScheduleEntry *line = given.items[i];
         if (which == i || (which < 0 && !is_pipeline(line))) {
             int64_t half = line->number >> times;
             line->number = number ? number : half > 1 ? half : 1;
             describe(&text, before, line);
             before = line;
-            changed.lines[line - s->func->schedule->lines.items].number = line->number;
+            changed.lines[line - s->func->schedule->entries.items].number = line->number;
         }
     }
     if (text.n == 0 || !would_fit(s->func, &changed, s->hooks, s->first, s->run)) {
@@ -236,7 +239,7 @@ static const char *what_fits(Search *s)
             return s->found;
         }
     }
-    for (int times = 1; n > 0 && times <= MOST_TIMES; times++) {
+    for (int times = 1; n > 0 && times <= MAX_TIMES; times++) {
         for (int which = 0; which <= n; which++) {
             if (try_less(s, which < n ? which : -1, 0, times)) {
                 return s->found;
@@ -283,7 +286,7 @@ static bool refuse(Search *s)
     Given lines = given_lines(func);
     const char *given = keys_of(func, &lines);
     const PassHooks quiet = {.user = s->hooks->user, .skip = s->hooks->skip};
-    func->fit = (FuncFit){.smaller = 0};
+    func->retry = (ResourceRetry){.dot_halvings = 0};
     s->run(func, &quiet, s->first);
     give_help(func, s->mark, fits, given);
     return false;
@@ -291,7 +294,7 @@ static bool refuse(Search *s)
 
 /* ---- the search ---- */
 
-bool fit_run(Func *func, const PassHooks *hooks, int first, FitRun *run)
+bool retry_run(Func *func, const PassHooks *hooks, int first, RetryFn *run)
 {
     bool learnt = false;
     if (!func->target || func->target->warp == 1) {

@@ -9,9 +9,9 @@
 #include "passes/pass.h"
 
 /* Runs the passes from row `first` on; false as passes_run. */
-typedef bool FitRun(Func *func, const PassHooks *hooks, int first);
-bool fit_run(Func *func, const PassHooks *hooks, int first, FitRun *run);
+typedef bool RetryFn(Func *func, const PassHooks *hooks, int first);
+bool retry_run(Func *func, const PassHooks *hooks, int first, RetryFn *run);
 /* This launch does not fit. Has it products? */
-bool fit_note(Func *func, const Op *launch);
+bool retry_request(Func *func, const Op *launch);
 
 #endif

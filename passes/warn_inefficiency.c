@@ -10,11 +10,11 @@
 #include "passes/tile/tile_hand_tiled.h"
 
 enum {
-    SECTOR = 32,          /* bytes that a transaction moves at least */
-    SMALL_TILE = 1024,    /* elements; below it is the launch that costs */
-    NEAR_LANES = 3,       /* bits: 8 neighbours */
-    MOST_SMALL = 1 << 16, /* elements of a tensor that caches hold */
-    MOST_DEPTH = 16,
+    SECTOR = 32,         /* bytes that a transaction moves at least */
+    SMALL_TILE = 1024,   /* elements; below it is the launch that costs */
+    NEAR_LANES = 3,      /* bits: 8 neighbours */
+    MAX_SMALL = 1 << 16, /* elements of a tensor that caches hold */
+    MAX_DEPTH = 16,
     UNIT_ROWS = 64, /* that a matrix unit takes at least */
 };
 
@@ -56,7 +56,7 @@ static bool find_change(Memo *seen, const Value *value, int depth)
 static bool varies(const Value *value)
 {
     Memo *seen = memo_about(value);
-    bool found = find_change(seen, value, MOST_DEPTH);
+    bool found = find_change(seen, value, MAX_DEPTH);
     memo_close(seen);
     return found;
 }
@@ -102,23 +102,23 @@ static bool is_small(const Type memory)
     int64_t elements = 1;
     for (int i = 0; i < memory->rank; i++) {
         int64_t most = poly_most(memory->dims[i]);
-        if (most > MOST_SMALL || __builtin_mul_overflow(elements, most, &elements)) {
+        if (most > MAX_SMALL || __builtin_mul_overflow(elements, most, &elements)) {
             return false;
         }
     }
-    return elements <= MOST_SMALL;
+    return elements <= MAX_SMALL;
 }
 
 /* Not the source but the caller chose what a column is. */
 static bool lies_otherwise(const Func *func, const Value *memory)
 {
     return memory->type->kind == TYPE_TENSOR &&
-           (memory->type->strides || func->params.items[memory->index].order);
+           (memory->type->strides || func->params.items[memory->index].axis_perm);
 }
 
 static void check_access(Waste *waste, const Op *op)
 {
-    Type type = op_moved(op)->type;
+    Type type = op_moved_value(op)->type;
     Access access = op_access_nth(op, 0);
     Type memory = access.memory ? access.memory->type : NULL;
     if (type->rank == 0 || !type->layout || access.n < 2 || !is_column(&access) ||
@@ -174,11 +174,11 @@ static bool is_unit(const Waste *waste, const Layout *layout)
     return false;
 }
 
-static const Line *tile_line(const Func *func, const char *axis)
+static const ScheduleEntry *tile_line(const Func *func, const char *axis)
 {
-    for (size_t i = 0; axis && func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, "tile") && text_same(line->sub, axis)) {
+    for (size_t i = 0; axis && func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        if (text_equal(line->key, "tile") && text_equal(line->sub, axis)) {
             return line;
         }
     }
@@ -195,9 +195,9 @@ static bool is_chosen(const Func *func, Dim dim)
     if (!range || !range->name) {
         return false;
     }
-    const Line *line = tile_line(func, range->name);
+    const ScheduleEntry *line = tile_line(func, range->name);
     line = line || !whole ? line : tile_line(func, whole->name);
-    return !line || line->origin == LINE_SOURCE || line->origin == LINE_COMMAND ||
+    return !line || line->origin == ENTRY_SOURCE || line->origin == ENTRY_COMMAND ||
            line->reason == tile_as_source;
 }
 

@@ -58,8 +58,8 @@ def title(name, source):
 
 
 def ops():
-    stages = {"TLS": "all", "TL": "tensor, launch", "LS": "launch, staged", "S": "staged",
-              "L": "launch", "T": "tensor"}
+    stages = {"TLS": "all", "TL": "tensor, loop", "LS": "loop, staged", "S": "staged",
+              "L": "loop", "T": "tensor"}
     body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
     body += "What the text form looks like and what the structures mean: [ir.md](ir.md).\n\n"
     body += table(
@@ -91,14 +91,14 @@ def contract(function):
 
 def orders():
     text = (ROOT / "passes/pass_manager.c").read_text()
-    block = text[text.index("ORDERS[] = {"):].split("};")[0]
+    block = text[text.index("CONSTRAINTS[] = {"):].split("};")[0]
     return [tuple(value([s for s in TOKEN.findall(p) if s.startswith('"')]) for p in (a, b, c))
             for a, b, c in re.findall(r'\{\s*("[^"]*"),\s*("[^"]*"),\s*((?:"[^"]*"\s*)+)\}', block)]
 
 
 def passes():
     listed = rows("passes/passes.def", "PASS")
-    lines = rows("ir/schedule.def", "LINE")
+    lines = rows("ir/schedule.def", "SCHEDULE_ENTRY")
     body = title("Passes", "passes/passes.def, passes/pass_manager.c, "
                  "ir/schedule.def, the files' heads")
     body += "In the order in which they run. One that is not required may be left out (`--skip`)."
@@ -146,7 +146,7 @@ def targets():
     body += "\n## Matrix units\n\n"
     body += ("What multiplies by itself, from `ir/layout/matrix_instrs.def`: the value of the "
              "schedule line "
-             "`product`, the operands' type in registers, the result's, and rows by columns by "
+             "`instruction`, the operands' type in registers, the result's, and rows by columns by "
              "depth of one instruction, of which tiles are multiples. Of a target's rows "
              "the first that takes a "
              "product does it: operands of narrower types are widened where a row's type holds "
@@ -154,7 +154,7 @@ def targets():
              "changes no result. Everything else is fused multiply-adds.\n\n")
     body += table(["unit", "targets", "operands", "result", "m × n × k"],
                   [[f"`{r[0]}`", unit_targets(r[1]), f"`{r[2].lower()}`", f"`{r[3].lower()}`",
-                    f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("GROUP", "UNIT")
+                    f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("WARPGROUP_MMA", "WARP_MMA")
                    for r in rows("ir/layout/matrix_instrs.def", kind)])
     body += "\n## The parts that stand for them\n\n"
     body += ("What `explain` reckons with, from `ir/target/device_specs.def`; what each means: "
@@ -174,7 +174,8 @@ def schedule():
     head, rest = text.split(begin)
     lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`", f"`{owner}`",
               "yes" if bits == "true" else "no", said, where]
-             for key, subs, values, owner, bits, said, where in rows("ir/schedule.def", "LINE")]
+             for key, subs, values, owner, bits, said, where
+             in rows("ir/schedule.def", "SCHEDULE_ENTRY")]
     fields = ["key", "names", "values", "pass", "changes bits", "what it decides", "where"]
     return head + begin + "\n" + table(fields, lines) + end + rest.split(end)[1]
 

@@ -45,7 +45,7 @@ static bool is_allowed(const Diags *diags, int code)
     return false;
 }
 
-bool diag_said(const Diags *diags, int code, Span span)
+bool diag_is_reported(const Diags *diags, int code, Span span)
 {
     for (size_t i = 0; i < diags->list.n; i++) {
         const Diag *diag = &diags->list.items[i];
@@ -68,7 +68,7 @@ Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
 
 Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
 {
-    if (is_allowed(diags, code) || diag_said(diags, code, span)) {
+    if (is_allowed(diags, code) || diag_is_reported(diags, code, span)) {
         return ARENA_NEW(diags->arena, Diag); /* which nobody sees */
     }
     va_list args;
@@ -156,7 +156,7 @@ void diag_leave(Diags *diags)
     abort(); /* a caller without a guard is a bug of ours, too */
 }
 
-void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
+void diag_fatal(Diags *diags, DiagClass kind, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

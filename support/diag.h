@@ -88,7 +88,7 @@ typedef struct Diags {
     } list;
     int errors;         /* of severity error */
     const char *pass;   /* the pass at work, for diag_bug */
-    jmp_buf *bug_guard; /* where diag_bug and diag_stop jump, with value 2 */
+    jmp_buf *bug_guard; /* where diag_bug and diag_fatal jump, with value 2 */
     DiagPolicy policy;
 } Diags;
 
@@ -122,10 +122,10 @@ void diag_note(Diags *diags, Diag *diag, const char *format, ...)
 void diag_fix(Diags *diags, Diag *diag, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Has the same been said of this place? */
-bool diag_said(const Diags *diags, int code, Span span);
+bool diag_is_reported(const Diags *diags, int code, Span span);
 
 /* A limit that was met in the middle of the work: an error, and the end of the compilation. */
-_Noreturn void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
+_Noreturn void diag_fatal(Diags *diags, DiagClass kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The end of the compilation, behind an error that it cannot go on after. */
 _Noreturn void diag_leave(Diags *diags);
@@ -134,14 +134,14 @@ _Noreturn void diag_bug(Diags *diags, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* All count from 1. */
-typedef struct Place {
+typedef struct SourceLoc {
     const char *file; /* NULL: it is in no source */
     int line, column; /* in characters; a tab is one */
     int byte;         /* the column in bytes */
-} Place;
+} SourceLoc;
 /* Of the span's start; line 0: it is in no source. */
-Place diag_place(const Diags *diags, Span span);
-Place diag_end_place(const Diags *diags, Span span);
+SourceLoc diag_source_loc(const Diags *diags, Span span);
+SourceLoc diag_end_place(const Diags *diags, Span span);
 
 /* Renders one diagnostic as rustc does: message, place, source line, caret, labels, help. */
 void diag_render(const Diags *diags, const Diag *diag, Text *out);

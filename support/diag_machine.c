@@ -31,7 +31,7 @@ static void add_flat(Text *out, const char *text)
 
 void diag_short(const Diags *diags, const Diag *diag, Text *out)
 {
-    Place place = diag_place(diags, diag->span);
+    SourceLoc place = diag_source_loc(diags, diag->span);
     char code[8];
     diag_code_text(diag->code, code);
     if (place.file) {
@@ -66,7 +66,7 @@ static void add_text(Text *out, const char *key, const char *text)
 /* The members of a place, without braces. */
 static void add_place(const Diags *diags, Span span, Text *out)
 {
-    Place from = diag_place(diags, span), to = diag_end_place(diags, span);
+    SourceLoc from = diag_source_loc(diags, span), to = diag_end_place(diags, span);
     if (!from.file) {
         text_add(out, "\"file\":null");
         return;

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-enum { LONGEST_LINE = 240, CONTEXT_BEFORE = 80, MOST_MARKS = 16 };
+enum { LONGEST_LINE = 240, CONTEXT_BEFORE = 80, MAX_MARKS = 16 };
 
 static int text_width(const char *text, size_t n)
 {
@@ -92,23 +92,23 @@ static int characters(const char *text, size_t n)
     return count;
 }
 
-static Place place_of(const Source *source, size_t offset)
+static SourceLoc place_of(const Source *source, size_t offset)
 {
     if (!source) {
-        return (Place){0};
+        return (SourceLoc){0};
     }
     LineAt line = line_at(source, offset);
     size_t before = clamp(offset, line.start, line.end) - line.start;
-    return (Place){source->name, line.number, characters(source->text + line.start, before) + 1,
-                   (int)before + 1};
+    return (SourceLoc){source->name, line.number, characters(source->text + line.start, before) + 1,
+                       (int)before + 1};
 }
 
-Place diag_place(const Diags *diags, Span span)
+SourceLoc diag_source_loc(const Diags *diags, Span span)
 {
     return place_of(source_of(diags, span), span.start);
 }
 
-Place diag_end_place(const Diags *diags, Span span)
+SourceLoc diag_end_place(const Diags *diags, Span span)
 {
     return place_of(source_of(diags, span), span.end > span.start ? span.end : span.start);
 }
@@ -124,7 +124,7 @@ typedef struct Mark {
 } Mark;
 
 typedef struct Marks {
-    Mark items[MOST_MARKS];
+    Mark items[MAX_MARKS];
     int n;
 } Marks;
 
@@ -132,7 +132,7 @@ typedef struct Marks {
 static void add_mark(Marks *marks, const Diags *diags, Span span, const char *text, bool primary)
 {
     const Source *source = source_of(diags, span);
-    if (!source || marks->n + 2 > MOST_MARKS) {
+    if (!source || marks->n + 2 > MAX_MARKS) {
         return;
     }
     LineAt first = line_at(source, span.start);
@@ -327,7 +327,7 @@ static int margin_of(const Marks *marks)
 
 static void render_place(Text *out, const Diags *diags, Span span, int margin, const char *arrow)
 {
-    Place place = diag_place(diags, span);
+    SourceLoc place = diag_source_loc(diags, span);
     text_printf(out, "%*s%s ", margin, "", arrow);
     add_shown(out, place.file, strlen(place.file));
     text_printf(out, ":%d:%d\n", place.line, place.column);

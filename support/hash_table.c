@@ -3,7 +3,7 @@
 
 enum { FIRST_CAP = 32 };
 
-void *table_find(const Table *table, uint64_t hash, TableSame *same, const void *key)
+void *table_find(const HashTable *table, uint64_t hash, TableSame *same, const void *key)
 {
     if (table->cap == 0) {
         return NULL;
@@ -17,7 +17,7 @@ void *table_find(const Table *table, uint64_t hash, TableSame *same, const void 
     return NULL;
 }
 
-static void put(Table *table, TableSlot slot)
+static void put(HashTable *table, TableSlot slot)
 {
     size_t at = slot.hash & (table->cap - 1);
     while (table->slots[at].item) {
@@ -26,9 +26,9 @@ static void put(Table *table, TableSlot slot)
     table->slots[at] = slot;
 }
 
-static void grow(Arena *arena, Table *table)
+static void grow(Arena *arena, HashTable *table)
 {
-    Table old = *table;
+    HashTable old = *table;
     table->cap = old.cap ? old.cap * 2 : FIRST_CAP;
     table->slots = ARENA_ARRAY(arena, TableSlot, table->cap);
     for (size_t i = 0; i < old.cap; i++) {
@@ -38,7 +38,7 @@ static void grow(Arena *arena, Table *table)
     }
 }
 
-void table_add(Arena *arena, Table *table, uint64_t hash, void *item)
+void table_add(Arena *arena, HashTable *table, uint64_t hash, void *item)
 {
     if (table->n * 2 >= table->cap) {
         grow(arena, table);

@@ -15,17 +15,17 @@ typedef struct TableSlot {
     void *item; /* NULL: free */
 } TableSlot;
 
-typedef struct Table {
+typedef struct HashTable {
     TableSlot *slots;
     size_t n, cap; /* cap: a power of two, or 0 */
-} Table;
+} HashTable;
 
 typedef bool TableSame(const void *item, const void *key);
 
 /* The item that is the same as `key`, whose hash is given, or NULL. */
-void *table_find(const Table *table, uint64_t hash, TableSame *same, const void *key);
+void *table_find(const HashTable *table, uint64_t hash, TableSame *same, const void *key);
 /* Adds an item that is not in it. */
-void table_add(Arena *arena, Table *table, uint64_t hash, void *item);
+void table_add(Arena *arena, HashTable *table, uint64_t hash, void *item);
 
 /* Folds a word into a hash; begin with any number. */
 uint64_t hash_word(uint64_t hash, uint64_t word);

@@ -17,7 +17,7 @@ static inline int64_t gcd(int64_t a, int64_t b)
 }
 
 /* How many pieces of `by` (> 0) cover n (>= 0). No n overflows. */
-static inline int64_t div_up(int64_t n, int64_t by)
+static inline int64_t ceil_div(int64_t n, int64_t by)
 {
     return n / by + (n % by > 0);
 }
@@ -25,7 +25,7 @@ static inline int64_t div_up(int64_t n, int64_t by)
 /* The least multiple of `to` (> 0) that is not below n (>= 0). */
 static inline int64_t round_up(int64_t n, int64_t to)
 {
-    return div_up(n, to) * to;
+    return ceil_div(n, to) * to;
 }
 
 /* From 1 to 2^40, which is more than any tile or thread counts. */
@@ -43,12 +43,12 @@ static inline int64_t power_of_two_at_most(int64_t n)
     return n < 1 ? 1 : power_of_two_at_least(n / 2 + 1);
 }
 
-static inline int64_t smaller(int64_t a, int64_t b)
+static inline int64_t min_i64(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static inline int64_t larger(int64_t a, int64_t b)
+static inline int64_t max_i64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }

@@ -100,7 +100,7 @@ void text_printf(Text *text, const char *format, ...)
     va_end(args);
 }
 
-enum { MOST_DIGITS = 17, DIGITS_BYTES = 40 }; /* that every double is read back from */
+enum { MAX_DIGITS = 17, DIGITS_BYTES = 40 }; /* that every double is read back from */
 
 static bool reads_back(double value, int digits, char *text)
 {
@@ -111,7 +111,7 @@ static bool reads_back(double value, int digits, char *text)
 /* As few digits as it is read back from: mostly one or two, else about as many as there are. */
 static void few_digits(double value, char *text)
 {
-    int least = 1, most = MOST_DIGITS;
+    int least = 1, most = MAX_DIGITS;
     for (; least <= 2; least++) {
         if (reads_back(value, least, text)) {
             return;
@@ -163,7 +163,7 @@ void text_double(Text *text, double value)
     }
 }
 
-bool text_same(const char *a, const char *b)
+bool text_equal(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
 }

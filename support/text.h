@@ -32,7 +32,7 @@ void text_double(Text *text, double value);
 /* As a string of JSON, with its quotes. */
 void text_json(Text *out, const char *text, size_t n);
 
-bool text_same(const char *a, const char *b);
+bool text_equal(const char *a, const char *b);
 /* The end of the line that begins here. */
 const char *text_line_end(const char *at);
 /* "softmax.tile" of "examples/softmax.tile". */

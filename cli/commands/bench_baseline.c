@@ -17,7 +17,7 @@ typedef struct Collector {
 
 static void add_size(BaseEntry *entry, const char *name, double value)
 {
-    TesseraSize *more = take((entry->n_sizes + 1) * sizeof *more);
+    TesseraSize *more = alloc_or_exit((entry->n_sizes + 1) * sizeof *more);
     if (entry->n_sizes) {
         memcpy(more, entry->sizes, entry->n_sizes * sizeof *more);
     }
@@ -48,7 +48,7 @@ static void add_entry(Collector *c)
     }
     if (base->n == base->cap) {
         base->cap = base->cap ? base->cap * 2 : 16;
-        BaseEntry *more = take(base->cap * sizeof *more);
+        BaseEntry *more = alloc_or_exit(base->cap * sizeof *more);
         if (base->n) {
             memcpy(more, base->items, base->n * sizeof *more);
         }

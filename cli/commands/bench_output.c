@@ -58,12 +58,12 @@ static void show_text(const Bench *b)
 
 /* ---- for programs ---- */
 
-enum { MOST_NUMBERS = 8 };
+enum { MAX_NUMBERS = 8 };
 typedef struct Numbers {
     struct {
         const char *name;
         double value;
-    } items[MOST_NUMBERS];
+    } items[MAX_NUMBERS];
     size_t n;
 } Numbers;
 

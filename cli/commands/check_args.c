@@ -57,7 +57,7 @@ void check_release(TesseraDevice *device, const Arrays *arrays, TesseraArg *args
 
 void *check_download(TesseraDevice *device, const Array *array, const TesseraArg *arg)
 {
-    void *block = take(array->bytes), *packed = NULL;
+    void *block = alloc_or_exit(array->bytes), *packed = NULL;
     TesseraTensor tensor = array->tensor;
     tensor.data = array_moved(array, block);
     if (tessera_copy_out(device, block, block_of(array, arg), array->bytes) == TESSERA_OK) {
@@ -75,7 +75,7 @@ void check_random(Array *array, uint64_t seed)
     TesseraTensor packed = array->tensor;
     tensor_bytes(&array->tensor, &elements, &bytes);
     packed.strides = NULL;
-    packed.data = take(bytes);
+    packed.data = alloc_or_exit(bytes);
     tensor_random(&packed, seed, array->param->name, false);
     tensor_spread(&array->tensor, packed.data);
     free(packed.data);
@@ -83,7 +83,7 @@ void check_random(Array *array, uint64_t seed)
 
 static void widen(const Array *array, size_t elements, TesseraArg *arg)
 {
-    double *data = take(elements * sizeof *data);
+    double *data = alloc_or_exit(elements * sizeof *data);
     void *packed = tensor_packed(&array->tensor);
     for (size_t i = 0; i < elements; i++) {
         data[i] = tessera_get(array->tensor.type, packed, i);
@@ -104,10 +104,10 @@ TesseraArg *check_own(const Arrays *arrays, bool wide)
         if (is_tensor && wide && tessera_type_is_float(array->tensor.type)) {
             widen(array, elements, &args[i]);
         } else if (check_is_result(array)) {
-            void *block = take(array->bytes);
+            void *block = alloc_or_exit(array->bytes);
             memcpy(block, array->block, array->bytes);
             args[i].tensor.data = array_moved(array, block);
-            args[i].bound = wide ? NULL : take(elements * sizeof(double));
+            args[i].bound = wide ? NULL : alloc_or_exit(elements * sizeof(double));
         }
     }
     return args;

@@ -116,9 +116,9 @@ int check_bindings(const TesseraSignature *signature, const Options *options, si
 
 /* ---- sizes ---- */
 
-/* MOST_ELEMENTS: of the product of all sizes; MOST_WORK: elements that the program makes, of which
+/* MAX_ELEMENTS: of the product of all sizes; MAX_WORK: elements that the program makes, of which
  * the interpreter, with its bounds, makes some ten million a second. */
-enum { PLACES = 4, MOST_ELEMENTS = 1 << 18, MOST_WORK = 1 << 23, HOPELESS = 32 };
+enum { PLACES = 4, MAX_ELEMENTS = 1 << 18, MAX_WORK = 1 << 23, HOPELESS = 32 };
 
 static const int64_t VALUES[CHECK_ROUNDS][PLACES] = {
     {1, 1, 1, 1},      {7, 5, 11, 3},     {64, 128, 32, 16}, {65, 33, 129, 17},
@@ -184,7 +184,7 @@ static bool is_work(TesseraKernel *kernel, const TesseraSize *sizes, size_t n, d
 static bool is_too_much(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
                         size_t n)
 {
-    return elements_of(options, sizes, n) > MOST_ELEMENTS || is_work(kernel, sizes, n, MOST_WORK);
+    return elements_of(options, sizes, n) > MAX_ELEMENTS || is_work(kernel, sizes, n, MAX_WORK);
 }
 
 bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
@@ -195,7 +195,7 @@ bool check_hopeless(TesseraKernel *kernel, const Options *options, const Tessera
     for (size_t i = 0; i < n; i++) {
         given += is_given(options, sizes[i].name, &value);
     }
-    return given < n && is_work(kernel, sizes, n, (double)HOPELESS * MOST_WORK);
+    return given < n && is_work(kernel, sizes, n, (double)HOPELESS * MAX_WORK);
 }
 
 void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, const Options *options,

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WARM_UPS = 5, MOST_LAUNCHES = 1000, MOST_COPY = 1 << 30 };
+enum { WARM_UPS = 5, MAX_LAUNCHES = 1000, MAX_COPY = 1 << 30 };
 static const double ROUND_SECONDS = 0.02, REST_SECONDS = 0.15;
 
 static int compare_doubles(const void *a, const void *b)
@@ -53,13 +53,13 @@ static int check_said(const Bench *bench)
 
 static int time_rounds(Bench *bench)
 {
-    double first, *rounds = take((size_t)bench->options->rounds * sizeof *rounds);
+    double first, *rounds = alloc_or_exit((size_t)bench->options->rounds * sizeof *rounds);
     int n = bench->options->rounds;
     int code = launch_times(bench, 1, &first);
     code = code ? code : check_said(bench);
     code = code ? code : launch_times(bench, 1, &first);
-    double wanted = first > 0 ? ROUND_SECONDS / first : MOST_LAUNCHES;
-    bench->launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
+    double wanted = first > 0 ? ROUND_SECONDS / first : MAX_LAUNCHES;
+    bench->launches = wanted < 1 ? 1 : wanted > MAX_LAUNCHES ? MAX_LAUNCHES : (int)wanted;
     int warm_ups = first > 1 ? 1 : WARM_UPS;
     for (int i = 0; i < n && code == 0; i++) {
         double ignored;
@@ -81,7 +81,7 @@ static int time_rounds(Bench *bench)
 static int time_copy(Bench *bench)
 {
     TesseraDevice *device = bench->session.device;
-    size_t bytes = bench->bytes < 2.0 * MOST_COPY ? (size_t)(bench->bytes / 2) : MOST_COPY;
+    size_t bytes = bench->bytes < 2.0 * MAX_COPY ? (size_t)(bench->bytes / 2) : MAX_COPY;
     void *from = NULL, *to = NULL;
     double seconds = 0, ignored;
     bytes = bytes < 64 ? 64 : bytes;
@@ -188,7 +188,7 @@ static int sweep(const Options *options, const Baseline *base)
 {
     Options here = *options;
     size_t fixed = options->sizes.n, n = options->ranges.n;
-    TesseraSize *sizes = keep((fixed + n) * sizeof *sizes);
+    TesseraSize *sizes = session_alloc((fixed + n) * sizeof *sizes);
     for (size_t i = 0; i < fixed; i++) {
         sizes[i] = options->sizes.items[i];
     }
@@ -211,7 +211,7 @@ static int sweep(const Options *options, const Baseline *base)
     }
 }
 
-int verb_bench(const Options *options)
+int cmd_bench(const Options *options)
 {
     Baseline base = {0};
     if (options->csv && options->json) {

@@ -167,7 +167,7 @@ int check_bundle(const Options *options)
 static char *join(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
-    char *whole = keep(n + m + 1);
+    char *whole = session_alloc(n + m + 1);
     memcpy(whole, path, n);
     memcpy(whole + n, end, m);
     return whole;
@@ -218,7 +218,7 @@ int compile_bundle(const Options *options, Session *session)
     const char *path = options->outputs.items[0];
     bool shared = options->emit && strcmp(options->emit, "shared") == 0;
     size_t n = options->variants.n ? options->variants.n : 1;
-    TesseraOptions *variants = keep(n * sizeof *variants);
+    TesseraOptions *variants = session_alloc(n * sizeof *variants);
     TesseraBundleOptions bundle = {.name = name_of(path),
                                    .kernel = options->kernel,
                                    .targets = options->targets.items,

@@ -137,7 +137,7 @@ static int no_act(const char *name)
                            "cache does not '%.60s': it has info, list, verify, prune, clear", name);
 }
 
-int verb_cache(const Options *options)
+int cmd_cache(const Options *options)
 {
     const char *name = options->path ? options->path : "info";
     TesseraContext *context;

@@ -249,7 +249,7 @@ static int make_round(Check *c, const TesseraSize *sizes)
     Arrays arrays;
     Options with_consts;
     TesseraOptions compile = c->compile;
-    TesseraSize *untold = keep((c->n_sizes + 1) * sizeof *untold);
+    TesseraSize *untold = session_alloc((c->n_sizes + 1) * sizeof *untold);
     memcpy(untold, sizes, c->n_sizes * sizeof *sizes);
     size_t n_untold = check_untold(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
     compile.sizes = sizes;
@@ -273,8 +273,8 @@ static int make_round(Check *c, const TesseraSize *sizes)
 
 static int run_rounds(Check *c)
 {
-    TesseraSize *sizes = keep((c->n_sizes + 1) * sizeof *sizes);
-    TesseraSize *tried = keep((c->n_sizes + 1) * CHECK_ROUNDS * sizeof *tried);
+    TesseraSize *sizes = session_alloc((c->n_sizes + 1) * sizeof *sizes);
+    TesseraSize *tried = session_alloc((c->n_sizes + 1) * CHECK_ROUNDS * sizeof *tried);
     int code = 0, left_out = 0;
     for (int round = 0; round < CHECK_ROUNDS && code == 0; round++) {
         check_sizes(c->session.kernel, c->facts, c->n_sizes, &c->here, round, sizes);
@@ -326,7 +326,7 @@ static int find_facts(Check *c)
 {
     TesseraDebug stop = {.stop_after = "frontend"};
     const TesseraSignature *signature = c->session.signature;
-    TesseraFact *any = keep((signature->n_sizes + 1) * sizeof *any);
+    TesseraFact *any = session_alloc((signature->n_sizes + 1) * sizeof *any);
     for (size_t i = 0; i < signature->n_sizes; i++) {
         any[i] = (TesseraFact){signature->sizes[i], 1, 0, 0};
     }
@@ -340,7 +340,7 @@ static int find_facts(Check *c)
                    : fail_context(c->session.context);
     tessera_debug(c->session.context, NULL);
     size_t n = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
-    c->facts = keep((n + 1) * sizeof *c->facts);
+    c->facts = session_alloc((n + 1) * sizeof *c->facts);
     for (size_t i = 0; i < n; i++) {
         TesseraFact *fact = &c->facts[c->n_sizes];
         tessera_kernel_fact(c->session.kernel, i, fact);
@@ -456,7 +456,7 @@ static int check_variant(const Options *options, size_t variant)
         return code;
     }
     memcpy(c.executors, all, sizeof all);
-    c.roundings = keep(c.session.signature->n_params * sizeof *c.roundings);
+    c.roundings = session_alloc(c.session.signature->n_params * sizeof *c.roundings);
     code = check_bindings(c.session.signature, options, variant, &pairs, &n);
     if (code == 0) {
         c.here.sets.items = pairs;
@@ -497,7 +497,7 @@ static int check_kernel(const Options *options, const TesseraSignature *signatur
     return worst;
 }
 
-int verb_check(const Options *options)
+int cmd_check(const Options *options)
 {
     Session session;
     Options all = *options;

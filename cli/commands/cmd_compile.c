@@ -98,7 +98,7 @@ static int described(const Options *options, Session *session)
     return code;
 }
 
-int verb_compile(const Options *options)
+int cmd_compile(const Options *options)
 {
     Session session;
     TesseraOptions compile;

@@ -16,7 +16,7 @@ static const char *health_name(TesseraHealth health)
 
 /* ---- for people ---- */
 
-enum { WIDTH = 96, MARGIN = 18, MOST_SECONDS = 60 };
+enum { WIDTH = 96, MARGIN = 18, MAX_SECONDS = 60 };
 
 /* Words, in lines that begin below the margin, from a column on. */
 static void show_words(size_t column, const char *text)
@@ -139,7 +139,7 @@ static void show(const TesseraFinding *findings, size_t n, bool json)
     puts("]}");
 }
 
-int verb_doctor(const Options *options)
+int cmd_doctor(const Options *options)
 {
     TesseraContext *context;
     const TesseraFinding *findings;
@@ -155,7 +155,7 @@ int verb_doctor(const Options *options)
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
     Options limited = *options;
-    limited.timeout = options->timeout == NO_TIMEOUT ? MOST_SECONDS : options->timeout;
+    limited.timeout = options->timeout == NO_TIMEOUT ? MAX_SECONDS : options->timeout;
     run_begin(&limited, true, "doctor", "this machine");
     TesseraStatus status = tessera_doctor(context, &findings, &n);
     run_end();

@@ -17,7 +17,7 @@ static int explain(const Options *options, Session *session)
     return out_bytes(options->html ? options->html : "-", &bytes);
 }
 
-int verb_explain(const Options *options)
+int cmd_explain(const Options *options)
 {
     Session session;
     TesseraOptions compile;

@@ -68,7 +68,7 @@ static int format_file(const Options *options, TesseraContext *context, const ch
     return code;
 }
 
-int verb_fmt(const Options *options)
+int cmd_fmt(const Options *options)
 {
     TesseraContext *context;
     int worst = 0;

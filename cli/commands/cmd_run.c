@@ -125,9 +125,9 @@ static TesseraArg *oracle_args(const Run *run, void *const *originals)
             continue;
         }
         tensor_bytes(&array->tensor, &elements, &bytes);
-        void *block = take(array->bytes);
+        void *block = alloc_or_exit(array->bytes);
         args[i].tensor.data = array_moved(array, block);
-        args[i].bound = take(elements * sizeof *args[i].bound);
+        args[i].bound = alloc_or_exit(elements * sizeof *args[i].bound);
         if (originals[i]) {
             memcpy(block, originals[i], array->bytes);
         }
@@ -161,11 +161,11 @@ static int check(Run *run, void *const *originals, FILE *to)
 
 static void **keep_originals(const Run *run)
 {
-    void **kept = take(run->arrays.n * sizeof *kept);
+    void **kept = alloc_or_exit(run->arrays.n * sizeof *kept);
     for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
         const Array *array = &run->arrays.items[i];
         if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
-            kept[i] = take(array->bytes);
+            kept[i] = alloc_or_exit(array->bytes);
             memcpy(kept[i], array->block, array->bytes);
         }
     }
@@ -333,7 +333,7 @@ static int run_in_session(Run *run)
     return code ? code : execute(run, to);
 }
 
-int verb_run(const Options *options)
+int cmd_run(const Options *options)
 {
     Run run = {.options = options};
     int code = session_open(options, &run.session);

@@ -184,8 +184,8 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
     timeout_end(); /* files may be slow */
     *with_consts = *options;
     *arrays = (Arrays){.n = signature->n_params};
-    arrays->items = take(arrays->n * sizeof *arrays->items);
-    arrays->known = take(arrays->n * sizeof *arrays->known);
+    arrays->items = alloc_or_exit(arrays->n * sizeof *arrays->items);
+    arrays->known = alloc_or_exit(arrays->n * sizeof *arrays->known);
     for (size_t i = 0; i < arrays->n; i++) {
         arrays->items[i] = (Array){.param = &signature->params[i], .tensor = {.rank = -1}};
     }
@@ -233,7 +233,7 @@ static int complete_tensor(const Options *options, const Session *session,
     }
     const char *words = words_for(options, param->name);
     if (array->given) {
-        return words ? array_lay(array, words, compile) : 0;
+        return words ? array_apply_strides(array, words, compile) : 0;
     }
     if (param->io != TESSERA_OUT && !arrays->random) {
         return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
@@ -253,7 +253,7 @@ static int complete_tensor(const Options *options, const Session *session,
     if (param->io != TESSERA_OUT) {
         tensor_random(&array->tensor, options->seed, param->name, arrays->bench);
     }
-    return words ? array_lay(array, words, compile) : 0;
+    return words ? array_apply_strides(array, words, compile) : 0;
 }
 
 int arrays_complete(const Options *options, const Session *session, const TesseraOptions *compile,
@@ -343,7 +343,7 @@ void *array_moved(const Array *array, void *block)
 
 TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
 {
-    TesseraArg *args = take(arrays->n * sizeof *args);
+    TesseraArg *args = alloc_or_exit(arrays->n * sizeof *args);
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
         args[i] = (TesseraArg){
@@ -357,7 +357,7 @@ TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
 
 void arrays_lie(const Arrays *arrays, TesseraOptions *compile)
 {
-    TesseraArg *args = keep(arrays->n * sizeof *args);
+    TesseraArg *args = session_alloc(arrays->n * sizeof *args);
     size_t n = 0;
     for (size_t i = 0; i < arrays->n; i++) {
         if (!arrays->items[i].param->is_const) {

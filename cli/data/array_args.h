@@ -40,7 +40,7 @@ void *tensor_packed(const TesseraTensor *tensor);
 /* Back to where they lie. */
 void tensor_spread(const TesseraTensor *tensor, void *packed);
 /* Moves the array to where the words of --strides say (array_strides.c). */
-int array_lay(Array *array, const char *words, const TesseraOptions *compile);
+int array_apply_strides(Array *array, const char *words, const TesseraOptions *compile);
 
 /* Elements; false when there are more bytes than can be. */
 bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes);

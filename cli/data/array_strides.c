@@ -47,7 +47,7 @@ void *tensor_packed(const TesseraTensor *tensor)
 {
     size_t elements, bytes;
     tensor_bytes(tensor, &elements, &bytes);
-    void *packed = take(bytes);
+    void *packed = alloc_or_exit(bytes);
     if (tensor->strides) {
         move(tensor, packed, true);
     } else {
@@ -183,7 +183,7 @@ static bool holds(const Array *array, const TesseraTensor *laid, const char *pac
     return same;
 }
 
-int array_lay(Array *array, const char *words, const TesseraOptions *compile)
+int array_apply_strides(Array *array, const char *words, const TesseraOptions *compile)
 {
     TesseraTensor *tensor = &array->tensor;
     Words w = {.text = words, .at = words, .compile = compile};
@@ -205,7 +205,7 @@ int array_lay(Array *array, const char *words, const TesseraOptions *compile)
     }
     memset(block, 0xff, (size_t)all); /* between the elements NaNs */
     TesseraTensor laid = *tensor;
-    int64_t *strides = keep(sizeof w.strides), first = before * width;
+    int64_t *strides = session_alloc(sizeof w.strides), first = before * width;
     memcpy(strides, w.strides, sizeof w.strides);
     laid.strides = strides;
     first = (first + ALIGNED - 1) / ALIGNED * ALIGNED + w.align % ALIGNED;

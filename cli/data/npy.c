@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_HEADER = 1 << 20, MAGIC_BYTES = 6, ALIGN_HEADER = 64 };
+enum { MAX_HEADER = 1 << 20, MAGIC_BYTES = 6, ALIGN_HEADER = 64 };
 static const char MAGIC[] = "\x93NUMPY";
 
 typedef struct Header {
@@ -202,7 +202,7 @@ static long read_length(FILE *file)
     }
     unsigned long n = length[0] | (unsigned long)length[1] << 8 | (unsigned long)length[2] << 16 |
                       (unsigned long)length[3] << 24;
-    return n <= MOST_HEADER ? (long)n : -1;
+    return n <= MAX_HEADER ? (long)n : -1;
 }
 
 static int read_header(FILE *file, Header *h)
@@ -211,7 +211,7 @@ static int read_header(FILE *file, Header *h)
     if (n < 0) {
         return bad(h->path, "it does not begin as one");
     }
-    char *text = take((size_t)n + 1);
+    char *text = alloc_or_exit((size_t)n + 1);
     int code;
     if (fread(text, 1, (size_t)n, file) != (size_t)n) {
         code = bad(h->path, "it ends within its header");
@@ -240,7 +240,7 @@ static bool long_enough(FILE *file, size_t bytes)
 /* The first axis is the fastest. */
 static void fortran_strides(TesseraTensor *tensor)
 {
-    int64_t *strides = keep(sizeof *strides * TESSERA_MAX_RANK), stride = 1;
+    int64_t *strides = session_alloc(sizeof *strides * TESSERA_MAX_RANK), stride = 1;
     for (int axis = 0; axis < tensor->rank; axis++) {
         strides[axis] = stride;
         stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
@@ -301,7 +301,7 @@ static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
     to.type = type;
     to.strides = NULL;
     tensor_bytes(&to, &elements, &bytes);
-    to.data = take(bytes ? bytes : 1);
+    to.data = alloc_or_exit(bytes ? bytes : 1);
     for (size_t i = 0; i < elements; i++) {
         double value = tessera_get(from, from_data, i);
         bool fits =

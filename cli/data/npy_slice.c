@@ -181,7 +181,7 @@ int slice_apply(const char *text, TesseraTensor *tensor)
         return fail_code(FAIL_SLICE, TESSERA_USAGE,
                          "%.60s: %s; a part is written like [::2, 1:], [0] or .T", text, r.wrong);
     }
-    int64_t *strides = keep(sizeof r.strides);
+    int64_t *strides = session_alloc(sizeof r.strides);
     memcpy(strides, r.strides, sizeof r.strides);
     r.tensor.strides = strides;
     r.tensor.data = (char *)tensor->data + r.offset * (int64_t)tessera_type_bytes(tensor->type);

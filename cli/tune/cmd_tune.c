@@ -5,7 +5,7 @@
 #include "cli/tune/cmd_tune.h"
 #include "cli/tune/cmd_tune_sweep.h"
 
-int verb_tune(const Options *options)
+int cmd_tune(const Options *options)
 {
     int code;
     return tune_verb(options, &code) ? code : tune_sweep(options);

@@ -9,12 +9,12 @@
 
 static bool same_question(const TuneRecord *a, const TuneRecord *b)
 {
-    return text_same(a->kernel, b->kernel) && text_same(a->types, b->types) &&
-           text_same(a->device, b->device) && text_same(a->arch, b->arch) &&
-           text_same(a->sizes, b->sizes);
+    return text_equal(a->kernel, b->kernel) && text_equal(a->types, b->types) &&
+           text_equal(a->device, b->device) && text_equal(a->arch, b->arch) &&
+           text_equal(a->sizes, b->sizes);
 }
 
-static const TuneGroup *find_group(const TuneGroups *in, const TuneGroup *like)
+static const TuningCase *find_group(const TuningCases *in, const TuningCase *like)
 {
     for (size_t i = 0; i < in->n; i++) {
         if (same_question(in->items[i].records, like->records)) {
@@ -24,10 +24,10 @@ static const TuneGroup *find_group(const TuneGroups *in, const TuneGroup *like)
     return NULL;
 }
 
-static const TuneRecord *find_record(const TuneGroup *in, const TuneRecord *like)
+static const TuneRecord *find_record(const TuningCase *in, const TuneRecord *like)
 {
     for (size_t i = 0; i < in->n; i++) {
-        if (text_same(in->records[i].candidate, like->candidate)) {
+        if (text_equal(in->records[i].candidate, like->candidate)) {
             return &in->records[i];
         }
     }
@@ -64,19 +64,19 @@ static bool differs(const TuneRecord *a, const TuneRecord *b)
     return a->status == TUNE_OK && (a->high < b->low || b->high < a->low);
 }
 
-static void show_group(Arena *arena, const TuneGroup *a, const TuneGroup *b)
+static void show_group(Arena *arena, const TuningCase *a, const TuningCase *b)
 {
     Text name = text_new(arena);
     size_t only = b->n, both = 0, differ = 0;
     tune_group_name(a, &name);
     puts(name.data);
-    if (!text_same(a->records->digest, b->records->digest)) {
+    if (!text_equal(a->records->digest, b->records->digest)) {
         puts("  the kernel has changed");
     }
     show_pair(arena, "derived", a->derived, b->derived);
     putchar('\n');
     show_pair(arena, "best", a->best, b->best);
-    if (a->best && b->best && !text_same(a->best->candidate, b->best->candidate)) {
+    if (a->best && b->best && !text_equal(a->best->candidate, b->best->candidate)) {
         printf(" %s -> %s", tune_lines(arena, a->best), tune_lines(arena, b->best));
     }
     putchar('\n');
@@ -98,7 +98,7 @@ static void show_group(Arena *arena, const TuneGroup *a, const TuneGroup *b)
     }
 }
 
-static void show_lonely(Arena *arena, const TuneGroups *of, const TuneGroups *other,
+static void show_lonely(Arena *arena, const TuningCases *of, const TuningCases *other,
                         const char *where)
 {
     for (size_t i = 0; i < of->n; i++) {
@@ -111,7 +111,7 @@ static void show_lonely(Arena *arena, const TuneGroups *of, const TuneGroups *ot
 }
 
 static int query_one(const Options *options, const char *word, bool is_file, TuneFilter filter,
-                     Arena *arena, TuneGroups *groups)
+                     Arena *arena, TuningCases *groups)
 {
     TuneStore *store;
     TuneRecords records;
@@ -137,7 +137,7 @@ int tune_diff(const Options *options)
 {
     Arena arena;
     TuneFilter filter = {0};
-    TuneGroups sides[2];
+    TuningCases sides[2];
     if (options->values.n < 2) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
                          "tune diff wants two stores, or two versions: tessera tune diff OLD.db "
@@ -151,7 +151,7 @@ int tune_diff(const Options *options)
         code = query_one(options, word, is_file, filter, &arena, &sides[i]);
     }
     for (size_t i = 0; code == 0 && i < sides[0].n; i++) {
-        const TuneGroup *other = find_group(&sides[1], &sides[0].items[i]);
+        const TuningCase *other = find_group(&sides[1], &sides[0].items[i]);
         if (other) {
             show_group(&arena, &sides[0].items[i], other);
         }

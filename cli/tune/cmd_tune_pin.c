@@ -43,7 +43,7 @@ static int read_pins(Pinning *p)
     int source = diags_add_source(&diags, p->path, text, n);
     free(text);
     if (!pins_read(&diags, p->arena, source, &p->pins)) {
-        Place place = diag_place(&diags, diags.list.items[0].span);
+        SourceLoc place = diag_source_loc(&diags, diags.list.items[0].span);
         return fail_code(FAIL_PINS, TESSERA_USAGE, "%s:%d:%d: %s; the file stays as it is", p->path,
                          place.line, place.column, diags.list.items[0].message);
     }
@@ -100,14 +100,14 @@ static bool is_current(const Pinning *p, const TuneRecord *record)
                               .n_sizes = n_sizes,
                               .pins = ""};
     return tessera_tuning(p->program, &options, NULL, &tuning) == TESSERA_OK &&
-           text_same(tuning.digest, record->digest);
+           text_equal(tuning.digest, record->digest);
 }
 
 static bool has_kernel(const Pinning *p, const char *name)
 {
     for (size_t i = 0; i < tessera_program_kernels(p->program); i++) {
-        if (text_same(tessera_program_kernel(p->program, i)->name, name)) {
-            return !p->kernel || text_same(p->kernel, name);
+        if (text_equal(tessera_program_kernel(p->program, i)->name, name)) {
+            return !p->kernel || text_equal(p->kernel, name);
         }
     }
     return false;
@@ -125,10 +125,10 @@ static void day_of(int64_t when, char text[16])
     }
 }
 
-static const TuneRecord *winner_of(const TuneGroup *group, const char *candidate)
+static const TuneRecord *winner_of(const TuningCase *group, const char *candidate)
 {
     for (size_t i = 0; i < group->n; i++) {
-        if (text_same(group->records[i].candidate, candidate)) {
+        if (text_equal(group->records[i].candidate, candidate)) {
             return &group->records[i];
         }
     }
@@ -142,7 +142,7 @@ static const char *measured_text(Arena *arena, const TuneWinner *choice)
     day_of(winner_of(&choice->groups[0], choice->candidate)->when, day);
     text_printf(&text, "%s, %.3fx:", day, choice->ratio);
     for (size_t i = 0; i < choice->n; i++) {
-        const TuneGroup *group = &choice->groups[i];
+        const TuningCase *group = &choice->groups[i];
         const TuneRecord *won = winner_of(group, choice->candidate);
         text_printf(&text, "%s %s%s", i ? ";" : "", won->sizes, *won->sizes ? ": " : "");
         tune_time(won->median, &text);
@@ -224,7 +224,7 @@ static void pin_one(Pinning *p, const TuneWinner *choice)
 static int pin_all(Pinning *p)
 {
     TuneRecords records;
-    TuneGroups groups;
+    TuningCases groups;
     size_t seen = 0;
     int code = tune_query(p->options, 1, p->arena, &records);
     code = code ? code : read_pins(p);
@@ -235,7 +235,7 @@ static int pin_all(Pinning *p)
     for (size_t i = 0; i < groups.n;) {
         TuneWinner choice = tune_winner(&groups.items[i], groups.n - i);
         const TuneRecord *of = groups.items[i].records;
-        if (text_same(of->version, tessera_version()) && has_kernel(p, of->kernel)) {
+        if (text_equal(of->version, tessera_version()) && has_kernel(p, of->kernel)) {
             seen++;
             pin_one(p, &choice);
         }

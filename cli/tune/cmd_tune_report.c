@@ -32,7 +32,7 @@ int tune_report(const Options *options)
     Arena arena;
     OutFile out;
     TuneRecords records;
-    TuneGroups groups;
+    TuningCases groups;
     if (options->json && options->html) {
         return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --html FILE: one of them");
     }

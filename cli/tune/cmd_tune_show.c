@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_SHOWN = 8 };
+enum { MAX_SHOWN = 8 };
 
 static const char *time_text(Arena *arena, double seconds)
 {
@@ -31,7 +31,7 @@ static void show_row(Arena *arena, const TuneRecord *record)
     printf("  %s\n", tune_lines(arena, record));
 }
 
-static void show_counts(const TuneGroup *group)
+static void show_counts(const TuningCase *group)
 {
     printf("  %zu candidates:", group->n);
     for (int i = 0, any = 0; i < TUNE_STATUSES; i++) {
@@ -43,7 +43,7 @@ static void show_counts(const TuneGroup *group)
     printf("; tessera %s\n", group->records->version);
 }
 
-static void show_verdict(Arena *arena, const TuneGroup *group)
+static void show_verdict(Arena *arena, const TuningCase *group)
 {
     if (tune_group_wins(group)) {
         printf("  best: %s, %.3f times as fast as what is derived\n",
@@ -55,7 +55,7 @@ static void show_verdict(Arena *arena, const TuneGroup *group)
     }
 }
 
-static void show_group(Arena *arena, const TuneGroup *group, bool all)
+static void show_group(Arena *arena, const TuningCase *group, bool all)
 {
     Text name = text_new(arena);
     tune_group_name(group, &name);
@@ -64,7 +64,7 @@ static void show_group(Arena *arena, const TuneGroup *group, bool all)
     show_verdict(arena, group);
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
-        if (all || record == group->derived || (record->status == TUNE_OK && i < MOST_SHOWN)) {
+        if (all || record == group->derived || (record->status == TUNE_OK && i < MAX_SHOWN)) {
             show_row(arena, record);
         }
     }
@@ -74,7 +74,7 @@ int tune_show(const Options *options)
 {
     Arena arena;
     TuneRecords records;
-    TuneGroups groups;
+    TuningCases groups;
     tune_arena(&arena);
     int code = tune_query(options, 0, &arena, &records);
     if (code == 0) {

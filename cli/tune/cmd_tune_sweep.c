@@ -26,7 +26,7 @@
 
 extern char **environ;
 
-enum { MOST_DEVICES = 64, DEFAULT_SECONDS = 60, COMPILE_SECONDS = 60, MOST_MAKERS = 256 };
+enum { MAX_DEVICES = 64, DEFAULT_SECONDS = 60, COMPILE_SECONDS = 60, MAX_MAKERS = 256 };
 
 static volatile sig_atomic_t stopped; /* the signal */
 
@@ -82,7 +82,7 @@ static char **make_environment(const char *folder, const char *ptxas)
     while (environ[n]) {
         n++;
     }
-    char **out = keep((n + 4) * sizeof *out);
+    char **out = session_alloc((n + 4) * sizeof *out);
     for (size_t i = 0; i < n; i++) {
         bool ours = strncmp(environ[i], "TESSERA_CACHE", 13) == 0 ||
                     (ptxas && strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0);
@@ -168,7 +168,7 @@ static int read_sweep(const Options *options, SweepOptions *sweep)
                             .compile_seconds = COMPILE_SECONDS,
                             .kernel_seconds = options->timeout > 0 ? options->timeout : 0,
                             .stop = &stopped};
-    sweep->workers = sweep->workers > MOST_MAKERS ? MOST_MAKERS : sweep->workers;
+    sweep->workers = sweep->workers > MAX_MAKERS ? MAX_MAKERS : sweep->workers;
     int code = read_shard(options->shard, sweep);
     code = code ? code : read_budget(options->budget, &sweep->budget);
     if (!options->budget && (options->candidates > 0 || options->resume)) {
@@ -183,7 +183,7 @@ static size_t list_devices(const Options *options, Session *session, const char 
     const TesseraDeviceInfo *info = tessera_device_info(session->device);
     size_t n = 0;
     if (options->devices && strcmp(options->devices, "all") != 0) {
-        for (const char *at = options->devices; *at && n < MOST_DEVICES;) {
+        for (const char *at = options->devices; *at && n < MAX_DEVICES;) {
             size_t length = strcspn(at, ",");
             devices[n++] = keep_text(at, length);
             at += length + (at[length] == ',');
@@ -196,7 +196,7 @@ static size_t list_devices(const Options *options, Session *session, const char 
     if (!options->devices || strcmp(info->kind, "cpu") == 0) {
         return n;
     }
-    for (n = 0; n < MOST_DEVICES; n++) {
+    for (n = 0; n < MAX_DEVICES; n++) {
         char name[32];
         TesseraDevice *device = NULL;
         if (n > 0 &&
@@ -294,7 +294,7 @@ static int check_space(const One *one)
 static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *folder,
                     const char *program)
 {
-    const char *devices[MOST_DEVICES], *why = NULL;
+    const char *devices[MAX_DEVICES], *why = NULL;
     Session *s = &one->session;
     SweepResult result;
     TesseraStatus status = TESSERA_OK;

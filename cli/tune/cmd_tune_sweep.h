@@ -69,9 +69,9 @@ void sweep_bound(SweepWork *work, double cost, const char *lines);
 
 /* ---- comparing (sweep_compare.c) ---- */
 
-/* How far an element may be off, by its magnitude: most[e] for those below 2^(e + LEAST_EXPONENT).
+/* How far an element may be off, by its magnitude: most[e] for those below 2^(e + MIN_EXPONENT).
  * What is larger than all that was seen may be as far off as those, for its size. */
-enum { LEAST_EXPONENT = -160, EXPONENTS = 320 };
+enum { MIN_EXPONENT = -160, EXPONENTS = 320 };
 typedef struct Envelope {
     bool known;
     double most[EXPONENTS];

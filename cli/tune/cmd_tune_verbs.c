@@ -31,7 +31,7 @@ bool tune_verb(const Options *options, int *code)
 static void *take_memory(void *user, size_t bytes)
 {
     (void)user;
-    return take(bytes);
+    return alloc_or_exit(bytes);
 }
 
 static void release(void *user, void *memory)

@@ -57,7 +57,7 @@ static Slot *slot_new(Measure *m, const char *id)
         slot = m->slots[i].kernel ? NULL : &m->slots[i];
     }
     if (!slot) {
-        Slot *more = take((m->n_slots + 16) * sizeof *more);
+        Slot *more = alloc_or_exit((m->n_slots + 16) * sizeof *more);
         if (m->n_slots > 0) {
             memcpy(more, m->slots, m->n_slots * sizeof *more);
         }
@@ -95,7 +95,7 @@ static bool take_reference(Measure *m)
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
         if (check_is_result(array)) {
-            m->reference[i] = m->reference[i] ? m->reference[i] : take(array->bytes);
+            m->reference[i] = m->reference[i] ? m->reference[i] : alloc_or_exit(array->bytes);
             if (tessera_copy_out(s->device, m->reference[i], array->memory, array->bytes) !=
                 TESSERA_OK) {
                 return false;
@@ -141,7 +141,7 @@ static Envelope *envelopes_of(Measure *m, const char *number)
     size_t nth = (size_t)strtoull(number, NULL, 10);
     if (nth >= m->n_envelopes) {
         size_t n = nth + 16;
-        Envelope **more = take(n * sizeof *more);
+        Envelope **more = alloc_or_exit(n * sizeof *more);
         for (size_t i = 0; i < m->n_envelopes; i++) {
             more[i] = m->envelopes[i];
         }
@@ -150,7 +150,7 @@ static Envelope *envelopes_of(Measure *m, const char *number)
         m->n_envelopes = n;
     }
     if (!m->envelopes[nth]) {
-        m->envelopes[nth] = take(m->work->arrays.n * sizeof *m->envelopes[nth]);
+        m->envelopes[nth] = alloc_or_exit(m->work->arrays.n * sizeof *m->envelopes[nth]);
     }
     return m->envelopes[nth];
 }
@@ -329,8 +329,8 @@ static void take_copies(Measure *m, size_t bytes)
         m->pinned = false;
     }
     if (!m->pinned) {
-        m->poison = take(bytes);
-        m->answer = take(bytes);
+        m->poison = alloc_or_exit(bytes);
+        m->answer = alloc_or_exit(bytes);
     }
     memset(m->poison, POISON, bytes);
 }
@@ -350,7 +350,7 @@ static int begin(Measure *m)
         return code;
     }
     m->args = arrays_args(&work->arrays, true);
-    m->reference = take(work->arrays.n * sizeof *m->reference);
+    m->reference = alloc_or_exit(work->arrays.n * sizeof *m->reference);
     for (size_t i = 0; i < work->arrays.n; i++) {
         size_t bytes = check_is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;

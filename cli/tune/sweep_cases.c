@@ -60,7 +60,7 @@ static int add_pieces(const char *text, bool sizes, Options *options)
 
 static int read_groups(const Strings *texts, bool sizes, Groups *groups)
 {
-    groups->items = keep((texts->n + 1) * sizeof *groups->items);
+    groups->items = session_alloc((texts->n + 1) * sizeof *groups->items);
     groups->n = 1;
     for (size_t i = 0; i < texts->n; i++) {
         Options *last = &groups->items[groups->n - 1].options;
@@ -82,7 +82,7 @@ static void add_case(const Options *options, const Options *sets, const Options 
     size_t fixed = sizes->sizes.n, n = sizes->ranges.n;
     one.sets.items = sets->sets.items;
     one.sets.n = sets->sets.n;
-    one.sizes.items = keep((fixed + n + 1) * sizeof *one.sizes.items);
+    one.sizes.items = session_alloc((fixed + n + 1) * sizeof *one.sizes.items);
     one.sizes.n = fixed + n;
     for (size_t i = 0; i < fixed; i++) {
         one.sizes.items[i] = sizes->sizes.items[i];
@@ -98,7 +98,7 @@ static void add_walk(const Options *options, const Options *sets, const Options 
                      SweepCases *cases)
 {
     size_t n = sizes->ranges.n, i;
-    int64_t *values = keep((n + 1) * sizeof *values);
+    int64_t *values = session_alloc((n + 1) * sizeof *values);
     for (i = 0; i < n; i++) {
         values[i] = sizes->ranges.items[i].first;
     }
@@ -146,7 +146,7 @@ static const char *number_text(int64_t number)
 
 const char *sweep_pair(const char *name, const char *value)
 {
-    char *text = keep(strlen(name) + strlen(value) + 2);
+    char *text = session_alloc(strlen(name) + strlen(value) + 2);
     sprintf(text, "%s=%s", name, value);
     return text;
 }
@@ -165,7 +165,7 @@ char *const *sweep_command(void *user, WorkerRole role, const char *device)
     add_word(c, "tune");
     add_option(c, "--work", work);
     if (o->kernel) {
-        char *path = keep(strlen(o->path) + strlen(o->kernel) + 2);
+        char *path = session_alloc(strlen(o->path) + strlen(o->kernel) + 2);
         sprintf(path, "%s:%s", o->path, o->kernel);
         add_word(c, path);
     } else {

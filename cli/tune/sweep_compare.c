@@ -17,8 +17,8 @@ static int exponent_of(double value)
 {
     int exponent = 0;
     frexp(value, &exponent);
-    exponent = value == 0 ? LEAST_EXPONENT : exponent;
-    exponent -= LEAST_EXPONENT;
+    exponent = value == 0 ? MIN_EXPONENT : exponent;
+    exponent -= MIN_EXPONENT;
     return exponent < 0 ? 0 : exponent >= EXPONENTS ? EXPONENTS - 1 : exponent;
 }
 
@@ -154,7 +154,7 @@ bool sweep_compare(TesseraType type, size_t n, const void *got, const void *want
         return true;
     }
     size_t threads = threads_for(n), each = n / threads / AT_ONCE * AT_ONCE;
-    Part *parts = take(threads * sizeof *parts);
+    Part *parts = alloc_or_exit(threads * sizeof *parts);
     for (size_t i = 0; i < threads; i++) {
         parts[i] = (Part){.type = type,
                           .got = got,

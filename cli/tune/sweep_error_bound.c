@@ -113,7 +113,7 @@ static size_t step_lines(const char *steps, const char **lines)
     size_t n = 0;
     for (const char *at = steps; *at;) {
         size_t name = strcspn(at, "="), all = strcspn(at, ",");
-        char *line = keep(all + sizeof "tile ");
+        char *line = session_alloc(all + sizeof "tile ");
         sprintf(line, "tile %.*s %.*s", (int)name, at, (int)(all - name - 1), at + name + 1);
         lines[n++] = line;
         at += all + (at[all] == ',');
@@ -124,7 +124,8 @@ static size_t step_lines(const char *steps, const char **lines)
 /* Results, with bounds; NULL: the context knows why. */
 static TesseraArg *interpret(Runs *r, const char *steps)
 {
-    const char **lines = keep((strlen(steps) / 2 + 1) * sizeof *lines); /* each has two letters */
+    const char **lines =
+        session_alloc((strlen(steps) / 2 + 1) * sizeof *lines); /* each has two letters */
     Session *s = &r->work->session;
     TesseraOptions compile = r->compile;
     compile.n_lines = step_lines(steps, lines);
@@ -242,9 +243,9 @@ static double make_smaller(const SweepWork *work, const TesseraSpace *space, dou
                            Smaller *s)
 {
     s->n = work->compile.n_sizes;
-    s->sizes = take(s->n * sizeof *s->sizes);
-    s->folded = take(s->n * sizeof *s->folded);
-    s->fixed = take(s->n * sizeof *s->fixed);
+    s->sizes = alloc_or_exit(s->n * sizeof *s->sizes);
+    s->folded = alloc_or_exit(s->n * sizeof *s->folded);
+    s->fixed = alloc_or_exit(s->n * sizeof *s->fixed);
     for (size_t i = 0; i < s->n; i++) {
         s->sizes[i] = work->compile.sizes[i];
         s->folded[i] = is_named(space->folded, space->n_folded, s->sizes[i].name) ||

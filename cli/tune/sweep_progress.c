@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { TELL_SECONDS = 10, MOST_SHOWN = 3 };
+enum { TELL_SECONDS = 10, MAX_SHOWN = 3 };
 
 static void show_time(char *out, size_t n, double seconds)
 {
@@ -167,7 +167,7 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
         show_median("best    ", &r->best[0].time, &r->best[0].share);
         show_lines(r->best[0].lines);
     }
-    for (size_t i = 1; i < r->n_best && i < MOST_SHOWN; i++) {
+    for (size_t i = 1; i < r->n_best && i < MAX_SHOWN; i++) {
         show_median("then    ", &r->best[i].time, &r->best[i].share);
     }
     if (r->roof > 0 && r->derived.n > 0) {

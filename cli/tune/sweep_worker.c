@@ -56,7 +56,7 @@ const char *sweep_why(const SweepWork *work)
 TesseraKernel *sweep_compile(SweepWork *work, const char *lines)
 {
     size_t most = work->compile.n_lines + strlen(lines) / 2 + 1; /* a line has a letter at least */
-    const char **all = take(most * sizeof *all);
+    const char **all = alloc_or_exit(most * sizeof *all);
     TesseraOptions options = work->compile;
     TesseraKernel *kernel = NULL;
     char *copy = take_text(lines, strlen(lines)), *state = NULL;

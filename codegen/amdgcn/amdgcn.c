@@ -20,7 +20,7 @@ enum {
     CONSTANT_SPACE = 4,
     /* In a thread: so many of MFMA's leave room for the rest among the first 256 registers. In the
      * others, LLVM copies what a loop carries twice a step. */
-    MOST_ACCUMULATORS = 144,
+    MAX_ACCUMULATORS = 144,
 };
 
 /* slsr compares each integer operation with all before it, and finds nothing. What machinelicm
@@ -85,7 +85,7 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
     llvm_string_attribute(em->l, em->kernel, "uniform-work-group-size", "true");
     unused_inputs(em);
     int accumulators = amdgcn_accumulators(em);
-    if (accumulators > 0 && accumulators <= MOST_ACCUMULATORS) {
+    if (accumulators > 0 && accumulators <= MAX_ACCUMULATORS) {
         llvm_string_attribute(em->l, em->kernel, "amdgpu-agpr-alloc", "0");
     }
     for (int i = 0; i < em->plan_launch->n_args; i++) {
@@ -252,16 +252,16 @@ static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
 
 static bool link_object(GpuEmitter *em, const char *folder, const Code *object, Code *code)
 {
-    enum { MOST_WORDS = 2048 };
+    enum { MAX_WORDS = 2048 };
     Func *func = em->func;
     char *in = gpu_file(func, folder, GPU_FILE_IN), *out = gpu_file(func, folder, GPU_FILE_OUT);
-    char *problem = arena_alloc(em->arena, MOST_WORDS);
+    char *problem = arena_alloc(em->arena, MAX_WORDS);
     if (!gpu_file_write(func, in, object)) {
         return false;
     }
     const char *arguments[] = {"-shared", "--no-undefined", in, "-o", out};
     size_t n = sizeof arguments / sizeof *arguments;
-    if (!lld_link(arguments, n, problem, MOST_WORDS) || !gpu_file_read(func, out, code)) {
+    if (!lld_link(arguments, n, problem, MAX_WORDS) || !gpu_file_read(func, out, code)) {
         diag_failure(func->diags, DIAG_INTERNAL, "the code of %s does not link: %s", func->name,
                      problem);
         return false;
@@ -317,8 +317,8 @@ const GpuTarget gpu_amdgcn = {
     .warp_sync = sync_wave,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
-    .carry = amdgcn_carry,
-    .here = amdgcn_here,
+    .loop_carry = amdgcn_carry,
+    .compute_here = amdgcn_here,
     .multiply = amdgcn_multiply,
     .settle = amdgcn_settle,
     .copy = amdgcn_copy,

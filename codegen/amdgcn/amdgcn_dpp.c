@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { WORD_BITS = 32, MOST_DEPTH = 12 };
+enum { WORD_BITS = 32, MAX_DEPTH = 12 };
 
 static unsigned bits_of(LLVMTypeRef type)
 {
@@ -116,7 +116,7 @@ static bool only_words_read(LLVMValueRef value, int depth)
 {
     for (LLVMUseRef use = LLVMGetFirstUse(value); use; use = LLVMGetNextUse(use)) {
         LLVMValueRef user = LLVMGetUser(use);
-        Use how = depth < MOST_DEPTH ? use_of(user, value) : USE_OTHER;
+        Use how = depth < MAX_DEPTH ? use_of(user, value) : USE_OTHER;
         if (how == USE_OTHER || (how == USE_MOVE && !only_words_read(user, depth + 1))) {
             return false;
         }

@@ -15,7 +15,7 @@ enum { LDS_SPACE = 3 };
 
 static const char NAME[] = "llvm.amdgcn.global.load.lds";
 
-static void issue(GpuEmitter *em, const GpuPiece *piece)
+static void issue(GpuEmitter *em, const GpuCopyVector *piece)
 {
     LLVMValueRef args[] = {piece->from, piece->first, gpu_i32(em, piece->bytes), gpu_i32(em, 0),
                            gpu_i32(em, 0)};
@@ -24,7 +24,7 @@ static void issue(GpuEmitter *em, const GpuPiece *piece)
 
 /* Lanes that are switched off leave their bytes as they are: of what is outside, they store
  * zeros. */
-void amdgcn_copy(GpuEmitter *em, const GpuPiece *piece)
+void amdgcn_copy(GpuEmitter *em, const GpuCopyVector *piece)
 {
     if (!piece->inside) {
         issue(em, piece);
@@ -46,7 +46,7 @@ void amdgcn_copy_commit(GpuEmitter *em)
     (void)em;
 }
 
-enum { MOST_LOADS = 63, MOST_LOCAL = 15 };
+enum { MAX_LOADS = 63, MAX_LOCAL = 15 };
 
 /* S_WAITCNT of gfx9: vmcnt in bits 0 to 3, 14 and 15, expcnt in 4 to 6, lgkmcnt in 8 to 11. */
 static void wait_counts(GpuEmitter *em, int64_t loads, int64_t local)
@@ -58,12 +58,12 @@ static void wait_counts(GpuEmitter *em, int64_t loads, int64_t local)
 
 static void wait(GpuEmitter *em, int64_t newest)
 {
-    wait_counts(em, newest < MOST_LOADS ? newest : MOST_LOADS, MOST_LOCAL);
+    wait_counts(em, newest < MAX_LOADS ? newest : MAX_LOADS, MAX_LOCAL);
 }
 
 void amdgcn_wait_local(GpuEmitter *em)
 {
-    wait_counts(em, MOST_LOADS, 0);
+    wait_counts(em, MAX_LOADS, 0);
 }
 
 bool amdgcn_copies(GpuEmitter *em)

@@ -6,7 +6,7 @@
 #include "codegen/gpu/gpu_emit.h"
 
 /* The hooks of GpuTarget. */
-void amdgcn_copy(GpuEmitter *em, const GpuPiece *piece);
+void amdgcn_copy(GpuEmitter *em, const GpuCopyVector *piece);
 void amdgcn_copy_commit(GpuEmitter *em);
 void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full);
 /* Does the launch have any? */

@@ -11,9 +11,9 @@ enum { WORD_BYTES = 4, LONG_BYTES = 8, WIDE_ELEMENTS = 8 };
 
 /* LLVM's type of an operand: halves and wide f32 as they are, what came before bf16 was a type as
  * i16, bytes as integers of 32 bits; eight bytes of MFMA's are one of 64. */
-static LLVMTypeRef operand_type(GpuEmitter *em, const Unit *unit, int n)
+static LLVMTypeRef operand_type(GpuEmitter *em, const MatrixInstr *unit, int n)
 {
-    bool mfma = text_same(unit->word, "mfma");
+    bool mfma = text_equal(unit->family, "mfma");
     int bytes = n * dtype_bytes(unit->operands);
     if (dtype_bytes(unit->operands) == 1) {
         return mfma && bytes == LONG_BYTES ? em->i64 : llvm_lanes(em->i32, bytes / WORD_BYTES);
@@ -24,7 +24,7 @@ static LLVMTypeRef operand_type(GpuEmitter *em, const Unit *unit, int n)
     return llvm_lanes(gpu_type(em, unit->operands), n);
 }
 
-static LLVMValueRef operand(GpuEmitter *em, const Unit *unit, const GpuFragment *fragment)
+static LLVMValueRef operand(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *fragment)
 {
     LLVMValueRef packed = gpu_pack(em, fragment->n, fragment->items);
     return LLVMBuildBitCast(em->builder, packed, operand_type(em, unit, fragment->n), "");
@@ -37,8 +37,8 @@ static LLVMValueRef call_mfma(GpuEmitter *em, const char *name, LLVMValueRef a, 
     return gpu_intrinsic(em, name, 0, NULL, 6, args);
 }
 
-static LLVMValueRef call_wmma(GpuEmitter *em, const Unit *unit, const char *name, LLVMValueRef a,
-                              LLVMValueRef b, LLVMValueRef c)
+static LLVMValueRef call_wmma(GpuEmitter *em, const MatrixInstr *unit, const char *name,
+                              LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
     LLVMTypeRef types[] = {LLVMTypeOf(c), LLVMTypeOf(a)};
     if (!dtype_is_int(unit->operands)) {
@@ -49,23 +49,24 @@ static LLVMValueRef call_wmma(GpuEmitter *em, const Unit *unit, const char *name
     return gpu_intrinsic(em, name, 2, types, 6, (LLVMValueRef[]){sign, a, sign, b, c, wraps});
 }
 
-void amdgcn_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
-                     LLVMValueRef *acc, int n)
+void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                     const GpuFragment *b, LLVMValueRef *acc, int n)
 {
-    const char *name = arena_printf(em->arena, "llvm.amdgcn.%s.%s", unit->word, unit->instruction);
-    LLVMValueRef first = operand(em, unit, unit->swapped ? b : a);
-    LLVMValueRef second = operand(em, unit, unit->swapped ? a : b);
+    const char *name =
+        arena_printf(em->arena, "llvm.amdgcn.%s.%s", unit->family, unit->instruction);
+    LLVMValueRef first = operand(em, unit, unit->swaps_operands ? b : a);
+    LLVMValueRef second = operand(em, unit, unit->swaps_operands ? a : b);
     LLVMValueRef c = gpu_pack(em, n, acc);
-    c = text_same(unit->word, "mfma") ? call_mfma(em, name, first, second, c)
-                                      : call_wmma(em, unit, name, first, second, c);
+    c = text_equal(unit->family, "mfma") ? call_mfma(em, name, first, second, c)
+                                         : call_wmma(em, unit, name, first, second, c);
     gpu_unpack(em, c, n, acc);
 }
 
 /* LLVM does not know of WMMA that all lanes take part, and would move products whose results are
  * used behind branches past them, while their fragments are held. */
-void amdgcn_settle(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n)
+void amdgcn_settle(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n)
 {
-    if (!text_same(unit->word, "wmma")) {
+    if (!text_equal(unit->family, "wmma")) {
         return;
     }
     LLVMValueRef all = gpu_pack(em, n, acc);
@@ -85,8 +86,8 @@ typedef struct Accumulators {
 static void add_accumulators(Op *op, void *user)
 {
     Accumulators *all = user;
-    const Unit *unit = op->kind == OP_DOT ? unit_of_dot(all->em->func->target, op) : NULL;
-    Type type = unit && text_same(unit->word, "mfma") ? op->results[0]->type : NULL;
+    const MatrixInstr *unit = op->kind == OP_DOT ? mma_of_dot(all->em->func->target, op) : NULL;
+    Type type = unit && text_equal(unit->family, "mfma") ? op->results[0]->type : NULL;
     for (int i = 0; i < all->n; i++) {
         type = all->seen[i] == type ? NULL : type;
     }

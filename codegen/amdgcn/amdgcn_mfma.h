@@ -5,9 +5,9 @@
 
 #include "codegen/gpu/gpu_emit.h"
 
-void amdgcn_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
-                     LLVMValueRef *acc, int n);
-void amdgcn_settle(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n);
+void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                     const GpuFragment *b, LLVMValueRef *acc, int n);
+void amdgcn_settle(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
 
 /* 32-bit registers that results of the launch's MFMA products take in a thread; 0: it has none. */
 int amdgcn_accumulators(GpuEmitter *em);

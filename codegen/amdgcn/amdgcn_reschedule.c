@@ -76,7 +76,7 @@ static long scratch_of(GpuEmitter *em, const Code *code, bool is_text, LLVMModul
 }
 
 /* More than the scheduler's doing is not undone by it, and takes LLVM long. */
-enum { MOST_SCRATCH = 1024 };
+enum { MAX_SCRATCH = 1024 };
 
 void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
 {
@@ -89,7 +89,7 @@ void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
     l->spare = LLVMCloneModule(l->module); /* emitting changes it */
     llvm_emit(l, type, code);
     long scratch = scratch_of(em, code, is_text, l->spare);
-    if (scratch > 0 && scratch <= MOST_SCRATCH) {
+    if (scratch > 0 && scratch <= MAX_SCRATCH) {
         Code again;
         LLVMModuleRef spare = l->spare;
         l->spare = l->module;

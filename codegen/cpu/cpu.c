@@ -42,7 +42,7 @@ static bool cpu_body(Llvm *l, void *user)
     if (l->diags->errors > errors) {
         return false;
     }
-    llvm_lap(l, "emit");
+    llvm_end_phase(l, "emit");
     llvm_verify(l);
     if (job->options->optimize > 0) {
         llvm_optimize(l, PASSES);

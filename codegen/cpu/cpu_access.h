@@ -53,7 +53,7 @@ void cpu_lanes_end(CpuEmitter *c, const LaneLoop *loop);
 /* cpu_privatize.c: changes of a tensor in c->privates, one element or the lanes of a spot */
 void cpu_private_change(CpuEmitter *c, const AtomicChange *change, LLVMValueRef address);
 void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                       const Private *own);
+                       const PrivateTensor *own);
 
 /* ---- cpu_gather.c ---- */
 /* Of the gather or scatter `op` at a point: lanes that are neither one element nor a constant

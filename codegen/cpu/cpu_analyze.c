@@ -7,7 +7,7 @@
  * it is not in, or under a broadcast), and computing it again would cost more than reading it. */
 #include "codegen/cpu/cpu_emit.h"
 
-enum { CHEAP = 3, DEAR = 8, MOST_COST = 1000 };
+enum { CHEAP = 3, DEAR = 8, MAX_COST = 1000 };
 
 /* ---- numbering ---- */
 
@@ -115,7 +115,7 @@ static void find_costs(CpuEmitter *c)
         for (int j = 0; j < op->n_operands && op->kind != OP_LOAD; j++) {
             cost += c->values[op->operands[j]->id].cost;
         }
-        c->values[op->results[0]->id].cost = cost < MOST_COST ? cost : MOST_COST;
+        c->values[op->results[0]->id].cost = cost < MAX_COST ? cost : MAX_COST;
     }
 }
 

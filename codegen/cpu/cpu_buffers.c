@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 };
-static const int64_t MOST_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
+static const int64_t MAX_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
 
 /* Whole vectors; two at a time once there is more than one, for the product's register blocks. */
 static int64_t padded(const CpuEmitter *c, int64_t extent)
@@ -41,23 +41,23 @@ static void refuse_stack(CpuEmitter *c, int64_t total)
 {
     Diag *diag = diag_error(c->func->diags, ERR_STACK, SPAN_NONE,
                             "the tiles of %s take %lld bytes of the stack; at most %lld fit",
-                            c->func->name, (long long)total, (long long)MOST_STACK);
+                            c->func->name, (long long)total, (long long)MAX_STACK);
     diag_help(c->func->diags, diag, "make the tiles smaller in the schedule");
 }
 
-static Slot *new_slot(CpuEmitter *c, int64_t bytes)
+static StackSlot *new_slot(CpuEmitter *c, int64_t bytes)
 {
     int64_t total = bytes;
     for (size_t i = 0; i < c->slots.n; i++) {
         total += c->slots.items[i]->bytes;
     }
-    if (total > MOST_STACK && total - bytes <= MOST_STACK) {
+    if (total > MAX_STACK && total - bytes <= MAX_STACK) {
         refuse_stack(c, total); /* once: emission goes on, the caller drops the module */
     }
     LLVMBuilderRef b = LLVMCreateBuilderInContext(c->l->context);
     LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(c->entry));
     LLVMTypeRef type = LLVMArrayType2(c->l->i8, (uint64_t)bytes);
-    Slot *slot = ARENA_NEW(c->arena, Slot);
+    StackSlot *slot = ARENA_NEW(c->arena, StackSlot);
     slot->memory = LLVMBuildAlloca(b, type, "tile");
     LLVMSetAlignment(slot->memory, SLOT_ALIGN);
     slot->bytes = bytes;
@@ -67,11 +67,11 @@ static Slot *new_slot(CpuEmitter *c, int64_t bytes)
 }
 
 /* The smallest free slot that holds it and is not far too large. */
-static Slot *free_slot(CpuEmitter *c, int64_t bytes)
+static StackSlot *free_slot(CpuEmitter *c, int64_t bytes)
 {
-    Slot *best = NULL;
+    StackSlot *best = NULL;
     for (size_t i = 0; i < c->slots.n; i++) {
-        Slot *slot = c->slots.items[i];
+        StackSlot *slot = c->slots.items[i];
         bool fits = slot->bytes >= bytes && slot->bytes <= 4 * bytes + 4096;
         if (slot->free_after < c->now && fits && (!best || slot->bytes < best->bytes)) {
             best = slot;
@@ -82,7 +82,7 @@ static Slot *free_slot(CpuEmitter *c, int64_t bytes)
 
 void cpu_buffer_place(CpuEmitter *c, Buffer *buffer, int free_after)
 {
-    Slot *slot = free_slot(c, buffer->bytes);
+    StackSlot *slot = free_slot(c, buffer->bytes);
     buffer->slot = slot ? slot : new_slot(c, buffer->bytes);
     buffer->slot->free_after = free_after < c->now ? c->now : free_after;
 }

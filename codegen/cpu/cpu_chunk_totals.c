@@ -3,7 +3,7 @@
  * which few steps touch. */
 #include "codegen/cpu/cpu_emit.h"
 
-enum { MOST_BYTES = 1 << 19 }; /* of a total: all tiles share a stack */
+enum { MAX_BYTES = 1 << 19 }; /* of a total: all tiles share a stack */
 
 struct CpuTotals {
     const Attr *chunks;
@@ -63,7 +63,7 @@ CpuTotals *cpu_totals_begin(CpuEmitter *c, const Op *op, const Buffer *const *su
     *totals = (CpuTotals){.chunks = chunks};
     totals->totals = ARENA_ARRAY(c->arena, const Buffer *, op->n_results + 1);
     for (int i = 0; chunks && i < op->n_results; i++) {
-        if (chunks->ints[i] > 0 && sums[i]->bytes <= MOST_BYTES) {
+        if (chunks->ints[i] > 0 && sums[i]->bytes <= MAX_BYTES) {
             bool less = !totals->every || chunks->ints[i] < totals->every;
             totals->every = less ? chunks->ints[i] : totals->every;
             totals->totals[i] = cpu_buffer_for(c, op->results[i]->type, cpu_end_position(c, op));

@@ -25,7 +25,7 @@ static bool is_scalar_type(const Value *value)
 /* ---- yield ---- */
 
 /* An outlet's memory that another value lives in would be overwritten before it is read. */
-static bool held_by_other(const Outlet *outlet, const Slot *slot, int own)
+static bool held_by_other(const Outlet *outlet, const StackSlot *slot, int own)
 {
     for (int i = 0; i < outlet->n; i++) {
         if (i != own && outlet->buffers[i] && outlet->buffers[i]->slot == slot) {
@@ -268,7 +268,7 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_FOLD: cpu_emit_fold(c, op); return;
     case OP_HISTOGRAM: cpu_emit_histogram(c, op); return;
     case OP_RANK: cpu_emit_rank(c, op); return;
-    case OP_ARRANGE: cpu_emit_arrange(c, op); return;
+    case OP_TILE_SCATTER: cpu_emit_arrange(c, op); return;
     case OP_LOOKUP: cpu_emit_lookup(c, op); return;
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
@@ -341,12 +341,12 @@ static Grid grid_of(CpuEmitter *c, const Op *launch)
     for (int i = 0; i < grid.n; i++) {
         int64_t step = steps->ints[i];
         grid.extents[i] = grid.tiles[i] = cpu_dim(c, dims->dims[i]);
-        if (walk_upto(launch, i) < INT64_MAX) {
-            grid.tiles[i] = cpu_min(c, grid.tiles[i], llvm_i64(c->l, walk_upto(launch, i)));
+        if (axis_end(launch, i) < INT64_MAX) {
+            grid.tiles[i] = cpu_min(c, grid.tiles[i], llvm_i64(c->l, axis_end(launch, i)));
             grid.extents[i] = grid.tiles[i];
         }
-        if (walk_from(launch, i)) {
-            grid.tiles[i] = cpu_sub(c, grid.tiles[i], llvm_i64(c->l, walk_from(launch, i)));
+        if (axis_begin(launch, i)) {
+            grid.tiles[i] = cpu_sub(c, grid.tiles[i], llvm_i64(c->l, axis_begin(launch, i)));
         }
         if (step > 1) {
             LLVMValueRef up = cpu_add(c, grid.tiles[i], llvm_i64(c->l, step - 1));
@@ -390,7 +390,7 @@ static void bind_tile(CpuEmitter *c, const Op *launch, const Grid *grid, int axi
 {
     const Value *arg = launch->regions[0]->args[axis];
     int64_t step = op_attr(launch, ATTR_STEPS)->ints[axis];
-    int64_t from = walk_from(launch, axis);
+    int64_t from = axis_begin(launch, axis);
     if (arg->type->kind != TYPE_RANGE) {
         LLVMValueRef at = grid->at[axis];
         c->values[arg->id].scalar = from ? cpu_add(c, at, llvm_i64(c->l, from)) : at;
@@ -399,7 +399,7 @@ static void bind_tile(CpuEmitter *c, const Op *launch, const Grid *grid, int axi
     LLVMValueRef start = cpu_mul_const(c, grid->at[axis], step), len = llvm_i64(c->l, step);
     start = from ? cpu_add(c, start, llvm_i64(c->l, from)) : start;
     if (!divides(op_attr(launch, ATTR_DIMS)->dims[axis], step) ||
-        (walk_upto(launch, axis) < INT64_MAX && walk_upto(launch, axis) % step != 0)) {
+        (axis_end(launch, axis) < INT64_MAX && axis_end(launch, axis) % step != 0)) {
         len = cpu_min(c, cpu_sub(c, grid->extents[axis], start), len);
     }
     bind_range(c, arg, start, len);
@@ -473,7 +473,7 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     cpu_privates_begin(c);
     Grid grid = grid_of(c, launch);
     Loop loop = cpu_loop_begin(c, LLVMGetParam(c->function, 1), LLVMGetParam(c->function, 2), 1);
-    decode(c, &grid, loop.counter, op_int(launch, ATTR_GROUPED, 0));
+    decode(c, &grid, loop.counter, op_int(launch, ATTR_RASTER_GROUP, 0));
     for (int i = 0; i < grid.n; i++) {
         bind_tile(c, launch, &grid, i);
     }

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-enum { MOST_ROWS = 12, MOST_CELLS = 2 * MOST_ROWS };
+enum { MAX_ROWS = 12, MAX_CELLS = 2 * MAX_ROWS };
 
 /* ---- the register block ---- */
 
@@ -16,7 +16,7 @@ typedef struct Kernel {
     LLVMValueRef row, column;
     int rows, vectors;
     bool from_zero;
-    LLVMValueRef cells[MOST_CELLS];
+    LLVMValueRef cells[MAX_CELLS];
 } Kernel;
 
 static LLVMValueRef result_address(CpuEmitter *c, const Kernel *kernel, int row, int vector)

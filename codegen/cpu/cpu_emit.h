@@ -16,16 +16,16 @@
 #include "codegen/scalar/scalar_ops.h"
 
 /* A piece of the stack. Free for another buffer after the op at position `free_after`. */
-typedef struct Slot {
+typedef struct StackSlot {
     LLVMValueRef memory;
     int64_t bytes;
     int free_after;
-} Slot;
+} StackSlot;
 
 /* A tile in memory. Its vector axis is the last one that is longer than 1, padded to whole vectors,
  * so that full vectors may be read and written at its tail. */
 typedef struct Buffer {
-    Slot *slot;
+    StackSlot *slot;
     DType dtype;
     int rank;
     int vector_axis; /* -1: one element */
@@ -53,11 +53,11 @@ typedef struct CpuValue {
 } CpuValue;
 
 /* A loop of single elements around what is computed: some lanes of its vector may be done. */
-typedef struct Inside {
+typedef struct ActiveLoop {
     const Op *loop;
     LLVMValueRef mask; /* of the lanes outside of it */
-    const struct Inside *outer;
-} Inside;
+    const struct ActiveLoop *outer;
+} ActiveLoop;
 
 /* Where a nest stands in an array: a coordinate per axis, i64, counted in the tile. */
 typedef struct Point {
@@ -65,7 +65,7 @@ typedef struct Point {
     int vector_axis;           /* lanes are consecutive along it; -1: a single element */
     LLVMValueRef at[MAX_RANK]; /* of lane 0 */
     LLVMValueRef mask;         /* lanes that exist; NULL: all */
-    const Inside *inside;      /* NULL: no such loop */
+    const ActiveLoop *inside;  /* NULL: no such loop */
 } Point;
 
 typedef enum KnownAs {
@@ -73,19 +73,19 @@ typedef enum KnownAs {
     KNOWN_LANES, /* an index: i64, lane l's is result + l * step; NULL: that is not so */
 } KnownAs;
 
-typedef struct Known {
+typedef struct CachedElement {
     const Value *value;
     Point point;
     KnownAs as;
     LLVMValueRef result, step;
-} Known;
+} CachedElement;
 
 /* A tensor that each call has for itself: its pointer in c->pointers is that of the own one. */
-typedef struct Private {
+typedef struct PrivateTensor {
     const char *fn;
     int64_t n, copies; /* elements of one; which lanes share */
     LLVMValueRef shared, neutral;
-} Private;
+} PrivateTensor;
 
 typedef struct CpuEmitter {
     Llvm *l;
@@ -107,14 +107,14 @@ typedef struct CpuEmitter {
     LLVMValueRef *sizes;     /* by DimVar.id */
     LLVMValueRef *pointers;  /* by parameter */
     LLVMValueRef log;        /* of print and assert */
-    Private **privates;      /* by parameter; NULL: shared by all threads */
+    PrivateTensor **privates; /* by parameter; NULL: shared by all threads */
     LLVMValueRef spare;      /* where accesses that must not happen go */
     struct {
-        Slot **items;
+        StackSlot **items;
         size_t n, cap;
     } slots;
     struct {
-        Known *items;
+        CachedElement *items;
         size_t n, cap;
     } known; /* in this nest, dominating the cursor */
 } CpuEmitter;
@@ -199,8 +199,8 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point);
 void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point);
 LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value);
 /* NULL: not known yet. */
-const Known *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point,
-                            KnownAs as);
+const CachedElement *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point,
+                                    KnownAs as);
 /* Where an op that is computed element by element reads its operands. */
 Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point);
 
@@ -238,7 +238,7 @@ void cpu_copy_buffer(CpuEmitter *c, const Buffer *from, const Buffer *to, Type t
 void cpu_store_value(CpuEmitter *c, const Value *value);
 /* Something below `value` reads this memory; `moved`: count only what is read elsewhere than at the
  * element that is computed. */
-bool cpu_reads(CpuEmitter *c, const Value *value, const Slot *slot, bool moved);
+bool cpu_reads(CpuEmitter *c, const Value *value, const StackSlot *slot, bool moved);
 /* A buffer that holds `value` and may be overwritten: its own if this is its last reader, else a
  * copy. */
 const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after);

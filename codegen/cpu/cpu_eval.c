@@ -27,10 +27,11 @@ static bool same_point(const Point *a, const Point *b)
     return true;
 }
 
-const Known *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point, KnownAs as)
+const CachedElement *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point,
+                                    KnownAs as)
 {
     for (size_t i = c->known.n; i-- > 0;) {
-        const Known *known = &c->known.items[i];
+        const CachedElement *known = &c->known.items[i];
         if (known->value == value && known->as == as && same_point(&known->point, point)) {
             return known;
         }
@@ -199,7 +200,7 @@ LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
     }
     Point where, *point = &where;
     where = outside_of_loops(value, at);
-    const Known *known = cpu_find_known(c, value, point, KNOWN_VALUE);
+    const CachedElement *known = cpu_find_known(c, value, point, KNOWN_VALUE);
     if (known) {
         return known->result;
     }
@@ -208,7 +209,7 @@ LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
     }
     LLVMValueRef result = facts->buffer ? cpu_buffer_load(c, facts->buffer, point)
                                         : cpu_eval_op(c, value->def, point);
-    ARENA_PUSH(c->arena, &c->known, ((Known){value, *point, KNOWN_VALUE, result, NULL}));
+    ARENA_PUSH(c->arena, &c->known, ((CachedElement){value, *point, KNOWN_VALUE, result, NULL}));
     return result;
 }
 

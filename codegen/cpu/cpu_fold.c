@@ -4,7 +4,7 @@
  * one after the other, a vector of neighbouring results at a time. */
 #include "codegen/cpu/cpu_emit.h"
 
-enum { MOST_PARTS = 16 };
+enum { MAX_PARTS = 16 };
 
 typedef struct Fold {
     const Op *op;
@@ -14,9 +14,9 @@ typedef struct Fold {
     bool scan, reverse, exclusive;
     int axis;
     LLVMValueRef len;                 /* of the axis */
-    LLVMValueRef neutral[MOST_PARTS]; /* scalars */
-    LLVMValueRef cells[MOST_PARTS];   /* what was combined so far */
-    const Buffer *to[MOST_PARTS];
+    LLVMValueRef neutral[MAX_PARTS];  /* scalars */
+    LLVMValueRef cells[MAX_PARTS];    /* what was combined so far */
+    const Buffer *to[MAX_PARTS];
 } Fold;
 
 static DType part_dtype(const Fold *fold, int i)
@@ -156,7 +156,7 @@ static void combine_ordered(CpuEmitter *c, const Fold *fold, LLVMValueRef *done,
 static void ordered_body(CpuEmitter *c, const Point *point, void *user)
 {
     Fold *fold = user;
-    LLVMValueRef done[MOST_PARTS], next[MOST_PARTS];
+    LLVMValueRef done[MAX_PARTS], next[MAX_PARTS];
     Point inner = *point;
     new_cells(c, fold, point->vector_axis < 0 ? 1 : c->lanes);
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), fold->len, 1);
@@ -200,7 +200,7 @@ static LLVMValueRef shuffle(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b, int n
 /* Pairs of neighbours, until one element is left. */
 static void fold_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
 {
-    LLVMValueRef odd[MOST_PARTS];
+    LLVMValueRef odd[MAX_PARTS];
     for (int n = c->lanes / 2; n >= 1; n /= 2) {
         for (int i = 0; i < fold->n; i++) {
             LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
@@ -221,7 +221,7 @@ static LLVMValueRef shifted(CpuEmitter *c, const Fold *fold, LLVMValueRef value,
 
 static void scan_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
 {
-    LLVMValueRef moved[MOST_PARTS];
+    LLVMValueRef moved[MAX_PARTS];
     for (int by = 1; by < c->lanes; by *= 2) {
         for (int i = 0; i < fold->n; i++) {
             LLVMValueRef none = llvm_splat(c->l, fold->neutral[i], LLVMTypeOf(parts[i]));
@@ -242,7 +242,7 @@ static void last_lane(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts, LLVM
 static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
 {
     const Fold *fold = user;
-    LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS], total[MOST_PARTS];
+    LLVMValueRef parts[MAX_PARTS], done[MAX_PARTS], total[MAX_PARTS];
     eval_parts(c, fold, point, parts);
     get_cells(c, fold->n, fold->cells, done);
     scan_lanes(c, fold, parts);
@@ -259,7 +259,7 @@ static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
 static void fold_chunk(CpuEmitter *c, const Point *point, void *user)
 {
     const Fold *fold = user;
-    LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS];
+    LLVMValueRef parts[MAX_PARTS], done[MAX_PARTS];
     eval_parts(c, fold, point, parts);
     fold_lanes(c, fold, parts);
     get_cells(c, fold->n, fold->cells, done);
@@ -282,7 +282,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
         cpu_vector_loop(c, &inner, fold->len, chunk, fold);
     }
     if (!fold->scan) {
-        LLVMValueRef done[MOST_PARTS];
+        LLVMValueRef done[MAX_PARTS];
         get_cells(c, fold->n, fold->cells, done);
         store_parts(c, fold, point, done);
     }
@@ -310,8 +310,8 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
     fold.reverse = fold.scan && op_int(op, ATTR_REVERSE, 0);
     fold.exclusive = fold.scan && op_int(op, ATTR_EXCLUSIVE, 0);
     fold.len = cpu_dim(c, op->operands[0]->type->dims[fold.axis]);
-    if (fold.n > MOST_PARTS) {
-        diag_bug(c->func->diags, "a fold of more than %d values at once", MOST_PARTS);
+    if (fold.n > MAX_PARTS) {
+        diag_bug(c->func->diags, "a fold of more than %d values at once", MAX_PARTS);
     }
     find_neutrals(c, &fold);
     for (int i = 0; i < fold.n; i++) {

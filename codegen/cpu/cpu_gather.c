@@ -140,7 +140,9 @@ static bool affine_op(CpuEmitter *c, const Op *op, const Point *point, Lanes *ou
     case OP_SQUEEZE:
     case OP_PERMUTE:
     case OP_MASK:
-    case OP_FIX: inner = cpu_operand_point(c, op, point); return affine(c, of[0], &inner, out);
+    case OP_TO_STATIC:
+        inner = cpu_operand_point(c, op, point);
+        return affine(c, of[0], &inner, out);
     default: break;
     }
     if (op->results[0]->type->dtype != DT_I64) { /* narrower ones may wrap between two lanes */
@@ -171,7 +173,7 @@ static bool find_affine(CpuEmitter *c, const Value *value, const Point *point, L
 
 static bool affine(CpuEmitter *c, const Value *value, const Point *point, Lanes *out)
 {
-    const Known *known = cpu_find_known(c, value, point, KNOWN_LANES);
+    const CachedElement *known = cpu_find_known(c, value, point, KNOWN_LANES);
     *out = (Lanes){NULL, NULL, NULL};
     if (known) {
         out->first = known->result;
@@ -181,7 +183,7 @@ static bool affine(CpuEmitter *c, const Value *value, const Point *point, Lanes 
     if (!find_affine(c, value, point, out)) {
         *out = (Lanes){NULL, NULL, NULL};
     }
-    Known found = {value, *point, KNOWN_LANES, out->first, out->step};
+    CachedElement found = {value, *point, KNOWN_LANES, out->first, out->step};
     ARENA_PUSH(c->arena, &c->known, found);
     return out->step != NULL;
 }

@@ -242,7 +242,7 @@ static const Value *dead_operand(CpuEmitter *c, const Value *value, const Buffer
     return NULL;
 }
 
-static bool reads(CpuEmitter *c, const Value *value, const Slot *slot, bool counts)
+static bool reads(CpuEmitter *c, const Value *value, const StackSlot *slot, bool counts)
 {
     const Buffer *buffer = c->values[value->id].buffer;
     const Op *op = value->def;
@@ -260,7 +260,7 @@ static bool reads(CpuEmitter *c, const Value *value, const Slot *slot, bool coun
     return cpu_remember(c, value, counts, answer);
 }
 
-bool cpu_reads(CpuEmitter *c, const Value *value, const Slot *slot, bool moved)
+bool cpu_reads(CpuEmitter *c, const Value *value, const StackSlot *slot, bool moved)
 {
     cpu_new_walk(c);
     return reads(c, value, slot, !moved);
@@ -276,7 +276,7 @@ void cpu_store_value(CpuEmitter *c, const Value *value)
     Buffer *buffer = cpu_buffer_shape(c, value->type->dtype, value->type->rank, extents);
     cpu_new_walk(c);
     const Value *dead = dead_operand(c, value, buffer);
-    Slot *slot = dead ? c->values[dead->id].buffer->slot : NULL;
+    StackSlot *slot = dead ? c->values[dead->id].buffer->slot : NULL;
     if (slot && !cpu_reads(c, value, slot, true)) {
         buffer->slot = slot;
         slot->free_after = facts->last > slot->free_after ? facts->last : slot->free_after;
@@ -291,7 +291,7 @@ const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after)
 {
     CpuValue *facts = &c->values[value->id];
     if (facts->buffer && dead_after_now(c, value)) {
-        Slot *slot = facts->buffer->slot;
+        StackSlot *slot = facts->buffer->slot;
         slot->free_after = free_after > slot->free_after ? free_after : slot->free_after;
         facts->last = INT_MAX; /* taken: nobody else may */
         return facts->buffer;

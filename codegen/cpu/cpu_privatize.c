@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-enum { MOST_BYTES = 16384, MOST_COPIES = 8 };
+enum { MAX_BYTES = 16384, MAX_COPIES = 8 };
 
 /* The op that an order-free atomic is; false: it is none. */
 static bool combining(const char *fn, OpKind *kind)
 {
     static const char *const FNS[] = {"add", "min", "max", "and", "or", "xor"};
     for (size_t i = 0; i < sizeof FNS / sizeof *FNS; i++) {
-        if (text_same(fn, FNS[i])) {
+        if (text_equal(fn, FNS[i])) {
             return op_from_name(fn, strlen(fn), kind);
         }
     }
@@ -32,7 +32,7 @@ static const char *only_change(const CpuEmitter *c, const Value *memory)
             continue;
         }
         const char *own = op->kind == OP_SCATTER && !op->n_results ? op_word(op, ATTR_FN) : NULL;
-        if (!own || !combining(own, &kind) || (fn && !text_same(fn, own))) {
+        if (!own || !combining(own, &kind) || (fn && !text_equal(fn, own))) {
             return NULL;
         }
         fn = own;
@@ -46,25 +46,25 @@ static int64_t small_size(const Value *memory)
     int64_t n = 1, extent;
     Type type = memory->type;
     for (int i = 0; i < type->rank; i++) {
-        if (!poly_is_const(type->dims[i], &extent) || extent > MOST_BYTES) {
+        if (!poly_is_const(type->dims[i], &extent) || extent > MAX_BYTES) {
             return 0;
         }
         n *= extent;
-        n = n > MOST_BYTES ? MOST_BYTES + 1 : n;
+        n = n > MAX_BYTES ? MAX_BYTES + 1 : n;
     }
-    return n * dtype_bytes(type->dtype) <= MOST_BYTES ? n : 0;
+    return n * dtype_bytes(type->dtype) <= MAX_BYTES ? n : 0;
 }
 
 static LLVMValueRef neutral_of(CpuEmitter *c, const char *fn, DType dtype)
 {
     LLVMTypeRef type = llvm_type(c->l, dtype);
-    if (text_same(fn, "and")) {
+    if (text_equal(fn, "and")) {
         return llvm_int(type, -1);
     }
-    if (text_same(fn, "or") || text_same(fn, "xor")) {
+    if (text_equal(fn, "or") || text_equal(fn, "xor")) {
         return llvm_int(type, 0);
     }
-    if (text_same(fn, "add")) {
+    if (text_equal(fn, "add")) {
         return dtype_is_float(dtype) ? llvm_float(type, -0.0) : llvm_int(type, 0);
     }
     return scalar_neutral(c->l, fn, dtype, type);
@@ -78,14 +78,14 @@ static LLVMValueRef element(CpuEmitter *c, const Value *memory, LLVMValueRef bas
 static void begin_private(CpuEmitter *c, size_t param, const char *fn, int64_t n)
 {
     const Value *memory = c->func->params.items[param].value;
-    Private *own = ARENA_NEW(c->arena, Private);
+    PrivateTensor *own = ARENA_NEW(c->arena, PrivateTensor);
     DType dtype = memory->type->dtype;
     int64_t copies = 1;
-    while (copies < MOST_COPIES && 2 * copies * n * dtype_bytes(dtype) <= MOST_BYTES) {
+    while (copies < MAX_COPIES && 2 * copies * n * dtype_bytes(dtype) <= MAX_BYTES) {
         copies *= 2;
     }
     LLVMTypeRef type = LLVMArrayType2(llvm_memory_type(c->l, dtype), (uint64_t)(copies * n));
-    *own = (Private){fn, n, copies, c->pointers[param], neutral_of(c, fn, dtype)};
+    *own = (PrivateTensor){fn, n, copies, c->pointers[param], neutral_of(c, fn, dtype)};
     c->pointers[param] = cpu_cell(c, type);
     LLVMSetAlignment(c->pointers[param], 64);
     c->privates[param] = own;
@@ -97,7 +97,7 @@ static void begin_private(CpuEmitter *c, size_t param, const char *fn, int64_t n
 
 void cpu_privates_begin(CpuEmitter *c)
 {
-    c->privates = ARENA_ARRAY(c->arena, Private *, c->func->params.n);
+    c->privates = ARENA_ARRAY(c->arena, PrivateTensor *, c->func->params.n);
     for (size_t i = 0; i < c->func->params.n; i++) {
         const Value *memory = c->func->params.items[i].value;
         Type type = memory->type;
@@ -130,7 +130,7 @@ static LLVMValueRef combined(CpuEmitter *c, const char *fn, DType dtype, LLVMVal
 static LLVMValueRef sum_of_copies(CpuEmitter *c, size_t param, LLVMValueRef at)
 {
     const Value *memory = c->func->params.items[param].value;
-    const Private *own = c->privates[param];
+    const PrivateTensor *own = c->privates[param];
     DType dtype = memory->type->dtype;
     LLVMValueRef sum = cpu_load_at(c, dtype, element(c, memory, c->pointers[param], at), 1);
     for (int64_t i = 1; i < own->copies; i++) {
@@ -144,7 +144,7 @@ static LLVMValueRef sum_of_copies(CpuEmitter *c, size_t param, LLVMValueRef at)
 static void end_private(CpuEmitter *c, size_t param)
 {
     const Value *memory = c->func->params.items[param].value;
-    const Private *own = c->privates[param];
+    const PrivateTensor *own = c->privates[param];
     DType dtype = memory->type->dtype;
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, own->n), 1);
     LLVMValueRef value = sum_of_copies(c, param, loop.counter);
@@ -176,7 +176,7 @@ void cpu_private_change(CpuEmitter *c, const AtomicChange *change, LLVMValueRef 
 /* All lanes, one after the other. Written out they are faster or far slower, as the code happens to
  * lie in memory. */
 static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                       const Private *own)
+                       const PrivateTensor *own)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef offsets = cpu_spot_offsets(c, spot);
@@ -205,7 +205,7 @@ static void change_some(CpuEmitter *c, const AtomicChange *change, const Spot *s
 }
 
 void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                       const Private *own)
+                       const PrivateTensor *own)
 {
     LLVMValueRef mask = cpu_spot_mask(c, spot);
     if (!mask) {

@@ -109,7 +109,7 @@ void cpu_emit_histogram(CpuEmitter *c, const Op *op)
 
 void cpu_emit_rank(CpuEmitter *c, const Op *op)
 {
-    const Buffer *next[MOST_TABLES], *to[MOST_TABLES];
+    const Buffer *next[MAX_TABLES], *to[MAX_TABLES];
     for (int i = 0; i < op->n_results; i++) {
         const Value *result = op->results[i];
         next[i] = cpu_take_over(c, op->operands[i + 1], c->now);

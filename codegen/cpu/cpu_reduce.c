@@ -3,7 +3,7 @@
  * halves; along another axis with one vector of results at a time. */
 #include "codegen/cpu/cpu_emit.h"
 
-enum { ACCUMULATORS = 8, MOST_ACCUMULATORS = 16, LIGHT = 6 };
+enum { ACCUMULATORS = 8, MAX_ACCUMULATORS = 16, LIGHT = 6 };
 
 typedef struct Reduce {
     const char *fn;
@@ -118,7 +118,7 @@ static void rest_vectors(CpuEmitter *c, Reduce *reduce, Point *point, LLVMValueR
 
 static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
 {
-    LLVMValueRef cells[MOST_ACCUMULATORS];
+    LLVMValueRef cells[MAX_ACCUMULATORS];
     reduce->n = accumulators(c, reduce);
     for (int i = 0; i < reduce->n; i++) {
         cells[i] = new_accumulator(c, reduce, c->lanes);
@@ -129,7 +129,7 @@ static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
         return fold(c, reduce, cpu_get(c, cells[0]));
     }
     rest_vectors(c, reduce, point, wide_loop(c, reduce, point, cells));
-    LLVMValueRef sums[MOST_ACCUMULATORS];
+    LLVMValueRef sums[MAX_ACCUMULATORS];
     for (int i = 0; i < reduce->n; i++) {
         sums[i] = cpu_get(c, cells[i]);
     }

@@ -74,12 +74,12 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
     int at = access_next(op, 0);
     const Value *memory = op->operands[0];
     AtomicChange change = {.fn = op_word(op, ATTR_FN), .dtype = memory->type->dtype};
-    bool cas = text_same(change.fn, "cas");
+    bool cas = text_equal(change.fn, "cas");
     change.value = cpu_operand_at(c, op->operands[at++], point);
     change.compare = cas ? cpu_operand_at(c, op->operands[at++], point) : NULL;
     Spot spot = cpu_indexed_spot(c, op, point);
     add_mask(c, op, at, point, &spot);
-    if (text_same(change.fn, "set") && op->n_results == 0) {
+    if (text_equal(change.fn, "set") && op->n_results == 0) {
         cpu_spot_store(c, change.dtype, &spot, change.value);
         return NULL;
     }
@@ -88,7 +88,7 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
         olds = cpu_cell(c, LLVMTypeOf(change.value));
         cpu_set(c, olds, LLVMConstNull(LLVMTypeOf(change.value)));
     }
-    const Private *own = c->privates[plan_param_index(c->func, memory)];
+    const PrivateTensor *own = c->privates[plan_param_index(c->func, memory)];
     if (spot.lanes == 1) {
         change_single(c, &change, &spot, olds, own != NULL);
     } else if (own) {

@@ -192,7 +192,7 @@ static void pack_quads(CpuEmitter *c, const Lines *lines)
 LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
 {
     const Side *side = &product->right;
-    int64_t columns = div_up(side->capacity, product->columns);
+    int64_t columns = ceil_div(side->capacity, product->columns);
     int64_t bytes = columns * product->columns * cpu_bytes_room(c, product);
     Lines lines = {product, side, room_for(c, bytes)};
     if (cpu_contiguous(c, side->value, side->free_axis)) {

@@ -20,7 +20,7 @@ static void bind(CpuEmitter *c, const Value *value, const Point *point, LLVMValu
         c->values[value->id].scalar = result;
         return;
     }
-    Known known = {value, *point, KNOWN_VALUE, result, NULL};
+    CachedElement known = {value, *point, KNOWN_VALUE, result, NULL};
     ARENA_PUSH(c->arena, &c->known, known);
 }
 
@@ -177,7 +177,7 @@ static void point_while(CpuEmitter *c, const Op *op, const Point *point)
     LLVMBasicBlockRef after = llvm_block(c->l, c->function, "after");
     LLVMBuildBr(b, head);
     LLVMPositionBuilderAtEnd(b, head);
-    Inside inside = {op, point->mask, point->inside};
+    ActiveLoop inside = {op, point->mask, point->inside};
     Point inner = *point;
     inner.inside = &inside;
     inner.mask = point->vector_axis < 0 ? NULL : cpu_get(c, active);

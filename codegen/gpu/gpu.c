@@ -26,7 +26,7 @@ static bool same_expr(const PlanExpr *a, const PlanExpr *c)
     return same;
 }
 
-static bool same_windows(const PlanMap *a, const PlanMap *c)
+static bool same_windows(const PlanTensorMap *a, const PlanTensorMap *c)
 {
     bool same = a->n_windows == c->n_windows;
     for (int i = 0; same && i < a->n_windows; i++) {
@@ -37,7 +37,7 @@ static bool same_windows(const PlanMap *a, const PlanMap *c)
     return same;
 }
 
-static bool same_map(const PlanMap *a, const PlanMap *c)
+static bool same_map(const PlanTensorMap *a, const PlanTensorMap *c)
 {
     bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
                 a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c) &&
@@ -48,7 +48,7 @@ static bool same_map(const PlanMap *a, const PlanMap *c)
     return same;
 }
 
-static GpuMap *find_map(GpuEmitter *em, const PlanMap *wanted)
+static GpuMap *find_map(GpuEmitter *em, const PlanTensorMap *wanted)
 {
     for (size_t i = 0; i < em->maps.n; i++) {
         if (same_map(&em->plan->maps[em->maps.items[i].plan_map], wanted)) {
@@ -74,7 +74,7 @@ static void collect_map(Op *op, void *user)
         gpu_bug(em, op, "this target has no bulk copies");
     }
     Access tensor = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
-    PlanMap map = {.param = plan_param_index(em->func, tensor.memory)};
+    PlanTensorMap map = {.param = plan_param_index(em->func, tensor.memory)};
     em->target->describe_map(em, op, &map);
     const Op *mapped = op;
     GpuMap *found = find_map(em, &map);
@@ -175,7 +175,7 @@ LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor)
 static bool has_barriers(GpuEmitter *em)
 {
     for (size_t i = 0; i < em->shareds.n; i++) {
-        if (em->shareds.items[i].op->kind == OP_BARRIER) {
+        if (em->shareds.items[i].op->kind == OP_MBARRIER) {
             return true;
         }
     }
@@ -194,19 +194,19 @@ static void emit_outer_scalars(GpuEmitter *em)
 
 static void begin_early(GpuEmitter *em, const PlanLaunch *plan)
 {
-    if (plan->early && !plan->beside) {
-        em->target->launches_wait(em);
+    if (plan->dependent && !plan->concurrent) {
+        em->target->grid_wait(em);
     }
-    if (plan->early) {
-        em->target->launches_next(em);
+    if (plan->dependent) {
+        em->target->grid_launch_dependents(em);
     }
 }
 
 /* The end of a launch is that of those before it, too. */
 static void end_early(GpuEmitter *em, const PlanLaunch *plan)
 {
-    if (plan->early && plan->beside) {
-        em->target->launches_wait(em);
+    if (plan->dependent && plan->concurrent) {
+        em->target->grid_wait(em);
     }
 }
 
@@ -270,7 +270,7 @@ static void list_params(GpuEmitter *em)
     em->params = ARENA_ARRAY(em->arena, const Value *, em->func->params.n + 1);
     for (size_t i = 0; i < em->func->params.n; i++) {
         const Param *param = &em->func->params.items[i];
-        if (!param->windows) {
+        if (!param->im2col) {
             em->params[n++] = param->value;
         }
     }
@@ -321,7 +321,7 @@ static void emit_module(GpuEmitter *em)
         emit_kernel(em, launch, &em->plan->launches[i]);
     }
     llvm_lines_end(em->l);
-    llvm_lap(em->l, "emit");
+    llvm_end_phase(em->l, "emit");
     llvm_verify(em->l);
 }
 

@@ -9,7 +9,7 @@
 #include "ir/build.h"
 #include "support/int_math.h"
 
-enum { MOST_KEPT = 8 };
+enum { MAX_KEPT = 8 };
 
 typedef struct Copy {
     GpuEmitter *em;
@@ -201,11 +201,11 @@ static void copy_piece(const Copy *c, int64_t chunk, int64_t turn)
     LLVMValueRef mine = LLVMBuildNUWMul(em->builder, em->role->thread, size, "");
     LLVMValueRef first =
         LLVMBuildNUWMul(em->builder, em->role->warp, gpu_i32(em, c->warp * c->bytes), "");
-    GpuPiece piece = {.to = gpu_at_const(em, gpu_at(em, c->tile.base, mine), constant),
-                      .first = gpu_at_const(em, gpu_at(em, c->tile.base, first), constant),
-                      .from = tensor_place(c, &at, across, chunk),
-                      .inside = inside,
-                      .bytes = (int)c->bytes};
+    GpuCopyVector piece = {.to = gpu_at_const(em, gpu_at(em, c->tile.base, mine), constant),
+                           .first = gpu_at_const(em, gpu_at(em, c->tile.base, first), constant),
+                           .from = tensor_place(c, &at, across, chunk),
+                           .inside = inside,
+                           .bytes = (int)c->bytes};
     GpuBranch branch = {0};
     bool partly = (turn + 1) * c->threads > c->per_part;
     if (partly) {
@@ -226,7 +226,7 @@ static int64_t chunks_of(const Copy *c)
 
 static int64_t turns_of(const Copy *c)
 {
-    return div_up(c->per_part, c->threads);
+    return ceil_div(c->per_part, c->threads);
 }
 
 void gpu_emit_copy_load(GpuEmitter *em, const Op *op)
@@ -235,9 +235,9 @@ void gpu_emit_copy_load(GpuEmitter *em, const Op *op)
     Copy c = copy_of(em, op);
     c.tile = gpu_shared_tile(em, &to);
     find_tensor(&c);
-    bool many = chunks_of(&c) * turns_of(&c) > MOST_KEPT;
+    bool many = chunks_of(&c) * turns_of(&c) > MAX_KEPT;
     if (many && !em->target->load_if && !LLVMIsConstant(c.pitch)) {
-        c.pitch = gpu_formed_again(em, c.pitch); /* as in gpu_global.c, form_in_place */
+        c.pitch = gpu_rematerialize(em, c.pitch); /* as in gpu_global.c, form_in_place */
     }
     for (int64_t chunk = 0; chunk < chunks_of(&c); chunk++) {
         for (int64_t turn = 0; turn < turns_of(&c); turn++) {

@@ -12,13 +12,13 @@
  * take in turns: when a block sends for a tile, all others have sent for the one before it, so that
  * they have read what came for the tile before that one.
  * Source: as above. */
-enum { MAILBOX_BYTES = 8, ACCESS_BYTES = 16, LEAST_BYTES = 4, MOST_RUN = 4 };
+enum { MBARRIER_BYTES = 8, ACCESS_BYTES = 16, MIN_BYTES = 4, MAX_RUN = 4 };
 
 typedef struct Exchange {
     GpuEmitter *em;
     Type type;
     DType dtype;
-    LLVMValueRef base, mailbox; /* of this block's memory */
+    LLVMValueRef base, receive_mbarrier; /* of this block's memory */
     LLVMValueRef position;      /* i32: the tile's number; NULL: there is one */
     int64_t elements;           /* of a part */
     int blocks, bytes;          /* of an element, as it is sent */
@@ -27,18 +27,18 @@ typedef struct Exchange {
 static int sent_bytes(DType dtype)
 {
     int bytes = dtype_bytes(dtype);
-    return bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
+    return bytes < MIN_BYTES ? MIN_BYTES : bytes;
 }
 
 /* ---- mailboxes ---- */
 
-typedef struct Mailboxes {
+typedef struct ReceiveMbarriers {
     GpuEmitter *em;
     struct {
         int64_t *items;
         size_t n, cap;
     } bytes; /* that each awaits */
-} Mailboxes;
+} ReceiveMbarriers;
 
 /* Of a reduction; they take turns. */
 static int slots_of(GpuEmitter *em, const Op *op)
@@ -57,27 +57,27 @@ static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 
 static void see_reduction(Op *op, void *user)
 {
-    Mailboxes *seen = user;
-    bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+    ReceiveMbarriers *seen = user;
+    bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
     for (int i = 0; meets && i < slots_of(seen->em, op); i++) {
         int64_t bytes = awaited_bytes(seen->em, op);
         ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
     }
 }
 
-static Mailboxes find_mailboxes(GpuEmitter *em)
+static ReceiveMbarriers find_receive_mbarriers(GpuEmitter *em)
 {
-    Mailboxes seen = {.em = em};
+    ReceiveMbarriers seen = {.em = em};
     block_walk(em->launch->regions[0], see_reduction, &seen);
     return seen;
 }
 
 int gpu_mailbox_bytes(GpuEmitter *em)
 {
-    return (int)find_mailboxes(em).bytes.n * MAILBOX_BYTES;
+    return (int)find_receive_mbarriers(em).bytes.n * MBARRIER_BYTES;
 }
 
-static LLVMValueRef mailboxes_at(GpuEmitter *em)
+static LLVMValueRef receive_mbarriers_at(GpuEmitter *em)
 {
     return gpu_at_const(em, em->shared_base, em->mailboxes);
 }
@@ -87,8 +87,8 @@ void gpu_cluster_begin(GpuEmitter *em)
     em->n_mailboxes = 0;
     em->joined = false;
     if (em->plan_launch->cluster > 1 && !op_attr(em->launch, ATTR_MULTICAST)) {
-        int n = (int)find_mailboxes(em).bytes.n;
-        em->target->cluster_begin(em, n ? mailboxes_at(em) : NULL, n);
+        int n = (int)find_receive_mbarriers(em).bytes.n;
+        em->target->cluster_begin(em, n ? receive_mbarriers_at(em) : NULL, n);
     }
 }
 
@@ -108,9 +108,10 @@ static void find_reduction(Op *op, void *user)
 static void join_cluster(GpuEmitter *em)
 {
     if (!em->joined) { /* the others' memory is theirs only once they run */
-        Mailboxes seen = find_mailboxes(em);
+        ReceiveMbarriers seen = find_receive_mbarriers(em);
         em->target->cluster_wait(em);
-        em->target->cluster_expect(em, mailboxes_at(em), (int)seen.bytes.n, seen.bytes.items);
+        em->target->cluster_expect(em, receive_mbarriers_at(em), (int)seen.bytes.n,
+                                   seen.bytes.items);
         em->joined = true;
     }
 }
@@ -138,11 +139,12 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.bytes = sent_bytes(type->dtype);
     x.elements = gpu_elements(em, type);
     join_cluster(em);
-    x.mailbox = gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MAILBOX_BYTES);
+    x.receive_mbarrier =
+        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MBARRIER_BYTES);
     if (x.position) {
         LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
-        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MAILBOX_BYTES), "");
-        x.mailbox = gpu_at(em, x.mailbox, at);
+        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MBARRIER_BYTES), "");
+        x.receive_mbarrier = gpu_at(em, x.receive_mbarrier, at);
     }
     em->n_mailboxes += slots_of(em, op);
     return x;
@@ -174,7 +176,8 @@ static void send(const Exchange *x, const GpuValue *in)
     GpuEmitter *em = x->em;
     uint32_t lanes = gpu_lane_copies(em, x->type->layout);
     int copies = 1 << __builtin_popcount(lanes);
-    LLVMValueRef rank = em->target->cluster_rank(em), copy = gpu_pressed(em, em->role->lane, lanes);
+    LLVMValueRef rank = em->target->cluster_rank(em),
+                 copy = gpu_extract_bits(em, em->role->lane, lanes);
     LLVMValueRef mine = LLVMBuildMul(em->builder, rank, gpu_i32(em, x->elements), "");
     LLVMValueRef first = gpu_first_warp(em, x->type->layout);
     if (copies > x->blocks) {
@@ -187,7 +190,7 @@ static void send(const Exchange *x, const GpuValue *in)
         if (!gpu_holds(x->em, x->type, r) || !gpu_run_at(em, x->type, r, n, &run)) {
             continue;
         }
-        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r)), words[MOST_RUN];
+        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r)), words[MAX_RUN];
         LLVMValueRef at = place_of(x, LLVMBuildAdd(em->builder, mine, element_of(x, r), ""));
         for (int i = 0; i < n; i++) {
             words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run.regs[i]]);
@@ -198,7 +201,7 @@ static void send(const Exchange *x, const GpuValue *in)
         }
         for (int block = 0; block < x->blocks; block += copies) {
             LLVMValueRef to = LLVMBuildAdd(em->builder, copy, gpu_i32(em, block), "");
-            em->target->cluster_send(em, at, to, n, words, x->mailbox);
+            em->target->cluster_send(em, at, to, n, words, x->receive_mbarrier);
         }
         if (may) {
             gpu_branch_end(em, branch);
@@ -216,7 +219,7 @@ static void receive(const Exchange *x, const char *fn, int parts, const int *reg
     if (inside) {
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
-    LLVMValueRef from = place_of(x, element), words[MOST_RUN];
+    LLVMValueRef from = place_of(x, element), words[MAX_RUN];
     for (int block = 0; block < parts; block++) {
         LLVMValueRef place = gpu_at_const(em, from, block * x->elements * x->bytes);
         gpu_load_run(em, word, place, n, words);
@@ -257,13 +260,13 @@ static void await_all(const Exchange *x, const Op *op)
 {
     GpuEmitter *em = x->em;
     if (!x->position) {
-        em->target->cluster_receive(em, x->mailbox, gpu_i32(em, 0));
+        em->target->cluster_receive(em, x->receive_mbarrier, gpu_i32(em, 0));
         return;
     }
-    LLVMValueRef turn = gpu_ring_turn(em, x->position, slots_of(em, op));
-    em->target->cluster_receive(em, x->mailbox,
+    LLVMValueRef turn = gpu_ring_phase(em, x->position, slots_of(em, op));
+    em->target->cluster_receive(em, x->receive_mbarrier,
                                 LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
-    em->target->cluster_await(em, x->mailbox, awaited_bytes(em, op));
+    em->target->cluster_await(em, x->receive_mbarrier, awaited_bytes(em, op));
 }
 
 static void receive_result(const Exchange *x, const Op *op)
@@ -319,7 +322,7 @@ static void send_run(const Exchange *x, Type type, int axis, LLVMValueRef rank, 
 {
     GpuEmitter *em = x->em;
     LLVMBuilderRef b = em->builder;
-    LLVMValueRef to = NULL, element = rank, words[MOST_RUN];
+    LLVMValueRef to = NULL, element = rank, words[MAX_RUN];
     for (int i = 0; i < type->rank; i++) {
         int64_t extent = gpu_extent(em, x->type, i);
         LLVMValueRef at = gpu_coord(em, type->layout, i, run->regs[0]);
@@ -333,7 +336,7 @@ static void send_run(const Exchange *x, Type type, int axis, LLVMValueRef rank, 
     for (int i = 0; i < n; i++) {
         words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run->regs[i]]);
     }
-    em->target->cluster_send(em, place_of(x, element), to, n, words, x->mailbox);
+    em->target->cluster_send(em, place_of(x, element), to, n, words, x->receive_mbarrier);
 }
 
 /* By the first of the threads that hold an element. */

@@ -336,12 +336,12 @@ void gpu_emit_for(GpuEmitter *em, Op *op)
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
     LLVMValueRef whole = gpu_size_value(em, op_attr(op, ATTR_DIMS)->dims[0]);
     LLVMValueRef hi = least(em, gpu_scalar(em, for_hi(op)), whole);
-    if (op_int(op, ATTR_ONCE, 0) > 1) { /* past the end it has no elements */
+    if (op_int(op, ATTR_SINGLE_TRIP, 0) > 1) { /* past the end it has no elements */
         LLVMValueRef lo = gpu_scalar(em, for_lo(op));
         LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGT, lo, hi, "");
         hi = LLVMBuildSelect(em->builder, past, lo, hi, "");
     }
-    if (op_int(op, ATTR_ONCE, 0)) {
+    if (op_int(op, ATTR_SINGLE_TRIP, 0)) {
         emit_once(em, op, step, hi);
         return;
     }
@@ -427,7 +427,7 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
     Grid grid = {.em = em,
                  .n = dims ? dims->n : 0,
-                 .grouped = op_int(op, ATTR_GROUPED, 0),
+                 .grouped = op_int(op, ATTR_RASTER_GROUP, 0),
                  .cluster = op_int(op, ATTR_CLUSTER, 1),
                  .together = 1,
                  .beside = -1,
@@ -438,14 +438,14 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
     for (int axis = 0; axis < grid.n; axis++) {
         int64_t step = steps->ints[axis];
         LLVMValueRef count = gpu_size_value(em, dims->dims[axis]);
-        if (walk_upto(op, axis) < INT64_MAX) {
-            LLVMValueRef end = gpu_i64(em, walk_upto(op, axis));
+        if (axis_end(op, axis) < INT64_MAX) {
+            LLVMValueRef end = gpu_i64(em, axis_end(op, axis));
             LLVMValueRef less = LLVMBuildICmp(em->builder, LLVMIntSLT, count, end, "");
             count = LLVMBuildSelect(em->builder, less, count, end, "");
         }
         grid.extents[axis] = count;
         grid.steps[axis] = step;
-        grid.from[axis] = walk_from(op, axis);
+        grid.from[axis] = axis_begin(op, axis);
         if (grid.from[axis]) { /* of an axis that ends before it there are no tiles */
             LLVMValueRef from = gpu_i64(em, grid.from[axis]);
             LLVMValueRef some = LLVMBuildICmp(em->builder, LLVMIntSGT, count, from, "");
@@ -626,7 +626,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
 {
     LLVMBuilderRef b = em->builder;
     Grid grid = make_grid(em, op);
-    bool numbered = op_int(op, ATTR_NUMBERED, 0) != 0;
+    bool numbered = op_int(op, ATTR_TILE_INDEX, 0) != 0;
     LLVMValueRef first = em->target->block_id(em), blocks = em->target->block_count(em);
     LLVMValueRef step = blocks;
     if (em->role->team) {

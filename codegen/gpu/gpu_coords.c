@@ -140,7 +140,7 @@ LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout)
     return and_zero(em, NULL, em->role->warp, gpu_warp_copies(em->role->warps, layout));
 }
 
-LLVMValueRef gpu_pressed(GpuEmitter *em, LLVMValueRef id, uint32_t mask)
+LLVMValueRef gpu_extract_bits(GpuEmitter *em, LLVMValueRef id, uint32_t mask)
 {
     LLVMValueRef sum = gpu_i32(em, 0);
     int to = 0;
@@ -223,7 +223,7 @@ int gpu_run_bits(const Layout *layout, int axis, int most, int *bits)
     for (bool found = true; found && n < most;) {
         found = false;
         for (int i = 0; i < layout->bits[IN_REGISTER] && !found; i++) {
-            found = unit_moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
+            found = mma_basis_moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
             bits[n] = i;
         }
         n += found;
@@ -231,7 +231,7 @@ int gpu_run_bits(const Layout *layout, int axis, int most, int *bits)
     return n;
 }
 
-int gpu_dealt(const int *bits, int n, int i)
+int gpu_deposit_bits(const int *bits, int n, int i)
 {
     int r = 0;
     for (int at = 0; at < n; at++) {

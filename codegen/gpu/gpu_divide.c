@@ -20,10 +20,10 @@
 #include "codegen/gpu/gpu_emitters.h"
 
 enum {
-    WORTH_IT = 4,          /* elements a divisor */
-    NORMAL = 1 << 23,      /* bits of the least normal number */
-    LEAST = 67 << 24,      /* bits of 2^-60 without the sign, shifted left by one */
-    MOST_STEPS = 121 << 24 /* from there to those of 2^60 */
+    WORTH_IT = 4,         /* elements a divisor */
+    NORMAL = 1 << 23,     /* bits of the least normal number */
+    LEAST = 67 << 24,     /* bits of 2^-60 without the sign, shifted left by one */
+    MAX_STEPS = 121 << 24 /* from there to those of 2^60 */
 };
 
 typedef struct Division {
@@ -86,7 +86,7 @@ static LLVMValueRef is_moderate(Division *v, LLVMValueRef value)
     GpuEmitter *em = v->em;
     LLVMValueRef bits = LLVMBuildShl(em->builder, bits_of(v, value), gpu_i32(em, 1), "");
     bits = LLVMBuildSub(em->builder, bits, gpu_i32(em, LEAST), "");
-    return LLVMBuildICmp(em->builder, LLVMIntULE, bits, gpu_i32(em, MOST_STEPS), "");
+    return LLVMBuildICmp(em->builder, LLVMIntULE, bits, gpu_i32(em, MAX_STEPS), "");
 }
 
 /* The same by other operations: what the first look computed need not be kept for a second. */

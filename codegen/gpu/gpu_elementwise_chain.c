@@ -13,7 +13,7 @@ static bool can_join(GpuEmitter *em, const Op *op, const Layout *layout)
         return op->results[0]->type->layout == layout &&
                (op->kind == OP_INDEX || gpu_load_joins(em, op));
     }
-    if (!op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_AGAIN) {
+    if (!op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_REMAT) {
         return false;
     }
     for (int i = 0; i < op->n_operands; i++) {
@@ -176,7 +176,7 @@ static bool has_division(const Run *run)
 static int group_of(const Run *run, int n, GpuDivide how)
 {
     bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
-    bool few = branches && (n > GPU_MANY || how == DIVIDE_AGAIN) && has_division(run);
+    bool few = branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_AGAIN) && has_division(run);
     return few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
 }
 
@@ -298,7 +298,7 @@ static const Op *emit_head(GpuEmitter *em, const Run *run)
     const Op *division = head_division(run);
     int n = division ? gpu_registers(em, division->results[0]->type) : 0;
     LLVMValueRef good;
-    if (n <= GPU_GROUP || n > 2 * GPU_MANY ||
+    if (n <= GPU_GROUP || n > 2 * GPU_MAX_TILE_REGISTERS ||
         !gpu_quotients_check(em, division, DIVIDE_MODERATE, NULL, &good)) {
         return NULL;
     }
@@ -469,7 +469,7 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
         begin_loads(em, &run);
     }
     bool stores = only_stores(&run, last);
-    bool many = gpu_registers(em, first->results[0]->type) > GPU_MANY;
+    bool many = gpu_registers(em, first->results[0]->type) > GPU_MAX_TILE_REGISTERS;
     if (stores && all_rounded(&run) && many == (em->target->opaque != NULL)) {
         emit_near(em, &run, last);
         return last->next;

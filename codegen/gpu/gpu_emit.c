@@ -77,7 +77,7 @@ static void make_here(GpuEmitter *em, Sums *sums)
     for (int r = 0; regs && r < em->values[sum->id].n; r++) {
         int from = gpu_canonical(sum->type->layout, r);
         if (regs[r]) {
-            regs[r] = from < r ? regs[from] : em->target->here(em, regs[r]);
+            regs[r] = from < r ? regs[from] : em->target->compute_here(em, regs[r]);
         }
     }
     *sums = regs ? (Sums){NULL, 0} : *sums;
@@ -88,7 +88,7 @@ void gpu_emit_block(GpuEmitter *em, Block *block)
     Sums sums = {NULL, 0};
     for (Op *op = block->first; op; op = op->next) {
         Op *first = op;
-        if (em->target->here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
+        if (em->target->compute_here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
             make_here(em, &sums);
         }
         if (gpu_starts_chain(em, op)) {
@@ -115,7 +115,7 @@ static void emit_range_fact(GpuEmitter *em, const Op *op)
 
 static void emit_dot(GpuEmitter *em, const Op *op)
 {
-    const Unit *unit = unit_of_dot(em->func->target, op);
+    const MatrixInstr *unit = mma_of_dot(em->func->target, op);
     if (unit) {
         gpu_emit_matrix(em, op, unit);
     } else {
@@ -129,8 +129,8 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     if (em->target->emit_op && em->target->emit_op(em, op)) {
         return;
     }
-    if (op->kind == OP_AGAIN && em->target->opaque) {
-        gpu_emit_again(em, op);
+    if (op->kind == OP_REMAT && em->target->opaque) {
+        gpu_emit_remat(em, op);
         return;
     }
     if (op_has(op, TRAIT_ELEMENTWISE)) {
@@ -155,31 +155,31 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_MASK: gpu_emit_mask(em, op); return;
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
     case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
-    case OP_CLUSTER_SCATTER: gpu_emit_cluster_scatter(em, op); return;
+    case OP_CLUSTER_REDUCE_SCATTER: gpu_emit_cluster_scatter(em, op); return;
     case OP_DOT: emit_dot(em, op); return;
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;
     case OP_GATHER: gpu_emit_gather(em, op); return;
     case OP_SCATTER: gpu_emit_scatter(em, op); return;
-    case OP_AWAIT: gpu_emit_await(em, op); return;
+    case OP_SPIN_LOAD: gpu_emit_await(em, op); return;
     case OP_PRINT:
-    case OP_ASSERT: gpu_emit_say(em, op); return;
+    case OP_ASSERT: gpu_emit_print(em, op); return;
     case OP_SCAN:
     case OP_FOLD: gpu_emit_fold(em, op); return;
     case OP_HISTOGRAM: gpu_emit_histogram(em, op); return;
     case OP_RANK: gpu_emit_rank(em, op); return;
-    case OP_ARRANGE: gpu_emit_arrange(em, op); return;
+    case OP_TILE_SCATTER: gpu_emit_arrange(em, op); return;
     case OP_LOOKUP: gpu_emit_lookup(em, op); return;
     case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
     case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
     case OP_COPY_LOAD: gpu_emit_copy_load(em, op); return;
     case OP_COPY_COMMIT: em->target->copy_commit(em); return;
     case OP_COPY_WAIT: gpu_emit_copy_wait(em, op); return;
-    case OP_SYNC: em->target->sync(em); return;
+    case OP_BARRIER: em->target->sync(em); return;
     case OP_FOR: gpu_emit_for(em, op); return;
     case OP_IF: gpu_emit_if(em, op); return;
     case OP_WHILE: gpu_emit_while(em, op); return;
-    case OP_TILES: gpu_emit_tiles(em, op); return;
+    case OP_TILE_LOOP: gpu_emit_tiles(em, op); return;
     case OP_SHARED:        /* placed before the walk */
     case OP_YIELD: return; /* read by the op around it */
     default: gpu_bug(em, op, "this target has no code for it");

@@ -68,12 +68,12 @@ typedef struct GpuFragment {
 } GpuFragment;
 
 /* What a thread copies to shared memory at once. */
-typedef struct GpuPiece {
+typedef struct GpuCopyVector {
     LLVMValueRef from, to;
     LLVMValueRef first;  /* where its warp's first lane copies to; lanes follow one another */
     LLVMValueRef inside; /* i1: else it is zeros; NULL: it is */
     int bytes;           /* 4, 8, 16: one of target->copies */
-} GpuPiece;
+} GpuCopyVector;
 
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
 typedef struct GpuTarget {
@@ -123,14 +123,14 @@ typedef struct GpuTarget {
                             LLVMValueRef otherwise, bool constant, bool line);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
     /* The value, computed at this place and not where a branch first wants it. NULL: no need. */
-    LLVMValueRef (*here)(GpuEmitter *em, LLVMValueRef value);
+    LLVMValueRef (*compute_here)(GpuEmitter *em, LLVMValueRef value);
     /* What a loop that lanes leave one by one takes to its next round: each lane has its own. NULL:
      * LLVM keeps it so. */
-    LLVMValueRef (*carry)(GpuEmitter *em, LLVMValueRef value);
+    LLVMValueRef (*loop_carry)(GpuEmitter *em, LLVMValueRef value);
     /* Launches that begin while those before them end; NULL: the target has none. Waits until all
      * that was launched before is done; lets what is launched after begin. */
-    void (*launches_wait)(GpuEmitter *em);
-    void (*launches_next)(GpuEmitter *em);
+    void (*grid_wait)(GpuEmitter *em);
+    void (*grid_launch_dependents)(GpuEmitter *em);
     /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
     LLVMValueRef (*cluster_rank)(GpuEmitter *em);
     /* First thing in the kernel: makes n mailboxes, the first one at `at`; tells the others so. The
@@ -146,10 +146,10 @@ typedef struct GpuTarget {
     /* Of one thread, behind its wait: the mailbox awaits so many bytes anew. */
     void (*cluster_await)(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
     /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
-    void (*multiply)(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
-                     LLVMValueRef *acc, int n);
+    void (*multiply)(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                     const GpuFragment *b, LLVMValueRef *acc, int n);
     /* A product's own instructions are done: what they came to is made here. May be NULL. */
-    void (*settle)(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n);
+    void (*settle)(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
     /* Two 8-bit floats (i8) become f16. False: no instruction of this target does. May be NULL. */
     /* The eight elements of a word, of 4 bits each, as f16 or bf16; NULL, or false: one by one. */
     bool (*widen_word)(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);
@@ -160,11 +160,11 @@ typedef struct GpuTarget {
     void (*load_matrices)(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
     /* Copies past registers, in groups (COPY_LOAD, COPY_COMMIT, COPY_WAIT). `full`: i1, each of the
      * groups that may be on their way has copies; NULL: nobody knows. NULL: the target has none. */
-    void (*copy)(GpuEmitter *em, const GpuPiece *piece);
+    void (*copy)(GpuEmitter *em, const GpuCopyVector *piece);
     void (*copy_commit)(GpuEmitter *em);
     void (*copy_wait)(GpuEmitter *em, int pending, LLVMValueRef full);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
-    void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
+    void (*describe_map)(GpuEmitter *em, const Op *op, PlanTensorMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
      * sync. */
     void (*barriers_begin)(GpuEmitter *em);
@@ -181,7 +181,7 @@ typedef struct GpuTarget {
 
 /* A shared or barrier allocation. */
 typedef struct GpuShared {
-    Op *op;     /* OP_SHARED or OP_BARRIER */
+    Op *op;     /* OP_SHARED or OP_MBARRIER */
     int offset; /* bytes from em->shared_base */
     int bytes;  /* all slots */
 } GpuShared;
@@ -294,7 +294,7 @@ LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
 /* The same of warps: is it in the first one that holds its elements? NULL: each has its own. */
 LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout);
 /* i32: the bits of `mask`, pressed together: which one of those that differ in them only. */
-LLVMValueRef gpu_pressed(GpuEmitter *em, LLVMValueRef id, uint32_t mask);
+LLVMValueRef gpu_extract_bits(GpuEmitter *em, LLVMValueRef id, uint32_t mask);
 /* The bits of a lane that name copies: lanes that differ in them alone hold the same elements. */
 uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout);
 /* The same of warps, of which a role has so many. */
@@ -313,7 +313,7 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
 LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position);
 /* i32: position modulo extent, and position / extent. */
 LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent);
-LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent);
+LLVMValueRef gpu_ring_phase(GpuEmitter *em, LLVMValueRef position, int64_t extent);
 /* The kernel's tensor map parameter for a bulk_load or bulk_store. */
 LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
 /* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the
@@ -324,7 +324,7 @@ LLVMValueRef gpu_range_length(GpuEmitter *em, const Value *range);
 /* Register bits of neighbours along an axis, lowest first, `most` at most; how many there are. */
 int gpu_run_bits(const Layout *layout, int axis, int most, int *bits);
 /* The register number whose bits `bits` are those of i. */
-int gpu_dealt(const int *bits, int n, int i);
+int gpu_deposit_bits(const int *bits, int n, int i);
 
 /* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps
  * have as many. */
@@ -344,14 +344,14 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
                      bool effects, int n_args, LLVMValueRef *args);
 /* A copy of an i32 that is made here: what is computed of it is, too, in each step of a loop, and
  * waits in no registers for it. Of NVIDIA's parts. */
-LLVMValueRef gpu_made_here(GpuEmitter *em, LLVMValueRef value);
+LLVMValueRef gpu_opaque_copy(GpuEmitter *em, LLVMValueRef value);
 LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value);
 
 extern const GpuTarget gpu_nvptx;  /* codegen/nvptx/nvptx.c */
 extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */
 
 /* codegen/nvptx/hopper.c: the hooks of sm_90a that gpu_nvptx carries. */
-void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map);
+void hopper_describe_map(GpuEmitter *em, const Op *op, PlanTensorMap *map);
 void hopper_launches_wait(GpuEmitter *em);
 void hopper_launches_next(GpuEmitter *em);
 void hopper_barriers_begin(GpuEmitter *em);

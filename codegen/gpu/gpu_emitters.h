@@ -36,7 +36,7 @@ bool gpu_starts_chain(GpuEmitter *em, const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);
 enum {
     GPU_GROUP = 8, /* registers at a time: enough independent work for a warp to issue */
-    GPU_MANY = 32, /* of one tile, beyond which registers are short */
+    GPU_MAX_TILE_REGISTERS = 32, /* of one tile, beyond which registers are short */
 };
 bool gpu_is_division(const Op *op);
 /* gpu_divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is
@@ -146,14 +146,14 @@ void gpu_emit_await(GpuEmitter *em, const Op *op);
 /* Register r of a tile; a scalar counts for all. */
 LLVMValueRef gpu_in_register(GpuEmitter *em, const Value *value, int r);
 /* Does the register stand for an element of the tile? Scalars have the one. */
-bool gpu_stands(GpuEmitter *em, Type type, int r);
+bool gpu_is_element(GpuEmitter *em, Type type, int r);
 /* i1: what acts for the elements that several threads hold, */
 LLVMValueRef gpu_acting_thread(GpuEmitter *em, Type type);
 /* and whether register r's element is in the tile and a loop of elements around still walks it;
  * NULL: it is. */
 LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r);
 /* gpu_print.c: print and assert. */
-void gpu_emit_say(GpuEmitter *em, const Op *op);
+void gpu_emit_print(GpuEmitter *em, const Op *op);
 /* Shared memory that a scatter needs for a moment. */
 int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
 /* Does it hold in any thread of the role? Through the same memory; all of them come here. */
@@ -175,7 +175,7 @@ void gpu_emit_shared_load(GpuEmitter *em, const Op *op);
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
 
 /* The i64, uniform in a warp, as LLVM does not move it, and what follows from it, out of loops. */
-LLVMValueRef gpu_formed_again(GpuEmitter *em, LLVMValueRef i64);
+LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64);
 
 /* gpu_async_copy.c */
 void gpu_emit_copy_load(GpuEmitter *em, const Op *op);
@@ -183,7 +183,7 @@ void gpu_emit_copy_wait(GpuEmitter *em, const Op *op);
 
 /* gpu_fma_dot.c: fused multiply-adds; gpu_mma.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);
-void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit);
+void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit);
 
 /* gpu_partials.c: the value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
@@ -221,7 +221,7 @@ LLVMValueRef gpu_branch_end_value(GpuEmitter *em, GpuBranch branch, LLVMValueRef
 LLVMValueRef gpu_to_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 /* again: registers of 16 bits stay two in one of 32. */
-void gpu_emit_again(GpuEmitter *em, const Op *op);
+void gpu_emit_remat(GpuEmitter *em, const Op *op);
 /* Several registers as one vector, and back. */
 LLVMValueRef gpu_pack(GpuEmitter *em, int n, const LLVMValueRef *regs);
 void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);

@@ -11,10 +11,10 @@
 #include "codegen/scalar/scalar_ops.h"
 
 enum {
-    MOST_CHUNK = 32,
+    MAX_CHUNK = 32,
     BLOCK_REGISTERS = 96,  /* of a block's elements */
     CHUNK_PRODUCTS = 1024, /* straight code that a multiprocessor's caches feed */
-    FEW_ACCUMULATORS = 64,
+    MAX_ACCUMULATORS = 64,
     AHEAD_PRODUCTS = 64, /* reads go so far ahead: twice shared memory's latency */
     AMD_CHUNK = 8,
     AMD_REGISTERS = 64, /* of a chunk's elements */
@@ -27,7 +27,7 @@ typedef struct DotSide {
     int acc_axis;           /* axis of the accumulator that is the free one */
     int n;                  /* distinct coordinates that this thread's registers have on it */
     int *coords;            /* ascending */
-    LLVMValueRef *elements; /* [n][MOST_CHUNK], as they are in memory */
+    LLVMValueRef *elements; /* [n][MAX_CHUNK], as they are in memory */
     int vector;             /* elements of a read */
 } DotSide;
 
@@ -109,7 +109,7 @@ static void open_side(DotLoop *dot, DotSide *side, int operand, int acc_axis, bo
             add_coord(side, gpu_register_coord(dot->type->layout, acc_axis, r));
         }
     }
-    side->elements = ARENA_ARRAY(dot->em->arena, LLVMValueRef, side->n * MOST_CHUNK);
+    side->elements = ARENA_ARRAY(dot->em->arena, LLVMValueRef, side->n * MAX_CHUNK);
 }
 
 static void find_registers(DotLoop *dot)
@@ -153,7 +153,7 @@ static int chunk_registers(const DotLoop *dot, int chunk)
  * docs/lab/products.md). */
 static int most_products(const DotLoop *dot, int chunk)
 {
-    bool many = dot->a.n * dot->b.n > FEW_ACCUMULATORS && 2 * chunk <= dot->k;
+    bool many = dot->a.n * dot->b.n > MAX_ACCUMULATORS && 2 * chunk <= dot->k;
     return many ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS;
 }
 
@@ -162,7 +162,7 @@ static int most_products(const DotLoop *dot, int chunk)
 static bool chunk_fits(const DotLoop *dot, int chunk)
 {
     return dot->em->func->target->family == FAMILY_NVPTX
-               ? chunk <= MOST_CHUNK && chunk * dot->a.n * dot->b.n <= most_products(dot, chunk)
+               ? chunk <= MAX_CHUNK && chunk * dot->a.n * dot->b.n <= most_products(dot, chunk)
                : chunk <= AMD_CHUNK && chunk_registers(dot, chunk) <= AMD_REGISTERS;
 }
 
@@ -226,7 +226,7 @@ static void read_piece(DotLoop *dot, DotSide *side, int at, LLVMValueRef k, int 
     gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
     for (int e = 0; e < side->vector; e++) {
         int coord = side->k_is_col ? at : at + e, step = side->k_is_col ? constant + e : constant;
-        side->elements[coord * MOST_CHUNK + step] = out[e];
+        side->elements[coord * MAX_CHUNK + step] = out[e];
     }
 }
 
@@ -299,7 +299,7 @@ static LLVMValueRef multiply_add(DotLoop *dot, LLVMValueRef a, LLVMValueRef b, L
 /* Narrow elements take fewer registers than wide ones: they are cast where they are used. */
 static LLVMValueRef element_at(DotLoop *dot, const DotSide *side, int at, int k)
 {
-    return scalar_cast(dot->em->l, side->elements[at * MOST_CHUNK + k], side->tile.dtype,
+    return scalar_cast(dot->em->l, side->elements[at * MAX_CHUNK + k], side->tile.dtype,
                        dot->type->dtype);
 }
 

@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-    WORD_BYTES = 4,          /* of what gpu_any_warp says */
-    DEEPEST = 8,             /* ops that an index is looked through */
-    MOST_CONSTANT = 1 << 20, /* in them */
+    WORD_BYTES = 4,         /* of what gpu_any_warp says */
+    DEEPEST = 8,            /* ops that an index is looked through */
+    MAX_CONSTANT = 1 << 20, /* in them */
 };
 
 typedef struct Places {
@@ -116,7 +116,7 @@ static bool is_small_constant(LLVMValueRef value, int64_t *number)
 {
     bool constant = value && LLVMIsAConstantInt(value);
     *number = constant ? LLVMConstIntGetSExtValue(value) : 0;
-    return constant && *number >= -MOST_CONSTANT && *number <= MOST_CONSTANT;
+    return constant && *number >= -MAX_CONSTANT && *number <= MAX_CONSTANT;
 }
 
 /* i32: the value less a constant that it was made with, as neighbours in a window are; the constant
@@ -131,7 +131,7 @@ static LLVMValueRef without_constant(GpuEmitter *em, LLVMValueRef value, int dep
     LLVMValueRef a = LLVMGetOperand(value, 0), b = LLVMGetOperand(value, 1);
     LLVMValueRef from = without_constant(em, a, depth + 1, &left);
     bool constant = is_small_constant(b, &number);
-    if (opcode == LLVMMul && constant && left && left >= -MOST_CONSTANT && left <= MOST_CONSTANT) {
+    if (opcode == LLVMMul && constant && left && left >= -MAX_CONSTANT && left <= MAX_CONSTANT) {
         *by += left * number;
         return LLVMBuildMul(em->builder, from, b, "");
     }
@@ -221,7 +221,7 @@ static LLVMValueRef address(const Places *places, LLVMValueRef at)
     return LLVMBuildGEP2(em->builder, type, places->base, &at, 1, "");
 }
 
-bool gpu_stands(GpuEmitter *em, Type type, int r)
+bool gpu_is_element(GpuEmitter *em, Type type, int r)
 {
     return type->rank == 0 || gpu_holds(em, type, r);
 }
@@ -313,7 +313,7 @@ void gpu_emit_await(GpuEmitter *em, const Op *op)
     const Value *mask = op->operands[access_next(op, 0)];
     GpuValue *out = gpu_define(em, op->results[0]);
     for (int r = 0; r < out->n; r++) {
-        out->regs[r] = gpu_stands(em, places.type, r) ? awaited(&places, mask, r) : NULL;
+        out->regs[r] = gpu_is_element(em, places.type, r) ? awaited(&places, mask, r) : NULL;
     }
     for (int r = 0; places.type->rank && r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
@@ -444,7 +444,7 @@ static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRe
         gpu_packed_set(em, places->access.memory, at, what->value);
         return NULL;
     }
-    if (text_same(what->fn, "set") && places->op->n_results == 0) {
+    if (text_equal(what->fn, "set") && places->op->n_results == 0) {
         LLVMValueRef value = gpu_to_memory(em, places->dtype, what->value);
         gpu_store_guarded(em, NULL, address(places, at), value,
                           (unsigned)dtype_bytes(places->dtype));
@@ -460,7 +460,7 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     int at = access_next(op, 0);
     AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
     what.value = gpu_in_register(em, op->operands[at++], r);
-    what.compare = text_same(what.fn, "cas") ? gpu_in_register(em, op->operands[at++], r) : NULL;
+    what.compare = text_equal(what.fn, "cas") ? gpu_in_register(em, op->operands[at++], r) : NULL;
     LLVMValueRef inside = gpu_both(em, acts, gpu_acting(em, op, places->type, r));
     if (at < op->n_operands) {
         inside = gpu_both(em, inside, gpu_in_register(em, op->operands[at], r));
@@ -487,7 +487,7 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
     int n = gpu_registers(em, value->type);
     bool by_memory = out && crosses_warps(em, value->type);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef old = gpu_stands(em, places.type, r) ? scattered(&places, acts, r) : NULL;
+        LLVMValueRef old = gpu_is_element(em, places.type, r) ? scattered(&places, acts, r) : NULL;
         if (out) {
             out->regs[r] = old && !by_memory ? handed_on(&places, old) : old;
         }

@@ -217,7 +217,7 @@ static int count_runs(GlobalAccess *g)
     return n;
 }
 
-LLVMValueRef gpu_formed_again(GpuEmitter *em, LLVMValueRef i64)
+LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64)
 {
     LLVMBuilderRef b = em->builder;
     LLVMValueRef shift = gpu_i64(em, 32);
@@ -247,9 +247,9 @@ static void find_room(GlobalAccess *g, int axis)
  * again, in an instruction or two. */
 static void form_in_place(GlobalAccess *g)
 {
-    enum { MOST_KEPT = 8, MOST_COMPARED = 16 };
+    enum { MAX_KEPT = 8, MAX_COMPARED = 16 };
     bool branches = g->em->target->load_if == NULL;
-    if (g->type->rank == 0 || count_runs(g) <= (branches ? MOST_KEPT : MOST_COMPARED)) {
+    if (g->type->rank == 0 || count_runs(g) <= (branches ? MAX_KEPT : MAX_COMPARED)) {
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {
@@ -260,7 +260,7 @@ static void form_in_place(GlobalAccess *g)
     }
     for (int axis = 0; axis < g->access.n; axis++) {
         if (!LLVMIsConstant(g->strides[axis])) {
-            g->strides[axis] = gpu_formed_again(g->em, g->strides[axis]);
+            g->strides[axis] = gpu_rematerialize(g->em, g->strides[axis]);
         }
     }
 }
@@ -334,7 +334,7 @@ LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef 
 {
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(g->em->l, g->dtype), n);
     LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
-    if (g->em->target->load_if && op_int(g->op, ATTR_LINE, 0)) {
+    if (g->em->target->load_if && op_int(g->op, ATTR_L2_LINE, 0)) {
         bool constant = is_constant(g->em, g->access.memory);
         return g->em->target->load_if(g->em, inside, at, otherwise, constant, true);
     }
@@ -416,7 +416,7 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
         return;
     }
     int length = gpu_access_run(&g);
-    bool shifted = op_int(op, ATTR_SHIFTED, 0) && length > 1;
+    bool shifted = op_int(op, ATTR_UNALIGNED, 0) && length > 1;
     if (shifted) {
         gpu_shifted_load(&g, out);
     } else if (gpu_has_edges(&g)) {

@@ -42,7 +42,7 @@ void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int
                       const LLVMValueRef *regs);
 
 /* ---- gpu_unaligned.c ---- */
-/* A load whose runs begin anywhere (ATTR_SHIFTED). */
+/* A load whose runs begin anywhere (ATTR_UNALIGNED). */
 void gpu_shifted_load(GlobalAccess *g, GpuValue *out);
 
 /* ---- gpu_row_edges.c ---- */

@@ -15,9 +15,9 @@ enum {
     ROW_BYTES = 128,
     WORD_BYTES = 4,
     WORD_HALVES = 8,
-    MOST_RUN = 32,
-    MOST_MATRICES = 4,
-    MOST_BLOCKS = 64
+    MAX_RUN = 32,
+    MAX_MATRICES = 4,
+    MAX_BLOCKS = 64
 };
 
 typedef struct Side {
@@ -40,10 +40,10 @@ typedef struct Side {
 typedef struct Product {
     GpuEmitter *em;
     const Op *op;
-    const Unit *unit;
+    const MatrixInstr *unit;
     Type type;
     int64_t k;
-    UnitDepth depth;
+    MmaKOrder depth;
     Side a, b;
     LLVMValueRef *acc;
     int n, own; /* registers of the accumulator; of one instruction */
@@ -87,15 +87,15 @@ static void choose_depth(Product *p)
     bytes = bytes > right ? bytes : right;
     bool words = p->a.tile.packed || p->b.tile.packed;
     if (p->a.held) {
-        if (!unit_depth_held(p->unit, p->k, &p->depth)) {
+        if (!mma_k_order_registers(p->unit, p->k, &p->depth)) {
             gpu_bug(p->em, p->op, "its left operand cannot be in registers");
         }
-    } else if (plain || unit_one_by_one(p->unit, p->a.dtype, p->b.dtype)) {
-        p->depth = unit_depth_plain(p->unit, p->k);
-    } else if (unit_in_pairs(p->unit, p->a.dtype, p->b.dtype, !p->b.k_is_col)) {
-        p->depth = unit_depth_pairs(p->unit, p->k);
+    } else if (plain || mma_reads_elements(p->unit, p->a.dtype, p->b.dtype)) {
+        p->depth = mma_k_order_plain(p->unit, p->k);
+    } else if (mma_k_in_pairs(p->unit, p->a.dtype, p->b.dtype, !p->b.k_is_col)) {
+        p->depth = mma_k_order_pairs(p->unit, p->k);
     } else {
-        p->depth = unit_depth_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
+        p->depth = mma_k_order_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
     }
 }
 
@@ -115,8 +115,8 @@ static Layout *kept(GpuEmitter *em, Layout layout)
 
 static void lay_out(Product *p, Side *side, int nth)
 {
-    Layout own = unit_layout(p->unit, nth ? UNIT_RIGHT : UNIT_LEFT);
-    Layout layout = unit_operand(p->unit, nth ? UNIT_RIGHT : UNIT_LEFT, p->type->layout, &p->depth);
+    Layout own = mma_layout(p->unit, nth ? MMA_B : MMA_A);
+    Layout layout = mma_operand(p->unit, nth ? MMA_B : MMA_A, p->type->layout, &p->depth);
     side->layout = kept(p->em, layout);
     side->own = 1 << own.bits[IN_REGISTER];
     side->blocks = repeats(p->type->layout, bits_in(p->own), nth);
@@ -129,7 +129,7 @@ static void lay_out(Product *p, Side *side, int nth)
 static bool reads_matrices(const Product *p, const Side *side)
 {
     return !side->held && p->em->target->load_matrices &&
-           unit_reads_matrices(p->unit, side->layout, side->dtype, side->k_is_col);
+           mma_uses_ldmatrix(p->unit, side->layout, side->dtype, side->k_is_col);
 }
 
 /* Lane i has the address of row i % 8 of matrix i / 8. */
@@ -213,7 +213,7 @@ static int run_bits(const Side *side, int *bits)
 }
 
 /* As the unit takes it? A tf32 is an f32 in memory, rounded on its way there. */
-static bool is_own(const Unit *unit, DType dtype)
+static bool is_own(const MatrixInstr *unit, DType dtype)
 {
     return dtype == unit->operands || (dtype == DT_F32 && unit->operands == DT_TF32);
 }
@@ -243,7 +243,7 @@ static void widen(Product *p, const Side *side, LLVMValueRef *a, LLVMValueRef *b
 static void read_packed(Product *p, Side *side, LLVMValueRef at, int n, LLVMValueRef *out)
 {
     GpuEmitter *em = p->em;
-    LLVMValueRef words[MOST_RUN / WORD_HALVES];
+    LLVMValueRef words[MAX_RUN / WORD_HALVES];
     bool done = n % WORD_HALVES == 0 && em->target->widen_word;
     if (done) {
         gpu_packed_words(em, at, n / WORD_HALVES, words);
@@ -263,8 +263,8 @@ static void read_packed(Product *p, Side *side, LLVMValueRef at, int n, LLVMValu
 static void read_run(Product *p, Side *side, int r)
 {
     int bits[LAYOUT_BITS];
-    LLVMValueRef out[MOST_RUN];
-    int n = run_bits(side, bits), all = gpu_dealt(bits, n, -1);
+    LLVMValueRef out[MAX_RUN];
+    int n = run_bits(side, bits), all = gpu_deposit_bits(bits, n, -1);
     LLVMValueRef at = address(p, side, side->layout, r & ~all);
     if (side->tile.packed) {
         read_packed(p, side, at, 1 << n, out);
@@ -272,24 +272,25 @@ static void read_run(Product *p, Side *side, int r)
         gpu_shared_read(p->em, &side->tile, at, 1 << n, out);
     }
     for (int i = 0; i < 1 << n; i++) {
-        side->elements[(r & ~all) | gpu_dealt(bits, n, i)] = out[i];
+        side->elements[(r & ~all) | gpu_deposit_bits(bits, n, i)] = out[i];
     }
     for (int i = 0; i < 1 << n && !side->tile.packed; i += 2) {
-        int first = (r & ~all) | gpu_dealt(bits, n, i),
-            second = (r & ~all) | gpu_dealt(bits, n, i | 1);
+        int first = (r & ~all) | gpu_deposit_bits(bits, n, i),
+            second = (r & ~all) | gpu_deposit_bits(bits, n, i | 1);
         widen(p, side, &side->elements[first], n ? &side->elements[second] : NULL);
     }
 }
 
 static void read_matrices(Product *p, Side *side, int r)
 {
-    LLVMValueRef words[MOST_MATRICES];
+    LLVMValueRef words[MAX_MATRICES];
     int n = bits_in(side->n_matrices);
-    int first = r & ~(gpu_dealt(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
+    int first = r & ~(gpu_deposit_bits(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
     LLVMValueRef at = address(p, side, side->rows, first);
     p->em->target->load_matrices(p->em, at, side->n_matrices, !side->k_is_col, words);
     for (int i = 0; i < side->n_matrices; i++) {
-        side->elements[(first | gpu_dealt(side->matrix_bits, n, i)) >> side->word_bits] = words[i];
+        side->elements[(first | gpu_deposit_bits(side->matrix_bits, n, i)) >> side->word_bits] =
+            words[i];
     }
 }
 
@@ -348,7 +349,7 @@ static GpuFragment fragment(Product *p, Side *side, int step, int block)
 
 static void multiply(Product *p, int step)
 {
-    GpuFragment a[MOST_BLOCKS], b[MOST_BLOCKS];
+    GpuFragment a[MAX_BLOCKS], b[MAX_BLOCKS];
     int columns = bits_in(p->b.blocks), own = bits_in(p->own);
     for (int i = 0; i < p->a.blocks; i++) {
         a[i] = is_there(&p->a, i) ? fragment(p, &p->a, step, i) : (GpuFragment){0};
@@ -383,10 +384,10 @@ static void start_acc(Product *p)
     }
 }
 
-void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit)
+void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit)
 {
     const Value *result = op->results[0];
-    Layout out = unit_layout(unit, UNIT_OUT);
+    Layout out = mma_layout(unit, MMA_OUT);
     Product p = {.em = em,
                  .op = op,
                  .unit = unit,
@@ -398,7 +399,7 @@ void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit)
     choose_depth(&p);
     lay_out(&p, &p.a, 0);
     lay_out(&p, &p.b, 1);
-    if (p.a.blocks > MOST_BLOCKS || p.b.blocks > MOST_BLOCKS || p.k % unit->k) {
+    if (p.a.blocks > MAX_BLOCKS || p.b.blocks > MAX_BLOCKS || p.k % unit->k) {
         gpu_bug(em, op, "a tile that its unit does not take");
     }
     Side *sides[] = {&p.a, &p.b};

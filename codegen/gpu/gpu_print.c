@@ -18,12 +18,12 @@ static void say_register(GpuEmitter *em, const Op *op, LLVMValueRef acts, int r)
     gpu_branch_end(em, branch);
 }
 
-void gpu_emit_say(GpuEmitter *em, const Op *op)
+void gpu_emit_print(GpuEmitter *em, const Op *op)
 {
     Type type = op->operands[0]->type;
     LLVMValueRef acts = gpu_acting_thread(em, type);
     for (int r = 0; r < gpu_registers(em, type); r++) {
-        if (gpu_stands(em, type, r)) {
+        if (gpu_is_element(em, type, r)) {
             say_register(em, op, acts, r);
         }
     }

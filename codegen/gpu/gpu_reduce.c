@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    FEW_WARPS = 2 /* whose parts each thread reads by itself */,
+    MAX_WARPS = 2 /* whose parts each thread reads by itself */,
     ACCESS_BYTES = 16,
-    MOST_RUN = 4
+    MAX_RUN = 4
 };
 
 LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
@@ -53,7 +53,7 @@ static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
 int gpu_reduce_target(const Reducer *red, int r)
 {
     const Layout *layout = red->from->layout;
-    int side = red->n > GPU_MANY ? GPU_GROUP / 2 : GPU_GROUP;
+    int side = red->n > GPU_MAX_TILE_REGISTERS ? GPU_GROUP / 2 : GPU_GROUP;
     for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
         if (1 << bit >= side && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
             r &= ~(1 << bit);
@@ -186,10 +186,11 @@ static void write_partials(Reducer *red, const Scratch *scratch, LLVMValueRef fi
                            const int *regs, int n)
 {
     GpuEmitter *em = red->em;
-    LLVMValueRef values[MOST_RUN];
+    LLVMValueRef values[MAX_RUN];
     GpuBranch branch = {0};
-    LLVMValueRef row = LLVMBuildMul(em->builder, gpu_pressed(em, em->role->warp, scratch->mask),
-                                    gpu_i32(em, scratch->elements), "");
+    LLVMValueRef row =
+        LLVMBuildMul(em->builder, gpu_extract_bits(em, em->role->warp, scratch->mask),
+                     gpu_i32(em, scratch->elements), "");
     LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, regs[0]), "");
     LLVMValueRef may = gpu_both(em, first, result_inside(red, regs[0]));
     for (int i = 0; i < n; i++) {
@@ -231,9 +232,9 @@ static void read_partials(Reducer *red, const Scratch *scratch, const int *regs,
     if (inside) {
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
-    LLVMValueRef from = scratch_at(red, scratch, element), parts[MOST_RUN];
+    LLVMValueRef from = scratch_at(red, scratch, element), parts[MAX_RUN];
     int warps = 1 << __builtin_popcount(scratch->mask);
-    if (n == 1 && layout_lanes_along(red->from->layout, red->axis) && warps > FEW_WARPS &&
+    if (n == 1 && layout_lanes_along(red->from->layout, red->axis) && warps > MAX_WARPS &&
         warps <= 1 << em->warp_bits) {
         red->regs[regs[0]] = gather_partials(red, scratch, from);
         return;
@@ -254,7 +255,7 @@ static int run_length(Reducer *red, const Scratch *scratch)
 {
     int most = ACCESS_BYTES / scratch->bytes;
     bool apart = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
-    return apart ? 1 : gpu_run_length(red->em, red->from, most < MOST_RUN ? most : MOST_RUN);
+    return apart ? 1 : gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
 }
 
 static void read_all_partials(Reducer *red, const Scratch *scratch)
@@ -365,7 +366,7 @@ static bool meets_with_next(const Reducer *red)
 
 static bool is_repeated(const Op *op)
 {
-    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILES);
+    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILE_LOOP);
 }
 
 static bool is_in_group(const Reducer *last, const Op *op)
@@ -390,7 +391,7 @@ static bool meets_before_next(const Reducer *last)
     }
     bool meets = !is_repeated(last->op);
     for (const Op *op = last->op->parent->first; op && !meets; op = op->next) {
-        meets = op->kind == OP_SYNC || (!is_in_group(last, op) && crosses_warps(em, op));
+        meets = op->kind == OP_BARRIER || (!is_in_group(last, op) && crosses_warps(em, op));
     }
     return meets;
 }

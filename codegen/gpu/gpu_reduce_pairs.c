@@ -10,7 +10,7 @@
 static bool is_narrow_behind(const Op *reduce, const Value *narrow)
 {
     for (const Op *op = reduce->next; op; op = op->next) {
-        if (op->kind == OP_AGAIN && op->operands[0] == narrow) {
+        if (op->kind == OP_REMAT && op->operands[0] == narrow) {
             return true;
         }
     }

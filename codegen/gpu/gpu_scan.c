@@ -288,7 +288,7 @@ static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *i
         value = LLVMBuildSelect(em->builder, inside, value, part->neutral, "");
     }
     const char *fn = f->op->kind == OP_SCAN ? op_word(f->op, ATTR_FN) : NULL;
-    bool sum = fn && text_same(fn, "sum") && dtype_is_float(part->dtype);
+    bool sum = fn && text_equal(fn, "sum") && dtype_is_float(part->dtype);
     return sum ? scalar_combine(em->l, fn, part->dtype, part->neutral, value) : value;
 }
 
@@ -355,7 +355,7 @@ static void scanned(Folder *f, int r, Parts out)
 static void define_scanned(Folder *f)
 {
     GpuEmitter *em = f->em;
-    GpuValue *out[MOST_PARTS];
+    GpuValue *out[MAX_PARTS];
     for (int i = 0; i < f->n_parts; i++) {
         out[i] = gpu_define(em, f->op->results[i]);
     }
@@ -407,7 +407,7 @@ void gpu_emit_fold(GpuEmitter *em, Op *op)
                 .scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0,
                 .reverse = op_int(op, ATTR_REVERSE, 0) != 0,
                 .exclusive = op_int(op, ATTR_EXCLUSIVE, 0) != 0};
-    if (f.n_parts > MOST_PARTS) {
+    if (f.n_parts > MAX_PARTS) {
         gpu_bug(em, op, "more than 16 values an element");
     }
     f.n = gpu_registers(em, f.type);

@@ -6,9 +6,9 @@
 
 #include "codegen/gpu/gpu_emitters.h"
 
-enum { MOST_PARTS = 16, SCRATCH_ALIGN = 8 };
+enum { MAX_PARTS = 16, SCRATCH_ALIGN = 8 };
 
-typedef LLVMValueRef Parts[MOST_PARTS];
+typedef LLVMValueRef Parts[MAX_PARTS];
 
 /* One of the values that an element is made of. By register; NULL: none. */
 typedef struct Part {
@@ -27,7 +27,7 @@ typedef struct Folder {
     int axis, n_parts, n; /* n: registers */
     bool scan, reverse, exclusive;
     bool threads; /* some bit of the axis so far was a lane's or a warp's */
-    Part parts[MOST_PARTS];
+    Part parts[MAX_PARTS];
 } Folder;
 
 /* What was made of two tuples already: registers of a group share it. */

@@ -197,8 +197,8 @@ static void write_all(Folder *f, const FoldWarps *warps)
 static void choose_here(const Folder *f, Made *made)
 {
     GpuEmitter *em = f->em;
-    for (int i = 0; i < f->n_parts && f->scan && em->target->here; i++) {
-        made->first[i] = em->target->here(em, made->first[i]);
+    for (int i = 0; i < f->n_parts && f->scan && em->target->compute_here; i++) {
+        made->first[i] = em->target->compute_here(em, made->first[i]);
     }
 }
 

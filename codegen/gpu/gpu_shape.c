@@ -5,7 +5,7 @@
 #include "codegen/scalar/scalar_known_bits.h"
 #include "codegen/scalar/scalar_ops.h"
 
-enum { MOST_OPERANDS = 4 };
+enum { MAX_OPERANDS = 4 };
 
 /* Is register r of the value one to compute? Copies take what their first has. */
 static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
@@ -130,7 +130,7 @@ static bool is_above_one(const Value *value)
 
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
 {
-    LLVMValueRef operands[MOST_OPERANDS];
+    LLVMValueRef operands[MAX_OPERANDS];
     for (int i = 0; i < op->n_operands; i++) {
         operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
     }
@@ -140,7 +140,7 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     if (op->kind == OP_FAST_RECIPROCAL && em->target->reciprocal && is_above_one(op->operands[0])) {
         return em->target->reciprocal(em, operands[0]);
     }
-    return op_carries_value(op->kind) && em->target->fast
+    return op_has_exact_operand(op->kind) && em->target->fast
                ? em->target->fast(em, op->kind, operands[0])
                : scalar_emit_op(em->l, op, operands);
 }
@@ -163,7 +163,7 @@ static bool widens_half(const Op *op, const GpuValue *in, int r)
 
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
 {
-    GpuValue *out = gpu_value(em, op->results[0]), ins[MOST_OPERANDS];
+    GpuValue *out = gpu_value(em, op->results[0]), ins[MAX_OPERANDS];
     for (int i = 0; i < op->n_operands; i++) {
         ins[i] = *gpu_value(em, op->operands[i]);
     }
@@ -239,7 +239,7 @@ static bool is_used_only(const Op *op, bool (*way)(const Op *user, int operand))
 
 static bool carries(const Op *user, int operand)
 {
-    return op_carries_value(user->kind) && operand == 1;
+    return op_has_exact_operand(user->kind) && operand == 1;
 }
 
 static bool rounds(const Op *user, int operand)
@@ -263,7 +263,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
 {
     const Value *result = op->results[0];
     GpuValue *out = gpu_define(em, result);
-    GpuValue ins[MOST_OPERANDS];
+    GpuValue ins[MAX_OPERANDS];
     bool renamed = false;
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
@@ -407,7 +407,7 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
         }
         return;
     }
-    if (!layout_renames(from->layout, to->layout)) {
+    if (!layout_is_noop_conversion(from->layout, to->layout)) {
         gpu_bug(em, op, "operands and results have layouts that move elements between threads");
     }
     for (int r = 0; r < out->n; r++) {
@@ -443,7 +443,7 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
     return LLVMBuildTrunc(em->builder, length, em->i32, "");
 }
 
-enum { MOST_PLACES = 32, MOST_BESIDE = 16 /* another mask, which holds as many */ };
+enum { MAX_PLACES = 32, MAX_BESIDE = 16 /* another mask, which holds as many */ };
 
 typedef struct Mask {
     const Op *op;
@@ -469,7 +469,7 @@ static Mask open_mask(GpuEmitter *em, const Op *op)
     const Value *result = op->results[0];
     Mask mask = {.op = op, .layout = result->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
     mask.length = axis_length(em, result->type, mask.axis);
-    int most = value_made_by(op->operands[0], OP_SELECT) ? MOST_BESIDE : MOST_PLACES;
+    int most = value_def_of_kind(op->operands[0], OP_SELECT) ? MAX_BESIDE : MAX_PLACES;
     if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
         LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
         mask.room = LLVMBuildSub(em->builder, mask.length, part, "");

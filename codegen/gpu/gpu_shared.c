@@ -11,7 +11,7 @@ enum {
     BARRIER_BYTES = 8,
     SWIZZLE_ALIGN = 1024,
     PLAIN_ALIGN = 16,
-    MOST_VECTOR_BYTES = 16,
+    MAX_VECTOR_BYTES = 16,
     HANDED_ALIGN = 16
 };
 
@@ -19,7 +19,7 @@ enum {
 
 static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
 {
-    bool barrier = memory->type->kind == TYPE_BARRIER;
+    bool barrier = memory->type->kind == TYPE_MBARRIER;
     int64_t count = gpu_elements(em, memory->type);
     return op_int(memory->def, ATTR_PACKED, 0)
                ? count / 2
@@ -29,11 +29,11 @@ static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
 static void place(Op *op, void *user)
 {
     GpuEmitter *em = user;
-    if (op->kind != OP_SHARED && op->kind != OP_BARRIER) {
+    if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
         return;
     }
     const Value *memory = op->results[0];
-    int align = op->kind == OP_BARRIER            ? BARRIER_BYTES
+    int align = op->kind == OP_MBARRIER           ? BARRIER_BYTES
                 : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                   : PLAIN_ALIGN;
     int after = (em->shared_bytes + align - 1) / align * align;
@@ -90,7 +90,7 @@ LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent
     return LLVMBuildURem(em->builder, position_i32(em, position), gpu_i32(em, extent), "");
 }
 
-LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent)
+LLVMValueRef gpu_ring_phase(GpuEmitter *em, LLVMValueRef position, int64_t extent)
 {
     return LLVMBuildUDiv(em->builder, position_i32(em, position), gpu_i32(em, extent), "");
 }
@@ -203,7 +203,7 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
     if (tile->afresh) {
-        part = *tile->afresh = *tile->afresh ? *tile->afresh : gpu_made_here(em, part);
+        part = *tile->afresh = *tile->afresh ? *tile->afresh : gpu_opaque_copy(em, part);
     }
     /* Last, so that neighbours differ by this one instruction. */
     part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
@@ -215,7 +215,7 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
 int gpu_shared_vector(const SharedTile *tile)
 {
     int64_t pitch = tile->swizzle ? tile->swizzle : tile->cols * tile->elem_bytes;
-    int bytes = MOST_VECTOR_BYTES;
+    int bytes = MAX_VECTOR_BYTES;
     while (bytes > tile->elem_bytes && pitch % bytes) {
         bytes /= 2;
     }

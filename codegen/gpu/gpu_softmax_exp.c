@@ -26,7 +26,7 @@ enum {
     PARTS = 64,    /* of the range of a polynomial's argument, each bounded by itself */
     LOW = 86,      /* n is -124 there */
     EXPONENT = 23, /* its lowest bit in an f32 */
-    MOST_OPS = 64, /* of a polynomial */
+    MAX_OPS = 64,  /* of a polynomial */
 };
 
 static const double ROUNDER = 12582912.0;     /* 1.5 2^23: added, it rounds to an integer */
@@ -40,7 +40,7 @@ typedef struct Interval {
 
 static bool is_constant(const Value *value, double *number)
 {
-    const Op *op = value_made_by(value, OP_CONST);
+    const Op *op = value_def_of_kind(value, OP_CONST);
     if (op) {
         const Attr *attr = op_attr(op, ATTR_VALUE);
         *number = dtype_is_float(value->type->dtype) ? attr->f : (double)attr->i;
@@ -57,10 +57,10 @@ static bool is_number(const Value *value, double wanted)
 /* Of 2^n, made of the bits of t: t, or NULL. */
 static const Value *turned(const Value *value)
 {
-    const Op *float_of = value_made_by(value, OP_BITCAST);
-    const Op *sum = float_of ? value_made_by(float_of->operands[0], OP_ADD) : NULL;
-    const Op *shift = sum ? value_made_by(sum->operands[0], OP_SHL) : NULL;
-    const Op *bits = shift ? value_made_by(shift->operands[0], OP_BITCAST) : NULL;
+    const Op *float_of = value_def_of_kind(value, OP_BITCAST);
+    const Op *sum = float_of ? value_def_of_kind(float_of->operands[0], OP_ADD) : NULL;
+    const Op *shift = sum ? value_def_of_kind(sum->operands[0], OP_SHL) : NULL;
+    const Op *bits = shift ? value_def_of_kind(shift->operands[0], OP_BITCAST) : NULL;
     bool matches = bits && is_number(sum->operands[1], 0x3f800000) &&
                    is_number(shift->operands[1], EXPONENT) && value->type->dtype == DT_F32 &&
                    bits->operands[0]->type->dtype == DT_F32;
@@ -69,7 +69,7 @@ static const Value *turned(const Value *value)
 
 static const Value *loaded(const Value *value)
 {
-    while (value_made_by(value, OP_AGAIN)) {
+    while (value_def_of_kind(value, OP_REMAT)) {
         value = value->def->operands[0];
     }
     return value;
@@ -82,7 +82,8 @@ static bool is_greatest(const Value *value, const Value *narrow)
     while (op && (op->kind == OP_BROADCAST || op->kind == OP_CLUSTER_REDUCE)) {
         op = op->operands[0]->def;
     }
-    const Op *cast = op && op->kind == OP_REDUCE ? value_made_by(op->operands[0], OP_CAST) : NULL;
+    const Op *cast =
+        op && op->kind == OP_REDUCE ? value_def_of_kind(op->operands[0], OP_CAST) : NULL;
     return cast && strcmp(op_word(op, ATTR_FN), "max") == 0 &&
            loaded(cast->operands[0]) == loaded(narrow);
 }
@@ -91,11 +92,11 @@ static bool is_greatest(const Value *value, const Value *narrow)
 static bool match_argument(GpuPower *power, const Value *t)
 {
     double clamp, k, rounder;
-    const Op *turns = value_made_by(t, OP_FMA);
+    const Op *turns = value_def_of_kind(t, OP_FMA);
     power->turns = turns;
-    power->clamp = turns ? value_made_by(turns->operands[0], OP_MAX) : NULL;
-    const Op *less = power->clamp ? value_made_by(power->clamp->operands[0], OP_SUB) : NULL;
-    const Op *cast = less ? value_made_by(less->operands[0], OP_CAST) : NULL;
+    power->clamp = turns ? value_def_of_kind(turns->operands[0], OP_MAX) : NULL;
+    const Op *less = power->clamp ? value_def_of_kind(power->clamp->operands[0], OP_SUB) : NULL;
+    const Op *cast = less ? value_def_of_kind(less->operands[0], OP_CAST) : NULL;
     if (!cast || !is_constant(power->clamp->operands[1], &clamp) ||
         !is_constant(turns->operands[1], &k) || !is_constant(turns->operands[2], &rounder)) {
         return false;
@@ -112,10 +113,10 @@ static bool match_argument(GpuPower *power, const Value *t)
 /* r = (c - n a) - n b, of which |c k - n| <= 1/2: its bound, or a negative number. */
 static double bound_rest(GpuPower *power, const Value *value)
 {
-    const Op *second = value_made_by(value, OP_FMA);
-    const Op *first = second ? value_made_by(second->operands[2], OP_FMA) : NULL;
-    const Op *minus = first ? value_made_by(first->operands[0], OP_NEG) : NULL;
-    const Op *n = minus ? value_made_by(minus->operands[0], OP_SUB) : NULL;
+    const Op *second = value_def_of_kind(value, OP_FMA);
+    const Op *first = second ? value_def_of_kind(second->operands[2], OP_FMA) : NULL;
+    const Op *minus = first ? value_def_of_kind(first->operands[0], OP_NEG) : NULL;
+    const Op *n = minus ? value_def_of_kind(minus->operands[0], OP_SUB) : NULL;
     double a, b, k;
     bool matches = n && second->operands[0] == first->operands[0] &&
                    n->operands[0] == power->turns->results[0] &&
@@ -171,7 +172,7 @@ static bool bound(const Value *value, const Value *rest, Interval at, int *ops, 
 /* What the polynomial p is one of: the innermost value that is no part of it. */
 static const Value *find_rest(GpuPower *power, const Value *p)
 {
-    for (int i = 0; i < MOST_OPS; i++) {
+    for (int i = 0; i < MAX_OPS; i++) {
         if (bound_rest(power, p) > 0) {
             return p;
         }
@@ -192,7 +193,7 @@ static bool is_moderate(GpuPower *power, const Value *p)
     for (int i = 0; i < PARTS && rest; i++) {
         double step = 2 * most / PARTS;
         Interval at = {-most + i * step, -most + (i + 1) * step}, value;
-        int ops = MOST_OPS;
+        int ops = MAX_OPS;
         if (!bound(p, rest, at, &ops, &value) || value.least < 0.26 || value.most > 3.9) {
             return false;
         }
@@ -221,7 +222,7 @@ static bool is_apart(const GpuEmitter *em, const GpuPower *power)
 
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
 {
-    const Op *inner = op->kind == OP_MUL ? value_made_by(op->operands[0], OP_MUL) : NULL;
+    const Op *inner = op->kind == OP_MUL ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
     bool lowered = inner && is_number(op->operands[1], 0x1p-32);
     const Value *t = lowered ? turned(inner->operands[1]) : NULL;
     if (!t) {

@@ -6,7 +6,7 @@
  * one. */
 #include "codegen/gpu/gpu_global.h"
 
-enum { WORD_BYTES = 4, MOST_WORDS = 8 };
+enum { WORD_BYTES = 4, MAX_WORDS = 8 };
 
 typedef struct Shifted {
     GlobalAccess *g;
@@ -81,7 +81,7 @@ static LLVMValueRef moved(Shifted *s)
 {
     GpuEmitter *em = s->g->em;
     LLVMBuilderRef b = em->builder;
-    LLVMValueRef words[MOST_WORDS];
+    LLVMValueRef words[MAX_WORDS];
     int n = piece_bytes(s) / WORD_BYTES;
     gpu_unpack(em, s->pieces[0], n, words);
     gpu_unpack(em, s->pieces[1], n, words + n);

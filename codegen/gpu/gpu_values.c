@@ -194,7 +194,7 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
     return call;
 }
 
-LLVMValueRef gpu_made_here(GpuEmitter *em, LLVMValueRef value)
+LLVMValueRef gpu_opaque_copy(GpuEmitter *em, LLVMValueRef value)
 {
     return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &value);
 }

@@ -67,7 +67,7 @@ static void hide_pair(GpuEmitter *em, const GpuValue *in, int r, GpuValue *out)
     out->halves[r + 1] = (GpuHalf){word, true};
 }
 
-void gpu_emit_again(GpuEmitter *em, const Op *op)
+void gpu_emit_remat(GpuEmitter *em, const Op *op)
 {
     const GpuValue *in = gpu_value(em, op->operands[0]);
     GpuValue *out = gpu_define(em, op->results[0]);

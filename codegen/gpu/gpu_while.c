@@ -149,14 +149,14 @@ static void close_phis(const While *w, LLVMValueRef *goes_on)
     for (int i = 0; i < w->op->n_results; i++) {
         const GpuValue *next = gpu_value(em, yield->operands[i]);
         bool chooses = goes_on && is_tile(w->op->results[i]);
-        bool leaves = em->target->carry && !w->together && !w->warps_together;
+        bool leaves = em->target->loop_carry && !w->together && !w->warps_together;
         for (int r = 0; r < next->n; r++) {
             LLVMValueRef phi = w->phis[i][r];
             if (phi) {
                 LLVMValueRef kept =
                     chooses ? LLVMBuildSelect(em->builder, goes_on[r], next->regs[r], phi, "")
                             : next->regs[r];
-                kept = leaves ? em->target->carry(em, kept) : kept;
+                kept = leaves ? em->target->loop_carry(em, kept) : kept;
                 LLVMAddIncoming(phi, &kept, &latch, 1);
             }
         }

@@ -84,7 +84,7 @@ typedef struct MachineFacts {
 
 static bool is_native(const Target *target)
 {
-    return text_same(target->name, "native") || (target->cpu && text_same(target->cpu, "native"));
+    return text_equal(target->name, "native") || (target->cpu && text_equal(target->cpu, "native"));
 }
 
 static MachineFacts machine_facts(Llvm *l)
@@ -111,7 +111,7 @@ static bool has_feature(const MachineFacts *facts, const char *feature)
 
 static void note_abilities(Llvm *l, const MachineFacts *facts)
 {
-    bool recent = text_same(facts->cpu, "x86-64-v3") || text_same(facts->cpu, "x86-64-v4");
+    bool recent = text_equal(facts->cpu, "x86-64-v3") || text_equal(facts->cpu, "x86-64-v4");
     bool cpu = l->target->family == FAMILY_CPU;
     l->has_fma = !cpu || recent || has_feature(facts, "+fma");
     l->has_f16 = !cpu || recent || has_feature(facts, "+f16c");
@@ -149,7 +149,7 @@ static bool make_machine(Llvm *l, int optimize)
     return true;
 }
 
-void llvm_lap(Llvm *l, const char *part)
+void llvm_end_phase(Llvm *l, const char *part)
 {
     double now = clock_cpu_seconds();
     if (l->options->took) {
@@ -242,7 +242,7 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
                     .diags = func->diags,
                     .target = func->target,
                     .options = options->codegen,
-                    .left_out = options->left_out,
+                    .disabled_passes = options->left_out,
                     .since = clock_cpu_seconds()};
     Guards outer = {func->arena->guard, func->diags->bug_guard};
     char words[LLVM_WORDS];
@@ -281,7 +281,7 @@ void llvm_verify(Llvm *l)
     if (bad) {
         diag_bug(l->diags, "LLVM rejects the code of %s: %s", l->func->name, text);
     }
-    llvm_lap(l, "llvm-verify");
+    llvm_end_phase(l, "llvm-verify");
 }
 
 void llvm_optimize(Llvm *l, const char *passes)
@@ -296,7 +296,7 @@ void llvm_optimize(Llvm *l, const char *passes)
         diag_bug(l->diags, "LLVM's passes '%s': %s", passes, text);
     }
     check_problems(l, "optimizing");
-    llvm_lap(l, "llvm-middle");
+    llvm_end_phase(l, "llvm-middle");
 }
 
 void llvm_print(Llvm *l, Code *code)
@@ -308,8 +308,8 @@ void llvm_print(Llvm *l, Code *code)
 void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
 {
     char *message = NULL;
-    if (l->left_out && !l->gate) {
-        l->gate = llvm_gate_new(l->context, l->left_out);
+    if (l->disabled_passes && !l->gate) {
+        l->gate = llvm_gate_new(l->context, l->disabled_passes);
     }
     if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &l->emitted)) {
         diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
@@ -321,5 +321,5 @@ void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
     LLVMDisposeMemoryBuffer(l->emitted);
     l->emitted = NULL;
     check_problems(l, "emitting");
-    llvm_lap(l, "llvm-back");
+    llvm_end_phase(l, "llvm-back");
 }

@@ -31,7 +31,7 @@ typedef struct Llvm {
     bool has_vnni;         /* AVX-512's sums of four products of bytes */
     Text problems;         /* errors that LLVM reported, one a line */
     const CodegenOptions *options;
-    const char *const *left_out;
+    const char *const *disabled_passes;
     struct LlvmLines *lines; /* NULL: nothing has a place */
     LLVMValueRef loops_of;   /* the function that n_loops counts the loops of */
     int n_loops;
@@ -55,7 +55,7 @@ char *llvm_text(Arena *arena, char *message);
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);
 
 /* Ends a part of the work, and tells who wants to know how long it took. */
-void llvm_lap(Llvm *l, const char *part);
+void llvm_end_phase(Llvm *l, const char *part);
 
 /* ---- types ---- */
 /* In registers: bool is i1. On CPUs f16 and bf16 are i16, their bits: x86's code generator would

@@ -64,16 +64,16 @@ LLVMTypeRef llvm_like(LLVMTypeRef element, LLVMTypeRef like)
 
 static LLVMValueRef constant_splat(LLVMTypeRef type, LLVMValueRef scalar)
 {
-    enum { MOST_LANES = 256 };
-    LLVMValueRef lanes[MOST_LANES];
+    enum { MAX_LANES = 256 };
+    LLVMValueRef lanes[MAX_LANES];
     int n = llvm_lane_count(type);
     if (!n) {
         return scalar;
     }
-    for (int i = 0; i < n && i < MOST_LANES; i++) {
+    for (int i = 0; i < n && i < MAX_LANES; i++) {
         lanes[i] = scalar;
     }
-    return LLVMConstVector(lanes, (unsigned)(n < MOST_LANES ? n : MOST_LANES));
+    return LLVMConstVector(lanes, (unsigned)(n < MAX_LANES ? n : MAX_LANES));
 }
 
 LLVMValueRef llvm_float(LLVMTypeRef type, double value)
@@ -134,13 +134,13 @@ LLVMValueRef llvm_splat(Llvm *l, LLVMValueRef scalar, LLVMTypeRef type)
 
 LLVMValueRef llvm_bound(Llvm *l, LLVMValueRef bound)
 {
-    enum { MANY_LOOPS = 64 };
+    enum { MAX_LOOPS = 64 };
     static const char *const constraints[] = {
         [FAMILY_CPU] = "=r,0", [FAMILY_NVPTX] = "=l,0", [FAMILY_AMDGCN] = "=s,0"};
     LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->builder));
     l->n_loops = function == l->loops_of ? l->n_loops + 1 : 0;
     l->loops_of = function;
-    if (l->n_loops < MANY_LOOPS || LLVMIsConstant(bound)) {
+    if (l->n_loops < MAX_LOOPS || LLVMIsConstant(bound)) {
         return bound;
     }
     LLVMTypeRef type = LLVMTypeOf(bound), made = LLVMFunctionType(type, &type, 1, false);

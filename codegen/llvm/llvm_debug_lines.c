@@ -18,7 +18,7 @@ struct LlvmLines {
     LLVMMetadataRef unit, function;
     int of; /* the source that the function is in */
     Span last;
-    Place place; /* of `last` */
+    SourceLoc place; /* of `last` */
 };
 
 static LLVMMetadataRef file_of(Llvm *l, int source)
@@ -71,7 +71,7 @@ static void lines_function(Llvm *l, LLVMValueRef function, Span span)
     }
     struct LlvmLines *lines = l->lines;
     const char *name = LLVMGetValueName2(function, &length);
-    unsigned line = (unsigned)diag_place(l->diags, span).line;
+    unsigned line = (unsigned)diag_source_loc(l->diags, span).line;
     LLVMMetadataRef file = file_of(l, span.source);
     LLVMMetadataRef type =
         LLVMDIBuilderCreateSubroutineType(lines->builder, file, NULL, 0, LLVMDIFlagZero);
@@ -105,7 +105,7 @@ void llvm_line(Llvm *l, Span span)
     }
     if (span.source != lines->last.source || span.start != lines->last.start) {
         lines->last = span;
-        lines->place = diag_place(l->diags, span);
+        lines->place = diag_source_loc(l->diags, span);
     }
     LLVMMetadataRef at = LLVMDIBuilderCreateDebugLocation(l->context, (unsigned)lines->place.line,
                                                           (unsigned)lines->place.column,

@@ -8,8 +8,8 @@
 enum {
     BARRIER_BYTES = 8,
     REGISTER_STEP = 8,
-    MOST_REGISTERS = 255,
-    LEAST_REGISTERS = 24,
+    MAX_REGISTERS = 255,
+    MIN_REGISTERS = 24,
     GROUP_WARPS = 4, /* warps that a product is issued by */
 };
 
@@ -68,13 +68,13 @@ static bool solo_op(const Op *op)
 {
     switch (op->kind) {
     case OP_ARRIVE:
-    case OP_SYNC:
+    case OP_BARRIER:
     case OP_STORE:
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE:
     case OP_DOT:
     case OP_DOT_ASYNC:
-    case OP_SETTLE:
+    case OP_DOT_WAIT:
     case OP_ROLES: return false;
     default: break;
     }
@@ -130,7 +130,7 @@ static LLVMBasicBlockRef if_first_of_group(GpuEmitter *em)
 
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op)
 {
-    if (op_attr(op, ATTR_APART)) {
+    if (op_attr(op, ATTR_WARPGROUPS)) {
         return if_first_of_group(em);
     }
     return hopper_is_solo(op) ? NULL : hopper_if_first_thread(em, "elected");
@@ -218,7 +218,7 @@ void hopper_barriers_begin(GpuEmitter *em)
     LLVMBasicBlockRef after = hopper_if_first_thread(em, "barriers");
     fetch_maps(em);
     for (size_t i = 0; i < em->shareds.n; i++) {
-        if (em->shareds.items[i].op->kind == OP_BARRIER) {
+        if (em->shareds.items[i].op->kind == OP_MBARRIER) {
             init_barrier(em, em->shareds.items[i].op);
         }
     }
@@ -255,8 +255,8 @@ static void emit_wait(GpuEmitter *em, const Op *op)
     Access access = op_access(op, 0);
     int64_t slots = 1;
     poly_is_const(access.memory->type->dims[0], &slots);
-    LLVMValueRef turn = gpu_ring_turn(em, gpu_scalar(em, access.indices[0]), slots);
-    if (op_int(op, ATTR_PREVIOUS, 0)) {
+    LLVMValueRef turn = gpu_ring_phase(em, gpu_scalar(em, access.indices[0]), slots);
+    if (op_int(op, ATTR_PREVIOUS_PHASE, 0)) {
         turn = LLVMBuildXor(em->builder, turn, gpu_i32(em, 1), "");
     }
     hopper_wait(em, barrier_slot(em, &access), LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
@@ -317,7 +317,7 @@ static int entry_registers(GpuEmitter *em)
     int threads = em->warps << em->warp_bits;
     int all = em->func->target->registers / em->plan_launch->blocks_per_unit;
     int registers = all / threads / REGISTER_STEP * REGISTER_STEP;
-    return registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
+    return registers < MAX_REGISTERS ? registers : MAX_REGISTERS;
 }
 
 /* Registers move between whole warp groups, and a role waits for what the others have not given up:
@@ -327,8 +327,8 @@ static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, con
     int64_t total = 0;
     for (int i = 0; i < registers->n; i++) {
         int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
-        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS ||
-                                   wanted > MOST_REGISTERS || warps->ints[i] % 4)) {
+        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < MIN_REGISTERS ||
+                                   wanted > MAX_REGISTERS || warps->ints[i] % 4)) {
             gpu_bug(em, op, "roles with registers: 4 warps or a multiple, 24 to 248 by 8");
         }
         total += wanted * (warps->ints[i] << em->warp_bits);
@@ -373,14 +373,14 @@ LLVMValueRef hopper_group(GpuEmitter *em)
 
 static void begin_apart(GpuEmitter *em, const Op *store)
 {
-    int groups = store ? (int)op_int(store, ATTR_APART, 0) : 0;
+    int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
     em->role->apart = groups ? em->n_named_barriers + 1 : 0;
     em->n_named_barriers += groups;
 }
 
 static bool emit_sync_apart(GpuEmitter *em, const Op *op)
 {
-    if (!op_attr(op, ATTR_APART)) {
+    if (!op_attr(op, ATTR_WARPGROUPS)) {
         return false;
     }
     LLVMValueRef first = gpu_i32(em, em->role->apart);
@@ -433,7 +433,7 @@ static void emit_pass_turn(GpuEmitter *em)
 
 static void see_turn(Op *op, void *user)
 {
-    *(bool *)user |= op->kind == OP_TAKE_TURN;
+    *(bool *)user |= op->kind == OP_ORDERED_WAIT;
 }
 
 /* The first turn is the first one's: as if the last one had passed it on. */
@@ -527,21 +527,21 @@ static void emit_roles(GpuEmitter *em, const Op *op)
 bool hopper_emit_op(GpuEmitter *em, Op *op)
 {
     switch (op->kind) {
-    case OP_SYNC: return emit_sync_apart(em, op);
-    case OP_BARRIER: return true; /* hopper_barriers_begin */
+    case OP_BARRIER: return emit_sync_apart(em, op);
+    case OP_MBARRIER: return true; /* hopper_barriers_begin */
     case OP_WAIT: emit_wait(em, op); return true;
     case OP_ARRIVE: emit_arrive(em, op); return true;
     case OP_FENCE_ASYNC:
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
                 "~{memory}", true, 0, NULL);
         return true;
-    case OP_TAKE_TURN: emit_take_turn(em); return true;
-    case OP_PASS_TURN: emit_pass_turn(em); return true;
+    case OP_ORDERED_WAIT: emit_take_turn(em); return true;
+    case OP_ORDERED_ARRIVE: emit_pass_turn(em); return true;
     case OP_BULK_LOAD: hopper_emit_bulk_load(em, op); return true;
     case OP_BULK_STORE: hopper_emit_bulk_store(em, op); return true;
     case OP_BULK_WAIT: hopper_emit_bulk_wait(em, op); return true;
     case OP_DOT_ASYNC: hopper_emit_dot_async(em, op); return true;
-    case OP_SETTLE: hopper_emit_settle(em, op); return true;
+    case OP_DOT_WAIT: hopper_emit_settle(em, op); return true;
     case OP_ROLES: emit_roles(em, op); return true;
     default: return false;
     }

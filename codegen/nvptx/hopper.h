@@ -7,8 +7,8 @@
 
 #include "codegen/gpu/gpu_emit.h"
 
-/* A tile in a ring slot of shared memory, as the engines see it: chunks of `pitch` bytes of
- * columns, each `rows` rows of them one after the other, swizzled inside (layout.h,
+/* A tile in a ring slot of shared memory, as the engines see it: chunks of `repack_pitched` bytes
+ * of columns, each `rows` rows of them one after the other, swizzled inside (layout.h,
  * shared_offset). */
 typedef struct HopperTile {
     LLVMValueRef address; /* i32, in the shared window */

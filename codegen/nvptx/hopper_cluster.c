@@ -78,11 +78,10 @@ void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef bl
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
                          LLVMValueRef *words, LLVMValueRef mailbox)
 {
-    enum { MOST_WORDS = 4 };
+    enum { MAX_WORDS = 4 };
     static const char *const values[] = {"$3", "{$3, $4}", NULL, "{$3, $4, $5, $6}"};
     bool wide = LLVMTypeOf(words[0]) == em->i64;
-    LLVMValueRef args[3 + MOST_WORDS] = {hopper_address(em, at), block,
-                                         hopper_address(em, mailbox)};
+    LLVMValueRef args[3 + MAX_WORDS] = {hopper_address(em, at), block, hopper_address(em, mailbox)};
     Text constraints = text_new(em->arena);
     text_add(&constraints, "r,r,r");
     for (int i = 0; i < n; i++) {

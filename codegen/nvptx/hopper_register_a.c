@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sm_90a: a left operand that threads read for the matrix unit. It takes elements of 32 bits from
  * shared memory along k alone, but from registers in any way. A tile with k along its rows is read
- * as the result lies (layout_wgmma_turned): a thread's rows are neighbours there, and lanes beside
- * one another meet all banks.
+ * as the result lies (layout_wgmma_row_permuted): a thread's rows are neighbours there, and lanes
+ * beside one another meet all banks.
  *
  * Elements of four bits, which lie along k, become 16 bits on their way. The four lanes that share
  * a row read the same words of eight; the instruction wants two neighbours of each from a lane, a
@@ -13,12 +13,12 @@
 #include "codegen/nvptx/nvptx_mma.h"
 #include "ir/layout/matrix_instr.h"
 
-enum { MOST_RUN_BITS = 2, MOST_RUN = 1 << MOST_RUN_BITS, WORD_HALVES = 8 };
+enum { MAX_RUN_BITS = 2, MAX_RUN = 1 << MAX_RUN_BITS, WORD_HALVES = 8 };
 
 typedef struct Left {
     GpuEmitter *em;
     SharedTile tile;
-    Layout *layout; /* unit_left_read; of narrow elements the accumulator's, m by k */
+    Layout *layout; /* mma_a_read_layout; of narrow elements the accumulator's, m by k */
     int64_t m;
 } Left;
 
@@ -49,22 +49,23 @@ static LLVMValueRef address(Left *left, int r)
 LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k)
 {
     Type result = op->results[0]->type;
-    Layout layout = unit_left_read(result->layout, k);
+    Layout layout = mma_a_read_layout(result->layout, k);
     Left left = {.em = em,
                  .tile = gpu_shared_tile(em, access),
                  .layout = arena_copy(em->arena, &layout, sizeof layout),
                  .m = gpu_extent(em, result, 0)};
-    int bits[LAYOUT_BITS], n = gpu_run_bits(left.layout, 0, MOST_RUN_BITS, bits),
-                           all = gpu_dealt(bits, n, -1);
+    int bits[LAYOUT_BITS], n = gpu_run_bits(left.layout, 0, MAX_RUN_BITS, bits),
+                           all = gpu_deposit_bits(bits, n, -1);
     LLVMValueRef *words = ARENA_ARRAY(em->arena, LLVMValueRef, layout_registers(&layout));
     for (int r = 0; r < layout_registers(&layout); r++) {
-        LLVMValueRef run[MOST_RUN];
+        LLVMValueRef run[MAX_RUN];
         if (r & all || gpu_register_coord(left.layout, 1, r) >= k) {
             continue;
         }
         gpu_shared_read(em, &left.tile, address(&left, r), 1 << n, run);
         for (int i = 0; i < 1 << n; i++) {
-            words[r | gpu_dealt(bits, n, i)] = LLVMBuildBitCast(em->builder, run[i], em->i32, "");
+            words[r | gpu_deposit_bits(bits, n, i)] =
+                LLVMBuildBitCast(em->builder, run[i], em->i32, "");
         }
     }
     return words;
@@ -107,14 +108,14 @@ LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *acce
                  .layout = arena_copy(em->arena, &layout, sizeof layout),
                  .m = gpu_extent(em, op->results[0]->type, 0)};
     int n = gpu_shared_vector(&left.tile) / WORD_HALVES, registers = layout_registers(&layout);
-    n = n > MOST_RUN ? MOST_RUN : n;
+    n = n > MAX_RUN ? MAX_RUN : n;
     if (!left.tile.packed || n < 1) {
         gpu_bug(em, op, "threads widen elements of four bits, two a byte");
     }
     LLVMValueRef byte = own_byte(&left);
     LLVMValueRef *words = ARENA_ARRAY(em->arena, LLVMValueRef, registers / 2);
     for (int r = 0; r < registers; r++) {
-        LLVMValueRef run[MOST_RUN];
+        LLVMValueRef run[MAX_RUN];
         int64_t from = gpu_register_coord(left.layout, 1, r);
         if (from % (n * WORD_HALVES) || from >= k) {
             continue;

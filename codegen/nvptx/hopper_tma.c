@@ -15,7 +15,7 @@
 #include "ir/bulk_tile.h"
 #include "ir/build.h"
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
+enum { MAX_BOX = 256, MAX_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
 
 static const Op *allocation(GpuEmitter *em, const Value *memory)
 {
@@ -67,7 +67,7 @@ static Access shared_access(const Op *op)
 /* The largest part that a box may have and that divides the extent. */
 static int64_t box_part(int64_t extent)
 {
-    int64_t parts = (extent + MOST_BOX - 1) / MOST_BOX;
+    int64_t parts = (extent + MAX_BOX - 1) / MAX_BOX;
     while (extent % parts) {
         parts++;
     }
@@ -87,11 +87,11 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 {
     Access tensor = tensor_access(op);
     const Value *shared = shared_access(op).memory;
-    if (tensor.n > MOST_BULK_RANK && !func_windows_of(em->func, tensor.memory)) {
+    if (tensor.n > MAX_BULK_RANK && !func_im2col_of(em->func, tensor.memory)) {
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
     Boxes boxes = {.rank = tensor.n, .rows = bulk_rows_axis(&tensor), .parts = 1, .blocks = 1};
-    boxes.blocks = op_int(op, op->kind == OP_BULK_LOAD ? ATTR_CLUSTER : ATTR_APART, 1);
+    boxes.blocks = op_int(op, op->kind == OP_BULK_LOAD ? ATTR_CLUSTER : ATTR_WARPGROUPS, 1);
     int elem_bytes = dtype_bytes(shared->type->dtype);
     int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
     int64_t cols = bulk_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
@@ -110,7 +110,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
         }
         boxes.box_bytes *= boxes.extent[axis];
     }
-    if (cols % boxes.chunk_cols || boxes.chunk_cols > MOST_BOX) {
+    if (cols % boxes.chunk_cols || boxes.chunk_cols > MAX_BOX) {
         gpu_bug(em, op, "the tile's columns are no whole number of boxes");
     }
     if (boxes.parts * boxes.blocks > 1 &&
@@ -157,7 +157,7 @@ void hopper_clear_few(GpuEmitter *em)
     bool any = false;
     for (size_t i = 0; i < em->shareds.n; i++) {
         const Op *op = em->shareds.items[i].op;
-        if (op->kind == OP_SHARED && bulk_few_rows(em->func, op->results[0])) {
+        if (op->kind == OP_SHARED && bulk_short_tile(em->func, op->results[0])) {
             clear_tiles(em, op->results[0]);
             any = true;
         }
@@ -169,9 +169,10 @@ void hopper_clear_few(GpuEmitter *em)
 }
 
 /* Pixels instead of rows; the tensor's own axes. */
-static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *boxes, PlanMap *map)
+static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *boxes,
+                             PlanTensorMap *map)
 {
-    const Windows *windows = view->windows;
+    const Im2colView *windows = view->im2col;
     Type given = param_given(view);
     map->rank = windows->n + 2;
     map->n_windows = windows->n;
@@ -182,15 +183,15 @@ static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *box
     map->box[map->rank - 1] = boxes->chunk_cols;
     for (int i = 0; i < windows->n; i++) {
         map->windows[i] =
-            (PlanWindows){plan_expr(em->func, windows->axes[i].first), windows->axes[i].step,
+            (PlanWindows){plan_expr(em->func, windows->axes[i].offset), windows->axes[i].stride,
                           plan_expr(em->func, given->dims[1 + i])};
     }
 }
 
-void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
+void hopper_describe_map(GpuEmitter *em, const Op *op, PlanTensorMap *map)
 {
     Boxes boxes = cut_boxes(em, op);
-    bool few = op->kind == OP_BULK_LOAD && bulk_few_rows(em->func, shared_access(op).memory);
+    bool few = op->kind == OP_BULK_LOAD && bulk_short_tile(em->func, shared_access(op).memory);
     map->rank = boxes.rank;
     map->few = few ? boxes.rows + 1 : 0;
     for (int axis = 0; axis < boxes.rank; axis++) {
@@ -200,7 +201,7 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
     map->tf32 = op_attr(op, ATTR_PRECISION) != NULL;
     map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
     const Value *tensor = tensor_access(op).memory;
-    if (func_windows_of(em->func, tensor)) {
+    if (func_im2col_of(em->func, tensor)) {
         describe_windows(em, &em->func->params.items[tensor->index], &boxes, map);
     }
 }
@@ -256,7 +257,7 @@ static const char *coordinate_list(GpuEmitter *em, int rank, int at)
 
 typedef struct BulkOp {
     const char *text, *constraints;
-    LLVMValueRef args[3 + MOST_BULK_RANK + MOST_SPATIAL];
+    LLVMValueRef args[3 + MAX_BULK_RANK + MAX_SPATIAL];
     int n_fixed; /* operands before the coordinates; the first is the shared address */
 } BulkOp;
 
@@ -264,7 +265,7 @@ typedef struct BulkOp {
 static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
     Access tensor = tensor_access(op);
-    LLVMValueRef first[MOST_BULK_RANK], address = bulk->args[0];
+    LLVMValueRef first[MAX_BULK_RANK], address = bulk->args[0];
     first_indices(em, &tensor, first);
     if (boxes->blocks > 1) { /* this block's parts, or this group's */
         bool load = op->kind == OP_BULK_LOAD;
@@ -324,7 +325,7 @@ static bool are_many(Type given, int n)
     for (int i = 0; i <= n; i++) {
         most *= (double)poly_most(given->dims[i]);
     }
-    return most > INT32_MAX - MOST_BOX * MOST_BOX;
+    return most > INT32_MAX - MAX_BOX * MAX_BOX;
 }
 
 /* The tile's first pixel, among those of all images. */
@@ -347,7 +348,7 @@ static LLVMValueRef first_pixel(GpuEmitter *em, const Access *tensor, int n, LLV
 static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLVMValueRef *place)
 {
     const Param *view = &em->func->params.items[tensor->memory->index];
-    const Windows *windows = view->windows;
+    const Im2colView *windows = view->im2col;
     Type given = param_given(view);
     int n = view_places(view);
     LLVMValueRef source = gpu_value(em, tensor->indices[0])->regs[0];
@@ -361,8 +362,8 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
         LLVMValueRef at = LLVMBuildURem(em->builder, pixel, places, "");
         pixel = LLVMBuildUDiv(em->builder, pixel, places, "");
         at = LLVMBuildTrunc(em->builder, at, em->i32, "");
-        at = LLVMBuildMul(em->builder, at, gpu_i32(em, windows->axes[i - 1].step), "");
-        LLVMValueRef first = gpu_size_value(em, windows->axes[i - 1].first);
+        at = LLVMBuildMul(em->builder, at, gpu_i32(em, windows->axes[i - 1].stride), "");
+        LLVMValueRef first = gpu_size_value(em, windows->axes[i - 1].offset);
         first = LLVMBuildTrunc(em->builder, first, em->i32, "");
         place[i] = LLVMBuildAdd(em->builder, at, first, "");
     }
@@ -373,7 +374,7 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
 }
 
 /* i16: how far the taps move a window, the fastest axis first, as the instruction has them. */
-static void tap_offsets(GpuEmitter *em, const Access *tensor, const Windows *windows,
+static void tap_offsets(GpuEmitter *em, const Access *tensor, const Im2colView *windows,
                         LLVMValueRef *offsets)
 {
     LLVMTypeRef i16 = em->i16;
@@ -381,9 +382,9 @@ static void tap_offsets(GpuEmitter *em, const Access *tensor, const Windows *win
     for (int i = 0; i < windows->n; i++) {
         LLVMValueRef *offset = &offsets[windows->n - 1 - i];
         *offset = LLVMConstNull(i16);
-        if (windows->axes[i].apart) {
+        if (windows->axes[i].dilation) {
             LLVMValueRef at = gpu_access_first(em, tensor, tap++);
-            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].apart), "");
+            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].dilation), "");
             *offset = LLVMBuildTrunc(em->builder, at, i16, "");
         }
     }
@@ -392,9 +393,9 @@ static void tap_offsets(GpuEmitter *em, const Access *tensor, const Windows *win
 static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
     Access tensor = tensor_access(op);
-    const Windows *windows = func_windows_of(em->func, tensor.memory);
+    const Im2colView *windows = func_im2col_of(em->func, tensor.memory);
     int n = windows->n, rank = n + 2;
-    LLVMValueRef place[1 + MOST_SPATIAL], address = bulk->args[0];
+    LLVMValueRef place[1 + MAX_SPATIAL], address = bulk->args[0];
     LLVMValueRef channel = gpu_access_first(em, &tensor, tensor.n - 1);
     channel = LLVMBuildTrunc(em->builder, channel, em->i32, "");
     bulk->constraints = n == 1   ? "r,l,r,r,r,r,h,~{memory}"
@@ -429,7 +430,7 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     HopperTile tile = hopper_tile(em, op, &shared);
     LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
     LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
-    Dim few = bulk_few_rows(em->func, shared.memory);
+    Dim few = bulk_short_tile(em->func, shared.memory);
     int64_t all = boxes.box_bytes * boxes.parts * boxes.blocks * boxes.chunks;
     LLVMValueRef bytes = gpu_i32(em, all);
     if (few) {
@@ -440,7 +441,7 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", true, 2,
             (LLVMValueRef[]){slot, bytes});
     BulkOp bulk = {.args = {tile.address, gpu_map(em, op), slot}, .n_fixed = 3};
-    if (func_windows_of(em->func, tensor_access(op).memory)) {
+    if (func_im2col_of(em->func, tensor_access(op).memory)) {
         emit_windows(em, op, &boxes, &bulk);
         hopper_elected_end(em, after);
         return;

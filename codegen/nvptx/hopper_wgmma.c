@@ -3,12 +3,13 @@
  * to 256 columns of B, 32 bytes deep an instruction; a dot_async is all instructions of its tile,
  * one group of them committed at the end.
  *
- * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch`
- * = swizzle bytes (hopper.h) there are two ways to hold one:
+ * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of
+ * `repack_pitched` = swizzle bytes (hopper.h) there are two ways to hold one:
  *   k along the columns     an instruction's depth is 32 bytes inside a row; 8 rows are
  *                           8 * pitch bytes apart (stride); chunks are reached by address, the
  *                           leading offset does not count
- *   k along the rows        of 16 bits only: m (or n) runs along a row and, after `pitch` bytes, in
+ *   k along the rows        of 16 bits only: m (or n) runs along a row and, after `repack_pitched`
+ * bytes, in
  *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
  *                           (stride) */
 #include "codegen/nvptx/hopper.h"
@@ -19,7 +20,7 @@
 enum {
     GROUP_ROWS = 64,
     GROUP_WARPS_BITS = 2,
-    MOST_N = 256,
+    MAX_N = 256,
     A_REGISTERS = 4,
     WORD_BYTES = 4,
     ADDRESS_BITS = 0x3ffff, /* of a byte of a block's shared memory */
@@ -175,7 +176,7 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
 /* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
 static void pack_a(Product *p, const GpuValue *value, DType from, int registers)
 {
-    DType to = unit_of_dot(p->em->func->target, p->op)->operands;
+    DType to = mma_of_dot(p->em->func->target, p->op)->operands;
     int n = registers / 2;
     p->a_stride = n / p->repeats; /* columns past the last one have registers, but no values */
     p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
@@ -208,8 +209,8 @@ static void read_a(Product *p, const Access *a)
         p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
         return;
     }
-    const Unit *unit = unit_of_dot(em->func->target, p->op);
-    if (unit_widens_left(unit, a->memory->type->dtype)) {
+    const MatrixInstr *unit = mma_of_dot(em->func->target, p->op);
+    if (mma_upcasts_a(unit, a->memory->type->dtype)) {
         p->a_words = hopper_widen_left(em, p->op, a, unit->operands, p->k);
         p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
         return;
@@ -231,8 +232,8 @@ static void check_extents(Product *p)
                 "multiples), into f32 or 32-bit integers");
     }
     const int64_t extents[] = {p->m, p->n};
-    Layout wanted = unit_group_result(unit_of_dot(p->em->func->target, p->op), extents,
-                                      p->em->role->warps, op_int(p->op, ATTR_TA, 0) != 0);
+    Layout wanted = mma_group_result(mma_of_dot(p->em->func->target, p->op), extents,
+                                     p->em->role->warps, op_int(p->op, ATTR_TA, 0) != 0);
     const Layout *layout = p->op->results[0]->type->layout;
     if (!layout || !layout_equal(layout, &wanted)) {
         gpu_bug(p->em, p->op, "the result has the accumulator's layout");
@@ -241,7 +242,7 @@ static void check_extents(Product *p)
 
 static void read_types(Product *p, DType operands)
 {
-    const Unit *unit = unit_of_dot(p->em->func->target, p->op);
+    const MatrixInstr *unit = mma_of_dot(p->em->func->target, p->op);
     if (!unit || unit->out) {
         gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
     }
@@ -390,7 +391,7 @@ static LLVMTypeRef result_type(GpuEmitter *em, LLVMTypeRef element, int n)
 static void see_pending(Op *op, void *user)
 {
     bool *found = user;
-    *found = *found || (op->kind == OP_SETTLE && op_int(op, ATTR_PENDING, 0) > 0);
+    *found = *found || (op->kind == OP_DOT_WAIT && op_int(op, ATTR_PENDING, 0) > 0);
 }
 
 /* Who waits for all but some counts a group a product: a joined one's has nothing in it then. */
@@ -404,7 +405,7 @@ static bool groups_are_counted(GpuEmitter *em)
 static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
 {
     GpuEmitter *em = p->em;
-    int64_t n = p->n - n_from < MOST_N ? p->n - n_from : MOST_N;
+    int64_t n = p->n - n_from < MAX_N ? p->n - n_from : MAX_N;
     int64_t joined = p->joined ? p->joined->n : 0;
     Statement s = {.p = p,
                    .n_from = n_from,
@@ -441,8 +442,8 @@ static void emit_product(Product *p)
     int rows = (int)(p->m / GROUP_ROWS);
     p->repeats = p->repeats < rows ? p->repeats : rows;
     for (int repeat = 0; repeat < p->repeats; repeat++) {
-        for (int64_t n = 0; n < p->n; n += MOST_N) {
-            emit_statement(p, repeat, n, repeat + 1 == p->repeats && n + MOST_N >= p->n);
+        for (int64_t n = 0; n < p->n; n += MAX_N) {
+            emit_statement(p, repeat, n, repeat + 1 == p->repeats && n + MAX_N >= p->n);
         }
     }
 }
@@ -478,7 +479,7 @@ static Op *next_product(const Op *op)
 static Op *joined_after(const Op *op)
 {
     Op *next = next_product(op);
-    return next && op_int(next, ATTR_JOINED, 0) && !op_int(op, ATTR_JOINED, 0) ? next : NULL;
+    return next && op_int(next, ATTR_MERGED, 0) && !op_int(op, ATTR_MERGED, 0) ? next : NULL;
 }
 
 static Op *joined_before(const Op *op)
@@ -493,7 +494,7 @@ static Op *joined_before(const Op *op)
 /* Do both begin with sums, or both with zero? An instruction does the one or the other. */
 static bool begin_alike(const Product *p, const Product *joined)
 {
-    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= MOST_N;
+    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= MAX_N;
 }
 
 static void emit_joined(GpuEmitter *em, Op *first, Op *second)
@@ -512,14 +513,14 @@ static void emit_joined(GpuEmitter *em, Op *first, Op *second)
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op)
 {
-    const char *unit = op_word(op, ATTR_UNIT);
-    if (!unit || !text_same(unit, "wgmma")) {
+    const char *unit = op_word(op, ATTR_INSTRUCTION);
+    if (!unit || !text_equal(unit, "wgmma")) {
         gpu_bug(em, op, "products in flight are of unit wgmma here");
     }
     if (joined_after(op)) {
         return; /* with the next one */
     }
-    Op *first = op_int(op, ATTR_JOINED, 0) ? joined_before(op) : NULL;
+    Op *first = op_int(op, ATTR_MERGED, 0) ? joined_before(op) : NULL;
     if (first) {
         emit_joined(em, first, op);
         return;

@@ -336,7 +336,7 @@ static void store_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, L
 
 /* Whole pieces of 16 bytes go past the first-level cache, too. What is outside is a source of no
  * bytes, which is not read; the rest of the piece becomes zeros. */
-static void copy(GpuEmitter *em, const GpuPiece *piece)
+static void copy(GpuEmitter *em, const GpuCopyVector *piece)
 {
     const char *cache = piece->bytes == 16 ? "cg" : "ca";
     const char *sized = piece->inside ? ".s" : "";
@@ -396,7 +396,7 @@ const GpuTarget gpu_nvptx = {
     .block_count = block_count,
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
-    .opaque = gpu_made_here,
+    .opaque = gpu_opaque_copy,
     .extreme_pair = extreme_pair,
     .ballot = ballot,
     .same_bit = same_bit,
@@ -415,8 +415,8 @@ const GpuTarget gpu_nvptx = {
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,
-    .launches_wait = hopper_launches_wait,
-    .launches_next = hopper_launches_next,
+    .grid_wait = hopper_launches_wait,
+    .grid_launch_dependents = hopper_launches_next,
     .cluster_rank = hopper_cluster_rank,
     .cluster_begin = hopper_cluster_begin,
     .cluster_await = hopper_cluster_await,

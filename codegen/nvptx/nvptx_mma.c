@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD_BYTES = 4, MOST_ARGS = 32 };
+enum { WORD_BYTES = 4, MAX_ARGS = 32 };
 
 typedef struct Statement {
     GpuEmitter *em;
     Text text, constraints;
-    LLVMValueRef args[MOST_ARGS];
+    LLVMValueRef args[MAX_ARGS];
     int n_args, n_results;
 } Statement;
 
@@ -69,7 +69,7 @@ static LLVMValueRef finish(Statement *s, LLVMTypeRef result)
 }
 
 /* "m16n8k16 f32 bf16" */
-static void add_name(Statement *s, const Unit *unit)
+static void add_name(Statement *s, const MatrixInstr *unit)
 {
     char shape[16], result[8], operands[8];
     if (sscanf(unit->instruction, "%15s %7s %7s", shape, result, operands) != 3) {
@@ -79,8 +79,8 @@ static void add_name(Statement *s, const Unit *unit)
                 operands, result);
 }
 
-void nvptx_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
-                    LLVMValueRef *acc, int n)
+void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                    const GpuFragment *b, LLVMValueRef *acc, int n)
 {
     Statement s = {
         .em = em, .text = text_new(em->arena), .constraints = text_new(em->arena), .n_results = n};

@@ -5,8 +5,8 @@
 
 #include "codegen/gpu/gpu_emit.h"
 
-void nvptx_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
-                    LLVMValueRef *acc, int n);
+void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                    const GpuFragment *b, LLVMValueRef *acc, int n);
 void nvptx_load_matrices(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
 
 bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);

@@ -40,12 +40,12 @@ static bool direct(const AtomicChange *change, LLVMAtomicRMWBinOp *out)
                 {"xor", LLVMAtomicRMWBinOpXor},
                 {"min", with_sign ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin},
                 {"max", with_sign ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax}};
-    if (text_same(change->fn, "xchg") || text_same(change->fn, "set")) {
+    if (text_equal(change->fn, "xchg") || text_equal(change->fn, "set")) {
         *out = LLVMAtomicRMWBinOpXchg;
         return true;
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows && dtype_is_int(change->dtype); i++) {
-        if (text_same(change->fn, rows[i].fn)) {
+        if (text_equal(change->fn, rows[i].fn)) {
             *out = rows[i].op;
             return true;
         }
@@ -105,7 +105,7 @@ change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
 
 static bool adds_floats(const AtomicChange *change)
 {
-    return change->float_add && text_same(change->fn, "add") &&
+    return change->float_add && text_equal(change->fn, "add") &&
            (change->dtype == DT_F32 || change->dtype == DT_F64);
 }
 
@@ -118,7 +118,7 @@ LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef add
         return LLVMBuildAtomicRMW(l->builder, LLVMAtomicRMWBinOpFAdd, address, change->value,
                                   relaxed, false);
     }
-    if (text_same(change->fn, "cas")) {
+    if (text_equal(change->fn, "cas")) {
         LLVMValueRef expected = to_bits(l, change->dtype, change->compare);
         LLVMValueRef next = to_bits(l, change->dtype, change->value);
         old = LLVMBuildExtractValue(l->builder, exchange_if(l, address, expected, next), 0, "");

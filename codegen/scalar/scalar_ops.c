@@ -105,7 +105,7 @@ static LLVMValueRef emit_cmp(Llvm *l, const char *pred, DType dtype, LLVMValueRe
 {
     for (size_t i = 0; i < sizeof PREDICATES / sizeof *PREDICATES; i++) {
         const Predicate *p = &PREDICATES[i];
-        if (!pred || !text_same(p->name, pred)) {
+        if (!pred || !text_equal(p->name, pred)) {
             continue;
         }
         if (dtype_is_float(dtype)) {
@@ -250,11 +250,11 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
     case OP_BITCAST:
         return LLVMBuildBitCast(l->builder, a, llvm_like(llvm_type(l, out), LLVMTypeOf(a)), "");
     case OP_SELECT: return choose(l, a, operands[1], operands[2]);
-    case OP_AGAIN:
-    case OP_FIX: return a;
+    case OP_REMAT:
+    case OP_TO_STATIC: return a;
     default: break;
     }
-    if (op_carries_value(kind)) {
+    if (op_has_exact_operand(kind)) {
         return operands[1];
     }
     if (dtype_is_narrow(in)) {
@@ -285,7 +285,7 @@ static OpKind combining_op(Llvm *l, const char *fn)
         OpKind kind;
     } ROWS[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        if (fn && text_same(fn, ROWS[i].fn)) {
+        if (fn && text_equal(fn, ROWS[i].fn)) {
             return ROWS[i].kind;
         }
     }
@@ -300,7 +300,7 @@ LLVMValueRef scalar_combine(Llvm *l, const char *fn, DType dtype, LLVMValueRef a
 LLVMValueRef scalar_neutral(const Llvm *l, const char *fn, DType dtype, LLVMTypeRef type)
 {
     (void)l;
-    bool prod = text_same(fn, "prod"), max = text_same(fn, "max"), min = text_same(fn, "min");
+    bool prod = text_equal(fn, "prod"), max = text_equal(fn, "max"), min = text_equal(fn, "min");
     if (dtype_is_float(dtype)) {
         return llvm_float(type, prod ? 1.0 : max ? -__builtin_inf() : min ? __builtin_inf() : 0.0);
     }

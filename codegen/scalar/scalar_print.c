@@ -42,7 +42,7 @@ void scalar_say(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *val
     LLVMValueRef offset = LLVMBuildMul(b, nth, llvm_i64(l, words), "");
     offset = LLVMBuildAdd(b, offset, llvm_i64(l, LOG_HEAD), "");
     LLVMValueRef at = LLVMBuildGEP2(b, l->i64, log, &offset, 1, "");
-    put_word(l, at, 0, llvm_i64(l, op_int(op, ATTR_NTH, 0)));
+    put_word(l, at, 0, llvm_i64(l, op_int(op, ATTR_SITE, 0)));
     for (int i = 1; i < op->n_operands; i++) {
         DType dtype = op->operands[i]->type->dtype;
         put_word(l, at, i, word_of(l, dtype, values[i - 1]));

@@ -36,7 +36,7 @@ static void walk_block(Lint *lint, const StmtList *list);
 static Name *find_name(Lint *lint, const char *name)
 {
     for (size_t i = lint->names.n; i > 0; i--) {
-        if (text_same(lint->names.items[i - 1].name, name)) {
+        if (text_equal(lint->names.items[i - 1].name, name)) {
             return &lint->names.items[i - 1];
         }
     }
@@ -102,7 +102,7 @@ static void leave_scope(Lint *lint, size_t n)
 static bool adds(const Expr *expr, const char *name)
 {
     if (expr->kind == EXPR_NAME) {
-        return text_same(expr->name, name);
+        return text_equal(expr->name, name);
     }
     bool sum = expr->kind == EXPR_BINARY && (expr->op == TOK_PLUS || expr->op == TOK_MINUS);
     return sum && (adds(expr->a, name) || adds(expr->b, name));
@@ -128,7 +128,7 @@ static bool is_small_integer(const char *name)
 {
     static const char *const names[] = {"i8", "i16", "i32", "u8", "u16", "u32"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (text_same(names[i], name)) {
+        if (text_equal(names[i], name)) {
             return true;
         }
     }
@@ -142,10 +142,10 @@ static bool assumed_below(const Stmt *stmt, const char *size)
         return false;
     }
     if (stmt->values.n > 0) {
-        return rule->kind == EXPR_NAME && text_same(rule->name, size);
+        return rule->kind == EXPR_NAME && text_equal(rule->name, size);
     }
     return rule->kind == EXPR_BINARY && (rule->op == TOK_LE || rule->op == TOK_LT) &&
-           rule->a->kind == EXPR_NAME && text_same(rule->a->name, size);
+           rule->a->kind == EXPR_NAME && text_equal(rule->a->name, size);
 }
 
 /* A size that may be as large as memory. */
@@ -154,7 +154,7 @@ static bool is_open_size(const Lint *lint, const char *name)
     const KernelDecl *kernel = lint->kernel;
     bool found = false;
     for (size_t i = 0; kernel && i < kernel->signature.sizes.n; i++) {
-        found = found || text_same(kernel->signature.sizes.items[i], name);
+        found = found || text_equal(kernel->signature.sizes.items[i], name);
     }
     for (size_t i = 0; found && i < kernel->body.n; i++) {
         found = !assumed_below(kernel->body.items[i], name);
@@ -447,7 +447,7 @@ static bool is_rounded(const Expr *expr)
     for (size_t i = 0;
          expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME && i < sizeof names / sizeof *names;
          i++) {
-        if (text_same(names[i], expr->a->name)) {
+        if (text_equal(names[i], expr->a->name)) {
             return true;
         }
     }

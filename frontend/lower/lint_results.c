@@ -19,7 +19,7 @@ typedef struct WrittenBy {
 
 static bool changes_only(const Op *op)
 {
-    return op->kind == OP_SCATTER && !text_same(op_word(op, ATTR_FN), "set");
+    return op->kind == OP_SCATTER && !text_equal(op_word(op, ATTR_FN), "set");
 }
 
 static void see_writer(Op *op, void *user)

@@ -40,7 +40,9 @@ typedef struct Val {
     Value *value, *lo, *hi;
     Dim from, to;  /* PART: its ends, where they are made of sizes; NULL: others, or none */
     bool is_local; /* TENSOR: a result of the function that is inlined */
-    Value *held; /* TENSOR that is inout or local: the elements it was given last, as a whole … */
+    Value *
+        known_value; /* TENSOR that is inout or local: the elements it was given last, as a whole
+                      * … */
     Lanes held_lanes; /* … and their lanes, of a local one */
     Dim dim;
     Type type;
@@ -56,7 +58,7 @@ typedef struct Shape {
     Lanes lanes;
 } Shape;
 
-enum { MOST_LANES = 32 };
+enum { MAX_LANES = 32 };
 
 typedef struct Lane {
     const char *name;
@@ -89,16 +91,16 @@ typedef struct CallFrame {
 } CallFrame;
 
 /* Flags of a loop that can be left: variables of type bool, of no name in the program. */
-typedef struct Leaving {
+typedef struct LoopExitFlags {
     Symbol *active; /* does it go on? NULL: it has no `break` */
     Symbol *here;   /* does this iteration? NULL: it has no `continue` either */
-} Leaving;
+} LoopExitFlags;
 
 /* Memory that has been stored to, by number of the parameter; what is past the end has not. */
-typedef struct Written {
+typedef struct WrittenSet {
     bool *items;
     size_t n;
-} Written;
+} WrittenSet;
 
 typedef struct Lower {
     Module *module;
@@ -114,12 +116,12 @@ typedef struct Lower {
     int parallel;     /* inside of one? */
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
-    Leaving leaving;                         /* of the loop around */
+    LoopExitFlags leaving;                   /* of the loop around */
     const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
     Lanes loop_lanes;    /* that the innermost such loop carries */
     int branches;        /* of conditions that are not known when compiling, around this place */
     Val mask;            /* ARRAY of bool: where stores happen; else everywhere */
-    Lane lanes[MOST_LANES];
+    Lane lanes[MAX_LANES];
     const Expr *target; /* `y[…]` of the statement at work; NULL: none */
     int n_lanes;
     uint32_t n_index_vars;
@@ -129,7 +131,7 @@ typedef struct Lower {
     bool nested;    /* the call of this function stands in a loop, branch, `parallel` or lanes */
     bool returned;  /* a return was met in this block */
     Val result;     /* of the function that is inlined */
-    Written written;
+    WrittenSet written;
     size_t n_params; /* that the kernel declares: intermediates come behind them */
 } Lower;
 
@@ -165,9 +167,9 @@ FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
 
 /* ---- memory (lower_materialize.c) ---- */
 bool *written_flag(Lower *l, const Value *tensor);
-Written written_copy(Lower *l);
+WrittenSet written_copy(Lower *l);
 /* Also what has been written there. */
-void written_either(Lower *l, const Written *other);
+void written_either(Lower *l, const WrittenSet *other);
 /* What a `parallel` with ranges sees of a name from outside: its arrays are put into memory before
  * it, of which every block reads its part. */
 Val val_outside(Lower *l, Symbol *symbol);
@@ -273,7 +275,7 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name);
 Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis);
 bool is_atomic(const char *name);
 /* print(…) and assert(…). */
-void lower_saying(Lower *l, const Expr *expr, const char *name);
+void lower_print(Lower *l, const Expr *expr, const char *name);
 /* `old`: the elements before are a value. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
@@ -290,7 +292,7 @@ void store_whole(Lower *l, Span span, Value *tensor, Val value);
 /* The value in this type, or poison. */
 Val fit_to_type(Lower *l, Span span, Val value, Type type, bool narrow);
 /* A part of an inout tensor is written: from now on it is read from memory. */
-void forget_held(Lower *l, const Value *tensor);
+void invalidate_known_value(Lower *l, const Value *tensor);
 
 /* ---- statements ---- */
 void lower_block(Lower *l, const StmtList *list);

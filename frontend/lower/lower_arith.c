@@ -4,7 +4,7 @@
 #include "frontend/lower/lint.h"
 #include "ir/scalar_eval.h"
 
-enum { MOST_TERMS = 16 }; /* of a size that is still one */
+enum { MAX_TERMS = 16 }; /* of a size that is still one */
 
 typedef struct Operator {
     TokenKind token;
@@ -197,7 +197,7 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
         dim = dim_quotient(l->func, x, value);
     }
     dim = dim ? dim_exact(l->func, dim) : NULL;
-    if (!dim || dim->n_terms > MOST_TERMS) {
+    if (!dim || dim->n_terms > MAX_TERMS) {
         return false;
     }
     *out = poly_is_const(dim, &value) ? int_val(value, false) : (Val){.kind = VAL_DIM, .dim = dim};

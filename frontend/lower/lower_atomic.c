@@ -29,7 +29,7 @@ typedef struct Atomic {
 
 static bool wrong_use(Lower *l, const Expr *expr, const char *name)
 {
-    bool cas = text_same(name, "atomic.cas");
+    bool cas = text_equal(name, "atomic.cas");
     Diag *diag = lower_wrong_call(l, expr);
     diag_help(l->diags, diag, cas ? "write `%s(y[i], compare, value)`" : "write `%s(y[i], value)`",
               name);
@@ -38,7 +38,7 @@ static bool wrong_use(Lower *l, const Expr *expr, const char *name)
 
 static bool check_arguments(Lower *l, const Atomic *a)
 {
-    size_t wanted = text_same(a->fn, "cas") ? 3 : 2;
+    size_t wanted = text_equal(a->fn, "cas") ? 3 : 2;
     bool good = a->expr->args.n == wanted && a->expr->args.items[0]->kind == EXPR_INDEX;
     for (size_t i = 0; i < a->expr->args.n; i++) {
         good = good && a->expr->args.items[i]->kind != EXPR_NAMED;
@@ -76,21 +76,21 @@ static bool target_tensor(Lower *l, Atomic *a)
     }
     a->tensor = base.value;
     *written_flag(l, base.value) = true;
-    forget_held(l, base.value);
+    invalidate_known_value(l, base.value);
     return true;
 }
 
 /* The places, one for each lane that is open and each element of array indices. */
 static bool target_places(Lower *l, Atomic *a)
 {
-    Accessed places;
+    IndexedAccess places;
     Shape shape = type_shape(a->tensor->type), full;
     if (!lower_places(l, a->target, a->tensor->type->dtype, &shape, &places) ||
         !selected_shape(l, a->target->span, &places, a->indices, &a->slot)) {
         return false;
     }
     for (int i = 0; i < places.n; i++) {
-        a->guards[i] = places.at[i].kind == PLACE_AT && !places.at[i].inside;
+        a->guards[i] = places.at[i].kind == INDEX_AT && !places.at[i].inside;
     }
     a->slot.lanes |= lanes_from(l, 0);
     return full_shape(l, a->target->span, &a->slot, &full);
@@ -105,7 +105,7 @@ static Value *operand(Lower *l, const Atomic *a, const Expr *expr)
 
 static Val build_atomic(Lower *l, const Atomic *a, bool old)
 {
-    bool cas = text_same(a->fn, "cas");
+    bool cas = text_equal(a->fn, "cas");
     Value *compare = cas ? operand(l, a, a->expr->args.items[1]) : NULL;
     Value *value = operand(l, a, a->expr->args.items[cas ? 2 : 1]);
     Value *indices[MAX_RANK];
@@ -148,7 +148,7 @@ Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old)
 {
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < sizeof ATOMICS / sizeof *ATOMICS; i++) {
-        if (text_same(ATOMICS[i].name, name)) {
+        if (text_equal(ATOMICS[i].name, name)) {
             Atomic atomic = {.expr = expr, .name = name, .fn = ATOMICS[i].fn};
             return lower_known(l, &atomic, ATOMICS[i].takes, old);
         }

@@ -10,7 +10,7 @@
 static const Binding *binding_of(const Binding *bindings, size_t n, const char *name)
 {
     for (size_t i = n; i > 0; i--) {
-        if (text_same(bindings[i - 1].name, name)) {
+        if (text_equal(bindings[i - 1].name, name)) {
             return &bindings[i - 1];
         }
     }
@@ -65,13 +65,13 @@ static void unknown_binding(Lower *l, const Binding *binding)
 
 static bool class_holds(const char *class_name, DType dtype)
 {
-    if (text_same(class_name, "float")) {
+    if (text_equal(class_name, "float")) {
         return dtype_is_float(dtype);
     }
-    if (text_same(class_name, "int")) {
+    if (text_equal(class_name, "int")) {
         return dtype_is_int(dtype);
     }
-    return dtype != DT_BOOL || text_same(class_name, "any");
+    return dtype != DT_BOOL || text_equal(class_name, "any");
 }
 
 static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *binding)
@@ -125,7 +125,7 @@ static bool parse_number(Lower *l, const char *text, double *out)
     bool is_number = token.kind == TOK_INT || token.kind == TOK_FLOAT;
     bool whole = lexer_next(&lexer).kind == TOK_END;
     *out = minus ? -token.number : token.number;
-    if (token.kind == TOK_NAME && text_same(text + minus, "inf")) {
+    if (token.kind == TOK_NAME && text_equal(text + minus, "inf")) {
         *out = minus ? -(double)__builtin_inf() : (double)__builtin_inf();
         is_number = true;
     }
@@ -136,8 +136,8 @@ static Val const_from_text(Lower *l, const ParamDecl *param, const Binding *bind
 {
     Val val = {.kind = VAL_CONST, .dtype = dtype};
     if (dtype == DT_BOOL) {
-        val.scalar.i = text_same(binding->text, "true");
-        bool good = val.scalar.i || text_same(binding->text, "false");
+        val.scalar.i = text_equal(binding->text, "true");
+        bool good = val.scalar.i || text_equal(binding->text, "false");
         return good ? val : wrong_value(l, param->span, binding, "true or false");
     }
     if (dtype_is_int(dtype)) {
@@ -204,7 +204,7 @@ static void bind_consts(Lower *l, const Binding *bindings, size_t n)
 static const AssumeSet *set_of(const KernelDecl *kernel, const char *size)
 {
     for (size_t i = 0; i < kernel->sets.n; i++) {
-        if (text_same(kernel->sets.items[i].size, size)) {
+        if (text_equal(kernel->sets.items[i].size, size)) {
             return &kernel->sets.items[i];
         }
     }

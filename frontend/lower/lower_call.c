@@ -54,7 +54,7 @@ static Val lower_cast(Lower *l, const Expr *expr, DType dtype)
 
 static Val lower_extremum(Lower *l, const Expr *expr, const char *name)
 {
-    OpKind kind = text_same(name, "max") ? OP_MAX : OP_MIN;
+    OpKind kind = text_equal(name, "max") ? OP_MAX : OP_MIN;
     const Expr *first = expr->args.n ? expr->args.items[0] : NULL;
     if (expr->args.n < 2 || !positional(expr, expr->args.n)) {
         return lower_reduction(l, expr, name);
@@ -102,7 +102,7 @@ static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr 
 
 static Val lower_fill(Lower *l, const Expr *expr, const char *name)
 {
-    if (text_same(name, "fill")) {
+    if (text_equal(name, "fill")) {
         return positional(expr, 2) ? filled(l, expr, expr->args.items[1], expr->args.items[0],
                                             lower_operand(l, expr->args.items[0]))
                                    : wrong_arguments(l, expr, "write `fill(-inf, f32[M, 1])`");
@@ -110,7 +110,7 @@ static Val lower_fill(Lower *l, const Expr *expr, const char *name)
     if (!positional(expr, 1)) {
         return wrong_arguments(l, expr, arena_printf(l->arena, "write `%s(f32[M, N])`", name));
     }
-    Val value = int_val(text_same(name, "ones"), true);
+    Val value = int_val(text_equal(name, "ones"), true);
     return filled(l, expr, expr->args.items[0], expr, value);
 }
 
@@ -136,7 +136,7 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
     }
     Val range = lower_expr(l, expr->args.items[0]);
     bool variable = expr->args.items[0]->kind == EXPR_NAME && affine_as_var(range.affine);
-    if (variable && range.kind == VAL_ARRAY && text_same(name, "index")) {
+    if (variable && range.kind == VAL_ARRAY && text_equal(name, "index")) {
         return range;
     }
     if (range.kind != VAL_RANGE) {
@@ -148,7 +148,7 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
         return poison_val();
     }
     for (int i = 1; i < 4; i++) {
-        if (text_same(names[i], name)) {
+        if (text_equal(names[i], name)) {
             return range_fact(l, kinds[i], &range);
         }
     }
@@ -194,13 +194,13 @@ const char *builtin_name(size_t n)
 Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known)
 {
     for (size_t i = 0; i < sizeof BUILTINS / sizeof *BUILTINS; i++) {
-        if (text_same(BUILTINS[i].name, name)) {
+        if (text_equal(BUILTINS[i].name, name)) {
             *known = true;
             return BUILTINS[i].lower(l, expr, name);
         }
     }
     for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
-        if (text_same(VIEW_BUILTINS[i].name, name)) {
+        if (text_equal(VIEW_BUILTINS[i].name, name)) {
             *known = true;
             return VIEW_BUILTINS[i].lower(l, expr, name);
         }
@@ -321,10 +321,10 @@ static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
 {
     OpKind kind;
     Operands operands;
-    if (text_same(name, "bits") && positional(expr, 2)) {
+    if (text_equal(name, "bits") && positional(expr, 2)) {
         return lower_bits(l, expr);
     }
-    if (text_same(name, "sort") && positional(expr, 2)) {
+    if (text_equal(name, "sort") && positional(expr, 2)) {
         return lower_sort(l, expr);
     }
     bool known = op_from_name(name, strlen(name), &kind) &&
@@ -359,7 +359,7 @@ static const char *callee_name(const Lower *l, const Expr *callee, bool *intrins
     if (!spaced) {
         return NULL;
     }
-    *intrinsic = text_same(callee->a->name, "ir");
+    *intrinsic = text_equal(callee->a->name, "ir");
     return *intrinsic ? callee->name
                       : arena_printf(l->arena, "%s.%s", callee->a->name, callee->name);
 }
@@ -429,7 +429,7 @@ void lower_effect(Lower *l, const Expr *expr)
     if (is_atomic(name)) {
         lower_atomic(l, expr, name, false);
     } else if (name && is_saying(name)) {
-        lower_saying(l, expr, name);
+        lower_print(l, expr, name);
     } else {
         lower_call(l, expr);
     }

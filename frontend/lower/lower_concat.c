@@ -84,7 +84,7 @@ Val lower_concat(Lower *l, const Expr *expr, const char *name)
     static const char *const names[] = {"arrays", "axis", NULL};
     const Expr *args[2];
     Pieces pieces = {.n = 0};
-    bool stacks = text_same(name, "stack");
+    bool stacks = text_equal(name, "stack");
     int axis;
     if (!view_arguments(l, expr, names, 1,
                         stacks ? "stack([a, b], axis=0)" : "concat([a, b], axis=0)", args) ||
@@ -211,7 +211,7 @@ Val lower_triangle(Lower *l, const Expr *expr, const char *name)
 {
     static const char *const names[] = {"x", "k", NULL};
     const Expr *args[2];
-    bool upper = text_same(name, "triu");
+    bool upper = text_equal(name, "triu");
     if (!view_arguments(l, expr, names, 1, upper ? "triu(x, k=0)" : "tril(x, k=0)", args)) {
         return poison_val();
     }

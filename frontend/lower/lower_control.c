@@ -34,7 +34,7 @@ static void lower_masked(Lower *l, const Val *condition, const StmtList *list)
     l->mask = outer;
 }
 
-static void merge_lanes(Lower *l, const Val *condition, const Carried *carried, const Val *yes)
+static void merge_lanes(Lower *l, const Val *condition, const LoopCarried *carried, const Val *yes)
 {
     Expr none = {.kind = EXPR_POISON, .span = l->b.span};
     const Expr *const parts[3] = {&none, &none, &none};
@@ -49,7 +49,7 @@ static void merge_lanes(Lower *l, const Val *condition, const Carried *carried, 
     }
 }
 
-static Val *current(Lower *l, const Carried *carried)
+static Val *current(Lower *l, const LoopCarried *carried)
 {
     Val *vals = ARENA_ARRAY(l->arena, Val, carried->symbols.n);
     for (size_t i = 0; i < carried->symbols.n; i++) {
@@ -60,7 +60,7 @@ static Val *current(Lower *l, const Carried *carried)
 
 static void branch_lanes(Lower *l, const Val *condition, const StmtList *yes, const StmtList *no)
 {
-    Carried carried = carried_by(l, yes, no);
+    LoopCarried carried = carried_by(l, yes, no);
     lower_masked(l, condition, yes);
     Val *then = current(l, &carried);
     for (size_t i = 0; i < carried.symbols.n; i++) {
@@ -75,12 +75,12 @@ static void branch_lanes(Lower *l, const Val *condition, const StmtList *yes, co
 
 /* ---- branches of one condition ---- */
 
-static void lower_branch(Lower *l, const Carried *carried, Block *region, const StmtList *list)
+static void lower_branch(Lower *l, const LoopCarried *carried, Block *region, const StmtList *list)
 {
     Builder outside = l->b;
     l->b = build_at_end(l->func, region);
     l->b.span = outside.span;
-    Written written = written_copy(l);
+    WrittenSet written = written_copy(l);
     carried_reset(l, carried);
     l->branches++;
     if (list) {
@@ -93,7 +93,7 @@ static void lower_branch(Lower *l, const Carried *carried, Block *region, const 
 }
 
 /* Ends a region with what the changed variables are there. */
-static void yield_branch(Lower *l, Block *region, const Carried *carried, const Val *vals,
+static void yield_branch(Lower *l, Block *region, const LoopCarried *carried, const Val *vals,
                          const bool *changed)
 {
     Builder outside = l->b;
@@ -114,7 +114,7 @@ static void yield_branch(Lower *l, Block *region, const Carried *carried, const 
 
 static void branch_uniform(Lower *l, const Val *condition, const StmtList *yes, const StmtList *no)
 {
-    Carried carried = carried_by(l, yes, no);
+    LoopCarried carried = carried_by(l, yes, no);
     bool *changed = ARENA_ARRAY(l->arena, bool, carried.symbols.n);
     Op *op = build_if(&l->b, condition->value, 0, NULL);
     int errors = l->diags->errors;
@@ -321,7 +321,7 @@ static bool has_loop(const StmtList *list)
 }
 
 /* Elements end by themselves: everything that is carried has all the lanes. */
-static bool same_lanes(Lower *l, const WhileLoop *loop, const Carried *carried, Lanes lanes)
+static bool same_lanes(Lower *l, const WhileLoop *loop, const LoopCarried *carried, Lanes lanes)
 {
     lanes |= l->loop_lanes | (has_effects(loop->body) ? lanes_from(l, 0) : 0);
     for (size_t i = 0; i < carried->symbols.n; i++) {
@@ -335,7 +335,7 @@ static bool same_lanes(Lower *l, const WhileLoop *loop, const Carried *carried, 
     return same;
 }
 
-static bool carries_scalars(Lower *l, const WhileLoop *loop, const Carried *carried)
+static bool carries_scalars(Lower *l, const WhileLoop *loop, const LoopCarried *carried)
 {
     for (size_t i = 0; i < carried->symbols.n; i++) {
         const Symbol *symbol = carried->symbols.items[i];
@@ -365,7 +365,7 @@ static void next_count(Lower *l, const WhileLoop *loop)
 
 typedef enum Tried { TRIED_DONE, TRIED_WIDER, TRIED_WRONG } Tried;
 
-static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
+static Tried try_while(Lower *l, const WhileLoop *loop, const LoopCarried *carried)
 {
     int errors = l->diags->errors, n = (int)carried->symbols.n;
     Op *op = build_while(&l->b, n, carried_inits(l, carried));
@@ -436,12 +436,12 @@ static bool can_end(Lower *l, const WhileLoop *loop)
 
 static void lower_while_loop(Lower *l, const WhileLoop *loop)
 {
-    Leaving outer = begin_leaving(l, loop->body);
+    LoopExitFlags outer = begin_leaving(l, loop->body);
     if (!can_end(l, loop)) {
         end_leaving(l, outer);
         return;
     }
-    Carried carried = carried_by(l, loop->body, NULL);
+    LoopCarried carried = carried_by(l, loop->body, NULL);
     if (loop->counter) {
         carried_add(l, &carried, loop->counter);
     }

@@ -84,7 +84,7 @@ static void hold(Lower *l, Span span, Symbol *symbol, const Val *val)
         build_store(&l->b, symbol->val.value, WHOLE, val->value);
         *written_flag(l, symbol->val.value) = true;
     }
-    symbol->val.held = val->value;
+    symbol->val.known_value = val->value;
     symbol->val.held_lanes = val->lanes;
 }
 
@@ -135,8 +135,8 @@ static Val written_result(Lower *l, const Expr *call, const FnDecl *fn, const Pa
 {
     const Symbol *symbol = find_symbol(l, result->name);
     const Val *val = &symbol->val;
-    if (is_poison(val) || val->held) {
-        return is_poison(val) ? *val : lanes_val(val->held, val->held_lanes);
+    if (is_poison(val) || val->known_value) {
+        return is_poison(val) ? *val : lanes_val(val->known_value, val->held_lanes);
     }
     if (l->nested || !*written_flag(l, val->value)) {
         Diag *diag = lower_error(l, ERR_RESULT, call->span, "`%s` of `%s` never gets a value",

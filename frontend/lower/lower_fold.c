@@ -4,15 +4,15 @@
  * such elements, the earlier ones' fold first. */
 #include "frontend/lower/lower_reduce.h"
 
-enum { MOST_PARTS = 8 };
+enum { MAX_PARTS = 8 };
 
 typedef struct Fold {
     const Expr *expr;
     const char *name;
     const Expr *axis, *init, *reverse, *exclusive;
     bool backward, excludes, scans, tuple;
-    Val x[MOST_PARTS], neutral[MOST_PARTS];
-    DType dtypes[MOST_PARTS];
+    Val x[MAX_PARTS], neutral[MAX_PARTS];
+    DType dtypes[MAX_PARTS];
     int n;
     Shape shape; /* of the arrays, lanes of all of them */
 } Fold;
@@ -26,9 +26,9 @@ static bool parts_of(Lower *l, const Expr *expr, Val *out, int *n, bool *tuple)
     if (is_poison(&val)) {
         return false;
     }
-    if (*tuple && val.n_items > MOST_PARTS) {
+    if (*tuple && val.n_items > MAX_PARTS) {
         lower_error(l, ERR_TUPLE, expr->span, "a tuple that is folded has at most %d parts",
-                    MOST_PARTS);
+                    MAX_PARTS);
         return false;
     }
     *n = *tuple ? val.n_items : 1;
@@ -127,7 +127,7 @@ static Val call_with(Lower *l, const Fold *f, Value *const *args)
 static bool yield_folded(Lower *l, const Fold *f, const Val *out)
 {
     const Expr *fn = f->expr->args.items[0];
-    Value *values[MOST_PARTS];
+    Value *values[MAX_PARTS];
     Shape scalar = {.rank = 0};
     if ((out->kind == VAL_TUPLE) != f->tuple || (f->tuple && out->n_items != f->n)) {
         Diag *diag = lower_error(l, ERR_TUPLE, fn->span, "the function gives %s, not %s",
@@ -215,7 +215,7 @@ static bool fold_axes(Lower *l, const Fold *f, Axes *axes)
 
 static Val fold_all(Lower *l, const Fold *f)
 {
-    Value *arrays[MOST_PARTS], *neutrals[MOST_PARTS];
+    Value *arrays[MAX_PARTS], *neutrals[MAX_PARTS];
     Shape scalar = {.rank = 0};
     Axes axes;
     if (!fold_axes(l, f, &axes)) {
@@ -236,7 +236,7 @@ static Val fold_all(Lower *l, const Fold *f)
 
 Val lower_fold(Lower *l, const Expr *expr, const char *name)
 {
-    Fold f = {.expr = expr, .name = name, .scans = text_same(name, "scan")};
+    Fold f = {.expr = expr, .name = name, .scans = text_equal(name, "scan")};
     const Option options[] = {
         {"init", &f.init}, {"axis", &f.axis}, {"reverse", &f.reverse}, {"exclusive", &f.exclusive}};
     const char *usage = f.scans ? "scan(f, x, init=0, axis=-1, reverse=false, exclusive=false)"

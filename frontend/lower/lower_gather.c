@@ -110,14 +110,14 @@ Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, cons
 /* ---- the shape that indices select ---- */
 
 /* Array indices broadcast together. */
-static bool group_shape(Lower *l, const Accessed *places, Shape *group)
+static bool group_shape(Lower *l, const IndexedAccess *places, Shape *group)
 {
     *group = (Shape){.rank = 0};
-    const AxisAt *first = NULL;
+    const AxisIndex *first = NULL;
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
+        const AxisIndex *place = &places->at[i];
         Shape shape = shape_of(&place->val);
-        if (place->kind != PLACE_AT || shape.rank == 0) {
+        if (place->kind != INDEX_AT || shape.rank == 0) {
             continue;
         }
         first = first ? first : place;
@@ -141,16 +141,16 @@ static bool push_dim(Lower *l, Span span, Shape *shape, Dim dim)
 }
 
 /* Appends the axes of one index; *at: where they begin. */
-static bool push_place(Lower *l, const AxisAt *place, const Shape *group, int *group_at,
+static bool push_place(Lower *l, const AxisIndex *place, const Shape *group, int *group_at,
                        Shape *shape)
 {
-    if (place->kind == PLACE_WHOLE) {
+    if (place->kind == INDEX_WHOLE) {
         return push_dim(l, place->expr->span, shape, place->extent);
     }
-    if (place->kind == PLACE_RANGE) {
+    if (place->kind == INDEX_RANGE) {
         return push_dim(l, place->expr->span, shape, place->val.dim);
     }
-    if (place->kind == PLACE_SLICE) {
+    if (place->kind == INDEX_SLICE) {
         return push_dim(l, place->expr->span, shape, place->count);
     }
     bool good = true;
@@ -164,19 +164,19 @@ static bool push_place(Lower *l, const AxisAt *place, const Shape *group, int *g
     return good;
 }
 
-static Val place_index(Lower *l, const AxisAt *place, int trailing)
+static Val place_index(Lower *l, const AxisIndex *place, int trailing)
 {
-    if (place->kind == PLACE_WHOLE) {
+    if (place->kind == INDEX_WHOLE) {
         return iota_val(l, place->extent, trailing);
     }
     Val val = place->val;
-    if (place->kind == PLACE_RANGE) {
+    if (place->kind == INDEX_RANGE) {
         val = array_val(build_index(&l->b, val.value, DT_I64));
     }
     return with_trailing(l, val, trailing);
 }
 
-bool selected_shape(Lower *l, Span span, const Accessed *places, Val *indices, Shape *shape)
+bool selected_shape(Lower *l, Span span, const IndexedAccess *places, Val *indices, Shape *shape)
 {
     Shape group;
     int starts[MAX_RANK], group_at = -1;
@@ -199,10 +199,10 @@ bool selected_shape(Lower *l, Span span, const Accessed *places, Val *indices, S
         }
     }
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
+        const AxisIndex *place = &places->at[i];
         int rank = shape_of(&place->val).rank;
         int trailing = shape->rank - starts[i] - 1;
-        if (place->kind == PLACE_AT) {
+        if (place->kind == INDEX_AT) {
             trailing = rank ? shape->rank - group_at - group.rank : 0;
         }
         indices[i] = place_index(l, place, trailing);
@@ -218,13 +218,13 @@ static Val compare(Lower *l, const char *pred, const Val *a, const Val *b)
     return apply_binary(l, &none, OP_CMP, pred, a, b, &none, &none);
 }
 
-Val inside_val(Lower *l, const Accessed *places, const Val *indices)
+Val inside_val(Lower *l, const IndexedAccess *places, const Val *indices)
 {
     Expr none = {.kind = EXPR_POISON, .span = l->b.span};
     Val all = bool_val(true), zero = int_val(0, true);
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        if (place->kind != PLACE_AT || place->inside) {
+        const AxisIndex *place = &places->at[i];
+        if (place->kind != INDEX_AT || place->inside) {
             continue;
         }
         Val extent = dim_val(place->extent);

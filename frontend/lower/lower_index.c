@@ -30,7 +30,7 @@ static bool is_integers(const Val *val)
     return has_value && dtype_is_int(dtype_of(val));
 }
 
-static bool at_integers(Lower *l, Val val, AxisAt *place)
+static bool at_integers(Lower *l, Val val, AxisIndex *place)
 {
     place->val = as_operand(l, place->expr, val);
     if (is_poison(&place->val)) {
@@ -43,7 +43,7 @@ static bool at_integers(Lower *l, Val val, AxisAt *place)
         return false;
     }
     const Affine *affine = affine_of(l, &place->val);
-    place->kind = PLACE_AT;
+    place->kind = INDEX_AT;
     /* What a condition switches off is read all the same: there the check stays. */
     bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
     place->data = !affine || l->unchecked;
@@ -52,9 +52,9 @@ static bool at_integers(Lower *l, Val val, AxisAt *place)
     return true;
 }
 
-static bool one_place(Lower *l, const Expr *index, Dim axis, AxisAt *place)
+static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
 {
-    *place = (AxisAt){.expr = index, .extent = axis};
+    *place = (AxisIndex){.expr = index, .extent = axis};
     if (is_whole(index)) {
         return true;
     }
@@ -68,7 +68,7 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisAt *place)
     if (val.dim == axis) { /* an array's own axis */
         return true;
     }
-    place->kind = PLACE_RANGE;
+    place->kind = INDEX_RANGE;
     place->val = val;
     return check_range(l, index, &val, axis);
 }
@@ -97,9 +97,9 @@ static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *
     return false;
 }
 
-bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, Accessed *out)
+bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out)
 {
-    *out = (Accessed){.n = 0};
+    *out = (IndexedAccess){.n = 0};
     if (!count_indices(l, expr, dtype, memory)) {
         return false;
     }
@@ -123,7 +123,7 @@ bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 /* ---- inside? ---- */
 
 /* Would the index be inside if this size were at least so much? */
-static bool inside_from(Lower *l, const AxisAt *place, const Affine *affine, DimVar *var,
+static bool inside_from(Lower *l, const AxisIndex *place, const Affine *affine, DimVar *var,
                         int64_t least)
 {
     int64_t known = var->least;
@@ -135,7 +135,8 @@ static bool inside_from(Lower *l, const AxisAt *place, const Affine *affine, Dim
 
 /* The size that keeps the index from being proven inside only because it may be 0, or so small:
  * `least` is what it would have to be. NULL: it is not that. */
-static const DimVar *too_small(Lower *l, const AxisAt *place, const Affine *affine, int64_t *least)
+static const DimVar *too_small(Lower *l, const AxisIndex *place, const Affine *affine,
+                               int64_t *least)
 {
     bool constant = place->val.kind == VAL_CONST && place->val.scalar.i >= 0;
     int64_t tries[] = {1, constant ? place->val.scalar.i + 1 : 1};
@@ -168,7 +169,7 @@ static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
 }
 
 /* `whole`: the access. */
-static void say_outside(Lower *l, const AxisAt *place, Span whole)
+static void say_outside(Lower *l, const AxisIndex *place, Span whole)
 {
     const char *axis = dim_text(l, place->extent);
     Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
@@ -205,12 +206,12 @@ static void say_outside(Lower *l, const AxisAt *place, Span whole)
 }
 
 /* Reports indices that may lie outside. */
-static bool check_inside(Lower *l, const Accessed *places, const Expr *access)
+static bool check_inside(Lower *l, const IndexedAccess *places, const Expr *access)
 {
     bool good = true;
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        if (place->kind == PLACE_AT && !place->inside && !place->data) {
+        const AxisIndex *place = &places->at[i];
+        if (place->kind == INDEX_AT && !place->inside && !place->data) {
             say_outside(l, place, access->span);
             good = false;
         }
@@ -234,15 +235,15 @@ int whole_lane(const Lower *l, const Val *val, Dim extent)
     return -1;
 }
 
-bool is_plain(const Lower *l, const Accessed *places, Lanes *lanes)
+bool is_plain(const Lower *l, const IndexedAccess *places, Lanes *lanes)
 {
     *lanes = 0;
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        if (place->kind == PLACE_SLICE) {
+        const AxisIndex *place = &places->at[i];
+        if (place->kind == INDEX_SLICE) {
             return false;
         }
-        if (place->kind != PLACE_AT) {
+        if (place->kind != INDEX_AT) {
             continue;
         }
         int lane = whole_lane(l, &place->val, place->extent);
@@ -279,7 +280,7 @@ static Value *lanes_first(Lower *l, Value *value, const int *lane)
     return same ? value : build_permute(&l->b, value, perm);
 }
 
-static Val add_fresh(Lower *l, Span span, Val val, const Accessed *places)
+static Val add_fresh(Lower *l, Span span, Val val, const IndexedAccess *places)
 {
     int at = lane_count(val.lanes);
     for (int i = 0; i <= places->n; i++) {
@@ -291,23 +292,23 @@ static Val add_fresh(Lower *l, Span span, Val val, const Accessed *places)
             }
             val.value = build_expand(&l->b, val.value, at++);
         }
-        bool kept = i < places->n && (places->at[i].kind != PLACE_AT);
+        bool kept = i < places->n && (places->at[i].kind != INDEX_AT);
         at += kept;
     }
     return val;
 }
 
-static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const Accessed *places,
+static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const IndexedAccess *places,
                       Lanes lanes)
 {
     Value *indices[MAX_RANK];
     int lane[MAX_RANK], rank = 0;
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        int walks = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
-        bool scalar = place->kind == PLACE_AT && walks < 0;
+        const AxisIndex *place = &places->at[i];
+        int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        bool scalar = place->kind == INDEX_AT && walks < 0;
         indices[i] = scalar                       ? as_index(l, &place->val)
-                     : place->kind == PLACE_RANGE ? place->val.value
+                     : place->kind == INDEX_RANGE ? place->val.value
                                                   : NULL;
         if (!scalar) {
             lane[rank++] = walks;
@@ -319,7 +320,7 @@ static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const Accessed 
 
 /* ---- arrays ---- */
 
-static bool drops_axis(const AxisAt *place)
+static bool drops_axis(const AxisIndex *place)
 {
     int64_t extent;
     return place->val.kind == VAL_CONST && place->val.scalar.i == 0 &&
@@ -327,15 +328,15 @@ static bool drops_axis(const AxisAt *place)
 }
 
 /* May the array's axes be taken as they are: whole, by a new lane, or 0 of an extent 1? */
-static bool takes_array(const Lower *l, const Val *array, const Accessed *places, Lanes *lanes)
+static bool takes_array(const Lower *l, const Val *array, const IndexedAccess *places, Lanes *lanes)
 {
     *lanes = array->lanes;
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        if (place->kind == PLACE_WHOLE || (place->kind == PLACE_AT && drops_axis(place))) {
+        const AxisIndex *place = &places->at[i];
+        if (place->kind == INDEX_WHOLE || (place->kind == INDEX_AT && drops_axis(place))) {
             continue;
         }
-        int lane = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        int lane = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
         if (lane < 0 || *lanes >> lane & 1) {
             return false;
         }
@@ -344,7 +345,7 @@ static bool takes_array(const Lower *l, const Val *array, const Accessed *places
     return true;
 }
 
-static Val take_array(Lower *l, const Expr *expr, const Val *array, const Accessed *places,
+static Val take_array(Lower *l, const Expr *expr, const Val *array, const IndexedAccess *places,
                       Lanes lanes)
 {
     Value *value = array->value;
@@ -355,11 +356,11 @@ static Val take_array(Lower *l, const Expr *expr, const Val *array, const Access
         }
     }
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        if (place->kind == PLACE_AT && drops_axis(place)) {
+        const AxisIndex *place = &places->at[i];
+        if (place->kind == INDEX_AT && drops_axis(place)) {
             value = build_squeeze(&l->b, value, rank);
         } else {
-            lane[rank++] = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+            lane[rank++] = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
         }
     }
     return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
@@ -367,7 +368,7 @@ static Val take_array(Lower *l, const Expr *expr, const Val *array, const Access
 
 /* ---- gathers ---- */
 
-static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
                          const Val *otherwise)
 {
     Val indices[MAX_RANK];
@@ -377,12 +378,12 @@ static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const Ac
         return poison_val();
     }
     for (int i = 0; i < places->n; i++) {
-        inside[i] = places->at[i].kind != PLACE_AT || places->at[i].inside;
+        inside[i] = places->at[i].kind != INDEX_AT || places->at[i].inside;
     }
     return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
 }
 
-static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
                        const Val *otherwise)
 {
     Lanes lanes;
@@ -396,7 +397,7 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Acce
 }
 
 /* The default may be what a gather gives by itself; else it is chosen where an index is outside. */
-static Val read_or(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+static Val read_or(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
                    const Expr *otherwise)
 {
     Val fallback = lower_operand(l, otherwise), indices[MAX_RANK];
@@ -421,7 +422,7 @@ static Val read_or(Lower *l, const Expr *expr, const Val *memory, const Accessed
 
 static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Expr *otherwise)
 {
-    Accessed places;
+    IndexedAccess places;
     Shape shape = shape_of(memory);
     if (memory->is_result && !memory->is_inout) {
         return read_result(l, expr);
@@ -522,8 +523,8 @@ Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
         Val type = {.kind = VAL_TYPE, .type = lower_type(l, expr)};
         return type.type ? type : poison_val();
     }
-    if (base.held && base.is_inout) {
-        base = array_val(base.held);
+    if (base.known_value && base.is_inout) {
+        base = array_val(base.known_value);
     }
     if (base.kind == VAL_TENSOR || base.kind == VAL_ARRAY) {
         return read_indexed(l, expr, &base, otherwise);

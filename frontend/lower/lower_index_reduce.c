@@ -31,13 +31,13 @@ static bool int_extreme(DType dtype, bool most, int64_t *out)
 static Val neutral_val(const char *fn, DType dtype)
 {
     Val val = {.kind = VAL_CONST, .dtype = dtype};
-    bool least = text_same(fn, "max"), most = text_same(fn, "min");
+    bool least = text_equal(fn, "max"), most = text_equal(fn, "min");
     if (dtype_is_float(dtype)) {
-        val.scalar.f = least ? -INFINITY : most ? INFINITY : text_same(fn, "prod") ? 1 : 0;
+        val.scalar.f = least ? -INFINITY : most ? INFINITY : text_equal(fn, "prod") ? 1 : 0;
     } else if (least || most) {
         int_extreme(dtype, most, &val.scalar.i);
     } else {
-        val.scalar.i = text_same(fn, "prod");
+        val.scalar.i = text_equal(fn, "prod");
     }
     return val;
 }
@@ -122,7 +122,7 @@ static Val prefix_plain(Lower *l, const Prefix *p)
 /* any is the greatest of 0 and 1, all the least; of nothing: false and true. */
 static Val prefix_logical(Lower *l, const Prefix *p)
 {
-    bool any = text_same(p->expr->name, "any");
+    bool any = text_equal(p->expr->name, "any");
     if (!check_body(l, p, true, false)) {
         return poison_val();
     }
@@ -190,7 +190,7 @@ static Val prefix_arg(Lower *l, const Prefix *p)
     }
     Shape shape = shape_of(&values);
     shape.lanes |= index.lanes;
-    Value *best = arg_extreme(l, text_same(p->expr->name, "argmax"),
+    Value *best = arg_extreme(l, text_equal(p->expr->name, "argmax"),
                               materialize(l, &values, dtype_of(&values), &shape),
                               materialize(l, &index, DT_I64, &shape), lane_count(shape.lanes) - 1);
     return lanes_val(build_squeeze(&l->b, best, lane_count(shape.lanes) - 1), shape.lanes & ~lane);
@@ -211,7 +211,7 @@ static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
 {
     Nearest nearest = nearest_to(expr->name);
     for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
-        if (text_same(PREFIXES[i].name, expr->name)) {
+        if (text_equal(PREFIXES[i].name, expr->name)) {
             return PREFIXES[i].lower;
         }
         nearest_try(&nearest, PREFIXES[i].name);
@@ -261,7 +261,7 @@ static Expr *spelled_step(Lower *l, const Expr *expr)
     Expr *step = ARENA_NEW(l->arena, Expr);
     *step = (Expr){.kind = EXPR_CALL, .span = expr->span, .op_span = expr->op_span};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if (text_same(steps[i].name, expr->name)) {
+        if (text_equal(steps[i].name, expr->name)) {
             step->kind = EXPR_BINARY;
             step->op = steps[i].op;
             step->a = named(l, expr, REDUCED);
@@ -326,7 +326,7 @@ static Val spelled_prefix(Lower *l, const Expr *expr)
 {
     Symbol *symbols = l->symbols;
     DType dtype;
-    if (text_same(expr->name, "mean") || strncmp(expr->name, "arg", 3) == 0) {
+    if (text_equal(expr->name, "mean") || strncmp(expr->name, "arg", 3) == 0) {
         Diag *diag =
             lower_error(l, ERR_LANE_LOOP, expr->span,
                         "`%s` inside of a loop that ends for each element by itself", expr->name);
@@ -336,7 +336,7 @@ static Val spelled_prefix(Lower *l, const Expr *expr)
     if (!body_dtype(l, expr, &dtype)) {
         return poison_val();
     }
-    Val neutral = neutral_val(text_same(expr->name, "all") ? "prod" : expr->name, dtype);
+    Val neutral = neutral_val(text_equal(expr->name, "all") ? "prod" : expr->name, dtype);
     Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &neutral)));
     reduced->is_var = true;
     const Stmt *loops = spelled_loops(l, expr);

@@ -9,9 +9,9 @@
 
 bool class_allows(const char *name, DType dtype, bool *is_class)
 {
-    bool is_float = text_same(name, "float"), is_int = text_same(name, "int");
-    bool is_any = text_same(name, "any");
-    *is_class = is_float || is_int || is_any || text_same(name, "number");
+    bool is_float = text_equal(name, "float"), is_int = text_equal(name, "int");
+    bool is_any = text_equal(name, "any");
+    *is_class = is_float || is_int || is_any || text_equal(name, "number");
     if (is_float) {
         return dtype_is_float(dtype);
     }
@@ -40,7 +40,7 @@ Val converted_val(Lower *l, Val val, DType dtype)
 static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
 {
     bool is_class;
-    if (text_same(param->type->name, "float") && val.literal) {
+    if (text_equal(param->type->name, "float") && val.literal) {
         return convert_const(&val, DT_F32);
     }
     if (class_allows(param->type->name, dtype_of(&val), &is_class)) {
@@ -78,7 +78,7 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
 
 static bool names_param(const Expr *expr, const char *name)
 {
-    return expr->kind == EXPR_NAME && text_same(expr->name, name);
+    return expr->kind == EXPR_NAME && text_equal(expr->name, name);
 }
 
 static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth);
@@ -146,7 +146,7 @@ static size_t argument_for(const Expr *expr, const FnDecl *fn, size_t n)
     }
     for (size_t i = 0; i < expr->args.n; i++) {
         const Expr *arg = expr->args.items[i];
-        if (arg->kind == EXPR_NAMED && text_same(arg->name, fn->params.items[n].name)) {
+        if (arg->kind == EXPR_NAMED && text_equal(arg->name, fn->params.items[n].name)) {
             return i;
         }
     }
@@ -180,7 +180,7 @@ static bool names_fit(const Expr *expr, const FnDecl *fn)
         bool found = false;
         for (size_t k = 0; k < fn->params.n; k++) {
             bool filled = k < expr->args.n && expr->args.items[k]->kind != EXPR_NAMED;
-            found = found || (!filled && text_same(fn->params.items[k].name, arg->name));
+            found = found || (!filled && text_equal(fn->params.items[k].name, arg->name));
         }
         if (!found) {
             return false;
@@ -268,7 +268,7 @@ static FnDecl *choose_overload(const Expr *expr, FnDecl *first, const Module *ho
 {
     for (size_t i = 0; i < home->fns.n; i++) {
         FnDecl *fn = home->fns.items[i];
-        if (text_same(fn->name, first->name) && accepts_all(expr, fn, given)) {
+        if (text_equal(fn->name, first->name) && accepts_all(expr, fn, given)) {
             return fn;
         }
     }
@@ -337,7 +337,7 @@ static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
         const Expr *arg = expr->args.items[i];
         bool known = arg->kind != EXPR_NAMED;
         for (size_t k = 0; k < fn->params.n && !known; k++) {
-            known = text_same(fn->params.items[k].name, arg->name);
+            known = text_equal(fn->params.items[k].name, arg->name);
         }
         if (!known) {
             return arg;
@@ -356,7 +356,7 @@ static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
             const char *name = before->kind == EXPR_NAMED ? before->name
                                : k < fn->params.n         ? fn->params.items[k].name
                                                           : "";
-            if (text_same(name, arg->name)) {
+            if (text_equal(name, arg->name)) {
                 return arg;
             }
         }
@@ -400,12 +400,12 @@ Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
     CallFrame frame = {fn, home, expr->span, l->calls, l->n_lanes, l->parallel, l->symbols};
     bool returned = l->returned, nested = l->nested;
     int loops = l->loops, branches = l->branches;
-    Leaving leaving = l->leaving;
+    LoopExitFlags leaving = l->leaving;
     bool unchecked = l->unchecked;
     l->nested = nested || loops || branches || l->n_lanes || l->parallel;
     l->calls = &frame;
     l->symbols = NULL;
-    l->leaving = (Leaving){NULL, NULL};
+    l->leaving = (LoopExitFlags){NULL, NULL};
     l->unchecked = false;
     l->loops = l->branches = 0;
     for (size_t i = 0; i < fn->params.n; i++) {

@@ -75,8 +75,8 @@ static Val lane_index(Lower *l, const Lane *lane, Dim first)
 
 Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first)
 {
-    if (l->n_lanes >= MOST_LANES) {
-        lower_error(l, ERR_RANK, span, "more than %d indices are open here", MOST_LANES);
+    if (l->n_lanes >= MAX_LANES) {
+        lower_error(l, ERR_RANK, span, "more than %d indices are open here", MAX_LANES);
         define(l, name, span, poison_val());
         return NULL;
     }
@@ -140,7 +140,7 @@ const DimVar *single_size(Dim dim, int64_t *least)
 }
 
 /* Of an axis: tiles round it up to a multiple of theirs, which is below 2^63. */
-static const int64_t MOST_ELEMENTS = (int64_t)1 << 62;
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 62;
 
 bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
 {
@@ -155,10 +155,10 @@ bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
     *extent = dim_exact(l->func, dim_sub(l->func, hi, lo));
     Span span = axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span;
     int64_t elements;
-    if (poly_is_const(*extent, &elements) && elements > MOST_ELEMENTS) {
+    if (poly_is_const(*extent, &elements) && elements > MAX_ELEMENTS) {
         Diag *diag =
             lower_error(l, ERR_EXTENT, span, "this has %lld elements", (long long)elements);
-        diag_help(l->diags, diag, "an axis has %lld at most: 2^62", (long long)MOST_ELEMENTS);
+        diag_help(l->diags, diag, "an axis has %lld at most: 2^62", (long long)MAX_ELEMENTS);
         return false;
     }
     if (dim_is_natural(l->func, *extent)) {
@@ -185,7 +185,7 @@ void may_be_negative(Lower *l, Span span, Dim extent)
 static bool bound_twice(Lower *l, const Axis *axis, int from)
 {
     for (int i = from; i < l->n_lanes; i++) {
-        if (text_same(l->lanes[i].name, axis->name)) {
+        if (text_equal(l->lanes[i].name, axis->name)) {
             Diag *diag =
                 lower_error(l, ERR_DUPLICATE, axis->span, "`%s` is defined twice", axis->name);
             diag_label(l->diags, diag, l->lanes[i].span, "first here");

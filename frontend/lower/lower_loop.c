@@ -3,11 +3,11 @@
  * carried values. */
 #include "frontend/lower/lower_control.h"
 
-enum { MOST_STEP = 1 << 20 };
+enum { MAX_STEP = 1 << 20 };
 
 /* ---- the axis ---- */
 
-static bool lower_step(Lower *l, const Axis *axis, Walk *walk)
+static bool lower_step(Lower *l, const Axis *axis, LoopBounds *walk)
 {
     walk->step = axis->by == BY_AUTO ? -1 : 0;
     if (!axis->step) {
@@ -16,8 +16,8 @@ static bool lower_step(Lower *l, const Axis *axis, Walk *walk)
     if (!const_int(l, axis->step, &walk->step)) {
         return false;
     }
-    if (walk->step < 1 || walk->step > MOST_STEP) {
-        lower_error(l, ERR_EXTENT, axis->step->span, "a step is 1 to %d", MOST_STEP);
+    if (walk->step < 1 || walk->step > MAX_STEP) {
+        lower_error(l, ERR_EXTENT, axis->step->span, "a step is 1 to %d", MAX_STEP);
         return false;
     }
     return true;
@@ -58,7 +58,7 @@ static const IndexVar *bounded_var(Lower *l, Dim least, Dim end)
     return index_var(l, least, most);
 }
 
-static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
+static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
 {
     Val val = lower_expr(l, extent);
     switch (val.kind) {
@@ -94,7 +94,7 @@ static bool scalar_end(Lower *l, const Expr *end, Val *out)
 }
 
 /* a..b: the extent is b where that is a size; else nothing is proven about the variable. */
-static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
+static bool walk_between(Lower *l, const Axis *axis, LoopBounds *walk)
 {
     Val lo, hi;
     if (!scalar_end(l, axis->extent, &lo) || !scalar_end(l, axis->to, &hi)) {
@@ -125,14 +125,14 @@ static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
     return true;
 }
 
-bool lower_axis(Lower *l, const Axis *axis, Walk *walk)
+bool lower_axis(Lower *l, const Axis *axis, LoopBounds *walk)
 {
-    *walk = (Walk){.step = 0};
+    *walk = (LoopBounds){.step = 0};
     bool walks = axis->to ? walk_between(l, axis, walk) : walk_extent(l, axis->extent, walk);
     return walks && lower_step(l, axis, walk);
 }
 
-void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg)
+void define_axis(Lower *l, const Axis *axis, const LoopBounds *walk, Value *arg)
 {
     Val val = array_val(arg);
     if (arg->type->kind == TYPE_RANGE) {
@@ -155,7 +155,7 @@ void lower_poisoned(Lower *l, const Stmt *stmt)
 {
     Symbol *outer = l->symbols;
     poison_axes(l, stmt);
-    Leaving leaving = begin_leaving(l, &stmt->body);
+    LoopExitFlags leaving = begin_leaving(l, &stmt->body);
     l->loops++;
     begin_iteration(l, &stmt->body);
     lower_block(l, &stmt->body);
@@ -165,7 +165,7 @@ void lower_poisoned(Lower *l, const Stmt *stmt)
 }
 
 /* A loop with `break` goes on to its end, but does nothing any more. */
-static void lower_iteration(Lower *l, const Stmt *stmt, const Walk *walk, Block *region)
+static void lower_iteration(Lower *l, const Stmt *stmt, const LoopBounds *walk, Block *region)
 {
     Symbol *outer = l->symbols;
     define_axis(l, &stmt->axes.items[0], walk, region->args[0]);
@@ -180,7 +180,7 @@ static void lower_iteration(Lower *l, const Stmt *stmt, const Walk *walk, Block 
 }
 
 /* False when values got more lanes than are carried: the loop is gone then. */
-static bool try_loop(Lower *l, const Stmt *stmt, const Walk *walk, const Carried *carried)
+static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const LoopCarried *carried)
 {
     int errors = l->diags->errors, n = (int)carried->symbols.n;
     const Axis *axis = &stmt->axes.items[0];
@@ -217,7 +217,7 @@ static bool try_loop(Lower *l, const Stmt *stmt, const Walk *walk, const Carried
 
 void lower_loop(Lower *l, const Stmt *stmt)
 {
-    Walk walk;
+    LoopBounds walk;
     Span span = l->b.span;
     l->b.span = stmt->span;
     if (!lower_axis(l, &stmt->axes.items[0], &walk)) {
@@ -225,8 +225,8 @@ void lower_loop(Lower *l, const Stmt *stmt)
     } else if (walk.in_lanes) {
         lower_for_lanes(l, stmt, &walk.first, &walk.end);
     } else {
-        Leaving outer = begin_leaving(l, &stmt->body);
-        Carried carried = carried_by(l, &stmt->body, NULL);
+        LoopExitFlags outer = begin_leaving(l, &stmt->body);
+        LoopCarried carried = carried_by(l, &stmt->body, NULL);
         do {
             carried_reset(l, &carried);
         } while (!try_loop(l, stmt, &walk, &carried));

@@ -4,7 +4,7 @@
 
 /* ---- which variables ---- */
 
-static void add_symbol(Lower *l, Symbol *symbol, Carried *carried)
+static void add_symbol(Lower *l, Symbol *symbol, LoopCarried *carried)
 {
     bool foreign = !symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
                    symbol->parallel < l->parallel || symbol->lanes < l->n_lanes;
@@ -16,7 +16,7 @@ static void add_symbol(Lower *l, Symbol *symbol, Carried *carried)
     }
 }
 
-static void add_target(Lower *l, const Expr *target, Carried *carried)
+static void add_target(Lower *l, const Expr *target, LoopCarried *carried)
 {
     if (target->kind == EXPR_NAME) {
         add_symbol(l, find_symbol(l, target->name), carried);
@@ -26,7 +26,7 @@ static void add_target(Lower *l, const Expr *target, Carried *carried)
     }
 }
 
-static void collect(Lower *l, const StmtList *list, Carried *carried)
+static void collect(Lower *l, const StmtList *list, LoopCarried *carried)
 {
     for (size_t i = 0; list && i < list->n; i++) {
         const Stmt *stmt = list->items[i];
@@ -65,7 +65,7 @@ bool may_change(const StmtList *list, const Expr *condition)
     return found;
 }
 
-static void remember(Lower *l, Carried *carried)
+static void remember(Lower *l, LoopCarried *carried)
 {
     carried->before = ARENA_ARRAY(l->arena, Val, carried->symbols.n);
     carried->lanes = ARENA_ARRAY(l->arena, Lanes, carried->symbols.n);
@@ -75,7 +75,7 @@ static void remember(Lower *l, Carried *carried)
     }
 }
 
-void carried_add(Lower *l, Carried *carried, Symbol *symbol)
+void carried_add(Lower *l, LoopCarried *carried, Symbol *symbol)
 {
     ARENA_PUSH(l->arena, &carried->symbols, symbol);
     remember(l, carried);
@@ -97,7 +97,7 @@ static bool has_leave(const StmtList *list, StmtKind kind)
     return false;
 }
 
-bool may_leave(const Stmt *stmt)
+bool has_loop_exit(const Stmt *stmt)
 {
     Stmt *items[] = {(Stmt *)(uintptr_t)stmt};
     StmtList list = {items, 1, 1};
@@ -113,10 +113,10 @@ static Symbol *define_flag(Lower *l, const char *name)
     return flag;
 }
 
-Leaving begin_leaving(Lower *l, const StmtList *body)
+LoopExitFlags begin_leaving(Lower *l, const StmtList *body)
 {
-    Leaving outer = l->leaving;
-    l->leaving = (Leaving){NULL, NULL};
+    LoopExitFlags outer = l->leaving;
+    l->leaving = (LoopExitFlags){NULL, NULL};
     if (has_leave(body, STMT_BREAK)) {
         l->leaving.active = define_flag(l, "active");
     }
@@ -129,17 +129,17 @@ void begin_iteration(Lower *l, const StmtList *body)
     l->leaving.here = own ? define_flag(l, "here") : l->leaving.active;
 }
 
-void end_leaving(Lower *l, Leaving outer)
+void end_leaving(Lower *l, LoopExitFlags outer)
 {
     l->leaving = outer;
 }
 
 /* The flags that statements of the loop around may change. */
-static void add_flags(Lower *l, const StmtList *first, const StmtList *second, Carried *carried)
+static void add_flags(Lower *l, const StmtList *first, const StmtList *second, LoopCarried *carried)
 {
     bool ends = has_leave(first, STMT_BREAK) || has_leave(second, STMT_BREAK);
     bool skips = has_leave(first, STMT_CONTINUE) || has_leave(second, STMT_CONTINUE);
-    const Leaving *flags = &l->leaving;
+    const LoopExitFlags *flags = &l->leaving;
     if (ends && flags->active) {
         ARENA_PUSH(l->arena, &carried->symbols, flags->active);
     }
@@ -153,13 +153,13 @@ static void add_flags(Lower *l, const StmtList *first, const StmtList *second, C
 void forget_held_all(Lower *l)
 {
     for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
-        symbol->val.held = NULL;
+        symbol->val.known_value = NULL;
     }
 }
 
-Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
+LoopCarried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 {
-    Carried carried = {.before = NULL};
+    LoopCarried carried = {.before = NULL};
     forget_held_all(l);
     add_flags(l, first, second, &carried);
     collect(l, first, &carried);
@@ -171,7 +171,7 @@ Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 
 /* ---- their values ---- */
 
-void carried_reset(Lower *l, const Carried *carried)
+void carried_reset(Lower *l, const LoopCarried *carried)
 {
     forget_held_all(l);
     for (size_t i = 0; i < carried->symbols.n; i++) {
@@ -182,7 +182,7 @@ void carried_reset(Lower *l, const Carried *carried)
 }
 
 /* The IR names a carried value after its variable, whatever made it. */
-static void take(const Carried *carried, Value *const *values)
+static void take(const LoopCarried *carried, Value *const *values)
 {
     for (size_t i = 0; i < carried->symbols.n; i++) {
         Symbol *symbol = carried->symbols.items[i];
@@ -191,12 +191,12 @@ static void take(const Carried *carried, Value *const *values)
     }
 }
 
-void carried_enter(const Carried *carried, Value *const *args)
+void carried_enter(const LoopCarried *carried, Value *const *args)
 {
     take(carried, args);
 }
 
-void carried_leave(const Carried *carried, const Op *loop)
+void carried_leave(const LoopCarried *carried, const Op *loop)
 {
     take(carried, loop->results);
 }
@@ -208,7 +208,7 @@ static Value *with_lanes(Lower *l, const Val *val, Lanes lanes)
     return materialize(l, val, dtype_of(val), &shape);
 }
 
-Value **carried_inits(Lower *l, const Carried *carried)
+Value **carried_inits(Lower *l, const LoopCarried *carried)
 {
     Value **values = ARENA_ARRAY(l->arena, Value *, carried->symbols.n);
     for (size_t i = 0; i < carried->symbols.n; i++) {
@@ -217,7 +217,7 @@ Value **carried_inits(Lower *l, const Carried *carried)
     return values;
 }
 
-Value **carried_values(Lower *l, const Carried *carried)
+Value **carried_values(Lower *l, const LoopCarried *carried)
 {
     Value **values = ARENA_ARRAY(l->arena, Value *, carried->symbols.n);
     for (size_t i = 0; i < carried->symbols.n; i++) {
@@ -231,7 +231,7 @@ Lanes carried_lanes(const Lower *l, Lanes lanes)
     return lanes ? lanes | l->loop_lanes : 0;
 }
 
-bool carried_widen(const Lower *l, const Carried *carried)
+bool carried_widen(const Lower *l, const LoopCarried *carried)
 {
     bool wider = false;
     for (size_t i = 0; i < carried->symbols.n; i++) {

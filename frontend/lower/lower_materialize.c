@@ -7,9 +7,9 @@
 
 /* ---- what has been written ---- */
 
-static Written with_room(Lower *l, const Written *from, size_t n)
+static WrittenSet with_room(Lower *l, const WrittenSet *from, size_t n)
 {
-    Written to = {ARENA_ARRAY(l->arena, bool, n), n};
+    WrittenSet to = {ARENA_ARRAY(l->arena, bool, n), n};
     if (from->n) {
         memcpy(to.items, from->items, sizeof(bool) * from->n);
     }
@@ -29,12 +29,12 @@ bool *written_flag(Lower *l, const Value *tensor)
     return &l->written.items[tensor->index];
 }
 
-Written written_copy(Lower *l)
+WrittenSet written_copy(Lower *l)
 {
     return with_room(l, &l->written, l->written.n);
 }
 
-void written_either(Lower *l, const Written *other)
+void written_either(Lower *l, const WrittenSet *other)
 {
     make_room(l, other->n);
     for (size_t i = 0; i < other->n; i++) {
@@ -44,7 +44,7 @@ void written_either(Lower *l, const Written *other)
 
 /* ---- arrays from outside of `parallel` ---- */
 
-enum { MOST_UNIFORM = 64 }; /* ops that every block may do again for a scalar */
+enum { MAX_UNIFORM = 64 }; /* ops that every block may do again for a scalar */
 
 /* Arithmetic on parameters and sizes alone: made again where it is used. */
 static bool is_uniform(const Value *value, int *ops)
@@ -55,7 +55,7 @@ static bool is_uniform(const Value *value, int *ops)
     }
     bool plain = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_SIZE;
     for (int i = 0; plain && i < op->n_operands; i++) {
-        plain = ++*ops < MOST_UNIFORM && is_uniform(op->operands[i], ops);
+        plain = ++*ops < MAX_UNIFORM && is_uniform(op->operands[i], ops);
     }
     return plain;
 }

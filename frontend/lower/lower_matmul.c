@@ -118,7 +118,7 @@ static bool named_precision(Lower *l, const Expr *named, Precision *out)
 {
     static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (named->a->kind == EXPR_NAME && text_same(named->a->name, names[i])) {
+        if (named->a->kind == EXPR_NAME && text_equal(named->a->name, names[i])) {
             *out = (Precision)i;
             return true;
         }
@@ -159,7 +159,7 @@ Val lower_dot(Lower *l, const Expr *expr, const char *name)
     Precision precision = PRECISION_F32;
     size_t n = expr->args.n;
     const Expr *last = n ? expr->args.items[n - 1] : NULL;
-    bool has_precision = n == 3 && last->kind == EXPR_NAMED && text_same(last->name, "precision");
+    bool has_precision = n == 3 && last->kind == EXPR_NAMED && text_equal(last->name, "precision");
     if ((n != 2 && !has_precision) || expr->args.items[0]->kind == EXPR_NAMED ||
         expr->args.items[1]->kind == EXPR_NAMED) {
         Diag *diag = lower_wrong_call(l, expr);

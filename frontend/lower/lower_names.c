@@ -8,7 +8,7 @@
 Symbol *find_symbol(const Lower *l, const char *name)
 {
     for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
-        if (text_same(symbol->name, name)) {
+        if (text_equal(symbol->name, name)) {
             return symbol;
         }
     }
@@ -38,7 +38,7 @@ bool named_dtype(const Lower *l, const char *name, DType *out)
 static FnDecl *fn_in(const Module *module, const char *name)
 {
     for (size_t i = 0; module && i < module->fns.n; i++) {
-        if (text_same(module->fns.items[i]->name, name)) {
+        if (text_equal(module->fns.items[i]->name, name)) {
             return module->fns.items[i];
         }
     }
@@ -98,7 +98,7 @@ static void try_fns(const Lower *l, Nearest *nearest)
 static bool is_kernel(const Lower *l, const char *name)
 {
     for (size_t i = 0; i < l->module->kernels.n; i++) {
-        if (text_same(l->module->kernels.items[i]->name, name)) {
+        if (text_equal(l->module->kernels.items[i]->name, name)) {
             return true;
         }
     }
@@ -186,10 +186,10 @@ Val lower_name(Lower *l, const Expr *expr)
     if (dtype_from_name(expr->name, strlen(expr->name), &val.dtype)) {
         return val;
     }
-    if (text_same(expr->name, "inf")) {
+    if (text_equal(expr->name, "inf")) {
         return float_name(INFINITY);
     }
-    if (text_same(expr->name, "nan")) {
+    if (text_equal(expr->name, "nan")) {
         return float_name(NAN);
     }
     unknown_name(l, expr);

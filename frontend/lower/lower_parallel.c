@@ -3,7 +3,7 @@
  * its body is lowered once, for one tile. */
 #include "frontend/lower/lower_control.h"
 
-enum { MOST_AXES = MAX_RANK };
+enum { MAX_AXES = MAX_RANK };
 
 /* ---- what there is no way to do ---- */
 
@@ -22,12 +22,12 @@ static const char *const HERE[][2] = {
 
 static bool check_parallel(Lower *l, const Stmt *stmt)
 {
-    int why = l->parallel                ? 0
-              : l->nested                ? 1
-              : l->loops                 ? 2
-              : l->branches              ? 3
-              : stmt->axes.n > MOST_AXES ? 4
-                                         : -1;
+    int why = l->parallel               ? 0
+              : l->nested               ? 1
+              : l->loops                ? 2
+              : l->branches             ? 3
+              : stmt->axes.n > MAX_AXES ? 4
+                                        : -1;
     if (why >= 0) {
         Diag *diag = lower_unsupported(l, stmt->span, HERE[why][0]);
         diag_help(l->diags, diag, "%s", HERE[why][1]);
@@ -44,11 +44,11 @@ typedef struct Part {
 } Part;
 
 typedef struct Head {
-    Walk walks[MOST_AXES];
-    Part parts[MOST_AXES];
-    Dim dims[MOST_AXES];
-    int64_t steps[MOST_AXES];
-    const char *names[MOST_AXES];
+    LoopBounds walks[MAX_AXES];
+    Part parts[MAX_AXES];
+    Dim dims[MAX_AXES];
+    int64_t steps[MAX_AXES];
+    const char *names[MAX_AXES];
     int n;
 } Head;
 
@@ -66,7 +66,7 @@ static bool between_axis(Lower *l, const Axis *axis, Head *head, int i)
         return false;
     }
     Dim end = poly_add(l->func, first, extent);
-    head->walks[i] = (Walk){.whole = extent};
+    head->walks[i] = (LoopBounds){.whole = extent};
     head->walks[i].var =
         index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
     head->parts[i].first = is_zero(first) ? NULL : first;
@@ -84,7 +84,7 @@ static bool wrong_part(Lower *l, const Axis *axis, const char *what, const char 
 /* `i in N[a: b]`, with a step or without */
 static bool part_axis(Lower *l, const Axis *axis, Head *head, int i)
 {
-    Walk *walk = &head->walks[i];
+    LoopBounds *walk = &head->walks[i];
     Dim first = walk->lo ? walk->from : poly_const(l->func, 0);
     Dim end = walk->hi ? walk->to : walk->whole;
     if (!first || !end) {
@@ -109,7 +109,7 @@ static bool part_axis(Lower *l, const Axis *axis, Head *head, int i)
 
 static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
 {
-    Walk *walk = &head->walks[i];
+    LoopBounds *walk = &head->walks[i];
     head->parts[i] = (Part){NULL, NULL};
     head->names[i] = axis->name;
     head->steps[i] = 0;
@@ -131,7 +131,7 @@ static bool same_name(Lower *l, const Stmt *stmt)
 {
     for (size_t i = 0; i < stmt->axes.n; i++) {
         for (size_t j = 0; j < i; j++) {
-            if (text_same(stmt->axes.items[i].name, stmt->axes.items[j].name)) {
+            if (text_equal(stmt->axes.items[i].name, stmt->axes.items[j].name)) {
                 lower_error(l, ERR_DUPLICATE, stmt->axes.items[i].span, "`%s` is defined twice",
                             stmt->axes.items[i].name);
                 return true;
@@ -155,7 +155,8 @@ static Op *build_head(Lower *l, const Stmt *stmt, const Head *head)
 /* ---- the body ---- */
 
 /* Tile `nth` of a part as a range: a loop of one step. */
-static Value *open_part(Lower *l, const Axis *axis, const Walk *walk, const Part *part, Value *nth)
+static Value *open_part(Lower *l, const Axis *axis, const LoopBounds *walk, const Part *part,
+                        Value *nth)
 {
     Value *step = build_i64(&l->b, walk->step);
     Value *lo = build_binary(&l->b, OP_MUL, nth, step);
@@ -173,7 +174,7 @@ static Value *open_part(Lower *l, const Axis *axis, const Walk *walk, const Part
 static void lower_region(Lower *l, const Stmt *stmt, const Head *head, Block *region)
 {
     Symbol *outer = l->symbols;
-    Builder around[MOST_AXES];
+    Builder around[MAX_AXES];
     int n = 0;
     for (int i = 0; i < head->n; i++) {
         const Axis *axis = &stmt->axes.items[i];

@@ -4,12 +4,12 @@
  * of the element, by which everything that was said is put in order. */
 #include "frontend/lower/lower_index.h"
 
-enum { MOST_SAID = 16 };
+enum { MAX_SAID = 16 };
 
 typedef struct Saying {
     const Expr *expr;
     bool fails; /* assert */
-    Val vals[MOST_SAID];
+    Val vals[MAX_SAID];
     int n, parts;
     Shape slot;
     Text text;
@@ -49,9 +49,9 @@ static bool add_value(Lower *l, Saying *s, const Expr *expr)
     if (is_poison(&val)) {
         return false;
     }
-    if (s->n == MOST_SAID) {
+    if (s->n == MAX_SAID) {
         Diag *diag =
-            lower_error(l, ERR_ARGUMENTS, expr->span, "more than %d values", (int)MOST_SAID);
+            lower_error(l, ERR_ARGUMENTS, expr->span, "more than %d values", (int)MAX_SAID);
         diag_help(l->diags, diag, "say the rest in another statement");
         return false;
     }
@@ -189,7 +189,7 @@ static Value *condition_value(Lower *l, const Saying *s)
 
 static void build_saying(Lower *l, Saying *s)
 {
-    Value *values[MOST_SAID + 2 * MAX_RANK];
+    Value *values[MAX_SAID + 2 * MAX_RANK];
     Shape full;
     int first = s->fails ? 1 : 0, n = 0;
     s->slot.lanes |= lanes_from(l, 0);
@@ -209,14 +209,14 @@ static void build_saying(Lower *l, Saying *s)
     int places = place_values(l, s, values + n);
     Op *op = build_say(&l->b, s->fails ? OP_ASSERT : OP_PRINT, s->text.n ? s->text.data : "", when,
                        n + places, values);
-    op_set_int(l->func, op, ATTR_PLACES, places);
-    op_set_int(l->func, op, ATTR_NTH, l->n_sayings++);
+    op_set_int(l->func, op, ATTR_N_COORDS, places);
+    op_set_int(l->func, op, ATTR_SITE, l->n_sayings++);
     op->span = s->expr->span;
 }
 
-void lower_saying(Lower *l, const Expr *expr, const char *name)
+void lower_print(Lower *l, const Expr *expr, const char *name)
 {
-    Saying s = {.expr = expr, .fails = text_same(name, "assert"), .text = text_new(l->arena)};
+    Saying s = {.expr = expr, .fails = text_equal(name, "assert"), .text = text_new(l->arena)};
     s.vals[0] = bool_val(true); /* the first value meets it */
     text_add(&s.text, s.fails ? "assertion failed" : "");
     if (expr->args.n == 0) {

@@ -8,7 +8,7 @@
 static const Option *option_called(const Option *options, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++) {
-        if (text_same(options[i].name, name)) {
+        if (text_equal(options[i].name, name)) {
             return &options[i];
         }
     }
@@ -116,7 +116,7 @@ bool choose_bool(Lower *l, const Expr *expr, bool *out)
 /* f16, bf16: f32; integers under 32 bits: i32 or u32 when they are added up. */
 DType reduced_dtype(DType dtype, const char *fn)
 {
-    bool adds = text_same(fn, "sum") || text_same(fn, "prod");
+    bool adds = text_equal(fn, "sum") || text_equal(fn, "prod");
     if (adds && dtype_is_int(dtype) && dtype_bits(dtype) < 32) {
         return dtype_is_signed(dtype) ? DT_I32 : DT_U32;
     }
@@ -178,7 +178,7 @@ static Val plain(Lower *l, const Reduction *r)
 /* any is the greatest of 0 and 1, all the least; of nothing: false and true. */
 static Val logical(Lower *l, const Reduction *r)
 {
-    const char *fn = text_same(r->name, "any") ? "max" : "min";
+    const char *fn = text_equal(r->name, "any") ? "max" : "min";
     Val extreme = reduce_axes(l, fn, &r->x, DT_I32, &r->axes), zero = int_val(0, true);
     return apply_binary(l, r->expr, OP_CMP, "gt", &extreme, &zero, r->expr, r->expr);
 }
@@ -258,7 +258,7 @@ Val lower_reduction(Lower *l, const Expr *expr, const char *name)
     const char *usage =
         arena_printf(l->arena, "%s(x, axis=1)`, or for all axes `%s(x)", name, name);
     size_t n = 0;
-    while (!text_same(REDUCTIONS[n].name, name)) {
+    while (!text_equal(REDUCTIONS[n].name, name)) {
         n++;
     }
     if (!take_options(l, expr, 1, options, 1, usage)) {

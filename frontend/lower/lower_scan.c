@@ -83,7 +83,7 @@ Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis)
                           build_i64(&l->b, -1)};
     Value *arrays[2] = {values, indices};
     Op *fold = build_fold(&l->b, 2, arrays, neutrals, axis, false, false, false);
-    op_set_word(l->func, fold, ATTR_EXTREME, most ? "max" : "min");
+    op_set_word(l->func, fold, ATTR_ARG, most ? "max" : "min");
     Builder outside = l->b;
     l->b = build_at_end(l->func, fold->regions[0]);
     l->b.span = outside.span;
@@ -149,7 +149,7 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name)
 {
     const Expr *named = NULL;
     const Option options[] = {{"axis", &named}};
-    bool most = text_same(name, "argmax");
+    bool most = text_equal(name, "argmax");
     int axis;
     if (!take_options(l, expr, 1, options, 1, arena_printf(l->arena, "%s(x, axis=1)", name))) {
         return poison_val();

@@ -170,7 +170,7 @@ static Val arithmetic(Lower *l, OpKind kind, Val a, Val b)
     return apply_binary(l, &none, kind, NULL, &a, &b, &none, &none);
 }
 
-bool lower_slice(Lower *l, const Expr *expr, AxisAt *place)
+bool lower_slice(Lower *l, const Expr *expr, AxisIndex *place)
 {
     Slice slice = {.step = 1};
     if (!slice_step(l, expr->c, &slice.step) || !slice_ends(l, expr, place->extent, &slice) ||
@@ -192,7 +192,7 @@ bool lower_slice(Lower *l, const Expr *expr, AxisAt *place)
     Dim last = dim_sub(l->func, slice.past, poly_const(l->func, 1));
     Val start = dim_val(slice.step < 0 ? last : slice.first);
     Val steps = arithmetic(l, OP_MUL, iota_val(l, count, 0), int_val(stride, true));
-    place->kind = PLACE_SLICE;
+    place->kind = INDEX_SLICE;
     place->count = count;
     place->val = arithmetic(l, slice.step < 0 ? OP_SUB : OP_ADD, start, steps);
     place->inside = true; /* by the ends, which were checked */

@@ -3,20 +3,20 @@
 #include "frontend/lower/lower_control.h"
 #include "frontend/lower/lower_inline.h"
 
-enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 14 };
+enum { MAX_DEPTH = 900, MAX_STEPS = 1 << 20, MAX_VALUES = 1 << 14 };
 
 /* ---- limits ---- */
 
 static bool within_limits(Lower *l, Span span)
 {
-    bool within = l->depth < MOST_DEPTH && l->steps < MOST_STEPS && l->func->n_values < MOST_VALUES;
+    bool within = l->depth < MAX_DEPTH && l->steps < MAX_STEPS && l->func->n_values < MAX_VALUES;
     if (!within && !l->stopped) {
         l->stopped = true;
         Diag *diag = lower_error(l, ERR_PROGRAM_SIZE, span, "this kernel is too large");
         diag_note(l->diags, diag,
                   "after inlining it has more than %d values, or calls and expressions "
                   "nest deeper than %d",
-                  MOST_VALUES, MOST_DEPTH);
+                  MAX_VALUES, MAX_DEPTH);
     }
     l->stopped = l->stopped || errors_are_enough(l->diags);
     return within && !l->stopped;
@@ -73,7 +73,7 @@ static Val lower_field(Lower *l, const Expr *expr)
     if (is_poison(&val)) {
         return val;
     }
-    if (text_same(expr->name, "T")) {
+    if (text_equal(expr->name, "T")) {
         return transpose(l, expr, &val);
     }
     Diag *diag = lower_error(l, ERR_NAME, expr->span, "arrays have no `.%s`", expr->name);
@@ -338,7 +338,7 @@ static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
     store_whole(l, stmt->span, tensor, as_operand(l, stmt->value, value));
     Symbol *symbol = inout ? find_symbol(l, tensor->name) : NULL;
     if (symbol) {
-        symbol->val.held = hold(l, tensor);
+        symbol->val.known_value = hold(l, tensor);
     }
 }
 
@@ -359,7 +359,7 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
     if (symbol->span.end > symbol->span.start) {
         diag_label(l->diags, diag, symbol->span, "defined here");
     }
-    if (symbol->val.kind == VAL_TENSOR && text_same(symbol->val.value->name, name)) {
+    if (symbol->val.kind == VAL_TENSOR && text_equal(symbol->val.value->name, name)) {
         diag_help(l->diags, diag,
                   "a parameter that is written is `%s: inout …`; for a copy, `var copy = %s`", name,
                   name);
@@ -367,7 +367,7 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
     }
     diag_help(l->diags, diag, "define it with `var %s = …`", name);
     Span word = {symbol->span.source, symbol->span.start - 4, symbol->span.start - 1};
-    if (symbol->span.start >= 4 && text_same(source_text(l->diags, l->arena, word), "let")) {
+    if (symbol->span.start >= 4 && text_equal(source_text(l->diags, l->arena, word), "let")) {
         lower_fix(l, diag, word, "var");
     }
 }
@@ -558,7 +558,7 @@ void lower_block(Lower *l, const StmtList *list)
     Symbol *outer = l->symbols;
     l->depth++;
     for (size_t i = 0; i < list->n && within_limits(l, list->items[i]->span); i++) {
-        if (i && l->leaving.here && may_leave(list->items[i - 1])) {
+        if (i && l->leaving.here && has_loop_exit(list->items[i - 1])) {
             lower_rest(l, list, i);
             break;
         }

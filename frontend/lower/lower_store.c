@@ -54,7 +54,7 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
 /* ---- iterations have no order: each writes a place of its own ---- */
 
 /* A part of the range is of one iteration, too. */
-static bool mentions(const AxisAt *place, const IndexVar *var)
+static bool mentions(const AxisIndex *place, const IndexVar *var)
 {
     const Affine *affine = place->val.affine;
     for (int i = 0; affine && i < affine->n; i++) {
@@ -78,7 +78,7 @@ static bool same_place(Lower *l, Span span, const char *variable)
 }
 
 /* Every variable of the parallel must be among the indices; lanes too. */
-static bool covers_parallel(Lower *l, Span span, const Accessed *places)
+static bool covers_parallel(Lower *l, Span span, const IndexedAccess *places)
 {
     for (int i = 0; l->parallel_block && i < l->parallel_block->n_args; i++) {
         bool found = false;
@@ -103,7 +103,7 @@ static bool covers_parallel(Lower *l, Span span, const Accessed *places)
 
 void store_whole(Lower *l, Span span, Value *tensor, Val value)
 {
-    Accessed places = {.n = 0};
+    IndexedAccess places = {.n = 0};
     Value *indices[MAX_RANK] = {NULL};
     Shape slot = type_shape(tensor->type);
     if (!covers_parallel(l, span, &places)) {
@@ -132,21 +132,21 @@ static Value *lanes_to_axes(Lower *l, Value *value, Lanes lanes, const int *lane
 }
 
 /* Every axis whole, by a range, at a scalar, or by a lane of its own. */
-static void store_plain(Lower *l, const Stmt *stmt, Value *tensor, const Accessed *places,
+static void store_plain(Lower *l, const Stmt *stmt, Value *tensor, const IndexedAccess *places,
                         Lanes lanes, const Val *value)
 {
     Value *indices[MAX_RANK];
     int lane[MAX_RANK], rank = 0;
     Shape slot = {.lanes = lanes};
     for (int i = 0; i < places->n; i++) {
-        const AxisAt *place = &places->at[i];
-        int walks = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        const AxisIndex *place = &places->at[i];
+        int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
         indices[i] = NULL;
-        if (place->kind == PLACE_AT && walks < 0) {
+        if (place->kind == INDEX_AT && walks < 0) {
             indices[i] = as_index(l, &place->val);
             continue;
         }
-        if (place->kind == PLACE_RANGE) {
+        if (place->kind == INDEX_RANGE) {
             indices[i] = place->val.value;
             slot.dims[slot.rank++] = place->val.dim;
         } else if (walks < 0) {
@@ -162,7 +162,7 @@ static void store_plain(Lower *l, const Stmt *stmt, Value *tensor, const Accesse
 }
 
 /* Anywhere: outside of the tensor nothing is written. */
-static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Accessed *places,
+static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const IndexedAccess *places,
                             const Val *value)
 {
     Val indices[MAX_RANK];
@@ -184,7 +184,7 @@ static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Acc
     Value *stored = fit_to_slot(l, stmt->value->span, value, tensor->type->dtype, &slot);
     for (int i = 0; stored && i < places->n; i++) {
         operands[i] = index_operand(l, &indices[i], &slot);
-        guards[i] = places->at[i].kind == PLACE_AT && !places->at[i].inside;
+        guards[i] = places->at[i].kind == INDEX_AT && !places->at[i].inside;
     }
     if (stored) {
         Value *mask = l->mask.kind == VAL_ARRAY ? materialize(l, &l->mask, DT_BOOL, &slot) : NULL;
@@ -196,7 +196,7 @@ static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Acc
 static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *target,
                          const Val *value)
 {
-    Accessed places;
+    IndexedAccess places;
     Shape shape = type_shape(tensor->type);
     Lanes lanes;
     if (!lower_places(l, target, tensor->type->dtype, &shape, &places)) {
@@ -258,13 +258,13 @@ static void forget_in(Symbol *symbol, const Value *tensor)
 {
     for (; symbol; symbol = symbol->older) {
         if (symbol->val.kind == VAL_TENSOR && symbol->val.value == tensor) {
-            symbol->val.held = NULL;
+            symbol->val.known_value = NULL;
         }
     }
 }
 
 /* Callers that gave it away see it change. */
-void forget_held(Lower *l, const Value *tensor)
+void invalidate_known_value(Lower *l, const Value *tensor)
 {
     forget_in(l->symbols, tensor);
     for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
@@ -321,7 +321,7 @@ void lower_store(Lower *l, const Stmt *stmt)
     bool whole = fresh && local && local_by_index(l, stmt, local, &value, lanes);
     if (!whole && local_part(l, stmt->span, &base)) {
         *written_flag(l, base.value) = true;
-        forget_held(l, base.value);
+        invalidate_known_value(l, base.value);
         store_places(l, stmt, base.value, target, &value);
     }
     close_lanes(l, lanes);

@@ -97,7 +97,7 @@ Val as_operand(Lower *l, const Expr *expr, Val val)
         if (val.is_result && !val.is_inout) {
             return read_result(l, expr);
         }
-        return val.held ? array_val(val.held) : load_whole(l, &val);
+        return val.known_value ? array_val(val.known_value) : load_whole(l, &val);
     case VAL_POISON:
     case VAL_ARRAY:
     case VAL_CONST:

@@ -17,8 +17,8 @@ bool view_arguments(Lower *l, const Expr *expr, const char *const *names, size_t
         const Expr *arg = expr->args.items[i];
         size_t at = i;
         for (size_t k = 0; arg->kind == EXPR_NAMED && k <= n; k++) {
-            at = k < n && text_same(names[k], arg->name) ? k : at;
-            good = good && (k < n || (at < n && text_same(names[at], arg->name)));
+            at = k < n && text_equal(names[k], arg->name) ? k : at;
+            good = good && (k < n || (at < n && text_equal(names[at], arg->name)));
         }
         good = good && at < n && !out[at];
         if (good) {
@@ -152,7 +152,7 @@ static Val lower_repeat(Lower *l, const Expr *expr, const char *name)
     static const char *const names[] = {"x", "n", "axis", NULL};
     const Expr *args[3];
     int axis;
-    bool whole = text_same(name, "tile");
+    bool whole = text_equal(name, "tile");
     if (!view_arguments(l, expr, names, 2, whole ? "tile(x, 2, axis=0)" : "repeat(x, 2, axis=0)",
                         args)) {
         return poison_val();

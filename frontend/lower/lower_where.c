@@ -130,7 +130,7 @@ static void refuse_rule(Lower *l, const Expr *call, const FnDecl *fn, const Expr
 const GenericDecl *generic_called(const FnDecl *fn, const char *name)
 {
     for (size_t i = 0; i < fn->where.generics.n; i++) {
-        if (text_same(fn->where.generics.items[i].name, name)) {
+        if (text_equal(fn->where.generics.items[i].name, name)) {
             return &fn->where.generics.items[i];
         }
     }

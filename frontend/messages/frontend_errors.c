@@ -52,12 +52,12 @@ const ErrorExample *error_example(int code)
 
 bool errors_are_enough(const Diags *diags)
 {
-    return diags->errors >= MOST_ERRORS;
+    return diags->errors >= MAX_ERRORS;
 }
 
 static Diag *report(Diags *diags, ErrorCode code, Span span, const char *message)
 {
-    if (diags->errors >= MOST_ERRORS) {
+    if (diags->errors >= MAX_ERRORS) {
         diags->errors++;
         return ARENA_NEW(diags->arena, Diag);
     }
@@ -178,7 +178,7 @@ static const char *find_habit(const Habit *habits, size_t n, const char *word)
 const char *nearest_line(const char *word)
 {
     size_t n;
-    const LineKind *kinds = schedule_kinds(&n);
+    const ScheduleKey *kinds = schedule_keys(&n);
     const char *habit = find_habit(LINE_HABITS, sizeof LINE_HABITS / sizeof *LINE_HABITS, word);
     Nearest nearest = nearest_to(word);
     for (size_t i = 0; i < n; i++) {

@@ -27,9 +27,9 @@ typedef struct ErrorExample {
 /* NULL when there is none. */
 const ErrorExample *error_example(int code);
 
-enum { MOST_ERRORS = 40 };
+enum { MAX_ERRORS = 40 };
 
-/* As diag_error, but after MOST_ERRORS of them the rest is dropped: a hostile file gets a page, not
+/* As diag_error, but after MAX_ERRORS of them the rest is dropped: a hostile file gets a page, not
  * a gigabyte. Never NULL. */
 Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

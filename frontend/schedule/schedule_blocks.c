@@ -10,7 +10,7 @@
 static bool names_target(const ScheduleDecl *schedule, const char *target)
 {
     for (size_t i = 0; i < schedule->targets.n; i++) {
-        if (target && text_same(schedule->targets.items[i], target)) {
+        if (target && text_equal(schedule->targets.items[i], target)) {
             return true;
         }
     }
@@ -41,20 +41,21 @@ void block_check_dimension(Lower *l, const LineDecl *line)
     lower_fix_near(l, diag, line->sub_span, &nearest);
 }
 
-static Line line_of(const LineDecl *decl)
+static ScheduleEntry line_of(const LineDecl *decl)
 {
-    return (Line){.key = decl->key, .sub = decl->sub, .alone = decl->alone, .launch = decl->launch};
+    return (ScheduleEntry){
+        .key = decl->key, .sub = decl->sub, .per_launch = decl->alone, .launch = decl->launch};
 }
 
 bool block_same_line(const LineDecl *a, const LineDecl *b)
 {
-    Line one = line_of(a), other = line_of(b);
+    ScheduleEntry one = line_of(a), other = line_of(b);
     return schedule_same_name(&one, &other);
 }
 
 const char *block_line_name(Lower *l, const LineDecl *decl)
 {
-    Line line = line_of(decl);
+    ScheduleEntry line = line_of(decl);
     return schedule_name(l->arena, &line);
 }
 
@@ -65,24 +66,24 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
                        : NULL;
     for (size_t i = 0; i < schedule->lines.n; i++) {
         const LineDecl *line = &schedule->lines.items[i];
-        if (text_same(line->key, "tile")) {
+        if (text_equal(line->key, "tile")) {
             block_check_dimension(l, line);
         }
-        schedule_give(l->func, (Line){.key = line->key,
-                                      .sub = line->sub,
-                                      .alone = line->alone,
-                                      .launch = line->launch,
-                                      .word = line->word,
-                                      .number = line->number,
-                                      .origin = LINE_SOURCE,
-                                      .reason = reason,
-                                      .span = line->span});
+        schedule_add_user(l->func, (ScheduleEntry){.key = line->key,
+                                                   .sub = line->sub,
+                                                   .per_launch = line->alone,
+                                                   .launch = line->launch,
+                                                   .symbol = line->word,
+                                                   .number = line->number,
+                                                   .origin = ENTRY_SOURCE,
+                                                   .reason = reason,
+                                                   .span = line->span});
     }
 }
 
 bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
 {
-    return text_same(schedule->kernel, l->kernel->name) &&
+    return text_equal(schedule->kernel, l->kernel->name) &&
            (named ? names_target(schedule, target) : schedule->targets.n == 0);
 }
 
@@ -103,7 +104,7 @@ static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, co
 /* Is it one of those with the name, or one of those without any? */
 static bool is_called(const ScheduleDecl *schedule, const char *name)
 {
-    return name ? schedule->name && text_same(schedule->name, name) : !schedule->name;
+    return name ? schedule->name && text_equal(schedule->name, name) : !schedule->name;
 }
 
 /* All lines of the i-th block against those before them. */
@@ -173,14 +174,14 @@ static bool check_name(Lower *l, const char *name, const char *target)
     const char *last = "";
     for (size_t i = 0; i < l->module->schedules.n; i++) {
         const ScheduleDecl *schedule = l->module->schedules.items[i];
-        if (!schedule->name || !text_same(schedule->kernel, l->kernel->name)) {
+        if (!schedule->name || !text_equal(schedule->kernel, l->kernel->name)) {
             continue;
         }
         nearest_try(&nearest, schedule->name);
-        if (text_same(schedule->name, name)) {
+        if (text_equal(schedule->name, name)) {
             found = schedule;
             here = here || schedule->targets.n == 0 || names_target(schedule, target);
-        } else if (!text_same(schedule->name, last)) {
+        } else if (!text_equal(schedule->name, last)) {
             text_printf(&all, "%s`%s`", all.n ? ", " : "", schedule->name);
         }
         last = schedule->name;
@@ -209,7 +210,7 @@ static void check_conditions(Lower *l)
 {
     for (size_t i = 0; i < l->module->schedules.n; i++) {
         const ScheduleDecl *schedule = l->module->schedules.items[i];
-        if (schedule->when && text_same(schedule->kernel, l->kernel->name)) {
+        if (schedule->when && text_equal(schedule->kernel, l->kernel->name)) {
             when_check(l->func, schedule->when);
         }
     }

@@ -21,7 +21,7 @@ static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)
 static void add_value(Lower *l, TuneChoice *choice, const char *value)
 {
     for (size_t i = 0; i < choice->values.n; i++) {
-        if (text_same(choice->values.items[i], value)) {
+        if (text_equal(choice->values.items[i], value)) {
             return;
         }
     }
@@ -53,7 +53,7 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneCho
     for (size_t i = 0; i < block->choices.n; i++) {
         const ChoiceDecl *decl = &block->choices.items[i];
         TuneChoice *old = find_choice(choices, &decl->line);
-        if (text_same(decl->line.key, "tile")) {
+        if (text_equal(decl->line.key, "tile")) {
             block_check_dimension(l, &decl->line);
         }
         if (old && !block->when && old->strength == strength) {

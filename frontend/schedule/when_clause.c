@@ -9,7 +9,7 @@ static const DimVar *size_named(const Func *func, const char *name)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && var->name && text_same(var->name, name)) {
+        if (var->kind == DIM_SIZE && var->name && text_equal(var->name, name)) {
             return var;
         }
     }

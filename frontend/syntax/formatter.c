@@ -133,7 +133,7 @@ static void begin_line(Formatter *f, int indent, bool empty_before)
     }
 }
 
-/* Columns count characters; tabs as in diag_place. */
+/* Columns count characters; tabs as in diag_source_loc. */
 static int columns(const char *from, const char *to)
 {
     int n = 0;

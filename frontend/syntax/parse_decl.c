@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_DECLARATIONS = 4096, MOST_PARAMS = 128 };
+enum { MAX_DECLARATIONS = 4096, MAX_PARAMS = 128 };
 
 /* ---- parameters ---- */
 
@@ -32,12 +32,12 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
             param.fallback = parse_expr(p);
         }
         ARENA_PUSH(p->arena, list, param);
-        if (list->n >= MOST_PARAMS || !parser_take(p, TOK_COMMA)) {
+        if (list->n >= MAX_PARAMS || !parser_take(p, TOK_COMMA)) {
             break;
         }
     }
     parser_expect(p, TOK_RPAREN,
-                  list->n >= MOST_PARAMS ? "after 128 parameters" : "after the parameters");
+                  list->n >= MAX_PARAMS ? "after 128 parameters" : "after the parameters");
 }
 
 /* ---- kernels ---- */
@@ -115,9 +115,9 @@ static void parse_class(Parser *p, Where *where)
     parser_next(p);
     Span span = p->token.span;
     generic.class_name = parser_name(p, "float, int, number or any");
-    if (!p->recovering && !text_same(generic.class_name, "float") &&
-        !text_same(generic.class_name, "int") && !text_same(generic.class_name, "number") &&
-        !text_same(generic.class_name, "any")) {
+    if (!p->recovering && !text_equal(generic.class_name, "float") &&
+        !text_equal(generic.class_name, "int") && !text_equal(generic.class_name, "number") &&
+        !text_equal(generic.class_name, "any")) {
         p->recovering = true;
         Diag *diag = front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`",
                                  generic.class_name);
@@ -351,9 +351,9 @@ void parse_module(Module *module)
     parser_next(&p);
     for (int n = 0; !parser_at(&p, TOK_END); n++) {
         size_t before = p.lexer.at;
-        if (n >= MOST_DECLARATIONS) {
+        if (n >= MAX_DECLARATIONS) {
             front_error(p.diags, ERR_SOURCE_SIZE, p.token.span,
-                        "a file has at most %d declarations", MOST_DECLARATIONS);
+                        "a file has at most %d declarations", MAX_DECLARATIONS);
             return;
         }
         parse_declaration(&p);

@@ -78,12 +78,12 @@ Expr *expr_grown(Parser *p, Expr *expr)
             expr->height = expr->args.items[i]->height + 1;
         }
     }
-    if (expr->height <= MOST_HEIGHT) {
+    if (expr->height <= MAX_HEIGHT) {
         return expr;
     }
     Diag *diag = front_error(p->diags, ERR_LENGTH, p->last, "this expression is too long");
     diag_help(p->diags, diag, "a chain has %d operands at most: name a part of it with `let`",
-              MOST_HEIGHT);
+              MAX_HEIGHT);
     p->recovering = true;
     return poison(p);
 }
@@ -212,7 +212,7 @@ static Expr *parse_list(Parser *p)
 static bool twice(Parser *p, TokenKind kind)
 {
     return parser_at(p, kind) && p->last.end == p->token.span.start &&
-           text_same(source_text(p->diags, p->arena, p->last), token_text(kind));
+           text_equal(source_text(p->diags, p->arena, p->last), token_text(kind));
 }
 
 static bool begins_declaration(const Parser *p)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_CHOICES = 1024 /* values of a range */, MOST_LAUNCHES = 1000 };
+enum { MAX_CHOICES = 1024 /* values of a range */, MAX_LAUNCHES = 1000 };
 
 static bool at_line_end(const Parser *p)
 {
@@ -17,7 +17,7 @@ static bool at_line_end(const Parser *p)
 static void unknown_key(Parser *p, Span span, const char *key)
 {
     size_t n;
-    const LineKind *kinds = schedule_kinds(&n);
+    const ScheduleKey *kinds = schedule_keys(&n);
     const char *near = nearest_line(key);
     Text all = text_new(p->arena);
     for (size_t i = 0; i < n; i++) {
@@ -43,13 +43,13 @@ static const char *choices(Parser *p, const char *names)
         size_t n = strcspn(at, " ");
         const char *name = arena_strndup(p->arena, at, n);
         at += n + strspn(at + n, " ");
-        if (text_same(name, "-")) {
+        if (text_equal(name, "-")) {
             continue;
         }
         text_add(&text, text.n ? ", " : "");
-        if (text_same(name, "int")) {
+        if (text_equal(name, "int")) {
             text_add(&text, "a whole number");
-        } else if (text_same(name, "*")) {
+        } else if (text_equal(name, "*")) {
             text_add(&text, "a dimension");
         } else {
             text_printf(&text, "`%s`", name);
@@ -58,7 +58,7 @@ static const char *choices(Parser *p, const char *names)
     return text.data;
 }
 
-static void wrong_value(Parser *p, const LineKind *kind, Span span)
+static void wrong_value(Parser *p, const ScheduleKey *kind, Span span)
 {
     p->recovering = true;
     Diag *diag =
@@ -73,7 +73,7 @@ static void wrong_value(Parser *p, const LineKind *kind, Span span)
 }
 
 /* The value at the cursor; false after an error. */
-static bool parse_value(Parser *p, const LineKind *kind, LineDecl *line)
+static bool parse_value(Parser *p, const ScheduleKey *kind, LineDecl *line)
 {
     line->span = span_join(line->span, p->token.span);
     if (parser_at(p, TOK_INT) && schedule_lists(kind->values, "int")) {
@@ -90,15 +90,15 @@ static bool parse_value(Parser *p, const LineKind *kind, LineDecl *line)
 }
 
 /* Is the name at the cursor a subkey, to be followed by its value? */
-static bool at_sub(const Parser *p, const LineKind *kind)
+static bool at_sub(const Parser *p, const ScheduleKey *kind)
 {
     if (!parser_at(p, TOK_NAME)) {
         return false;
     }
-    return text_same(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
+    return text_equal(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
 }
 
-static LineDecl parse_sub(Parser *p, const LineKind *kind, const LineDecl *of)
+static LineDecl parse_sub(Parser *p, const ScheduleKey *kind, const LineDecl *of)
 {
     LineDecl line = *of;
     line.key = kind->key;
@@ -121,7 +121,7 @@ static void parse_launch(Parser *p, LineDecl *line)
     if (!parser_take_word(p, "launch")) {
         return;
     }
-    if (!parser_at(p, TOK_INT) || p->token.integer > MOST_LAUNCHES) {
+    if (!parser_at(p, TOK_INT) || p->token.integer > MAX_LAUNCHES) {
         p->recovering = true;
         Diag *diag = front_error(p->diags, ERR_SCHEDULE_VALUE, p->token.span,
                                  "`launch` takes the number of one of the kernel's launches");
@@ -135,7 +135,7 @@ static void parse_launch(Parser *p, LineDecl *line)
     parser_expect(p, TOK_COLON, "and the line that is for this launch");
 }
 
-static const LineKind *parse_key(Parser *p, Span *span)
+static const ScheduleKey *parse_key(Parser *p, Span *span)
 {
     *span = p->token.span;
     if (p->recovering) {
@@ -145,7 +145,7 @@ static const LineKind *parse_key(Parser *p, Span *span)
     if (p->recovering) {
         return NULL;
     }
-    const LineKind *kind = schedule_kind(name);
+    const ScheduleKey *kind = schedule_key(name);
     if (!kind) {
         unknown_key(p, *span, name);
     }
@@ -156,7 +156,7 @@ static void parse_line(Parser *p, ScheduleDecl *schedule)
 {
     LineDecl of;
     parse_launch(p, &of);
-    const LineKind *kind = parse_key(p, &of.span);
+    const ScheduleKey *kind = parse_key(p, &of.span);
     if (kind && at_line_end(p)) {
         wrong_value(p, kind, of.span);
     }
@@ -171,7 +171,8 @@ static void parse_line(Parser *p, ScheduleDecl *schedule)
 }
 
 /* `2..6`: both ends belong to it. */
-static bool parse_last(Parser *p, const LineKind *kind, const LineDecl *first, ChoiceValue *value)
+static bool parse_last(Parser *p, const ScheduleKey *kind, const LineDecl *first,
+                       ChoiceValue *value)
 {
     LineDecl last = {.key = kind->key, .span = p->token.span};
     if (!parse_value(p, kind, &last)) {
@@ -180,7 +181,7 @@ static bool parse_last(Parser *p, const LineKind *kind, const LineDecl *first, C
     value->span = span_join(first->span, last.span);
     value->last = last.number;
     bool numbers = !first->word && !last.word;
-    if (numbers && last.number >= first->number && last.number - first->number < MOST_CHOICES) {
+    if (numbers && last.number >= first->number && last.number - first->number < MAX_CHOICES) {
         return true;
     }
     Diag *diag = front_error(p->diags, ERR_CHOICE, value->span, "this is no range to try");
@@ -192,13 +193,13 @@ static bool parse_last(Parser *p, const LineKind *kind, const LineDecl *first, C
         diag_fix(p->diags, diag, value->span, "%lld..%lld", (long long)last.number,
                  (long long)first->number);
     } else {
-        diag_help(p->diags, diag, "a range has %d values at most", MOST_CHOICES);
+        diag_help(p->diags, diag, "a range has %d values at most", MAX_CHOICES);
     }
     return false;
 }
 
 /* `in 64, 128` or `in 2..6`: what a search may try. */
-static void parse_choices(Parser *p, const LineKind *kind, ChoiceDecl *choice)
+static void parse_choices(Parser *p, const ScheduleKey *kind, ChoiceDecl *choice)
 {
     if (!parser_expect(p, TOK_IN, "and the values to try")) {
         return;
@@ -218,7 +219,7 @@ static void parse_tune_line(Parser *p, ScheduleDecl *schedule)
 {
     LineDecl of;
     parse_launch(p, &of);
-    const LineKind *kind = parse_key(p, &of.span);
+    const ScheduleKey *kind = parse_key(p, &of.span);
     if (!kind) {
         return;
     }
@@ -268,7 +269,7 @@ static const char *parse_own_name(Parser *p)
 {
     Span span = p->token.span;
     const char *name = parser_name(p, "the name of this schedule");
-    if (!p->recovering && schedule_kind(name)) {
+    if (!p->recovering && schedule_key(name)) {
         front_error(p->diags, ERR_SCHEDULE_KEY, span,
                     "a schedule cannot be called `%s`: that is a line", name);
     }

@@ -152,7 +152,7 @@ static Stmt *parse_assume(Parser *p)
 
 bool is_saying(const char *name)
 {
-    return text_same(name, "print") || text_same(name, "assert");
+    return text_equal(name, "print") || text_equal(name, "assert");
 }
 
 static bool at_statement_end(const Parser *p)
@@ -192,7 +192,7 @@ static bool has_effect(const Expr *expr)
     return callee && (callee->kind == EXPR_NAME
                           ? is_saying(callee->name)
                           : callee->kind == EXPR_FIELD && callee->a->kind == EXPR_NAME &&
-                                text_same(callee->a->name, "atomic"));
+                                text_equal(callee->a->name, "atomic"));
 }
 
 static Stmt *parse_effect(Parser *p, Stmt *stmt)

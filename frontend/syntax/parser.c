@@ -24,7 +24,7 @@ void parser_next(Parser *p)
 
 void parser_count(Parser *p)
 {
-    if (++p->nodes == MOST_NODES) {
+    if (++p->nodes == MAX_NODES) {
         front_error(p->diags, ERR_PROGRAM_SIZE, p->token.span, "this program is too large");
         stop(p);
     }
@@ -184,10 +184,10 @@ bool parser_take_word(Parser *p, const char *word)
 
 bool parser_enter(Parser *p, Span span)
 {
-    if (p->nesting >= MOST_NESTING) {
+    if (p->nesting >= MAX_NESTING) {
         if (!p->recovering) {
             Diag *diag = front_error(p->diags, ERR_NESTING, span, "nested too deeply");
-            diag_note(p->diags, diag, "the limit is %d levels", MOST_NESTING);
+            diag_note(p->diags, diag, "the limit is %d levels", MAX_NESTING);
         }
         p->recovering = true;
         return false;
@@ -266,7 +266,7 @@ bool expr_mentions(const Expr *expr, const char *name)
     if (!expr) {
         return false;
     }
-    bool found = expr->kind == EXPR_NAME && text_same(expr->name, name);
+    bool found = expr->kind == EXPR_NAME && text_equal(expr->name, name);
     for (size_t i = 0; !found && i < expr->args.n; i++) {
         found = expr_mentions(expr->args.items[i], name);
     }

@@ -6,7 +6,7 @@
 #include "frontend/messages/frontend_errors.h"
 #include "frontend/syntax/ast.h"
 
-enum { MOST_NESTING = 256, MOST_HEIGHT = 500, MOST_NODES = 1 << 20 };
+enum { MAX_NESTING = 256, MAX_HEIGHT = 500, MAX_NODES = 1 << 20 };
 
 typedef struct Parser {
     Module *module;
@@ -45,7 +45,7 @@ bool parser_at_word(const Parser *p, const char *word);
 /* A name that is a keyword only here: on, auto, exactly, where. */
 bool parser_take_word(Parser *p, const char *word);
 
-/* Counts a node of the tree: a file has MOST_NODES of them. */
+/* Counts a node of the tree: a file has MAX_NODES of them. */
 void parser_count(Parser *p);
 /* Enter and leave one level; false (and an error) when there are too many. */
 bool parser_enter(Parser *p, Span span);

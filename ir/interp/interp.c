@@ -8,7 +8,7 @@
 
 /* ---- services ---- */
 
-static void tell(Run *run, DiagClass kind, const Op *op, const char *format, va_list args)
+static void tell(InterpRun *run, DiagClass kind, const Op *op, const char *format, va_list args)
 {
     if (run->options->kind) {
         *run->options->kind = kind;
@@ -26,7 +26,7 @@ static void tell(Run *run, DiagClass kind, const Op *op, const char *format, va_
     }
 }
 
-void run_fail(Run *run, const Op *op, const char *format, ...)
+void run_fail(InterpRun *run, const Op *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -35,7 +35,7 @@ void run_fail(Run *run, const Op *op, const char *format, ...)
     longjmp(run->failed, 1);
 }
 
-void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
+void run_refuse(InterpRun *run, DiagClass kind, const Op *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -45,7 +45,7 @@ void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
 }
 
 /* splitmix64 */
-uint64_t run_random(Run *run)
+uint64_t run_random(InterpRun *run)
 {
     uint64_t z = run->random += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -53,7 +53,7 @@ uint64_t run_random(Run *run)
     return z ^ (z >> 31);
 }
 
-int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim)
+int64_t run_dim(InterpRun *run, const Op *op, const int64_t *values, Dim dim)
 {
     int64_t value;
     if (!poly_eval(dim, values, &value)) {
@@ -65,7 +65,7 @@ int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim)
     return value;
 }
 
-static Array *array_of(Run *run, const Op *op, const Value *value)
+static Array *array_of(InterpRun *run, const Op *op, const Value *value)
 {
     Array *array = value ? run->cells[value->id].array : NULL;
     if (!array) {
@@ -74,12 +74,12 @@ static Array *array_of(Run *run, const Op *op, const Value *value)
     return array;
 }
 
-Array *run_unsettled(Run *run, const Op *op, int n)
+Array *run_unsettled(InterpRun *run, const Op *op, int n)
 {
     return array_of(run, op, op->operands[n]);
 }
 
-Array *run_operand(Run *run, const Op *op, int n)
+Array *run_operand(InterpRun *run, const Op *op, int n)
 {
     Array *array = run_unsettled(run, op, n);
     if (array->product) {
@@ -88,7 +88,7 @@ Array *run_operand(Run *run, const Op *op, int n)
     return array;
 }
 
-int64_t run_integer(Run *run, const Op *op, Value *value)
+int64_t run_integer(InterpRun *run, const Op *op, Value *value)
 {
     const Array *array = array_of(run, op, value);
     if (array->n != 1 || dtype_is_float(array->dtype)) {
@@ -100,7 +100,7 @@ int64_t run_integer(Run *run, const Op *op, Value *value)
     return array_scalar(array, 0).i;
 }
 
-void run_result(Run *run, const Op *op, int n, Array *array)
+void run_result(InterpRun *run, const Op *op, int n, Array *array)
 {
     Cell *cell = &run->cells[op->results[n]->id];
     array_drop(run, cell->array);
@@ -110,7 +110,7 @@ void run_result(Run *run, const Op *op, int n, Array *array)
 /* ---- one op ---- */
 
 /* An operand that nothing reads after this op is given back. */
-static void drop_last_uses(Run *run, const Op *op)
+static void drop_last_uses(InterpRun *run, const Op *op)
 {
     if (run->options->watch && run->options->watch->tensor) {
         return; /* a trace may ask for it */
@@ -124,38 +124,38 @@ static void drop_last_uses(Run *run, const Op *op)
     }
 }
 
-static void run_roles(Run *run, const Op *op);
+static void run_roles(InterpRun *run, const Op *op);
 
-static void run_leaf(Run *run, const Op *op)
+static void run_leaf(InterpRun *run, const Op *op)
 {
     switch (op->kind) {
     case OP_REDUCE: interp_reduce(run, op); break;
     case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
-    case OP_CLUSTER_SCATTER: interp_cluster_scatter(run, op); break;
+    case OP_CLUSTER_REDUCE_SCATTER: interp_cluster_scatter(run, op); break;
     case OP_SCAN: interp_scan(run, op); break;
     case OP_FOLD: interp_fold(run, op); break;
     case OP_SORT: interp_sort(run, op); break;
     case OP_HISTOGRAM: interp_histogram(run, op); break;
     case OP_RANK: interp_rank(run, op); break;
-    case OP_ARRANGE: interp_arrange(run, op); break;
+    case OP_TILE_SCATTER: interp_arrange(run, op); break;
     case OP_LOOKUP: interp_lookup(run, op); break;
     case OP_DOT: interp_dot(run, op); break;
     case OP_GATHER: interp_gather(run, op); break;
     case OP_SCATTER: interp_scatter(run, op); break;
-    case OP_AWAIT: interp_await(run, op); break;
+    case OP_SPIN_LOAD: interp_await(run, op); break;
     case OP_PRINT:
     case OP_ASSERT: interp_say(run, op); break;
     case OP_LOAD: interp_load(run, op); break;
     case OP_STORE: interp_store(run, op); break;
     case OP_SHARED: interp_shared(run, op); break;
-    case OP_BARRIER: interp_barrier(run, op); break;
+    case OP_MBARRIER: interp_barrier(run, op); break;
     case OP_SHARED_LOAD: interp_shared_load(run, op); break;
     case OP_SHARED_STORE: interp_shared_store(run, op); break;
     default: interp_shape(run, op); break;
     }
 }
 
-static void run_op(Run *run, const Op *op)
+static void run_op(InterpRun *run, const Op *op)
 {
     if (op->kind == OP_ROLES) {
         run_roles(run, op);
@@ -168,7 +168,7 @@ static void run_op(Run *run, const Op *op)
     }
 }
 
-static void count_step(Run *run, const Op *op)
+static void count_step(InterpRun *run, const Op *op)
 {
     run->steps++;
     if (run->options->most_steps && run->steps > run->options->most_steps) {
@@ -177,7 +177,7 @@ static void count_step(Run *run, const Op *op)
 }
 
 /* One op of the agent at work. False: it has to wait. */
-static bool step(Run *run)
+static bool step(InterpRun *run)
 {
     Agent *agent = run->agent;
     Frame *frame = &agent->frames.items[agent->frames.n - 1];
@@ -206,7 +206,7 @@ static bool step(Run *run)
     return true;
 }
 
-void run_region(Run *run, const Op *op, const Block *block)
+void run_region(InterpRun *run, const Op *op, const Block *block)
 {
     size_t base = run->agent->frames.n;
     Frame frame = {.op = op, .block = block, .at = block->first};
@@ -227,7 +227,7 @@ void run_region(Run *run, const Op *op, const Block *block)
 /* ---- agents ---- */
 
 /* Runs the agent past its next synchronizing op, or to its end. False: it could not move. */
-static bool burst(Run *run, Agent *agent)
+static bool burst(InterpRun *run, Agent *agent)
 {
     run->agent = agent;
     bool moved = false;
@@ -238,14 +238,14 @@ static bool burst(Run *run, Agent *agent)
         }
         moved = true;
         if (op && (interp_is_sync(op->kind) || op->kind == OP_CLUSTER_REDUCE ||
-                   op->kind == OP_CLUSTER_SCATTER)) {
+                   op->kind == OP_CLUSTER_REDUCE_SCATTER)) {
             return true;
         }
     }
     return moved;
 }
 
-static _Noreturn void deadlock(Run *run, Agent *agents, int n)
+static _Noreturn void deadlock(InterpRun *run, Agent *agents, int n)
 {
     Text who = text_new(run->arena);
     const Op *op = NULL;
@@ -261,7 +261,7 @@ static _Noreturn void deadlock(Run *run, Agent *agents, int n)
 }
 
 /* One round: somebody moves, drawn from the seed, or a bulk load arrives. */
-static bool round_of(Run *run, Agent *agents, int n)
+static bool round_of(InterpRun *run, Agent *agents, int n)
 {
     if (cluster_left(run) && agents[0].id) { /* roles; the block's end is its own agent's */
         return false;
@@ -284,15 +284,15 @@ static bool round_of(Run *run, Agent *agents, int n)
     return left;
 }
 
-static void run_agents(Run *run, Agent *agents, int n)
+static void run_agents(InterpRun *run, Agent *agents, int n)
 {
     while (round_of(run, agents, n)) {}
 }
 
-static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Agent *parent)
+static void begin_role(InterpRun *run, const Op *op, Agent *agent, int role, const Agent *parent)
 {
-    if (run->n_agents == MOST_AGENTS) {
-        run_fail(run, op, "more than %d roles in a block", MOST_AGENTS - 1);
+    if (run->n_agents == MAX_AGENTS) {
+        run_fail(run, op, "more than %d roles in a block", MAX_AGENTS - 1);
     }
     agent->id = (int)run->n_agents++;
     agent->name = arena_printf(run->arena, "role %d", agent->id - 1);
@@ -303,14 +303,14 @@ static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Age
 }
 
 /* Of a block that will be begun anew. */
-static void leave_frames(Run *run, Agent *agent)
+static void leave_frames(InterpRun *run, Agent *agent)
 {
     while (agent->frames.n) {
         drop_block(run, agent->frames.items[--agent->frames.n].block);
     }
 }
 
-static void run_roles(Run *run, const Op *op)
+static void run_roles(InterpRun *run, const Op *op)
 {
     Agent *parent = run->agent;
     Buffer *memory = buffer_zeroed(run, sizeof(Agent) * op->n_regions);
@@ -347,7 +347,7 @@ static bool begins_samples(OpKind kind)
     switch (kind) {
     case OP_REDUCE:
     case OP_CLUSTER_REDUCE:
-    case OP_CLUSTER_SCATTER:
+    case OP_CLUSTER_REDUCE_SCATTER:
     case OP_SCAN:
     case OP_FOLD:
     case OP_SORT:
@@ -362,7 +362,7 @@ static bool begins_samples(OpKind kind)
 }
 
 /* A use in a nested region may come again: the value then stays until its own region ends. */
-static void look_ahead(Run *run, const Block *block)
+static void look_ahead(InterpRun *run, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands; i++) {
@@ -386,13 +386,13 @@ static void look_ahead(Run *run, const Block *block)
 /* ---- parameters ---- */
 
 /* By its own axes; NULL: it is contiguous by them. */
-static const int64_t *strides_of(Run *run, const Param *param, const int64_t *given,
+static const int64_t *strides_of(InterpRun *run, const Param *param, const int64_t *given,
                                  const int64_t *dims)
 {
     int rank = param->value->type->rank;
     int64_t whole[MAX_RANK], stride = 1;
     int64_t *strides = ARENA_ARRAY(run->arena, int64_t, rank);
-    if ((!given && !param->order) || param->merged) {
+    if ((!given && !param->axis_perm) || param->collapsed) {
         return NULL;
     }
     for (int axis = 0; axis < rank; axis++) {
@@ -409,7 +409,7 @@ static const int64_t *strides_of(Run *run, const Param *param, const int64_t *gi
     return strides;
 }
 
-static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
+static void bind_tensor(InterpRun *run, const Param *param, const InterpArg *arg)
 {
     Memory *memory = ARENA_NEW(run->arena, Memory);
     Type type = param->value->type;
@@ -442,7 +442,7 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
     bool asked = memory->writers && param->io != PARAM_SCRATCH && arg->tensor.bound;
     if (run->options->bounds && asked && memory->n) {
         memory->bounds =
-            param->order ? ARENA_ARRAY(run->arena, double, memory->n) : arg->tensor.bound;
+            param->axis_perm ? ARENA_ARRAY(run->arena, double, memory->n) : arg->tensor.bound;
         memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
     }
     if (run->scattered[param->value->id] && memory->writers) {
@@ -452,7 +452,7 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
 }
 
 /* Bounds are counted by the tensor's own axes; the caller wants them by its own. */
-static void give_bounds(Run *run, const Param *param, const InterpArg *arg)
+static void give_bounds(InterpRun *run, const Param *param, const InterpArg *arg)
 {
     const Memory *memory = run->cells[param->value->id].memory;
     int64_t steps[MAX_RANK], step = 1;
@@ -474,7 +474,7 @@ static void give_bounds(Run *run, const Param *param, const InterpArg *arg)
     }
 }
 
-static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
+static void bind_scalar(InterpRun *run, const Param *param, const InterpArg *arg)
 {
     Array *array = array_new(run, param->value->type->dtype, 0, NULL);
     bool is_float = dtype_is_float(array->dtype);
@@ -482,12 +482,12 @@ static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
     run->cells[param->value->id].array = array;
 }
 
-static void bind_params(Run *run, const InterpArg *args)
+static void bind_params(InterpRun *run, const InterpArg *args)
 {
     for (size_t i = 0; i < run->func->params.n; i++) {
         static const InterpArg none = {0};
         const Param *param = &run->func->params.items[i];
-        if (param->windows) {
+        if (param->im2col) {
             interp_bind_view(run, param);
         } else if (param->io == PARAM_SCRATCH) {
             bind_tensor(run, param, &none); /* `args` may end before it */
@@ -501,10 +501,10 @@ static void bind_params(Run *run, const InterpArg *args)
 
 /* ---- entry ---- */
 
-static Run *run_new(Func *func, Arena *arena, const int64_t *sizes, const InterpOptions *options,
-                    Text *problem)
+static InterpRun *run_new(Func *func, Arena *arena, const int64_t *sizes,
+                          const InterpOptions *options, Text *problem)
 {
-    Run *run = ARENA_NEW(arena, Run);
+    InterpRun *run = ARENA_NEW(arena, InterpRun);
     run->func = func;
     run->arena = arena;
     run->options = options;
@@ -523,7 +523,7 @@ static Run *run_new(Func *func, Arena *arena, const int64_t *sizes, const Interp
     return run;
 }
 
-static bool run_body(Run *run, const InterpArg *args)
+static bool run_body(InterpRun *run, const InterpArg *args)
 {
     if (setjmp(run->failed)) {
         return false;
@@ -539,7 +539,8 @@ static bool run_body(Run *run, const InterpArg *args)
     run_agents(run, block, 1);
     for (size_t i = 0; i < run->func->params.n; i++) {
         const Param *param = &run->func->params.items[i];
-        if (param->order && param->io != PARAM_IN && run->cells[param->value->id].memory->bounds) {
+        if (param->axis_perm && param->io != PARAM_IN &&
+            run->cells[param->value->id].memory->bounds) {
             give_bounds(run, param, &args[i]);
         }
     }

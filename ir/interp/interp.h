@@ -35,18 +35,18 @@ typedef enum InterpNoteKind {
     INTERP_FLOAT_ATOMIC, /* sums of floats in any order: the op's first */
 } InterpNoteKind;
 
-typedef struct InterpNote {
+typedef struct InterpEvent {
     InterpNoteKind kind;
     const Op *op;
     const char *text; /* of print and assert */
     int n;            /* of their values */
     const DType *dtypes;
     const union Scalar *values;
-} InterpNote;
-typedef void InterpNoteFn(void *user, const InterpNote *note);
+} InterpEvent;
+typedef void InterpNoteFn(void *user, const InterpEvent *note);
 
 /* Looking on (interp_trace.c). */
-typedef struct InterpWatch {
+typedef struct InterpTrace {
     bool nan;           /* the first op that makes a NaN of what is none ends the run, */
     Span span;          /* and this is where it stands */
     const char *tensor; /* how this element of this tensor was computed; NULL: not wanted */
@@ -54,7 +54,7 @@ typedef struct InterpWatch {
     int64_t index[MAX_RANK];
     Text *out;  /* into here, at each of its stores */
     bool found; /* there was one */
-} InterpWatch;
+} InterpTrace;
 
 typedef struct InterpOptions {
     uint64_t seed;      /* order of roles, blocks and poison */
@@ -64,7 +64,7 @@ typedef struct InterpOptions {
     Span *where;        /* of a failure: the source's; NULL: the op is in the words instead */
     InterpNoteFn *note; /* may be NULL */
     void *user;         /* its first argument */
-    InterpWatch *watch; /* may be NULL */
+    InterpTrace *watch; /* may be NULL */
 } InterpOptions;
 
 /* args: one per func->params entry, that of a scratch parameter unused; sizes: indexed by DimVar.id

@@ -11,7 +11,7 @@
 
 /* ---- clocks ---- */
 
-static uint32_t n_clocks(const Run *run)
+static uint32_t n_clocks(const InterpRun *run)
 {
     return BY_SLOTS + run->n_slots;
 }
@@ -26,13 +26,13 @@ static void clocks_join(Clocks *into, const Clocks *from, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         later(&into->at[i], from->at[i]);
     }
-    for (uint32_t i = 0; i < MOST_AGENTS; i++) {
+    for (uint32_t i = 0; i < MAX_AGENTS; i++) {
         later(&into->fenced[i], from->fenced[i]);
         later(&into->fenced_copies[i], from->fenced_copies[i]);
     }
 }
 
-void clocks_release(const Run *run, const Agent *agent, Clocks *into)
+void clocks_release(const InterpRun *run, const Agent *agent, Clocks *into)
 {
     clocks_join(into, &agent->known, n_clocks(run));
     later(&into->at[agent->id], agent->clock);
@@ -43,7 +43,7 @@ void clocks_release(const Run *run, const Agent *agent, Clocks *into)
     later(&into->fenced_copies[agent->id], agent->copies_fenced);
 }
 
-void async_sync(Run *run)
+void async_sync(InterpRun *run)
 {
     Agent *agent = run->agent;
     clocks_release(run, agent, &agent->known);
@@ -53,14 +53,14 @@ void async_sync(Run *run)
 
 /* ---- barriers ---- */
 
-void interp_barrier(Run *run, const Op *op)
+void interp_barrier(InterpRun *run, const Op *op)
 {
     Ring *ring = ARENA_NEW(run->arena, Ring);
     ring->op = op;
     ring->arrivals = op_int(op, ATTR_ARRIVALS, 1);
     ring->count = run_dim(run, op, run->extents, op->results[0]->type->dims[0]);
-    if (ring->count < 1 || ring->count > MOST_SLOTS - (int64_t)run->n_slots) {
-        run_fail(run, op, "more than %d barriers in a block", MOST_SLOTS);
+    if (ring->count < 1 || ring->count > MAX_SLOTS - (int64_t)run->n_slots) {
+        run_fail(run, op, "more than %d barriers in a block", MAX_SLOTS);
     }
     ring->owned = buffer_zeroed(run, (size_t)ring->count * sizeof(Slot));
     ring->slots = (Slot *)(void *)ring->owned->bytes;
@@ -72,7 +72,7 @@ void interp_barrier(Run *run, const Op *op)
     run->cells[op->results[0]->id].ring = ring;
 }
 
-static Slot *slot_of(Run *run, const Op *op, Access access, int64_t *generation)
+static Slot *slot_of(InterpRun *run, const Op *op, Access access, int64_t *generation)
 {
     Ring *ring = run->cells[access.memory->id].ring;
     int64_t position = run_integer(run, op, access.indices[0]);
@@ -83,7 +83,7 @@ static Slot *slot_of(Run *run, const Op *op, Access access, int64_t *generation)
     return &ring->slots[position % ring->count];
 }
 
-static void complete_generation(Run *run, Slot *slot)
+static void complete_generation(InterpRun *run, Slot *slot)
 {
     if (slot->arrived < slot->ring->arrivals || slot->copies) {
         return;
@@ -95,7 +95,7 @@ static void complete_generation(Run *run, Slot *slot)
     memset(&slot->forming, 0, sizeof slot->forming);
 }
 
-static void count_arrival(Run *run, const Op *op, Slot *slot)
+static void count_arrival(InterpRun *run, const Op *op, Slot *slot)
 {
     if (slot->arrived >= slot->ring->arrivals) {
         run_fail(run, op, "one arrival more than the barrier's %lld in generation %u",
@@ -104,7 +104,7 @@ static void count_arrival(Run *run, const Op *op, Slot *slot)
     slot->arrived++;
 }
 
-static void arrive(Run *run, const Op *op)
+static void arrive(InterpRun *run, const Op *op)
 {
     int64_t generation;
     int condition = access_next(op, 0);
@@ -119,11 +119,11 @@ static void arrive(Run *run, const Op *op)
 }
 
 /* The hardware compares one bit of the generation: who is two behind waits for ever, or never. */
-static bool wait(Run *run, const Op *op)
+static bool wait(InterpRun *run, const Op *op)
 {
     int64_t generation;
     Slot *slot = slot_of(run, op, op_access(op, 0), &generation);
-    int64_t wanted = op_int(op, ATTR_PREVIOUS, 0) ? generation : generation + 1;
+    int64_t wanted = op_int(op, ATTR_PREVIOUS_PHASE, 0) ? generation : generation + 1;
     if (slot->generation < wanted) {
         return false;
     }
@@ -151,7 +151,7 @@ static void round_tf32(Array *array)
     }
 }
 
-static void bulk_load(Run *run, const Op *op)
+static void bulk_load(InterpRun *run, const Op *op)
 {
     int64_t generation;
     Access to = op_access_nth(op, 1);
@@ -175,7 +175,7 @@ static void bulk_load(Run *run, const Op *op)
     ARENA_PUSH(run->arena, &run->pending, copy);
 }
 
-bool async_complete_one(Run *run)
+bool async_complete_one(InterpRun *run)
 {
     if (run->pending.n == 0) {
         return false;
@@ -190,7 +190,7 @@ bool async_complete_one(Run *run)
     return true;
 }
 
-static void bulk_store(Run *run, const Op *op)
+static void bulk_store(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     Stamp as = {(uint32_t)(BY_STORES + agent->id), ++agent->stores};
@@ -203,7 +203,7 @@ static void bulk_store(Run *run, const Op *op)
 
 /* They are there at once, but nobody may look before its group was waited for, and what was there
  * before may be gone from now on. */
-static void copy_load(Run *run, const Op *op)
+static void copy_load(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     Access to = op_access_nth(op, 1);
@@ -227,7 +227,7 @@ static void copy_commit(Agent *agent)
     agent->copies_empty = agent->copied < agent->copies ? agent->copies : agent->copies_empty;
 }
 
-static void copy_wait(Run *run, const Op *op)
+static void copy_wait(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     int64_t pending = op_int(op, ATTR_PENDING, 0), done = (int64_t)agent->copies - pending;
@@ -240,7 +240,7 @@ static void copy_wait(Run *run, const Op *op)
 
 /* ---- products ---- */
 
-static Array *factor(Run *run, const Op *op, Access access, Stamp as)
+static Array *factor(InterpRun *run, const Op *op, Access access, Stamp as)
 {
     if (access.memory->type->kind == TYPE_SHARED) {
         return shared_read(run, op, access, as);
@@ -248,7 +248,7 @@ static Array *factor(Run *run, const Op *op, Access access, Stamp as)
     return array_keep(run_operand(run, op, access.at));
 }
 
-static Array *product(Run *run, const Op *op, Stamp as)
+static Array *product(InterpRun *run, const Op *op, Stamp as)
 {
     Access first = op_access(op, 0), second = op_access_nth(op, 1);
     int third = access_next(op, second.at);
@@ -263,13 +263,13 @@ static Array *product(Run *run, const Op *op, Stamp as)
     return result;
 }
 
-void interp_dot(Run *run, const Op *op)
+void interp_dot(InterpRun *run, const Op *op)
 {
     Stamp as = {(uint32_t)run->agent->id, run->agent->clock};
     run_result(run, op, 0, product(run, op, as));
 }
 
-static void dot_async(Run *run, const Op *op)
+static void dot_async(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     uint32_t number = ++agent->products;
@@ -279,7 +279,7 @@ static void dot_async(Run *run, const Op *op)
     run_result(run, op, 0, result);
 }
 
-static void settle(Run *run, const Op *op)
+static void settle(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     int64_t done = (int64_t)agent->products - op_int(op, ATTR_PENDING, 0);
@@ -304,10 +304,10 @@ static void settle(Run *run, const Op *op)
 bool interp_is_sync(OpKind kind)
 {
     switch (kind) {
-    case OP_SYNC:
+    case OP_BARRIER:
     case OP_FENCE_ASYNC:
-    case OP_TAKE_TURN:
-    case OP_PASS_TURN:
+    case OP_ORDERED_WAIT:
+    case OP_ORDERED_ARRIVE:
     case OP_BULK_LOAD:
     case OP_BULK_STORE:
     case OP_BULK_WAIT:
@@ -317,22 +317,22 @@ bool interp_is_sync(OpKind kind)
     case OP_WAIT:
     case OP_ARRIVE:
     case OP_DOT_ASYNC:
-    case OP_SETTLE: return true;
+    case OP_DOT_WAIT: return true;
     default: return false;
     }
 }
 
-bool interp_async(Run *run, const Op *op)
+bool interp_async(InterpRun *run, const Op *op)
 {
     Agent *agent = run->agent;
     switch (op->kind) {
-    case OP_SYNC: async_sync(run); return true;
+    case OP_BARRIER: async_sync(run); return true;
     case OP_FENCE_ASYNC:
         agent->fenced_at = agent->clock++;
         agent->copies_fenced = agent->copies_done;
         return true;
-    case OP_TAKE_TURN:
-    case OP_PASS_TURN: return true; /* the warp groups of a role are one here */
+    case OP_ORDERED_WAIT:
+    case OP_ORDERED_ARRIVE: return true; /* the warp groups of a role are one here */
     case OP_BULK_LOAD: bulk_load(run, op); return true;
     case OP_BULK_STORE: bulk_store(run, op); return true;
     case OP_BULK_WAIT: agent->stores_done = agent->stores; return true;
@@ -348,7 +348,7 @@ bool interp_async(Run *run, const Op *op)
 
 /* ---- a block's life ---- */
 
-void async_end_agent(Run *run, const Agent *agent, const Op *op)
+void async_end_agent(InterpRun *run, const Agent *agent, const Op *op)
 {
     if (agent->products_done < agent->products) {
         run_fail(run, op, "%s ends with products that were never settled", agent->name);
@@ -361,14 +361,14 @@ void async_end_agent(Run *run, const Agent *agent, const Op *op)
     }
 }
 
-static void check_slot(Run *run, const Slot *slot)
+static void check_slot(InterpRun *run, const Slot *slot)
 {
     if (slot->waited < slot->loaded) {
         run_fail(run, slot->ring->op, "the block ends, and nobody waited for a bulk load of its");
     }
 }
 
-void async_end_block(Run *run)
+void async_end_block(InterpRun *run)
 {
     while (async_complete_one(run)) {}
     for (size_t i = 0; i < run->rings.n; i++) {

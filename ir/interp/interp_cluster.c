@@ -15,7 +15,7 @@ typedef struct ClusterParts {
     Array **parts; /* by place in the cluster */
 } ClusterParts;
 
-void cluster_begin(Run *run, const Op *launch, int64_t blocks)
+void cluster_begin(InterpRun *run, const Op *launch, int64_t blocks)
 {
     Cluster *cluster = ARENA_NEW(run->arena, Cluster);
     cluster->size = op_int(launch, ATTR_CLUSTER, 1);
@@ -23,19 +23,19 @@ void cluster_begin(Run *run, const Op *launch, int64_t blocks)
     run->cluster = cluster;
 }
 
-void cluster_block(Run *run, int64_t id)
+void cluster_block(InterpRun *run, int64_t id)
 {
     run->cluster->block = id;
     run->cluster->met = 0;
     run->cluster->left = false;
 }
 
-bool cluster_left(const Run *run)
+bool cluster_left(const InterpRun *run)
 {
     return run->cluster && run->cluster->left;
 }
 
-void cluster_block_end(Run *run)
+void cluster_block_end(InterpRun *run)
 {
     if (run->cluster && !cluster_left(run)) {
         run->cluster->done[run->cluster->block] = true;
@@ -48,7 +48,7 @@ static bool same_parts(const void *item, const void *key)
     return a->cluster == b->cluster && a->met == b->met;
 }
 
-static ClusterParts *parts_here(Run *run)
+static ClusterParts *parts_here(InterpRun *run)
 {
     Cluster *cluster = run->cluster;
     ClusterParts key = {.cluster = cluster->block / cluster->size, .met = cluster->met++};
@@ -63,7 +63,7 @@ static ClusterParts *parts_here(Run *run)
 }
 
 /* [blocks, elements of a part] */
-static Array *joined(Run *run, const ClusterParts *parts, int64_t size)
+static Array *joined(InterpRun *run, const ClusterParts *parts, int64_t size)
 {
     const Array *first = parts->parts[0];
     int64_t dims[2] = {size, first->n};
@@ -92,7 +92,7 @@ static Array *joined(Run *run, const ClusterParts *parts, int64_t size)
 }
 
 /* The block will be begun anew. */
-static void leave_block(Run *run)
+static void leave_block(InterpRun *run)
 {
     Frame *frame = &run->agent->frames.items[run->agent->frames.n - 1];
     while (frame->op && frame->op->kind == OP_FOR) {
@@ -104,7 +104,7 @@ static void leave_block(Run *run)
 }
 
 /* What all blocks have, folded; NULL: some have not come here yet, and the block has stopped. */
-static Array *met(Run *run, const Op *op)
+static Array *met(InterpRun *run, const Op *op)
 {
     Cluster *cluster = run->cluster;
     Array *from = run_operand(run, op, 0);
@@ -131,7 +131,7 @@ static Array *met(Run *run, const Op *op)
     return to;
 }
 
-void interp_cluster_reduce(Run *run, const Op *op)
+void interp_cluster_reduce(InterpRun *run, const Op *op)
 {
     Array *all = met(run, op);
     if (all) {
@@ -154,7 +154,7 @@ static void copy_part(const Array *from, const unsigned char *in, Array *to, uns
     }
 }
 
-void interp_cluster_scatter(Run *run, const Op *op)
+void interp_cluster_scatter(InterpRun *run, const Op *op)
 {
     Array *all = met(run, op);
     if (!all) {

@@ -11,7 +11,7 @@ static Frame *top(Agent *agent)
     return &agent->frames.items[agent->frames.n - 1];
 }
 
-static Frame *push(Run *run, const Op *op, const Block *block)
+static Frame *push(InterpRun *run, const Op *op, const Block *block)
 {
     Frame frame = {.op = op, .block = block};
     ARENA_PUSH(run->arena, &run->agent->frames, frame);
@@ -20,7 +20,7 @@ static Frame *push(Run *run, const Op *op, const Block *block)
 
 /* ---- values of a region ---- */
 
-static void drop_value(Run *run, const Value *value)
+static void drop_value(InterpRun *run, const Value *value)
 {
     if (value->type->kind == TYPE_ARRAY) {
         array_drop(run, run->cells[value->id].array);
@@ -28,7 +28,7 @@ static void drop_value(Run *run, const Value *value)
     }
 }
 
-void drop_block(Run *run, const Block *block)
+void drop_block(InterpRun *run, const Block *block)
 {
     for (int i = 0; i < block->n_args; i++) {
         drop_value(run, block->args[i]);
@@ -40,7 +40,7 @@ void drop_block(Run *run, const Block *block)
     }
 }
 
-static void bind_integer(Run *run, const Value *arg, int64_t value)
+static void bind_integer(InterpRun *run, const Value *arg, int64_t value)
 {
     Array *array = array_new(run, arg->type->dtype, 0, NULL);
     array_fill(array, (Scalar){.i = value});
@@ -48,7 +48,7 @@ static void bind_integer(Run *run, const Value *arg, int64_t value)
 }
 
 /* An iterator: an integer, or the range [lo, min(lo + step, end)). */
-static void bind_iterator(Run *run, const Value *arg, int64_t lo, int64_t step, int64_t end)
+static void bind_iterator(InterpRun *run, const Value *arg, int64_t lo, int64_t step, int64_t end)
 {
     if (arg->type->kind != TYPE_RANGE) {
         bind_integer(run, arg, lo);
@@ -64,14 +64,14 @@ static void bind_iterator(Run *run, const Value *arg, int64_t lo, int64_t step, 
 }
 
 /* How many of these values the region's iterators take; the rest is carried. */
-static void bind_carried(Run *run, const Block *block, int first, Array **values)
+static void bind_carried(InterpRun *run, const Block *block, int first, Array **values)
 {
     for (int i = first; i < block->n_args; i++) {
         run->cells[block->args[i]->id].array = values[i - first];
     }
 }
 
-Array **taken(Run *run, const Op *op, int first, int n)
+Array **taken(InterpRun *run, const Op *op, int first, int n)
 {
     Array **values = (Array **)(void *)buffer_new(run, sizeof(Array *) * (size_t)n)->bytes;
     for (int i = 0; i < n; i++) {
@@ -80,12 +80,12 @@ Array **taken(Run *run, const Op *op, int first, int n)
     return values;
 }
 
-void give_back(Run *run, Array **values)
+void give_back(InterpRun *run, Array **values)
 {
     buffer_drop(run, (Buffer *)(void *)((unsigned char *)values - offsetof(Buffer, bytes)));
 }
 
-static void set_results(Run *run, const Op *op, Array **values)
+static void set_results(InterpRun *run, const Op *op, Array **values)
 {
     for (int i = 0; i < op->n_results; i++) {
         run_result(run, op, i, values[i]);
@@ -95,17 +95,17 @@ static void set_results(Run *run, const Op *op, Array **values)
 /* ---- for ---- */
 
 /* `by auto`: any step is right; the seed draws one. */
-static int64_t step_of(Run *run, const Op *op, int axis, int64_t extent)
+static int64_t step_of(InterpRun *run, const Op *op, int axis, int64_t extent)
 {
     int64_t step = op_attr(op, ATTR_STEPS)->ints[axis];
     if (step >= 0) {
         return step ? step : 1;
     }
     int64_t parts = 1 + (int64_t)(run_random(run) % 3);
-    return extent > parts ? div_up(extent, parts) : 1;
+    return extent > parts ? ceil_div(extent, parts) : 1;
 }
 
-static bool for_next(Run *run, Frame *frame, Array **carried)
+static bool for_next(InterpRun *run, Frame *frame, Array **carried)
 {
     if (frame->next >= frame->count && !frame->empty) {
         return false;
@@ -122,7 +122,7 @@ static bool for_next(Run *run, Frame *frame, Array **carried)
     return true;
 }
 
-static void for_begin(Run *run, const Op *op)
+static void for_begin(InterpRun *run, const Op *op)
 {
     int64_t extent = run_dim(run, op, run->lens, op_attr(op, ATTR_DIMS)->dims[0]);
     int64_t hi = run_integer(run, op, for_hi(op));
@@ -131,10 +131,10 @@ static void for_begin(Run *run, const Op *op)
     frame->next = frame->first = run_integer(run, op, for_lo(op));
     frame->count = hi < extent ? hi : extent;
     frame->step = step_of(run, op, 0, extent);
-    frame->empty = op_int(op, ATTR_ONCE, 0) > 1 && frame->first >= frame->count;
+    frame->empty = op_int(op, ATTR_SINGLE_TRIP, 0) > 1 && frame->first >= frame->count;
     bool one =
         frame->empty || (frame->first < frame->count && frame->count - frame->first <= frame->step);
-    if (op_int(op, ATTR_ONCE, 0) && !one) {
+    if (op_int(op, ATTR_SINGLE_TRIP, 0) && !one) {
         run_fail(run, op, "is said to have one step, and walks from %lld to %lld by %lld",
                  (long long)frame->first, (long long)frame->count, (long long)frame->step);
     }
@@ -148,7 +148,7 @@ static void for_begin(Run *run, const Op *op)
 /* ---- grids ---- */
 
 /* An order in which every block comes once: i * stride + shift, modulo the count. */
-static void shuffle(Run *run, Frame *frame)
+static void shuffle(InterpRun *run, Frame *frame)
 {
     int64_t n = frame->count > 0 ? frame->count : 1;
     frame->shift = (int64_t)(run_random(run) % (uint64_t)n);
@@ -164,16 +164,16 @@ static int64_t shuffled(const Frame *frame, int64_t i)
     return (int64_t)(((uint64_t)i % n * (uint64_t)frame->stride + (uint64_t)frame->shift) % n);
 }
 
-static void grid_extents(Run *run, Frame *frame)
+static void grid_extents(InterpRun *run, Frame *frame)
 {
     const Attr *dims = op_attr(frame->op, ATTR_DIMS);
     frame->count = 1;
     for (int i = 0; i < dims->n; i++) {
         frame->dims[i] = run_dim(run, frame->op, run->lens, dims->dims[i]);
         frame->steps[i] = step_of(run, frame->op, i, frame->dims[i]);
-        int64_t upto = walk_upto(frame->op, i);
+        int64_t upto = axis_end(frame->op, i);
         frame->dims[i] = frame->dims[i] < upto ? frame->dims[i] : upto;
-        int64_t all = frame->dims[i] - walk_from(frame->op, i);
+        int64_t all = frame->dims[i] - axis_begin(frame->op, i);
         frame->tiles[i] = all > 0 ? (all + frame->steps[i] - 1) / frame->steps[i] : 0;
         if (i == dims->n - 1 && op_int(frame->op, ATTR_CLUSTER, 1) > 1) {
             frame->tiles[i] = op_int(frame->op, ATTR_CLUSTER, 1);
@@ -188,7 +188,7 @@ static void grid_extents(Run *run, Frame *frame)
  * each step of axis -1. */
 static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
 {
-    int64_t group = op_int(frame->op, ATTR_GROUPED, 0);
+    int64_t group = op_int(frame->op, ATTR_RASTER_GROUP, 0);
     for (int i = n - 1; i >= (group && n >= 2 ? n : 0); i--) {
         at[i] = id % frame->tiles[i];
         id /= frame->tiles[i];
@@ -211,7 +211,7 @@ static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
 
 /* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a
  * multiple of `aligned` elements. Padding is where that shows. */
-static void align_row(Run *run, const Frame *frame, int n, const int64_t *at)
+static void align_row(InterpRun *run, const Frame *frame, int n, const int64_t *at)
 {
     int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);
     for (int i = 0; i < n - 1; i++) {
@@ -223,13 +223,13 @@ static void align_row(Run *run, const Frame *frame, int n, const int64_t *at)
     run->lens[poly_as_range(frame->block->args[n - 1]->type->dims[0])->id] += shift;
 }
 
-static void bind_tile(Run *run, const Frame *frame, int64_t id)
+static void bind_tile(InterpRun *run, const Frame *frame, int64_t id)
 {
     int64_t at[MAX_RANK];
     int n = op_attr(frame->op, ATTR_DIMS)->n;
     tile_at(frame, n, id, at);
     for (int i = 0; i < n && i < frame->block->n_args; i++) {
-        int64_t first = walk_from(frame->op, i) + at[i] * frame->steps[i];
+        int64_t first = axis_begin(frame->op, i) + at[i] * frame->steps[i];
         bind_iterator(run, frame->block->args[i], first, frame->steps[i], frame->dims[i]);
     }
     if (run->func->padded && op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
@@ -237,7 +237,7 @@ static void bind_tile(Run *run, const Frame *frame, int64_t id)
     }
 }
 
-static void begin_block(Run *run)
+static void begin_block(InterpRun *run)
 {
     Agent *agent = run->agent;
     memset(&agent->known, 0, sizeof agent->known);
@@ -250,20 +250,20 @@ static void begin_block(Run *run)
     run->n_agents = 1;
 }
 
-static void end_block(Run *run, const Op *launch)
+static void end_block(InterpRun *run, const Op *launch)
 {
     async_end_agent(run, run->agent, launch);
     async_end_block(run);
 }
 
 /* Below it lies only the body. */
-static bool is_outermost(const Run *run)
+static bool is_outermost(const InterpRun *run)
 {
     return run->agent->frames.n == 2;
 }
 
 /* False: all blocks are done. */
-static bool next_block(Run *run, Frame *frame, int64_t *id)
+static bool next_block(InterpRun *run, Frame *frame, int64_t *id)
 {
     do {
         if (frame->next >= frame->count) {
@@ -278,7 +278,7 @@ static bool next_block(Run *run, Frame *frame, int64_t *id)
     return true;
 }
 
-static bool grid_next(Run *run, Frame *frame)
+static bool grid_next(InterpRun *run, Frame *frame)
 {
     int64_t id;
     if (!next_block(run, frame, &id)) {
@@ -313,12 +313,12 @@ static int64_t clusters_of(const Op *op, int64_t blocks, int64_t tiles)
     return size > 1 && blocks > tiles ? tiles : blocks;
 }
 
-static void grid_begin(Run *run, const Op *op)
+static void grid_begin(InterpRun *run, const Op *op)
 {
     Frame *frame = push(run, op, op->regions[0]);
     grid_extents(run, frame);
     if (op_int(op, ATTR_PERSISTENT, 0) && frame->count > 0) {
-        int64_t tiles = frame->count, most = op_int(op, ATTR_MOST, tiles);
+        int64_t tiles = frame->count, most = op_int(op, ATTR_MAX_TILES, tiles);
         int64_t least = tiles / most + (tiles % most != 0);
         frame->count = 2 + (int64_t)(run_random(run) % 2);
         frame->count = least > frame->count ? least : frame->count;
@@ -339,14 +339,14 @@ static void grid_begin(Run *run, const Op *op)
 
 /* ---- tiles ---- */
 
-static bool tiles_next(Run *run, Frame *frame, Array **carried)
+static bool tiles_next(InterpRun *run, Frame *frame, Array **carried)
 {
     if (frame->next >= frame->count) {
         return false;
     }
     int axes = op_attr(frame->op, ATTR_DIMS)->n;
     bind_tile(run, frame, frame->next);
-    if (op_int(frame->op, ATTR_NUMBERED, 0)) { /* the teams of a role are one here */
+    if (op_int(frame->op, ATTR_TILE_INDEX, 0)) { /* the teams of a role are one here */
         bind_integer(run, frame->block->args[axes], (frame->next - run->block) / run->blocks);
     } else {
         bind_carried(run, frame->block, axes, carried);
@@ -356,7 +356,7 @@ static bool tiles_next(Run *run, Frame *frame, Array **carried)
     return true;
 }
 
-static void tiles_begin(Run *run, const Op *op)
+static void tiles_begin(InterpRun *run, const Op *op)
 {
     if (run->blocks == 0) {
         run_fail(run, op, "tiles outside of a persistent launch");
@@ -374,29 +374,29 @@ static void tiles_begin(Run *run, const Op *op)
 
 /* ---- all ---- */
 
-static void if_begin(Run *run, const Op *op)
+static void if_begin(InterpRun *run, const Op *op)
 {
     int64_t holds = run_integer(run, op, op->operands[0]);
     const Block *side = op->regions[holds ? 0 : 1];
     push(run, op, side)->at = side->first;
 }
 
-void control_begin(Run *run, const Op *op)
+void control_begin(InterpRun *run, const Op *op)
 {
     switch (op->kind) {
     case OP_FOR: for_begin(run, op); break;
-    case OP_TILES: tiles_begin(run, op); break;
+    case OP_TILE_LOOP: tiles_begin(run, op); break;
     case OP_IF: if_begin(run, op); break;
     case OP_WHILE: while_begin(run, op); break;
     default: grid_begin(run, op); break;
     }
 }
 
-static bool again(Run *run, Frame *frame, Array **values)
+static bool again(InterpRun *run, Frame *frame, Array **values)
 {
     switch (frame->op->kind) {
     case OP_FOR: return for_next(run, frame, values);
-    case OP_TILES: return tiles_next(run, frame, values);
+    case OP_TILE_LOOP: return tiles_next(run, frame, values);
     case OP_LAUNCH:
         end_block(run, frame->op);
         cluster_block_end(run);
@@ -406,7 +406,7 @@ static bool again(Run *run, Frame *frame, Array **values)
     }
 }
 
-void control_end(Run *run, const Op *yield)
+void control_end(InterpRun *run, const Op *yield)
 {
     Frame *frame = top(run->agent);
     const Op *op = frame->op;

@@ -15,21 +15,21 @@ typedef struct Places {
 } Places;
 
 /* What an element's indices say. A later one outweighs an earlier, axis by axis. */
-typedef enum PlaceKind {
-    PLACE_INSIDE,
-    PLACE_UNKNOWN, /* an index is poison, and checked */
-    PLACE_OUTSIDE, /* and not checked */
-    PLACE_WILD,    /* an index is poison, and not checked */
-    PLACE_GUARDED, /* outside, and checked */
-} PlaceKind;
+typedef enum CoordKind {
+    COORD_INSIDE,
+    COORD_UNKNOWN, /* an index is poison, and checked */
+    COORD_OUTSIDE, /* and not checked */
+    COORD_WILD,    /* an index is poison, and not checked */
+    COORD_GUARDED, /* outside, and checked */
+} CoordKind;
 
-Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
+Places places_of(InterpRun *run, const Op *op, Access access, int rank, const int64_t *dims);
 /* Of element i, in the base plane (-1) or a sample; `offset` counts when the place is inside. */
-PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset);
+CoordKind place_at(const Places *places, int64_t i, int sample, int64_t *offset);
 /* May element i lie at places between those of its samples? */
 bool place_is_wide(const Places *places, int64_t i);
 /* Fails with the element's indices. */
-_Noreturn void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
-                          const char *name);
+_Noreturn void place_fail(InterpRun *run, const Op *op, const Places *places, int64_t i,
+                          const char *what, const char *name);
 
 #endif

@@ -9,8 +9,8 @@ enum {
     PANEL = 8,
     F8_STEP = 128,
     /* of a sum in f32, which has a total for long ones (passes/loops/chunk_accumulation.c): */
-    MOST_CHAIN = 2 * 8192, /* terms that are added one after the other */
-    LEAST_CHUNK = 4096 / 2,
+    MAX_CHAIN = 2 * 8192, /* terms that are added one after the other */
+    MIN_CHUNK = 4096 / 2,
 };
 
 typedef struct Matrix {
@@ -36,7 +36,7 @@ static void multiply_panel(const double *a, const double *panel, int64_t m, int6
     }
 }
 
-static Buffer *multiply(Run *run, const Matrix *a, const Matrix *b, const double *av,
+static Buffer *multiply(InterpRun *run, const Matrix *a, const Matrix *b, const double *av,
                         const double *bv)
 {
     int64_t m = a->rows, k = a->cols, n = b->cols;
@@ -53,7 +53,7 @@ static Buffer *multiply(Run *run, const Matrix *a, const Matrix *b, const double
     return to;
 }
 
-static Buffer *multiply_ints(Run *run, const Matrix *a, const Matrix *b)
+static Buffer *multiply_ints(InterpRun *run, const Matrix *a, const Matrix *b)
 {
     int64_t m = a->rows, k = a->cols, n = b->cols;
     Buffer *to = buffer_zeroed(run, (size_t)(m * n) * sizeof(int64_t));
@@ -69,7 +69,7 @@ static Buffer *multiply_ints(Run *run, const Matrix *a, const Matrix *b)
     return to;
 }
 
-static void transpose(Run *run, Buffer **buffer, int64_t rows, int64_t cols)
+static void transpose(InterpRun *run, Buffer **buffer, int64_t rows, int64_t cols)
 {
     if (!*buffer) {
         return;
@@ -85,7 +85,7 @@ static void transpose(Run *run, Buffer **buffer, int64_t rows, int64_t cols)
 }
 
 /* Which rows (of a) or columns (of b) hold poison. */
-static Buffer *poison_lines(Run *run, const Array *from, bool transposed, bool by_row)
+static Buffer *poison_lines(InterpRun *run, const Array *from, bool transposed, bool by_row)
 {
     if (!array_has_poison(from)) {
         return NULL;
@@ -99,7 +99,7 @@ static Buffer *poison_lines(Run *run, const Array *from, bool transposed, bool b
     return lines;
 }
 
-static Matrix matrix_of(Run *run, const Op *op, const Array *from, bool is_a)
+static Matrix matrix_of(InterpRun *run, const Op *op, const Array *from, bool is_a)
 {
     Matrix matrix = {.dtype = from->dtype, .rows = from->dims[0], .cols = from->dims[1]};
     bool transposed = op_int(op, is_a ? ATTR_TA : ATTR_TB, 0) != 0;
@@ -119,14 +119,14 @@ static Matrix matrix_of(Run *run, const Op *op, const Array *from, bool is_a)
     return matrix;
 }
 
-static void matrix_drop(Run *run, Matrix *matrix)
+static void matrix_drop(InterpRun *run, Matrix *matrix)
 {
     buffer_drop(run, matrix->values);
     buffer_drop(run, matrix->sizes);
     buffer_drop(run, matrix->poison);
 }
 
-static Buffer *absolute(Run *run, const Matrix *matrix)
+static Buffer *absolute(InterpRun *run, const Matrix *matrix)
 {
     size_t n = (size_t)(matrix->rows * matrix->cols);
     Buffer *to = buffer_new(run, n * sizeof(double));
@@ -157,11 +157,11 @@ static bool is_tf32(const Op *op)
 static double additions(const Op *op, const Matrix *a, DType dtype, double terms)
 {
     bool chunks = a->dtype == DT_F32 && dtype == DT_F32 && !is_tf32(op);
-    return chunks && terms > MOST_CHAIN ? MOST_CHAIN + terms / LEAST_CHUNK : terms;
+    return chunks && terms > MAX_CHAIN ? MAX_CHAIN + terms / MIN_CHUNK : terms;
 }
 
 /* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
-static Buffer *product_bounds(Run *run, const Op *op, const Matrix *a, const Matrix *b,
+static Buffer *product_bounds(InterpRun *run, const Op *op, const Matrix *a, const Matrix *b,
                               const Array *c)
 {
     DType dtype = op->results[0]->type->dtype;
@@ -207,7 +207,8 @@ static void add_plane(Array *to, const Array *c, const Buffer *sum, int sample)
     }
 }
 
-static void product_poison(Run *run, Array *to, const Matrix *a, const Matrix *b, const Array *c)
+static void product_poison(InterpRun *run, Array *to, const Matrix *a, const Matrix *b,
+                           const Array *c)
 {
     bool from_c = c && array_has_poison(c);
     if (!a->poison && !b->poison && !from_c) {
@@ -221,7 +222,8 @@ static void product_poison(Run *run, Array *to, const Matrix *a, const Matrix *b
     }
 }
 
-static void check_product(Run *run, const Op *op, const Matrix *a, const Matrix *b, const Array *to)
+static void check_product(InterpRun *run, const Op *op, const Matrix *a, const Matrix *b,
+                          const Array *to)
 {
     if (a->cols != b->rows || to->rank != 2 || to->dims[0] != a->rows || to->dims[1] != b->cols) {
         run_fail(run, op, "[%lld, %lld] times [%lld, %lld] is not the result's shape",
@@ -229,7 +231,7 @@ static void check_product(Run *run, const Op *op, const Matrix *a, const Matrix 
     }
 }
 
-static Array *matrix_product(Run *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
+static Array *matrix_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
 {
     Matrix ma = matrix_of(run, op, a, true);
     Matrix mb = matrix_of(run, op, b, false);
@@ -261,7 +263,7 @@ static size_t matrix_bytes(const Array *array)
 }
 
 /* The n-th matrix of an array, as an array of its own. */
-static Array *matrix_at(Run *run, const Array *from, int64_t n)
+static Array *matrix_at(InterpRun *run, const Array *from, int64_t n)
 {
     Array *to = array_new(run, from->dtype, 2, from->dims + from->rank - 2);
     size_t bytes = matrix_bytes(from), at = (size_t)n * bytes;
@@ -279,7 +281,7 @@ static Array *matrix_at(Run *run, const Array *from, int64_t n)
     return to;
 }
 
-static void put_matrix(Run *run, Array *to, int64_t n, const Array *from)
+static void put_matrix(InterpRun *run, Array *to, int64_t n, const Array *from)
 {
     size_t bytes = matrix_bytes(from), at = (size_t)n * bytes;
     memcpy(to->data->bytes + at, from->data->bytes, bytes);
@@ -295,7 +297,7 @@ static void put_matrix(Run *run, Array *to, int64_t n, const Array *from)
     }
 }
 
-static void batched_product(Run *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
+static void batched_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
 {
     int64_t batches = 1;
     for (int i = 0; i < to->rank - 2; i++) {
@@ -320,7 +322,7 @@ static void batched_product(Run *run, const Op *op, Array *a, Array *b, Array *c
     }
 }
 
-Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c)
+Array *interp_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c)
 {
     Array *to = array_of_type(run, op, op->results[0]->type);
     if (a->rank < 2 || a->rank != b->rank || a->rank != to->rank) {

@@ -176,8 +176,8 @@ static bool in_loop(const Flat *flat)
     case OP_CMP: return compare(flat);
     case OP_SELECT: return choose(flat);
     case OP_CAST: return cast(flat);
-    case OP_AGAIN:
-    case OP_FIX:
+    case OP_REMAT:
+    case OP_TO_STATIC:
     case OP_BITCAST:
         memcpy(flat->to, flat->from[0], (size_t)flat->n * (size_t)dtype_bytes(flat->in));
         return true;

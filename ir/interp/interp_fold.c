@@ -11,7 +11,7 @@
 
 /* One execution: arrays of one plane, [outer, len, inner]. */
 typedef struct Folding {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     int n;
     Axes axes;
@@ -37,7 +37,7 @@ static void tuple_drop(const Folding *f, Array **tuple)
 
 /* ---- parts of a line ---- */
 
-static Array *flat_new(Run *run, DType dtype, int64_t n, bool poison)
+static Array *flat_new(InterpRun *run, DType dtype, int64_t n, bool poison)
 {
     Array *array = array_new(run, dtype, 1, &n);
     if (poison) {
@@ -470,7 +470,7 @@ static bool is_straight(const Block *region)
     return true;
 }
 
-void interp_fold(Run *run, const Op *op)
+void interp_fold(InterpRun *run, const Op *op)
 {
     Folding f = {.run = run, .op = op, .n = fold_count(op)};
     f.axes = reduce_axes(run, op, run_operand(run, op, 0));

@@ -9,7 +9,7 @@
 
 /* ---- places ---- */
 
-Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims)
+Places places_of(InterpRun *run, const Op *op, Access access, int rank, const int64_t *dims)
 {
     Places places = {.rank = rank, .ring = access.memory->type->kind == TYPE_SHARED};
     const Attr *guard = op_attr(op, ATTR_GUARD);
@@ -41,18 +41,18 @@ static int64_t index_at(const Places *places, int axis, int64_t i, int sample)
     return places->ring && axis == 0 ? where % places->dims[0] : where;
 }
 
-PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
+CoordKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
 {
-    PlaceKind place = PLACE_INSIDE;
+    CoordKind place = COORD_INSIDE;
     uint64_t at = 0;
     for (int axis = 0; axis < places->rank; axis++) {
         const Array *index = places->indices[axis];
         int64_t where = index_at(places, axis, i, sample);
         bool inside = where >= 0 && where < places->dims[axis];
         bool guarded = places->guarded[axis];
-        PlaceKind here = inside ? PLACE_INSIDE : guarded ? PLACE_GUARDED : PLACE_OUTSIDE;
+        CoordKind here = inside ? COORD_INSIDE : guarded ? COORD_GUARDED : COORD_OUTSIDE;
         if (index && index->poison && index->poison->bytes[index->n == 1 ? 0 : i]) {
-            here = guarded ? PLACE_UNKNOWN : PLACE_WILD;
+            here = guarded ? COORD_UNKNOWN : COORD_WILD;
         }
         place = here > place ? here : place;
         at += (uint64_t)where * (uint64_t)places->strides[axis];
@@ -76,7 +76,7 @@ bool place_is_wide(const Places *places, int64_t i)
     return false;
 }
 
-void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
+void place_fail(InterpRun *run, const Op *op, const Places *places, int64_t i, const char *what,
                 const char *name)
 {
     Text place = text_new(run->arena);
@@ -94,7 +94,7 @@ void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const c
 /* ---- gather ---- */
 
 typedef struct Gathering {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     Places places;
     const Memory *memory; /* or */
@@ -166,20 +166,20 @@ static void gather_element(Gathering *g, int64_t i)
 {
     int64_t offset;
     const char *name = g->memory ? g->memory->name : "an array";
-    PlaceKind place = place_at(&g->places, i, -1, &offset);
-    if ((place == PLACE_OUTSIDE || place == PLACE_WILD) && is_skipped(g, i)) {
-        place = PLACE_UNKNOWN;
+    CoordKind place = place_at(&g->places, i, -1, &offset);
+    if ((place == COORD_OUTSIDE || place == COORD_WILD) && is_skipped(g, i)) {
+        place = COORD_UNKNOWN;
     }
     switch (place) {
-    case PLACE_INSIDE: take_inside(g, i, offset); break;
-    case PLACE_GUARDED: put_fill(g, -1, i); return;
-    case PLACE_UNKNOWN:
+    case COORD_INSIDE: take_inside(g, i, offset); break;
+    case COORD_GUARDED: put_fill(g, -1, i); return;
+    case COORD_UNKNOWN:
         put_fill(g, -1, i);
         set_poison(g, i);
         return;
-    case PLACE_OUTSIDE:
+    case COORD_OUTSIDE:
         place_fail(g->run, g->op, &g->places, i, "reads outside of the tensor:", name);
-    case PLACE_WILD:
+    case COORD_WILD:
         place_fail(g->run, g->op, &g->places, i,
                    "an index that nothing checks depends on padding or unset memory:", name);
     }
@@ -204,10 +204,10 @@ static void gather_samples(Gathering *g)
                 continue;
             }
             int64_t offset;
-            PlaceKind place = place_at(&g->places, i, s, &offset);
-            if (place == PLACE_INSIDE) {
+            CoordKind place = place_at(&g->places, i, s, &offset);
+            if (place == COORD_INSIDE) {
                 put_element(g, s, i, offset);
-            } else if (place == PLACE_GUARDED) {
+            } else if (place == COORD_GUARDED) {
                 put_fill(g, s, i);
             }
         }
@@ -223,7 +223,7 @@ static void spread_bounds(Gathering *g)
     buffer_drop(g->run, g->bounds);
 }
 
-void interp_gather(Run *run, const Op *op)
+void interp_gather(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
     Gathering g = {.run = run, .op = op};
@@ -253,12 +253,12 @@ void interp_gather(Run *run, const Op *op)
 
 /* ---- await ---- */
 
-static uint64_t awaited(Run *run, const Op *op, const Places *places, const Memory *memory,
+static uint64_t awaited(InterpRun *run, const Op *op, const Places *places, const Memory *memory,
                         int64_t i)
 {
     int64_t offset;
     uint64_t word = 0;
-    if (place_at(places, i, -1, &offset) != PLACE_INSIDE) {
+    if (place_at(places, i, -1, &offset) != COORD_INSIDE) {
         place_fail(run, op, places, i,
                    "waits outside of the tensor, or for padding:", memory->name);
     }
@@ -272,7 +272,7 @@ static uint64_t awaited(Run *run, const Op *op, const Places *places, const Memo
     return word;
 }
 
-void interp_await(Run *run, const Op *op)
+void interp_await(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
     const Memory *memory = run->cells[access.memory->id].memory;

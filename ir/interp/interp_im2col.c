@@ -16,14 +16,14 @@ static void find_place(int64_t at, const int64_t *dims, int rank, int64_t *place
 
 /* The element of the tensor, whose extents are `of`, that a place of the view shows, whose windows
  * begin at `first`; -1: it is outside. */
-static int64_t shown(const Windows *windows, const int64_t *first, const int64_t *of,
+static int64_t shown(const Im2colView *windows, const int64_t *first, const int64_t *of,
                      const int64_t *place, int rank)
 {
     int tap = 1 + windows->n;
     int64_t at = place[0];
     for (int i = 0; i < windows->n; i++) {
-        int64_t index = place[1 + i] * windows->axes[i].step + first[i];
-        index += windows->axes[i].apart ? place[tap++] * windows->axes[i].apart : 0;
+        int64_t index = place[1 + i] * windows->axes[i].stride + first[i];
+        index += windows->axes[i].dilation ? place[tap++] * windows->axes[i].dilation : 0;
         if (index < 0 || index >= of[1 + i]) {
             return -1;
         }
@@ -33,19 +33,19 @@ static int64_t shown(const Windows *windows, const int64_t *first, const int64_t
 }
 
 /* What the tensor shows now. */
-static void show(Run *run, const Param *param, Memory *memory)
+static void show(InterpRun *run, const Param *param, Memory *memory)
 {
-    const Memory *of = run->cells[param->windows->of->id].memory;
-    Type given = param_given(param), whole = windows_whole(run->func, param->windows);
-    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK], first[MOST_SPATIAL];
+    const Memory *of = run->cells[param->im2col->of->id].memory;
+    Type given = param_given(param), whole = im2col_source_type(run->func, param->im2col);
+    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK], first[MAX_SPATIAL];
     for (int i = 0; i < given->rank; i++) {
         dims[i] = run_dim(run, NULL, run->lens, given->dims[i]);
     }
     for (int i = 0; i < whole->rank; i++) {
         extents[i] = run_dim(run, NULL, run->lens, whole->dims[i]);
     }
-    for (int i = 0; i < param->windows->n; i++) {
-        if (!poly_eval(param->windows->axes[i].first, run->lens, &first[i])) {
+    for (int i = 0; i < param->im2col->n; i++) {
+        if (!poly_eval(param->im2col->axes[i].offset, run->lens, &first[i])) {
             run_fail(run, NULL, "%s: where windows begin overflows", memory->name);
         }
     }
@@ -53,7 +53,7 @@ static void show(Run *run, const Param *param, Memory *memory)
     memset(memory->data, 0, each * (size_t)memory->n);
     for (int64_t i = 0; i < memory->n; i++) {
         find_place(i, dims, given->rank, place);
-        int64_t from = shown(param->windows, first, extents, place, given->rank);
+        int64_t from = shown(param->im2col, first, extents, place, given->rank);
         if (from >= 0) {
             memory_get(of, from, 1, memory->data + (size_t)i * each);
         }
@@ -61,7 +61,7 @@ static void show(Run *run, const Param *param, Memory *memory)
     memory->seen = of->changes ? *of->changes : 0;
 }
 
-void interp_bind_view(Run *run, const Param *param)
+void interp_bind_view(InterpRun *run, const Param *param)
 {
     Memory *memory = ARENA_NEW(run->arena, Memory);
     Type type = param->value->type;
@@ -78,12 +78,12 @@ void interp_bind_view(Run *run, const Param *param)
     show(run, param, memory);
 }
 
-const Memory *interp_shown(Run *run, const Value *tensor)
+const Memory *interp_shown(InterpRun *run, const Value *tensor)
 {
     Memory *memory = run->cells[tensor->id].memory;
     const Param *param = &run->func->params.items[tensor->index];
-    if (param->windows) {
-        const Memory *of = run->cells[param->windows->of->id].memory;
+    if (param->im2col) {
+        const Memory *of = run->cells[param->im2col->of->id].memory;
         if (of->changes && *of->changes != memory->seen) {
             show(run, param, memory);
         }

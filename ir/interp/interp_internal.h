@@ -16,16 +16,16 @@
 #include "ir/interp/interp.h"
 #include "support/hash_table.h"
 
-enum { SAMPLES = 12, WHOLE_SAMPLES = 4, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
-enum { MOST_AGENTS = 16, MOST_SLOTS = 464 };
+enum { SAMPLES = 12, WHOLE_SAMPLES = 4, SAFETY = 2, MAX_ROUNDS = 1 << 20 };
+enum { MAX_AGENTS = 16, MAX_SLOTS = 464 };
 /* Components of vector clocks: the agents, then their bulk stores, products and copies, then the
  * barriers' slots (bulk loads: the generation that they complete). */
 enum {
-    BY_STORES = MOST_AGENTS,
-    BY_PRODUCTS = 2 * MOST_AGENTS,
-    BY_COPIES = 3 * MOST_AGENTS,
-    BY_SLOTS = 4 * MOST_AGENTS,
-    MOST_CLOCKS = BY_SLOTS + MOST_SLOTS
+    BY_STORES = MAX_AGENTS,
+    BY_PRODUCTS = 2 * MAX_AGENTS,
+    BY_COPIES = 3 * MAX_AGENTS,
+    BY_SLOTS = 4 * MAX_AGENTS,
+    MAX_CLOCKS = BY_SLOTS + MAX_SLOTS
 };
 
 /* ---- values (interp_value.c) ---- */
@@ -101,9 +101,9 @@ typedef struct Stamp {
 } Stamp;
 
 typedef struct Clocks {
-    uint32_t at[MOST_CLOCKS];
+    uint32_t at[MAX_CLOCKS];
     /* What of an agent's stores async engines may see, and of its copies. */
-    uint32_t fenced[MOST_AGENTS], fenced_copies[MOST_AGENTS];
+    uint32_t fenced[MAX_AGENTS], fenced_copies[MAX_AGENTS];
 } Clocks;
 
 typedef struct Shared {
@@ -213,10 +213,10 @@ typedef struct Cluster {
     bool left;           /* it waits for others */
     bool waiting;        /* some block does */
     bool *done;          /* by block */
-    Table parts;         /* of ClusterParts */
+    HashTable parts;     /* of ClusterParts */
 } Cluster;
 
-typedef struct Run {
+typedef struct InterpRun {
     Func *func;
     Arena *arena;
     const InterpOptions *options;
@@ -254,69 +254,69 @@ typedef struct Run {
         Pending *items;
         size_t n, cap;
     } pending;
-} Run;
+} InterpRun;
 
-_Noreturn void run_fail(Run *run, const Op *op, const char *format, ...)
+_Noreturn void run_fail(InterpRun *run, const Op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What is no fault of the program's: sizes that it does not allow, memory that there is not. */
-_Noreturn void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
+_Noreturn void run_refuse(InterpRun *run, DiagClass kind, const Op *op, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-uint64_t run_random(Run *run);
-int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim);
-Array *run_operand(Run *run, const Op *op, int n);            /* settled */
-Array *run_unsettled(Run *run, const Op *op, int n);          /* may be in flight */
-int64_t run_integer(Run *run, const Op *op, Value *value);    /* a scalar that is no poison */
-void run_result(Run *run, const Op *op, int n, Array *array); /* takes the reference */
+uint64_t run_random(InterpRun *run);
+int64_t run_dim(InterpRun *run, const Op *op, const int64_t *values, Dim dim);
+Array *run_operand(InterpRun *run, const Op *op, int n);            /* settled */
+Array *run_unsettled(InterpRun *run, const Op *op, int n);          /* may be in flight */
+int64_t run_integer(InterpRun *run, const Op *op, Value *value);    /* a scalar that is no poison */
+void run_result(InterpRun *run, const Op *op, int n, Array *array); /* takes the reference */
 
 /* Runs a region of arithmetic to its yield, which is left to be read; drop_block when done. */
-void run_region(Run *run, const Op *op, const Block *block);
+void run_region(InterpRun *run, const Op *op, const Block *block);
 
 /* interp_control.c: a region op begins, the region of the top frame ends (yield may be NULL) */
-void control_begin(Run *run, const Op *op);
-void control_end(Run *run, const Op *yield);
-void drop_block(Run *run, const Block *block);
+void control_begin(InterpRun *run, const Op *op);
+void control_end(InterpRun *run, const Op *yield);
+void drop_block(InterpRun *run, const Block *block);
 /* Arrays of operands, each kept; give_back returns the list alone. */
-Array **taken(Run *run, const Op *op, int first, int n);
-void give_back(Run *run, Array **values);
+Array **taken(InterpRun *run, const Op *op, int first, int n);
+void give_back(InterpRun *run, Array **values);
 
 /* interp_while.c */
-void while_begin(Run *run, const Op *op);
-void while_end(Run *run, const Op *yield);
+void while_begin(InterpRun *run, const Op *op);
+void while_end(InterpRun *run, const Op *yield);
 /* Which elements of the innermost loop of elements go on; NULL: all, or no such loop. */
-const Array *while_active(const Run *run);
+const Array *while_active(const InterpRun *run);
 
 /* interp_value.c */
-Buffer *buffer_new(Run *run, size_t bytes); /* not zeroed */
-Buffer *buffer_zeroed(Run *run, size_t bytes);
+Buffer *buffer_new(InterpRun *run, size_t bytes); /* not zeroed */
+Buffer *buffer_zeroed(InterpRun *run, size_t bytes);
 Buffer *buffer_keep(Buffer *buffer);
-void buffer_drop(Run *run, Buffer *buffer);
-Array *array_new(Run *run, DType dtype, int rank, const int64_t *dims);
-Array *array_of_type(Run *run, const Op *op, Type type);
-Array *array_alias(Run *run, const Op *op, Type type, const Array *from); /* same elements */
+void buffer_drop(InterpRun *run, Buffer *buffer);
+Array *array_new(InterpRun *run, DType dtype, int rank, const int64_t *dims);
+Array *array_of_type(InterpRun *run, const Op *op, Type type);
+Array *array_alias(InterpRun *run, const Op *op, Type type, const Array *from); /* same elements */
 Array *array_keep(Array *array);
-void array_drop(Run *run, Array *array);
+void array_drop(InterpRun *run, Array *array);
 void *array_at(const Array *array, int64_t i);
 void *array_plane(const Array *array, int sample); /* the data when exact */
-void array_want_poison(Run *run, Array *array);
-void array_want_samples(Run *run, Array *array); /* copies of the data */
+void array_want_poison(InterpRun *run, Array *array);
+void array_want_samples(InterpRun *run, Array *array); /* copies of the data */
 bool array_has_poison(const Array *array);
 /* Spreads the samples of element i to value ± bound, by the signs of that source. */
-void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bound);
+void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound);
 /* Lets element i of the samples by element round to a neighbour of what it is, or not. */
 void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i);
 double array_bound(const Array *array, int64_t i);
 /* Least and greatest that element i of an array of integers is in any plane. */
 void array_hull(const Array *array, int64_t i, int64_t hull[2]);
 /* Element i may be anything from `least` to `most`: samples at both ends, in turns. */
-void array_free(Run *run, Array *array, int64_t i, Scalar least, Scalar most);
+void array_free(InterpRun *run, Array *array, int64_t i, Scalar least, Scalar most);
 /* The same, with the ends of the type; of floats infinities. */
-void array_any(Run *run, Array *array, int64_t i);
+void array_any(InterpRun *run, Array *array, int64_t i);
 Scalar array_scalar(const Array *array, int64_t i);
 void array_fill(Array *array, Scalar value);
 /* Elements of one plane as doubles, as i64. */
-Buffer *array_doubles(Run *run, const Array *array, int sample);
-Buffer *array_ints(Run *run, const Array *array, int sample);
-Buffer *array_bounds(Run *run, const Array *array); /* NULL: exact */
+Buffer *array_doubles(InterpRun *run, const Array *array, int sample);
+Buffer *array_ints(InterpRun *run, const Array *array, int sample);
+Buffer *array_bounds(InterpRun *run, const Array *array); /* NULL: exact */
 
 /* ---- ops ---- */
 
@@ -330,52 +330,53 @@ typedef struct Flat {
 } Flat;
 void flat_run(const Flat *flat); /* interp_elementwise.c */
 
-void interp_elementwise(Run *run, const Op *op);
+void interp_elementwise(InterpRun *run, const Op *op);
 /* The same for arrays of one shape; the result is new. */
-Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
+Array *interp_apply(InterpRun *run, OpKind kind, const char *pred, DType out, int n,
+                    Array *const *items);
 /* Elements of an elementwise op's result that their samples say too little of
  * (interp_intervals.c). */
-void interp_free_steps(Run *run, const Op *op, Array *const *items, Array *result);
+void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array *result);
 /* What a view shows, once what it is a view of is bound. */
-void interp_bind_view(Run *run, const Param *param);
+void interp_bind_view(InterpRun *run, const Param *param);
 /* The memory of a tensor; of a view of what was written since, made anew. */
-const Memory *interp_shown(Run *run, const Value *tensor);
-void interp_shape(Run *run, const Op *op);
-void interp_reduce(Run *run, const Op *op);         /* interp_reduce.c */
-void interp_cluster_reduce(Run *run, const Op *op); /* interp_cluster.c */
-void interp_cluster_scatter(Run *run, const Op *op);
-void cluster_begin(Run *run, const Op *launch, int64_t blocks);
+const Memory *interp_shown(InterpRun *run, const Value *tensor);
+void interp_shape(InterpRun *run, const Op *op);
+void interp_reduce(InterpRun *run, const Op *op);         /* interp_reduce.c */
+void interp_cluster_reduce(InterpRun *run, const Op *op); /* interp_cluster.c */
+void interp_cluster_scatter(InterpRun *run, const Op *op);
+void cluster_begin(InterpRun *run, const Op *launch, int64_t blocks);
 /* Before a block, and at its end. */
-void cluster_block(Run *run, int64_t id);
-void cluster_block_end(Run *run);
+void cluster_block(InterpRun *run, int64_t id);
+void cluster_block_end(InterpRun *run);
 /* Does the block at work wait for others? */
-bool cluster_left(const Run *run);
-void interp_scan(Run *run, const Op *op); /* interp_scan.c */
-void interp_fold(Run *run, const Op *op); /* interp_fold.c */
-void interp_sort(Run *run, const Op *op); /* interp_sort.c */
-void interp_histogram(Run *run, const Op *op);
-void interp_rank(Run *run, const Op *op);
-void interp_arrange(Run *run, const Op *op);
-void interp_lookup(Run *run, const Op *op);
-void interp_gather(Run *run, const Op *op); /* interp_gather.c */
-void interp_await(Run *run, const Op *op);
-void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
-void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */
+bool cluster_left(const InterpRun *run);
+void interp_scan(InterpRun *run, const Op *op); /* interp_scan.c */
+void interp_fold(InterpRun *run, const Op *op); /* interp_fold.c */
+void interp_sort(InterpRun *run, const Op *op); /* interp_sort.c */
+void interp_histogram(InterpRun *run, const Op *op);
+void interp_rank(InterpRun *run, const Op *op);
+void interp_arrange(InterpRun *run, const Op *op);
+void interp_lookup(InterpRun *run, const Op *op);
+void interp_gather(InterpRun *run, const Op *op); /* interp_gather.c */
+void interp_await(InterpRun *run, const Op *op);
+void interp_scatter(InterpRun *run, const Op *op); /* interp_scatter.c */
+void memory_mark(InterpRun *run, Memory *memory);  /* it will be scattered to */
 /* Shared memory as scatters see it. */
-Memory *shared_scattered(Run *run, Shared *shared);
+Memory *shared_scattered(InterpRun *run, Shared *shared);
 /* An atomic change of an element, which needs no order with other ones. What it needs order with
  * and does not have: a text, else NULL. */
-const char *shared_change(Run *run, Shared *shared, int64_t at);
-void interp_say(Run *run, const Op *op); /* interp_messages.c */
+const char *shared_change(InterpRun *run, Shared *shared, int64_t at);
+void interp_say(InterpRun *run, const Op *op); /* interp_messages.c */
 /* After an op, where somebody looks on (interp_trace.c). */
-void interp_watch(Run *run, const Op *op);
+void interp_watch(InterpRun *run, const Op *op);
 /* At most one note of the kind an op. */
-void interp_note(Run *run, InterpNoteKind kind, const Op *op);
+void interp_note(InterpRun *run, InterpNoteKind kind, const Op *op);
 /* A byte an element: 1 where it is padding by its type's ranges; NULL: none is. */
-Buffer *padding_of(Run *run, Type type, const Array *array);
+Buffer *padding_of(InterpRun *run, Type type, const Array *array);
 
 /* c may be NULL. */
-Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c);
+Array *interp_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c);
 
 /* interp_memory.c */
 
@@ -396,46 +397,46 @@ typedef enum Mover {
 /* `count` elements in a row: the memory's from `offset`, the access' from `position`. */
 typedef void WalkRun(void *user, Reach reach, int64_t offset, int64_t position, int64_t count);
 
-View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
+View view_of(InterpRun *run, const Op *op, Access access, int rank, const int64_t *dims);
 /* The block of this grid, other than the one at work, that wrote one of these elements. */
-bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count);
+bool is_others(const InterpRun *run, const Memory *memory, int64_t offset, int64_t count);
 /* The attribute `value` of loads and gathers, else 0. */
 Scalar fill_of(const Op *op, DType dtype);
 void view_walk(const View *view, Mover mover, WalkRun *each, void *user);
-Array *array_of_view(Run *run, DType dtype, const View *view);
-_Noreturn void view_fail(Run *run, const Op *op, const View *view, int64_t position,
+Array *array_of_view(InterpRun *run, DType dtype, const View *view);
+_Noreturn void view_fail(InterpRun *run, const Op *op, const View *view, int64_t position,
                          const char *what, const char *name);
-void interp_load(Run *run, const Op *op);
-void interp_store(Run *run, const Op *op);
-Array *tensor_read(Run *run, const Op *op, Access access, Mover mover);
-void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mover mover);
+void interp_load(InterpRun *run, const Op *op);
+void interp_store(InterpRun *run, const Op *op);
+Array *tensor_read(InterpRun *run, const Op *op, Access access, Mover mover);
+void tensor_write(InterpRun *run, const Op *op, Access access, const Array *value, Mover mover);
 
 /* interp_shared.c */
-void interp_shared(Run *run, const Op *op);
-void interp_shared_load(Run *run, const Op *op);
-void interp_shared_store(Run *run, const Op *op);
-View shared_view(Run *run, const Op *op, Access access);
+void interp_shared(InterpRun *run, const Op *op);
+void interp_shared_load(InterpRun *run, const Op *op);
+void interp_shared_store(InterpRun *run, const Op *op);
+View shared_view(InterpRun *run, const Op *op, Access access);
 /* `as`: who reads, when. Async readers want the fence of whoever stored. */
-Array *shared_read(Run *run, const Op *op, Access access, Stamp as);
+Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as);
 /* Takes the place: checks that nobody needs what is there; the elements are poison until put. */
-void shared_take(Run *run, const Op *op, Shared *shared, const View *view, Stamp as);
+void shared_take(InterpRun *run, const Op *op, Shared *shared, const View *view, Stamp as);
 void shared_put(Shared *shared, const View *view, const Array *value);
-void shared_drop_all(Run *run);
-void interp_scratch(Run *run, const Op *op, Access access);
+void shared_drop_all(InterpRun *run);
+void interp_scratch(InterpRun *run, const Op *op, Access access);
 
 /* interp_async.c */
-void interp_dot(Run *run, const Op *op);
-void interp_barrier(Run *run, const Op *op);
+void interp_dot(InterpRun *run, const Op *op);
+void interp_barrier(InterpRun *run, const Op *op);
 bool interp_is_sync(OpKind kind);
 /* False: blocked; the op is to be tried again. */
-bool interp_async(Run *run, const Op *op);
+bool interp_async(InterpRun *run, const Op *op);
 /* The threads of the agent at work meet. */
-void async_sync(Run *run);
+void async_sync(InterpRun *run);
 /* One bulk load in flight arrives; false when there is none. */
-bool async_complete_one(Run *run);
-void async_end_agent(Run *run, const Agent *agent, const Op *op);
-void async_end_block(Run *run);
+bool async_complete_one(InterpRun *run);
+void async_end_agent(InterpRun *run, const Agent *agent, const Op *op);
+void async_end_block(InterpRun *run);
 /* What an agent hands on when all its threads arrive. */
-void clocks_release(const Run *run, const Agent *agent, Clocks *into);
+void clocks_release(const InterpRun *run, const Agent *agent, Clocks *into);
 
 #endif

@@ -6,14 +6,14 @@
  * the result is free: anything that the op can give. */
 #include "ir/interp/interp_internal.h"
 
-enum { MOST_VISITS = 32 };
+enum { MAX_VISITS = 32 };
 
 /* Does the value come from such a cast, or from an atomic whose old element depends on an order, by
  * arithmetic? A bit pattern of a float does not. */
 static bool is_counted(const Value *value, int *visits)
 {
     const Op *def = value->def;
-    if (!def || ++*visits > MOST_VISITS || def->kind == OP_BITCAST || def->n_operands == 0 ||
+    if (!def || ++*visits > MAX_VISITS || def->kind == OP_BITCAST || def->n_operands == 0 ||
         dtype_is_float(value->type->dtype)) {
         return false;
     }
@@ -40,7 +40,7 @@ static bool loses_order(const Op *op)
     case OP_AND:
     case OP_OR:
     case OP_XOR: return to != DT_BOOL;
-    case OP_CMP: return text_same(pred, "eq") || text_same(pred, "ne");
+    case OP_CMP: return text_equal(pred, "eq") || text_equal(pred, "ne");
     case OP_CAST:
         return dtype_is_int(from) && dtype_is_int(to) && dtype_bits(to) < dtype_bits(from);
     default: return false;
@@ -53,7 +53,7 @@ static bool is_exact(const int64_t hull[2])
 }
 
 /* Of one period the remainder keeps the order. */
-static bool free_remainder(Run *run, Array *result, int64_t i, const int64_t x[2],
+static bool free_remainder(InterpRun *run, Array *result, int64_t i, const int64_t x[2],
                            const int64_t y[2])
 {
     if (!is_exact(y) || y[0] <= 0 || x[0] < 0) {
@@ -65,7 +65,8 @@ static bool free_remainder(Run *run, Array *result, int64_t i, const int64_t x[2
     return true;
 }
 
-static bool free_mask(Run *run, Array *result, int64_t i, const int64_t x[2], const int64_t y[2])
+static bool free_mask(InterpRun *run, Array *result, int64_t i, const int64_t x[2],
+                      const int64_t y[2])
 {
     const int64_t *mask = is_exact(x) ? x : y;
     if (!is_exact(mask) || mask[0] < 0) {
@@ -82,7 +83,8 @@ static bool free_cast(const Array *result, const int64_t x[2])
     return x[0] >= least && x[1] <= most; /* all of it fits */
 }
 
-static void free_element(Run *run, const Op *op, Array *const *items, Array *result, int64_t i)
+static void free_element(InterpRun *run, const Op *op, Array *const *items, Array *result,
+                         int64_t i)
 {
     int64_t x[2], y[2] = {0, 0};
     array_hull(items[0], i, x);
@@ -101,7 +103,7 @@ static void free_element(Run *run, const Op *op, Array *const *items, Array *res
     }
 }
 
-void interp_free_steps(Run *run, const Op *op, Array *const *items, Array *result)
+void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array *result)
 {
     bool counted = false;
     if (!run->options->bounds || !result->samples || !loses_order(op)) {

@@ -6,7 +6,7 @@
 
 /* ---- views ---- */
 
-static ViewAxis axis_of(Run *run, const Op *op, Value *index, int64_t extent)
+static ViewAxis axis_of(InterpRun *run, const Op *op, Value *index, int64_t extent)
 {
     ViewAxis axis = {.count = extent, .exist = extent, .extent = extent, .kept = true};
     if (!index) {
@@ -25,7 +25,7 @@ static ViewAxis axis_of(Run *run, const Op *op, Value *index, int64_t extent)
     return axis;
 }
 
-View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims)
+View view_of(InterpRun *run, const Op *op, Access access, int rank, const int64_t *dims)
 {
     View view = {.rank = rank, .n = 1};
     const Attr *guard = op_attr(op, ATTR_GUARD);
@@ -75,7 +75,7 @@ typedef struct Segment {
     int64_t from, count;
 } Segment;
 
-enum { MOST_SEGMENTS = 8 };
+enum { MAX_SEGMENTS = 8 };
 
 /* The last axis in runs of one reach: guarded, inside, padding, outside or guarded. */
 static int segments_of(const ViewAxis *axis, Mover mover, Segment *out)
@@ -83,7 +83,7 @@ static int segments_of(const ViewAxis *axis, Mover mover, Segment *out)
     int n = 0;
     for (int64_t i = 0; i < axis->count; i++) {
         Reach reach = reach_of(axis, mover, i);
-        if (n && (out[n - 1].reach == reach || n == MOST_SEGMENTS)) {
+        if (n && (out[n - 1].reach == reach || n == MAX_SEGMENTS)) {
             out[n - 1].count++;
         } else {
             out[n++] = (Segment){reach, i, 1};
@@ -97,7 +97,7 @@ typedef struct Walk {
     Mover mover;
     WalkRun *each;
     void *user;
-    Segment segments[MOST_SEGMENTS];
+    Segment segments[MAX_SEGMENTS];
     int n_segments;
     int64_t position;
 } Walk;
@@ -141,7 +141,7 @@ void view_walk(const View *view, Mover mover, WalkRun *each, void *user)
     walk_axis(&walk, 0, REACH_INSIDE, 0);
 }
 
-Array *array_of_view(Run *run, DType dtype, const View *view)
+Array *array_of_view(InterpRun *run, DType dtype, const View *view)
 {
     int64_t dims[MAX_RANK];
     int rank = 0;
@@ -153,7 +153,7 @@ Array *array_of_view(Run *run, DType dtype, const View *view)
     return array_new(run, dtype, rank, dims);
 }
 
-void view_fail(Run *run, const Op *op, const View *view, int64_t position, const char *what,
+void view_fail(InterpRun *run, const Op *op, const View *view, int64_t position, const char *what,
                const char *name)
 {
     int64_t at[MAX_RANK];
@@ -235,7 +235,7 @@ static void memory_put(const Memory *memory, int64_t offset, int64_t count, cons
 /* ---- reading a tensor ---- */
 
 typedef struct Reading {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     const Memory *memory;
     const View *view;
@@ -258,7 +258,7 @@ static void read_bounds(Reading *r, int64_t offset, int64_t position, int64_t co
     }
 }
 
-bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count)
+bool is_others(const InterpRun *run, const Memory *memory, int64_t offset, int64_t count)
 {
     for (int64_t i = 0; memory->writers && run->writer && i < count; i++) {
         uint32_t writer = memory->writers[offset + i];
@@ -330,7 +330,7 @@ static void spread_read(Reading *r)
     buffer_drop(r->run, r->bounds);
 }
 
-Array *tensor_read(Run *run, const Op *op, Access access, Mover mover)
+Array *tensor_read(InterpRun *run, const Op *op, Access access, Mover mover)
 {
     const Memory *memory = interp_shown(run, access.memory);
     View view = view_of(run, op, access, memory->rank, memory->dims);
@@ -344,7 +344,7 @@ Array *tensor_read(Run *run, const Op *op, Access access, Mover mover)
     return reading.to;
 }
 
-void interp_load(Run *run, const Op *op)
+void interp_load(InterpRun *run, const Op *op)
 {
     Array *loaded = tensor_read(run, op, op_access(op, 0), MOVER_THREADS);
     run_result(run, op, 0, array_alias(run, op, op->results[0]->type, loaded));
@@ -354,7 +354,7 @@ void interp_load(Run *run, const Op *op)
 /* ---- writing a tensor ---- */
 
 typedef struct Writing {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     Memory *memory;
     const View *view;
@@ -405,7 +405,7 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     }
 }
 
-void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mover mover)
+void tensor_write(InterpRun *run, const Op *op, Access access, const Array *value, Mover mover)
 {
     Memory *memory = run->cells[access.memory->id].memory;
     View view = view_of(run, op, access, memory->rank, memory->dims);
@@ -420,7 +420,7 @@ void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mov
     view_walk(&view, mover, write_run, &writing);
 }
 
-void interp_store(Run *run, const Op *op)
+void interp_store(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
     tensor_write(run, op, access, run_operand(run, op, access_next(op, 0)), MOVER_THREADS);

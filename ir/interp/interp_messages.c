@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-void interp_note(Run *run, InterpNoteKind kind, const Op *op)
+void interp_note(InterpRun *run, InterpNoteKind kind, const Op *op)
 {
     for (size_t i = 0; i < run->noted.n; i++) {
         if (run->noted.items[i] == op) {
@@ -14,11 +14,11 @@ void interp_note(Run *run, InterpNoteKind kind, const Op *op)
     }
     ARENA_PUSH(run->arena, &run->noted, op);
     if (run->options->note) {
-        run->options->note(run->options->user, &(InterpNote){.kind = kind, .op = op});
+        run->options->note(run->options->user, &(InterpEvent){.kind = kind, .op = op});
     }
 }
 
-Buffer *padding_of(Run *run, Type type, const Array *array)
+Buffer *padding_of(InterpRun *run, Type type, const Array *array)
 {
     Buffer *padding = NULL;
     int64_t inner = array->n;
@@ -39,14 +39,14 @@ Buffer *padding_of(Run *run, Type type, const Array *array)
     return padding;
 }
 
-static _Noreturn void fail_assertion(Run *run, const Op *op, const InterpNote *note)
+static _Noreturn void fail_assertion(InterpRun *run, const Op *op, const InterpEvent *note)
 {
     Text said = text_new(run->arena);
     say_text(&said, note->text, note->n, note->dtypes, note->values);
     run_fail(run, op, "%s", said.n ? said.data : "");
 }
 
-static void say_element(Run *run, const Op *op, int64_t element)
+static void say_element(InterpRun *run, const Op *op, int64_t element)
 {
     int n = op->n_operands - 1;
     Scalar *values = ARENA_ARRAY(run->arena, Scalar, n);
@@ -59,12 +59,12 @@ static void say_element(Run *run, const Op *op, int64_t element)
         dtypes[i] = array->dtype;
         values[i] = array_scalar(array, element);
     }
-    InterpNote note = {op->kind == OP_PRINT ? INTERP_PRINT : INTERP_ASSERT,
-                       op,
-                       op_word(op, ATTR_TEXT),
-                       n,
-                       dtypes,
-                       values};
+    InterpEvent note = {op->kind == OP_PRINT ? INTERP_PRINT : INTERP_ASSERT,
+                        op,
+                        op_word(op, ATTR_TEXT),
+                        n,
+                        dtypes,
+                        values};
     if (run->options->note) {
         run->options->note(run->options->user, &note);
     } else if (note.kind == INTERP_ASSERT) {
@@ -72,7 +72,7 @@ static void say_element(Run *run, const Op *op, int64_t element)
     }
 }
 
-void interp_say(Run *run, const Op *op)
+void interp_say(InterpRun *run, const Op *op)
 {
     const Array *when = run_operand(run, op, 0), *active = while_active(run);
     Buffer *padding = padding_of(run, op->operands[0]->type, when);

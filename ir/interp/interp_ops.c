@@ -23,7 +23,7 @@ static void add_operand(Operands *all, Array *item)
 }
 
 /* In a fold: one scalar from outside of it for all. */
-static Array *repeated(Run *run, const Array *from, int64_t n)
+static Array *repeated(InterpRun *run, const Array *from, int64_t n)
 {
     Array *to = array_new(run, from->dtype, 1, &n);
     array_fill(to, array_scalar(from, 0));
@@ -34,7 +34,7 @@ static Array *repeated(Run *run, const Array *from, int64_t n)
     return to;
 }
 
-static Operands operands_of(Run *run, const Op *op)
+static Operands operands_of(InterpRun *run, const Op *op)
 {
     Operands all = {0};
     for (int i = 0; i < op->n_operands; i++) {
@@ -52,7 +52,7 @@ static Operands operands_of(Run *run, const Op *op)
     return all;
 }
 
-static void poison_join(Run *run, Array *result, const Array *from)
+static void poison_join(InterpRun *run, Array *result, const Array *from)
 {
     if (!from->poison) {
         return;
@@ -64,7 +64,7 @@ static void poison_join(Run *run, Array *result, const Array *from)
 }
 
 /* Only the chosen side counts: a choice is how padding is kept away. */
-static void poison_select(Run *run, Array *result, const Operands *all)
+static void poison_select(InterpRun *run, Array *result, const Operands *all)
 {
     array_want_poison(run, result);
     const uint8_t *which = all->items[0]->data->bytes;
@@ -90,7 +90,7 @@ static void clear_decided(Array *result, const Operands *all, uint8_t value)
     }
 }
 
-static void poison_elementwise(Run *run, OpKind kind, Array *result, const Operands *all)
+static void poison_elementwise(InterpRun *run, OpKind kind, Array *result, const Operands *all)
 {
     if (!all->poison) {
         return;
@@ -119,7 +119,7 @@ static void run_plane(OpKind kind, const char *pred, const Operands *all, Array 
     flat_run(&flat);
 }
 
-static void apply(Run *run, OpKind kind, const char *pred, const Operands *all, Array *result)
+static void apply(InterpRun *run, OpKind kind, const char *pred, const Operands *all, Array *result)
 {
     run_plane(kind, pred, all, result, -1);
     if (all->inexact) {
@@ -132,7 +132,8 @@ static void apply(Run *run, OpKind kind, const char *pred, const Operands *all, 
     poison_elementwise(run, kind, result, all);
 }
 
-Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items)
+Array *interp_apply(InterpRun *run, OpKind kind, const char *pred, DType out, int n,
+                    Array *const *items)
 {
     Operands all = {0};
     for (int i = 0; i < n; i++) {
@@ -145,7 +146,7 @@ Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, A
 
 /* Rounding to 16 bits can hide or double a difference: the samples of the operand are drawn anew,
  * at both ends of its bound, and rounded there. */
-static Array *hull_of(Run *run, const Op *op, const Array *from)
+static Array *hull_of(InterpRun *run, const Op *op, const Array *from)
 {
     Array *hull = array_new(run, from->dtype, from->rank, from->dims);
     memcpy(hull->data->bytes, from->data->bytes, (size_t)(from->n * dtype_bytes(from->dtype)));
@@ -167,12 +168,17 @@ typedef struct FastBound {
 } FastBound;
 
 static const FastBound FAST_BOUNDS[] = {
-    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0},  {OP_FAST_TANH, 0x1p-10, 0, 0},
-    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},   {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
-    {OP_FAST_SQRT, 0x1p-21, 0, 0},        {OP_FAST_RSQRT, 0x1p-21, 0, 0},
-    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},  {OP_NEAR_TANH, 0, 0x1p-21, 0},
-    {OP_NEAR_SIGMOID, 0x1p-17, 0, 0},     {OP_NEAR_SILU, 0x1p-17, 0x1p-118, 0},
-    {OP_NEAR_GELU, 0x1p-17, 0x1p-118, 0},
+    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0},
+    {OP_FAST_TANH, 0x1p-10, 0, 0},
+    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_SQRT, 0x1p-21, 0, 0},
+    {OP_FAST_RSQRT, 0x1p-21, 0, 0},
+    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},
+    {OP_APPROX16_TANH, 0, 0x1p-21, 0},
+    {OP_APPROX16_SIGMOID, 0x1p-17, 0, 0},
+    {OP_APPROX16_SILU, 0x1p-17, 0x1p-118, 0},
+    {OP_APPROX16_GELU, 0x1p-17, 0x1p-118, 0},
 };
 
 static double fast_bound(const FastBound *row, double x, double value)
@@ -182,7 +188,7 @@ static double fast_bound(const FastBound *row, double x, double value)
     return share + row->near + (turning < 2 ? turning : 2) + tiny;
 }
 
-static void spread_value(Run *run, const Op *op, Array *result, const Array *from)
+static void spread_value(InterpRun *run, const Op *op, Array *result, const Array *from)
 {
     const FastBound *row = FAST_BOUNDS;
     while (row->kind != op->kind) {
@@ -196,7 +202,7 @@ static void spread_value(Run *run, const Op *op, Array *result, const Array *fro
     }
 }
 
-static void spread_fast(Run *run, const Op *op, Array *result, const Array *from)
+static void spread_fast(InterpRun *run, const Op *op, Array *result, const Array *from)
 {
     array_want_samples(run, result);
     for (int64_t i = 0; i < result->n; i++) {
@@ -251,7 +257,7 @@ static void spread_rounding(const Op *op, const Operands *all, Array *result)
     }
 }
 
-void interp_elementwise(Run *run, const Op *op)
+void interp_elementwise(InterpRun *run, const Op *op)
 {
     Operands all = operands_of(run, op);
     Array *hull = NULL;
@@ -272,8 +278,8 @@ void interp_elementwise(Run *run, const Op *op)
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);
     }
-    bool exact = op_is_near(op->kind) && !all.items[0]->samples;
-    if (op_carries_value(op->kind) && run->options->bounds && !exact) {
+    bool exact = op_is_approx16(op->kind) && !all.items[0]->samples;
+    if (op_has_exact_operand(op->kind) && run->options->bounds && !exact) {
         spread_value(run, op, result, all.items[0]);
     }
     array_drop(run, hull);
@@ -324,7 +330,7 @@ static void gather(int rank, const int64_t *dims, const int64_t *strides, int by
     }
 }
 
-static Array *gathered(Run *run, const Op *op, const Array *from, const int64_t *strides)
+static Array *gathered(InterpRun *run, const Op *op, const Array *from, const int64_t *strides)
 {
     Array *to = array_of_type(run, op, op->results[0]->type);
     int bytes = dtype_bytes(to->dtype);
@@ -351,7 +357,7 @@ static void strides_of(const Array *array, int64_t *strides)
     }
 }
 
-static void broadcast(Run *run, const Op *op, Array *from)
+static void broadcast(InterpRun *run, const Op *op, Array *from)
 {
     int64_t own[MAX_RANK], strides[MAX_RANK] = {0};
     int lead = op->results[0]->type->rank - from->rank;
@@ -366,7 +372,7 @@ static void broadcast(Run *run, const Op *op, Array *from)
     run_result(run, op, 0, gathered(run, op, from, strides));
 }
 
-static void permute(Run *run, const Op *op, Array *from)
+static void permute(InterpRun *run, const Op *op, Array *from)
 {
     int64_t own[MAX_RANK], strides[MAX_RANK];
     const Attr *perm = op_attr(op, ATTR_PERM);
@@ -388,7 +394,7 @@ static Scalar attr_scalar(const Op *op, DType dtype)
     return dtype_is_float(dtype) ? (Scalar){.f = attr->f} : (Scalar){.i = attr->i};
 }
 
-static Array *copy_of(Run *run, const Array *from)
+static Array *copy_of(InterpRun *run, const Array *from)
 {
     Array *to = array_new(run, from->dtype, from->rank, from->dims);
     size_t bytes = (size_t)(from->n * dtype_bytes(from->dtype));
@@ -416,7 +422,7 @@ static void mask_element(Array *array, int64_t i, Scalar value)
     }
 }
 
-static void mask(Run *run, const Op *op, const Array *from)
+static void mask(InterpRun *run, const Op *op, const Array *from)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     DimVar *range = poly_as_range(op->operands[0]->type->dims[axis]);
@@ -440,14 +446,14 @@ static void mask(Run *run, const Op *op, const Array *from)
 
 /* ---- values from nothing ---- */
 
-static void set_integer(Run *run, const Op *op, int64_t value)
+static void set_integer(InterpRun *run, const Op *op, int64_t value)
 {
     Array *array = array_of_type(run, op, op->results[0]->type);
     array_fill(array, (Scalar){.i = value});
     run_result(run, op, 0, array);
 }
 
-static void index_of(Run *run, const Op *op)
+static void index_of(InterpRun *run, const Op *op)
 {
     Range range = run->cells[op->operands[0]->id].range;
     Array *array = array_of_type(run, op, op->results[0]->type);
@@ -457,7 +463,7 @@ static void index_of(Run *run, const Op *op)
     run_result(run, op, 0, array);
 }
 
-static void iota_of(Run *run, const Op *op)
+static void iota_of(InterpRun *run, const Op *op)
 {
     Array *array = array_of_type(run, op, op->results[0]->type);
     for (int64_t i = 0; i < array->n; i++) {
@@ -466,7 +472,7 @@ static void iota_of(Run *run, const Op *op)
     run_result(run, op, 0, array);
 }
 
-static void constant(Run *run, const Op *op)
+static void constant(InterpRun *run, const Op *op)
 {
     Array *array = array_of_type(run, op, op->results[0]->type);
     array_fill(array, attr_scalar(op, array->dtype));
@@ -474,7 +480,7 @@ static void constant(Run *run, const Op *op)
 }
 
 /* N - 1 is -1 where N is 0: no extent, and none can be wrong by it. */
-static int64_t size_value(Run *run, const Op *op)
+static int64_t size_value(InterpRun *run, const Op *op)
 {
     int64_t value;
     if (!poly_eval(op_attr(op, ATTR_DIM)->dims[0], run->lens, &value)) {
@@ -483,7 +489,7 @@ static int64_t size_value(Run *run, const Op *op)
     return value;
 }
 
-static bool from_nothing(Run *run, const Op *op)
+static bool from_nothing(InterpRun *run, const Op *op)
 {
     switch (op->kind) {
     case OP_CONST: constant(run, op); return true;
@@ -501,7 +507,7 @@ static bool from_nothing(Run *run, const Op *op)
     }
 }
 
-void interp_shape(Run *run, const Op *op)
+void interp_shape(InterpRun *run, const Op *op)
 {
     if (from_nothing(run, op)) {
         return;

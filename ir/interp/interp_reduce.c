@@ -13,7 +13,7 @@
 
 /* ---- reduce ---- */
 
-Axes reduce_axes(Run *run, const Op *op, const Array *from)
+Axes reduce_axes(InterpRun *run, const Op *op, const Array *from)
 {
     static const struct {
         const char *name;
@@ -30,7 +30,7 @@ Axes reduce_axes(Run *run, const Op *op, const Array *from)
         axes.inner *= i > axis ? from->dims[i] : 1;
     }
     for (size_t i = 0; op_word(op, ATTR_FN) && i < sizeof names / sizeof *names; i++) {
-        if (text_same(names[i].name, op_word(op, ATTR_FN))) {
+        if (text_equal(names[i].name, op_word(op, ATTR_FN))) {
             axes.fold = names[i].fold;
             axes.kind = names[i].kind;
             return axes;
@@ -110,7 +110,7 @@ static void fold_ints(const Axes *axes, const int64_t *from, int64_t *to)
     }
 }
 
-static Buffer *folded(Run *run, const Axes *axes, Buffer *from, bool is_float)
+static Buffer *folded(InterpRun *run, const Axes *axes, Buffer *from, bool is_float)
 {
     Buffer *to = buffer_new(run, (size_t)(axes->outer * axes->inner) * sizeof(double));
     if (is_float) {
@@ -132,7 +132,7 @@ void put_plane(Array *to, const Buffer *from, bool is_float)
     }
 }
 
-static void fold_poison(Run *run, const Axes *axes, Array *to, const Array *from)
+static void fold_poison(InterpRun *run, const Axes *axes, Array *to, const Array *from)
 {
     if (!array_has_poison(from)) {
         return;
@@ -168,7 +168,7 @@ double rounding(double n, double unit, double size, double greatest)
 }
 
 /* Per result: sum of |x| + bound, or product of it. */
-static Buffer *sizes_of(Run *run, const Axes *axes, const Array *from, const double *bounds)
+static Buffer *sizes_of(InterpRun *run, const Axes *axes, const Array *from, const double *bounds)
 {
     Buffer *sizes = array_doubles(run, from, -1);
     double *size = doubles(sizes);
@@ -180,7 +180,7 @@ static Buffer *sizes_of(Run *run, const Axes *axes, const Array *from, const dou
     return folded(run, &along, sizes, true);
 }
 
-static Buffer *sum_of_bounds(Run *run, const Axes *axes, Buffer *bounds)
+static Buffer *sum_of_bounds(InterpRun *run, const Axes *axes, Buffer *bounds)
 {
     Axes along = *axes;
     along.dtype = DT_F64;
@@ -227,7 +227,8 @@ static void bound_prod(const Axes *axes, const double *size, const double *exact
 }
 
 /* NULL: exact. `exact`: the results before rounding. */
-static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *exact, int64_t n)
+static Buffer *bounds_of(InterpRun *run, const Axes *axes, const Array *from, Buffer *exact,
+                         int64_t n)
 {
     Buffer *bounds = array_bounds(run, from);
     bool extreme = axes->fold == FOLD_MAX || axes->fold == FOLD_MIN;
@@ -258,7 +259,7 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *
     return result;
 }
 
-void spread_all(Run *run, const Op *op, int result, Array *array, Buffer *bounds)
+void spread_all(InterpRun *run, const Op *op, int result, Array *array, Buffer *bounds)
 {
     uint32_t source = run->source[op->results[result]->id];
     for (int64_t i = 0; bounds && i < array->n; i++) {
@@ -267,7 +268,7 @@ void spread_all(Run *run, const Op *op, int result, Array *array, Buffer *bounds
     buffer_drop(run, bounds);
 }
 
-void reduce_into(Run *run, const Op *op, const Axes *axes, const Array *from, Array *to)
+void reduce_into(InterpRun *run, const Op *op, const Axes *axes, const Array *from, Array *to)
 {
     bool is_float = dtype_is_float(from->dtype);
     Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
@@ -280,7 +281,7 @@ void reduce_into(Run *run, const Op *op, const Axes *axes, const Array *from, Ar
     buffer_drop(run, result);
 }
 
-void interp_reduce(Run *run, const Op *op)
+void interp_reduce(InterpRun *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
     if (op->n_operands > 1) {

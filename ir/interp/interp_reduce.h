@@ -26,14 +26,14 @@ static inline int64_t *ints(Buffer *buffer)
     return buffer ? (int64_t *)(void *)buffer->bytes : NULL;
 }
 
-Axes reduce_axes(Run *run, const Op *op,
+Axes reduce_axes(InterpRun *run, const Op *op,
                  const Array *from);   /* by its `axis` and, if any, its `fn` */
 Scalar axes_neutral(const Axes *axes); /* what an empty axis gives */
 double axes_fold(const Axes *axes, double a, double b);
 int64_t axes_fold_int(const Axes *axes, int64_t a, int64_t b);
 
 /* The fold of `from` along the axes, into `to`, with its bound. */
-void reduce_into(Run *run, const Op *op, const Axes *axes, const Array *from, Array *to);
+void reduce_into(InterpRun *run, const Op *op, const Axes *axes, const Array *from, Array *to);
 
 double unit_of(DType dtype);
 double greatest_of(DType dtype);
@@ -44,6 +44,6 @@ double rounding(double n, double unit, double size, double greatest);
 /* Elements of the base plane from doubles or i64. */
 void put_plane(Array *to, const Buffer *from, bool is_float);
 /* Samples at ± bounds (NULL: none), by the signs of the op's source; drops the bounds. */
-void spread_all(Run *run, const Op *op, int result, Array *array, Buffer *bounds);
+void spread_all(InterpRun *run, const Op *op, int result, Array *array, Buffer *bounds);
 
 #endif

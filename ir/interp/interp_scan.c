@@ -45,7 +45,8 @@ static void scan_ints(const Axes *axes, const Way *way, const int64_t *from, int
     }
 }
 
-static void scan_poison(Run *run, const Axes *axes, const Way *way, Array *to, const Array *from)
+static void scan_poison(InterpRun *run, const Axes *axes, const Way *way, Array *to,
+                        const Array *from)
 {
     if (!array_has_poison(from)) {
         return;
@@ -64,7 +65,8 @@ static void scan_poison(Run *run, const Axes *axes, const Way *way, Array *to, c
 
 /* ---- bounds ---- */
 
-static Buffer *scanned(Run *run, Axes axes, Fold fold, const Way *way, Buffer *from, int64_t n)
+static Buffer *scanned(InterpRun *run, Axes axes, Fold fold, const Way *way, Buffer *from,
+                       int64_t n)
 {
     static const OpKind kinds[] = {OP_ADD, OP_MUL, OP_MAX, OP_MIN};
     Buffer *to = buffer_new(run, (size_t)n * sizeof(double));
@@ -84,7 +86,7 @@ static double terms_at(const Axes *axes, const Way *way, int64_t at)
     return terms > 2 ? (double)terms : 0;
 }
 
-static Buffer *sizes_of(Run *run, const Array *from, Buffer *bounds)
+static Buffer *sizes_of(InterpRun *run, const Array *from, Buffer *bounds)
 {
     Buffer *sizes = array_doubles(run, from, -1);
     for (int64_t i = 0; i < from->n; i++) {
@@ -94,7 +96,7 @@ static Buffer *sizes_of(Run *run, const Array *from, Buffer *bounds)
 }
 
 /* Of sums and products of floats. `exact`: the results before rounding. */
-static Buffer *rounding_bounds(Run *run, const Axes *axes, const Way *way, const Array *from,
+static Buffer *rounding_bounds(InterpRun *run, const Axes *axes, const Way *way, const Array *from,
                                Buffer *bounds, Buffer *exact)
 {
     Buffer *sizes = sizes_of(run, from, bounds);
@@ -117,7 +119,7 @@ static Buffer *rounding_bounds(Run *run, const Axes *axes, const Way *way, const
     return out;
 }
 
-static Buffer *bounds_of(Run *run, const Axes *axes, const Way *way, const Array *from,
+static Buffer *bounds_of(InterpRun *run, const Axes *axes, const Way *way, const Array *from,
                          Buffer *exact)
 {
     Buffer *bounds = array_bounds(run, from), *out;
@@ -138,7 +140,7 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Way *way, const Array
     return out;
 }
 
-void interp_scan(Run *run, const Op *op)
+void interp_scan(InterpRun *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
     if (op->n_operands > 1) {

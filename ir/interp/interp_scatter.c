@@ -24,7 +24,7 @@ typedef enum How {
 } How;
 
 typedef struct Scattering {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     How how;
     OpKind kind; /* of an atomic that is one */
@@ -49,7 +49,7 @@ static How how_of(const Op *op, OpKind *kind)
         {"xor", HOW_XOR, OP_XOR},   {"xchg", HOW_XCHG, OP_CONST}, {"cas", HOW_CAS, OP_CONST},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (text_same(names[i].name, op_word(op, ATTR_FN))) {
+        if (text_equal(names[i].name, op_word(op, ATTR_FN))) {
             *kind = names[i].kind;
             return names[i].how;
         }
@@ -57,7 +57,7 @@ static How how_of(const Op *op, OpKind *kind)
     return HOW_SET;
 }
 
-void memory_mark(Run *run, Memory *memory)
+void memory_mark(InterpRun *run, Memory *memory)
 {
     Marks *marks = ARENA_NEW(run->arena, Marks);
     marks->how = ARENA_ARRAY(run->arena, uint8_t, memory->n);
@@ -83,7 +83,7 @@ static bool is_unordered(const Scattering *s, int64_t at)
 
 static void check_meeting(const Scattering *s, int64_t i, int64_t at)
 {
-    const Run *run = s->run;
+    const InterpRun *run = s->run;
     const Marks *marks = s->memory->marks;
     bool others = is_others(run, s->memory, at, 1);
     bool stored =
@@ -270,7 +270,7 @@ static void free_box(const Scattering *s, int64_t i)
 }
 
 /* Where executors may differ about the place or the mask, either outcome is right. */
-static void note_inexact(const Scattering *s, int64_t i, PlaceKind base, int64_t at)
+static void note_inexact(const Scattering *s, int64_t i, CoordKind base, int64_t at)
 {
     if (s->memory->bounds && s->places.inexact && place_is_wide(&s->places, i)) {
         interp_note(s->run, INTERP_UNORDERED, s->op);
@@ -279,14 +279,14 @@ static void note_inexact(const Scattering *s, int64_t i, PlaceKind base, int64_t
     }
     for (int sample = 0; s->memory->bounds && sample < SAMPLES; sample++) {
         int64_t other;
-        PlaceKind place = place_at(&s->places, i, sample, &other);
+        CoordKind place = place_at(&s->places, i, sample, &other);
         const uint8_t *mask = s->mask ? array_plane(s->mask, sample) : NULL;
-        bool apart = place != base || (place == PLACE_INSIDE && other != at);
+        bool apart = place != base || (place == COORD_INSIDE && other != at);
         if (apart || (mask && !mask[i])) {
-            if (base == PLACE_INSIDE) {
+            if (base == COORD_INSIDE) {
                 depends_on_order(s, at);
             }
-            if (place == PLACE_INSIDE) {
+            if (place == COORD_INSIDE) {
                 depends_on_order(s, other);
             }
         }
@@ -300,18 +300,18 @@ static void scatter_element(const Scattering *s, int64_t i)
     if (!is_wanted(s, i)) {
         return;
     }
-    PlaceKind place = place_at(&s->places, i, -1, &at);
-    if (place == PLACE_OUTSIDE) {
+    CoordKind place = place_at(&s->places, i, -1, &at);
+    if (place == COORD_OUTSIDE) {
         place_fail(s->run, s->op, &s->places, i, "writes outside of the tensor:", name);
     }
-    if (place == PLACE_WILD || place == PLACE_UNKNOWN) {
+    if (place == COORD_WILD || place == COORD_UNKNOWN) {
         place_fail(s->run, s->op, &s->places, i,
                    "an index depends on padding or unset memory:", name);
     }
-    if (place == PLACE_INSIDE && s->padding && s->padding->bytes[i]) {
+    if (place == COORD_INSIDE && s->padding && s->padding->bytes[i]) {
         place_fail(s->run, s->op, &s->places, i, "an element of padding is scattered to", name);
     }
-    if (place == PLACE_INSIDE) {
+    if (place == COORD_INSIDE) {
         write_place(s, i, at);
     }
     if (s->places.inexact || (s->mask && s->mask->samples)) {
@@ -325,7 +325,7 @@ static void free_old(const Scattering *s, int64_t i)
 {
     const Marks *marks = s->memory->marks;
     int64_t at;
-    if (!is_wanted(s, i) || place_at(&s->places, i, -1, &at) != PLACE_INSIDE) {
+    if (!is_wanted(s, i) || place_at(&s->places, i, -1, &at) != COORD_INSIDE) {
         return;
     }
     if (!s->run->writer && marks->terms[at] <= 1) {
@@ -361,7 +361,7 @@ static void scatter_all(const Scattering *s)
     }
 }
 
-void interp_scatter(Run *run, const Op *op)
+void interp_scatter(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
     Scattering s = {.run = run, .op = op, .parts = scatter_parts(op)};

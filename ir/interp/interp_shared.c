@@ -8,14 +8,14 @@
 
 /* ---- allocation ---- */
 
-static void *owned(Run *run, Shared *shared, size_t bytes)
+static void *owned(InterpRun *run, Shared *shared, size_t bytes)
 {
     Buffer *buffer = buffer_zeroed(run, bytes);
     shared->owned[shared->n_owned++] = buffer;
     return buffer->bytes;
 }
 
-void interp_shared(Run *run, const Op *op)
+void interp_shared(InterpRun *run, const Op *op)
 {
     Type type = op->results[0]->type;
     Buffer *self = buffer_zeroed(run, sizeof(Shared));
@@ -42,7 +42,7 @@ void interp_shared(Run *run, const Op *op)
     run->cells[op->results[0]->id].shared = shared;
 }
 
-void shared_drop_all(Run *run)
+void shared_drop_all(InterpRun *run)
 {
     while (run->shared) {
         Shared *shared = run->shared;
@@ -54,7 +54,7 @@ void shared_drop_all(Run *run)
     }
 }
 
-View shared_view(Run *run, const Op *op, Access access)
+View shared_view(InterpRun *run, const Op *op, Access access)
 {
     const Shared *shared = run->cells[access.memory->id].shared;
     View view = view_of(run, op, access, shared->rank, shared->dims);
@@ -67,9 +67,9 @@ View shared_view(Run *run, const Op *op, Access access)
 
 /* ---- races ---- */
 
-static const char *who(Run *run, uint32_t by)
+static const char *who(InterpRun *run, uint32_t by)
 {
-    uint32_t agent = by % MOST_AGENTS;
+    uint32_t agent = by % MAX_AGENTS;
     const char *name =
         agent == 0 ? "the block" : arena_printf(run->arena, "role %u", (unsigned)(agent - 1));
     if (by >= BY_SLOTS) {
@@ -90,7 +90,7 @@ static const char *name_of(const Access *access)
 }
 
 typedef struct Use {
-    Run *run;
+    InterpRun *run;
     const Op *op;
     Shared *shared;
     const View *view;
@@ -132,7 +132,7 @@ static void check_read(const Use *use, int64_t offset, int64_t position)
                  : "race: @ wrote, and nothing orders this read after it,",
              written.by);
     }
-    bool async = use->as.by >= MOST_AGENTS, own_kind = written.by < MOST_AGENTS;
+    bool async = use->as.by >= MAX_AGENTS, own_kind = written.by < MAX_AGENTS;
     bool copied = written.by >= BY_COPIES && written.by < BY_SLOTS;
     if (async && ((own_kind && written.at > known->fenced[written.by]) ||
                   (copied && written.at > known->fenced_copies[written.by - BY_COPIES]))) {
@@ -172,7 +172,7 @@ static void spread_read(Use *use)
     buffer_drop(use->run, use->bounds);
 }
 
-static uint32_t *plane_of(Run *run, Shared *shared, uint32_t by)
+static uint32_t *plane_of(InterpRun *run, Shared *shared, uint32_t by)
 {
     if (!shared->read[by]) {
         shared->read[by] = owned(run, shared, (size_t)shared->n * sizeof(uint32_t));
@@ -180,7 +180,7 @@ static uint32_t *plane_of(Run *run, Shared *shared, uint32_t by)
     return shared->read[by];
 }
 
-Array *shared_read(Run *run, const Op *op, Access access, Stamp as)
+Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as)
 {
     Shared *shared = run->cells[access.memory->id].shared;
     View view = shared_view(run, op, access);
@@ -198,12 +198,12 @@ Array *shared_read(Run *run, const Op *op, Access access, Stamp as)
     return use.to;
 }
 
-static Stamp own_stamp(const Run *run)
+static Stamp own_stamp(const InterpRun *run)
 {
     return (Stamp){(uint32_t)run->agent->id, run->agent->clock};
 }
 
-void interp_shared_load(Run *run, const Op *op)
+void interp_shared_load(InterpRun *run, const Op *op)
 {
     Array *loaded = shared_read(run, op, op_access(op, 0), own_stamp(run));
     run_result(run, op, 0, array_alias(run, op, op->results[0]->type, loaded));
@@ -256,7 +256,7 @@ static bool overlaps(const Shared *a, const Shared *b)
 }
 
 /* Another allocation in the same bytes dies here: nobody may need any of it. */
-static void bury(Run *run, const Op *op, Shared *other)
+static void bury(InterpRun *run, const Op *op, Shared *other)
 {
     View whole = {.rank = 1, .n = other->n};
     whole.axes[0] = (ViewAxis){.count = other->n, .exist = other->n, .extent = other->n};
@@ -270,7 +270,7 @@ static void bury(Run *run, const Op *op, Shared *other)
     other->live = false;
 }
 
-void shared_take(Run *run, const Op *op, Shared *shared, const View *view, Stamp as)
+void shared_take(InterpRun *run, const Op *op, Shared *shared, const View *view, Stamp as)
 {
     for (Shared *other = run->shared; other; other = other->older) {
         if (other->live && overlaps(shared, other)) {
@@ -311,7 +311,7 @@ void shared_put(Shared *shared, const View *view, const Array *value)
     view_walk(view, MOVER_SHARED, put_run, &put);
 }
 
-void interp_shared_store(Run *run, const Op *op)
+void interp_shared_store(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
     Shared *shared = run->cells[access.memory->id].shared;
@@ -327,7 +327,7 @@ void interp_shared_store(Run *run, const Op *op)
 
 /* ---- scatters ---- */
 
-Memory *shared_scattered(Run *run, Shared *shared)
+Memory *shared_scattered(InterpRun *run, Shared *shared)
 {
     if (!shared->scattered) {
         const char *name = shared->op->results[0]->name;
@@ -347,7 +347,7 @@ Memory *shared_scattered(Run *run, Shared *shared)
     return shared->scattered;
 }
 
-const char *shared_change(Run *run, Shared *shared, int64_t at)
+const char *shared_change(InterpRun *run, Shared *shared, int64_t at)
 {
     const Clocks *known = &run->agent->known;
     Stamp written = shared->written[at];
@@ -366,7 +366,7 @@ const char *shared_change(Run *run, Shared *shared, int64_t at)
 }
 
 /* A reduction over warps writes its scratch, meets, reads it, and meets again. */
-void interp_scratch(Run *run, const Op *op, Access access)
+void interp_scratch(InterpRun *run, const Op *op, Access access)
 {
     View view = shared_view(run, op, access);
     shared_take(run, op, run->cells[access.memory->id].shared, &view, own_stamp(run));

@@ -18,7 +18,8 @@ static uint64_t float_key(double value)
     return isnan(value) ? UINT64_MAX : bits & sign ? ~bits : bits | sign;
 }
 
-static uint64_t *keys_of(Run *run, const Array *array, int sample, bool descending, Buffer **owner)
+static uint64_t *keys_of(InterpRun *run, const Array *array, int sample, bool descending,
+                         Buffer **owner)
 {
     bool is_float = dtype_is_float(array->dtype);
     Buffer *plane = is_float ? array_doubles(run, array, sample) : array_ints(run, array, sample);
@@ -65,7 +66,7 @@ static int64_t *merge_row(const uint64_t *keys, int64_t n, int64_t *order, int64
 }
 
 /* Of all rows of a plane, i64 within the row. */
-static Buffer *order_of(Run *run, const Array *array, int sample, bool descending)
+static Buffer *order_of(InterpRun *run, const Array *array, int sample, bool descending)
 {
     int64_t len = array->dims[array->rank - 1];
     Buffer *owner, *out = buffer_new(run, (size_t)array->n * sizeof(int64_t));
@@ -92,7 +93,7 @@ static void put_elements(const Array *from, Array *to, const int64_t *order)
 }
 
 /* A row of which one element is poison has no order. */
-static void poison_rows(Run *run, const Array *from, Array *to)
+static void poison_rows(InterpRun *run, const Array *from, Array *to)
 {
     int64_t len = from->dims[from->rank - 1];
     for (int64_t at = 0; array_has_poison(from) && at < from->n; at += len) {
@@ -104,7 +105,7 @@ static void poison_rows(Run *run, const Array *from, Array *to)
 }
 
 /* The ends of all intervals of a row, in the order of the result. */
-static Buffer *ends_of(Run *run, const Array *from, const Buffer *bounds, double side,
+static Buffer *ends_of(InterpRun *run, const Array *from, const Buffer *bounds, double side,
                        bool descending)
 {
     Buffer *values = array_doubles(run, from, -1);
@@ -131,7 +132,7 @@ static double apart(double a, double b)
 }
 
 /* The p-th of a row lies between the p-th of the lower ends and the p-th of the upper ones. */
-static Buffer *sorted_bounds(Run *run, const Array *from, const Array *to, bool descending)
+static Buffer *sorted_bounds(InterpRun *run, const Array *from, const Array *to, bool descending)
 {
     Buffer *bounds = array_bounds(run, from);
     if (!bounds) {
@@ -151,7 +152,7 @@ static Buffer *sorted_bounds(Run *run, const Array *from, const Array *to, bool 
     return bounds;
 }
 
-static void place_samples(Run *run, const Array *from, Array *places, bool descending)
+static void place_samples(InterpRun *run, const Array *from, Array *places, bool descending)
 {
     array_want_samples(run, places);
     for (int sample = 0; sample < SAMPLES; sample++) {
@@ -161,7 +162,7 @@ static void place_samples(Run *run, const Array *from, Array *places, bool desce
     }
 }
 
-void interp_sort(Run *run, const Op *op)
+void interp_sort(InterpRun *run, const Op *op)
 {
     const Array *from = run_operand(run, op, 0);
     bool descending = op_int(op, ATTR_DESCENDING, 0) != 0;
@@ -197,7 +198,7 @@ static int64_t group_of(const Array *digits, int64_t i, int64_t groups)
     return digit >= 0 && digit < groups ? digit : -1;
 }
 
-void interp_histogram(Run *run, const Op *op)
+void interp_histogram(InterpRun *run, const Op *op)
 {
     const Array *digits = run_operand(run, op, 0);
     if (op->n_operands > 1) {
@@ -220,7 +221,7 @@ void interp_histogram(Run *run, const Op *op)
 }
 
 /* What stands behind a digit that is not known is not known either. */
-static Array *ranks_from(Run *run, const Op *op, int nth, const Array *digits)
+static Array *ranks_from(InterpRun *run, const Op *op, int nth, const Array *digits)
 {
     const Array *table = run_operand(run, op, nth + 1);
     Array *to = array_of_type(run, op, op->results[nth]->type);
@@ -243,7 +244,7 @@ static Array *ranks_from(Run *run, const Op *op, int nth, const Array *digits)
     return to;
 }
 
-void interp_rank(Run *run, const Op *op)
+void interp_rank(InterpRun *run, const Op *op)
 {
     const Array *digits = run_operand(run, op, 0);
     int n = op->n_results;
@@ -270,7 +271,8 @@ static void move_plane(const Array *from, const Array *places, Array *to, int sa
     }
 }
 
-static void move_poison(Run *run, const Op *op, const Array *from, const Array *places, Array *to)
+static void move_poison(InterpRun *run, const Op *op, const Array *from, const Array *places,
+                        Array *to)
 {
     array_want_poison(run, to);
     memset(to->poison->bytes, 1, (size_t)to->n);
@@ -285,7 +287,7 @@ static void move_poison(Run *run, const Op *op, const Array *from, const Array *
     }
 }
 
-void interp_arrange(Run *run, const Op *op)
+void interp_arrange(InterpRun *run, const Op *op)
 {
     const Array *from = run_operand(run, op, 0), *places = run_operand(run, op, 1);
     if (op->n_operands > 2) {
@@ -319,7 +321,7 @@ static void look_up_plane(const Array *table, const Array *indices, Array *to, i
     }
 }
 
-void interp_lookup(Run *run, const Op *op)
+void interp_lookup(InterpRun *run, const Op *op)
 {
     const Array *table = run_operand(run, op, 0), *indices = run_operand(run, op, 1);
     if (op->n_operands > 2) {

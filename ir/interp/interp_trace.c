@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_LINES = 400, MOST_TERMS = 8 };
+enum { MAX_LINES = 400, MAX_TERMS = 8 };
 
-static const Array *array_or_null(const Run *run, const Value *value)
+static const Array *array_or_null(const InterpRun *run, const Value *value)
 {
     bool is_array = value && value->type->kind == TYPE_ARRAY;
     return is_array ? run->cells[value->id].array : NULL;
@@ -58,7 +58,7 @@ static void unflatten(const Array *array, int64_t at, int64_t *index)
     }
 }
 
-static _Noreturn void trap(Run *run, const Op *op, const Array *result, int64_t at)
+static _Noreturn void trap(InterpRun *run, const Op *op, const Array *result, int64_t at)
 {
     int64_t index[MAX_RANK];
     Text text = text_new(run->arena);
@@ -77,7 +77,7 @@ static _Noreturn void trap(Run *run, const Op *op, const Array *result, int64_t 
 }
 
 /* What comes from memory, or was a NaN before, is nobody's doing here. */
-static void watch_nan(Run *run, const Op *op)
+static void watch_nan(InterpRun *run, const Op *op)
 {
     if (op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_CONST) {
         return;
@@ -104,7 +104,7 @@ typedef struct Seen {
 } Seen;
 
 typedef struct Trace {
-    Run *run;
+    InterpRun *run;
     Text *out;
     Span above; /* of the last line up in the tree */
     int lines;
@@ -150,7 +150,7 @@ static bool print_place(const Trace *t, Span span)
     n = n < all ? n : all;
     n = n < WIDTH ? n : WIDTH;
     text_add_n(t->out, text, n);
-    text_printf(t->out, "%s  # line %d", n < all ? " …" : "", diag_place(diags, span).line);
+    text_printf(t->out, "%s  # line %d", n < all ? " …" : "", diag_source_loc(diags, span).line);
     return true;
 }
 
@@ -246,11 +246,11 @@ static void trace_terms(Trace *t, const Op *op, const Array *result, const int64
     int64_t first = offset_of(operand, to);
     begin_line(t, depth);
     text_printf(t->out, "of %" PRId64 " elements:", n);
-    for (int64_t i = 0; i < n && i < MOST_TERMS; i++) {
+    for (int64_t i = 0; i < n && i < MAX_TERMS; i++) {
         text_add(t->out, i ? ", " : " ");
         print_element(operand, first + i * stride, t->out);
     }
-    text_add(t->out, n > MOST_TERMS ? ", …\n" : "\n");
+    text_add(t->out, n > MAX_TERMS ? ", …\n" : "\n");
     to[axis] = telling(operand, result, first, stride, n, offset_of(result, index));
     trace_value(t, op->operands[0], to, depth);
 }
@@ -267,14 +267,14 @@ static void trace_product(Trace *t, const Op *op, const int64_t *index, int dept
     memcpy(right, index, sizeof right);
     begin_line(t, depth);
     text_printf(t->out, "of %" PRId64 " products:", k);
-    for (int64_t i = 0; i < k && i < MOST_TERMS; i++) {
+    for (int64_t i = 0; i < k && i < MAX_TERMS; i++) {
         left[a->rank - 1] = right[b->rank - 2] = i;
         text_add(t->out, i ? ", " : " ");
         print_element(a, offset_of(a, left), t->out);
         text_add(t->out, "*");
         print_element(b, offset_of(b, right), t->out);
     }
-    text_add(t->out, k > MOST_TERMS ? ", …\n" : "\n");
+    text_add(t->out, k > MAX_TERMS ? ", …\n" : "\n");
     left[a->rank - 1] = right[b->rank - 2] = 0;
     if (k > 0) {
         trace_value(t, op->operands[0], left, depth);
@@ -338,7 +338,7 @@ static bool is_told(const Value *value, Span above)
 static void trace_value(Trace *t, const Value *value, const int64_t *index, int depth)
 {
     const Array *array = array_or_null(t->run, value);
-    if (!array || t->lines >= MOST_LINES) {
+    if (!array || t->lines >= MAX_LINES) {
         return;
     }
     int64_t at = array->n == 1 ? 0 : offset_of(array, index);
@@ -359,14 +359,14 @@ static void trace_value(Trace *t, const Value *value, const int64_t *index, int 
 }
 
 /* A store of the element that is wanted? */
-static void watch_store(Run *run, const Op *op)
+static void watch_store(InterpRun *run, const Op *op)
 {
-    InterpWatch *watch = run->options->watch;
+    InterpTrace *watch = run->options->watch;
     Access access = op_access(op, 0);
     const Memory *memory = run->cells[access.memory->id].memory;
     const Value *value = op->operands[access_next(op, 0)];
     const Array *array = array_or_null(run, value);
-    if (!text_same(memory->name, watch->tensor) || memory->rank != watch->rank || !array) {
+    if (!text_equal(memory->name, watch->tensor) || memory->rank != watch->rank || !array) {
         return;
     }
     View view = view_of(run, op, access, memory->rank, memory->dims);
@@ -385,11 +385,11 @@ static void watch_store(Run *run, const Op *op)
     print_index(watch->rank, watch->index, t.out);
     text_char(t.out, '\n');
     trace_value(&t, value, index, 1);
-    text_add(t.out, t.lines >= MOST_LINES ? "  …\n" : "");
+    text_add(t.out, t.lines >= MAX_LINES ? "  …\n" : "");
     watch->found = true;
 }
 
-void interp_watch(Run *run, const Op *op)
+void interp_watch(InterpRun *run, const Op *op)
 {
     if (run->options->watch->nan) {
         watch_nan(run, op);

@@ -21,7 +21,7 @@ static uint32_t bin_of(size_t bytes, size_t *capacity)
     return (bits - 6) * 4 + quarter + 1;
 }
 
-Buffer *buffer_new(Run *run, size_t bytes)
+Buffer *buffer_new(InterpRun *run, size_t bytes)
 {
     if (bytes >> 44) {
         run_fail(run, NULL, "an array of more than 2^44 bytes");
@@ -40,7 +40,7 @@ Buffer *buffer_new(Run *run, size_t bytes)
     return buffer;
 }
 
-Buffer *buffer_zeroed(Run *run, size_t bytes)
+Buffer *buffer_zeroed(InterpRun *run, size_t bytes)
 {
     Buffer *buffer = buffer_new(run, bytes);
     memset(buffer->bytes, 0, bytes);
@@ -55,7 +55,7 @@ Buffer *buffer_keep(Buffer *buffer)
     return buffer;
 }
 
-void buffer_drop(Run *run, Buffer *buffer)
+void buffer_drop(InterpRun *run, Buffer *buffer)
 {
     if (buffer && --buffer->refs == 0) {
         buffer->next = run->free_buffers[buffer->bin];
@@ -65,7 +65,7 @@ void buffer_drop(Run *run, Buffer *buffer)
 
 /* ---- arrays ---- */
 
-static Array *array_header(Run *run, DType dtype, int rank, const int64_t *dims)
+static Array *array_header(InterpRun *run, DType dtype, int rank, const int64_t *dims)
 {
     Array *array = run->free_arrays;
     if (array) {
@@ -97,21 +97,21 @@ static size_t plane_bytes(const Array *array)
     return (size_t)array->n * (size_t)dtype_bytes(array->dtype);
 }
 
-Array *array_new(Run *run, DType dtype, int rank, const int64_t *dims)
+Array *array_new(InterpRun *run, DType dtype, int rank, const int64_t *dims)
 {
     Array *array = array_header(run, dtype, rank, dims);
     array->data = buffer_new(run, plane_bytes(array));
     return array;
 }
 
-static void eval_dims(Run *run, const Op *op, Type type, int64_t *dims)
+static void eval_dims(InterpRun *run, const Op *op, Type type, int64_t *dims)
 {
     for (int i = 0; i < type->rank; i++) {
         dims[i] = run_dim(run, op, run->extents, type->dims[i]);
     }
 }
 
-Array *array_of_type(Run *run, const Op *op, Type type)
+Array *array_of_type(InterpRun *run, const Op *op, Type type)
 {
     int64_t dims[MAX_RANK];
     if (run->lanes && type->rank == 0) {
@@ -121,7 +121,7 @@ Array *array_of_type(Run *run, const Op *op, Type type)
     return array_new(run, type->dtype, type->rank, dims);
 }
 
-Array *array_alias(Run *run, const Op *op, Type type, const Array *from)
+Array *array_alias(InterpRun *run, const Op *op, Type type, const Array *from)
 {
     int64_t dims[MAX_RANK];
     eval_dims(run, op, type, dims);
@@ -143,7 +143,7 @@ Array *array_keep(Array *array)
     return array;
 }
 
-void array_drop(Run *run, Array *array)
+void array_drop(InterpRun *run, Array *array)
 {
     if (array && --array->refs == 0) {
         buffer_drop(run, array->data);
@@ -167,14 +167,14 @@ void *array_plane(const Array *array, int sample)
     return array->samples->bytes + (size_t)sample * plane_bytes(array);
 }
 
-void array_want_poison(Run *run, Array *array)
+void array_want_poison(InterpRun *run, Array *array)
 {
     if (!array->poison) {
         array->poison = buffer_zeroed(run, (size_t)array->n);
     }
 }
 
-void array_want_samples(Run *run, Array *array)
+void array_want_samples(InterpRun *run, Array *array)
 {
     if (array->samples) {
         return;
@@ -234,7 +234,7 @@ static Scalar moved(DType dtype, Scalar from, double by)
     return (Scalar){.f = to};
 }
 
-void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bound)
+void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound)
 {
     array_want_samples(run, array);
     size_t bytes = (size_t)dtype_bytes(array->dtype);
@@ -307,7 +307,7 @@ void array_hull(const Array *array, int64_t i, int64_t hull[2])
     }
 }
 
-void array_free(Run *run, Array *array, int64_t i, Scalar least, Scalar most)
+void array_free(InterpRun *run, Array *array, int64_t i, Scalar least, Scalar most)
 {
     size_t at = (size_t)i * (size_t)dtype_bytes(array->dtype);
     array_want_samples(run, array);
@@ -317,7 +317,7 @@ void array_free(Run *run, Array *array, int64_t i, Scalar least, Scalar most)
     }
 }
 
-void array_any(Run *run, Array *array, int64_t i)
+void array_any(InterpRun *run, Array *array, int64_t i)
 {
     bool is_float = dtype_is_float(array->dtype), is_bool = array->dtype == DT_BOOL;
     Scalar least = {.i = is_bool ? 0 : dtype_least(array->dtype)};
@@ -358,14 +358,14 @@ static void to_doubles(DType dtype, int64_t n, const unsigned char *from, double
     }
 }
 
-Buffer *array_doubles(Run *run, const Array *array, int sample)
+Buffer *array_doubles(InterpRun *run, const Array *array, int sample)
 {
     Buffer *buffer = buffer_new(run, (size_t)array->n * sizeof(double));
     to_doubles(array->dtype, array->n, array_plane(array, sample), (double *)(void *)buffer->bytes);
     return buffer;
 }
 
-Buffer *array_ints(Run *run, const Array *array, int sample)
+Buffer *array_ints(InterpRun *run, const Array *array, int sample)
 {
     Buffer *buffer = buffer_new(run, (size_t)array->n * sizeof(int64_t));
     int64_t *to = (int64_t *)(void *)buffer->bytes;
@@ -377,7 +377,7 @@ Buffer *array_ints(Run *run, const Array *array, int sample)
     return buffer;
 }
 
-Buffer *array_bounds(Run *run, const Array *array)
+Buffer *array_bounds(InterpRun *run, const Array *array)
 {
     if (!array->samples) {
         return NULL;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static Frame *top(const Run *run)
+static Frame *top(const InterpRun *run)
 {
     return &run->agent->frames.items[run->agent->frames.n - 1];
 }
@@ -34,7 +34,7 @@ static bool is_lanes(const Op *op)
            (op->n_operands > 0 && is_arithmetic(op->regions[0]) && is_arithmetic(op->regions[1]));
 }
 
-const Array *while_active(const Run *run)
+const Array *while_active(const InterpRun *run)
 {
     for (size_t i = run->agent->frames.n; i-- > 0;) {
         const Frame *frame = &run->agent->frames.items[i];
@@ -45,7 +45,7 @@ const Array *while_active(const Run *run)
     return NULL;
 }
 
-static void begin_region(Run *run, Frame *frame, int region)
+static void begin_region(InterpRun *run, Frame *frame, int region)
 {
     frame->block = frame->op->regions[region];
     frame->at = frame->block->first;
@@ -54,7 +54,7 @@ static void begin_region(Run *run, Frame *frame, int region)
     }
 }
 
-void while_begin(Run *run, const Op *op)
+void while_begin(InterpRun *run, const Op *op)
 {
     Array **carried = taken(run, op, 0, op->n_operands);
     const Array *outer = while_active(run);
@@ -67,7 +67,7 @@ void while_begin(Run *run, const Op *op)
 }
 
 /* Elements that are done may have conditions that mean nothing. */
-static void check_condition(Run *run, const Op *yield, const Array *active, Array *condition)
+static void check_condition(InterpRun *run, const Op *yield, const Array *active, Array *condition)
 {
     for (int64_t i = 0; condition->poison && i < condition->n; i++) {
         bool goes_on = !active || active->data->bytes[i];
@@ -90,17 +90,17 @@ static bool any(const Array *active, bool samples)
 }
 
 /* The base has ended at round `next`; its samples have as many again to end. */
-static bool goes_on(Run *run, Frame *frame, const Op *yield)
+static bool goes_on(InterpRun *run, Frame *frame, const Op *yield)
 {
     bool base = any(frame->active, false);
-    if (++frame->next > MOST_ROUNDS) {
-        run_fail(run, yield, "a loop does not end after %d rounds", MOST_ROUNDS);
+    if (++frame->next > MAX_ROUNDS) {
+        run_fail(run, yield, "a loop does not end after %d rounds", MAX_ROUNDS);
     }
     frame->count = base ? frame->next : frame->count;
     return base || (frame->next < 2 * frame->count + 16 && any(frame->active, true));
 }
 
-static bool decide(Run *run, Frame *frame, const Op *yield)
+static bool decide(InterpRun *run, Frame *frame, const Op *yield)
 {
     Array *condition = array_keep(run_operand(run, yield, 0));
     drop_block(run, frame->block);
@@ -108,12 +108,12 @@ static bool decide(Run *run, Frame *frame, const Op *yield)
         bool holds = array_scalar(condition, 0).i != 0;
         check_condition(run, yield, NULL, condition);
         array_drop(run, condition);
-        if (++frame->next > MOST_ROUNDS) {
-            run_fail(run, yield, "a loop does not end after %d rounds", MOST_ROUNDS);
+        if (++frame->next > MAX_ROUNDS) {
+            run_fail(run, yield, "a loop does not end after %d rounds", MAX_ROUNDS);
         }
         return holds;
     }
-    Array *active = interp_apply(run, OP_FIX, NULL, DT_BOOL, 1, &condition);
+    Array *active = interp_apply(run, OP_TO_STATIC, NULL, DT_BOOL, 1, &condition);
     check_condition(run, yield, frame->active, active);
     array_drop(run, condition);
     if (frame->active) {
@@ -127,7 +127,7 @@ static bool decide(Run *run, Frame *frame, const Op *yield)
     return goes_on(run, frame, yield);
 }
 
-static void finish(Run *run, Frame *frame)
+static void finish(InterpRun *run, Frame *frame)
 {
     const Op *op = frame->op;
     Array **carried = frame->carried;
@@ -139,7 +139,7 @@ static void finish(Run *run, Frame *frame)
     give_back(run, carried);
 }
 
-static void take_next(Run *run, Frame *frame, const Op *yield)
+static void take_next(InterpRun *run, Frame *frame, const Op *yield)
 {
     for (int i = 0; i < frame->op->n_results; i++) {
         Array *next = run_unsettled(run, yield, i);
@@ -155,7 +155,7 @@ static void take_next(Run *run, Frame *frame, const Op *yield)
     drop_block(run, frame->block);
 }
 
-void while_end(Run *run, const Op *yield)
+void while_end(InterpRun *run, const Op *yield)
 {
     Frame *frame = top(run);
     if (frame->block == frame->op->regions[1]) {

@@ -27,8 +27,8 @@ void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t wa
 
 bool layout_parts_shared(int results, int parts)
 {
-    enum { MOST_PARTS = 32 }; /* that a thread reads by itself in the time of a meeting */
-    return parts > 1 && results * parts > MOST_PARTS;
+    enum { MAX_PARTS = 32 }; /* that a thread reads by itself in the time of a meeting */
+    return parts > 1 && results * parts > MAX_PARTS;
 }
 
 int layout_registers(const Layout *layout)
@@ -93,7 +93,7 @@ const Layout *func_intern_layout(Func *func, const Layout *layout)
     return copy;
 }
 
-void func_forget_layouts(Func *func)
+void func_drop_layouts(Func *func)
 {
     func->interns->layouts.n = 0;
 }
@@ -181,7 +181,7 @@ bool layout_covers(const Layout *layout, const int64_t *extents)
 
 /* A warp's copies are another's elements; what has bits of its own is disjoint from what registers
  * and lanes add, in all layouts made here. */
-bool layout_held_by(const Layout *layout, const int64_t *extents, int warps)
+bool layout_owned_by(const Layout *layout, const int64_t *extents, int warps)
 {
     bool held = true;
     for (uint32_t warp = (uint32_t)warps; warp < 1u << layout->bits[IN_WARP]; warp++) {
@@ -365,7 +365,7 @@ int layout_source_register(const Layout *from, const Layout *to, uint32_t reg)
     return -1;
 }
 
-bool layout_renames(const Layout *from, const Layout *to)
+bool layout_is_noop_conversion(const Layout *from, const Layout *to)
 {
     if (from->rank != to->rank || !same_threads(from, to, IN_LANE) ||
         !same_threads(from, to, IN_WARP)) {

@@ -40,7 +40,7 @@ bool layout_equal(const Layout *a, const Layout *b);
 /* Every element of a tile of these (padded) extents is held by someone. */
 bool layout_covers(const Layout *layout, const int64_t *extents);
 /* Are they held by the first `warps` warps alone? (Three warp groups have bits for four.) */
-bool layout_held_by(const Layout *layout, const int64_t *extents, int warps);
+bool layout_owned_by(const Layout *layout, const int64_t *extents, int warps);
 /* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
 Layout layout_drop_axis(const Layout *layout, int axis);
 /* The layout of a broadcast's operand: `rank` trailing axes kept, stretched axes made zero. Same
@@ -60,7 +60,7 @@ Layout layout_compact(const Layout *layout);
  * when there is none. Both spread the same tile. */
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
 /* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
-bool layout_renames(const Layout *from, const Layout *to);
+bool layout_is_noop_conversion(const Layout *from, const Layout *to);
 /* The layout of the operand of broadcast, expand, squeeze or permute, given the result's; of other
  * ops, the result's. */
 Layout layout_of_operand(const Op *op, const Layout *result);
@@ -84,7 +84,7 @@ Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
 /* The same with its rows in another order, for left operands of 32-bit elements that lie with rows
  * side by side: a thread's rows are neighbours, two (of 64 rows a group) or four; four lanes that
  * share k, and their neighbours 16 rows away, meet all banks of swizzled shared memory. */
-Layout layout_wgmma_turned(int64_t m, int64_t n, int warps);
+Layout layout_wgmma_row_permuted(int64_t m, int64_t n, int warps);
 
 /* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
  * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle

@@ -71,7 +71,7 @@ static void add_bits(Layout *layout, LayoutIn in, int axis, int64_t from, int64_
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps)
 {
     int64_t groups = warps < 4 ? 1 : warps / 4;
-    int64_t rows = 64 * power_of_two_at_least(div_up(m, 64 * groups)); /* of a group */
+    int64_t rows = 64 * power_of_two_at_least(ceil_div(m, 64 * groups)); /* of a group */
     Layout layout = {.rank = 2};
     layout_add_bit(&layout, IN_REGISTER, 1, 1);
     layout_add_bit(&layout, IN_REGISTER, 0, 8);
@@ -86,7 +86,7 @@ Layout layout_wgmma_acc(int64_t m, int64_t n, int warps)
     return layout;
 }
 
-Layout layout_wgmma_turned(int64_t m, int64_t n, int warps)
+Layout layout_wgmma_row_permuted(int64_t m, int64_t n, int warps)
 {
     static const int32_t pairs[] = {16, 2, 4, 1, 8, 32}, fours[] = {16, 4, 8, 1, 32, 64, 2};
     int64_t groups = warps < 4 ? 1 : warps / 4, whole = 128 * groups;

@@ -8,30 +8,30 @@
 
 enum { GROUP_WARPS = 4 };
 
-static const Unit ROWS[] = {
-#define UNIT(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out)     \
+static const MatrixInstr ROWS[] = {
+#define WARP_MMA(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out) \
     {word,        targets, DT_##operands, DT_##result, m,   n,     k,                              \
      instruction, swapped, left,          right,       out, false, 0},
-#define GROUP(word, targets, operands, result, m, n, k, instruction, along_k, most_k)              \
+#define WARPGROUP_MMA(word, targets, operands, result, m, n, k, instruction, along_k, most_k)      \
     {word,        targets, DT_##operands, DT_##result, m,    n,       k,                           \
      instruction, false,   NULL,          NULL,        NULL, along_k, most_k},
 #include "ir/layout/matrix_instrs.def"
-#undef UNIT
-#undef GROUP
+#undef WARP_MMA
+#undef WARPGROUP_MMA
 };
 
-const Unit *unit_rows(size_t *n)
+const MatrixInstr *mma_rows(size_t *n)
 {
     *n = sizeof ROWS / sizeof *ROWS;
     return ROWS;
 }
 
-bool unit_on(const Unit *unit, const Target *target)
+bool mma_on(const MatrixInstr *unit, const Target *target)
 {
     return schedule_lists(unit->targets, target->name);
 }
 
-bool unit_widens(DType from, DType to)
+bool mma_upcasts(DType from, DType to)
 {
     bool f8 = from == DT_F8E4M3 || from == DT_F8E5M2;
     bool small = dtype_is_int(from) && dtype_bits(from) <= 8;
@@ -46,36 +46,36 @@ bool unit_widens(DType from, DType to)
 }
 
 /* Integers wrap: their sums have the same bits, signed or not. */
-static bool takes(const Unit *unit, DType operands)
+static bool takes(const MatrixInstr *unit, DType operands)
 {
     bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
-    return as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands);
+    return as_they_are ? operands == unit->operands : mma_upcasts(operands, unit->operands);
 }
 
-bool unit_widens_left(const Unit *unit, DType left)
+bool mma_upcasts_a(const MatrixInstr *unit, DType left)
 {
     bool half = unit->operands == DT_F16 || unit->operands == DT_BF16;
     return !unit->out && half && (left == DT_I4 || left == DT_U4);
 }
 
-bool unit_takes(const Unit *unit, DType left, DType right, DType result)
+bool mma_takes(const MatrixInstr *unit, DType left, DType right, DType result)
 {
     bool same = unit->result == result || (dtype_is_int(result) && dtype_is_int(unit->result) &&
                                            dtype_bits(result) == dtype_bits(unit->result));
-    return same && (takes(unit, left) || unit_widens_left(unit, left)) && takes(unit, right);
+    return same && (takes(unit, left) || mma_upcasts_a(unit, left)) && takes(unit, right);
 }
 
 enum { ANY_DEPTH = 0 };
 
 /* Of those that divide the depth: one whose operands are as they are, else the first. */
-static const Unit *find(const Target *target, const char *word, DType left, DType right,
-                        DType result, int64_t depth)
+static const MatrixInstr *find(const Target *target, const char *word, DType left, DType right,
+                               DType result, int64_t depth)
 {
-    const Unit *found = NULL;
+    const MatrixInstr *found = NULL;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        const Unit *unit = &ROWS[i];
-        if (unit_on(unit, target) && (!word || text_same(word, unit->word)) &&
-            (!unit->out || depth % unit->k == 0) && unit_takes(unit, left, right, result)) {
+        const MatrixInstr *unit = &ROWS[i];
+        if (mma_on(unit, target) && (!word || text_equal(word, unit->family)) &&
+            (!unit->out || depth % unit->k == 0) && mma_takes(unit, left, right, result)) {
             if (unit->operands == left || unit->operands == right) {
                 return unit;
             }
@@ -85,15 +85,16 @@ static const Unit *find(const Target *target, const char *word, DType left, DTyp
     return found;
 }
 
-const Unit *unit_find(const Target *target, const char *word, DType left, DType right, DType result)
+const MatrixInstr *mma_find(const Target *target, const char *word, DType left, DType right,
+                            DType result)
 {
     return find(target, word, left, right, result, ANY_DEPTH);
 }
 
-const Unit *unit_first(const Target *target, const char *word)
+const MatrixInstr *mma_first(const Target *target, const char *word)
 {
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        if (unit_on(&ROWS[i], target) && (!word || text_same(word, ROWS[i].word))) {
+        if (mma_on(&ROWS[i], target) && (!word || text_equal(word, ROWS[i].family))) {
             return &ROWS[i];
         }
     }
@@ -108,10 +109,10 @@ static int64_t depth_of(const Op *dot, Type right)
     return depth < 0 ? ANY_DEPTH : depth;
 }
 
-const Unit *unit_of_dot(const Target *target, const Op *dot)
+const MatrixInstr *mma_of_dot(const Target *target, const Op *dot)
 {
-    const char *word = op_word(dot, ATTR_UNIT);
-    if (!target || !word || text_same(word, "fma")) {
+    const char *word = op_word(dot, ATTR_INSTRUCTION);
+    if (!target || !word || text_equal(word, "fma")) {
         return NULL;
     }
     const Access left = op_access_nth(dot, 0), right = op_access_nth(dot, 1);
@@ -121,38 +122,38 @@ const Unit *unit_of_dot(const Target *target, const Op *dot)
                 depth_of(dot, right.memory->type));
 }
 
-bool unit_reads_left(const Unit *unit)
+bool mma_can_read_a(const MatrixInstr *unit)
 {
     enum { WORD_BYTES = 4 };
-    return unit->along_k && dtype_bytes(unit->operands) == WORD_BYTES;
+    return unit->smem_k_major_only && dtype_bytes(unit->operands) == WORD_BYTES;
 }
 
-bool unit_left_is_read(const Target *target, const Op *dot)
+bool mma_a_in_registers(const Target *target, const Op *dot)
 {
-    const Unit *unit = unit_of_dot(target, dot);
+    const MatrixInstr *unit = mma_of_dot(target, dot);
     Access left = op_access_nth(dot, 0);
     return unit && left.n > 0 &&
-           (op_int(dot, ATTR_TA, 0) ? unit_reads_left(unit)
-                                    : unit_widens_left(unit, left.memory->type->dtype));
+           (op_int(dot, ATTR_TA, 0) ? mma_can_read_a(unit)
+                                    : mma_upcasts_a(unit, left.memory->type->dtype));
 }
 
-Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)
+Layout mma_group_result(const MatrixInstr *unit, const int64_t *extents, int warps, bool turned)
 {
-    return turned && unit_reads_left(unit) ? layout_wgmma_turned(extents[0], extents[1], warps)
-                                           : layout_wgmma_acc(extents[0], extents[1], warps);
+    return turned && mma_can_read_a(unit) ? layout_wgmma_row_permuted(extents[0], extents[1], warps)
+                                          : layout_wgmma_acc(extents[0], extents[1], warps);
 }
 
-int unit_warps(const Unit *unit)
+int mma_warps(const MatrixInstr *unit)
 {
     return unit->out ? 1 : GROUP_WARPS;
 }
 
 /* ---- layouts in a warp ---- */
 
-Layout unit_layout(const Unit *unit, UnitTile tile)
+Layout mma_layout(const MatrixInstr *unit, MmaTile tile)
 {
-    const char *at = tile == UNIT_LEFT ? unit->left : tile == UNIT_RIGHT ? unit->right : unit->out;
-    char second = tile == UNIT_OUT ? 'n' : 'k';
+    const char *at = tile == MMA_A ? unit->left : tile == MMA_B ? unit->right : unit->out;
+    char second = tile == MMA_OUT ? 'n' : 'k';
     Layout layout = {.rank = 2};
     LayoutIn in = IN_REGISTER;
     while (*at) {
@@ -174,9 +175,9 @@ Layout unit_layout(const Unit *unit, UnitTile tile)
     return layout;
 }
 
-bool unit_turns(const Unit *unit, DType dtype)
+bool mma_loads_transposed(const MatrixInstr *unit, DType dtype)
 {
-    return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
+    return text_equal(unit->family, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
 }
 
 static int log_of(int64_t power)
@@ -188,20 +189,20 @@ static int log_of(int64_t power)
     return log;
 }
 
-enum { WIDE = 16 /* what PLACES_WIDE arranges */ };
+enum { WIDE = 16 /* what LANES_WIDE arranges */ };
 
 /* Where an axis' first bits go. */
-static int32_t place_of(UnitPlaces places, int32_t own)
+static int32_t place_of(MmaLaneOrder places, int32_t own)
 {
     static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
     static const int32_t crossed[] = {1, 4, 2, 8};
-    return own >= WIDE || places == PLACES_PLAIN ? own
-           : places == PLACES_CROSSED            ? crossed[log_of(own)]
-           : places == PLACES_TURNED             ? turned[log_of(own)]
-                                                 : wide[log_of(own)];
+    return own >= WIDE || places == LANES_PLAIN ? own
+           : places == LANES_CROSSED            ? crossed[log_of(own)]
+           : places == LANES_REVERSED           ? turned[log_of(own)]
+                                                : wide[log_of(own)];
 }
 
-static void place_bits(Layout *layout, const UnitPlaces *places)
+static void place_bits(Layout *layout, const MmaLaneOrder *places)
 {
     for (int in = IN_REGISTER; in < IN_COUNT; in++) {
         for (int i = 0; i < layout->bits[in]; i++) {
@@ -213,10 +214,10 @@ static void place_bits(Layout *layout, const UnitPlaces *places)
     }
 }
 
-Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
-                   const UnitPlaces *places)
+Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *warps,
+                  const int *spread, const MmaLaneOrder *places)
 {
-    Layout layout = unit_layout(unit, UNIT_OUT);
+    Layout layout = mma_layout(unit, MMA_OUT);
     const int own[] = {unit->m, unit->n};
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < layout.bits[in]; i++) {
@@ -229,7 +230,7 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
             layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
         int64_t at = own[axis] * spread[axis];
-        for (; places[axis] == PLACES_WIDE && at < WIDE; at *= 2) {
+        for (; places[axis] == LANES_WIDE && at < WIDE; at *= 2) {
             layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
         for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
@@ -243,22 +244,22 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
     return layout;
 }
 
-UnitPlaces unit_places(bool along_k, int64_t extent)
+MmaLaneOrder mma_lane_order(bool along_k, int64_t extent)
 {
-    return along_k ? PLACES_TURNED : extent % WIDE == 0 ? PLACES_WIDE : PLACES_PLAIN;
+    return along_k ? LANES_REVERSED : extent % WIDE == 0 ? LANES_WIDE : LANES_PLAIN;
 }
 
 /* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
  * row: lanes beside one another have rows 0, 1, 4 and 5. */
-UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes)
+MmaLaneOrder mma_lane_order_packed(const MatrixInstr *unit, int64_t row_bytes)
 {
     enum { PAIRED = 64 };
-    return text_same(unit->word, "mma") && row_bytes == PAIRED ? PLACES_CROSSED : PLACES_PLAIN;
+    return text_equal(unit->family, "mma") && row_bytes == PAIRED ? LANES_CROSSED : LANES_PLAIN;
 }
 
-Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)
+Layout mma_a_register_layout(const MatrixInstr *unit, const int64_t *extents, const int *warps)
 {
-    Layout layout = unit_layout(unit, UNIT_OUT);
+    Layout layout = mma_layout(unit, MMA_OUT);
     const int own[] = {unit->m, unit->n};
     for (int warp = 1; warp < warps[1]; warp *= 2) {
         layout_add_bit(&layout, IN_WARP, 1, 0);
@@ -275,7 +276,7 @@ Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps
     return layout;
 }
 
-Layout unit_left_read(const Layout *result, int64_t k)
+Layout mma_a_read_layout(const Layout *result, int64_t k)
 {
     enum { LANE_K = 2, HALF_K = 4, SECOND_ROW = 1 /* the bit of a result's register */ };
     Layout layout = {.rank = 2};
@@ -300,7 +301,7 @@ Layout unit_left_read(const Layout *result, int64_t k)
     return layout;
 }
 
-Layout unit_left_words(const Layout *result, int64_t k)
+Layout mma_a_words_layout(const Layout *result, int64_t k)
 {
     Layout layout = {.rank = 2};
     for (int32_t at = 1; at < k; at *= 2) {
@@ -318,9 +319,9 @@ Layout unit_left_words(const Layout *result, int64_t k)
 
 /* ---- depths ---- */
 
-UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
+MmaKOrder mma_k_order_plain(const MatrixInstr *unit, int64_t k)
 {
-    UnitDepth depth = {.n = log_of(k > unit->k ? k : unit->k)};
+    MmaKOrder depth = {.n = log_of(k > unit->k ? k : unit->k)};
     for (int i = 0; i < depth.n; i++) {
         depth.bit[i] = 1 << i;
     }
@@ -328,9 +329,9 @@ UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
 }
 
 /* What the bits of `in` move along k in one instruction. */
-static int32_t bits_of(const Unit *unit, LayoutIn in)
+static int32_t bits_of(const MatrixInstr *unit, LayoutIn in)
 {
-    Layout left = unit_layout(unit, UNIT_LEFT);
+    Layout left = mma_layout(unit, MMA_A);
     int32_t bits = 0;
     for (int i = 0; i < left.bits[in]; i++) {
         bits |= left.basis[in][i][1];
@@ -339,7 +340,7 @@ static int32_t bits_of(const Unit *unit, LayoutIn in)
 }
 
 /* Deals the next places to the depth's bits of one instruction that are in `which`. */
-static void deal(UnitDepth *depth, const Unit *unit, int32_t which, int32_t *next)
+static void deal(MmaKOrder *depth, const MatrixInstr *unit, int32_t which, int32_t *next)
 {
     for (int i = 0; i < log_of(unit->k); i++) {
         if (which >> i & 1) {
@@ -350,7 +351,7 @@ static void deal(UnitDepth *depth, const Unit *unit, int32_t which, int32_t *nex
 }
 
 /* Places 1, 2 and 4 change: neighbours are `apart` then. */
-static void set_apart(UnitDepth *depth, int32_t apart)
+static void set_apart(MmaKOrder *depth, int32_t apart)
 {
     for (int i = 0; i < depth->n; i++) {
         int32_t bit = depth->bit[i];
@@ -358,9 +359,9 @@ static void set_apart(UnitDepth *depth, int32_t apart)
     }
 }
 
-UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
+MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart)
 {
-    UnitDepth depth = unit_depth_plain(unit, k);
+    MmaKOrder depth = mma_k_order_plain(unit, k);
     int own = log_of(unit->k);
     int32_t even = (int32_t)(k & -k), next = 1; /* within it any order covers the tile */
     int32_t lanes = bits_of(unit, IN_LANE), across = 1;
@@ -379,9 +380,9 @@ UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
     return depth;
 }
 
-UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
+MmaKOrder mma_k_order_pairs(const MatrixInstr *unit, int64_t k)
 {
-    UnitDepth depth = unit_depth_plain(unit, k);
+    MmaKOrder depth = mma_k_order_plain(unit, k);
     int own = log_of(unit->k);
     int32_t registers = bits_of(unit, IN_REGISTER), lanes = bits_of(unit, IN_LANE), next = 1;
     int32_t first = registers & -registers;
@@ -395,30 +396,30 @@ UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
     return depth;
 }
 
-static bool as_they_are(const Unit *unit, DType left, DType right, int bytes)
+static bool as_they_are(const MatrixInstr *unit, DType left, DType right, int bytes)
 {
-    return text_same(unit->word, "mma") && dtype_bytes(unit->operands) == bytes &&
+    return text_equal(unit->family, "mma") && dtype_bytes(unit->operands) == bytes &&
            dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
 }
 
-bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row)
+bool mma_k_in_pairs(const MatrixInstr *unit, DType left, DType right, bool k_is_row)
 {
     enum { WORD_BYTES = 4, LONG_BYTES = 8 };
     return k_is_row &&
            (as_they_are(unit, left, right, WORD_BYTES) ||
-            (as_they_are(unit, left, right, LONG_BYTES) && !unit_one_by_one(unit, left, right)));
+            (as_they_are(unit, left, right, LONG_BYTES) && !mma_reads_elements(unit, left, right)));
 }
 
-bool unit_one_by_one(const Unit *unit, DType left, DType right)
+bool mma_reads_elements(const MatrixInstr *unit, DType left, DType right)
 {
     enum { LONG_BYTES = 8 };
     return as_they_are(unit, left, right, LONG_BYTES) && bits_of(unit, IN_REGISTER) != 0;
 }
 
 /* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */
-static int32_t result_bit(const Unit *unit, int nth)
+static int32_t result_bit(const MatrixInstr *unit, int nth)
 {
-    Layout out = unit_layout(unit, UNIT_OUT);
+    Layout out = mma_layout(unit, MMA_OUT);
     int32_t own = 0;
     for (int i = 0; i < out.bits[IN_REGISTER]; i++) {
         own |= out.basis[IN_REGISTER][i][1];
@@ -451,13 +452,13 @@ static bool same_rows(const Layout *left, const Layout *out)
     return own[0] == own[1];
 }
 
-bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth)
+bool mma_k_order_registers(const MatrixInstr *unit, int64_t k, MmaKOrder *depth)
 {
     if (!unit->out) {
         return false;
     }
-    Layout left = unit_layout(unit, UNIT_LEFT), out = unit_layout(unit, UNIT_OUT);
-    *depth = unit_depth_plain(unit, k);
+    Layout left = mma_layout(unit, MMA_A), out = mma_layout(unit, MMA_OUT);
+    *depth = mma_k_order_plain(unit, k);
     if (!same_rows(&left, &out) || k % unit->n != 0) {
         return false;
     }
@@ -477,7 +478,7 @@ bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth)
     return true;
 }
 
-static int32_t at_depth(const UnitDepth *depth, int32_t own)
+static int32_t at_depth(const MmaKOrder *depth, int32_t own)
 {
     int32_t at = 0;
     for (int i = 0; i < depth->n; i++) {
@@ -498,10 +499,11 @@ static int32_t placed(const Layout *out, const Layout *result, int axis, int32_t
     return at;
 }
 
-Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth)
+Layout mma_operand(const MatrixInstr *unit, MmaTile side, const Layout *result,
+                   const MmaKOrder *depth)
 {
-    Layout own = unit_layout(unit, side), layout = own, out = unit_layout(unit, UNIT_OUT);
-    int axis = side == UNIT_LEFT ? 0 : 1;
+    Layout own = mma_layout(unit, side), layout = own, out = mma_layout(unit, MMA_OUT);
+    int axis = side == MMA_A ? 0 : 1;
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < own.bits[in]; i++) {
             layout.basis[in][i][0] = placed(&out, result, axis, own.basis[in][i][0]);
@@ -522,13 +524,13 @@ Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const
     return layout;
 }
 
-int unit_fragments(const Unit *unit, const Layout *result)
+int mma_fragments(const MatrixInstr *unit, const Layout *result)
 {
     enum { WORD_BYTES = 4 };
-    Layout out = unit_layout(unit, UNIT_OUT);
+    Layout out = mma_layout(unit, MMA_OUT);
     int sum = 0;
     for (int axis = 0; axis < 2; axis++) {
-        Layout own = unit_layout(unit, axis ? UNIT_RIGHT : UNIT_LEFT);
+        Layout own = mma_layout(unit, axis ? MMA_B : MMA_A);
         int registers = 1 << own.bits[IN_REGISTER];
         for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
             registers *= result->basis[IN_REGISTER][i][axis] ? 2 : 1;
@@ -538,23 +540,23 @@ int unit_fragments(const Unit *unit, const Layout *result)
     return sum;
 }
 
-bool unit_moves(const int32_t *basis, int axis, int32_t by)
+bool mma_basis_moves(const int32_t *basis, int axis, int32_t by)
 {
     return basis[axis] == by && basis[!axis] == 0;
 }
 
-bool unit_reads_matrices(const Unit *unit, const Layout *layout, DType dtype, bool k_is_col)
+bool mma_uses_ldmatrix(const MatrixInstr *unit, const Layout *layout, DType dtype, bool k_is_col)
 {
     enum { WORD_BYTES = 4, ROW_LANES = 2 /* bits of lanes along a row */, LANES = 5 };
     int bytes = dtype_bytes(dtype), words = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
     bool fits = bytes <= WORD_BYTES && dtype == unit->operands && (k_is_col || bytes == 2) &&
                 layout->bits[IN_REGISTER] >= words;
     for (int i = 0; fits && i < words; i++) {
-        fits = unit_moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
+        fits = mma_basis_moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
     }
     for (int i = 0; fits && i < LANES; i++) {
         int32_t by = i < ROW_LANES ? 1 << (words + i) : 1 << (i - ROW_LANES);
-        fits = unit_moves(layout->basis[IN_LANE][i], i < ROW_LANES, by);
+        fits = mma_basis_moves(layout->basis[IN_LANE][i], i < ROW_LANES, by);
     }
     return fits;
 }

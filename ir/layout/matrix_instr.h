@@ -8,117 +8,118 @@
 #include "ir/layout/layout.h"
 #include "ir/target/target.h"
 
-typedef struct Unit {
-    const char *word;        /* of the schedule line: wgmma, mma, mfma, wmma */
+typedef struct MatrixInstr {
+    const char *family;      /* of the schedule line: wgmma, mma, mfma, wmma */
     const char *targets;     /* that have it, space separated */
     DType operands, result;  /* element types in registers */
     int m, n, k;             /* of one instruction; tiles are multiples. wgmma: the least */
     const char *instruction; /* for code generation */
-    bool swapped;            /* the right operand goes first: the manual's layouts, transposed */
+    bool swaps_operands;     /* the right operand goes first: the manual's layouts, transposed */
     const char *left, *right, *out; /* layouts in a warp; NULL: four warps multiply together */
-    bool along_k; /* takes operands of shared memory alone, where k must be contiguous */
-    int most_k;   /* that it may add up, as its sums keep few bits; 0: any */
-} Unit;
+    bool smem_k_major_only; /* takes operands of shared memory alone, where k must be contiguous */
+    int max_accumulate_k;   /* that it may add up, as its sums keep few bits; 0: any */
+} MatrixInstr;
 
-typedef enum UnitTile { UNIT_LEFT, UNIT_RIGHT, UNIT_OUT } UnitTile;
+typedef enum MmaTile { MMA_A, MMA_B, MMA_OUT } MmaTile;
 
 /* All rows, in order. */
-const Unit *unit_rows(size_t *n);
+const MatrixInstr *mma_rows(size_t *n);
 /* Does the target have it? */
-bool unit_on(const Unit *unit, const Target *target);
+bool mma_on(const MatrixInstr *unit, const Target *target);
 /* Does every value of `from` have one of the same value in `to`? */
-bool unit_widens(DType from, DType to);
+bool mma_upcasts(DType from, DType to);
 /* Does a unit of warp groups take a left operand of this type, narrower than its own, that threads
  * read along k and widen in registers on their way to it? */
-bool unit_widens_left(const Unit *unit, DType left);
+bool mma_upcasts_a(const MatrixInstr *unit, DType left);
 /* Can it multiply operands of these types, as they are or widened? */
-bool unit_takes(const Unit *unit, DType left, DType right, DType result);
+bool mma_takes(const MatrixInstr *unit, DType left, DType right, DType result);
 /* The row for a product on the target; `word` NULL: the first of any. NULL: none. */
-const Unit *unit_find(const Target *target, const char *word, DType left, DType right,
-                      DType result);
+const MatrixInstr *mma_find(const Target *target, const char *word, DType left, DType right,
+                            DType result);
 /* The target's first row (of the word, if any). NULL: none. */
-const Unit *unit_first(const Target *target, const char *word);
+const MatrixInstr *mma_first(const Target *target, const char *word);
 /* The row that a dot's `unit` names, whose depth divides the tile's; NULL: fma. */
-const Unit *unit_of_dot(const Target *target, const Op *dot);
+const MatrixInstr *mma_of_dot(const Target *target, const Op *dot);
 /* Can threads read the left operand for it, k along the rows, where it takes shared memory along k
  * alone? */
-bool unit_reads_left(const Unit *unit);
+bool mma_can_read_a(const MatrixInstr *unit);
 /* Does this product have its left operand read so? Registers are not written while a product that
  * reads them is in flight: it is settled before the loop that it is in comes round. */
-bool unit_left_is_read(const Target *target, const Op *dot);
+bool mma_a_in_registers(const Target *target, const Op *dot);
 /* Then axes m and k of what a thread reads, from the layout of the result: the registers of an
  * instruction, its steps along k (as if there were a power of two), its repeats. */
-Layout unit_left_read(const Layout *result, int64_t k);
+Layout mma_a_read_layout(const Layout *result, int64_t k);
 /* Where threads read a left operand that they widen, which lies along k: all k of their rows. */
-Layout unit_left_words(const Layout *result, int64_t k);
+Layout mma_a_words_layout(const Layout *result, int64_t k);
 /* The layout of a group's result; `turned`: threads read the left operand. */
-Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned);
+Layout mma_group_result(const MatrixInstr *unit, const int64_t *extents, int warps, bool turned);
 /* Warps that multiply together. */
-int unit_warps(const Unit *unit);
+int mma_warps(const MatrixInstr *unit);
 
 /* One instruction's layout: axes m, k or n, k or m, n. */
-Layout unit_layout(const Unit *unit, UnitTile tile);
+Layout mma_layout(const MatrixInstr *unit, MmaTile tile);
 /* Can threads read 8 × 8 elements of this type transposed (ldmatrix)? */
-bool unit_turns(const Unit *unit, DType dtype);
+bool mma_loads_transposed(const MatrixInstr *unit, DType dtype);
 /* Where the first elements of an axis of a result lie: as the instruction has them; those of lanes
  * 1, 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4; or 1, 4 and 2. */
-typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE, PLACES_CROSSED } UnitPlaces;
+typedef enum MmaLaneOrder { LANES_PLAIN, LANES_REVERSED, LANES_WIDE, LANES_CROSSED } MmaLaneOrder;
 
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
  * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
  * between one another, element by element; a thread reads neighbours of an operand that is
  * contiguous along that axis for all of them at once. `places`: by axis. */
-Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
-                   const UnitPlaces *places);
+Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *warps,
+                  const int *spread, const MmaLaneOrder *places);
 /* How threads that read an operand of 8 bytes one by one find it in all banks of swizzled rows:
  * half of a warp at a time, four neighbours in each of four rows. An axis that has so much (a
  * warp's). */
-UnitPlaces unit_places(bool along_k, int64_t extent);
+MmaLaneOrder mma_lane_order(bool along_k, int64_t extent);
 /* The same of a right operand of four bits, along k, in rows of so many swizzled bytes. */
-UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes);
+MmaLaneOrder mma_lane_order_packed(const MatrixInstr *unit, int64_t row_bytes);
 
 /* A left operand m × k that lies as a result over this grid does; warps beside each other have
  * copies. */
-Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps);
+Layout mma_a_register_layout(const MatrixInstr *unit, const int64_t *extents, const int *warps);
 
 /* Where in a tile each bit of a product's depth lies: bits of (instruction's number along k) * k +
  * (its own k). Any order will do that both operands have. */
-typedef struct UnitDepth {
+typedef struct MmaKOrder {
     int n;
     int32_t bit[LAYOUT_BITS];
-} UnitDepth;
+} MmaKOrder;
 
 /* k as it is. */
-UnitDepth unit_depth_plain(const Unit *unit, int64_t k);
+MmaKOrder mma_k_order_plain(const MatrixInstr *unit, int64_t k);
 /* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
  * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
  * has so many. */
-UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart);
+MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart);
 /* A thread's own k are pairs, and those of the lanes beside one another follow: where k runs along
  * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left
  * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`.
  */
-UnitDepth unit_depth_pairs(const Unit *unit, int64_t k);
+MmaKOrder mma_k_order_pairs(const MatrixInstr *unit, int64_t k);
 /* Is that the order for operands of these types in memory? `k_is_row`: of the right one. */
-bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row);
+bool mma_k_in_pairs(const MatrixInstr *unit, DType left, DType right, bool k_is_row);
 /* Do threads read each element by itself, k as it is? An instruction of several registers of 8
  * bytes wants them side by side, which neighbours in memory are not: each would be moved. */
-bool unit_one_by_one(const Unit *unit, DType left, DType right);
+bool mma_reads_elements(const MatrixInstr *unit, DType left, DType right);
 /* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
  * one another. */
-bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth);
+bool mma_k_order_registers(const MatrixInstr *unit, int64_t k, MmaKOrder *depth);
 /* The layout of an operand's whole tile (m or n) × k: the instruction's registers, its repeats
  * along k, then those of the result along the other axis. */
-Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth);
+Layout mma_operand(const MatrixInstr *unit, MmaTile side, const Layout *result,
+                   const MmaKOrder *depth);
 
 /* 32-bit registers of a thread for the operands of a step of the instruction's depth. */
-int unit_fragments(const Unit *unit, const Layout *result);
+int mma_fragments(const MatrixInstr *unit, const Layout *result);
 
 /* Does this bit of an operand's layout move along `axis` alone, of both, by so much? */
-bool unit_moves(const int32_t *basis, int axis, int32_t by);
+bool mma_basis_moves(const int32_t *basis, int axis, int32_t by);
 /* ldmatrix: matrices of 8 rows of 16 bytes, of which lanes read rows for one another. Does a warp
  * hold words of an operand (axes m or n, and k; `k_is_col`: k is contiguous) as it hands them
  * out? */
-bool unit_reads_matrices(const Unit *unit, const Layout *layout, DType dtype, bool k_is_col);
+bool mma_uses_ldmatrix(const MatrixInstr *unit, const Layout *layout, DType dtype, bool k_is_col);
 
 #endif

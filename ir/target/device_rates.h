@@ -6,17 +6,18 @@
 
 struct Target;
 
-typedef struct Rates {
+typedef struct DeviceRates {
     const char *target;
     int product16;    /* FLOP of a multiprocessor, by its matrix units, of f16 and bf16 */
-    int unit_bytes;   /* that the second-level cache brings to one multiprocessor */
+    int sm_bytes;     /* that the second-level cache brings to one multiprocessor */
     int memory_bytes; /* that memory brings to all of them */
     int lanes;        /* threads of a multiprocessor that are issued to: element-wise work */
-    int meeting;      /* cycles of a step of a product's loop beside what it moves and multiplies */
+    int step_overhead; /* cycles of a step of a product's loop beside what it moves and
+                        * multiplies */
     int start;        /* cycles from one launch to the next one's first product */
-} Rates;
+} DeviceRates;
 
 /* NULL: nothing is known. */
-const Rates *rates_of(const struct Target *target);
+const DeviceRates *device_rates_of(const struct Target *target);
 
 #endif

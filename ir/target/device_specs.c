@@ -4,19 +4,19 @@
 #include "ir/target/target.h"
 #include "support/text.h"
 
-#define PART(target, name, memory, flops32, flops16, unit_warps, unit_blocks, unit_shared,         \
-             block_shared, shared_step, schedulers, register_step, l2_mib, sector)                 \
-    {target,      name,         memory,      flops32,    flops16,       unit_warps, unit_blocks,   \
-     unit_shared, block_shared, shared_step, schedulers, register_step, l2_mib,     sector},
-static const Part ROWS[] = {
+#define PART(target, name, memory, flops32, flops16, sm_warps, sm_blocks, sm_shared, block_shared, \
+             shared_step, schedulers, register_step, l2_mib, sector)                               \
+    {target,    name,         memory,      flops32,    flops16,       sm_warps, sm_blocks,         \
+     sm_shared, block_shared, shared_step, schedulers, register_step, l2_mib,   sector},
+static const DeviceSpec ROWS[] = {
 #include "ir/target/device_specs.def"
 };
 #undef PART
 
-const Part *part_of(const struct Target *target)
+const DeviceSpec *device_spec_of(const struct Target *target)
 {
     for (size_t i = 0; target && i < sizeof ROWS / sizeof *ROWS; i++) {
-        if (text_same(ROWS[i].target, target->name)) {
+        if (text_equal(ROWS[i].target, target->name)) {
             return &ROWS[i];
         }
     }

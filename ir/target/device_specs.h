@@ -6,20 +6,20 @@
 
 struct Target;
 
-typedef struct Part {
+typedef struct DeviceSpec {
     const char *target, *name; /* "sm_90a", "NVIDIA H200" */
     double memory;             /* GB/s */
     double flops32, flops16;   /* TFLOP/s: f32 without, f16 and bf16 with the matrix units */
-    int unit_warps, unit_blocks, unit_shared; /* most that a multiprocessor holds at once */
+    int sm_warps, sm_blocks, sm_shared;       /* most that a multiprocessor holds at once */
     int block_shared;                         /* bytes that each block takes besides its own */
     int shared_step;                          /* bytes in which shared memory is handed out */
     int schedulers;    /* of a multiprocessor: each has its share of the registers */
     int register_step; /* registers of a thread come in multiples of this */
     int l2_mib;
     int sector; /* bytes that memory moves at least */
-} Part;
+} DeviceSpec;
 
 /* NULL for targets without one: CPUs. */
-const Part *part_of(const struct Target *target);
+const DeviceSpec *device_spec_of(const struct Target *target);
 
 #endif

@@ -5,13 +5,28 @@
 
 #include "support/text.h"
 
-#define TARGET(name, family, triple, cpu, features, warp, max_threads, unit_threads, unit_blocks,  \
-               shared_bytes, registers, registers_thread, units, cluster, vector_bytes, bulk_copy, \
-               roles, pairs, copies)                                                               \
-    {name,        FAMILY_##family, triple,       cpu,          features,  warp,                    \
-     max_threads, unit_threads,    unit_blocks,  shared_bytes, registers, registers_thread,        \
-     units,       cluster,         vector_bytes, bulk_copy,    roles,     pairs,                   \
-     copies},
+#define TARGET(name, family, triple, cpu, features, warp, max_threads, sm_threads, sm_blocks,      \
+               shared_bytes, registers, registers_thread, num_sms, cluster, vector_bytes,          \
+               has_bulk_copy, has_setmaxnreg, has_packed_minmax, async_copy_bytes)                 \
+    {name,                                                                                         \
+     FAMILY_##family,                                                                              \
+     triple,                                                                                       \
+     cpu,                                                                                          \
+     features,                                                                                     \
+     warp,                                                                                         \
+     max_threads,                                                                                  \
+     sm_threads,                                                                                   \
+     sm_blocks,                                                                                    \
+     shared_bytes,                                                                                 \
+     registers,                                                                                    \
+     registers_thread,                                                                             \
+     num_sms,                                                                                      \
+     cluster,                                                                                      \
+     vector_bytes,                                                                                 \
+     has_bulk_copy,                                                                                \
+     has_setmaxnreg,                                                                               \
+     has_packed_minmax,                                                                            \
+     async_copy_bytes},
 
 #define NATIVE_VECTOR 16
 static const struct Target ROWS_16[] = {
@@ -45,7 +60,7 @@ const struct Target *target_find(const char *name)
     size_t n;
     const struct Target *rows = target_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return &rows[i];
         }
     }

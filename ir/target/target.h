@@ -14,18 +14,18 @@ struct Target {
     const char *triple, *cpu, *features;
     int warp;             /* lanes of a warp (wave); CPU: 1 */
     int max_threads;      /* of a block */
-    int unit_threads;     /* that a multiprocessor runs at once */
-    int unit_blocks;      /* likewise */
+    int sm_threads;       /* that a multiprocessor runs at once */
+    int sm_blocks;        /* likewise */
     int shared_bytes;     /* most that one block may hold */
     int registers;        /* 32-bit registers of a multiprocessor */
     int registers_thread; /* most a thread may have */
-    int units;            /* multiprocessors (compute units) of the usual part */
+    int num_sms;          /* multiprocessors (compute units) of the usual part */
     int cluster;          /* blocks that a cluster may have; 1: the target has none */
     int vector_bytes;     /* widest access of a thread (CPU: of a vector register) */
-    bool bulk_copy;       /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
-    bool roles;           /* registers move between warps of a block (setmaxnreg) */
-    bool pairs;           /* two pairs of 16-bit floats are compared at once */
-    int copies;           /* bytes that a thread may copy past its registers: the sum of 4, 8, 16 */
+    bool has_bulk_copy;   /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
+    bool has_setmaxnreg;  /* registers move between warps of a block (setmaxnreg) */
+    bool has_packed_minmax; /* two pairs of 16-bit floats are compared at once */
+    int async_copy_bytes; /* bytes that a thread may copy past its registers: the sum of 4, 8, 16 */
 };
 
 /* NULL when there is none. */

@@ -64,26 +64,26 @@ static void merged_param(Parser *p, Param *param)
         parse_fail(p, start, "expected how many axes each axis is, and `of` the caller's");
     }
     int rank = parse_dims(p, dims);
-    param->given = type_tensor(p->func, type->dtype, rank, dims);
-    param->merged = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
+    param->caller_type = type_tensor(p->func, type->dtype, rank, dims);
+    param->collapsed = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
 }
 
 /* `%x [1, 1, -1] [2, 1, -1*half]` */
 static void windows_param(Parser *p, Param *param)
 {
-    Windows windows = {.of = parse_value(p)};
+    Im2colView windows = {.of = parse_value(p)};
     Dim axis[MAX_RANK];
     size_t start = p->at;
-    for (parse_skip(p); parse_peek(p) == '[' && windows.n < MOST_SPATIAL; parse_skip(p)) {
+    for (parse_skip(p); parse_peek(p) == '[' && windows.n < MAX_SPATIAL; parse_skip(p)) {
         int i = windows.n++;
-        if (parse_dims(p, axis) != 3 || !poly_is_const(axis[0], &windows.axes[i].step) ||
-            !poly_is_const(axis[1], &windows.axes[i].apart)) {
+        if (parse_dims(p, axis) != 3 || !poly_is_const(axis[0], &windows.axes[i].stride) ||
+            !poly_is_const(axis[1], &windows.axes[i].dilation)) {
             parse_fail(p, start,
                        "an axis of windows has a step, a distance of taps, a first place");
         }
-        windows.axes[i].first = axis[2];
+        windows.axes[i].offset = axis[2];
     }
-    param->windows = arena_copy(p->arena, &windows, sizeof windows);
+    param->im2col = arena_copy(p->arena, &windows, sizeof windows);
 }
 
 static void param_line(Parser *p, ParamIo io)
@@ -97,7 +97,7 @@ static void param_line(Parser *p, ParamIo io)
         if (parse_int_list(p, order, MAX_RANK) != param->type->rank) {
             parse_fail(p, start, "an order has one axis an axis");
         }
-        p->func->params.items[param->index].order =
+        p->func->params.items[param->index].axis_perm =
             arena_copy(p->arena, order, sizeof *order * param->type->rank);
     }
     if (parse_take_word(p, "merged")) {
@@ -125,16 +125,16 @@ static void schedule_line(Parser *p)
     bool is_number = isdigit((unsigned char)parse_peek(p)) || parse_peek(p) == '-';
     int64_t amount = is_number ? parse_integer(p) : 0;
     const char *name = is_number ? NULL : parse_word(p);
-    for (int origin = LINE_DERIVED; origin <= LINE_COMMAND; origin++) {
-        if (parse_take_word(p, line_origins[origin])) {
-            schedule_give(p->func, (Line){.key = key,
-                                          .sub = sub,
-                                          .word = name,
-                                          .number = amount,
-                                          .origin = (LineOrigin)origin,
-                                          .span = SPAN_NONE,
-                                          .alone = alone,
-                                          .launch = (int)launch});
+    for (int origin = ENTRY_DERIVED; origin <= ENTRY_COMMAND; origin++) {
+        if (parse_take_word(p, entry_origins[origin])) {
+            schedule_add_user(p->func, (ScheduleEntry){.key = key,
+                                                       .sub = sub,
+                                                       .symbol = name,
+                                                       .number = amount,
+                                                       .origin = (EntryOrigin)origin,
+                                                       .span = SPAN_NONE,
+                                                       .per_launch = alone,
+                                                       .launch = (int)launch});
             return;
         }
     }
@@ -199,24 +199,24 @@ static void header_lines(Parser *p)
     }
 }
 
-static Stage stage(Parser *p)
+static IrLevel stage(Parser *p)
 {
     if (parse_take_word(p, "tensor")) {
-        return STAGE_TENSOR;
+        return LEVEL_TENSOR;
     }
-    if (parse_take_word(p, "launch")) {
-        return STAGE_LAUNCH;
+    if (parse_take_word(p, "loop")) {
+        return LEVEL_LOOP;
     }
     parse_need_word(p, "staged");
-    return STAGE_STAGED;
+    return LEVEL_STAGED;
 }
 
 static void function(Parser *p)
 {
     parse_need_word(p, "func");
     p->func = func_new(p->arena, p->diags, parse_word(p));
-    parse_need_word(p, "stage");
-    p->func->stage = stage(p);
+    parse_need_word(p, "level");
+    p->func->level = stage(p);
     p->func->padded = parse_take_word(p, "padded");
     if (parse_take_word(p, "target")) {
         size_t start = p->at;

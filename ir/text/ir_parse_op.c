@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_NESTING = 64, MOST_LIST = 4096 };
+enum { MAX_NESTING = 64, MAX_LIST = 4096 };
 
 /* ---- attributes ---- */
 
@@ -88,7 +88,7 @@ static NameList operand_list(Parser *p, OpKind kind)
         if (type_is_memory(operand->type) || gathers) {
             indices(p, &operands, operand->type->rank);
         }
-        if (operands.n > MOST_LIST) {
+        if (operands.n > MAX_LIST) {
             parse_fail(p, p->at, "too many operands");
         }
         if (!parse_take(p, ',')) {
@@ -129,7 +129,7 @@ static Type range_argument(Parser *p, const Op *op, int n, const char *name, siz
 static void region(Parser *p, Op *op, Block *into)
 {
     size_t scope = p->names.n;
-    if (++p->depth > MOST_NESTING) {
+    if (++p->depth > MAX_NESTING) {
         parse_fail(p, p->at, "regions nested too deeply");
     }
     parse_need(p, '{');
@@ -152,13 +152,13 @@ static void region(Parser *p, Op *op, Block *into)
     p->names.n = scope;
 }
 
-enum { MOST_RESULTS = 1024 };
+enum { MAX_RESULTS = 1024 };
 
 static int result_names(Parser *p, const char **names)
 {
     int n = 0;
     while (parse_peek(p) == '%') {
-        if (n == MOST_RESULTS) {
+        if (n == MAX_RESULTS) {
             parse_fail(p, p->at, "too many results");
         }
         names[n++] = parse_value_name(p);
@@ -183,7 +183,7 @@ static void result_types(Parser *p, Op *op, int n, const char **names)
 
 static void operation(Parser *p, Block *into)
 {
-    const char *names[MOST_RESULTS];
+    const char *names[MAX_RESULTS];
     int n_results = result_names(p, names);
     parse_skip(p);
     size_t start = p->at;
@@ -217,7 +217,7 @@ static void operation(Parser *p, Block *into)
     op->n_regions = (uint16_t)n_regions;
     result_types(p, op, n_results, names);
     Dim tile = op_reduces(op) && !op_attr(op, ATTR_OVER) ? op_reduced_extent(op) : NULL;
-    if (tile && p->func->stage != STAGE_TENSOR) {
+    if (tile && p->func->level != LEVEL_TENSOR) {
         op_set_over(p->func, op, tile);
     }
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ALIGN = 64 };
+enum { MAX_ALIGN = 64 };
 
 static Dim dim_factor(Parser *p)
 {
@@ -107,10 +107,10 @@ static Type lying(Parser *p, Type tensor)
         parse_fail(p, start, "a tensor has one stride an axis");
     }
     int64_t align = parse_take_word(p, "align") ? parse_integer(p) : 0;
-    if (align < 0 || align > MOST_ALIGN || (align & (align - 1))) {
+    if (align < 0 || align > MAX_ALIGN || (align & (align - 1))) {
         parse_fail(p, start, "an alignment is a power of two up to 64");
     }
-    return type_lying(p->func, tensor, strided ? strides : NULL, (int)align);
+    return type_with_strides(p->func, tensor, strided ? strides : NULL, (int)align);
 }
 
 static Type memory_type(Parser *p, TypeKind kind)
@@ -147,9 +147,9 @@ Type parse_written_type(Parser *p)
     if (parse_take_word(p, "shared")) {
         return memory_type(p, TYPE_SHARED);
     }
-    if (parse_take_word(p, "barrier")) {
+    if (parse_take_word(p, "mbarrier")) {
         parse_need(p, '<');
-        Type ring = type_barrier(p->func, parse_integer(p));
+        Type ring = type_mbarrier(p->func, parse_integer(p));
         parse_need(p, '>');
         return ring;
     }

@@ -14,7 +14,7 @@ typedef struct Printer {
     const Func *func;
     Text *out;
     const char **names; /* by value id: without the %; NULL until printed once */
-    Table taken;        /* names of the source that values have */
+    HashTable taken;    /* names of the source that values have */
     uint32_t unnamed;
     int indent;
     PrintSpans *spans; /* by line; NULL: nobody asks */
@@ -142,8 +142,8 @@ static void put_type(Printer *p, Type type)
         text_char(p->out, '>');
         break;
     case TYPE_RANGE: text_add(p->out, "range"); break;
-    case TYPE_BARRIER:
-        text_add(p->out, "barrier<");
+    case TYPE_MBARRIER:
+        text_add(p->out, "mbarrier<");
         put_dim(p, type->dims[0]);
         text_char(p->out, '>');
         break;
@@ -332,9 +332,9 @@ static void put_block(Printer *p, const Block *block)
 
 /* ---- the header ---- */
 
-static const char *stage_name(Stage stage)
+static const char *stage_name(IrLevel stage)
 {
-    return stage == STAGE_TENSOR ? "tensor" : stage == STAGE_LAUNCH ? "launch" : "staged";
+    return stage == LEVEL_TENSOR ? "tensor" : stage == LEVEL_LOOP ? "loop" : "staged";
 }
 
 static void put_sizes(Printer *p)
@@ -366,25 +366,25 @@ static void put_sizes(Printer *p)
 
 static void put_merged(Printer *p, const Param *param)
 {
-    for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
-        text_printf(p->out, "%s%" PRId64, axis ? ", " : " merged [", param->merged[axis]);
+    for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
+        text_printf(p->out, "%s%" PRId64, axis ? ", " : " merged [", param->collapsed[axis]);
     }
-    if (param->merged) {
+    if (param->collapsed) {
         text_add(p->out, "] of ");
-        put_dims(p, param->given->rank, param->given->dims);
+        put_dims(p, param->caller_type->rank, param->caller_type->dims);
     }
 }
 
 /* `windows %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
-static void put_windows(Printer *p, const Windows *windows)
+static void put_windows(Printer *p, const Im2colView *windows)
 {
     if (windows) {
         text_add(p->out, " windows ");
         put_value(p, windows->of);
         for (int i = 0; i < windows->n; i++) {
-            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[i].step,
-                        windows->axes[i].apart);
-            put_dim(p, windows->axes[i].first);
+            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[i].stride,
+                        windows->axes[i].dilation);
+            put_dim(p, windows->axes[i].offset);
             text_char(p->out, ']');
         }
     }
@@ -399,31 +399,31 @@ static void put_params(Printer *p)
         put_value(p, param->value);
         text_add(p->out, ": ");
         put_type(p, param->value->type);
-        for (int axis = 0; param->order && axis < param->value->type->rank; axis++) {
-            text_printf(p->out, "%s%" PRId64, axis ? ", " : " order [", param->order[axis]);
+        for (int axis = 0; param->axis_perm && axis < param->value->type->rank; axis++) {
+            text_printf(p->out, "%s%" PRId64, axis ? ", " : " order [", param->axis_perm[axis]);
         }
-        text_add(p->out, param->order ? "]" : "");
+        text_add(p->out, param->axis_perm ? "]" : "");
         put_merged(p, param);
-        put_windows(p, param->windows);
+        put_windows(p, param->im2col);
         text_char(p->out, '\n');
     }
 }
 
 static void put_schedule(Printer *p)
 {
-    for (size_t i = 0; i < p->func->schedule->lines.n; i++) {
-        const Line *line = &p->func->schedule->lines.items[i];
+    for (size_t i = 0; i < p->func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &p->func->schedule->entries.items[i];
         text_add(p->out, "  line ");
-        if (line->alone) {
+        if (line->per_launch) {
             text_printf(p->out, "launch %d ", line->launch);
         }
         text_printf(p->out, "%s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
-        if (line->word) {
-            text_add(p->out, line->word);
+        if (line->symbol) {
+            text_add(p->out, line->symbol);
         } else {
             text_printf(p->out, "%" PRId64, line->number);
         }
-        text_printf(p->out, " %s\n", line_origins[line->origin]);
+        text_printf(p->out, " %s\n", entry_origins[line->origin]);
     }
 }
 
@@ -459,7 +459,7 @@ static Printer printer_new(const Func *func, Text *out)
 static void put_func(Printer *p)
 {
     const Func *func = p->func;
-    text_printf(p->out, "func %s stage %s%s", func->name, stage_name(func->stage),
+    text_printf(p->out, "func %s level %s%s", func->name, stage_name(func->level),
                 func->padded ? " padded" : "");
     if (func->target) {
         text_printf(p->out, " target %s", func->target->name);

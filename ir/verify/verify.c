@@ -81,14 +81,14 @@ static void check_counts(Verifier *v, const Op *op)
         verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
     }
     bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS &&
-                      op->kind != OP_SETTLE && op->kind != OP_COPY_WAIT; /* they may wait alone */
+                      op->kind != OP_DOT_WAIT && op->kind != OP_COPY_WAIT; /* they may wait alone */
     if (info->operands == VARIES && needs_some && op->n_operands == 0) {
         verify_fail(v, op, "no operands");
     }
     if (info->results != VARIES && info->results != op->n_results) {
         verify_fail(v, op, "%d results, not %d", op->n_results, info->results);
     }
-    if (!(info->stages & v->func->stage)) {
+    if (!(info->levels & v->func->level)) {
         verify_fail(v, op, "not legal at this stage");
     }
     if (!(info->traits & TRAIT_REGION) && op->n_regions) {
@@ -167,7 +167,7 @@ static void check_rules(Verifier *v, const Block *block)
 /* From the launch stage on, the body is a list of launches. */
 static void check_body(Verifier *v)
 {
-    if (v->func->stage == STAGE_TENSOR) {
+    if (v->func->level == LEVEL_TENSOR) {
         return;
     }
     for (const Op *op = v->func->body->first; op; op = op->next) {
@@ -203,7 +203,7 @@ static void check_lying(Verifier *v, const Param *param)
         verify_fail(v, NULL, "%s begins within an element", param->name);
     }
     for (int axis = 0; axis < type->rank; axis++) {
-        int64_t from = param->order ? param->order[axis] : axis;
+        int64_t from = param->axis_perm ? param->axis_perm[axis] : axis;
         seen |= from >= 0 && from < type->rank ? 1u << from : 0;
         if (type->strides && param->io != PARAM_IN && type_stride_is(type, axis, 0)) {
             verify_fail(v, NULL, "elements of %s, which is written, share memory", param->name);
@@ -228,16 +228,17 @@ static Dim merged_extent(Func *func, Type given, int from, int64_t n)
 static void check_merged(Verifier *v, const Param *param)
 {
     Type type = param->value->type;
-    if (!param->merged) {
+    if (!param->collapsed) {
         return;
     }
-    bool good = type->kind == TYPE_TENSOR && !type->strides && !param->order;
+    bool good = type->kind == TYPE_TENSOR && !type->strides && !param->axis_perm;
     int from = 0;
     for (int axis = 0; good && axis < type->rank; axis++) {
-        good = merged_extent(v->func, param->given, from, param->merged[axis]) == type->dims[axis];
-        from += good ? (int)param->merged[axis] : 0;
+        good = merged_extent(v->func, param->caller_type, from, param->collapsed[axis]) ==
+               type->dims[axis];
+        from += good ? (int)param->collapsed[axis] : 0;
     }
-    if (!good || from != param->given->rank) {
+    if (!good || from != param->caller_type->rank) {
         verify_fail(v, NULL, "%s: its axes are not those of the caller, merged", param->name);
     }
 }
@@ -257,23 +258,23 @@ static bool is_of_sizes(Dim dim)
 /* A view has a place for each spatial axis, a tap for those that have them. */
 static void check_windows(Verifier *v, const Param *param)
 {
-    const Windows *windows = param->windows;
+    const Im2colView *windows = param->im2col;
     if (!windows) {
         return;
     }
-    Type type = param_given(param), of = windows_whole(v->func, windows);
+    Type type = param_given(param), of = im2col_source_type(v->func, windows);
     int rank = 2 + windows->n;
     bool good = param->io == PARAM_IN && type->kind == TYPE_TENSOR && !type->strides &&
                 of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&
                 of->dtype == type->dtype &&
                 (v->func->params.items[windows->of->index].io == PARAM_IN ||
                  v->func->params.items[windows->of->index].io == PARAM_SCRATCH);
-    good = good && !func_windows_of(v->func, windows->of);
+    good = good && !func_im2col_of(v->func, windows->of);
     for (int i = 0; i < windows->n; i++) {
-        good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&
-               windows->axes[i].apart >= 0 && windows->axes[i].apart <= INT32_MAX &&
-               is_of_sizes(windows->axes[i].first);
-        rank += windows->axes[i].apart > 0;
+        good = good && windows->axes[i].stride > 0 && windows->axes[i].stride <= INT32_MAX &&
+               windows->axes[i].dilation >= 0 && windows->axes[i].dilation <= INT32_MAX &&
+               is_of_sizes(windows->axes[i].offset);
+        rank += windows->axes[i].dilation > 0;
     }
     if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||
         type->dims[rank - 1] != of->dims[of->rank - 1]) {

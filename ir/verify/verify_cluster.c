@@ -5,10 +5,10 @@
 void verify_cluster_reduce(Verifier *v, const Op *op)
 {
     const Op *around = op->parent->parent, *launch = op_enclosing(op, OP_LAUNCH);
-    if (!launch || (around != launch && around->kind != OP_TILES) ||
+    if (!launch || (around != launch && around->kind != OP_TILE_LOOP) ||
         op_int(launch, ATTR_CLUSTER, 1) < 2) {
         verify_fail(v, op, "not in the region of a launch with clusters");
-    } else if (around != launch && !tiles_position(around)) {
+    } else if (around != launch && !tile_loop_ring_index(around)) {
         verify_fail(v, op, "in a walk over tiles that does not carry how many came before");
     }
     if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
@@ -23,7 +23,7 @@ void verify_cluster_reduce(Verifier *v, const Op *op)
 static bool is_once_a_block(const Op *op)
 {
     const Op *around = op->parent->parent;
-    while (around && around->kind == OP_FOR && op_int(around, ATTR_ONCE, 0)) {
+    while (around && around->kind == OP_FOR && op_int(around, ATTR_SINGLE_TRIP, 0)) {
         around = around->parent->parent;
     }
     const Op *launch = op_enclosing(op, OP_LAUNCH);

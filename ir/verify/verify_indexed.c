@@ -65,7 +65,7 @@ static void verify_gather(Verifier *v, const Op *op)
     Access access = op_access(op, 0);
     Type from = access.memory->type, to = op->results[0]->type;
     bool held =
-        from->kind == TYPE_TENSOR || (from->kind == TYPE_ARRAY && v->func->stage == STAGE_TENSOR);
+        from->kind == TYPE_TENSOR || (from->kind == TYPE_ARRAY && v->func->level == LEVEL_TENSOR);
     if (!held || access_next(op, 0) != op->n_operands) {
         verify_fail(v, op, "wants a tensor (before tiles, or an array) and its indices");
         return;
@@ -78,17 +78,17 @@ static void verify_gather(Verifier *v, const Op *op)
 
 static void verify_atomic(Verifier *v, const Op *op, const char *fn, DType dtype)
 {
-    bool bits = text_same(fn, "and") || text_same(fn, "or") || text_same(fn, "xor");
+    bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
     if (bits && dtype_is_float(dtype)) {
         verify_fail(v, op, "bits of a float");
-    } else if (!text_same(fn, "set") && dtype_bits(dtype) < 8) {
+    } else if (!text_equal(fn, "set") && dtype_bits(dtype) < 8) {
         verify_fail(v, op, "no atomic on %s", dtype_name(dtype));
     }
 }
 
 static bool may_scatter_to(const Verifier *v, const Op *op, Type memory)
 {
-    bool shared = memory->kind == TYPE_SHARED && v->func->stage == STAGE_STAGED;
+    bool shared = memory->kind == TYPE_SHARED && v->func->level == LEVEL_STAGED;
     bool free = verify_is_among(op_word(op, ATTR_FN), " add min max and or xor ");
     return memory->kind == TYPE_TENSOR || (shared && free && op->n_results == 0);
 }
@@ -103,7 +103,7 @@ static void verify_scatter(Verifier *v, const Op *op)
         return;
     }
     ScatterParts parts = scatter_parts(op);
-    int at = access_next(op, 0), wanted = at + 1 + (text_same(fn, "cas") ? 1 : 0);
+    int at = access_next(op, 0), wanted = at + 1 + (text_equal(fn, "cas") ? 1 : 0);
     if (!may_scatter_to(v, op, access.memory->type) || op->n_operands < wanted ||
         op->n_operands > wanted + 1 || op->n_results > 1) {
         verify_fail(v, op,
@@ -227,7 +227,7 @@ static void verify_fold(Verifier *v, const Op *op)
     if (!block_is_scalar(region)) {
         verify_fail(v, op, "the region holds more than arithmetic on scalars");
     }
-    const char *extreme = op_word(op, ATTR_EXTREME);
+    const char *extreme = op_word(op, ATTR_ARG);
     if (extreme && (n != 2 || op->operands[1]->type->dtype != DT_I64 ||
                     !verify_is_among(extreme, " max min "))) {
         verify_fail(v, op, "`extreme` wants values and indices, and max or min");
@@ -272,7 +272,7 @@ static void verify_histogram(Verifier *v, const Op *op)
 static void verify_rank(Verifier *v, const Op *op)
 {
     int n = op->n_results;
-    if (n < 1 || n > MOST_TABLES || op->n_operands < n + 1 || !may_be_scratch(op, n + 1) ||
+    if (n < 1 || n > MAX_TABLES || op->n_operands < n + 1 || !may_be_scratch(op, n + 1) ||
         !is_row(op->operands[0]->type, DT_I32)) {
         verify_fail(v, op, "wants a row of i32, a table for each result, and scratch at most");
         return;
@@ -336,18 +336,18 @@ static bool mixes_elements(const Op *op, const Op *loop)
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_RANK:
-    case OP_ARRANGE:
+    case OP_TILE_SCATTER:
     case OP_LOOKUP:
     case OP_DOT:
     case OP_DOT_ASYNC:
     case OP_PARALLEL:
     case OP_LAUNCH:
-    case OP_TILES:
+    case OP_TILE_LOOP:
     case OP_STORE:
     case OP_ROLES: return true;
     case OP_GATHER:
         return op->operands[0]->type->kind == TYPE_ARRAY && is_inside(op->operands[0], loop);
-    default: return op_info(op->kind)->stages == STAGE_STAGED;
+    default: return op_info(op->kind)->levels == LEVEL_STAGED;
     }
 }
 
@@ -442,14 +442,14 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_IOTA: verify_iota(v, op); break;
     case OP_GATHER: verify_gather(v, op); break;
     case OP_SCATTER: verify_scatter(v, op); break;
-    case OP_AWAIT: verify_await(v, op); break;
+    case OP_SPIN_LOAD: verify_await(v, op); break;
     case OP_SCAN: verify_scan(v, op); break;
     case OP_FOLD: verify_fold(v, op); break;
     case OP_WHILE: verify_while(v, op); break;
     case OP_SORT: verify_sort(v, op); break;
     case OP_HISTOGRAM: verify_histogram(v, op); break;
     case OP_RANK: verify_rank(v, op); break;
-    case OP_ARRANGE: verify_arrange(v, op); break;
+    case OP_TILE_SCATTER: verify_arrange(v, op); break;
     case OP_LOOKUP: verify_lookup(v, op); break;
     case OP_PRINT:
     case OP_ASSERT: verify_say(v, op); break;

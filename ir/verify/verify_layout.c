@@ -46,7 +46,7 @@ static void verify_cover(Verifier *v, const Op *op, const Value *value)
         verify_fail(v, op, "L%u does not hold every element", (unsigned)layout->id);
     }
     int warps = warps_of(op);
-    if (warps && !layout_held_by(layout, extents, warps)) {
+    if (warps && !layout_owned_by(layout, extents, warps)) {
         verify_fail(v, op, "L%u has elements in warps that there are not", (unsigned)layout->id);
     }
 }
@@ -55,7 +55,7 @@ static void verify_cover(Verifier *v, const Op *op, const Value *value)
 static void verify_stays(Verifier *v, const Op *op, Layout seen)
 {
     const Layout *from = op->operands[0]->type->layout;
-    if (from && !layout_renames(from, &seen)) {
+    if (from && !layout_is_noop_conversion(from, &seen)) {
         verify_fail(v, op, "elements would change threads");
     }
 }
@@ -68,7 +68,7 @@ static void verify_reduced(Verifier *v, const Op *op)
         return;
     }
     Layout reduced = layout_drop_axis(from, axis);
-    if (!layout_renames(&reduced, op->results[0]->type->layout)) {
+    if (!layout_is_noop_conversion(&reduced, op->results[0]->type->layout)) {
         verify_fail(v, op, "the result's layout is not the operand's without the axis");
     }
     if (layout_crosses(from, IN_WARP, axis) && op->n_operands < 2) {
@@ -117,7 +117,7 @@ static void verify_folded(Verifier *v, const Op *op)
         const Layout *to = op->results[i]->type->layout;
         if (op->operands[i]->type->layout != from) {
             verify_fail(v, op, "operand %d has another layout than the first", i);
-        } else if (scan ? to != from : !layout_renames(&reduced, to)) {
+        } else if (scan ? to != from : !layout_is_noop_conversion(&reduced, to)) {
             verify_fail(v, op, "the layout of result %d does not follow from the operands'", i);
         }
     }
@@ -129,7 +129,7 @@ static void verify_folded(Verifier *v, const Op *op)
 /* Ranks stay where their digits are, values go from where their places are; all through scratch. */
 static void verify_ranked(Verifier *v, const Op *op)
 {
-    bool two = op->kind == OP_ARRANGE || op->kind == OP_LOOKUP;
+    bool two = op->kind == OP_TILE_SCATTER || op->kind == OP_LOOKUP;
     int plain = op->kind == OP_RANK ? op->n_results + 1 : two ? 2 : 1;
     const Layout *layout = op->operands[0]->type->layout;
     for (int i = 0; op->kind == OP_RANK && i < op->n_results; i++) {
@@ -137,7 +137,7 @@ static void verify_ranked(Verifier *v, const Op *op)
             verify_fail(v, op, "ranks have another layout than the digits");
         }
     }
-    if (op->kind == OP_ARRANGE && op->operands[1]->type->layout != layout) {
+    if (op->kind == OP_TILE_SCATTER && op->operands[1]->type->layout != layout) {
         verify_fail(v, op, "the places have another layout than the values");
     }
     if (op->kind == OP_LOOKUP && op->operands[1]->type->layout != op->results[0]->type->layout) {
@@ -155,7 +155,7 @@ void verify_layout(Verifier *v, const Op *op)
     }
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         verify_folded(v, op);
-    } else if (op->kind == OP_HISTOGRAM || op->kind == OP_RANK || op->kind == OP_ARRANGE ||
+    } else if (op->kind == OP_HISTOGRAM || op->kind == OP_RANK || op->kind == OP_TILE_SCATTER ||
                op->kind == OP_LOOKUP) {
         verify_ranked(v, op);
     }

@@ -65,7 +65,7 @@ static void verify_dtypes(Verifier *v, const Op *op)
         verify_fail(v, op, "the condition is not bool");
     }
     bool narrow = dtype_is_narrow(in);
-    if (narrow && op->kind != OP_AGAIN && op->kind != OP_CAST && op->kind != OP_SELECT &&
+    if (narrow && op->kind != OP_REMAT && op->kind != OP_CAST && op->kind != OP_SELECT &&
         op->kind != OP_BITCAST) {
         verify_fail(v, op, "arithmetic on %s: cast to f32 first", dtype_name(in));
     }
@@ -201,7 +201,7 @@ static void verify_dot(Verifier *v, const Op *op)
         return;
     }
     int rank = result_type(op)->rank, first = rank - 2;
-    bool batches = rank == 2 || (rank > 2 && v->func->stage == STAGE_TENSOR);
+    bool batches = rank == 2 || (rank > 2 && v->func->level == LEVEL_TENSOR);
     if (access_dims(&left, a) != rank || access_dims(&right, b) != rank || !batches) {
         verify_fail(v, op, "not a product of matrices");
         return;
@@ -237,7 +237,7 @@ static void verify_indices(Verifier *v, const Op *op, const Access *access)
             verify_fail(v, op, "index %d is neither a range nor an integer scalar", i);
         }
         int64_t extent;
-        if (!index && v->func->stage != STAGE_TENSOR &&
+        if (!index && v->func->level != LEVEL_TENSOR &&
             !poly_is_const(access->memory->type->dims[i], &extent)) {
             verify_fail(v, op, "axis %d is taken whole, but its extent is not static", i);
         }
@@ -281,7 +281,7 @@ static void verify_access(Verifier *v, const Op *op, TypeKind kind, bool store)
     Type memory = access.memory->type;
     bool plain = memory->kind == TYPE_TENSOR && type_stride_is(memory, access.n - 1, 1) &&
                  dtype_bits(memory->dtype) == 16 && access.n > 1;
-    if (op_int(op, ATTR_SHIFTED, 0) && (store || !plain || op_attr(op, ATTR_VALUE))) {
+    if (op_int(op, ATTR_UNALIGNED, 0) && (store || !plain || op_attr(op, ATTR_VALUE))) {
         verify_fail(v, op, "`shifted` is of loads of rows of 16-bit elements without a `value`");
     }
 }
@@ -338,7 +338,7 @@ static bool verify_axes(Verifier *v, const Op *op)
 /* What is walked begins with a whole tile. */
 static void verify_part(Verifier *v, const Op *op)
 {
-    static const AttrKey keys[] = {ATTR_FROM, ATTR_UPTO};
+    static const AttrKey keys[] = {ATTR_AXIS_BEGIN, ATTR_AXIS_END};
     const Attr *steps = op_attr(op, ATTR_STEPS);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const Attr *part = op_attr(op, keys[i]);
@@ -370,7 +370,7 @@ static void verify_iterators(Verifier *v, const Op *op)
         } else if (steps->ints[i] > 0 && poly_capacity(type->dims[0]) != steps->ints[i]) {
             verify_fail(v, op, "range %d has another capacity than its step", i);
         }
-        if (v->func->stage != STAGE_TENSOR && steps->ints[i] < 0) {
+        if (v->func->level != LEVEL_TENSOR && steps->ints[i] < 0) {
             verify_fail(v, op, "axis %d has no step yet", i);
         }
     }
@@ -383,7 +383,7 @@ static void verify_launch(Verifier *v, const Op *op)
     }
     bool persistent = op_int(op, ATTR_PERSISTENT, 0) != 0;
     verify_part(v, op);
-    if (op_int(op, ATTR_MOST, 1) < 1) {
+    if (op_int(op, ATTR_MAX_TILES, 1) < 1) {
         verify_fail(v, op, "`most` is less than one tile");
     }
     if (persistent ? op->regions[0]->n_args != 0
@@ -422,7 +422,7 @@ static void verify_tiles(Verifier *v, const Op *op)
     if (op_attr(op, ATTR_STEPS)) {
         verify_part(v, op);
     }
-    if (!op_int(op, ATTR_NUMBERED, 0)) {
+    if (!op_int(op, ATTR_TILE_INDEX, 0)) {
         verify_loop(v, op, 0);
         return;
     }
@@ -528,10 +528,10 @@ static void verify_const(Verifier *v, const Op *op)
 
 void verify_op(Verifier *v, const Op *op)
 {
-    static const TypeKind bulk_load[] = {TYPE_TENSOR, TYPE_SHARED, TYPE_BARRIER};
+    static const TypeKind bulk_load[] = {TYPE_TENSOR, TYPE_SHARED, TYPE_MBARRIER};
     static const TypeKind bulk_store[] = {TYPE_SHARED, TYPE_TENSOR};
-    static const TypeKind barrier[] = {TYPE_BARRIER};
-    if (op->kind == OP_FIX) {
+    static const TypeKind barrier[] = {TYPE_MBARRIER};
+    if (op->kind == OP_TO_STATIC) {
         verify_fix(v, op);
         return;
     }
@@ -553,7 +553,7 @@ void verify_op(Verifier *v, const Op *op)
     case OP_MASK: verify_mask(v, op); break;
     case OP_REDUCE: verify_reduce(v, op); break;
     case OP_CLUSTER_REDUCE: verify_cluster_reduce(v, op); break;
-    case OP_CLUSTER_SCATTER: verify_cluster_scatter(v, op); break;
+    case OP_CLUSTER_REDUCE_SCATTER: verify_cluster_scatter(v, op); break;
     case OP_DOT:
     case OP_DOT_ASYNC: verify_dot(v, op); break;
     case OP_LOAD: verify_access(v, op, TYPE_TENSOR, false); break;
@@ -562,11 +562,11 @@ void verify_op(Verifier *v, const Op *op)
     case OP_SHARED_STORE: verify_access(v, op, TYPE_SHARED, true); break;
     case OP_PARALLEL:
     case OP_LAUNCH: verify_launch(v, op); break;
-    case OP_TILES: verify_tiles(v, op); break;
+    case OP_TILE_LOOP: verify_tiles(v, op); break;
     case OP_FOR: verify_for(v, op); break;
     case OP_IF: verify_if(v, op); break;
     case OP_ROLES: verify_roles(v, op); break;
-    case OP_SETTLE: verify_settle(v, op); break;
+    case OP_DOT_WAIT: verify_settle(v, op); break;
     case OP_BULK_LOAD: verify_kinds(v, op, 3, bulk_load); break;
     case OP_COPY_LOAD: verify_copy_load(v, op); break;
     case OP_COPY_WAIT: verify_copy_wait(v, op); break;

@@ -49,7 +49,7 @@ static bool hands_on(const Verifier *v, const Op *op)
     bool tensor = memory && memory->type->kind == TYPE_TENSOR;
     switch (op->kind) {
     case OP_CLUSTER_REDUCE:
-    case OP_CLUSTER_SCATTER: return true;
+    case OP_CLUSTER_REDUCE_SCATTER: return true;
     case OP_STORE:
     case OP_BULK_STORE:
     case OP_SCATTER: return tensor && v->func->params.items[memory->index].io == PARAM_SCRATCH;
@@ -61,7 +61,7 @@ static bool hands_on(const Verifier *v, const Op *op)
 static bool brings(const Verifier *v, const Op *op)
 {
     const Value *memory = op->kind == OP_LOAD ? op->operands[0] : NULL;
-    return op->kind == OP_AWAIT ||
+    return op->kind == OP_SPIN_LOAD ||
            (memory && v->func->params.items[memory->index].io == PARAM_SCRATCH);
 }
 
@@ -110,7 +110,7 @@ static bool spread(Verifier *v, const Block *block)
 static int walks(const Op *op, Dim whole, Dim tile)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
-    bool loop = op->kind == OP_FOR || op->kind == OP_TILES || op->kind == OP_LAUNCH;
+    bool loop = op->kind == OP_FOR || op->kind == OP_TILE_LOOP || op->kind == OP_LAUNCH;
     const DimVar *range = poly_as_range(tile);
     for (int i = 0; loop && dims && steps && i < dims->n; i++) {
         bool own = !range || (range->binder && range->binder->block == op->regions[0]);
@@ -292,7 +292,7 @@ static const char *wrong_loop(Verifier *v, const Op *loop, const Op *op, Dim who
     if (i < 0) {
         return "has a tile of it, and the loop over the tiles does not carry what it comes to";
     }
-    bool staged = v->func->stage == STAGE_STAGED; /* what is in flight walks ahead of its loop */
+    bool staged = v->func->level == LEVEL_STAGED; /* what is in flight walks ahead of its loop */
     return staged || walks_all(loop, i, whole) ? NULL : "is in a loop over a part of it";
 }
 
@@ -359,7 +359,7 @@ static bool is_beside_loop(Verifier *v, const Op *op, Dim whole, Dim tile)
 static const char *wrong_tile(Verifier *v, const Op *op, Dim whole, Dim tile)
 {
     /* Tiles of no range have left the loop that walked them, which another one may surround. */
-    bool left = v->func->stage == STAGE_STAGED && !poly_as_range(tile);
+    bool left = v->func->level == LEVEL_STAGED && !poly_as_range(tile);
     if (left && is_beside_loop(v, op, whole, tile)) {
         return NULL;
     }
@@ -378,7 +378,7 @@ void verify_over(Verifier *v, const Op *op)
     const Attr *over = op_attr(op, ATTR_OVER);
     Dim tile = op_reduced_extent(op);
     int64_t capacity = poly_capacity(tile);
-    if (!over ? v->func->stage != STAGE_TENSOR : over->n != 1) {
+    if (!over ? v->func->level != LEVEL_TENSOR : over->n != 1) {
         verify_fail(v, op, "does not say what it runs over");
         return;
     }

@@ -39,7 +39,7 @@ static int64_t range_end_divisor(Memo *memo, const Value *range, int depth)
         return 1;
     }
     divisor = gcd(divisor, poly_divisor(dims->dims[range->index]));
-    int64_t upto = walk_upto(op, (int)range->index);
+    int64_t upto = axis_end(op, (int)range->index);
     divisor = upto < INT64_MAX ? gcd(divisor, upto) : divisor;
     return op->kind == OP_FOR ? gcd(divisor, divisor_at(memo, for_hi(op), depth)) : divisor;
 }
@@ -123,7 +123,7 @@ int64_t an_row_divisor(const Access *access)
     return type_stride_is(type, access->n - 1, 1) ? divisor : 1;
 }
 
-bool an_bulk_rows(const Access *access)
+bool an_tma_rows(const Access *access)
 {
     Type type = access->memory->type;
     int last = access->n - 1;

@@ -27,7 +27,7 @@ int64_t an_row_divisor(const Access *access);
 
 /* Of a tensor of several axes: can the copy engine walk its rows? They begin at multiples of 16
  * bytes, one behind the other, with their elements side by side. */
-bool an_bulk_rows(const Access *access);
+bool an_tma_rows(const Access *access);
 
 /* A number that divides where a range ends, whatever the sizes are. */
 int64_t an_end_divisor(const Value *range);

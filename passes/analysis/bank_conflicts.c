@@ -8,9 +8,10 @@ enum { BANKS = 32, BANK_BYTES = 4, TURN_BYTES = 128, PIECE_BYTES = 16 };
 
 bool an_swizzled(Func *func)
 {
-    return text_same(schedule_word(func, "swizzle", "", "on",
-                                   "lanes find their pieces of shared memory in different banks"),
-                     "on");
+    return text_equal(
+        schedule_decide_symbol(func, "swizzle", "", "on",
+                               "lanes find their pieces of shared memory in different banks"),
+        "on");
 }
 
 static int64_t tile_rows(const SharedTile *tile)
@@ -104,7 +105,7 @@ static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t
     return busiest_bank(&turn);
 }
 
-int64_t an_shared_turns(const SharedTile *tile, const Layout *layout)
+int64_t an_shared_wavefronts(const SharedTile *tile, const Layout *layout)
 {
     int vector = an_shared_vector(tile, layout);
     int bytes = vector * tile->elem_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/coalescing.h"
 
-enum { MOST_LANES = 64 };
+enum { MAX_LANES = 64 };
 
 /* Where the access of a lane begins: its sector, and the coordinates along axes whose elements are
  * far apart. */
@@ -32,7 +32,7 @@ static int add_spot(Spot *spots, int n, const Spot *spot, int rank)
 
 Sectors an_sectors(const Layout *layout, const int64_t *pitch, int bits, int vector)
 {
-    Spot elements[MOST_LANES], sectors[MOST_LANES];
+    Spot elements[MAX_LANES], sectors[MAX_LANES];
     int n_elements = 0, n_sectors = 0, last = layout->rank - 1;
     for (uint32_t lane = 0; lane < 1u << layout->bits[IN_LANE]; lane++) {
         Spot spot;

@@ -7,7 +7,7 @@
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
 
-enum { MOST_DEPTH = 32 };
+enum { MAX_DEPTH = 32 };
 
 /* ---- how often a value changes along an axis: every so many elements; 0: never ---- */
 
@@ -58,7 +58,7 @@ static int64_t changes_made(Memo *memo, const Value *value, int axis, int depth)
 {
     const Op *op = value->def;
     int at = op ? (int)op_int(op, ATTR_AXIS, 0) : 0;
-    if (!op || ++depth > MOST_DEPTH) {
+    if (!op || ++depth > MAX_DEPTH) {
         return 1;
     }
     switch (op->kind) {
@@ -95,7 +95,7 @@ static bool is_widened(const Value *value)
 {
     const Op *op = value->def;
     return op && op->kind == OP_CAST && value->type->dtype == DT_F32 &&
-           unit_widens(op->operands[0]->type->dtype, DT_F32);
+           mma_upcasts(op->operands[0]->type->dtype, DT_F32);
 }
 
 /* The loop's tiles lie in runs of the block; before there are loops, they may be made so. */
@@ -133,20 +133,20 @@ static bool find_side(const Op *dot, int side, FactorSide *found, int64_t *block
     return found->narrow != NULL;
 }
 
-bool an_factored(const Func *func, const Op *dot, Factored *found)
+bool an_scaled_dot(const Func *func, const Op *dot, ScaledDot *found)
 {
-    const Line *given = schedule_given((Func *)func, "product", "");
-    const char *word = given ? given->word : NULL;
-    *found = (Factored){.block = 0};
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
+    const char *word = given ? given->symbol : NULL;
+    *found = (ScaledDot){.block = 0};
     if (dot->operands[0]->type->rank != 2 || dot->operands[0]->type->dtype != DT_F32 ||
-        dot->results[0]->type->dtype != DT_F32 || op_attr(dot, ATTR_UNIT) ||
+        dot->results[0]->type->dtype != DT_F32 || op_attr(dot, ATTR_INSTRUCTION) ||
         !find_side(dot, 0, &found->sides[0], &found->block) ||
         !find_side(dot, 1, &found->sides[1], &found->block)) {
         return false;
     }
     found->left = found->sides[0].narrow->type->dtype;
     found->right = found->sides[1].narrow->type->dtype;
-    const Unit *unit = unit_find(func->target, word, found->left, found->right, DT_F32);
+    const MatrixInstr *unit = mma_find(func->target, word, found->left, found->right, DT_F32);
     return unit && unit->operands != DT_F32 && found->block % unit->k == 0 &&
            lies_in_blocks(dot, found->block);
 }
@@ -169,8 +169,8 @@ bool an_rounded(const Op *dot)
 
 Op *an_operand_load(const Func *func, const Op *dot, int side)
 {
-    Factored factored;
-    bool narrow = an_factored(func, dot, &factored);
+    ScaledDot factored;
+    bool narrow = an_scaled_dot(func, dot, &factored);
     Op *op = (narrow ? factored.sides[side].narrow : dot->operands[side])->def;
     while (op && (op->kind == OP_PERMUTE || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
                   op->kind == OP_SQUEEZE || op->kind == OP_TF32)) {

@@ -13,14 +13,14 @@ typedef struct FactorSide {
     int along_k;   /* which axis of theirs is k */
 } FactorSide;
 
-typedef struct Factored {
+typedef struct ScaledDot {
     FactorSide sides[2];
     int64_t block; /* factors change along k every so many elements; 0: never */
     DType left, right;
-} Factored;
+} ScaledDot;
 
 /* Is it such a product, and has its target a matrix unit for the narrow types? */
-bool an_factored(const Func *func, const Op *dot, Factored *found);
+bool an_scaled_dot(const Func *func, const Op *dot, ScaledDot *found);
 
 /* Are both operands rounded to tf32 for it? */
 bool an_rounded(const Op *dot);

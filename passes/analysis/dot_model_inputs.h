@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 #include "passes/analysis/wave_model.h"
 
-enum { PRODUCT_MOST = 1 << 24 /* elements of an axis: more is as if it were not known */ };
+enum { PRODUCT_MAX = 1 << 24 /* elements of an axis: more is as if it were not known */ };
 
 /* Cache lines that 128 bytes of a row take: 2 where rows begin between lines. */
 int product_lines(const Access *access);

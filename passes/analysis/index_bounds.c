@@ -5,7 +5,7 @@
 #include "ir/target/target.h"
 #include "passes/analysis/range_facts.h"
 
-enum { MOST_DEPTH = 48 };
+enum { MAX_DEPTH = 48 };
 
 /* From `lo` to `hi`, both included; NULL: not known. */
 typedef struct Interval {
@@ -158,7 +158,7 @@ static Interval of_range(Func *func, const Op *op)
     Dim zero = poly_const(func, 0);
     /* CPUs walk the elements that there are; threads of a GPU have others too. */
     bool walked = func->target && func->target->family == FAMILY_CPU;
-    int64_t past = walked ? 0 : range_past(range);
+    int64_t past = walked ? 0 : range_overrun(range);
     int64_t outside = past < range->capacity ? 0 : past; /* of a part that no element is in */
     switch (op->kind) {
     case OP_INDEX: return (Interval){zero, plus(func, range->whole, past - 1)};
@@ -272,7 +272,7 @@ static Interval of_op(const Asked *asked, const Op *op, int depth)
     case OP_EXPAND:
     case OP_SQUEEZE:
     case OP_PERMUTE:
-    case OP_FIX:
+    case OP_TO_STATIC:
     case OP_CONVERT:
     case OP_CAST: return interval(asked, op->operands[0], depth);
     case OP_SELECT: {
@@ -309,7 +309,7 @@ static Interval interval(const Asked *asked, const Value *value, int depth)
 {
     DType dtype = value->type->dtype;
     int64_t found;
-    if (depth > MOST_DEPTH || (dtype != DT_I64 && dtype != DT_I32)) {
+    if (depth > MAX_DEPTH || (dtype != DT_I64 && dtype != DT_I32)) {
         return (Interval){NULL, NULL};
     }
     if (!memo_known(asked->memo, value, depth, &found)) {
@@ -322,14 +322,14 @@ static Interval interval(const Asked *asked, const Value *value, int depth)
 
 static bool is_below(const Asked *asked, const Value *value, Dim extent, int depth)
 {
-    enum { BELOW = MOST_DEPTH + 1 }; /* of the keys, behind those of `interval` */
+    enum { BELOW = MAX_DEPTH + 1 }; /* of the keys, behind those of `interval` */
     int64_t found;
     if (memo_known(asked->memo, value, BELOW + depth, &found)) {
         return found != 0;
     }
     Interval all = interval(asked, value, 0);
     const Op *op = value->def;
-    bool min = op && op->kind == OP_MIN && depth < MOST_DEPTH;
+    bool min = op && op->kind == OP_MIN && depth < MAX_DEPTH;
     bool below = (all.hi && ordered(asked->func, plus(asked->func, all.hi, 1), extent)) ||
                  (min && (is_below(asked, op->operands[0], extent, depth + 1) ||
                           is_below(asked, op->operands[1], extent, depth + 1)));
@@ -423,7 +423,7 @@ static bool stride_made(Memo *memo, const Value *value, int axis, int depth, int
     if (type_is_scalar(value->type)) {
         return true;
     }
-    if (!op || depth > MOST_DEPTH) {
+    if (!op || depth > MAX_DEPTH) {
         return false;
     }
     switch (op->kind) {
@@ -435,7 +435,7 @@ static bool stride_made(Memo *memo, const Value *value, int axis, int depth, int
     case OP_SQUEEZE:
     case OP_PERMUTE: return stride_moved(memo, op, axis, depth + 1, stride);
     case OP_CONVERT:
-    case OP_FIX: return stride_of(memo, op->operands[0], axis, depth + 1, stride);
+    case OP_TO_STATIC: return stride_of(memo, op->operands[0], axis, depth + 1, stride);
     default:
         return op_has(op, TRAIT_ELEMENTWISE) && stride_computed(memo, op, axis, depth + 1, stride);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/narrow_rows.h"
 
-enum { FEW_OPS = 4 }; /* an element: more take longer than the registers are worth */
+enum { MAX_OPS = 4 }; /* an element: more take longer than the registers are worth */
 
 RowDims an_row_dims(const Block *block)
 {
@@ -66,7 +66,7 @@ static bool takes_few(const RowDims *rows, const Value *value, int *ops)
         DType dtype = value->type->dtype;
         return op && dtype_is_float(dtype) && dtype_bits(dtype) == 16;
     }
-    bool free = moves(op->kind) || op->kind == OP_AGAIN;
+    bool free = moves(op->kind) || op->kind == OP_REMAT;
     *ops -= !free;
     if (*ops < 0 || (!free && !is_cheap(op->kind))) {
         return false;
@@ -81,7 +81,7 @@ static bool takes_few(const RowDims *rows, const Value *value, int *ops)
 
 bool an_made_again(const RowDims *rows, const Value *value)
 {
-    int ops = FEW_OPS;
+    int ops = MAX_OPS;
     return takes_few(rows, value, &ops);
 }
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { MOST_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
 /* What is known of a value, once it has been asked: many ways may lead to it. */
 typedef struct Answer {
@@ -22,7 +22,7 @@ typedef struct Look {
     Func *func;
     int axis; /* of the value at hand */
     int depth;
-    Table *answers;
+    HashTable *answers;
 } Look;
 
 static bool known(Look look, const Value *value, Scalar *out);
@@ -67,7 +67,7 @@ static bool dominates(Memo *seen, const Value *w, const Value *x, int axis)
         return dominates(seen, op->operands[0], x, axis) ||
                dominates(seen, op->operands[1], x, axis);
     }
-    return op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "max") &&
+    return op && op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "max") &&
            op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
 }
 
@@ -89,12 +89,12 @@ static int axis_before(const Op *op, int axis)
 /* w is never -inf: `select (w == -inf), c, w` replaced it (softmax_reference of the library). */
 static bool replaces_minus_inf(const Value *w)
 {
-    const Op *select = value_made_by(w, OP_SELECT);
-    const Op *cmp = select ? value_made_by(select->operands[0], OP_CMP) : NULL;
-    const Op *by = select ? value_made_by(unspread(select->operands[1]), OP_CONST) : NULL;
-    const Op *inf = cmp ? value_made_by(unspread(cmp->operands[1]), OP_CONST) : NULL;
+    const Op *select = value_def_of_kind(w, OP_SELECT);
+    const Op *cmp = select ? value_def_of_kind(select->operands[0], OP_CMP) : NULL;
+    const Op *by = select ? value_def_of_kind(unspread(select->operands[1]), OP_CONST) : NULL;
+    const Op *inf = cmp ? value_def_of_kind(unspread(cmp->operands[1]), OP_CONST) : NULL;
     Scalar c, limit;
-    return by && inf && text_same(op_word(cmp, ATTR_PRED), "eq") &&
+    return by && inf && text_equal(op_word(cmp, ATTR_PRED), "eq") &&
            cmp->operands[0] == select->operands[2] && constant(by, &c) && constant(inf, &limit) &&
            limit.f == -INFINITY && isfinite(c.f);
 }
@@ -103,7 +103,7 @@ static bool replaces_minus_inf(const Value *w)
  * is NaN, so are the row's own elements; the same if w is -inf and none of them exceeds it. */
 static bool is_row_shift(const Op *op, Look look, Scalar *out)
 {
-    const Op *spread = value_made_by(op->operands[1], OP_BROADCAST);
+    const Op *spread = value_def_of_kind(op->operands[1], OP_BROADCAST);
     bool finite = spread && axis_before(spread, look.axis) < 0 &&
                   replaces_minus_inf(unspread(op->operands[1]));
     if (op->kind != OP_SUB || !known(look, op->operands[0], out) || !isinf(out->f) || out->f > 0) {
@@ -150,8 +150,8 @@ static bool moved(Look look, const Op *op, Scalar *out)
 static bool fails_behind(const Op *cmp, const DimVar *range)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
-    bool forward = text_same(pred, "ge") || text_same(pred, "gt");
-    bool backward = text_same(pred, "le") || text_same(pred, "lt");
+    bool forward = text_equal(pred, "ge") || text_equal(pred, "gt");
+    bool backward = text_equal(pred, "le") || text_equal(pred, "lt");
     const DimVar *more = range_of_index(cmp->operands[forward ? 0 : 1]);
     const DimVar *less = range_of_index(cmp->operands[forward ? 1 : 0]);
     return (forward || backward) && more && more != range && less == range &&
@@ -162,7 +162,7 @@ static bool fails_behind(const Op *cmp, const DimVar *range)
  * that exist. */
 static bool chosen(Look look, const Op *op, Scalar *out)
 {
-    const Op *cmp = value_made_by(op->operands[0], OP_CMP);
+    const Op *cmp = value_def_of_kind(op->operands[0], OP_CMP);
     const DimVar *range = poly_as_range(op->results[0]->type->dims[look.axis]);
     return (cmp && range && fails_behind(cmp, range)) ? known(look, op->operands[2], out)
                                                       : computed(look, op, out);
@@ -198,7 +198,7 @@ static bool known(Look look, const Value *value, Scalar *out)
 {
     Answer asked = {.value = value, .axis = look.axis};
     uint64_t hash = hash_word(hash_word(0, value->id), (uint64_t)look.axis);
-    if (!value->def || look.depth > MOST_DEPTH) {
+    if (!value->def || look.depth > MAX_DEPTH) {
         return false;
     }
     Answer *answer = table_find(look.answers, hash, same_question, &asked);
@@ -213,6 +213,6 @@ static bool known(Look look, const Value *value, Scalar *out)
 
 bool padding_value(Func *func, const Value *value, int axis, Scalar *out)
 {
-    Table answers = {0};
+    HashTable answers = {0};
     return known((Look){.func = func, .axis = axis, .answers = &answers}, value, out);
 }

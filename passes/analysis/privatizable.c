@@ -8,13 +8,13 @@
 #include "passes/analysis/axis_classes.h"
 
 enum {
-    MOST_BYTES = 16384, /* of one copy: what it is cleared and handed on for must be worth it */
-    LEAST_TILES = 1024, /* that a copy of 32 bits must have room for */
-    MOST_DEPTH = 16,
+    MAX_BYTES = 16384, /* of one copy: what it is cleared and handed on for must be worth it */
+    MIN_TILES = 1024,  /* that a copy of 32 bits must have room for */
+    MAX_DEPTH = 16,
 };
 
 typedef struct Search {
-    Gathered *found;
+    PrivatizableTensor *found;
     int n;
     const Value *spoilt[64]; /* tensors that something else touches */
     int n_spoilt;
@@ -27,8 +27,8 @@ typedef struct Search {
 static bool copies_are_exact(DType dtype, const char *fn)
 {
     bool real = dtype == DT_F32 || dtype == DT_F64;
-    bool bits = text_same(fn, "and") || text_same(fn, "or") || text_same(fn, "xor");
-    bool free = bits || text_same(fn, "add") || text_same(fn, "min") || text_same(fn, "max");
+    bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
+    bool free = bits || text_equal(fn, "add") || text_equal(fn, "min") || text_equal(fn, "max");
     return free && ((dtype_is_int(dtype) && dtype_bits(dtype) >= 8) || (real && !bits));
 }
 
@@ -37,11 +37,11 @@ static int64_t element_count(Type tensor)
 {
     int64_t n = 1, extent;
     for (int i = 0; i < tensor->rank; i++) {
-        if (!poly_is_const(tensor->dims[i], &extent) || extent < 1 || extent > MOST_BYTES) {
+        if (!poly_is_const(tensor->dims[i], &extent) || extent < 1 || extent > MAX_BYTES) {
             return 0;
         }
         n *= extent;
-        if (n > MOST_BYTES) {
+        if (n > MAX_BYTES) {
             return 0;
         }
     }
@@ -67,22 +67,23 @@ static void add_scatter(Search *search, const Op *op)
     }
     for (int i = 0; i < search->n; i++) {
         if (search->found[i].tensor == tensor) {
-            if (!text_same(search->found[i].fn, fn)) {
+            if (!text_equal(search->found[i].fn, fn)) {
                 spoil(search, tensor);
             }
             return;
         }
     }
-    if (search->n == MOST_GATHERED) {
+    if (search->n == MAX_GATHERED) {
         return;
     }
-    search->found[search->n++] = (Gathered){.tensor = tensor, .fn = fn, .elements = elements};
+    search->found[search->n++] =
+        (PrivatizableTensor){.tensor = tensor, .fn = fn, .elements = elements};
 }
 
 static void look(Op *op, void *user)
 {
     Search *search = user;
-    search->other = search->other || op->kind == OP_ROLES || op->kind == OP_TILES ||
+    search->other = search->other || op->kind == OP_ROLES || op->kind == OP_TILE_LOOP ||
                     op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
     if (op->kind == OP_SCATTER) {
         add_scatter(search, op);
@@ -106,7 +107,7 @@ static int64_t magnitude_made(Memo *memo, const Value *value, int depth)
     const Op *op = value->def;
     int bits = dtype_bits(value->type->dtype);
     int64_t own = bits <= 16 ? (int64_t)1 << bits : -1, a, b;
-    if (!op || depth > MOST_DEPTH) {
+    if (!op || depth > MAX_DEPTH) {
         return own;
     }
     switch (op->kind) {
@@ -183,7 +184,7 @@ static void count_scatter(Op *op, void *user)
 }
 
 /* Shared memory counts in words at its best. */
-static void choose_dtype(Gathered *gathered, const Op *launch)
+static void choose_dtype(PrivatizableTensor *gathered, const Op *launch)
 {
     DType dtype = gathered->tensor->type->dtype;
     bool with_sign = dtype_is_signed(dtype);
@@ -193,11 +194,11 @@ static void choose_dtype(Gathered *gathered, const Op *launch)
     }
     if (dtype_bits(dtype) < 32) {
         gathered->dtype = with_sign ? DT_I32 : DT_U32;
-    } else if (dtype_bits(dtype) == 64 && text_same(gathered->fn, "add")) {
+    } else if (dtype_bits(dtype) == 64 && text_equal(gathered->fn, "add")) {
         Count count = {launch, gathered->tensor, 0};
         block_walk(launch->regions[0], count_scatter, &count);
         int64_t tiles = count.sum > 0 ? INT32_MAX / count.sum : 0;
-        if (tiles >= LEAST_TILES) {
+        if (tiles >= MIN_TILES) {
             gathered->dtype = with_sign ? DT_I32 : DT_U32;
             gathered->most_tiles = tiles;
         }
@@ -216,7 +217,7 @@ static bool is_spoilt(const Search *search, const Value *tensor)
     return false;
 }
 
-int an_gathered(Func *func, const Op *launch, Gathered *found)
+int an_privatizable(Func *func, const Op *launch, PrivatizableTensor *found)
 {
     Search search = {.found = found};
     if (!func->target || func->target->warp == 1 || op_int(launch, ATTR_PERSISTENT, 0) ||
@@ -229,14 +230,14 @@ int an_gathered(Func *func, const Op *launch, Gathered *found)
         if (!is_spoilt(&search, found[i].tensor)) {
             found[n] = found[i];
             choose_dtype(&found[n], launch);
-            n += found[n].elements * dtype_bytes(found[n].dtype) <= MOST_BYTES;
+            n += found[n].elements * dtype_bytes(found[n].dtype) <= MAX_BYTES;
         }
     }
     if (n == 0) {
         return 0;
     }
-    const char *where = schedule_word(
+    const char *where = schedule_decide_symbol(
         func, "atomics", "", "shared",
         "small tensors: each block gathers its changes, and hands them on at its end");
-    return text_same(where, "shared") ? n : 0;
+    return text_equal(where, "shared") ? n : 0;
 }

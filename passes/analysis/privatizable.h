@@ -5,18 +5,18 @@
 
 #include "ir/ir.h"
 
-enum { MOST_GATHERED = 4 };
+enum { MAX_GATHERED = 4 };
 
-typedef struct Gathered {
+typedef struct PrivatizableTensor {
     Value *tensor;
     const char *fn; /* of all scatters to it */
     int64_t elements;
     DType dtype;        /* of a block's own copy */
     int64_t most_tiles; /* that a copy has room for: counts of 32 bits; 0: any number */
-} Gathered;
+} PrivatizableTensor;
 
 /* The tensors that blocks of the group or launch gather changes of in shared memory, if the
  * schedule has them do so. Returns how many. */
-int an_gathered(Func *func, const Op *launch, Gathered *found);
+int an_privatizable(Func *func, const Op *launch, PrivatizableTensor *found);
 
 #endif

@@ -4,7 +4,7 @@
 #include "ir/memo.h"
 #include "support/int_math.h"
 
-enum { MOST_DEPTH = 16 };
+enum { MAX_DEPTH = 16 };
 
 static const Op *binding(const DimVar *range)
 {
@@ -17,7 +17,7 @@ static int64_t divisor_at(Memo *memo, const Value *value, int depth);
 static int64_t divisor_made(Memo *memo, const Value *value, int depth)
 {
     const Op *op = value->def;
-    if (!op || depth > MOST_DEPTH) {
+    if (!op || depth > MAX_DEPTH) {
         return 1;
     }
     const DimVar *range;
@@ -87,7 +87,7 @@ static bool ends_whole(Memo *memo, const Op *loop, const DimVar *range, const Va
         return true; /* or the question would have been answered */
     }
     memo_keep(memo, value, depth, 1);
-    if (value == for_lo(loop) || !op || depth > MOST_DEPTH) {
+    if (value == for_lo(loop) || !op || depth > MAX_DEPTH) {
         return value == for_lo(loop);
     }
     switch (op->kind) {
@@ -110,7 +110,7 @@ static bool ends_whole(Memo *memo, const Op *loop, const DimVar *range, const Va
 static bool may_be_cut(const DimVar *range)
 {
     const Op *op = binding(range);
-    int64_t upto = op ? walk_upto(op, (int)range->binder->index) : INT64_MAX;
+    int64_t upto = op ? axis_end(op, (int)range->binder->index) : INT64_MAX;
     return upto < INT64_MAX && upto % range->capacity != 0;
 }
 
@@ -143,7 +143,8 @@ static int64_t blocks_of(const Op *op)
 static bool may_be_nobodys(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (op && op->kind == OP_FOR && op_int(op, ATTR_ONCE, 0) > 1) { /* its blocks' parts of one */
+    if (op && op->kind == OP_FOR &&
+        op_int(op, ATTR_SINGLE_TRIP, 0) > 1) { /* its blocks' parts of one */
         return poly_divisor(range->whole) % (blocks_of(op) * range->capacity) != 0;
     }
     const Attr *beside = op ? op_attr(op, ATTR_MULTICAST) : NULL;
@@ -167,10 +168,10 @@ static bool may_lie_outside(const DimVar *range)
     return least / blocks < range->capacity;
 }
 
-int64_t range_past(const DimVar *range)
+int64_t range_overrun(const DimVar *range)
 {
     const Op *op = binding(range);
-    bool part = op && op->kind == OP_FOR && op_int(op, ATTR_ONCE, 0) > 1;
+    bool part = op && op->kind == OP_FOR && op_int(op, ATTR_SINGLE_TRIP, 0) > 1;
     return range_is_full(range) ? 0 : (part ? blocks_of(op) : 1) * range->capacity - 1;
 }
 
@@ -181,7 +182,7 @@ bool range_is_full(const DimVar *range)
         may_be_nobodys(range)) {
         return false;
     }
-    if (op && op_int(op, ATTR_FULL, 0)) {
+    if (op && op_int(op, ATTR_FULL_TILES, 0)) {
         return true;
     }
     if (!op || range->capacity <= 0 || poly_divisor(range->whole) % range->capacity != 0) {
@@ -198,7 +199,7 @@ bool range_is_full(const DimVar *range)
 bool range_ends_with(const DimVar *range, const DimVar *other)
 {
     const Op *loop = binding(range);
-    const Op *end = loop && loop->kind == OP_FOR ? value_made_by(for_hi(loop), OP_END) : NULL;
+    const Op *end = loop && loop->kind == OP_FOR ? value_def_of_kind(for_hi(loop), OP_END) : NULL;
     bool behind =
         range->whole == other->whole || poly_most(other->whole) <= poly_least(range->whole);
     return end && behind && poly_as_range(end->operands[0]->type->dims[0]) == other;

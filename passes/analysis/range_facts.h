@@ -8,7 +8,7 @@
 /* Every tile of it has `capacity` elements: no padding. */
 bool range_is_full(const DimVar *range);
 /* How far beyond the axis' last element a tile may have places. */
-int64_t range_past(const DimVar *range);
+int64_t range_overrun(const DimVar *range);
 /* The elements to whose multiples in memory the tiles of its rows begin (a launch's `aligned`);
  * they may then lie past both ends of a row. 1: they begin with their rows. */
 int64_t range_aligned(const DimVar *range);

@@ -42,8 +42,8 @@ Value *reduce_neutral_tile(Builder *b, const char *fn, Type type)
 
 OpKind reduce_combiner(const char *fn)
 {
-    return text_same(fn, "sum")    ? OP_ADD
-           : text_same(fn, "prod") ? OP_MUL
-           : text_same(fn, "min")  ? OP_MIN
-                                   : OP_MAX;
+    return text_equal(fn, "sum")    ? OP_ADD
+           : text_equal(fn, "prod") ? OP_MUL
+           : text_equal(fn, "min")  ? OP_MIN
+                                    : OP_MAX;
 }

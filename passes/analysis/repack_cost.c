@@ -10,8 +10,8 @@
  * costs 11 fs less and more where operands are wider; two bytes are copied in 1.3 ps, and a launch
  * takes 3 us. */
 enum {
-    LEAST_USES = 128,    /* of each element */
-    LEAST_WORK = 1 << 28 /* multiplications */
+    MIN_USES = 128,    /* of each element */
+    MIN_WORK = 1 << 28 /* multiplications */
 };
 static const double LAUNCH = 3e12; /* attoseconds */
 
@@ -52,29 +52,29 @@ static int64_t multiplications(const Op *dot)
     return mul_sat(work, rounds(dot));
 }
 
-CopyWeight an_copy_weight(const Op *dot, Type tensor)
+RepackBenefit an_repack_benefit(const Op *dot, Type tensor)
 {
     int64_t elements = most_elements(tensor), work = multiplications(dot);
     bool known = work < INT64_MAX && elements < INT64_MAX;
-    return (CopyWeight){known, known && work >= LEAST_WORK && work / LEAST_USES >= elements};
+    return (RepackBenefit){known, known && work >= MIN_WORK && work / MIN_USES >= elements};
 }
 
-CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost)
+RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost)
 {
     int64_t elements = most_elements(tensor), work = multiplications(dot);
     bool known = work < INT64_MAX && elements < INT64_MAX;
     double saved = (double)work * (double)gain, spent = (double)elements * (double)cost + LAUNCH;
-    return (CopyWeight){known, known && saved > spent};
+    return (RepackBenefit){known, known && saved > spent};
 }
 
-CopyLine an_copy_line(Func *func, const char *key, bool pays, const char *reason)
+RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason)
 {
-    bool given = schedule_given(func, key, "") != NULL;
-    const char *on = schedule_word(func, key, "", pays ? "on" : "off", "%s", reason);
-    return (CopyLine){given, text_same(on, "on")};
+    bool given = schedule_user_entry(func, key, "") != NULL;
+    const char *on = schedule_decide_symbol(func, key, "", pays ? "on" : "off", "%s", reason);
+    return (RepackDecision){given, text_equal(on, "on")};
 }
 
-bool an_copy_is_made(const CopyLine *line, const CopyWeight *weight)
+bool an_repack_is_made(const RepackDecision *line, const RepackBenefit *weight)
 {
     return line->on && (line->given || weight->pays);
 }

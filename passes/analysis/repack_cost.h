@@ -5,22 +5,22 @@
 
 #include "ir/ir.h"
 
-typedef struct CopyWeight {
+typedef struct RepackBenefit {
     bool known, pays; /* the sizes; the copy, by them */
-} CopyWeight;
+} RepackBenefit;
 
 /* Of a product's operand: is each element multiplied so often, and the product so long, that a copy
  * of the whole tensor by a launch of its own costs less than the product gains? */
-CopyWeight an_copy_weight(const Op *dot, Type tensor);
+RepackBenefit an_repack_benefit(const Op *dot, Type tensor);
 
 /* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
-CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
+RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
 
 /* A line that makes such copies: on where one pays, or as the user says, of all. */
-typedef struct CopyLine {
+typedef struct RepackDecision {
     bool given, on;
-} CopyLine;
-CopyLine an_copy_line(Func *func, const char *key, bool pays, const char *reason);
-bool an_copy_is_made(const CopyLine *line, const CopyWeight *weight);
+} RepackDecision;
+RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason);
+bool an_repack_is_made(const RepackDecision *line, const RepackBenefit *weight);
 
 #endif

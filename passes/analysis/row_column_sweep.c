@@ -76,7 +76,7 @@ static bool is_last(const Axes *axes, const Block *block, int class)
     return false;
 }
 
-static void count(const Axes *axes, const Block *block, Walk *walk)
+static void count(const Axes *axes, const Block *block, RowColumnSweep *walk)
 {
     for (const Op *op = block->first; op; op = op->next) {
         bool array = op->n_results && op->results[0]->type->rank > 0;
@@ -85,9 +85,9 @@ static void count(const Axes *axes, const Block *block, Walk *walk)
     }
 }
 
-Walk an_walk(const Axes *axes, const Block *block)
+RowColumnSweep an_row_column_sweep(const Axes *axes, const Block *block)
 {
-    Walk walk = {.class = -1};
+    RowColumnSweep walk = {.class = -1};
     int other = -1; /* the class that was looked at last: many results have it */
     for (const Op *op = is_plain(block) ? block->first : NULL; op; op = op->next) {
         const Value *written = axes_written(op);

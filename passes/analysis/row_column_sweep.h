@@ -8,15 +8,15 @@
 
 #include "passes/analysis/axis_classes.h"
 
-typedef struct Walk {
+typedef struct RowColumnSweep {
     int class; /* of the axis; -1: there is none */
     int folds; /* values that are folded along it */
     int loads; /* of tiles that what is folded or stored is made of */
     Dim dim;
-} Walk;
+} RowColumnSweep;
 
 /* The first such axis of a group of statements. */
-Walk an_walk(const Axes *axes, const Block *block);
+RowColumnSweep an_row_column_sweep(const Axes *axes, const Block *block);
 
 /* Does the op fold along an axis of the class? */
 bool an_folds_along(const Axes *axes, const Op *op, int class);

@@ -6,7 +6,7 @@
 static bool is_sum(const Op *op)
 {
     return op && op->kind == OP_REDUCE && op->n_operands == 1 &&
-           text_same(op_word(op, ATTR_FN), "sum");
+           text_equal(op_word(op, ATTR_FN), "sum");
 }
 
 /* Axes where one more stands at `at`. */

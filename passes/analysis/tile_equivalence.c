@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_COMPARED = 4096 };
+enum { MAX_COMPARED = 4096 };
 
 /* ---- variables ---- */
 
@@ -17,7 +17,7 @@ Dim an_walked(const Value *var)
     return dims && (int)var->index < dims->n ? dims->dims[var->index] : NULL;
 }
 
-Value *an_paired(const LoopVars *vars, const Value *a)
+Value *an_paired(const LoopVarMap *vars, const Value *a)
 {
     for (int i = 0; i < vars->n; i++) {
         if (vars->items[i].a == a) {
@@ -27,7 +27,7 @@ Value *an_paired(const LoopVars *vars, const Value *a)
     return NULL;
 }
 
-static bool is_taken(const LoopVars *vars, const Value *b)
+static bool is_taken(const LoopVarMap *vars, const Value *b)
 {
     for (int i = 0; i < vars->n; i++) {
         if (vars->items[i].b == b) {
@@ -37,14 +37,14 @@ static bool is_taken(const LoopVars *vars, const Value *b)
     return false;
 }
 
-static bool pair(LoopVars *vars, const Value *a, const Value *b)
+static bool pair(LoopVarMap *vars, const Value *a, const Value *b)
 {
     Dim walked = an_walked(a);
     if (an_paired(vars, a) || is_taken(vars, b)) {
         return an_paired(vars, a) == b;
     }
     if (!walked || walked != an_walked(b) || a->type->kind != b->type->kind ||
-        vars->n == MOST_LOOP_VARS) {
+        vars->n == MAX_LOOP_VARS) {
         return false;
     }
     vars->items[vars->n].a = (Value *)a;
@@ -55,7 +55,7 @@ static bool pair(LoopVars *vars, const Value *a, const Value *b)
 /* ---- memory ---- */
 
 /* An input, or an intermediate that is there before. */
-static bool is_steady(const LoopVars *vars, const Value *memory)
+static bool is_steady(const LoopVarMap *vars, const Value *memory)
 {
     if (memory->type->kind != TYPE_TENSOR || memory->block || memory->def) {
         return false;
@@ -71,7 +71,7 @@ static bool is_steady(const LoopVars *vars, const Value *memory)
     return steady;
 }
 
-static bool alike_loads(LoopVars *vars, const Op *a, const Op *b)
+static bool alike_loads(LoopVarMap *vars, const Op *a, const Op *b)
 {
     Access x = op_access(a, 0), y = op_access(b, 0);
     if (x.memory != y.memory || !is_steady(vars, x.memory)) {
@@ -79,7 +79,7 @@ static bool alike_loads(LoopVars *vars, const Op *a, const Op *b)
     }
     for (int i = 0; i < x.n; i++) {
         if (!x.indices[i] != !y.indices[i] ||
-            (x.indices[i] && !an_alike(vars, x.indices[i], y.indices[i], false))) {
+            (x.indices[i] && !an_tiles_equivalent(vars, x.indices[i], y.indices[i], false))) {
             return false;
         }
     }
@@ -94,15 +94,15 @@ static bool same_attr(const Op *a, const Op *b, AttrKey key)
     if (!x || !y) {
         return x == y;
     }
-    bool words = !x->word == !y->word && (!x->word || text_same(x->word, y->word));
+    bool words = !x->word == !y->word && (!x->word || text_equal(x->word, y->word));
     return words && x->i == y->i && memcmp(&x->f, &y->f, sizeof x->f) == 0;
 }
 
-static bool alike_pair(LoopVars *vars, const Value *a, const Value *b, const Value *c,
+static bool alike_pair(LoopVarMap *vars, const Value *a, const Value *b, const Value *c,
                        const Value *d, bool turned)
 {
     int n = vars->n;
-    if (an_alike(vars, a, b, turned) && an_alike(vars, c, d, turned)) {
+    if (an_tiles_equivalent(vars, a, b, turned) && an_tiles_equivalent(vars, c, d, turned)) {
         return true;
     }
     vars->n = n; /* pairs of what did not fit */
@@ -124,7 +124,7 @@ static bool commutes(OpKind kind)
     }
 }
 
-static bool alike_elements(LoopVars *vars, const Op *a, const Op *b, bool turned)
+static bool alike_elements(LoopVarMap *vars, const Op *a, const Op *b, bool turned)
 {
     if (!same_attr(a, b, ATTR_PRED) || a->n_operands != b->n_operands) {
         return false;
@@ -133,11 +133,11 @@ static bool alike_elements(LoopVars *vars, const Op *a, const Op *b, bool turned
     bool two = a->n_operands >= 2;
     bool first = two ? alike_pair(vars, x[0], y[0], x[1], y[1], turned) ||
                            (commutes(a->kind) && alike_pair(vars, x[0], y[1], x[1], y[0], turned))
-                     : an_alike(vars, x[0], y[0], turned);
-    return first && (a->n_operands < 3 || an_alike(vars, x[2], y[2], turned));
+                     : an_tiles_equivalent(vars, x[0], y[0], turned);
+    return first && (a->n_operands < 3 || an_tiles_equivalent(vars, x[2], y[2], turned));
 }
 
-static bool alike_dots(LoopVars *vars, const Op *a, const Op *b, bool turned)
+static bool alike_dots(LoopVarMap *vars, const Op *a, const Op *b, bool turned)
 {
     Type left = a->operands[0]->type;
     bool plain = a->n_operands == 2 && b->n_operands == 2 && left->rank == 2 &&
@@ -150,15 +150,15 @@ static bool alike_dots(LoopVars *vars, const Op *a, const Op *b, bool turned)
                   : alike_pair(vars, x[0], y[0], x[1], y[1], false);
 }
 
-static bool alike_expands(LoopVars *vars, const Op *a, const Op *b, bool turned)
+static bool alike_expands(LoopVarMap *vars, const Op *a, const Op *b, bool turned)
 {
     int64_t at = op_int(a, ATTR_AXIS, 0), other = op_int(b, ATTR_AXIS, 0);
     bool tile = a->results[0]->type->rank == 2;
     return at == (tile && turned ? 1 - other : other) &&
-           an_alike(vars, a->operands[0], b->operands[0], false);
+           an_tiles_equivalent(vars, a->operands[0], b->operands[0], false);
 }
 
-static bool alike_ops(LoopVars *vars, const Op *a, const Op *b, bool turned)
+static bool alike_ops(LoopVarMap *vars, const Op *a, const Op *b, bool turned)
 {
     switch (a->kind) {
     case OP_CONST: return same_attr(a, b, ATTR_VALUE);
@@ -168,7 +168,8 @@ static bool alike_ops(LoopVars *vars, const Op *a, const Op *b, bool turned)
     case OP_EXPAND: return alike_expands(vars, a, b, turned);
     case OP_BROADCAST: {
         bool line = a->operands[0]->type->rank == 1; /* along the last axis */
-        return !(line && turned) && an_alike(vars, a->operands[0], b->operands[0], turned);
+        return !(line && turned) &&
+               an_tiles_equivalent(vars, a->operands[0], b->operands[0], turned);
     }
     default:
         return op_has(a, TRAIT_ELEMENTWISE) && a->n_operands && a->n_operands <= 3 &&
@@ -186,9 +187,9 @@ static const Value *unturned(const Value *value, bool *turned)
     return value;
 }
 
-bool an_alike(LoopVars *vars, const Value *a, const Value *b, bool turned)
+bool an_tiles_equivalent(LoopVarMap *vars, const Value *a, const Value *b, bool turned)
 {
-    if (!a || !b || vars->compared++ > MOST_COMPARED) {
+    if (!a || !b || vars->compared++ > MAX_COMPARED) {
         return false;
     }
     a = unturned(a, &turned);

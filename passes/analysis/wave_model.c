@@ -24,30 +24,30 @@
 
 enum {
     GROUP_ROWS = 64,
-    MOST_TILE = 32768,    /* elements: 128 accumulators a thread of two warp groups */
+    MAX_TILE = 32768,     /* elements: 128 accumulators a thread of two warp groups */
     THIRDS_COLUMNS = 192, /* 96 accumulators a thread of three groups, which have 160 registers */
-    MOST_APART = 26624,   /* where each has one for the step and one for all steps */
-    MOST_ROWS = 256,
-    MOST_COLUMNS = 256,
+    MAX_APART = 26624,    /* where each has one for the step and one for all steps */
+    MAX_ROWS = 256,
+    MAX_COLUMNS = 256,
     COLUMNS = 16,
     ROW_BYTES = 128, /* of swizzled shared memory: the least depth */
     SUM_BYTES = 4,   /* of what a share comes to: an f32 */
-    LEAST_STEPS = 4, /* of a share */
-    MOST_WAVES = 4,
-    MOST_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
-    TAIL_CYCLES = 1500,    /* until a launch that began early has its first operands */
-    MOST_SHARES = 128,     /* beyond, they take longer to add than they save */
-    SLOT_BYTES = 16384,    /* a step that brings no more is made twice as deep */
-    STORE_OPS = 8,         /* of an element: to its type, to shared memory */
-    PAIR = 2,              /* blocks side by side */
-    TILE_CYCLES = 400,     /* until the first of a tile's results is there */
-    MOST_CLUSTER = 8,      /* blocks of a cluster that any part of the device takes */
-    MOST_SENT = 65536,     /* of a tile's sums, which others send, beside the rings */
-    CLUSTER_CYCLES = 500,  /* until the last block's sums are there */
-    SENT_BYTES = 8,        /* from one multiprocessor to others, in a cycle */
-    HOST_CYCLES = 6000,    /* from one launch to the next, by the host */
-    REGION = 16,           /* multiprocessors of which clusters are made: some have fewer, */
-    PAIRED = 2,            /* but always two at a time */
+    MIN_STEPS = 4,   /* of a share */
+    MAX_WAVES = 4,
+    MAX_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
+    TAIL_CYCLES = 1500,   /* until a launch that began early has its first operands */
+    MAX_SHARES = 128,     /* beyond, they take longer to add than they save */
+    SLOT_BYTES = 16384,   /* a step that brings no more is made twice as deep */
+    STORE_OPS = 8,        /* of an element: to its type, to shared memory */
+    PAIR = 2,             /* blocks side by side */
+    TILE_CYCLES = 400,    /* until the first of a tile's results is there */
+    MAX_CLUSTER = 8,      /* blocks of a cluster that any part of the device takes */
+    MAX_SENT = 65536,     /* of a tile's sums, which others send, beside the rings */
+    CLUSTER_CYCLES = 500, /* until the last block's sums are there */
+    SENT_BYTES = 8,       /* from one multiprocessor to others, in a cycle */
+    HOST_CYCLES = 6000,   /* from one launch to the next, by the host */
+    REGION = 16,          /* multiprocessors of which clusters are made: some have fewer, */
+    PAIRED = 2,           /* but always two at a time */
 };
 
 /* Of an element's operation: some are folded into others (measured on `linear`: gelu). */
@@ -70,7 +70,7 @@ static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300
 
 /* And clusters that add shares: by the rate at which all ask the second-level cache, and by that
  * of one alone. */
-static const double CLUSTER_GAIN = 1.15, LEAST_GAIN = 1.03;
+static const double CLUSTER_GAIN = 1.15, MIN_GAIN = 1.03;
 
 /* Of two things that go on at once. */
 static double together(double a, double b)
@@ -84,21 +84,21 @@ static int64_t parts(int64_t all, int64_t each)
     return all > 0 ? (all - 1) / each + 1 : 0;
 }
 
-static int64_t depth_of(const ProductSize *size, int64_t m, int64_t n)
+static int64_t depth_of(const DotProblem *size, int64_t m, int64_t n)
 {
     int64_t row = ROW_BYTES / size->bytes;
     bool small = !size->apart && (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
     return size->given_k ? size->given_k : small ? 2 * row : row;
 }
 
-static double multiply_cycles(const Rates *rates, const ProductSize *size,
-                              const ProductTiles *tiles)
+static double multiply_cycles(const DeviceRates *rates, const DotProblem *size,
+                              const DotTiling *tiles)
 {
     double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
     return products * size->bytes / rates->product16; /* of half the bits, twice as many */
 }
 
-static double bring_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
+static double bring_cycles(const DeviceRates *rates, const DotProblem *size, const DotTiling *tiles)
 {
     int64_t rows = tiles->m < size->m ? tiles->m : size->m;
     int64_t columns = tiles->n < size->n ? tiles->n : size->n;
@@ -109,18 +109,18 @@ static double bring_cycles(const Rates *rates, const ProductSize *size, const Pr
     int64_t asked = rows * left / beside_n + columns * size->dots * right / beside_m;
     int64_t arrives = rows + columns * size->dots;
     int64_t lines = asked > arrives ? asked : arrives;
-    return (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
+    return (double)(lines * tiles->depth * size->bytes) / rates->sm_bytes;
 }
 
-static double step_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
+static double step_cycles(const DeviceRates *rates, const DotProblem *size, const DotTiling *tiles)
 {
     double bring = bring_cycles(rates, size, tiles);
     bool beside = tiles->beside_m > 1 || tiles->beside_n > 1;
-    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting +
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->step_overhead +
            (beside ? TOGETHER_CYCLES : 0);
 }
 
-static double memory_cycles(const Rates *rates, const ProductSize *size)
+static double memory_cycles(const DeviceRates *rates, const DotProblem *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
     double right = k * n * size->dots * (double)size->rounds;
@@ -128,90 +128,91 @@ static double memory_cycles(const Rates *rates, const ProductSize *size)
 }
 
 /* A launch that adds what the shares of so many elements come to, one by one. */
-static double sum_cycles(const Target *target, const Rates *rates, const ProductSize *size,
+static double sum_cycles(const Target *target, const DeviceRates *rates, const DotProblem *size,
                          double elements, int64_t shares)
 {
     double moved = 2 * elements * (double)shares * SUM_BYTES / rates->memory_bytes;
     double work =
-        elements * (size->ops * OP_CYCLES + STORE_OPS) / ((double)rates->lanes * target->units);
+        elements * (size->ops * OP_CYCLES + STORE_OPS) / ((double)rates->lanes * target->num_sms);
     return rates->start + moved + work;
 }
 
 /* Clusters lie within a part of the device, and one part has less than the others: of 132
  * multiprocessors 30 clusters of 4, 15 of 8 or 7 of 16 blocks run at once, as the driver says. */
-int64_t waves_held(const Target *target, int64_t cluster)
+int64_t wave_model_coresident(const Target *target, int64_t cluster)
 {
-    int64_t held = cluster > PAIRED ? target->units - REGION : target->units;
+    int64_t held = cluster > PAIRED ? target->num_sms - REGION : target->num_sms;
     return held / cluster * cluster;
 }
 
 /* What blocks send of a tile, and the part of it that each adds and stores. */
-static double exchange_cycles(const Rates *rates, const ProductSize *size,
-                              const ProductTiles *tiles)
+static double exchange_cycles(const DeviceRates *rates, const DotProblem *size,
+                              const DotTiling *tiles)
 {
     double elements = (double)(tiles->m * tiles->n);
-    double part = elements / (double)tiles->shares * (size->ops * OP_CYCLES + STORE_OPS);
+    double part = elements / (double)tiles->split_k * (size->ops * OP_CYCLES + STORE_OPS);
     return CLUSTER_CYCLES + elements * SUM_BYTES / SENT_BYTES + part / rates->lanes;
 }
 
-WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSize *size,
-                      const ProductTiles *tiles)
+DotCost waves_costs(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                    const DotTiling *tiles)
 {
-    double ops = STORE_OPS + (tiles->shares > 1 ? 0 : size->ops * OP_CYCLES);
+    double ops = STORE_OPS + (tiles->split_k > 1 ? 0 : size->ops * OP_CYCLES);
     double elements = (double)size->m * (double)size->n * (double)size->batch;
-    return (WaveCosts){
+    return (DotCost){
         .multiply = multiply_cycles(rates, size, tiles),
         .step = step_cycles(rates, size, tiles),
         .bring = bring_cycles(rates, size, tiles),
         .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES +
                (tiles->clustered ? exchange_cycles(rates, size, tiles) : 0),
         .memory = memory_cycles(rates, size),
-        .sum = tiles->shares > 1 && !tiles->clustered
-                   ? sum_cycles(target, rates, size, elements, tiles->shares)
+        .sum = tiles->split_k > 1 && !tiles->clustered
+                   ? sum_cycles(target, rates, size, elements, tiles->split_k)
                    : 0,
-        .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
-        .walked = parts(tiles->count,
-                        tiles->clustered ? waves_held(target, tiles->shares) : target->units),
+        .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->split_k),
+        .walked =
+            parts(tiles->count, tiles->clustered ? wave_model_coresident(target, tiles->split_k)
+                                                 : target->num_sms),
     };
 }
 
-double waves_cycles(const WaveCosts *costs)
+double waves_cycles(const DotCost *costs)
 {
     double tile = (double)costs->steps * costs->step + costs->end;
     return together((double)costs->walked * tile, costs->memory) + costs->sum;
 }
 
-static ProductTiles priced(const Target *target, const Rates *rates, const ProductSize *size,
-                           ProductTiles tiles)
+static DotTiling priced(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                        DotTiling tiles)
 {
     int64_t beside_m = tiles.beside_m > 1 ? tiles.beside_m : 1;
     int64_t beside_n = tiles.beside_n > 1 ? tiles.beside_n : 1;
     int64_t rows = parts(size->m, tiles.m * beside_m) * beside_m;
     int64_t columns = parts(size->n, tiles.n * beside_n) * beside_n;
-    tiles.count = rows * columns * size->batch * tiles.shares;
-    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    tiles.count = rows * columns * size->batch * tiles.split_k;
+    DotCost costs = waves_costs(target, rates, size, &tiles);
     tiles.cycles = waves_cycles(&costs);
     return tiles;
 }
 
 /* ---- a tail of shares ---- */
 
-/* The same tiles, of which `tail` rows or columns of them have shares, behind all others: what the
- * others take in full waves, then a wave of shares, then the launch that adds them. */
-static ProductTiles with_tail(const Target *target, const Rates *rates, const ProductSize *size,
-                              ProductTiles tiles, int64_t lines, int64_t tail, int64_t shares)
+/* The same tiles, of which `split_k_tail` rows or columns of them have shares, behind all others:
+ * what the others take in full waves, then a wave of shares, then the launch that adds them. */
+static DotTiling with_tail(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                           DotTiling tiles, int64_t lines, int64_t tail, int64_t shares)
 {
-    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    DotCost costs = waves_costs(target, rates, size, &tiles);
     int64_t each = tiles.count / lines, along = tiles.tail_along_n ? tiles.n : tiles.m;
     double tile = (double)costs.steps * costs.step + costs.end;
-    double whole = (double)parts((lines - tail) * each, target->units) * tile;
+    double whole = (double)parts((lines - tail) * each, target->num_sms) * tile;
     double part =
-        (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->units)) *
+        (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->num_sms)) *
             costs.step +
         costs.end + TAIL_CYCLES;
     double elements = (double)(tail * along) * (double)(tiles.tail_along_n ? size->m : size->n);
-    tiles.tail = tail;
-    tiles.shares = shares;
+    tiles.split_k_tail = tail;
+    tiles.split_k = shares;
     tiles.count -= tail * each;
     tiles.cycles =
         together(whole + part, costs.memory) + sum_cycles(target, rates, size, elements, shares);
@@ -220,41 +221,41 @@ static ProductTiles with_tail(const Target *target, const Rates *rates, const Pr
 
 /* Of so many rows or columns of tiles, those that no full wave has: all blocks have a part of them.
  */
-static ProductTiles best_tail(const Target *target, const Rates *rates, const ProductSize *size,
-                              ProductTiles tiles, ProductTiles best)
+static DotTiling best_tail(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                           DotTiling tiles, DotTiling best)
 {
     int64_t m = parts(size->m, tiles.m), n = parts(size->n, tiles.n);
     int64_t lines = tiles.tail_along_n ? n : m, each = tiles.count / lines;
     int64_t beside = tiles.tail_along_n ? tiles.beside_n : tiles.beside_m;
     int64_t given = tiles.tail_along_n ? size->given_tail_n : size->given_tail_m;
-    int64_t keep = tiles.count / target->units * target->units / each, tail = lines - keep;
+    int64_t keep = tiles.count / target->num_sms * target->num_sms / each, tail = lines - keep;
     tail = given ? parts(given, tiles.tail_along_n ? tiles.n : tiles.m) : tail;
     tail = beside > 1 ? parts(tail, beside) * beside : tail;
     bool fits = given % (tiles.tail_along_n ? tiles.n : tiles.m) == 0;
     if (tail < 1 || tail >= lines || !fits) {
         return best;
     }
-    int64_t steps = parts(size->k, tiles.depth) / LEAST_STEPS;
-    int64_t most = target->units / (tail * each);
+    int64_t steps = parts(size->k, tiles.depth) / MIN_STEPS;
+    int64_t most = target->num_sms / (tail * each);
     most = given && most < 2 ? 2 : most;
-    most = most < MOST_TAIL_SHARES ? most : MOST_TAIL_SHARES;
-    int64_t least = size->given_shares ? size->given_shares : 2;
-    most = size->given_shares ? size->given_shares : most < steps ? most : steps;
+    most = most < MAX_TAIL_SHARES ? most : MAX_TAIL_SHARES;
+    int64_t least = size->given_split_k ? size->given_split_k : 2;
+    most = size->given_split_k ? size->given_split_k : most < steps ? most : steps;
     for (int64_t shares = least; shares <= most; shares++) {
-        ProductTiles tailed = with_tail(target, rates, size, tiles, lines, tail, shares);
-        best = (given && !best.tail) || tailed.cycles < best.cycles ? tailed : best;
+        DotTiling tailed = with_tail(target, rates, size, tiles, lines, tail, shares);
+        best = (given && !best.split_k_tail) || tailed.cycles < best.cycles ? tailed : best;
     }
     return best;
 }
 
 /* Where the last wave is far from full, its tiles have shares of what is contracted. */
-static ProductTiles better_tail(const Target *target, const Rates *rates, const ProductSize *size,
-                                ProductTiles whole)
+static DotTiling better_tail(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                             DotTiling whole)
 {
-    ProductTiles best = whole;
+    DotTiling best = whole;
     bool given = size->given_tail_m || size->given_tail_n;
-    bool may = size->may_tail && whole.shares == 1 && size->batch == 1 && size->rounds == 1 &&
-               (!size->given_shares || given) && whole.count > 0;
+    bool may = size->may_tail && whole.split_k == 1 && size->batch == 1 && size->rounds == 1 &&
+               (!size->given_split_k || given) && whole.count > 0;
     for (int along_n = 0; along_n < 2 && may; along_n++) {
         whole.tail_along_n = along_n;
         if (!given || (along_n ? size->given_tail_n : size->given_tail_m)) {
@@ -268,10 +269,10 @@ static ProductTiles better_tail(const Target *target, const Rates *rates, const 
  * either axis, in pairs; where both gain as much, those that share the left operand: tiles of one
  * group of the raster share the right one in the second-level cache as it is. A tensor of one
  * tile's rows is not brought so. */
-static ProductTiles better_together(const Target *target, const Rates *rates,
-                                    const ProductSize *size, ProductTiles best)
+static DotTiling better_together(const Target *target, const DeviceRates *rates,
+                                 const DotProblem *size, DotTiling best)
 {
-    ProductTiles alone = best;
+    DotTiling alone = best;
     bool given = size->given_beside_m || size->given_beside_n;
     if (given) {
         best.beside_m = size->given_beside_m;
@@ -279,7 +280,7 @@ static ProductTiles better_together(const Target *target, const Rates *rates,
         return priced(target, rates, size, best);
     }
     for (int along_n = 2; along_n-- > 0 && size->may_meet;) {
-        ProductTiles tiles = alone;
+        DotTiling tiles = alone;
         *(along_n ? &tiles.beside_n : &tiles.beside_m) = PAIR;
         bool several = along_n ? size->n > tiles.n : size->m > tiles.m;
         tiles = priced(target, rates, size, tiles);
@@ -290,10 +291,10 @@ static ProductTiles better_together(const Target *target, const Rates *rates,
     return best;
 }
 
-ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
-                      int64_t n, int64_t shares)
+DotTiling wave_model_tiling(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                            int64_t m, int64_t n, int64_t shares)
 {
-    ProductTiles tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .shares = shares};
+    DotTiling tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .split_k = shares};
     return better_together(target, rates, size, priced(target, rates, size, tiles));
 }
 
@@ -304,57 +305,58 @@ static bool ends_short(int64_t extent, int64_t tile)
     return rest > 0 && 2 * rest < tile;
 }
 
-bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
-                    const ProductTiles *tiles)
+bool wave_model_is_single_wave(const Target *target, const DeviceRates *rates,
+                               const DotProblem *size, const DotTiling *tiles)
 {
-    WaveCosts costs = waves_costs(target, rates, size, tiles);
+    DotCost costs = waves_costs(target, rates, size, tiles);
     bool both = size->m > tiles->m && size->n > tiles->n;
-    bool once = tiles->count <= target->units && tiles->shares <= 1 && !tiles->tail;
+    bool once = tiles->count <= target->num_sms && tiles->split_k <= 1 && !tiles->split_k_tail;
     bool ragged = size->open || ends_short(size->m, tiles->m) || ends_short(size->n, tiles->n);
     bool waits = costs.bring >= (ragged ? 1 : UNEVEN_BRINGS) * costs.multiply;
     return both && once && waits && (double)costs.steps * costs.bring * UNEVEN_LOSS > EARLY_CYCLES;
 }
 
-double waves_count(const Target *target, const ProductTiles *tiles)
+double waves_count(const Target *target, const DotTiling *tiles)
 {
-    return (double)tiles->count / target->units;
+    return (double)tiles->count / target->num_sms;
 }
 
-static bool columns_suit(const ProductSize *size, int64_t n)
+static bool columns_suit(const DotProblem *size, int64_t n)
 {
     bool power = (n & (n - 1)) == 0;
     return n < size->columns_of ? power : n % size->columns_of == 0;
 }
 
 /* What the user gives is taken as it is; what is derived beside it fits. */
-static bool may_be(const ProductSize *size, int64_t m, int64_t n)
+static bool may_be(const DotProblem *size, int64_t m, int64_t n)
 {
-    bool fits = m * n * size->dots <= (size->apart ? MOST_APART : MOST_TILE) ||
+    bool fits = m * n * size->dots <= (size->apart ? MAX_APART : MAX_TILE) ||
                 (size->given_n && m == GROUP_ROWS) || (size->given_m && n == COLUMNS) ||
                 (size->given_m && size->given_n);
     return fits && (size->given_n || columns_suit(size, n));
 }
 
 /* Shares that give each multiprocessor a tile, or two, or four. */
-static ProductTiles best_shares(const Target *target, const Rates *rates, const ProductSize *size,
-                                int64_t m, int64_t n)
+static DotTiling best_shares(const Target *target, const DeviceRates *rates, const DotProblem *size,
+                             int64_t m, int64_t n)
 {
     bool tail = size->given_tail_m || size->given_tail_n; /* whose shares are given */
-    int64_t given = tail ? 0 : size->given_shares;
-    ProductTiles best = waves_of(target, rates, size, m, n, given ? given : 1);
+    int64_t given = tail ? 0 : size->given_split_k;
+    DotTiling best = wave_model_tiling(target, rates, size, m, n, given ? given : 1);
     best = better_tail(target, rates, size, best);
     if (tail) {
-        best.cycles = best.tail ? best.cycles : INFINITY; /* others have none of the given size */
+        best.cycles =
+            best.split_k_tail ? best.cycles : INFINITY; /* others have none of the given size */
         return best;
     }
-    int64_t count = waves_of(target, rates, size, m, n, 1).count;
-    int64_t steps = parts(size->k, best.depth) / LEAST_STEPS;
-    for (int64_t waves = 1; waves <= MOST_WAVES && size->may_share && !given; waves *= 2) {
-        int64_t shares = count > 0 ? waves * target->units / count : 1;
+    int64_t count = wave_model_tiling(target, rates, size, m, n, 1).count;
+    int64_t steps = parts(size->k, best.depth) / MIN_STEPS;
+    for (int64_t waves = 1; waves <= MAX_WAVES && size->may_share && !given; waves *= 2) {
+        int64_t shares = count > 0 ? waves * target->num_sms / count : 1;
         shares = shares > steps ? steps : shares;
-        shares = shares > MOST_SHARES ? MOST_SHARES : shares;
+        shares = shares > MAX_SHARES ? MAX_SHARES : shares;
         if (shares > 1) {
-            ProductTiles tiles = waves_of(target, rates, size, m, n, shares);
+            DotTiling tiles = wave_model_tiling(target, rates, size, m, n, shares);
             best = tiles.cycles < best.cycles ? tiles : best;
         }
     }
@@ -362,13 +364,13 @@ static ProductTiles best_shares(const Target *target, const Rates *rates, const 
 }
 
 /* The best of so many rows, or `best`, if none costs less. */
-static ProductTiles better_columns(const Target *target, const Rates *rates,
-                                   const ProductSize *size, int64_t m, ProductTiles best)
+static DotTiling better_columns(const Target *target, const DeviceRates *rates,
+                                const DotProblem *size, int64_t m, DotTiling best)
 {
     int64_t n = size->given_n ? size->given_n : COLUMNS;
-    int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : MOST_COLUMNS;
+    int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : MAX_COLUMNS;
     for (; n <= most_n; n += COLUMNS) {
-        ProductTiles tiles = best_shares(target, rates, size, m, n);
+        DotTiling tiles = best_shares(target, rates, size, m, n);
         bool thirds = m == THIRDS_ROWS && !size->given_n;
         bool fits = thirds ? columns_suit(size, n) : may_be(size, m, n);
         if (fits && (!best.m || tiles.cycles < best.cycles)) {
@@ -378,16 +380,16 @@ static ProductTiles better_columns(const Target *target, const Rates *rates,
     return best;
 }
 
-static ProductTiles best_tiles(const Target *target, const Rates *rates, const ProductSize *size)
+static DotTiling best_tiles(const Target *target, const DeviceRates *rates, const DotProblem *size)
 {
-    ProductTiles best = {.m = 0};
+    DotTiling best = {.m = 0};
     int64_t m = size->given_m ? size->given_m : GROUP_ROWS;
-    int64_t most_m = size->given_m ? m : MOST_ROWS;
+    int64_t most_m = size->given_m ? m : MAX_ROWS;
     for (; m <= most_m; m *= 2) {
         best = better_columns(target, rates, size, m, best);
     }
     if (size->thirds && !size->given_m && !size->given_n && best.m) {
-        ProductTiles thirds = better_columns(target, rates, size, THIRDS_ROWS, best);
+        DotTiling thirds = better_columns(target, rates, size, THIRDS_ROWS, best);
         best = thirds.cycles * THIRDS_GAIN < best.cycles ? thirds : best;
     }
     return best;
@@ -397,16 +399,16 @@ static ProductTiles best_tiles(const Target *target, const Rates *rates, const P
 
 /* Of m × n, in shares that are the blocks of a cluster each, where they all run at once; else
  * `best`, if none costs less. */
-static ProductTiles better_shares(const Target *target, const Rates *rates, const ProductSize *size,
-                                  int64_t m, int64_t n, ProductTiles best)
+static DotTiling better_shares(const Target *target, const DeviceRates *rates,
+                               const DotProblem *size, int64_t m, int64_t n, DotTiling best)
 {
-    int64_t given = size->given_shares ? size->given_shares : size->given_cluster;
-    for (int64_t shares = 2; shares <= MOST_CLUSTER; shares *= 2) {
+    int64_t given = size->given_split_k ? size->given_split_k : size->given_cluster;
+    for (int64_t shares = 2; shares <= MAX_CLUSTER; shares *= 2) {
         int64_t depth = depth_of(size, m, n);
-        ProductTiles tiles = {.m = m, .n = n, .depth = depth, .shares = shares, .clustered = true};
+        DotTiling tiles = {.m = m, .n = n, .depth = depth, .split_k = shares, .clustered = true};
         tiles = priced(target, rates, size, tiles);
-        bool once = tiles.count <= waves_held(target, shares) &&
-                    parts(size->k, depth) >= shares * LEAST_STEPS;
+        bool once = tiles.count <= wave_model_coresident(target, shares) &&
+                    parts(size->k, depth) >= shares * MIN_STEPS;
         if ((given ? shares == given : once) && tiles.cycles < best.cycles) {
             best = tiles;
         }
@@ -417,10 +419,10 @@ static ProductTiles better_shares(const Target *target, const Rates *rates, cons
 /* What two thirds of the rate bring from the second-level cache: as much as it was seen to bring
  * when all multiprocessors ask it and nothing else. That tells apart what moves more by larger
  * tiles from what moves more by more shares. */
-static Rates asked_by_all(const Rates *rates)
+static DeviceRates asked_by_all(const DeviceRates *rates)
 {
-    Rates all = *rates;
-    all.unit_bytes = rates->unit_bytes * 2 / 3;
+    DeviceRates all = *rates;
+    all.sm_bytes = rates->sm_bytes * 2 / 3;
     return all;
 }
 
@@ -430,47 +432,47 @@ static double by_host(double cycles, int64_t launches)
     return cycles > (double)(launches * HOST_CYCLES) ? cycles : (double)(launches * HOST_CYCLES);
 }
 
-static ProductTiles better_clustered(const Target *target, const Rates *rates,
-                                     const ProductSize *size, ProductTiles best)
+static DotTiling better_clustered(const Target *target, const DeviceRates *rates,
+                                  const DotProblem *size, DotTiling best)
 {
-    Rates all = asked_by_all(rates);
+    DeviceRates all = asked_by_all(rates);
     bool must = size->given_cluster > 1;
-    bool may = best.m && size->may_cluster && size->given_cluster != 1 && !best.tail &&
+    bool may = best.m && size->may_cluster && size->given_cluster != 1 && !best.split_k_tail &&
                !size->given_beside_m && !size->given_beside_n;
     if (!may) {
         return best;
     }
-    ProductTiles found = {.cycles = INFINITY};
-    int64_t m = size->given_m ? size->given_m : GROUP_ROWS, most_m = size->given_m ? m : MOST_ROWS;
-    int64_t n0 = size->given_n ? size->given_n : COLUMNS,
-            most_n = size->given_n ? n0 : MOST_COLUMNS;
+    DotTiling found = {.cycles = INFINITY};
+    int64_t m = size->given_m ? size->given_m : GROUP_ROWS, most_m = size->given_m ? m : MAX_ROWS;
+    int64_t n0 = size->given_n ? size->given_n : COLUMNS, most_n = size->given_n ? n0 : MAX_COLUMNS;
     for (; m <= most_m; m *= 2) {
         for (int64_t n = n0; n <= most_n; n += COLUMNS) {
-            bool fits = m * n * SUM_BYTES <= MOST_SENT && may_be(size, m, n);
+            bool fits = m * n * SUM_BYTES <= MAX_SENT && may_be(size, m, n);
             found = fits ? better_shares(target, &all, size, m, n, found) : found;
         }
     }
     if (!found.m) {
         return best;
     }
-    WaveCosts costs = waves_costs(target, &all, size, &best);
-    int64_t launches = best.shares > 1 ? 2 : 1;
+    DotCost costs = waves_costs(target, &all, size, &best);
+    int64_t launches = best.split_k > 1 ? 2 : 1;
     bool less = by_host(found.cycles, 1) * CLUSTER_GAIN < by_host(waves_cycles(&costs), launches);
     found = priced(target, rates, size, found);
-    less = less && by_host(found.cycles, 1) * LEAST_GAIN < by_host(best.cycles, launches);
+    less = less && by_host(found.cycles, 1) * MIN_GAIN < by_host(best.cycles, launches);
     return must || less ? found : best;
 }
 
-ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
+DotTiling wave_model_choose(const Target *target, const DeviceRates *rates, const DotProblem *size)
 {
-    ProductSize plain = *size;
+    DotProblem plain = *size;
     plain.may_tail = false;
     plain.given_tail_m = plain.given_tail_n = 0;
-    ProductTiles best = best_tiles(target, rates, &plain);
+    DotTiling best = best_tiles(target, rates, &plain);
     if (size->may_tail) {
         bool given = size->given_tail_m || size->given_tail_n;
-        ProductTiles tailed = best_tiles(target, rates, size);
-        best = tailed.tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed : best;
+        DotTiling tailed = best_tiles(target, rates, size);
+        best = tailed.split_k_tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed
+                                                                                         : best;
     }
     return better_clustered(target, rates, size, best);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight: a step's products stay in flight while the next one's are issued.
+/* cross_iteration_dots: a step's products stay in flight while the next one's are issued.
  *
  *   for %k, %c, %p:                      %e, %q = for %k, %c, %p:
  *     wait %full[%p]                       wait %full[%p]
  *     %d = dot_async …, %c                 %d = dot_async …, %c
- *     %e = settle %d                       %f = settle %d pending=1
+ *     %e = dot_wait %d                       %f = dot_wait %d pending=1
  *     arrive %empty[%p]            →       if (there is a step before) { arrive %empty[%p - 1] }
- *     yield %e, %p + 1                     if (it is the last one) { settle; arrive %empty[%p] }
+ *     yield %e, %p + 1                     if (it is the last one) { dot_wait; arrive %empty[%p] }
  *                                          yield %f, %p + 1
- *                                        %g = settle %e
+ *                                        %g = dot_wait %e
  *
  * A warp group that multiplies alone would leave the matrix unit idle from the end of a product to
  * the issue of the next one; several cover for each other. It holds a slot of the ring longer, so
@@ -22,7 +22,7 @@
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { GROUP_WARPS = 4, MOST_FLIGHTS = 4, LEAST_SLOTS = 3 };
+enum { GROUP_WARPS = 4, MAX_FLIGHTS = 4, MIN_SLOTS = 3 };
 
 typedef struct Flight {
     Func *func;
@@ -30,7 +30,7 @@ typedef struct Flight {
     Block *body;
     Op *settle;
     Op *turn; /* that is passed behind the loop, or NULL */
-    Op *arrives[MOST_FLIGHTS];
+    Op *arrives[MAX_FLIGHTS];
     int dots, n_arrives;
 } Flight;
 
@@ -72,7 +72,7 @@ static bool counts_steps(const Flight *f, const Value *position)
 static bool takes_arrive(Flight *f, Op *op)
 {
     int64_t slots = poly_capacity(op->operands[0]->type->dims[0]);
-    if (f->n_arrives == MOST_FLIGHTS || !counts_steps(f, op->operands[1]) || slots < LEAST_SLOTS) {
+    if (f->n_arrives == MAX_FLIGHTS || !counts_steps(f, op->operands[1]) || slots < MIN_SLOTS) {
         return false;
     }
     f->arrives[f->n_arrives++] = op;
@@ -84,8 +84,8 @@ static bool takes_op(Flight *f, Op *op)
     switch (op->kind) {
     case OP_WAIT: return !f->settle;
     case OP_DOT_ASYNC:
-        return !f->settle && ++f->dots <= MOST_FLIGHTS && !unit_left_is_read(f->func->target, op);
-    case OP_SETTLE:
+        return !f->settle && ++f->dots <= MAX_FLIGHTS && !mma_a_in_registers(f->func->target, op);
+    case OP_DOT_WAIT:
         if (f->settle || op_int(op, ATTR_PENDING, 0) || op->n_operands != f->dots) {
             return false;
         }
@@ -107,7 +107,7 @@ static bool has_shape(Flight *f)
         }
     }
     if (!f->settle || !f->n_arrives || op_attr(f->loop, ATTR_STEPS)->ints[0] <= 0 ||
-        op_int(f->loop, ATTR_DESCENDING, 0) || op_int(f->loop, ATTR_ONCE, 0)) {
+        op_int(f->loop, ATTR_DESCENDING, 0) || op_int(f->loop, ATTR_SINGLE_TRIP, 0)) {
         return false;
     }
     for (const Op *op = f->body->first; op; op = op->next) {
@@ -132,14 +132,14 @@ static bool alone(const Op *loop)
 static bool is_wanted(const Flight *f)
 {
     bool derived = alone(f->loop);
-    if (!derived && !schedule_given(f->func, "overlap", "")) {
+    if (!derived && !schedule_user_entry(f->func, "overlap", "")) {
         return false;
     }
-    const char *on = schedule_word(
+    const char *on = schedule_decide_symbol(
         f->func, "overlap", "", derived ? "on" : "off", "%s",
         derived ? "one warp group multiplies: its products follow one another without a gap"
                 : "several warp groups multiply: one's products run while another's are issued");
-    return text_same(on, "on");
+    return text_equal(on, "on");
 }
 
 /* ---- the loop ---- */
@@ -157,11 +157,11 @@ static void hand_back(const Flight *f, Builder *b, bool before)
 
 static void build_settle(const Flight *f, Builder *b, int n, Value **values)
 {
-    Type types[MOST_FLIGHTS] = {NULL};
+    Type types[MAX_FLIGHTS] = {NULL};
     for (int i = 0; i < n; i++) {
         types[i] = values[i]->type;
     }
-    Op *settle = build_op(b, OP_SETTLE, n, values, n, types, 0);
+    Op *settle = build_op(b, OP_DOT_WAIT, n, values, n, types, 0);
     op_set_int(f->func, settle, ATTR_PENDING, 0);
     for (int i = 0; i < n; i++) {
         func_replace_uses(f->func, values[i], settle->results[i]);
@@ -198,7 +198,7 @@ static void arrive_inside(const Flight *f, Value *end)
     build_yield(&later, 0, NULL);
     Builder last = build_when(f, &b, build_cmp(&b, "le", end, next));
     if (f->turn) {
-        build_op(&last, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
+        build_op(&last, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
     }
     build_settle(f, &last, 0, NULL);
     hand_back(f, &last, false);
@@ -212,7 +212,7 @@ static void pass_before(const Flight *f, Value *end)
     Builder b = build_before(f->func, f->loop);
     Value *none = build_cmp(&b, "le", end, for_lo(f->loop));
     Builder when = build_when(f, &b, none);
-    build_op(&when, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
+    build_op(&when, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
     build_yield(&when, 0, NULL);
     op_remove(f->turn);
 }
@@ -220,7 +220,7 @@ static void pass_before(const Flight *f, Value *end)
 static void settle_behind(const Flight *f)
 {
     Builder b = build_after(f->func, f->loop);
-    Value *values[MOST_FLIGHTS];
+    Value *values[MAX_FLIGHTS];
     for (int i = 0; i < f->dots; i++) {
         const Op *dot = f->settle->operands[i]->def;
         int at = access_next(dot, access_next(dot, 0));
@@ -235,7 +235,7 @@ static void try_loop(Op *op, void *user)
     if (op->kind != OP_FOR || !has_shape(&f) || !is_wanted(&f)) {
         return;
     }
-    f.turn = op->next && op->next->kind == OP_PASS_TURN ? op->next : NULL;
+    f.turn = op->next && op->next->kind == OP_ORDERED_ARRIVE ? op->next : NULL;
     op_set_int(f.func, f.settle, ATTR_PENDING, f.dots);
     Value *end = end_of(&f);
     if (f.turn) {
@@ -248,7 +248,7 @@ static void try_loop(Op *op, void *user)
     }
 }
 
-void pass_opt_flight(Func *func)
+void pass_cross_iteration_dots(Func *func)
 {
     func_walk(func, try_loop, func);
 }

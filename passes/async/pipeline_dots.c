@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overlap: keeps the second product of a loop in flight under the element-wise work of the next
- * step.
+/* pipeline_dots: keeps the second product of a loop in flight under the element-wise work of the
+ * next step.
  *
  *   for %j, %acc:                          first step: s, p and c = f(acc) of step 0
- *     s = dot_async q, k[j]; settle    →   for %j from the second, %p, %c:
+ *     s = dot_async q, k[j]; dot_wait    →   for %j from the second, %p, %c:
  *     p, c = f(s, acc)                       s = dot_async q, k[j]
- *     acc = dot_async p, v[j], c; settle     a = dot_async p, v[j - 1], c
- *     yield acc                              settle s; … f …; settle a; yield f(s, a)
+ *     acc = dot_async p, v[j], c; dot_wait     a = dot_async p, v[j - 1], c
+ *     yield acc                              dot_wait s; … f …; dot_wait a; yield f(s, a)
  *                                          last: acc = dot_async p, v[last], c
  *
  * Loops that go on from one another by whole steps, as `peel` leaves them, are one: the first step
@@ -14,16 +14,16 @@
  *
  * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
  * of that shape: the first product needs nothing that the loop carries but ring positions, and the
- * second one's result goes to the next step only. With `turns on`, of several warp groups each
- * issues its two products in its turn (section 3.1), and the others' element-wise work runs under
- * them. Requires: stage. Changes no bits. */
+ * second one's result goes to the next step only. With `ordered_mma on`, of several warp groups
+ * each issues its two products in its turn (section 3.1), and the others' element-wise work runs
+ * under them. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
 enum {
     GROUP_WARPS = 4,
-    MOST_CHAIN = 3, /* loops that peel makes of one */
+    MAX_CHAIN = 3, /* loops that peel makes of one */
 };
 
 typedef struct Overlap {
@@ -44,7 +44,7 @@ typedef struct Overlap {
 static Op *settle_of(Block *body, const Op *dot)
 {
     for (Op *op = body->first; op; op = op->next) {
-        if (op->kind == OP_SETTLE && op->n_operands == 1 && op->operands[0] == dot->results[0]) {
+        if (op->kind == OP_DOT_WAIT && op->n_operands == 1 && op->operands[0] == dot->results[0]) {
             return op;
         }
     }
@@ -180,7 +180,7 @@ static Value *build_fix(Builder *b, Value *tile)
         dims[i] = poly_const(b->func, poly_capacity(tile->type->dims[i]));
     }
     Type type = type_with_dims(b->func, tile->type, tile->type->rank, dims);
-    return build_op(b, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
+    return build_op(b, OP_TO_STATIC, 1, &tile, 1, &type, 0)->results[0];
 }
 
 static Type fixed_type(const Overlap *o)
@@ -215,7 +215,7 @@ static void build_arrive(Overlap *o, Builder *b, Value *position)
 static Op *build_settle(Builder *b, int n, Value *const *values, int64_t pending)
 {
     Type types[2] = {values[0]->type, n > 1 ? values[1]->type : NULL};
-    Op *settle = build_op(b, OP_SETTLE, n, values, n, types, 0);
+    Op *settle = build_op(b, OP_DOT_WAIT, n, values, n, types, 0);
     op_set_int(b->func, settle, ATTR_PENDING, pending);
     return settle;
 }
@@ -329,7 +329,7 @@ static Value *issue_both(Overlap *o, Builder *b, CloneMap *map, Value *tile, Val
     Value *both[2] = {clone_get(map, o->first->results[0])};
     both[1] = build_second(o, b, tile, onto, position)->results[0];
     if (o->turns) {
-        build_op(b, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
+        build_op(b, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
     }
     Op *settle = build_settle(b, 2, both, 1);
     clone_map_value(map, o->first_settle->results[0], settle->results[0]);
@@ -357,7 +357,7 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
             late.ops[late.n++] = op;
         } else {
             if (op == o->first && o->turns) {
-                build_op(&in, OP_TAKE_TURN, 0, NULL, 0, NULL, 0);
+                build_op(&in, OP_ORDERED_WAIT, 0, NULL, 0, NULL, 0);
             }
             clone_op(&in, &map, op);
         }
@@ -442,7 +442,7 @@ static Op *loop_before(const Func *func, const Op *loop)
     int n = for_carried(loop);
     Op *before = n > 0 ? loop->operands[2]->def : NULL;
     bool is = before && before->kind == OP_FOR && before->parent == loop->parent &&
-              op_int(before, ATTR_FULL, 0) && for_carried(before) == n &&
+              op_int(before, ATTR_FULL_TILES, 0) && for_carried(before) == n &&
               for_hi(before) == for_lo(loop) && step_of(before) == step_of(loop) &&
               op_attr(before, ATTR_DIMS)->dims[0] == op_attr(loop, ATTR_DIMS)->dims[0];
     for (int i = 0; i < n && is; i++) {
@@ -482,13 +482,13 @@ static bool choose_turns(const Overlap *o)
     int64_t groups = warps ? warps->ints[warps->n - 1] / GROUP_WARPS : 0;
     bool many = groups > 2;
     return groups > 1 &&
-           text_same(schedule_word(
-                         o->func, "turns", "", many ? "on" : "off", "%s",
-                         many ? "products of one warp group follow another's: there are enough to "
-                                "fill the matrix unit meanwhile"
-                              : "warp groups fall out of step by themselves: one's products run "
-                                "under another's element-wise work"),
-                     "on");
+           text_equal(schedule_decide_symbol(
+                          o->func, "ordered_mma", "", many ? "on" : "off", "%s",
+                          many ? "products of one warp group follow another's: there are enough to "
+                                 "fill the matrix unit meanwhile"
+                               : "warp groups fall out of step by themselves: one's products run "
+                                 "under another's element-wise work"),
+                      "on");
 }
 
 static bool find_shape(Overlap *o, Func *func, Op *loop)
@@ -509,14 +509,15 @@ static bool is_taken_along(Func *func, const Overlap *o)
 static void try_loop(Op *op, void *user)
 {
     Func *func = user;
-    Overlap chain[MOST_CHAIN];
-    int first = MOST_CHAIN - 1;
+    Overlap chain[MAX_CHAIN];
+    int first = MAX_CHAIN - 1;
     if (op->kind != OP_FOR || !find_shape(&chain[first], func, op) ||
         is_taken_along(func, &chain[first]) ||
-        !text_same(schedule_word(func, "overlap", "", "on",
-                                 "the second product of a step runs under the next step's "
-                                 "element-wise work"),
-                   "on")) {
+        !text_equal(
+            schedule_decide_symbol(func, "overlap", "", "on",
+                                   "the second product of a step runs under the next step's "
+                                   "element-wise work"),
+            "on")) {
         return;
     }
     Op *before = loop_before(func, op);
@@ -525,13 +526,13 @@ static void try_loop(Op *op, void *user)
         before = loop_before(func, before);
         first--;
     }
-    for (int i = first; i < MOST_CHAIN; i++) {
+    for (int i = first; i < MAX_CHAIN; i++) {
         chain[i].turns = choose_turns(&chain[i]);
     }
-    overlap_chain(chain + first, MOST_CHAIN - first);
+    overlap_chain(chain + first, MAX_CHAIN - first);
 }
 
-void pass_opt_overlap(Func *func)
+void pass_pipeline_dots(Func *func)
 {
     func_walk(func, try_loop, func);
     func_remove_dead(func);

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* late: products are issued as early, and settled as late, as what stands between them allows.
+/* sink_dot_waits: products are issued as early, and settled as late, as what stands between them
+ * allows.
  *
- *   %s = dot_async %k, %q; settle            %s = dot_async %k, %q
+ *   %s = dot_async %k, %q; dot_wait            %s = dot_async %k, %q
  *   %p = f(%s)                          →    %d = dot_async %v, %g
- *   %o = dot_async %p, %g, %c; settle        settle %s, %d pending=1
- *   %d = dot_async %v, %g; settle            %p = f(%s)
+ *   %o = dot_async %p, %g, %c; dot_wait        dot_wait %s, %d pending=1
+ *   %d = dot_async %v, %g; dot_wait            %p = f(%s)
  *   %e = %p * %d                             %o = dot_async %p, %g, %c
- *   yield %o                                 settle %d, %o pending=1
+ *   yield %o                                 dot_wait %d, %o pending=1
  *                                            %e = %p * %d
- *                                            settle %o; yield %o
+ *                                            dot_wait %o; yield %o
  *
  * The matrix unit then works under the element-wise work of the same step. A product whose operands
  * all lie in shared memory goes up to the first product of its block, with the waits for its tiles;
- * a slot is handed back when the products before that place are settled. Loops that `overlap` has
- * taken stay as they are. Requires: stage. Changes no bits. */
+ * a slot is handed back when the products before that place are settled. Loops that `pipeline_dots`
+ * has taken stay as they are. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { MOST_FLIGHTS = 16 };
+enum { MAX_FLIGHTS = 16 };
 
 typedef struct Flight {
     Value *flying;  /* unsettled */
@@ -29,13 +30,13 @@ typedef struct Flight {
 typedef struct Late {
     Func *func;
     Block *block;
-    Flight flights[MOST_FLIGHTS]; /* the oldest first */
+    Flight flights[MAX_FLIGHTS]; /* the oldest first */
     bool only_sends;
     int first, n; /* those before `first` are settled */
     struct {
         Op *op;
         int after; /* flights that must be settled before it */
-    } arrives[MOST_FLIGHTS];
+    } arrives[MAX_FLIGHTS];
     int n_arrives;
 } Late;
 
@@ -44,7 +45,7 @@ typedef struct Late {
 /* What a settle of all in flight makes of the product; NULL: another settle does, or later. */
 static Value *settled_by(const Op *settle, const Op *dot)
 {
-    bool all = settle && settle->kind == OP_SETTLE && op_int(settle, ATTR_PENDING, 0) == 0;
+    bool all = settle && settle->kind == OP_DOT_WAIT && op_int(settle, ATTR_PENDING, 0) == 0;
     for (int i = 0; all && i < settle->n_operands; i++) {
         if (settle->operands[i] == dot->results[0]) {
             return settle->results[i];
@@ -55,7 +56,7 @@ static Value *settled_by(const Op *settle, const Op *dot)
 
 static const Op *next_settle(const Op *op)
 {
-    while (op && op->kind != OP_SETTLE) {
+    while (op && op->kind != OP_DOT_WAIT) {
         op = op->next;
     }
     return op;
@@ -66,15 +67,15 @@ static bool may_be_late(const Block *block)
     int dots = 0, arrives = 0;
     for (const Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_DOT_ASYNC &&
-            (++dots > MOST_FLIGHTS || !settled_by(next_settle(op), op))) {
+            (++dots > MAX_FLIGHTS || !settled_by(next_settle(op), op))) {
             return false;
         }
         arrives += op->kind == OP_ARRIVE;
-        if (op->kind == OP_TAKE_TURN) {
+        if (op->kind == OP_ORDERED_WAIT) {
             return false;
         }
     }
-    return dots > 1 && arrives <= MOST_FLIGHTS;
+    return dots > 1 && arrives <= MAX_FLIGHTS;
 }
 
 /* ---- early ---- */
@@ -139,7 +140,7 @@ static void bring(const Late *late, Op *op, Op *where)
 static bool can_rise(const Late *late, const Op *dot, const Op *where)
 {
     for (const Op *op = where; op != dot; op = op->next) {
-        bool writes = op->n_regions || op->kind == OP_SHARED_STORE || op->kind == OP_SYNC;
+        bool writes = op->n_regions || op->kind == OP_SHARED_STORE || op->kind == OP_BARRIER;
         if (writes || (op->kind == OP_WAIT && !all_there(late, op, where))) {
             return false;
         }
@@ -204,8 +205,8 @@ static void hand_back(Late *late, Op *where)
 /* All flights before the n-th. */
 static void settle_before(Late *late, int n, Op *where)
 {
-    Value *values[MOST_FLIGHTS];
-    Type types[MOST_FLIGHTS];
+    Value *values[MAX_FLIGHTS];
+    Type types[MAX_FLIGHTS];
     int flying = late->n - late->first;
     if (n <= late->first) {
         return;
@@ -215,7 +216,7 @@ static void settle_before(Late *late, int n, Op *where)
         types[i] = values[i]->type;
     }
     Builder b = build_before(late->func, where);
-    Op *settle = build_op(&b, OP_SETTLE, flying, values, flying, types, 0);
+    Op *settle = build_op(&b, OP_DOT_WAIT, flying, values, flying, types, 0);
     op_set_int(late->func, settle, ATTR_PENDING, late->n - n);
     for (int i = 0; i < flying; i++) {
         Flight *flight = &late->flights[late->first + i];
@@ -256,7 +257,7 @@ static bool ends_flights(const Late *late, const Op *op)
 {
     switch (op->kind) {
     case OP_YIELD: return true;
-    case OP_SYNC:
+    case OP_BARRIER:
     case OP_FENCE_ASYNC:
     case OP_SHARED_STORE:
     case OP_BULK_STORE:
@@ -277,11 +278,11 @@ static int needs(const Late *late, const Op *op)
 
 static void settle_all(Late *late)
 {
-    Op *gone[MOST_FLIGHTS];
+    Op *gone[MAX_FLIGHTS];
     int n = 0;
     for (Op *op = late->block->first, *next; op; op = next) {
         next = op->next;
-        if (op->kind == OP_SETTLE) {
+        if (op->kind == OP_DOT_WAIT) {
             gone[n++] = op; /* its result is read until the new one is there */
             continue;
         }
@@ -321,10 +322,10 @@ static void try_loop(Op *op, void *user)
     }
 }
 
-void pass_opt_late(Func *func)
+void pass_sink_dot_waits(Func *func)
 {
-    const Line *given = schedule_given(func, "overlap", "");
-    if (!given || !text_same(given->word, "off")) {
+    const ScheduleEntry *given = schedule_user_entry(func, "overlap", "");
+    if (!given || !text_equal(given->symbol, "off")) {
         func_walk(func, try_loop, func);
         func_remove_dead(func);
     }

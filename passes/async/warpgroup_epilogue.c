@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* apart: warp groups that share a tile store its rows each by itself.
+/* warpgroup_epilogue: warp groups that share a tile store its rows each by itself.
  *
  *   bulk_wait                              bulk_wait apart=2
  *   sync                                   sync apart=2
  *   shared_store %s[…], %x           →     shared_store %s[…], %x
  *   fence_async                            fence_async
  *   sync                                   sync apart=2
- *   bulk_store %s[…], %y[…]                bulk_store %s[…], %y[…] apart=2
+ *   bulk_store %s[…], %y[…]                bulk_store %s[…], %y[…] warpgroups=2
  *
  * A group of four warps holds rows of its own of a product's tile. When it has written them to
  * shared memory, one of its threads copies them on: nothing that it does concerns the others' rows.
@@ -29,11 +29,11 @@ enum {
     GROUP_WARPS = 4,
     GROUP_BITS = 2,
     STEPS = 6,
-    FEW_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
+    MAX_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
 };
 
-static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_SYNC, OP_SHARED_STORE,
-                                       OP_FENCE_ASYNC, OP_SYNC, OP_BULK_STORE};
+static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_BARRIER, OP_SHARED_STORE,
+                                       OP_FENCE_ASYNC, OP_BARRIER, OP_BULK_STORE};
 
 /* Does each group hold as many rows, one behind the other, and no one else's? */
 static bool has_own_rows(Type type, int groups)
@@ -96,7 +96,7 @@ static int64_t more(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Of a loop and of those around it; more than FEW_STEPS where it is not known. */
+/* Of a loop and of those around it; more than MAX_STEPS where it is not known. */
 static int64_t steps_of(const Op *op)
 {
     int64_t all = 1;
@@ -105,7 +105,7 @@ static int64_t steps_of(const Op *op)
         int64_t step = range->kind == TYPE_RANGE ? more(1, poly_capacity(range->dims[0])) : 1;
         const Attr *dims = op_attr(op, ATTR_DIMS);
         int64_t most = dims ? poly_most(dims->dims[0]) : INT64_MAX;
-        int64_t steps = most < INT64_MAX ? div_up(most, step) : FEW_STEPS + 1;
+        int64_t steps = most < INT64_MAX ? ceil_div(most, step) : MAX_STEPS + 1;
         if (__builtin_mul_overflow(all, steps, &all)) {
             return INT64_MAX;
         }
@@ -118,7 +118,7 @@ static bool adds_settled(const Op *op)
     bool settled = false;
     for (int i = 0; op->kind == OP_ADD && i < op->n_operands; i++) {
         const Op *def = op->operands[i]->def;
-        settled = settled || (def && def->kind == OP_SETTLE);
+        settled = settled || (def && def->kind == OP_DOT_WAIT);
     }
     return settled;
 }
@@ -128,7 +128,7 @@ static void see(Op *op, void *user)
     Role *role = user;
     role->adds = role->adds || adds_settled(op);
     switch (op->kind) {
-    case OP_SYNC: role->syncs++; return;
+    case OP_BARRIER: role->syncs++; return;
     case OP_SHARED_STORE: role->stores++; return;
     case OP_BULK_STORE: ARENA_PUSH(role->func->arena, &role->copies, op); return;
     case OP_BULK_WAIT: ARENA_PUSH(role->func->arena, &role->waits, op); return;
@@ -136,10 +136,10 @@ static void see(Op *op, void *user)
     case OP_WAIT:
     case OP_ARRIVE:
     case OP_DOT_ASYNC:
-    case OP_SETTLE:
+    case OP_DOT_WAIT:
     case OP_LOAD:
     case OP_FOR: role->steps = more(role->steps, steps_of(op)); return;
-    case OP_TILES:
+    case OP_TILE_LOOP:
     case OP_YIELD: return;
     case OP_REDUCE:
     case OP_CONVERT: role->plain = false; return;
@@ -172,28 +172,29 @@ static void consider(Func *func, const Op *roles, int region)
         all = find_sequence(role.copies.items[i], ops) && is_own(func, role.copies.items[i]) &&
               has_own_rows(ops[2]->operands[ops[2]->n_operands - 1]->type, role.groups);
     }
-    bool few = role.adds || role.steps <= FEW_STEPS;
-    all = all &&
-          text_same(schedule_word(
-                        func, "stores", "", few ? "apart" : "together", "%s",
-                        role.adds ? "what steps come to is added by threads: one warp group's sums "
-                                    "run under another's products"
-                        : few     ? "few steps a tile: a warp group that is done goes on "
-                                    "to the next one"
-                                  : "many steps a tile: warp groups out of step would "
-                                    "hold slots of the rings for longer"),
-                    "apart");
+    bool few = role.adds || role.steps <= MAX_STEPS;
+    all =
+        all &&
+        text_equal(schedule_decide_symbol(
+                       func, "epilogue", "", few ? "warpgroup" : "block", "%s",
+                       role.adds ? "what steps come to is added by threads: one warp group's sums "
+                                   "run under another's products"
+                       : few     ? "few steps a tile: a warp group that is done goes on "
+                                   "to the next one"
+                                 : "many steps a tile: warp groups out of step would "
+                                   "hold slots of the rings for longer"),
+                   "warpgroup");
     for (size_t i = 0; i < role.copies.n && all; i++) {
         Op *ops[STEPS];
         find_sequence(role.copies.items[i], ops);
         for (int k = 0; k < STEPS; k++) {
-            if (SEQUENCE[k] == OP_SYNC || SEQUENCE[k] == OP_BULK_STORE) {
-                op_set_int(func, ops[k], ATTR_APART, role.groups);
+            if (SEQUENCE[k] == OP_BARRIER || SEQUENCE[k] == OP_BULK_STORE) {
+                op_set_int(func, ops[k], ATTR_WARPGROUPS, role.groups);
             }
         }
     }
     for (size_t i = 0; i < role.waits.n && all; i++) {
-        op_set_int(func, role.waits.items[i], ATTR_APART, role.groups);
+        op_set_int(func, role.waits.items[i], ATTR_WARPGROUPS, role.groups);
     }
 }
 
@@ -204,9 +205,9 @@ static void see_roles(Op *op, void *user)
     }
 }
 
-void pass_opt_apart(Func *func)
+void pass_warpgroup_epilogue(Func *func)
 {
-    if (func->target && func->target->bulk_copy) {
+    if (func->target && func->target->has_bulk_copy) {
         func_walk(func, see_roles, func);
     }
 }

@@ -13,8 +13,8 @@
  * it needs from memory. What one launch cannot hold (fuse_split.c) goes through `scratch` tensors,
  * which launches before it fill. Rows and folds of columns share a group where one walk does for
  * both (fuse_column_reductions.c). `parallel` statements of the source are groups already.
- * Requires: the tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of
- * the walk. */
+ * Requires: the tensor stage. Changes no bits; `column_reductions` does, by the shares that `tile`
+ * makes of the walk. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"
@@ -38,7 +38,7 @@ bool fuse_has_effect(const Op *op)
 
 /* A group that was built to look at it: its values' numbers are free again, or tables by number
  * would grow with every look. */
-static void drop_trial(Func *func, Group *group, uint32_t n_values)
+static void drop_trial(Func *func, FusionGroup *group, uint32_t n_values)
 {
     op_remove(group->parallel);
     func->n_values = n_values;
@@ -58,9 +58,9 @@ static Value *wanted_before(Func *func, Op *statement)
         return value && value->def->parent == block ? value : NULL;
     }
     Builder at = build_at_end(func, block);
-    Group group = fuse_group(func, &at, 1, &statement);
+    FusionGroup group = fuse_group(func, &at, 1, &statement);
     Value *costly = NULL;
-    bool whole = fuse_untangle(func, &group, &costly);
+    bool whole = fuse_resolve_axis_conflicts(func, &group, &costly);
     costly = whole ? fuse_split(func, block, &group) : costly;
     drop_trial(func, &group, n_values);
     bool own = whole && axes_written(statement) == costly; /* alone already */
@@ -93,7 +93,7 @@ static void split(Func *func, Block *block)
 
 typedef struct Unit {
     Op *statements[64];
-    Touches touches[64];
+    MemoryEffects touches[64];
     int n;
     bool taken; /* apart: take_apart */
 } Unit;
@@ -153,8 +153,8 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     all[unit->n] = statement;
     Block *block = statement->parent;
     Builder at = build_at_end(func, block);
-    Group group = fuse_group(func, &at, unit->n + 1, all);
-    bool fits = fuse_untangle(func, &group, &costly) && fuse_is_sound(func, &group) &&
+    FusionGroup group = fuse_group(func, &at, unit->n + 1, all);
+    bool fits = fuse_resolve_axis_conflicts(func, &group, &costly) && fuse_is_sound(func, &group) &&
                 !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
     drop_trial(func, &group, n_values);
     return fits;
@@ -185,11 +185,11 @@ static bool must_join(const Unit *unit, const Op *statement)
     return false;
 }
 
-static Order unit_order(const Func *func, const Unit *unit, const Touches *statement)
+static StmtDependence unit_order(const Func *func, const Unit *unit, const MemoryEffects *statement)
 {
-    Order order = ORDER_NONE;
+    StmtDependence order = ORDER_NONE;
     for (int i = 0; i < unit->n && order != ORDER_STRICT; i++) {
-        Order own = fuse_order(func, &unit->touches[i], statement);
+        StmtDependence own = fuse_order(func, &unit->touches[i], statement);
         order = own > order ? own : order;
     }
     return order;
@@ -197,7 +197,7 @@ static Order unit_order(const Func *func, const Unit *unit, const Touches *state
 
 /* Each unit that touches memory is the last one to do so until another one does: behind the last
  * one that writes what the statement reads, or touches what it writes, nothing is in its way. */
-static size_t behind_conflicts(const Units *units, const Touches *touches)
+static size_t behind_conflicts(const Units *units, const MemoryEffects *touches)
 {
     size_t behind = 0;
     for (size_t i = 0; i < units->n_params; i++) {
@@ -210,7 +210,7 @@ static size_t behind_conflicts(const Units *units, const Touches *touches)
     return behind;
 }
 
-static void note_touches(Units *units, size_t unit, const Touches *touches)
+static void note_touches(Units *units, size_t unit, const MemoryEffects *touches)
 {
     for (size_t i = 0; i < units->n_params; i++) {
         uint64_t bit = (uint64_t)1 << i % 64;
@@ -222,7 +222,7 @@ static void note_touches(Units *units, size_t unit, const Touches *touches)
     }
 }
 
-static void join(Units *units, size_t at, Op *statement, Touches touches)
+static void join(Units *units, size_t at, Op *statement, MemoryEffects touches)
 {
     Unit *unit = units->items[at];
     unit->touches[unit->n] = touches;
@@ -232,7 +232,7 @@ static void join(Units *units, size_t at, Op *statement, Touches touches)
 
 static void place(Func *func, Units *units, Op *statement)
 {
-    Touches touches = fuse_touches(func, statement);
+    MemoryEffects touches = fuse_touches(func, statement);
     for (size_t i = units->n; i-- > 0 && may_join(statement);) {
         if (must_join(units->items[i], statement)) {
             join(units, i, statement, touches);
@@ -240,7 +240,7 @@ static void place(Func *func, Units *units, Op *statement)
         }
     }
     size_t earliest = behind_conflicts(units, &touches); /* the first unit that it may join */
-    for (Order order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
+    for (StmtDependence order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
         order = unit_order(func, units->items[earliest - 1], &touches);
         earliest -= order != ORDER_STRICT;
     }
@@ -262,7 +262,7 @@ static void place(Func *func, Units *units, Op *statement)
 
 /* An intermediate that is read nowhere but in the unit itself, which has the stored value: its
  * store is dropped (drop_unread), and what it had in common with others is gone. */
-static bool is_dropped(const Units *units, size_t at, const Op *store, const Touches *yield)
+static bool is_dropped(const Units *units, size_t at, const Op *store, const MemoryEffects *yield)
 {
     const Value *memory = store->kind == OP_STORE ? store->operands[0] : NULL;
     const Func *func = units->func;
@@ -281,7 +281,7 @@ static bool is_dropped(const Units *units, size_t at, const Op *store, const Tou
     bool read = yield && ((yield->loads[word] | yield->others[word]) & bit);
     for (size_t i = 0; i < units->n && !read; i++) {
         for (int k = 0; i != at && k < units->items[i]->n && !read; k++) {
-            const Touches *touches = &units->items[i]->touches[k];
+            const MemoryEffects *touches = &units->items[i]->touches[k];
             read = (touches->loads[word] | touches->others[word]) & bit;
         }
     }
@@ -293,7 +293,7 @@ static bool share_without(Func *func, const Unit *unit, const bool *dropped)
 {
     uint32_t n_values = func->n_values;
     Builder at = build_at_end(func, unit->statements[0]->parent);
-    Group group = fuse_group(func, &at, unit->n, unit->statements);
+    FusionGroup group = fuse_group(func, &at, unit->n, unit->statements);
     for (Op *op = group.parallel->regions[0]->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < unit->n; i++) {
@@ -305,7 +305,8 @@ static bool share_without(Func *func, const Unit *unit, const bool *dropped)
         }
     }
     Value *costly;
-    bool shares = fuse_untangle(func, &group, &costly) && fuse_shares_grid(func, &group);
+    bool shares =
+        fuse_resolve_axis_conflicts(func, &group, &costly) && fuse_shares_grid(func, &group);
     drop_trial(func, &group, n_values);
     return shares;
 }
@@ -318,7 +319,7 @@ static void add(Unit *unit, const Unit *from, int i)
 
 /* Takes what does not share the grid of the first statement that stays out of the unit; NULL: all
  * do. */
-static Unit *taken_out(Units *units, size_t at, const Touches *yield)
+static Unit *taken_out(Units *units, size_t at, const MemoryEffects *yield)
 {
     Func *func = units->func;
     Unit *unit = units->items[at];
@@ -349,7 +350,7 @@ static Unit *taken_out(Units *units, size_t at, const Touches *yield)
 }
 
 /* Each unit once more, now that it is known who reads what. */
-static void take_apart(Units *units, const Touches *yield)
+static void take_apart(Units *units, const MemoryEffects *yield)
 {
     for (size_t i = 0; i < units->n; i++) {
         Unit *rest = taken_out(units, i, yield);
@@ -438,8 +439,8 @@ static void build_unit(Func *func, Builder *at, const Unit *unit)
         return;
     }
     Value *costly;
-    Group group = fuse_group(func, at, unit->n, unit->statements);
-    if (!fuse_is_serial(first) && !fuse_untangle(func, &group, &costly)) {
+    FusionGroup group = fuse_group(func, at, unit->n, unit->statements);
+    if (!fuse_is_serial(first) && !fuse_resolve_axis_conflicts(func, &group, &costly)) {
         diag_bug(func->diags, "a launch walks one value along an axis twice");
     }
 }
@@ -513,7 +514,7 @@ static void fuse_regions(Func *func, Block *block)
 {
     for (Op *op = block->first, *next; op; op = next) {
         next = op->next;
-        if (op->n_regions && fuse_mixes(func, op)) {
+        if (op->n_regions && fuse_has_cross_dependence(func, op)) {
             op = fuse_serialize(func, op);
             next = op->next;
             for (Value *v = fuse_wanted_outside(func, op);
@@ -545,7 +546,7 @@ static void fuse_block(Func *func, Block *block)
             place(func, &units, op);
         }
     }
-    Touches yielded = yield ? fuse_touches(func, yield) : (Touches){0};
+    MemoryEffects yielded = yield ? fuse_touches(func, yield) : (MemoryEffects){0};
     take_apart(&units, yield ? &yielded : NULL);
     Builder at = build_at_end(func, block);
     for (size_t i = 0; i < units.n; i++) {

@@ -2,8 +2,8 @@
 /* fuse, in parts: fuse.c (units of statements, their order, launches), fusion_group.c (one launch's
  * statements, copied), fuse_axis_conflicts.c (copies for uses that differ), fuse_dependences.c
  * (which statements stay behind others), fuse_split.c (what one launch cannot hold, or should not;
- * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of columns beside
- * rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
+ * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of column_reductions
+ * fused rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
  * fuse_gathers.c (gathers from arrays), fuse_sequential.c (loops that mix elements). Private to
  * fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
@@ -35,51 +35,51 @@ Value *fuse_changed_read(Func *func, const Op *reader);
 
 /* ---- fusion_group.c ---- */
 /* A launch: `parallel` without axes that holds the statements. */
-typedef struct Group {
+typedef struct FusionGroup {
     Op *parallel;
     CloneMap copies; /* from the body's values */
-    Table originals; /* back */
-} Group;
-Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
+    HashTable originals; /* back */
+} FusionGroup;
+FusionGroup fuse_group(Func *func, Builder *at, int n, Op *const *statements);
 /* Puts copies of what an op needs right before it. */
 void fuse_copy_operands(Func *func, Op *op);
 /* The body's value that this one of the group is a copy of, or NULL. */
-Value *fuse_original(const Group *group, const Value *copy);
-void fuse_remember(Func *func, Group *group, const Value *copy, Value *original);
+Value *fuse_original(const FusionGroup *group, const Value *copy);
+void fuse_remember(Func *func, FusionGroup *group, const Value *copy, Value *original);
 /* Is the value made in a region of the op? */
 bool fuse_is_within(const Value *value, const Op *op);
 
 /* ---- fuse_axis_conflicts.c ---- */
 /* Gives uses that iterate over a value along different axes their own copies of it. False when a
  * value is in the way that costs too much to compute twice: `*costly`, of the body. */
-bool fuse_untangle(Func *func, Group *group, Value **costly);
+bool fuse_resolve_axis_conflicts(Func *func, FusionGroup *group, Value **costly);
 
 /* ---- fuse_dependences.c ---- */
 /* What a statement and all that it computes from touch of each parameter: whole reads, other reads,
  * writes of both kinds, as bits by its number. */
-typedef struct Touches {
+typedef struct MemoryEffects {
     const Op *statement;
     uint64_t *loads, *others, *writes;
-} Touches;
-Touches fuse_touches(Func *func, Op *statement);
+} MemoryEffects;
+MemoryEffects fuse_touches(Func *func, Op *statement);
 /* Must `b` stay behind `a`? Forward: it loads an intermediate that `a` stores, which it may have
  * from `a` in the same launch. */
-typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
-Order fuse_order(const Func *func, const Touches *a, const Touches *b);
+typedef enum StmtDependence { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } StmtDependence;
+StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const MemoryEffects *b);
 
 /* ---- fuse_split.c ---- */
 /* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */
-bool fuse_goes_both_ways(Func *func, const Group *group);
+bool fuse_goes_both_ways(Func *func, const FusionGroup *group);
 /* No value of the group should be made by a launch of its own. */
-bool fuse_is_sound(Func *func, const Group *group);
+bool fuse_is_sound(Func *func, const FusionGroup *group);
 /* Do statements that write less than others leave out rows alone, which a block walks whole? */
-bool fuse_shares_grid(Func *func, const Group *group);
+bool fuse_shares_grid(Func *func, const FusionGroup *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
-Value *fuse_split(Func *func, const Block *body, const Group *group);
+Value *fuse_split(Func *func, const Block *body, const FusionGroup *group);
 
 /* ---- fuse_column_reductions.c ---- */
 /* Should a launch that has this walk do all of it? */
-bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk);
+bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk);
 /* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */
 void fuse_note_columns(Op *group, void *func);
 
@@ -89,7 +89,7 @@ bool fuse_is_uniform(const Op *op);
 /* Do the steps of such ops in a group mix elements of what they carry? */
 bool fuse_steps_mix(Func *func, const Axes *axes, Block *group);
 /* Do the steps of a loop, or what a choice does, mix elements of what they make? */
-bool fuse_mixes(Func *func, Op *op);
+bool fuse_has_cross_dependence(Func *func, Op *op);
 /* The op again, with its arrays in memory. */
 Op *fuse_serialize(Func *func, Op *op);
 /* An op that has groups in its regions. */

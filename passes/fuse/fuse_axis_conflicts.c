@@ -46,7 +46,7 @@ typedef struct Tie {
 
 typedef struct Untangler {
     Func *func;
-    Group *group;
+    FusionGroup *group;
     Block *block;
     Node *nodes;
     Item *items; /* by value id */
@@ -513,7 +513,7 @@ static bool is_tangled(Func *func, Block *block)
     return tangled;
 }
 
-bool fuse_untangle(Func *func, Group *group, Value **costly)
+bool fuse_resolve_axis_conflicts(Func *func, FusionGroup *group, Value **costly)
 {
     Block *block = group->parallel->regions[0];
     *costly = NULL;

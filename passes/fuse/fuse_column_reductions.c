@@ -14,7 +14,7 @@ enum {
 };
 
 /* Elements along the axes that are both stored and folded, but for the walked one. */
-static int64_t row_elements(const Axes *axes, const Block *block, const Walk *walk)
+static int64_t row_elements(const Axes *axes, const Block *block, const RowColumnSweep *walk)
 {
     int64_t elements = 1, n = 0;
     int seen[64];
@@ -39,7 +39,7 @@ static int64_t row_elements(const Axes *axes, const Block *block, const Walk *wa
 }
 
 /* Of a row that a block should hold at most. */
-static int64_t room(const Target *target, const Walk *walk)
+static int64_t room(const Target *target, const RowColumnSweep *walk)
 {
     int words = walk->folds + walk->loads + BESIDE;
     return target->family == FAMILY_CPU ? FOLDED_CPU : target->registers / SHARING / words;
@@ -54,7 +54,7 @@ static const char *reason(bool beside, bool alone, bool little)
 }
 
 /* Says what was decided, if `says_beside` or it is that they stay apart. */
-static bool is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk,
+static bool is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk,
                       bool says_beside)
 {
     int64_t elements = row_elements(axes, block, walk), most = poly_most(walk->dim);
@@ -62,16 +62,16 @@ static bool is_beside(Func *func, const Axes *axes, const Block *block, const Wa
     bool alone = elements == 1; /* there is no row: columns are walked in any tiles */
     bool little = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
     bool beside = alone || (elements <= fits && !little);
-    const Line *given = schedule_given(func, "columns", "");
+    const ScheduleEntry *given = schedule_user_entry(func, "column_reductions", "");
     if (given || (beside && !says_beside)) {
-        return given ? text_same(given->word, "beside") : beside;
+        return given ? text_equal(given->symbol, "fused") : beside;
     }
-    schedule_word(func, "columns", "", beside ? "beside" : "apart", "%s",
-                  reason(beside, alone, little));
+    schedule_decide_symbol(func, "column_reductions", "", beside ? "fused" : "separate", "%s",
+                           reason(beside, alone, little));
     return beside;
 }
 
-bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk)
+bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk)
 {
     return is_beside(func, axes, block, walk, false);
 }
@@ -83,7 +83,7 @@ void fuse_note_columns(Op *op, void *user)
         return;
     }
     Axes axes = an_axes(func, op->regions[0]);
-    Walk walk = an_walk(&axes, op->regions[0]);
+    RowColumnSweep walk = an_row_column_sweep(&axes, op->regions[0]);
     if (walk.class >= 0) {
         is_beside(func, &axes, op->regions[0], &walk, true);
     }

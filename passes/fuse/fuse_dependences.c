@@ -9,7 +9,7 @@
 
 typedef struct Reach {
     const Func *func;
-    Touches *touches;
+    MemoryEffects *touches;
     Memo *seen;
 } Reach;
 
@@ -19,14 +19,14 @@ static void set(uint64_t *bits, uint32_t param)
 }
 
 /* What a view shows is no value that a store has. */
-static void touch(const Func *func, Op *op, const Touches *touches)
+static void touch(const Func *func, Op *op, const MemoryEffects *touches)
 {
     const Value *memory = op->n_operands ? op->operands[0] : NULL;
     if (!memory || memory->type->kind != TYPE_TENSOR) {
         return;
     }
     bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    bool plain = op->kind == OP_LOAD && !func_windows_of(func, memory);
+    bool plain = op->kind == OP_LOAD && !func_im2col_of(func, memory);
     set(writes  ? touches->writes
         : plain ? touches->loads
                 : touches->others,
@@ -61,11 +61,11 @@ static size_t words_of(const Func *func)
     return func->params.n / 64 + 1;
 }
 
-Touches fuse_touches(Func *func, Op *statement)
+MemoryEffects fuse_touches(Func *func, Op *statement)
 {
     size_t words = words_of(func);
     uint64_t *bits = ARENA_ARRAY(func->arena, uint64_t, 3 * words);
-    Touches touches = {statement, bits, bits + words, bits + 2 * words};
+    MemoryEffects touches = {statement, bits, bits + words, bits + 2 * words};
     Reach r = {func, &touches, memo_open(func)};
     reach(statement, &r);
     memo_close(r.seen);
@@ -96,7 +96,7 @@ static bool stores_whole(const Op *op)
     return whole;
 }
 
-Order fuse_order(const Func *func, const Touches *a, const Touches *b)
+StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const MemoryEffects *b)
 {
     bool forwards = false;
     for (size_t i = 0; i < words_of(func); i++) {

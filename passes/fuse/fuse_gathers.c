@@ -18,8 +18,8 @@
 #include "passes/analysis/index_bounds.h"
 
 enum {
-    MOST_OPS = 8,       /* that are computed again at each place of several */
-    MOST_OPS_ONCE = 64, /* where each element is asked for about once */
+    MAX_OPS = 8,       /* that are computed again at each place of several */
+    MAX_OPS_ONCE = 64, /* where each element is asked for about once */
 };
 
 /* ---- may it be computed at the place? ---- */
@@ -153,7 +153,7 @@ static bool asks_once(const Op *gather)
 
 static bool is_cheap_there(const Func *func, const Op *gather)
 {
-    int most = asks_once(gather) ? MOST_OPS_ONCE : MOST_OPS;
+    int most = asks_once(gather) ? MAX_OPS_ONCE : MAX_OPS;
     const Asked asked = {func, gather->results[0]->type};
     Value *indices[MAX_RANK];
     for (int i = 1; i < gather->n_operands; i++) {

@@ -63,7 +63,7 @@ static Value *memory_for(Func *func, const Value *value, Type type)
     Operand operand = {value, false};
     bool narrow = type->dtype == DT_F16 || type->dtype == DT_BF16;
     int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
-    if (func->target && func->target->bulk_copy && narrow && type->rank > 1 &&
+    if (func->target && func->target->has_bulk_copy && narrow && type->rank > 1 &&
         poly_divisor(type->dims[type->rank - 1]) % multiple) {
         func_walk(func, find_operand, &operand);
     }
@@ -97,7 +97,7 @@ Op *fuse_materialize(Func *func, Value *value)
 typedef struct Reads {
     Func *func;
     const Op *reader;
-    Table seen;
+    HashTable seen;
     Value *found;
 } Reads;
 
@@ -109,7 +109,7 @@ static bool is_pointwise(Reads *reads, const Op *load)
         return false;
     }
     Builder at = build_at_end(reads->func, reads->func->body);
-    Group group = fuse_group(reads->func, &at, 1, (Op *[]){(Op *)store});
+    FusionGroup group = fuse_group(reads->func, &at, 1, (Op *[]){(Op *)store});
     Axes axes = an_axes(reads->func, group.parallel->regions[0]);
     const Op *copy = group.parallel->regions[0]->last;
     const Value *read = clone_get(&group.copies, load->results[0]);

@@ -16,7 +16,7 @@
 #include "ir/target/target.h"
 
 enum {
-    MOST_AGAIN = 16, /* ops outside of a loop that each step computes again */
+    MAX_AGAIN = 16,  /* ops outside of a loop that each step computes again */
     HELD_THREAD = 8, /* elements of a row that is carried and folded in each step, at most */
 };
 
@@ -89,8 +89,9 @@ static bool hold(Mixing *m, const Value *value, int axis)
     Dim dim = value->type->dims[axis];
     const DimVar *var = poly_as_var(dim);
     int64_t most = poly_most(dim);
-    const Line *rows = schedule_given(m->func, "rows", "");
-    const Line *tile = var && var->name ? schedule_given(m->func, "tile", var->name) : NULL;
+    const ScheduleEntry *rows = schedule_user_entry(m->func, "reduction", "");
+    const ScheduleEntry *tile =
+        var && var->name ? schedule_user_entry(m->func, "tile", var->name) : NULL;
     if (!m->func->target || m->func->target->family == FAMILY_CPU) {
         return false;
     }
@@ -99,7 +100,7 @@ static bool hold(Mixing *m, const Value *value, int axis)
     }
     int64_t room = (int64_t)m->func->target->max_threads * HELD_THREAD / m->elements;
     if (most > room || poly_least(dim) < 1 || m->products ||
-        (rows && text_same(rows->word, "looped")) || (tile && tile->number < most)) {
+        (rows && text_equal(rows->symbol, "looped")) || (tile && tile->number < most)) {
         return false;
     }
     m->elements *= most > 0 ? most : 1;
@@ -215,17 +216,17 @@ static bool may_mix(const Op *op)
     return false;
 }
 
-bool fuse_mixes(Func *func, Op *op)
+bool fuse_has_cross_dependence(Func *func, Op *op)
 {
     if (!fuse_is_uniform(op) || !may_mix(op)) {
         return false;
     }
     uint32_t n_values = func->n_values;
     Builder at = build_before(func, op);
-    Group group = fuse_group(func, &at, 1, &op);
+    FusionGroup group = fuse_group(func, &at, 1, &op);
     Value *costly;
     Mixing m = {.func = func, .elements = 1, .block = group.parallel->regions[0]};
-    m.found = !fuse_untangle(func, &group, &costly);
+    m.found = !fuse_resolve_axis_conflicts(func, &group, &costly);
     m.axes = an_axes(func, m.block);
     block_walk(m.block, collect_carried, &m);
     block_walk(m.block, look_for_mixing, &m);
@@ -266,10 +267,10 @@ static int cost_below(const Func *func, const Value *value)
     bool changing = is_changed(func, op);
     if (op->n_regions || op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_DOT ||
         changing) {
-        return MOST_AGAIN + 1;
+        return MAX_AGAIN + 1;
     }
     int cost = op->kind != OP_LOAD;
-    for (int i = 0; i < op->n_operands && cost <= MOST_AGAIN; i++) {
+    for (int i = 0; i < op->n_operands && cost <= MAX_AGAIN; i++) {
         cost += op->operands[i] ? cost_below(func, op->operands[i]) : 0;
     }
     return cost;
@@ -285,7 +286,7 @@ static void look_outside(Op *inner, void *user)
             block = block->parent ? block->parent->parent : NULL;
         }
         if (value && !block && value->def && value->type->kind == TYPE_ARRAY &&
-            cost_below(outer->func, value) > MOST_AGAIN) {
+            cost_below(outer->func, value) > MAX_AGAIN) {
             outer->wanted = value;
         }
     }

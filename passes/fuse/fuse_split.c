@@ -10,13 +10,13 @@
 #include "support/int_math.h"
 
 enum {
-    MOST_AXES = 48,        /* of one group */
+    MAX_AXES = 48,         /* of one group */
     MAX_DOTS = 16,         /* of one launch: stage has places for the operands of more, not many */
-    MAX_SCANS = 16,        /* of one launch: MOST_SCANS of tile, which one loop carries */
-    FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
-    MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
-    MOST_LOOKS = 256,      /* at ops, for whether they are so many */
-    MOST_FOLDS = 4,        /* each of which reads what the one before it leaves */
+    MAX_SCANS = 16,        /* of one launch: MAX_SCANS of tile, which one loop carries */
+    MAX_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
+    MAX_OPERAND_OPS = 6,   /* element-wise ops on what a product reads */
+    MAX_LOOKS = 256,       /* at ops, for whether they are so many */
+    MAX_FOLDS = 4,         /* each of which reads what the one before it leaves */
     MAX_STEPS = 32,        /* ops between a fold and what is stored before it */
     SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
@@ -55,7 +55,7 @@ int64_t split_elements(const Splitter *s, uint64_t bits)
     int64_t n = 1;
     for (int i = 0; i < s->n_classes; i++) {
         if (bits >> i & 1) {
-            n = mul_sat(n, larger(1, s->most[i]));
+            n = mul_sat(n, max_i64(1, s->most[i]));
         }
     }
     return n;
@@ -229,11 +229,11 @@ static int weigh(const Splitter *s, const Value *value, int *looks)
         return 0;
     }
     if (--*looks < 0) {
-        return MOST_OPERAND_OPS + 1;
+        return MAX_OPERAND_OPS + 1;
     }
     bool counts = op->n_results && dtype_is_float(op->results[0]->type->dtype);
     int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST && counts;
-    for (int i = 0; i < op->n_operands && sum <= MOST_OPERAND_OPS; i++) {
+    for (int i = 0; i < op->n_operands && sum <= MAX_OPERAND_OPS; i++) {
         sum += op->operands[i] ? weigh(s, op->operands[i], looks) : 0;
     }
     return sum;
@@ -255,7 +255,7 @@ const Value *split_used_result(const Splitter *s, const Op *op)
 /* Sums of products, one a batch, go on in one accumulator. */
 static bool sums_products(const Op *op)
 {
-    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+    while (op && op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum")) {
         const Op *from = op->operands[0]->def;
         bool batch = op_int(op, ATTR_AXIS, 0) < op->operands[0]->type->rank - 2;
         op = batch ? from : NULL;
@@ -358,8 +358,8 @@ static const Value *costly_operand(const Splitter *s, const Op *op)
                 value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
             value = value->def->operands[0];
         }
-        int looks = MOST_LOOKS;
-        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MOST_OPERAND_OPS) {
+        int looks = MAX_LOOKS;
+        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MAX_OPERAND_OPS) {
             return value;
         }
     }
@@ -392,7 +392,7 @@ static const Value *repeated(const Splitter *s, const Op *op)
     for (int i = 0; i < op->n_operands; i++) {
         kept |= op->operands[i] ? split_seen(s, op->operands[i]) : 0;
     }
-    bool little = split_elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
+    bool little = split_elements(s, kept & ~s->stored) <= MAX_ELEMENTS && op->kind != OP_DOT;
     return (s->stored & ~own) && !little ? result : NULL;
 }
 
@@ -556,7 +556,7 @@ static const Value *long_chain(const Splitter *s, const Op *op)
 {
     for (int i = 0; split_is_fold(op) && i < op->n_operands; i++) {
         const Value *value = op->operands[i];
-        if (folds_of(s, value) >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
+        if (folds_of(s, value) >= MAX_FOLDS || reads_below(s, value) > MAX_FOLDS) {
             return s->body ? chain_end(s, value) : value;
         }
     }
@@ -622,7 +622,7 @@ static const Value *broken_rule(Splitter *s, const Op *op)
     value = value ? value : long_chain(s, op);
     value = value ? value : fold_within_fold(s, op);
     value = value ? value : scanned_beside_row(s, op);
-    return value ? value : split_starved(s, op);
+    return value ? value : split_under_occupied(s, op);
 }
 
 /* The stored value itself is already made by this launch alone. */
@@ -636,7 +636,7 @@ static bool is_root(const Splitter *s, const Value *value)
     return false;
 }
 
-bool fuse_goes_both_ways(Func *func, const Group *group)
+bool fuse_goes_both_ways(Func *func, const FusionGroup *group)
 {
     const Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block};
@@ -682,7 +682,7 @@ static uint64_t walked_rows(Splitter *s)
 
 static void note_walk(Splitter *s)
 {
-    Walk walk = an_walk(&s->axes, s->block);
+    RowColumnSweep walk = an_row_column_sweep(&s->axes, s->block);
     bool any = walk.class >= 0, beside = any && fuse_is_beside(s->func, &s->axes, s->block, &walk);
     for (int i = 0; beside && i < s->n_classes; i++) {
         s->walked |= s->classes[i] == walk.class ? (uint64_t)1 << i : 0;
@@ -705,7 +705,7 @@ static void note_number(Op *op, void *user)
     }
 }
 
-static Splitter splitter(Func *func, const Group *group)
+static Splitter splitter(Func *func, const FusionGroup *group)
 {
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
@@ -729,7 +729,7 @@ static void splitter_done(Splitter *s)
     memo_close(s->met);
 }
 
-bool fuse_shares_grid(Func *func, const Group *group)
+bool fuse_shares_grid(Func *func, const FusionGroup *group)
 {
     Splitter s = splitter(func, group);
     const Value *first = NULL;
@@ -748,10 +748,10 @@ bool fuse_shares_grid(Func *func, const Group *group)
 /* A group has axes for so many loops at most: it is cut where about half of them are. */
 static bool is_crowded(const Splitter *s)
 {
-    return s->n_classes > MOST_AXES;
+    return s->n_classes > MAX_AXES;
 }
 
-bool fuse_is_sound(Func *func, const Group *group)
+bool fuse_is_sound(Func *func, const FusionGroup *group)
 {
     Splitter s = splitter(func, group);
     bool sound = !is_crowded(&s) && !s.apart;
@@ -776,7 +776,7 @@ static Value *cut(const Splitter *s, const Block *body)
     for (const Op *op = s->block->first; op; op = op->next) {
         const Value *value = op->n_results ? op->results[0] : NULL;
         Value *original = value ? fuse_original(s->group, value) : NULL;
-        if (original && count_bits(split_seen(s, value)) > MOST_AXES / 2 && !is_root(s, value) &&
+        if (original && count_bits(split_seen(s, value)) > MAX_AXES / 2 && !is_root(s, value) &&
             fuse_may_materialize(s->func, body, original)) {
             return original;
         }
@@ -796,7 +796,7 @@ static Value *broken_apart(Splitter *s, const Block *body)
     return NULL;
 }
 
-Value *fuse_split(Func *func, const Block *body, const Group *group)
+Value *fuse_split(Func *func, const Block *body, const FusionGroup *group)
 {
     Splitter s = splitter(func, group);
     s.body = body;

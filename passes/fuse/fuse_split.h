@@ -9,7 +9,7 @@
 
 typedef struct Splitter {
     Func *func;
-    const Group *group;
+    const FusionGroup *group;
     const Block *block;
     const Block *body; /* of the whole program; NULL: what is found is not asked for */
     Axes axes;
@@ -42,6 +42,6 @@ bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted);
 /* What is read of an op: a fold may have results that nothing does. */
 const Value *split_used_result(const Splitter *s, const Op *op);
 /* What too few blocks would walk, and is better folded before, by all of them; NULL: nothing. */
-const Value *split_starved(Splitter *s, const Op *op);
+const Value *split_under_occupied(Splitter *s, const Op *op);
 
 #endif

@@ -7,12 +7,12 @@
 #include "support/int_math.h"
 
 enum {
-    FEW_ROWS = 64,             /* blocks, too few to walk long rows alone */
+    MAX_ROWS = 64,             /* blocks, too few to walk long rows alone */
     LONG_ROW = 32768,          /* elements: of longer ones a block holds none */
     LONG_WALK_BYTES = 1 << 19, /* of a block: twice, it takes as long as two launches more */
-    FEW_WALKS_CPU = 16,        /* blocks, of a CPU */
+    MAX_WALKS_CPU = 16,        /* blocks, of a CPU */
     RUN_BYTES = 64,            /* of neighbouring columns, that a block takes at least */
-    MOST_STEPS = 256,          /* from a fold back to what it reads */
+    MAX_STEPS = 256,           /* from a fold back to what it reads */
 };
 
 /* Bits of the narrowest element in memory that the value is made of, element by element; `most`
@@ -30,13 +30,13 @@ static int bits_in_memory(const Value *value, int most, int *steps)
 
 static int bits_read(const Op *fold)
 {
-    int steps = MOST_STEPS;
+    int steps = MAX_STEPS;
     return bits_in_memory(fold->operands[0], dtype_bits(fold->operands[0]->type->dtype), &steps);
 }
 
 /* Would too few blocks walk the rows of what `op` folds, which are too long to be held? Of rows
  * that lie across memory each takes a run of neighbours. A fold by itself is shared by all
- * (`shares`), and no more is read: what is not held is read again for each fold anyway. */
+ * (`split_k`), and no more is read: what is not held is read again for each fold anyway. */
 static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t held)
 {
     const Target *target = s->func->target;
@@ -44,9 +44,9 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     bool gpu = target && target->family != FAMILY_CPU;
     uint64_t last = split_class(s, op->operands[0], type->rank - 1) & s->stored & ~rows;
     int64_t run = last ? RUN_BYTES * 8 / bits_read(op) : 1;
-    int64_t blocks =
-        mul_sat(split_elements(s, s->stored & ~rows & ~last), div_up(split_elements(s, last), run));
-    return split_elements(s, rows) > held / run && blocks < (gpu ? target->units : FEW_WALKS_CPU);
+    int64_t blocks = mul_sat(split_elements(s, s->stored & ~rows & ~last),
+                             ceil_div(split_elements(s, last), run));
+    return split_elements(s, rows) > held / run && blocks < (gpu ? target->num_sms : MAX_WALKS_CPU);
 }
 
 /* Does another fold along the same axis need it? */
@@ -62,7 +62,7 @@ static bool is_folded_again(Splitter *s, const Op *op, uint64_t row)
 }
 
 /* A few long rows would be walked by as few blocks, as would those that are folded twice. */
-const Value *split_starved(Splitter *s, const Op *op)
+const Value *split_under_occupied(Splitter *s, const Op *op)
 {
     if (!split_is_fold(op) || split_is_scan(op)) {
         return NULL;
@@ -75,7 +75,7 @@ const Value *split_starved(Splitter *s, const Op *op)
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
     bool starves =
         own &&
-        ((split_elements(s, rows) > LONG_ROW && split_elements(s, s->stored & ~rows) < FEW_ROWS) ||
+        ((split_elements(s, rows) > LONG_ROW && split_elements(s, s->stored & ~rows) < MAX_ROWS) ||
          few_would_walk(s, op, rows, cluster * LONG_ROW));
     bool again = row && !(row & (s->stored | s->walked)) && few_would_walk(s, op, row, walk) &&
                  is_folded_again(s, op, row);

@@ -13,13 +13,13 @@ static bool is_copy(const void *item, const void *key)
     return ((const Pair *)item)->copy == key;
 }
 
-Value *fuse_original(const Group *group, const Value *copy)
+Value *fuse_original(const FusionGroup *group, const Value *copy)
 {
     const Pair *pair = table_find(&group->originals, hash_word(0, copy->id), is_copy, copy);
     return pair ? pair->original : NULL;
 }
 
-void fuse_remember(Func *func, Group *group, const Value *copy, Value *original)
+void fuse_remember(Func *func, FusionGroup *group, const Value *copy, Value *original)
 {
     Pair *pair = ARENA_NEW(func->arena, Pair);
     *pair = (Pair){copy, original};
@@ -30,7 +30,7 @@ void fuse_remember(Func *func, Group *group, const Value *copy, Value *original)
 
 typedef struct Copier {
     Func *func;
-    Group *group;
+    FusionGroup *group;
     Builder at;
     const Op *top; /* whose regions are looked into */
     int n;
@@ -107,9 +107,9 @@ static void copy_value(Copier *c, Value *value)
     }
 }
 
-Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
+FusionGroup fuse_group(Func *func, Builder *at, int n, Op *const *statements)
 {
-    Group group = {.copies = clone_map_new(func)};
+    FusionGroup group = {.copies = clone_map_new(func)};
     group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
     group.parallel->span = statements[0]->span;
     Copier c = {.func = func,
@@ -130,7 +130,7 @@ Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
 
 void fuse_copy_operands(Func *func, Op *op)
 {
-    Group group = {.copies = clone_map_new(func)};
+    FusionGroup group = {.copies = clone_map_new(func)};
     Copier c = {.func = func, .group = &group, .at = build_before(func, op)};
     for (int i = 0; i < op->n_operands; i++) {
         copy_value(&c, op->operands[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host: how many threads of a CPU share the blocks of a launch, and how many vectors its inner
- * loops take at a time.
+/* cpu_launch_config: how many threads of a CPU share the blocks of a launch, and how many vectors
+ * its inner loops take at a time.
  *
  *   launch dims=[N] steps=[1024] {…}   →   launch dims=[N] steps=[1024] threads=4 unroll=2 {…}
  *
@@ -13,13 +13,13 @@
 #include "ir/target/target.h"
 #include "passes/pass.h"
 
-enum { MOST_THREADS = 1024, MOST_UNROLL = 16 };
+enum { MAX_THREADS = 1024, MAX_UNROLL = 16 };
 
 /* The number that is given for the key, 0: none, or an error. */
 static int64_t given(Func *func, const char *key, int64_t most, bool power)
 {
-    const Line *line = schedule_given(func, key, "");
-    if (!line || line->word) {
+    const ScheduleEntry *line = schedule_user_entry(func, key, "");
+    if (!line || line->symbol) {
         return 0;
     }
     int64_t n = line->number;
@@ -33,13 +33,13 @@ static int64_t given(Func *func, const char *key, int64_t most, bool power)
     return n;
 }
 
-void pass_opt_host(Func *func)
+void pass_cpu_launch_config(Func *func)
 {
     if (!func->target || func->target->family != FAMILY_CPU) {
         return;
     }
-    int64_t threads = given(func, "threads", MOST_THREADS, false);
-    int64_t unroll = given(func, "unroll", MOST_UNROLL, true);
+    int64_t threads = given(func, "threads", MAX_THREADS, false);
+    int64_t unroll = given(func, "unroll", MAX_UNROLL, true);
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && threads > 0) {
             op_set_int(func, op, ATTR_THREADS, threads);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* early: launches begin while those before them end.
+/* dependent_launch: launches begin while those before them end.
  *
- *     launch dims=[K] … { store %p, … }        launch waits=first dims=[K] … { store %p, … }
- *     launch dims=[M] … { store %q, … }    →   launch waits=last dims=[M] … { store %q, … }
- *     launch dims=[M] … { dot %q, %p … }       launch waits=first dims=[M] … { dot %q, %p … }
+ *     launch dims=[K] … { store %p, … }        launch grid_wait=start dims=[K] … { store %p, … }
+ *     launch dims=[M] … { store %q, … }    →   launch grid_wait=end dims=[M] … { store %q, … }
+ *     launch dims=[M] … { dot %q, %p … }       launch grid_wait=start dims=[M] … { dot %q, %p … }
  *
  * A device that can (programmatic dependent launch) makes room for a launch's blocks as soon as the
  * blocks before them leave some, instead of when all of them are done and their caches are written
@@ -93,7 +93,7 @@ typedef struct Walk {
 static void find_tiles(Op *op, void *user)
 {
     Walk *walk = user;
-    walk->tiles = walk->tiles ? walk->tiles : op->kind == OP_TILES ? op : NULL;
+    walk->tiles = walk->tiles ? walk->tiles : op->kind == OP_TILE_LOOP ? op : NULL;
 }
 
 /* Tiles that are walked, where that is known; else 0. */
@@ -103,8 +103,8 @@ static int64_t count_tiles(const Op *tiles)
     int64_t all = 1;
     for (int i = 0; i < dims->n; i++) {
         int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] > 0 ? steps->ints[i] : 1;
-        most = most < walk_upto(tiles, i) ? most : walk_upto(tiles, i);
-        most = most < INT64_MAX ? most - walk_from(tiles, i) : most;
+        most = most < axis_end(tiles, i) ? most : axis_end(tiles, i);
+        most = most < INT64_MAX ? most - axis_begin(tiles, i) : most;
         if (most == INT64_MAX || __builtin_mul_overflow(all, (most - 1) / step + 1, &all)) {
             return 0;
         }
@@ -119,12 +119,12 @@ static int64_t count_tiles(const Op *tiles)
 static bool leaves_idle(const Func *func, const Op *launch)
 {
     Walk walk = {NULL};
-    if (!op_int(launch, ATTR_PERSISTENT, 0) || op_int(launch, ATTR_BLOCKS, 1) > 1) {
+    if (!op_int(launch, ATTR_PERSISTENT, 0) || op_int(launch, ATTR_OCCUPANCY, 1) > 1) {
         return false;
     }
     block_walk(launch->regions[0], find_tiles, &walk);
     int64_t tiles = walk.tiles ? count_tiles(walk.tiles) : 0;
-    return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->units;
+    return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->num_sms;
 }
 
 static bool is_alone(const Func *func, const Op *launch)
@@ -138,29 +138,30 @@ static bool is_alone(const Func *func, const Op *launch)
 
 static bool begins_early(Func *func, const Op *launch, bool tail)
 {
-    bool known = op_attr(launch, ATTR_EVEN) && is_alone(func, launch);
+    bool known = op_attr(launch, ATTR_SINGLE_WAVE) && is_alone(func, launch);
     bool idle = !tail && !known && leaves_idle(func, launch);
-    bool even = known && op_int(launch, ATTR_EVEN, 0);
+    bool even = known && op_int(launch, ATTR_SINGLE_WAVE, 0);
     const char *reason = idle ? "blocks of few tiles are dealt out evenly when all multiprocessors "
                                 "are free"
                          : even ? "blocks that wait for what their tiles have in common are dealt "
                                   "out evenly when all multiprocessors are free"
                                 : "blocks take their places while those before them end";
-    return text_same(schedule_word(func, "early", "", idle || even ? "off" : "on", "%s", reason),
-                     "on");
+    return text_equal(schedule_decide_symbol(func, "dependent_launch", "",
+                                             idle || even ? "off" : "on", "%s", reason),
+                      "on");
 }
 
 static void set_waits(Func *func, Op *launch, Starter *s, bool first)
 {
     Touched own = touched_by(func, launch);
     bool waits = first || needs(s, &own);
-    bool tail = !waits && op_attr(launch, ATTR_UPTO); /* beside what fills the device */
+    bool tail = !waits && op_attr(launch, ATTR_AXIS_END); /* beside what fills the device */
     schedule_at_op(func, launch);
     if (!begins_early(func, launch, tail)) {
         s->touched = own;
         return;
     }
-    op_set_word(func, launch, ATTR_WAITS, waits ? "first" : "last");
+    op_set_word(func, launch, ATTR_GRID_WAIT, waits ? "start" : "end");
     if (waits) {
         s->touched = own;
     } else {
@@ -173,7 +174,7 @@ static bool can_be_early(const Target *target)
     return target && target->family == FAMILY_NVPTX && target->cluster > 1; /* from sm_90 on */
 }
 
-void pass_opt_early(Func *func)
+void pass_dependent_launch(Func *func)
 {
     if (!can_be_early(func->target)) {
         return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keep: tiles of products that two launches make alike are made once, and kept in memory.
+/* materialize_reused_tiles: tiles of products that two launches make alike are made once, and kept
+ * in memory.
  *
  *   launch %j in L:                          launch %j in L:
  *     for %t in S:                             for %t in S:
@@ -32,17 +33,17 @@
 
 /* What is measured is so on the H200 (docs/lab/attention.md). */
 enum {
-    ROW_BYTES = 128,  /* of which rows of what is kept are a multiple: a line of the cache */
-    MOST_MASKS = 8,   /* factors of a tile that are looked through for a mask */
-    MOST_KEPT = 4,    /* tiles of a kernel */
-    REACHED = 60,     /* % of the matrix units' rate that products with element-wise work reach */
-    READ = 60,        /* % of memory's, by a product of what is kept */
-    WRITTEN = 20,     /* % of that time that writing adds to products that it runs under */
-    LEAST_GAIN = 105, /* % of the time that it takes */
+    ROW_BYTES = 128, /* of which rows of what is kept are a multiple: a line of the cache */
+    MAX_MASKS = 8,   /* factors of a tile that are looked through for a mask */
+    MAX_KEPT = 4,    /* tiles of a kernel */
+    REACHED = 60,    /* % of the matrix units' rate that products with element-wise work reach */
+    READ = 60,       /* % of memory's, by a product of what is kept */
+    WRITTEN = 20,    /* % of that time that writing adds to products that it runs under */
+    MIN_GAIN = 105,  /* % of the time that it takes */
 };
 
 /* Memory that is taken for it at most: a tenth of the smallest part with `bulk_copy`. */
-static const int64_t MOST_BYTES = 8LL << 30;
+static const int64_t MAX_BYTES = 8LL << 30;
 
 typedef struct Kept {
     Func *func;
@@ -50,7 +51,7 @@ typedef struct Kept {
     Op *made_in, *read_in;
     Value *made, *read;
     bool turned;
-    LoopVars vars; /* the reader's for the writer's */
+    LoopVarMap vars; /* the reader's for the writer's */
     double saved;  /* operations of an element */
 } Kept;
 
@@ -140,8 +141,8 @@ static bool look_for(Memo *seen, const Value *mask, const Value *less, const Val
         return false;
     }
     const char *pred = op_word(op, ATTR_PRED);
-    bool up = text_same(pred, "le") || text_same(pred, "lt");
-    bool down = text_same(pred, "ge") || text_same(pred, "gt");
+    bool up = text_equal(pred, "le") || text_equal(pred, "lt");
+    bool down = text_equal(pred, "ge") || text_equal(pred, "gt");
     return (up && index_of(op->operands[0]) == less && index_of(op->operands[1]) == more) ||
            (down && index_of(op->operands[0]) == more && index_of(op->operands[1]) == less);
 }
@@ -165,7 +166,7 @@ static bool is_zero(const Value *value)
 static int find_masks(Memo *seen, Value *value, Value **masks, int n)
 {
     Op *op = value->def;
-    if (!op || n == MOST_MASKS || !memo_visit(seen, value)) {
+    if (!op || n == MAX_MASKS || !memo_visit(seen, value)) {
         return n;
     }
     switch (op->kind) {
@@ -208,7 +209,7 @@ static bool is_last(const Value *hi, Dim dim)
 /* Is all of the loop's axis walked, or what is not where the tile is zero? */
 static Bound bound_of(const Op *loop, Value *tile)
 {
-    Value *masks[MOST_MASKS], *var = loop->regions[0]->args[0];
+    Value *masks[MAX_MASKS], *var = loop->regions[0]->args[0];
     int n = masks_of(tile, masks);
     const Op *lo = for_lo(loop)->def, *hi = for_hi(loop)->def;
     bool first = is_first(for_lo(loop)), last = is_last(for_hi(loop), an_walked(var));
@@ -265,11 +266,11 @@ static bool find_made(Kept *k)
         for (Op *op = loop->regions[0]->first; op; op = op->next) {
             for (int turned = 0; op->n_results == 1 && is_tile(op->results[0]) && turned < 2;
                  turned++) {
-                k->vars = (LoopVars){.func = k->func, .from = k->writer, .to = k->reader};
+                k->vars = (LoopVarMap){.func = k->func, .from = k->writer, .to = k->reader};
                 k->made_in = loop;
                 k->made = op->results[0];
                 k->turned = turned == 1;
-                if (an_alike(&k->vars, k->read, k->made, k->turned) && is_whole(k)) {
+                if (an_tiles_equivalent(&k->vars, k->read, k->made, k->turned) && is_whole(k)) {
                     return true;
                 }
             }
@@ -318,12 +319,12 @@ static bool find(Func *func, Kept *best)
 /* ---- whether ---- */
 
 /* Cycles of the whole device for an element. */
-static double multiplied(const Func *func, const Rates *rates, double operations)
+static double multiplied(const Func *func, const DeviceRates *rates, double operations)
 {
-    return operations * 100 / ((double)rates->product16 * func->target->units * REACHED);
+    return operations * 100 / ((double)rates->product16 * func->target->num_sms * REACHED);
 }
 
-static bool is_faster(const Kept *k, const Rates *rates)
+static bool is_faster(const Kept *k, const DeviceRates *rates)
 {
     double writer = multiplied(k->func, rates, all_operations(k->made_in));
     double reader = multiplied(k->func, rates, all_operations(k->read_in));
@@ -331,7 +332,7 @@ static bool is_faster(const Kept *k, const Rates *rates)
     double read =
         (double)dtype_bytes(k->read->type->dtype) * 100 / ((double)rates->memory_bytes * READ);
     double once = writer + read * WRITTEN / 100 + (left > read ? left : read);
-    return (writer + reader) * 100 > once * LEAST_GAIN;
+    return (writer + reader) * 100 > once * MIN_GAIN;
 }
 
 static Dim extent(const Value *var)
@@ -352,20 +353,20 @@ static int64_t bytes_of(const Kept *k)
 /* `taken`: by tiles that are kept already. */
 static bool is_kept(const Kept *k, int64_t *taken)
 {
-    const Rates *rates = rates_of(k->func->target);
+    const DeviceRates *rates = device_rates_of(k->func->target);
     int64_t bytes = bytes_of(k);
-    bool fits = bytes <= MOST_BYTES - *taken, faster = rates && is_faster(k, rates);
+    bool fits = bytes <= MAX_BYTES - *taken, faster = rates && is_faster(k, rates);
     const char *why =
         !faster ? "to make its products again takes no longer than to read what they come to"
         : bytes == INT64_MAX ? "how much memory it would take is not known"
         : !fits              ? "it would take too much memory"
                              : "written under the products of one launch, it saves another one's";
-    bool given = schedule_given(k->func, "keep", "") != NULL, wanted = faster && fits;
-    const char *word = *taken && !given
-                           ? wanted ? "on" : "off"
-                           : schedule_word(k->func, "keep", "", wanted ? "on" : "off", "%s", why);
+    bool given = schedule_user_entry(k->func, "materialize", "") != NULL, wanted = faster && fits;
+    const char *word = *taken && !given ? wanted ? "on" : "off"
+                                        : schedule_decide_symbol(k->func, "materialize", "",
+                                                                 wanted ? "on" : "off", "%s", why);
     *taken += fits ? bytes : 0;
-    return text_same(word, "on");
+    return text_equal(word, "on");
 }
 
 /* ---- how ---- */
@@ -418,7 +419,7 @@ static bool leave_out_the_same(const Kept *k)
 static Value *read_kept(Kept *k, Value *memory, Value *const *axes)
 {
     static const int64_t TURN[] = {1, 0};
-    Value *masks[MOST_MASKS];
+    Value *masks[MAX_MASKS];
     Builder b = build_before(k->func, k->read->def);
     b.span = k->read->def->span;
     Value *value = build_load(&b, memory, axes);
@@ -451,14 +452,14 @@ static void keep(Kept *k)
     func_remove_dead(k->func);
 }
 
-void pass_opt_keep(Func *func)
+void pass_materialize_reused_tiles(Func *func)
 {
     Kept best;
     int64_t taken = 0;
     if (!func->target || func->target->family == FAMILY_CPU) {
         return;
     }
-    for (int i = 0; i < MOST_KEPT && find(func, &best) && is_kept(&best, &taken); i++) {
+    for (int i = 0; i < MAX_KEPT && find(func, &best) && is_kept(&best, &taken); i++) {
         keep(&best);
     }
 }

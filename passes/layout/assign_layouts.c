@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout: spreads register tiles over threads.
+/* assign_layouts: spreads register tiles over threads.
  *
  *     %0 = load %x[%m, :] : bf16[%m, 4096]
  *     %1 = cast %0 : f32[%m, 4096]
@@ -19,7 +19,7 @@
 #include "passes/retry_smaller_tiles.h"
 
 /* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
-enum { MOST_HELD = 1024 };
+enum { MAX_HELD = 1024 };
 
 static void note_value(LayoutPass *pass, Value *value)
 {
@@ -74,15 +74,15 @@ static bool tiles_can_be_held(LayoutPass *pass)
     for (uint32_t id = 0; id < pass->n_values; id++) {
         const Value *value = pass->values[id];
         int64_t held = layout_spreads(value) ? elements_a_thread(pass, value) : 0;
-        if (held > MOST_HELD) {
-            Diag *diag =
-                diag_error(pass->func->diags, ERR_HELD, value->def ? value->def->span : SPAN_NONE,
-                           "a tile of %lld elements a thread does not fit its %d registers",
-                           (long long)held, pass->func->target->registers_thread);
+        if (held > MAX_HELD) {
+            Diag *diag = diag_error(
+                pass->func->diags, ERR_REGISTERS, value->def ? value->def->span : SPAN_NONE,
+                "a tile of %lld elements a thread does not fit its %d registers", (long long)held,
+                pass->func->target->registers_thread);
             diag_help(pass->func->diags, diag, "choose smaller tiles, or more warps");
             const Op *launch = value->def ? op_enclosing(value->def, OP_LAUNCH) : NULL;
             if (launch) {
-                fit_note(pass->func, launch);
+                retry_request(pass->func, launch);
             }
             return false;
         }
@@ -90,12 +90,12 @@ static bool tiles_can_be_held(LayoutPass *pass)
     return true;
 }
 
-void pass_layout(Func *func)
+void pass_assign_layouts(Func *func)
 {
     if (!func->target || func->target->warp == 1) {
         return;
     }
-    func->stage = STAGE_STAGED; /* conversions and scratch are shared memory */
+    func->level = LEVEL_STAGED; /* conversions and scratch are shared memory */
     LayoutPass pass = begin(func);
     if (!tiles_can_be_held(&pass)) {
         return;
@@ -103,11 +103,11 @@ void pass_layout(Func *func)
     layout_solve(&pass);
     layout_legalize(&pass);
     int errors = func->diags->errors;
-    layout_check_held(&pass);
+    layout_check_registers(&pass);
     if (func->diags->errors == errors) {
         layout_check_groups(&pass);
     }
-    layout_share_units(&pass);
+    layout_limit_occupancy(&pass);
     layout_skew(&pass);
     layout_place_shared(&pass);
 }

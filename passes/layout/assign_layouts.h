@@ -126,9 +126,9 @@ void layout_skew(LayoutPass *pass);
 
 /* ---- layout_register_pressure.c ---- */
 /* Reports what products hold beyond the registers of a thread. */
-void layout_check_held(LayoutPass *pass);
+void layout_check_registers(LayoutPass *pass);
 /* Fewer blocks a multiprocessor where its registers would not hold what their threads do. */
-void layout_share_units(LayoutPass *pass);
+void layout_limit_occupancy(LayoutPass *pass);
 
 /* ---- layout_wgmma_registers.c ---- */
 /* Reports instructions of warp groups that take more registers than their launch begins with. */
@@ -137,6 +137,6 @@ void layout_check_groups(LayoutPass *pass);
 /* ---- layout_alias_buffers.c ---- */
 
 /* Buffers of one type that hold what is needed at different times of a step become one. */
-void layout_take_turns(LayoutPass *pass, Op *launch);
+void layout_alias_buffers(LayoutPass *pass, Op *launch);
 
 #endif

@@ -14,8 +14,8 @@
  *
  * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
  * one's last use lies before the second one is filled, and threads meet between. Since they are one
- * value then, `syncs` keeps those meetings. Copies that run beside the code (bulk, async) are left
- * alone. */
+ * value then, `eliminate_barriers` keeps those meetings. Copies that run beside the code (bulk,
+ * async) are left alone. */
 #include "passes/layout/assign_layouts.h"
 
 /* Where a buffer is used: in one block of ops, or in what stands there. */
@@ -93,7 +93,7 @@ static void note_use(Op *op, void *user)
 
 static bool is_sync(const Op *op)
 {
-    return op->kind == OP_SYNC && !op_attr(op, ATTR_APART);
+    return op->kind == OP_BARRIER && !op_attr(op, ATTR_WARPGROUPS);
 }
 
 /* Does every thread wait for all others somewhere after `from` and before `to`? */
@@ -138,7 +138,7 @@ static bool take_turns(const UseSpan *a, const UseSpan *b)
            meet_first(a);
 }
 
-void layout_take_turns(LayoutPass *pass, Op *launch)
+void layout_alias_buffers(LayoutPass *pass, Op *launch)
 {
     UseSpans spans = {.func = pass->func};
     block_walk(launch->regions[0], collect_buffer, &spans);

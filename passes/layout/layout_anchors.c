@@ -82,7 +82,7 @@ Block *layout_value_block(const Value *value)
 int layout_capped(LayoutPass *pass, int vector)
 {
     bool may = !pass->reduces && !pass->folds;
-    const Line *line = may ? schedule_given(pass->func, "vector", "") : NULL;
+    const ScheduleEntry *line = may ? schedule_user_entry(pass->func, "vector", "") : NULL;
     return line && line->number >= 1 && line->number < vector ? (int)line->number : vector;
 }
 
@@ -94,7 +94,7 @@ static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
 {
     int bits = dtype_memory_bits(op->operands[0]->type->dtype);
     int wide = 8 * pass->func->target->vector_bytes / bits, capped = layout_capped(pass, wide);
-    int run = (int)smaller(4, power_of_two_at_least(extent));
+    int run = (int)min_i64(4, power_of_two_at_least(extent));
     return capped < wide && capped < run ? capped : run;
 }
 
@@ -128,7 +128,7 @@ static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *
                            int warps)
 {
     static const int order[2] = {1, 0};
-    int columns = (int)smaller(8, power_of_two_at_least(extents[1]) / per_thread[1]);
+    int columns = (int)min_i64(8, power_of_two_at_least(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
     int64_t most_rows =
@@ -185,8 +185,8 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
 /* Warps of a unit as rows × columns, each with instructions of its own as long as there are some.
  * Where rows are reduced, or the left operand lies in registers as a result does, a row stays in
  * one warp. */
-static void unit_grid(LayoutPass *pass, const Op *op, const Unit *unit, const int64_t *extents,
-                      int *grid)
+static void unit_grid(LayoutPass *pass, const Op *op, const MatrixInstr *unit,
+                      const int64_t *extents, int *grid)
 {
     int64_t most[] = {power_of_two_at_least(extents[0]) / unit->m,
                       power_of_two_at_least(extents[1]) / unit->n};
@@ -200,14 +200,15 @@ static void unit_grid(LayoutPass *pass, const Op *op, const Unit *unit, const in
 }
 
 /* Repeats of the instruction along an axis that neighbours of an operand in memory go to. */
-static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axis, int64_t rows)
+static int unit_spread(LayoutPass *pass, const Op *op, const MatrixInstr *unit, int axis,
+                       int64_t rows)
 {
     Access access = op_access_nth(op, axis);
     bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
     DType dtype = access.memory->type->dtype;
     int spread = pass->func->target->vector_bytes / dtype_bytes(dtype);
-    if (access.memory->type->kind != TYPE_SHARED || along_k || unit_turns(unit, dtype) ||
-        unit_one_by_one(unit, dtype, dtype)) {
+    if (access.memory->type->kind != TYPE_SHARED || along_k || mma_loads_transposed(unit, dtype) ||
+        mma_reads_elements(unit, dtype, dtype)) {
         return 1;
     }
     while (spread > 1 && rows % spread != 0) {
@@ -217,45 +218,45 @@ static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axi
 }
 
 /* Where an axis of the result has the places that its operand in shared memory is read at. */
-static UnitPlaces places_of(const Op *op, const Unit *unit, int axis, int64_t extent)
+static MmaLaneOrder places_of(const Op *op, const MatrixInstr *unit, int axis, int64_t extent)
 {
     Type left = op_access_nth(op, 0).memory->type, right = op_access_nth(op, 1).memory->type;
     bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
     if (left->kind != TYPE_SHARED || right->kind != TYPE_SHARED) {
-        return PLACES_PLAIN;
+        return LANES_PLAIN;
     }
     if (axis == 1 && along_k && dtype_is_packed(right->dtype)) {
         int64_t bits = poly_capacity(right->dims[right->rank - 1]) * dtype_bits(right->dtype);
-        return unit_places_packed(unit, bits / 8);
+        return mma_lane_order_packed(unit, bits / 8);
     }
-    if (unit_one_by_one(unit, left->dtype, right->dtype)) {
-        return unit_places(along_k, extent);
+    if (mma_reads_elements(unit, left->dtype, right->dtype)) {
+        return mma_lane_order(along_k, extent);
     }
-    bool pairs = unit_in_pairs(unit, left->dtype, right->dtype, !op_int(op, ATTR_TB, 0));
-    return pairs && along_k ? PLACES_TURNED : PLACES_PLAIN;
+    bool pairs = mma_k_in_pairs(unit, left->dtype, right->dtype, !op_int(op, ATTR_TB, 0));
+    return pairs && along_k ? LANES_REVERSED : LANES_PLAIN;
 }
 
 Layout layout_of_product(LayoutPass *pass, const Op *op)
 {
     int64_t extents[MAX_RANK];
     int grid[2], spread[2], warps = layout_warps(pass, op->parent);
-    UnitPlaces places[2] = {PLACES_PLAIN, PLACES_PLAIN};
-    const Unit *unit = unit_of_dot(pass->func->target, op);
+    MmaLaneOrder places[2] = {LANES_PLAIN, LANES_PLAIN};
+    const MatrixInstr *unit = mma_of_dot(pass->func->target, op);
     layout_extents(pass, op->results[0]->type, extents);
     if (!unit) {
         return fma_layout(pass, op, extents, warps);
     }
-    if (unit_warps(unit) > 1) {
-        return unit_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);
+    if (mma_warps(unit) > 1) {
+        return mma_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);
     }
     unit_grid(pass, op, unit, extents, grid);
     for (int axis = 0; axis < 2; axis++) {
         int64_t warp = (int64_t)(axis ? unit->n : unit->m) * grid[axis];
         bool whole = extents[axis] % warp == 0;
         spread[axis] = whole ? unit_spread(pass, op, unit, axis, extents[axis] / warp) : 1;
-        places[axis] = whole ? places_of(op, unit, axis, extents[axis] / grid[axis]) : PLACES_PLAIN;
+        places[axis] = whole ? places_of(op, unit, axis, extents[axis] / grid[axis]) : LANES_PLAIN;
     }
-    return unit_result(unit, extents, grid, spread, places);
+    return mma_result(unit, extents, grid, spread, places);
 }
 
 /* As a result lies, over the warps' rows: those beside each other hold copies. */
@@ -263,20 +264,20 @@ bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout)
 {
     int64_t extents[MAX_RANK], result[MAX_RANK];
     int grid[2], warps = layout_warps(pass, dot->parent);
-    const Unit *unit = unit_of_dot(pass->func->target, dot);
-    UnitDepth depth;
+    const MatrixInstr *unit = mma_of_dot(pass->func->target, dot);
+    MmaKOrder depth;
     if (!unit || !layout_spreads(dot->operands[0])) {
         return false;
     }
     layout_extents(pass, dot->operands[0]->type, extents);
-    if (unit_warps(unit) > 1) {
+    if (mma_warps(unit) > 1) {
         *layout = layout_wgmma_acc(extents[0], extents[1], warps);
         return true;
     }
     layout_extents(pass, dot->results[0]->type, result);
     unit_grid(pass, dot, unit, result, grid);
-    *layout = unit_left_held(unit, extents, grid);
-    return unit_depth_held(unit, extents[1], &depth);
+    *layout = mma_a_register_layout(unit, extents, grid);
+    return mma_k_order_registers(unit, extents[1], &depth);
 }
 
 /* ---- memory ---- */
@@ -288,7 +289,7 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int bits
     for (int i = 0; i < rank; i++) {
         total *= power_of_two_at_least(extents[i]);
     }
-    int64_t run = smaller(vector, power_of_two_at_least(extents[rank - 1]));
+    int64_t run = min_i64(vector, power_of_two_at_least(extents[rank - 1]));
     while (run > 1 && run * bits > 32 && total / run < threads) {
         run /= 2;
     }
@@ -303,7 +304,7 @@ static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room,
     for (int i = 0; i < 2 * rank; i++) {
         int axis = i % rank + 1 < rank ? last - 1 - i % rank : last;
         if ((reduced >> axis & 1) == (uint32_t)(i >= rank)) {
-            split[axis] = (int)smaller(warps, room[axis]);
+            split[axis] = (int)min_i64(warps, room[axis]);
             warps /= split[axis];
         }
     }
@@ -322,7 +323,7 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduc
         order[last - axis] = axis;
         per_thread[axis] = axis == last ? (int)run : 1;
         room[axis] = power_of_two_at_least(extents[axis]) / per_thread[axis];
-        lanes[axis] = (int)smaller(more_lanes, room[axis]);
+        lanes[axis] = (int)min_i64(more_lanes, room[axis]);
         room[axis] /= lanes[axis];
         more_lanes /= lanes[axis];
     }

@@ -4,7 +4,7 @@
  * or moved through shared memory:
  *
  *     %s = shared swizzle=128 : shared<f32[1, 64, 64]>      at the top of the launch
- *     sync                                                    earlier readers of %s are done
+ *     barrier                                                    earlier readers of %s are done
  *     shared_store %s[%zero, :, :], %v
  *     sync
  *     %w = shared_load %s[%zero, :, :] : f32[%m, %n]@L1 */
@@ -53,9 +53,9 @@ static Value *through_shared(LayoutPass *pass, Builder *b, const Op *at, Value *
     operands[n++] = build_int(b, type_scalar(pass->func, DT_I32), 0);
     n += value->type->rank; /* whole axes */
     operands[n] = value;
-    build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
     build_op(b, OP_SHARED_STORE, n + 1, operands, 0, NULL, 0);
-    build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
     return build_op(b, OP_SHARED_LOAD, n, operands, 1, &to, 0)->results[0];
 }
 
@@ -71,7 +71,7 @@ static Value *with_layout(LayoutPass *pass, Builder *b, const Op *at, Value *val
         return remade(pass, b, value, layout);
     }
     Type to = type_with_layout(pass->func, value->type, layout);
-    if (layout_renames(has, layout)) {
+    if (layout_is_noop_conversion(has, layout)) {
         return build_op(b, OP_CONVERT, 1, &value, 1, &to, 0)->results[0];
     }
     return through_shared(pass, b, at, value, to);
@@ -143,9 +143,9 @@ static void dot_operand_to_shared(LayoutPass *pass, Op *op, int at)
     store[0] = layout_scratch(pass, op, value, value->type->layout, true);
     store[1] = build_int(&b, type_scalar(pass->func, DT_I32), 0);
     store[4] = value;
-    build_op(&b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
     build_op(&b, OP_SHARED_STORE, 5, store, 0, NULL, 0);
-    build_op(&b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
     int n = 0;
     for (int i = 0; i < op->n_operands; i++) {
         if (i != at) {
@@ -232,7 +232,7 @@ static void legalize_cluster_reduce(LayoutPass *pass, Op *op)
     want_any(pass, op, 0);
     give(pass, op, op->operands[0]->type->layout);
     if (op->n_operands == 1) {
-        Value *tile = tiles_position(op_enclosing(op, OP_TILES));
+        Value *tile = tile_loop_ring_index(op_enclosing(op, OP_TILE_LOOP));
         Value *operands[5] = {op->operands[0], layout_cluster_scratch(pass, op, tile ? 2 : 1)};
         operands[2] = tile;
         op_set_operands(pass->func, op, tile ? 5 : 4, operands);
@@ -293,7 +293,7 @@ static void legalize_fold(LayoutPass *pass, Op *op)
 
 static void add_scratch(LayoutPass *pass, Op *op, int plain)
 {
-    Value *operands[MOST_TABLES + 4] = {NULL};
+    Value *operands[MAX_TABLES + 4] = {NULL};
     if (op->n_operands == plain) {
         memcpy(operands, op->operands, sizeof *operands * (size_t)plain);
         operands[plain] = layout_rank_scratch(pass, op); /* and whole axes of it */
@@ -490,23 +490,23 @@ static void legalize_op(LayoutPass *pass, Op *op)
 {
     switch (op->kind) {
     case OP_FOR: legalize_inits(pass, op, 2); return;
-    case OP_TILES:
+    case OP_TILE_LOOP:
     case OP_WHILE: legalize_inits(pass, op, 0); return;
-    case OP_SETTLE: legalize_settle(pass, op); return;
+    case OP_DOT_WAIT: legalize_settle(pass, op); return;
     case OP_YIELD: legalize_yield(pass, op); return;
     case OP_DOT:
     case OP_DOT_ASYNC: legalize_product(pass, op); return;
     case OP_REDUCE: legalize_reduce(pass, op); return;
     case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
-    case OP_CLUSTER_SCATTER: legalize_cluster_scatter(pass, op); return;
+    case OP_CLUSTER_REDUCE_SCATTER: legalize_cluster_scatter(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
     case OP_HISTOGRAM: legalize_histogram(pass, op); return;
     case OP_RANK: legalize_rank(pass, op); return;
-    case OP_ARRANGE: legalize_arrange(pass, op); return;
+    case OP_TILE_SCATTER: legalize_arrange(pass, op); return;
     case OP_LOOKUP: legalize_lookup(pass, op); return;
     case OP_GATHER:
-    case OP_AWAIT: legalize_gather(pass, op); return;
+    case OP_SPIN_LOAD: legalize_gather(pass, op); return;
     case OP_PRINT:
     case OP_ASSERT:
     case OP_SCATTER: legalize_effect(pass, op); return;

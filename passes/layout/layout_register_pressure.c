@@ -49,7 +49,7 @@ typedef struct Lives {
 
 static bool loops(const Op *op)
 {
-    return op->kind == OP_FOR || op->kind == OP_TILES;
+    return op->kind == OP_FOR || op->kind == OP_TILE_LOOP;
 }
 
 /* A name for registers that another value holds. */
@@ -148,10 +148,10 @@ static bool holds(const Life *life, const Op *product, int at)
 /* What single warps read of operands for a step of their unit's depth. */
 static int64_t fragments_of(LayoutPass *pass, const Op *product)
 {
-    const Unit *unit = unit_of_dot(pass->func->target, product);
+    const MatrixInstr *unit = mma_of_dot(pass->func->target, product);
     const Layout *result = product->results[0]->type->layout;
-    bool single = unit && unit_warps(unit) == 1 && result;
-    return single ? unit_fragments(unit, result) + FRAGMENT_PLACES : 0;
+    bool single = unit && mma_warps(unit) == 1 && result;
+    return single ? mma_fragments(unit, result) + FRAGMENT_PLACES : 0;
 }
 
 static int64_t held_at(Lives *lives, const Op *product, int at)
@@ -209,17 +209,17 @@ static bool branches(LayoutPass *pass, const Op *op)
 static bool meets(LayoutPass *pass, const Op *op)
 {
     switch (op->kind) {
-    case OP_SYNC:
+    case OP_BARRIER:
     case OP_SCAN:
     case OP_FOLD:
     case OP_HISTOGRAM:
     case OP_RANK:
-    case OP_ARRANGE:
+    case OP_TILE_SCATTER:
     case OP_LOOKUP:
     case OP_FOR:
     case OP_IF:
     case OP_WHILE:
-    case OP_TILES:
+    case OP_TILE_LOOP:
     case OP_YIELD: return true;
     case OP_REDUCE: return op->n_operands > 1; /* through shared memory */
     default: return branches(pass, op);
@@ -402,7 +402,7 @@ static bool has_roles(const Op *launch)
  * scan's code goes through its elements in order, and holds less than all of them twice. */
 static bool awaits(const Op *launch)
 {
-    return block_contains(launch->regions[0], OP_AWAIT);
+    return block_contains(launch->regions[0], OP_SPIN_LOAD);
 }
 
 /* Blocks of the grid that a multiprocessor gets at most: more need no registers. Where that is not
@@ -426,7 +426,7 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
             return INT64_MAX;
         }
     }
-    return (blocks + pass->func->target->units - 1) / pass->func->target->units;
+    return (blocks + pass->func->target->num_sms - 1) / pass->func->target->num_sms;
 }
 
 /* Blocks for whose threads so many registers are there. Warps are dealt out to the schedulers of a
@@ -442,10 +442,10 @@ static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t e
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
-    int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
-    const Line *given = blocks > 1 ? schedule_given(func, "blocks", "") : NULL;
+    int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1);
+    const ScheduleEntry *given = blocks > 1 ? schedule_user_entry(func, "occupancy", "") : NULL;
     if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
-        op_set_int(func, launch, ATTR_BLOCKS, given->number > 1 ? given->number : 1);
+        op_set_int(func, launch, ATTR_OCCUPANCY, given->number > 1 ? given->number : 1);
     }
     if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
         return;
@@ -459,18 +459,18 @@ static void share_unit(LayoutPass *pass, Op *launch)
     int64_t dealt = dealt_out(pass, launch);
     int64_t room = blocks_of_registers(pass, launch, each ? each : 1);
     if (dealt < blocks && dealt <= room && room < SURE * blocks) {
-        blocks = schedule_number(func, "blocks", "", dealt,
-                                 "a multiprocessor gets no more of the grid's");
-        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+        blocks = schedule_decide_int(func, "occupancy", "", dealt,
+                                     "a multiprocessor gets no more of the grid's");
+        op_set_int(func, launch, ATTR_OCCUPANCY, blocks);
     } else if (room < blocks) {
         blocks =
-            schedule_number(func, "blocks", "", room > 1 ? room : 1,
-                            "a thread holds values in %lld registers at once", (long long)each);
-        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+            schedule_decide_int(func, "occupancy", "", room > 1 ? room : 1,
+                                "a thread holds values in %lld registers at once", (long long)each);
+        op_set_int(func, launch, ATTR_OCCUPANCY, blocks);
     }
 }
 
-void layout_share_units(LayoutPass *pass)
+void layout_limit_occupancy(LayoutPass *pass)
 {
     for (Op *op = pass->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
@@ -513,7 +513,7 @@ static void check_launch(LayoutPass *pass, const Op *launch)
     int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
     if (lives.most > most) {
         Diag *diag =
-            diag_error(func->diags, ERR_HELD, lives.worst->span,
+            diag_error(func->diags, ERR_REGISTERS, lives.worst->span,
                        "kernel %s holds %lld registers a thread across a product; a "
                        "thread of %s has %lld here",
                        func->name, (long long)lives.most, func->target->name, (long long)most);
@@ -521,7 +521,7 @@ static void check_launch(LayoutPass *pass, const Op *launch)
     }
 }
 
-void layout_check_held(LayoutPass *pass)
+void layout_check_registers(LayoutPass *pass)
 {
     for (const Op *op = pass->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {

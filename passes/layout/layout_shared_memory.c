@@ -11,7 +11,7 @@ enum {
     PLAIN_ALIGN = 128,
     BARRIER_BYTES = 8,
     FOLD_ALIGN = 8,
-    MOST_SKEW = 5,
+    MAX_SKEW = 5,
     OWN_BYTES = 2048
 };
 
@@ -68,10 +68,11 @@ static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, co
     size_t n = an_swizzled(func) ? sizeof candidates / sizeof *candidates : 1;
     for (size_t i = 0; i < n; i++) {
         tile->swizzle = candidates[i];
-        for (tile->skew = 0; tile->skew <= (tile->swizzle ? MOST_SKEW : 0); tile->skew++) {
-            int64_t turns = an_swizzle_fits(tile, tile->swizzle)
-                                ? an_shared_turns(tile, store) + an_shared_turns(tile, load)
-                                : INT64_MAX;
+        for (tile->skew = 0; tile->skew <= (tile->swizzle ? MAX_SKEW : 0); tile->skew++) {
+            int64_t turns =
+                an_swizzle_fits(tile, tile->swizzle)
+                    ? an_shared_wavefronts(tile, store) + an_shared_wavefronts(tile, load)
+                    : INT64_MAX;
             if (turns < fewest) {
                 fewest = turns;
                 best = *tile;
@@ -134,9 +135,9 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
     Type result = reduce->results[0]->type;
     int64_t extents[MAX_RANK];
     int64_t dims[3] = {slots, op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1)};
-    enum { LEAST_BYTES = 4 }; /* of an element that goes to another block */
+    enum { MIN_BYTES = 4 }; /* of an element that goes to another block */
     int bytes = dtype_bytes(result->dtype);
-    dims[2] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
+    dims[2] = bytes < MIN_BYTES ? MIN_BYTES / bytes : 1;
     layout_extents(pass, result, extents);
     for (int i = 0; i < result->rank; i++) {
         dims[2] *= extents[i];
@@ -148,12 +149,12 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
 
 Value *layout_scatter_scratch(LayoutPass *pass, const Op *scatter)
 {
-    enum { LEAST_BYTES = 4 }; /* as above */
+    enum { MIN_BYTES = 4 }; /* as above */
     Type part = scatter->results[0]->type;
     int64_t extents[MAX_RANK];
     int64_t dims[2] = {op_int(op_enclosing(scatter, OP_LAUNCH), ATTR_CLUSTER, 1)};
     int bytes = dtype_bytes(part->dtype);
-    dims[1] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
+    dims[1] = bytes < MIN_BYTES ? MIN_BYTES / bytes : 1;
     layout_extents(pass, part, extents);
     for (int i = 0; i < part->rank; i++) {
         dims[1] *= extents[i];
@@ -222,10 +223,10 @@ Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *other = pass->ops.items[i];
         bool ranks = other->kind == OP_RANK || other->kind == OP_HISTOGRAM;
-        int64_t bytes = ranks                       ? rank_bytes(pass, other)
-                        : other->kind == OP_ARRANGE ? arrange_bytes(other)
-                        : other->kind == OP_LOOKUP  ? lookup_bytes(other)
-                                                    : 0;
+        int64_t bytes = ranks                            ? rank_bytes(pass, other)
+                        : other->kind == OP_TILE_SCATTER ? arrange_bytes(other)
+                        : other->kind == OP_LOOKUP       ? lookup_bytes(other)
+                                                         : 0;
         if (bytes > dims[1] && op_enclosing(other, OP_LAUNCH) == op_enclosing(op, OP_LAUNCH)) {
             dims[1] = bytes;
         }
@@ -253,7 +254,7 @@ typedef struct Placer {
 static int64_t shared_bytes(const Op *op)
 {
     Type type = op->results[0]->type;
-    int64_t bytes = op->kind == OP_BARRIER ? BARRIER_BYTES : dtype_bytes(type->dtype);
+    int64_t bytes = op->kind == OP_MBARRIER ? BARRIER_BYTES : dtype_bytes(type->dtype);
     for (int i = 0; i < type->rank; i++) {
         bytes *= poly_capacity(type->dims[i]);
     }
@@ -263,10 +264,10 @@ static int64_t shared_bytes(const Op *op)
 static void collect(Op *op, void *user)
 {
     Placer *placer = user;
-    if (op->kind != OP_SHARED && op->kind != OP_BARRIER) {
+    if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
         return;
     }
-    int64_t align = op->kind == OP_BARRIER            ? BARRIER_BYTES
+    int64_t align = op->kind == OP_MBARRIER           ? BARRIER_BYTES
                     : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                       : PLAIN_ALIGN;
     SharedPlace place = {op, shared_bytes(op), align, poly_capacity(op->results[0]->type->dims[0])};
@@ -293,7 +294,7 @@ static void place_all(Placer *placer)
 static const char *place_name(const SharedPlace *place)
 {
     const char *name = place->op->results[0]->name;
-    return name ? name : place->op->kind == OP_BARRIER ? "barriers" : "scratch";
+    return name ? name : place->op->kind == OP_MBARRIER ? "barriers" : "scratch";
 }
 
 static const char *budget_table(const Placer *placer, int64_t limit)
@@ -326,8 +327,8 @@ static void note_beside(const Placer *placer)
         bool staged = place->op->kind == OP_SHARED && place->op->results[0]->id < placer->first_new;
         beside -= staged ? place->bytes : 0;
     }
-    FuncFit *fit = &placer->func->fit;
-    fit->beside = fit->beside > beside ? fit->beside : beside;
+    ResourceRetry *fit = &placer->func->retry;
+    fit->reserved_bytes = fit->reserved_bytes > beside ? fit->reserved_bytes : beside;
 }
 
 static void report(const Placer *placer, const Op *launch)
@@ -335,11 +336,11 @@ static void report(const Placer *placer, const Op *launch)
     Func *func = placer->func;
     int64_t limit = func->target->shared_bytes;
     Diag *diag =
-        diag_error(func->diags, ERR_SHARED, launch->span,
+        diag_error(func->diags, ERR_SHARED_MEMORY, launch->span,
                    "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
                    func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
-    if (fit_note(func, launch)) {
+    if (retry_request(func, launch)) {
         note_beside(placer);
     }
 }
@@ -351,8 +352,8 @@ static void place_launch(Op *launch, void *user)
     if (launch->kind != OP_LAUNCH) {
         return;
     }
-    if (func->fit.takes_turns) {
-        layout_take_turns(pass, launch);
+    if (func->retry.alias_buffers) {
+        layout_alias_buffers(pass, launch);
     }
     Placer placer = {.func = func, .first_new = pass->n_values};
     block_walk(launch->regions[0], collect, &placer);

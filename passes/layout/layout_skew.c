@@ -10,7 +10,7 @@
 
 #include "support/text.h"
 
-enum { MOST_SKEW = 5 };
+enum { MAX_SKEW = 5 };
 
 typedef struct Skew {
     LayoutPass *pass;
@@ -42,13 +42,13 @@ static void count_product(Skew *skew, const Op *dot)
         if (access.n == 0 || access.memory != skew->shared) {
             continue;
         }
-        const char *unit = op_word(dot, ATTR_UNIT);
+        const char *unit = op_word(dot, ATTR_INSTRUCTION);
         bool along_k = side == 0 ? !op_int(dot, ATTR_TA, 0) : op_int(dot, ATTR_TB, 0) != 0;
         const Layout *product = dot->results[0]->type->layout;
-        skew->fixed = skew->fixed || !unit || !text_same(unit, "fma") || !product;
+        skew->fixed = skew->fixed || !unit || !text_equal(unit, "fma") || !product;
         if (!skew->fixed && along_k) {
             Layout read = rows_read(product, side, &skew->tile);
-            skew->turns += an_shared_turns(&skew->tile, &read);
+            skew->turns += an_shared_wavefronts(&skew->tile, &read);
             skew->read = true;
         }
     }
@@ -67,7 +67,7 @@ static void count_turns(Op *op, void *user)
     }
     const Value *stored = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
     if (named && op->kind == OP_SHARED_STORE && stored->type->layout) {
-        skew->turns += an_shared_turns(&skew->tile, stored->type->layout);
+        skew->turns += an_shared_wavefronts(&skew->tile, stored->type->layout);
     } else {
         skew->fixed = skew->fixed || named;
     }
@@ -83,7 +83,7 @@ static void choose_skew(Op *op, void *user)
     }
     int64_t fewest = INT64_MAX;
     int best = 0;
-    for (int bits = 0; bits <= MOST_SKEW; bits++) {
+    for (int bits = 0; bits <= MAX_SKEW; bits++) {
         Skew skew = {
             .pass = pass,
             .shared = op->results[0],

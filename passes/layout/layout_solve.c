@@ -11,8 +11,8 @@
 
 enum {
     CHEAP_DEPTH = 6,
-    MANY_GATHERS = 4, /* for each plain access */
-    WORD_BITS = 32,   /* that lanes side by side take at least */
+    MIN_GATHERS = 4, /* for each plain access */
+    WORD_BITS = 32,  /* that lanes side by side take at least */
 };
 
 bool layout_spreads(const Value *value)
@@ -172,12 +172,12 @@ static void tie_op(LayoutPass *pass, const Op *op)
 {
     switch (op->kind) {
     case OP_FOR: tie_loop(pass, op, 2, 1); return;
-    case OP_TILES: tie_loop(pass, op, 0, op_attr(op, ATTR_DIMS)->n); return;
+    case OP_TILE_LOOP: tie_loop(pass, op, 0, op_attr(op, ATTR_DIMS)->n); return;
     case OP_IF: tie_if(pass, op); return;
     case OP_WHILE: tie_while(pass, op); return;
     case OP_FOLD: tie_fold(pass, op); return;
     case OP_GATHER:
-    case OP_AWAIT:
+    case OP_SPIN_LOAD:
     case OP_SCATTER:
     case OP_PRINT:
     case OP_ASSERT:
@@ -187,10 +187,10 @@ static void tie_op(LayoutPass *pass, const Op *op)
             tie(pass, op->operands[0], op->results[i]);
         }
         return;
-    case OP_ARRANGE: tie(pass, op->operands[0], op->operands[1]); return;
+    case OP_TILE_SCATTER: tie(pass, op->operands[0], op->operands[1]); return;
     case OP_LOOKUP: tie(pass, op->operands[1], op->results[0]); return;
     case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
-    case OP_SETTLE:
+    case OP_DOT_WAIT:
         for (int i = 0; i < op->n_results; i++) {
             tie(pass, op->operands[i], op->results[i]);
         }
@@ -242,7 +242,7 @@ static void link_op(LayoutPass *pass, size_t at)
 {
     const Op *op = pass->ops.items[at];
     bool folds = op->kind == OP_SCAN || op->kind == OP_FOLD;
-    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_ARRANGE;
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_TILE_SCATTER;
     for (int i = 0; folds && i < op->n_results; i++) {
         link(pass, op->operands[i], at);
     }
@@ -483,7 +483,7 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
     for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
         const Op *op = pass->ops.items[at->op];
         op_visited(op);
-        if (op->kind == OP_ARRANGE && has_class(pass, op->results[0])) {
+        if (op->kind == OP_TILE_SCATTER && has_class(pass, op->results[0])) {
             facts.arranged |= root_of(pass, op->results[0]) == root;
         }
         bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
@@ -541,7 +541,7 @@ static uint32_t reduced_axes(LayoutPass *pass, const Value *value)
 static int lane_vector(const MemoryFacts *facts, int vector)
 {
     int word = facts->narrowest < WORD_BITS ? WORD_BITS / facts->narrowest : 1;
-    bool windows = facts->single && facts->gathered >= MANY_GATHERS * facts->moved;
+    bool windows = facts->single && facts->gathered >= MIN_GATHERS * facts->moved;
     return facts->moved && windows && word < vector ? word : vector;
 }
 

@@ -7,7 +7,7 @@
 #include "passes/layout/assign_layouts.h"
 
 enum {
-    MOST_COLUMNS = 256,
+    MAX_COLUMNS = 256,
     GROUP_ROWS = 64,
     LEFT_REGISTERS = 4,
     BESIDE_REGISTERS = 26, /* measured: ptxas 12.9 and 13.0, all types and widths */
@@ -32,24 +32,24 @@ static int64_t columns_of(LayoutPass *pass, const Op *product)
 static int64_t instruction_columns(LayoutPass *pass, const Op *product)
 {
     int64_t columns = columns_of(pass, product);
-    const Op *before = op_int(product, ATTR_JOINED, 0) ? product->prev : NULL;
+    const Op *before = op_int(product, ATTR_MERGED, 0) ? product->prev : NULL;
     while (before && before->kind != OP_DOT_ASYNC) {
         before = before->prev;
     }
     int64_t both = columns + (before ? columns_of(pass, before) : 0);
-    columns = both <= MOST_COLUMNS ? both : columns;
-    return columns < MOST_COLUMNS ? columns : MOST_COLUMNS;
+    columns = both <= MAX_COLUMNS ? both : columns;
+    return columns < MAX_COLUMNS ? columns : MAX_COLUMNS;
 }
 
 static void find_widest(Op *op, void *user)
 {
     Widest *widest = user;
     LayoutPass *pass = widest->pass;
-    const Unit *unit = op->kind == OP_DOT_ASYNC ? unit_of_dot(pass->func->target, op) : NULL;
-    if (!unit || unit_warps(unit) == 1) {
+    const MatrixInstr *unit = op->kind == OP_DOT_ASYNC ? mma_of_dot(pass->func->target, op) : NULL;
+    if (!unit || mma_warps(unit) == 1) {
         return;
     }
-    int64_t lanes = (int64_t)unit_warps(unit) * pass->lanes;
+    int64_t lanes = (int64_t)mma_warps(unit) * pass->lanes;
     int64_t bits = instruction_columns(pass, op) * GROUP_ROWS * dtype_bits(unit->result) / lanes;
     bool held = op->operands[0]->type->kind != TYPE_SHARED;
     int64_t registers = bits / REGISTER_BITS + (held ? LEFT_REGISTERS : 0) + BESIDE_REGISTERS;
@@ -65,10 +65,10 @@ static void check_launch(LayoutPass *pass, const Op *launch)
     Widest widest = {pass, NULL, 0};
     block_walk(launch->regions[0], find_widest, &widest);
     int64_t warps = layout_warps(pass, launch->regions[0]);
-    int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
+    int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1);
     int64_t most = layout_launch_registers(pass, warps * (blocks > 1 ? blocks : 1));
     if (widest.registers > most) {
-        diag_error(func->diags, ERR_HELD, widest.product->span,
+        diag_error(func->diags, ERR_REGISTERS, widest.product->span,
                    "kernel %s multiplies by instructions that take %lld registers a thread; those "
                    "of a block of %lld threads of %s begin with %lld",
                    func->name, (long long)widest.registers, (long long)(warps * pass->lanes),

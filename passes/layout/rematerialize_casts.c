@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* again: what is held while threads wait for one another stays narrow.
+/* rematerialize_casts: what is held while threads wait for one another stays narrow.
  *
  *   %x = load … : bf16[%m, %n]                 %x = load … : bf16[%m, %n]
  *   %a = cast %x : f32[%m, %n]                 %a = cast %x : f32[%m, %n]
  *   %s = reduce %a fn=sum                      %s = reduce %a fn=sum
  *   %t = cluster_reduce %s fn=sum         →    %t = cluster_reduce %s fn=sum
  *   %b = broadcast %t                          %b = broadcast %t
- *   %c = sub %a, %b                            %y = again %x : bf16[%m, %n]
+ *   %c = sub %a, %b                            %y = remat %x : bf16[%m, %n]
  *                                              %d = cast %y : f32[%m, %n]
  *                                              %c = sub %d, %b
  *
@@ -26,13 +26,13 @@
 #include "passes/pass.h"
 #include "passes/sync/combine_reductions.h"
 
-enum { MANY_ELEMENTS = 32, FEW_WARPS = 4 }; /* more of a thread; at most of a block */
+enum { MIN_ELEMENTS = 32, MAX_WARPS = 4 }; /* more of a thread; at most of a block */
 
 typedef struct Again {
     Func *func;
     RowDims rows;
     CloneMap now;  /* what has been made since the last reduction of the cluster */
-    CloneMap kept; /* of loads, the latest `again` */
+    CloneMap kept; /* of loads, the latest `remat` */
 } Again;
 
 static bool is_older(const Value *value, const Op *meeting)
@@ -57,14 +57,14 @@ static Value *made_again(Again *again, Builder *at, Value *value, const Op *meet
     if (known != value) {
         return known;
     }
-    if (op->kind == OP_AGAIN) {
+    if (op->kind == OP_REMAT) {
         known = made_again(again, at, op->operands[0], meeting);
         clone_map_value(&again->now, value, known);
         return known;
     }
     if (op->kind == OP_LOAD) {
         Value *from = clone_get(&again->kept, value);
-        known = build_op(at, OP_AGAIN, 1, &from, 1, &value->type, 0)->results[0];
+        known = build_op(at, OP_REMAT, 1, &from, 1, &value->type, 0)->results[0];
         clone_map_value(&again->kept, value, known);
         clone_map_value(&again->now, value, known);
         return known;
@@ -96,11 +96,13 @@ static bool is_used_first_by(const Value *value, const Op *reduce)
 static bool compares_pairs(const Func *func, const Op *op)
 {
     const Op *cast = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
-    if (!func->target->pairs || !cast || cast->kind != OP_CAST || cast->parent != op->parent) {
+    if (!func->target->has_packed_minmax || !cast || cast->kind != OP_CAST ||
+        cast->parent != op->parent) {
         return false;
     }
     DType narrow = cast->operands[0]->type->dtype, wide = cast->results[0]->type->dtype;
-    bool extreme = text_same(op_word(op, ATTR_FN), "max") || text_same(op_word(op, ATTR_FN), "min");
+    bool extreme =
+        text_equal(op_word(op, ATTR_FN), "max") || text_equal(op_word(op, ATTR_FN), "min");
     return extreme && (narrow == DT_BF16 || narrow == DT_F16) && wide == DT_F32 &&
            is_used_first_by(cast->results[0], op);
 }
@@ -116,8 +118,8 @@ static bool holds_many(const Func *func, const Op *launch, Type tile)
             return false;
         }
     }
-    return warps && warps->n == 1 && warps->ints[0] <= FEW_WARPS &&
-           elements > MANY_ELEMENTS * func->target->warp * warps->ints[0];
+    return warps && warps->n == 1 && warps->ints[0] <= MAX_WARPS &&
+           elements > MIN_ELEMENTS * func->target->warp * warps->ints[0];
 }
 
 static void rewrite(Func *func, const Op *launch)
@@ -144,7 +146,7 @@ static void rewrite(Func *func, const Op *launch)
     }
 }
 
-void pass_opt_again(Func *func)
+void pass_rematerialize_casts(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {

@@ -34,7 +34,7 @@ typedef struct Vectorizer {
 
 static int access_vector(const Vectorizer *v, const Op *op)
 {
-    Type type = op_moved(op)->type;
+    Type type = op_moved_value(op)->type;
     if (type->rank == 0 || !type->layout) {
         return 1;
     }
@@ -53,8 +53,8 @@ static void find_unit_read(Op *op, void *user)
 {
     Value **shared = user;
     bool product = op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
-    const char *unit = product ? op_word(op, ATTR_UNIT) : NULL;
-    for (int nth = 0; unit && !text_same(unit, "fma") && nth < 2; nth++) {
+    const char *unit = product ? op_word(op, ATTR_INSTRUCTION) : NULL;
+    for (int nth = 0; unit && !text_equal(unit, "fma") && nth < 2; nth++) {
         *shared = op_access_nth(op, nth).memory == *shared ? NULL : *shared;
     }
 }
@@ -80,7 +80,7 @@ static void measure(Op *op, void *user)
     if (op->kind == OP_COPY_LOAD) {
         int width = (int)op_int(op, ATTR_VECTOR, 1);
         v->widest = width > v->widest ? width : v->widest;
-    } else if (moves_global(op) && op_moved(op)->type->rank > 0) {
+    } else if (moves_global(op) && op_moved_value(op)->type->rank > 0) {
         int width = access_vector(v, op);
         v->widest = width > v->widest ? width : v->widest;
         v->narrowest = v->narrowest == 0 || width < v->narrowest ? width : v->narrowest;
@@ -138,7 +138,7 @@ static void set_vector(Op *op, void *user)
         op_set_int(v->func, op, ATTR_VECTOR, width);
     }
     if (width > an_width(v->func, op)) {
-        op_set_int(v->func, op, ATTR_SHIFTED, 1);
+        op_set_int(v->func, op, ATTR_UNALIGNED, 1);
     }
 }
 
@@ -179,7 +179,7 @@ static void find_parts(Op *op, void *user)
 static void set_line(Op *op, void *user)
 {
     if (moves_global(op) && is_part_of_lines(op)) {
-        op_set_int(user, op, ATTR_LINE, 1);
+        op_set_int(user, op, ATTR_L2_LINE, 1);
     }
 }
 
@@ -189,12 +189,12 @@ static void choose_lines(Vectorizer *v)
     if (!v->parts || v->func->target->family != FAMILY_NVPTX) {
         return;
     }
-    const char *lines =
-        schedule_word(v->func, "lines", "", v->clusters ? "whole" : "part", "%s",
-                      v->clusters ? "clusters that run beside one another read the rest of a line"
-                                  : "`whole` pays where blocks that run together read what is left "
-                                    "of a line; it is to be measured");
-    if (text_same(lines, "whole")) {
+    const char *lines = schedule_decide_symbol(
+        v->func, "l2_fetch", "", v->clusters ? "line" : "sector", "%s",
+        v->clusters ? "clusters that run beside one another read the rest of a line"
+                    : "`line` pays where blocks that run together read what is left "
+                      "of a line; it is to be measured");
+    if (text_equal(lines, "line")) {
         func_walk(v->func, set_line, v->func);
     }
 }
@@ -202,7 +202,7 @@ static void choose_lines(Vectorizer *v)
 static void check_cap(Vectorizer *v)
 {
     int64_t most = 2 * v->func->target->vector_bytes; /* of halves of a byte */
-    const Line *line = schedule_given(v->func, "vector", "");
+    const ScheduleEntry *line = schedule_user_entry(v->func, "vector", "");
     if (v->cap >= 1 && v->cap <= most && (v->cap & (v->cap - 1)) == 0) {
         return;
     }
@@ -224,13 +224,13 @@ void pass_vectorize(Func *func)
     if (v.widest == 0) {
         return;
     }
-    v.cap = schedule_number(func, "vector", "", v.widest > v.shared ? v.widest : v.shared,
-                            "%s: %d bytes an access at most, as far as rows are aligned and no "
-                            "guard cuts a piece",
-                            func->target->name, func->target->vector_bytes);
+    v.cap = schedule_decide_int(func, "vector", "", v.widest > v.shared ? v.widest : v.shared,
+                                "%s: %d bytes an access at most, as far as rows are aligned and no "
+                                "guard cuts a piece",
+                                func->target->name, func->target->vector_bytes);
     check_cap(&v);
     func_walk(func, set_vector, &v);
-    if (schedule_given(func, "vector", "")) {
+    if (schedule_user_entry(func, "vector", "")) {
         func_walk(func, set_shared_vector, &v);
     }
     choose_lines(&v);

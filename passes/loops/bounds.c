@@ -99,7 +99,7 @@ static bool same_value(const void *item, const void *key)
 
 /* What is reduced counts on the zeros that guarded loads below it put past the ends: no other
  * reduction of the same tile may choose otherwise. */
-static void settle_loads(Func *func, Value *value, Table *seen)
+static void settle_loads(Func *func, Value *value, HashTable *seen)
 {
     Op *op = value ? value->def : NULL;
     uint64_t hash = value ? hash_word(0, value->id) : 0;
@@ -127,7 +127,7 @@ static bool padding_is(Func *func, Value *value, int axis, double f, int64_t i)
     }
     bool is = dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
     if (is) {
-        settle_loads(func, value, &(Table){0});
+        settle_loads(func, value, &(HashTable){0});
     }
     return is;
 }
@@ -317,7 +317,7 @@ static void bound_op(Op *op, void *user)
     case OP_SCAN: mask_scan(func, op); break;
     case OP_FOLD: mask_fold(func, op); break;
     case OP_HISTOGRAM: mask_histogram(func, op); break;
-    case OP_ARRANGE: mask_places(func, op); break;
+    case OP_TILE_SCATTER: mask_places(func, op); break;
     case OP_WHILE: mask_condition(func, op->regions[0]->last, 0, 0); break;
     case OP_PRINT: mask_condition(func, op, 0, 0); break;
     case OP_ASSERT: mask_condition(func, op, 0, 1); break;

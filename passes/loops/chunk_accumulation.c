@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chunks: a long sum of products begins at zero again every few thousand terms.
+/* chunk_accumulation: a long sum of products begins at zero again every few thousand terms.
  *
  *     %s = for … {                                 %s = for … chunks=[256] {
  *       (%k: range, %acc: f32[%m, %n])       →       (%k: range, %acc: f32[%m, %n])
@@ -49,7 +49,7 @@ static int64_t most_trips(const Func *func, const Op *loop)
     int64_t step = op_attr(loop, ATTR_STEPS)->ints[0];
     int64_t most = poly_most(op_attr(loop, ATTR_DIMS)->dims[0]);
     step = step > 0 ? step : 1;
-    if (op_int(loop, ATTR_ONCE, 0)) {
+    if (op_int(loop, ATTR_SINGLE_TRIP, 0)) {
         return 1;
     }
     return most < INT64_MAX ? (most + step - 1) / step : on_gpu(func) ? 0 : most;
@@ -60,8 +60,8 @@ static int64_t terms_of_dot(const Func *func, const Op *dot)
 {
     const Value *result = dot->results[0];
     DType operand = dot->operands[0]->type->dtype;
-    const Attr *unit = op_attr(dot, ATTR_UNIT);
-    bool fma = !unit || text_same(unit->word, "fma");
+    const Attr *unit = op_attr(dot, ATTR_INSTRUCTION);
+    bool fma = !unit || text_equal(unit->word, "fma");
     bool wide = operand == DT_F32 && !op_attr(dot, ATTR_PRECISION);
     if (result->type->dtype != DT_F32 || !(fma || wide)) {
         return 0;
@@ -76,7 +76,7 @@ static int64_t most_tiles(const Op *loop)
 {
     int64_t tiles = 1;
     const Op *at = loop;
-    while (at && at->kind != OP_TILES && at->kind != OP_LAUNCH) {
+    while (at && at->kind != OP_TILE_LOOP && at->kind != OP_LAUNCH) {
         at = at->parent->parent;
     }
     const Attr *dims = at ? op_attr(at, ATTR_DIMS) : NULL;
@@ -93,7 +93,7 @@ static int64_t chunk_terms(const Func *func, const Op *loop)
     if (!on_gpu(func)) {
         return CPU_STEPS;
     }
-    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->units;
+    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->num_sms;
     return busy ? GPU_TERMS_BUSY : GPU_TERMS;
 }
 
@@ -143,7 +143,7 @@ static int64_t terms_of_step(const Func *func, const Op *loop, int carried)
 static void chunk_loop(Op *loop, void *user)
 {
     Func *func = user;
-    int n = loop->kind == OP_FOR && !op_int(loop, ATTR_ONCE, 0) ? for_carried(loop) : 0;
+    int n = loop->kind == OP_FOR && !op_int(loop, ATTR_SINGLE_TRIP, 0) ? for_carried(loop) : 0;
     int64_t *chunks = ARENA_ARRAY(func->arena, int64_t, n + 1);
     int64_t chunk = n > 0 ? chunk_terms(func, loop) : 0;
     bool any = false;
@@ -157,7 +157,7 @@ static void chunk_loop(Op *loop, void *user)
     }
 }
 
-void pass_opt_chunks(Func *func)
+void pass_chunk_accumulation(Func *func)
 {
     if (!func->target || func->target->family != FAMILY_AMDGCN) {
         func_walk(func, chunk_loop, func);

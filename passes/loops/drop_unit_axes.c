@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* units: drops axes of one element where a value is made, not where it is used.
+/* drop_unit_axes: drops axes of one element where a value is made, not where it is used.
  *
  *   %a = expand %x axis=0 : f32[1, %m]             %a = add %x, %y : f32[%m]
  *   %b = expand %y axis=0 : f32[1, %m]       →
@@ -98,7 +98,7 @@ static void drop_unit(Op *op, void *user)
     op_remove(op);
 }
 
-void pass_opt_units(Func *func)
+void pass_drop_unit_axes(Func *func)
 {
     func_walk(func, load_scalars, func);
     func_walk(func, drop_unit, func);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accumulate: a product that is added to what a loop carries goes on from there.
+/* fold_accumulator: a product that is added to what a loop carries goes on from there.
  *
  *   %p = dot %a, %b                          %s = mul %acc, %r
  *   %n = fma %acc, %r, %p              →     %n = dot %a, %b, %s
@@ -57,7 +57,7 @@ static void accumulate_op(Op *op, void *user)
     }
 }
 
-void pass_opt_accumulate(Func *func)
+void pass_fold_accumulator(Func *func)
 {
     func_walk(func, accumulate_op, func);
     func_remove_dead(func);

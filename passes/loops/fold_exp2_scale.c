@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast: scores enter a fast exponential by one fused multiply-add.
+/* fold_exp2_scale: scores enter a fast exponential by one fused multiply-add.
  *
  *   %s = mul %d, %c                         %w = if (0 < c < inf) { mul (reduce %d fn=max), c }
  *   %w = reduce %s fn=max axis=1     →           else { reduce (mul %d, c) fn=max }
@@ -57,8 +57,8 @@ static Value *row_shift(Builder *b, Value *row, double k, Type tile)
 /* Scores times one number: its spread factor; NULL when it is something else. */
 static Value *scale_of(const Value *scores)
 {
-    const Op *mul = value_made_by(scores, OP_MUL);
-    const Op *spread = mul ? value_made_by(mul->operands[1], OP_BROADCAST) : NULL;
+    const Op *mul = value_def_of_kind(scores, OP_MUL);
+    const Op *spread = mul ? value_def_of_kind(mul->operands[1], OP_BROADCAST) : NULL;
     bool one =
         spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0]);
     return one ? spread->operands[0] : NULL;
@@ -68,7 +68,7 @@ static Op *row_maximum(const Value *scores)
 {
     for (Op *op = scores->def->next; op; op = op->next) {
         if (op->kind == OP_REDUCE && op->operands[0] == scores &&
-            text_same(op_word(op, ATTR_FN), "max")) {
+            text_equal(op_word(op, ATTR_FN), "max")) {
             return op;
         }
     }
@@ -125,7 +125,7 @@ static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
 /* What `%c` or `%v` is before it is spread over the tile; NULL: each element has its own. */
 static Value *spread_from(const Value *value)
 {
-    const Op *spread = value_made_by(value, OP_BROADCAST);
+    const Op *spread = value_def_of_kind(value, OP_BROADCAST);
     return spread ? spread->operands[0] : NULL;
 }
 
@@ -156,14 +156,14 @@ static bool contract_fused(Func *func, Op *op, const Op *fused, double k)
 static void contract(Op *op, void *user)
 {
     Func *func = user;
-    const Op *scaled = op->kind == OP_FAST_EXP2 ? value_made_by(op->operands[0], OP_MUL) : NULL;
-    const Op *factor = scaled ? value_made_by(scaled->operands[1], OP_CONST) : NULL;
-    const Op *fused = factor ? value_made_by(scaled->operands[0], OP_FMA) : NULL;
+    const Op *scaled = op->kind == OP_FAST_EXP2 ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
+    const Op *factor = scaled ? value_def_of_kind(scaled->operands[1], OP_CONST) : NULL;
+    const Op *fused = factor ? value_def_of_kind(scaled->operands[0], OP_FMA) : NULL;
     if (fused && contract_fused(func, op, fused, op_attr(factor, ATTR_VALUE)->f)) {
         return;
     }
-    const Op *shifted = factor ? value_made_by(scaled->operands[0], OP_SUB) : NULL;
-    const Op *spread = shifted ? value_made_by(shifted->operands[1], OP_BROADCAST) : NULL;
+    const Op *shifted = factor ? value_def_of_kind(scaled->operands[0], OP_SUB) : NULL;
+    const Op *spread = shifted ? value_def_of_kind(shifted->operands[1], OP_BROADCAST) : NULL;
     Type tile = op->n_results ? op->results[0]->type : NULL;
     if (!spread || spread->operands[0]->type->rank != tile->rank ||
         !from_product(spread->operands[0])) {
@@ -177,7 +177,7 @@ static void contract(Op *op, void *user)
     }
 }
 
-void pass_opt_fast(Func *func)
+void pass_fold_exp2_scale(Func *func)
 {
     func_walk(func, contract, func);
     func_remove_dead(func);

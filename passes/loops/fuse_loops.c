@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge: loops that walk the same axis and read the same memory become one.
+/* fuse_loops: loops that walk the same axis and read the same memory become one.
  *
  *   %a = for dims=[M] steps=[64] { load %x … }      %a, %b = for dims=[M] steps=[64] {
  *   store %s[…], %a                              →    load %x … once
@@ -43,7 +43,7 @@ static void note_memory(Func *func, Memories *m, const Value *memory, bool writt
 /* Fused multiply-adds hold operands beside each accumulator: two products would spill. */
 static bool takes_registers(Func *func, const Op *op)
 {
-    return op->kind == OP_DOT && !product_unit(func, op);
+    return op->kind == OP_DOT && !dot_instruction(func, op);
 }
 
 static void note_op(Func *func, Memories *m, const Op *op)
@@ -307,7 +307,7 @@ static void merge_from(Op *op, void *user)
     memo_close(m.early);
 }
 
-void pass_opt_merge(Func *func)
+void pass_fuse_loops(Func *func)
 {
     func_walk(func, merge_from, func);
     func_remove_dead(func);

@@ -77,7 +77,7 @@ static void hoist_from(Op *loop, void *user)
 
 /* Inner loops first, so that what leaves one may leave the next: repeated walks do that, at most as
  * many as loops nest. */
-void pass_opt_hoist(Func *func)
+void pass_hoist(Func *func)
 {
     enum { DEEPEST = 4 };
     for (int i = 0; i < DEEPEST; i++) {

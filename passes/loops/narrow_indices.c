@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* narrow: compares indices in 32 bits where the sizes allow.
+/* narrow_indices: compares indices in 32 bits where the sizes allow.
  *
  *   %i = index %r : i64[%r]                 %i = index %r : i32[%r]
  *   %c = cmp %i, %k pred=ge            →    %c = cmp %i, %k pred=ge
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { MOST_DEPTH = 32 };
+enum { MAX_DEPTH = 32 };
 
 static bool fits(Dim dim)
 {
@@ -87,7 +87,7 @@ static bool keeps_narrow(Func *func, Memo *seen, const Value *value, int depth)
         return true; /* or the answer would have been found */
     }
     memo_keep(seen, value, depth, 1);
-    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64 ||
+    if (!op || depth > MAX_DEPTH || value->type->dtype != DT_I64 ||
         !an_index_range(func, value, &lo, &hi) || !fits(lo) || !fits(hi)) {
         return false;
     }
@@ -125,7 +125,7 @@ static bool keeps_alike(Func *func, Memo *seen, const Value *value, int depth)
         return known != 0;
     }
     memo_keep(seen, value, depth, 0);
-    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
+    if (!op || depth > MAX_DEPTH || value->type->dtype != DT_I64) {
         return false;
     }
     if (op->kind == OP_CAST) {
@@ -215,7 +215,7 @@ static bool chooses_narrow(Func *func, const Value *value)
 static void narrow_extreme(Func *func, Op *op)
 {
     const char *fn = op_word(op, ATTR_FN);
-    if ((!text_same(fn, "min") && !text_same(fn, "max")) || func->target->warp == 1 ||
+    if ((!text_equal(fn, "min") && !text_equal(fn, "max")) || func->target->warp == 1 ||
         op->operands[0]->type->dtype != DT_I64 || !chooses_narrow(func, op->operands[0])) {
         return;
     }
@@ -242,7 +242,7 @@ static void narrow_op(Op *op, void *user)
     }
 }
 
-void pass_opt_narrow(Func *func)
+void pass_narrow_indices(Func *func)
 {
     func_walk(func, narrow_op, func);
     func_remove_dead(func);

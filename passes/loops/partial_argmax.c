@@ -5,7 +5,7 @@
  *
  *   %v, %i = for …, %nothing {               %t, %p = for …, %nothing {
  *     (%k: range, %a: f32[1], %b: i64[1])      (%k: range, %a: f32[64], %b: i64[64])
- *     %c, %d = fold %x, %at extreme=max  →     %n = fix %x is greater than %a
+ *     %c, %d = fold %x, %at arg=max  →     %n = to_static %x is greater than %a
  *     %n = %c is greater than %a               yield (select %n, %x, %a), (select %n, %at, %b) }
  *     yield (select %n, %c, %a),             %v = reduce %t fn=max
  *           (select %n, %d, %b) }            %i = reduce (select %t is %v, %p, most) fn=min
@@ -100,7 +100,7 @@ const Op *defer_carried_extreme(const Defer *d, int i)
     }
     const Op *fold = value->operands[1]->def;
     if (!fold || fold->parent != body || fold->kind != OP_FOLD || fold->n_results != 2 ||
-        !op_word(fold, ATTR_EXTREME) || op_int(fold, ATTR_SCAN, 0) ||
+        !op_word(fold, ATTR_ARG) || op_int(fold, ATTR_SCAN, 0) ||
         place->operands[1] != fold->results[1] || value->operands[1] != fold->results[0] ||
         !grows(d, fold)) {
         return NULL;
@@ -129,7 +129,7 @@ static Value *is_negative(Builder *b, Value *place)
 /* Does the element come before what was found so far? */
 static Value *beats(Builder *b, const char *extreme, Value *element, Value *found)
 {
-    Value *is = build_cmp(b, text_same(extreme, "max") ? "gt" : "lt", element, found);
+    Value *is = build_cmp(b, text_equal(extreme, "max") ? "gt" : "lt", element, found);
     if (dtype_is_float(element->type->dtype)) {
         Value *before = build_unary(b, OP_NOT, build_unary(b, OP_ISNAN, found));
         Value *first = build_binary(b, OP_AND, build_unary(b, OP_ISNAN, element), before);
@@ -147,7 +147,7 @@ static Value *spread(Builder *b, Value *value, Type like)
 /* The pair of all threads, of values and places: `values` where nothing was found are neutral. */
 static void meet(Builder *b, const Op *fold, Value *values, Value *places, Value **out)
 {
-    const char *extreme = op_word(fold, ATTR_EXTREME);
+    const char *extreme = op_word(fold, ATTR_ARG);
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
     Value *none = is_negative(b, places);
     Value *known = build_select(b, none, reduce_neutral_tile(b, extreme, values->type), values);
@@ -179,7 +179,7 @@ void defer_extreme(Defer *d, int i, const Op *fold)
         Type type = defer_outliving(d, fold->operands[k]->type);
         tiles[k] = fold->operands[k];
         if (type != tiles[k]->type) {
-            tiles[k] = build_op(&inside, OP_FIX, 1, &tiles[k], 1, &type, 0)->results[0];
+            tiles[k] = build_op(&inside, OP_TO_STATIC, 1, &tiles[k], 1, &type, 0)->results[0];
         }
         Value *neutral = fold->operands[2 + k];
         op_set_operand(loop, 2 + i + k, spread(&before, neutral, type));
@@ -191,7 +191,7 @@ void defer_extreme(Defer *d, int i, const Op *fold)
         found[k]->type = tiles[k]->type;
         loop->results[i + k]->type = tiles[k]->type;
     }
-    Value *take = beats(&inside, op_word(fold, ATTR_EXTREME), tiles[0], found[0]);
+    Value *take = beats(&inside, op_word(fold, ATTR_ARG), tiles[0], found[0]);
     take = build_binary(&inside, OP_OR, is_negative(&inside, found[1]), take);
     Value *is = build_unary(&inside, OP_NOT, is_negative(&inside, tiles[1]));
     take = build_binary(&inside, OP_AND, is, take);

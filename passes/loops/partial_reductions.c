@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* defer: what a loop reduces is combined element by element, and reduced once, after the loop.
+/* partial_reductions: what a loop reduces is combined element by element, and reduced once, after
+ * the loop.
  *
  *   %s = for …, %zero {                      %t = for …, zeros {
  *     (%k: range, %c: f32[1, %n])              (%k: range, %c: f32[64, %n])
@@ -19,7 +20,7 @@
 
 #include <math.h>
 
-enum { MOST_REGISTERS = 32 }; /* of a thread, that one loop may take for this */
+enum { MAX_REGISTERS = 32 }; /* of a thread, that one loop may take for this */
 
 /* The reduction that the loop combines with carried value `i`, and with nothing else; else NULL. */
 static Op *carried_reduce(const Defer *d, int i)
@@ -63,7 +64,7 @@ static int64_t defer_registers(const Defer *d, Type type)
         }
     }
     int words = dtype_bytes(type->dtype) > 4 ? 2 : 1;
-    return threads && elements < INT64_MAX / 2 ? div_up(elements, threads) * words : INT64_MAX;
+    return threads && elements < INT64_MAX / 2 ? ceil_div(elements, threads) * words : INT64_MAX;
 }
 
 /* A reduction of nothing but what one of the same kind came to: axes are reduced one by one. */
@@ -72,7 +73,7 @@ static const Op *reduced_before(const Defer *d, const Op *reduce)
     const Op *before = reduce->operands[0]->def;
     bool same = before && before->kind == OP_REDUCE && before->parent == reduce->parent &&
                 before->n_operands == 1 && value_count_uses(d->func, before->results[0]) == 1 &&
-                text_same(op_word(before, ATTR_FN), op_word(reduce, ATTR_FN));
+                text_equal(op_word(before, ATTR_FN), op_word(reduce, ATTR_FN));
     return same ? before : NULL;
 }
 
@@ -86,7 +87,7 @@ typedef struct Chain {
 
 static Chain chain_to(const Defer *d, const Op *last)
 {
-    int64_t room = MOST_REGISTERS - d->registers;
+    int64_t room = MAX_REGISTERS - d->registers;
     Chain chain = {.registers = INT64_MAX};
     for (const Op *op = last; op && chain.n < MAX_RANK; op = reduced_before(d, op)) {
         int64_t registers = defer_registers(d, op->operands[0]->type);
@@ -142,7 +143,7 @@ static void defer(Defer *d, int i, const Chain *chain, bool alone)
     inside.span = after.span = reduce->span;
     op_set_operand(loop, 2 + i, reduce_neutral_tile(&before, fn, type));
     if (type != tile->type) {
-        tile = build_op(&inside, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
+        tile = build_op(&inside, OP_TO_STATIC, 1, &tile, 1, &type, 0)->results[0];
     }
     carried->type = type;
     op_set_operand(body->last, i, build_binary(&inside, reduce_combiner(fn), carried, tile));
@@ -171,7 +172,7 @@ static bool is_reduced_on(const Defer *d, int i, const char *fn)
         next = next->next;
     }
     return next && value_count_uses(d->func, d->loop->results[i]) == 1 &&
-           text_same(op_word(next, ATTR_FN), fn);
+           text_equal(op_word(next, ATTR_FN), fn);
 }
 
 static void defer_in(Op *op, void *user)
@@ -188,7 +189,7 @@ static void defer_in(Op *op, void *user)
         int64_t registers = fold ? defer_registers(&d, fold->operands[0]->type) +
                                        defer_registers(&d, fold->operands[1]->type)
                                  : INT64_MAX;
-        if (fold && registers <= MOST_REGISTERS - d.registers) {
+        if (fold && registers <= MAX_REGISTERS - d.registers) {
             d.registers += registers;
             defer_extreme(&d, i, fold);
         }
@@ -223,7 +224,7 @@ static void defer_again(Op *op, void *user)
     }
 }
 
-void pass_opt_defer(Func *func)
+void pass_partial_reductions(Func *func)
 {
     if (!func->target || func->target->warp == 1) {
         return;

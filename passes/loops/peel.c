@@ -3,7 +3,8 @@
  *
  *   for %j from lo to hi {                    mid = the end of the last tile that is full, and all
  *     %s = select (%i >= %j), %x, -inf   →          of whose elements satisfy %i >= %j
- *     … dot … }                               for %j from lo to mid full=1 { %s = %x; … dot … }
+ *     … dot … }                               for %j from lo to mid full_tiles=1 { %s = %x; … dot …
+ * }
  *                                             for %j from mid to hi { as before }
  *
  * A loop is hot when products of a matrix unit are directly in it. Its tail may be ragged, and a
@@ -40,8 +41,8 @@ typedef struct Condition {
 static Condition condition_of(const Peel *p, const Op *cmp)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
-    bool forward = text_same(pred, "ge") || text_same(pred, "gt");
-    bool backward = text_same(pred, "le") || text_same(pred, "lt");
+    bool forward = text_equal(pred, "ge") || text_equal(pred, "gt");
+    bool backward = text_equal(pred, "le") || text_equal(pred, "lt");
     if (!forward && !backward) {
         return (Condition){.outer = NULL};
     }
@@ -125,7 +126,7 @@ static void peel_first(Peel *p, Builder *b)
 static void peel_full(Peel *p, Builder *b, CloneMap *map, Value *mid)
 {
     Op *full = clone_op(b, map, p->loop);
-    op_set_int(p->func, full, ATTR_FULL, 1);
+    op_set_int(p->func, full, ATTR_FULL_TILES, 1);
     op_set_operand(full, 1, mid);
     op_set_operand(p->loop, 0, mid);
     go_on_from(p->loop, full);
@@ -133,7 +134,7 @@ static void peel_full(Peel *p, Builder *b, CloneMap *map, Value *mid)
 
 /* A tail that ends among real data is mended in shared memory, between products that would else be
  * in flight together (passes/async/sink_dot_waits.c): masked tiles that are full have a loop
- * without it. Of two products, `overlap` has an eye to it. */
+ * without it. Of two products, `pipeline_dots` has an eye to it. */
 static bool tail_is_mended(const Peel *p)
 {
     int dots = 0;
@@ -165,8 +166,8 @@ static void peel_loop(Peel *p, Builder *b)
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        const Unit *unit = op->kind == OP_DOT ? product_unit(func, op) : NULL;
-        if (unit && unit_warps(unit) > 1) {
+        const MatrixInstr *unit = op->kind == OP_DOT ? dot_instruction(func, op) : NULL;
+        if (unit && mma_warps(unit) > 1) {
             return true;
         }
     }
@@ -216,8 +217,8 @@ static bool masks_its_tail(const Peel *p)
 static void try_loop(Op *op, void *user)
 {
     Func *func = user;
-    if (op->kind != OP_FOR || op_int(op, ATTR_FULL, 0) || op_attr(op, ATTR_STEPS)->ints[0] <= 0 ||
-        !has_products(func, op)) {
+    if (op->kind != OP_FOR || op_int(op, ATTR_FULL_TILES, 0) ||
+        op_attr(op, ATTR_STEPS)->ints[0] <= 0 || !has_products(func, op)) {
         return;
     }
     Peel p = {.func = func, .loop = op};
@@ -226,16 +227,16 @@ static void try_loop(Op *op, void *user)
     find_masks(&p, &b);
     bool ragged = !range_is_full(p.range) && masks_its_tail(&p);
     if ((p.n > 0 || ragged) &&
-        text_same(
-            schedule_word(func, "peel", "", "on",
-                          "tiles that are full and not cut by a mask have a loop of their own"),
-            "on")) {
+        text_equal(schedule_decide_symbol(
+                       func, "peel", "", "on",
+                       "tiles that are full and not cut by a mask have a loop of their own"),
+                   "on")) {
         peel_loop(&p, &b);
     }
 }
 
 /* Loops that are made here come before the one at hand, and are not met again. */
-void pass_opt_peel(Func *func)
+void pass_peel(Func *func)
 {
     if (func->target->family != FAMILY_CPU) {
         func_walk(func, try_loop, func);

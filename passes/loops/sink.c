@@ -100,7 +100,7 @@ static void sink_behind(Op *loop, void *user)
     }
 }
 
-void pass_opt_sink(Func *func)
+void pass_sink(Func *func)
 {
     Sink sink = {.behind = ARENA_ARRAY(func->arena, bool, func->n_values)};
     func_walk(func, sink_behind, &sink);

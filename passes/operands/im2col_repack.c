@@ -24,8 +24,8 @@ enum {
     PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
     DEPTH = 64,       /* elements of a product's step that a tap with fewer channels leaves empty */
     COLUMNS = 128,    /* of a tile that gathers */
-    MOST_ELEMENTS = 1 << 30,
-    MOST_TAPS = 64, /* of an axis, that are joined */
+    MAX_ELEMENTS = 1 << 30,
+    MAX_TAPS = 64, /* of an axis, that are joined */
 };
 
 /* From the H200 (docs/lab/convolutions.md), in picoseconds. An element that is gathered into a tile
@@ -37,17 +37,17 @@ typedef struct CopyCosts {
 
 static const CopyCosts WHOLE_PIXELS = {1.75, 2}, JOINED_TAPS = {14, 5};
 static const double LAUNCHES = 6e6;
-static const double MOST_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
+static const double MAX_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
 /* ---- which ---- */
 
-static Dim extent_of(const Window *w, int axis)
+static Dim extent_of(const Im2colMatch *w, int axis)
 {
     return w->gather->results[0]->type->dims[axis];
 }
 
 /* Of the product's axes: the one that is this of the gather's. */
-static int product_axis(const Window *w, int axis)
+static int product_axis(const Im2colMatch *w, int axis)
 {
     for (int i = 0; i < w->sums.rank; i++) {
         if (w->axes[i] == axis) {
@@ -64,7 +64,7 @@ static int64_t known(Dim dim)
     return poly_least(dim) == most ? most : -1;
 }
 
-bool window_is_ordered(const Window *w)
+bool window_is_ordered(const Im2colMatch *w)
 {
     for (int i = 0; i < w->view.n + 2; i++) {
         if (w->from[i] != i) {
@@ -96,7 +96,7 @@ static Op *whole_load(const Value *value, int *axes)
 }
 
 /* Does the other factor change along the product's axis that is this of the gather's? */
-static bool is_weighed(const Window *w, int axis)
+static bool is_weighed(const Im2colMatch *w, int axis)
 {
     unsigned varies = an_varies(w->varies, w->sums.mul->operands[1 - w->side]);
     return axis >= 0 && (varies >> product_axis(w, axis) & 1);
@@ -110,7 +110,7 @@ static int64_t steps(int64_t taps, int64_t channels)
 
 /* How many of the last spatial axes have taps that are joined with few channels: all, where their
  * windows do not overlap, or else one, where steps are emptier without. */
-static int joined_axes(const Window *w)
+static int joined_axes(const Im2colMatch *w)
 {
     int64_t channels = known(extent_of(w, w->channels)), all = 1, last = 1;
     double grows = 1;
@@ -119,18 +119,18 @@ static int joined_axes(const Window *w)
     }
     for (int i = 0; i < w->view.n; i++) {
         last = is_weighed(w, w->tap[i]) ? known(extent_of(w, w->tap[i])) : -1;
-        bool good = all > 0 && last > 0 && last <= MOST_TAPS;
+        bool good = all > 0 && last > 0 && last <= MAX_TAPS;
         all = good ? all * last : -1;
-        grows *= good ? (double)last / (double)w->view.axes[i].step : 1;
+        grows *= good ? (double)last / (double)w->view.axes[i].stride : 1;
     }
-    return all > 1 && grows <= MOST_GROWTH ? w->view.n
-           : last > 1 && last <= MOST_TAPS && 2 * steps(1, last * channels) <= steps(last, channels)
+    return all > 1 && grows <= MAX_GROWTH ? w->view.n
+           : last > 1 && last <= MAX_TAPS && 2 * steps(1, last * channels) <= steps(last, channels)
                ? 1
                : 0;
 }
 
 /* Are channels whole pieces of 16 bytes? */
-static bool is_whole_pieces(const Window *w)
+static bool is_whole_pieces(const Im2colMatch *w)
 {
     int64_t bytes = dtype_bytes(w->view.of->type->dtype);
     return poly_divisor(extent_of(w, w->channels)) * bytes % PIXEL_BYTES == 0;
@@ -142,7 +142,7 @@ static bool is_narrow(DType dtype)
     return dtype == DT_F16 || dtype == DT_BF16;
 }
 
-WindowCopy window_copy(Window *w, bool joins)
+Im2colRepack window_copy(Im2colMatch *w, bool joins)
 {
     bool narrow = is_narrow(w->view.of->type->dtype);
     w->joined = narrow && joins ? joined_axes(w) : 0;
@@ -154,7 +154,7 @@ WindowCopy window_copy(Window *w, bool joins)
 }
 
 /* Elements that tiles would gather: of each place's window, once for each tile of columns. */
-static double gathered(const Window *w)
+static double gathered(const Im2colMatch *w)
 {
     Type all = w->sums.mul->results[0]->type;
     unsigned varies = an_varies(w->varies, w->sums.mul->operands[w->side]);
@@ -167,7 +167,7 @@ static double gathered(const Window *w)
 
 /* Are the filters memory's, as it has them? What is computed of them first, as a transposed
  * convolution picks the taps of a phase, would be a product's operand in f32. */
-static bool filters_are_loaded(const Window *w)
+static bool filters_are_loaded(const Im2colMatch *w)
 {
     const Op *op = w->sums.mul->operands[1 - w->side]->def;
     while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
@@ -177,7 +177,7 @@ static bool filters_are_loaded(const Window *w)
     return op && op->kind == OP_LOAD;
 }
 
-bool window_copy_pays(const Window *w, WindowCopy copy)
+bool window_copy_pays(const Im2colMatch *w, Im2colRepack copy)
 {
     Type of = w->view.of->type;
     double elements = 1;
@@ -190,7 +190,7 @@ bool window_copy_pays(const Window *w, WindowCopy copy)
                     (double)poly_most(of->dims[w->from[1 + i]]);
     }
     const CopyCosts *costs = copy == COPY_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
-    return (copy == COPY_TURNED || filters_are_loaded(w)) && elements <= MOST_ELEMENTS &&
+    return (copy == COPY_TURNED || filters_are_loaded(w)) && elements <= MAX_ELEMENTS &&
            gathered(w) * costs->gather > elements * costs->copy + LAUNCHES;
 }
 
@@ -199,7 +199,7 @@ bool window_copy_pays(const Window *w, WindowCopy copy)
 static Value *const WHOLE[MAX_RANK];
 
 /* The view's tensor has its axes in the view's order from then on. */
-static void settle(Window *w, const Value *scratch)
+static void settle(Im2colMatch *w, const Value *scratch)
 {
     w->view.of = scratch;
     for (int i = 0; i < w->view.n + 2; i++) {
@@ -207,7 +207,7 @@ static void settle(Window *w, const Value *scratch)
     }
 }
 
-void window_turn(Func *func, Window *w)
+void window_turn(Func *func, Im2colMatch *w)
 {
     Builder b = build_before(func, func->body->first);
     int64_t perm[MAX_RANK];
@@ -226,7 +226,7 @@ void window_turn(Func *func, Window *w)
 typedef struct Joined {
     Func *func;
     Builder b;
-    const Window *w;
+    const Im2colMatch *w;
     int first;     /* spatial axis whose taps are joined */
     unsigned taps; /* axes of the product that are dropped */
     int deep;      /* the one that is longer */
@@ -256,7 +256,7 @@ static Value *sized(Builder *b, Type type, Dim dim)
  * and the last axis' taps, … */
 static Dim beside(const Joined *j, int spatial)
 {
-    const Window *w = j->w;
+    const Im2colMatch *w = j->w;
     Dim dim = extent_of(w, w->channels);
     for (int i = spatial + 1; i < w->view.n; i++) {
         dim = poly_mul(j->func, dim, extent_of(w, w->tap[i]));
@@ -288,12 +288,12 @@ static Value *scaled(Builder *b, Value *value, int64_t by)
 /* Where a spatial axis is read: at a place's tap; outside, behind the last. */
 static Value *place_at(Joined *j, Type type, int spatial)
 {
-    const Window *w = j->w;
+    const Im2colMatch *w = j->w;
     int deep = type->rank - 1;
-    Value *place = scaled(&j->b, counted(&j->b, type, 1 + spatial), w->view.axes[spatial].step);
-    Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].apart);
+    Value *place = scaled(&j->b, counted(&j->b, type, 1 + spatial), w->view.axes[spatial].stride);
+    Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].dilation);
     place = build_binary(&j->b, OP_ADD, place, tap);
-    place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].first));
+    place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].offset));
     Value *here = build_cmp(&j->b, "lt", counted(&j->b, type, deep), sized(&j->b, type, j->filled));
     return spatial == j->first ? build_select(&j->b, here, place, build_int(&j->b, type, -1))
                                : place;
@@ -302,7 +302,7 @@ static Value *place_at(Joined *j, Type type, int spatial)
 /* The images: images, spatial axes, places along the last one, taps beside channels. */
 static Value *joined_images(Joined *j)
 {
-    const Window *w = j->w;
+    const Im2colMatch *w = j->w;
     Type of = w->view.of->type;
     int rank = of->rank, n = w->view.n;
     Dim dims[MAX_RANK];
@@ -358,15 +358,15 @@ static Value *spread(Joined *j, Value *value, const int *axes, const Dim *dims, 
 /* A view of what was joined, as a factor. */
 static Value *image_factor(Joined *j, const Dim *dims, int rank)
 {
-    const Window *w = j->w;
-    Windows view = w->view;
-    Dim places[MOST_SPATIAL], taps[MOST_SPATIAL];
+    const Im2colMatch *w = j->w;
+    Im2colView view = w->view;
+    Dim places[MAX_SPATIAL], taps[MAX_SPATIAL];
     int axes[MAX_RANK], n = 0;
     view.of = joined_images(j);
     for (int i = j->first; i < view.n; i++) {
-        view.axes[i].step = 1;
-        view.axes[i].apart = 0;
-        view.axes[i].first = poly_const(j->func, 0);
+        view.axes[i].stride = 1;
+        view.axes[i].dilation = 0;
+        view.axes[i].offset = poly_const(j->func, 0);
     }
     axes[n++] = fewer(j, product_axis(w, w->images));
     for (int i = 0; i < view.n; i++) {
@@ -374,13 +374,13 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
         axes[n++] = fewer(j, product_axis(w, w->place[i]));
     }
     for (int i = 0; i < view.n; i++) {
-        taps[i] = view.axes[i].apart ? extent_of(w, w->tap[i]) : NULL;
+        taps[i] = view.axes[i].dilation ? extent_of(w, w->tap[i]) : NULL;
         if (taps[i]) {
             axes[n++] = fewer(j, product_axis(w, w->tap[i]));
         }
     }
     axes[n] = fewer(j, j->deep);
-    Value *value = build_load(&j->b, func_view(j->func, &view, places, taps), WHOLE);
+    Value *value = build_load(&j->b, func_im2col_view(j->func, &view, places, taps), WHOLE);
     return spread(j, value, axes, dims, rank);
 }
 
@@ -465,7 +465,7 @@ static Dim whole_pieces(Func *func, Dim elements, DType dtype)
                     poly_var(func, func_quotient(func, NULL, up, piece)));
 }
 
-void window_join(Func *func, const Window *w, WindowCopy copy)
+void window_join(Func *func, const Im2colMatch *w, Im2colRepack copy)
 {
     Joined j = {.func = func, .w = w, .first = w->view.n - (copy == COPY_JOINED ? w->joined : 0)};
     Type type = w->sums.mul->results[0]->type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* windows: what a convolution reads becomes a view of its windows.
+/* im2col_view: what a convolution reads becomes a view of its windows.
  *
  *                                                   in %v: tensor<bf16[N, P, Q, R, S, C]>
  *                                                       windows %x [1, 1, -1] [1, 1, -1]
@@ -26,7 +26,7 @@
 #include "passes/analysis/axis_dependence.h"
 #include "passes/pass.h"
 
-enum { MOST_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
+enum { MAX_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
 
 /* ---- affine indices ---- */
 
@@ -182,7 +182,7 @@ static int walked_axis(const Finder *pass, const Op *gather, int index)
 }
 
 /* A place that is kept and a tap that is summed, or a place alone. */
-static bool find_spatial(const Finder *pass, Window *w, int i, unsigned summed)
+static bool find_spatial(const Finder *pass, Im2colMatch *w, int i, unsigned summed)
 {
     Affine walk;
     Type type = w->gather->results[0]->type;
@@ -197,9 +197,9 @@ static bool find_spatial(const Finder *pass, Window *w, int i, unsigned summed)
         }
         *which = walk.growth[axis] ? axis : *which;
     }
-    w->view.axes[i].first = walk.first;
-    w->view.axes[i].step = w->place[i] >= 0 ? walk.growth[w->place[i]] : 0;
-    w->view.axes[i].apart = w->tap[i] >= 0 ? walk.growth[w->tap[i]] : 0;
+    w->view.axes[i].offset = walk.first;
+    w->view.axes[i].stride = w->place[i] >= 0 ? walk.growth[w->place[i]] : 0;
+    w->view.axes[i].dilation = w->tap[i] >= 0 ? walk.growth[w->tap[i]] : 0;
     return w->place[i] >= 0;
 }
 
@@ -207,7 +207,7 @@ static bool find_spatial(const Finder *pass, Window *w, int i, unsigned summed)
  * is summed that of channels; those between are spatial, in their order. Where the filters have one
  * of the kept axes, too, as groups do, each of its elements is a product of its own: it comes first
  * instead, and images are walked as places are. */
-static bool order_axes(const Finder *pass, Window *w, unsigned summed, unsigned groups)
+static bool order_axes(const Finder *pass, Im2colMatch *w, unsigned summed, unsigned groups)
 {
     int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
     for (int i = 0; i < rank; i++) {
@@ -235,17 +235,18 @@ static bool order_axes(const Finder *pass, Window *w, unsigned summed, unsigned 
 
 /* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
  * of an index. */
-static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigned groups, Window *w)
+static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigned groups,
+                        Im2colMatch *w)
 {
     const Func *func = pass->func;
     const Value *of = gather->operands[0];
     Type from = of->type;
     bool input = from->kind == TYPE_TENSOR && !from->strides && !from->align &&
                  func->params.items[of->index].io == PARAM_IN &&
-                 !func->params.items[of->index].order;
-    *w =
-        (Window){.gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
-    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !gather_reads_zeros(gather) ||
+                 !func->params.items[of->index].axis_perm;
+    *w = (Im2colMatch){
+        .gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
+    if (!input || from->rank < 3 || w->view.n > MAX_SPATIAL || !gather_reads_zeros(gather) ||
         !order_axes(pass, w, summed, groups)) {
         return false;
     }
@@ -297,7 +298,7 @@ static Op *factor_gather(const Value *factor, int *axes)
 
 /* The other factor has columns of its own, and is the same for all images and places, but for those
  * of one axis: groups. */
-static bool find_factor(const Finder *pass, const SummedProduct *sums, int side, Window *w)
+static bool find_factor(const Finder *pass, const SummedProduct *sums, int side, Im2colMatch *w)
 {
     int axes[MAX_RANK];
     Op *gather = factor_gather(sums->mul->operands[side], axes);
@@ -369,34 +370,35 @@ static bool within(int64_t value, int64_t limit)
 }
 
 /* Where the last place's window begins, from the last element on: the box's other corner. */
-static bool corner_fits(Func *func, const Window *w, int i)
+static bool corner_fits(Func *func, const Im2colMatch *w, int i)
 {
     Type type = w->gather->results[0]->type;
-    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].step, least, most, lowest, highest;
+    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].stride, least, most, lowest,
+            highest;
     Dim extent = w->view.of->type->dims[w->from[1 + i]];
     Dim last = poly_mul(func, type->dims[w->place[i]], poly_const(func, step));
     last = poly_add(func, last, poly_const(func, 1 - step));
-    last = poly_add(func, last, w->view.axes[i].first);
+    last = poly_add(func, last, w->view.axes[i].offset);
     last = poly_add(func, last, poly_mul(func, extent, poly_const(func, -1)));
     if (!last) {
         return false;
     }
     bounds_of(func, last, &least, &most);
-    bounds_of(func, w->view.axes[i].first, &lowest, &highest);
+    bounds_of(func, w->view.axes[i].offset, &lowest, &highest);
     return within(least, limit) && within(most, limit) && within(lowest, limit) &&
            within(highest, limit);
 }
 
-static bool taps_fit(const Window *w, int i)
+static bool taps_fit(const Im2colMatch *w, int i)
 {
-    int64_t apart = w->view.axes[i].apart, reach;
+    int64_t apart = w->view.axes[i].dilation, reach;
     Type type = w->gather->results[0]->type;
     int64_t most = apart ? poly_most(type->dims[w->tap[i]]) : 0;
     return !__builtin_mul_overflow(most, apart, &reach) && reach <= limit_of(w->view.n);
 }
 
 /* NULL: it does. */
-static const char *why_not(Func *func, const Window *w, WindowCopy copy)
+static const char *why_not(Func *func, const Im2colMatch *w, Im2colRepack copy)
 {
     const Value *of = w->view.of;
     for (int i = 0; i < of->type->rank; i++) {
@@ -407,7 +409,7 @@ static const char *why_not(Func *func, const Window *w, WindowCopy copy)
     }
     int walked = copy == COPY_JOINED ? w->view.n - w->joined : w->view.n;
     for (int i = 0; i < walked; i++) {
-        if (w->view.axes[i].step > MOST_STEP) {
+        if (w->view.axes[i].stride > MAX_STEP) {
             return "places are more than 8 pixels apart, more than the copy engine's steps";
         }
         if (!corner_fits(func, w, i) || !taps_fit(w, i)) {
@@ -422,11 +424,11 @@ static const char *why_not(Func *func, const Window *w, WindowCopy copy)
 
 /* ---- the view ---- */
 
-static Value *load_view(Func *func, const Window *w)
+static Value *load_view(Func *func, const Im2colMatch *w)
 {
     static Value *const WHOLE[MAX_RANK];
     Type type = w->gather->results[0]->type;
-    Dim places[MOST_SPATIAL], taps[MOST_SPATIAL];
+    Dim places[MAX_SPATIAL], taps[MAX_SPATIAL];
     int64_t from[MAX_RANK], perm[MAX_RANK];
     int n = 0;
     bool ordered = true;
@@ -446,31 +448,31 @@ static Value *load_view(Func *func, const Window *w)
         ordered = ordered && from[i] == i;
     }
     Builder b = build_before(func, w->gather);
-    Value *view = build_load(&b, func_view(func, &w->view, places, taps), WHOLE);
+    Value *view = build_load(&b, func_im2col_view(func, &w->view, places, taps), WHOLE);
     return ordered ? view : build_permute(&b, view, perm);
 }
 
 static void refuse(Func *func, const char *reason)
 {
-    const Line *line = schedule_given(func, "windows", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "im2col", "");
     Diag *d = diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
-                         "`windows bulk` is not possible: %s", reason);
-    diag_help(func->diags, d, "`windows gather`, or leave the line out");
+                         "`im2col bulk` is not possible: %s", reason);
+    diag_help(func->diags, d, "`im2col gather`, or leave the line out");
 }
 
-static bool lies_badly(const Window *w)
+static bool lies_badly(const Im2colMatch *w)
 {
     Access rows = {.memory = (Value *)w->view.of, .n = w->view.of->type->rank};
-    return !an_bulk_rows(&rows);
+    return !an_tma_rows(&rows);
 }
 
-static bool copies(const Window *w, WindowCopy copy, bool asked)
+static bool copies(const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
     return asked || window_copy_pays(w, copy);
 }
 
 /* NULL: the engine can walk it, or a copy of it. */
-static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
+static const char *why_no_copy(const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
     if (copy == COPY_NONE && !window_is_ordered(w)) {
         return "channels are not last";
@@ -481,12 +483,12 @@ static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
                    : NULL;
     }
     return copy == COPY_TURNED
-               ? "channels are not last: `windows bulk` copies them so that they are"
-               : "the channels of a pixel are no multiple of 16 bytes: `windows bulk` copies them "
+               ? "channels are not last: `im2col bulk` copies them so that they are"
+               : "the channels of a pixel are no multiple of 16 bytes: `im2col bulk` copies them "
                  "so that they are";
 }
 
-static const char *reason_of(WindowCopy copy)
+static const char *reason_of(Im2colRepack copy)
 {
     switch (copy) {
     case COPY_TURNED: return "the copy engine walks rows of pixels, of a copy with channels last";
@@ -502,19 +504,19 @@ static const char *reason_of(WindowCopy copy)
     }
 }
 
-static void view_window(Func *func, Window *w)
+static void view_window(Func *func, Im2colMatch *w)
 {
-    const Line *given = schedule_given(func, "windows", "");
-    bool asked = given && given->word && text_same(given->word, "bulk");
-    WindowCopy copy = window_copy(w, true);
+    const ScheduleEntry *given = schedule_user_entry(func, "im2col", "");
+    bool asked = given && given->symbol && text_equal(given->symbol, "bulk");
+    Im2colRepack copy = window_copy(w, true);
     if (copy == COPY_JOINED && !copies(w, copy, asked)) {
         copy = window_copy(w, false);
     }
     const char *reason = why_not(func, w, copy);
     reason = reason ? reason : why_no_copy(w, copy, asked);
-    const char *how = schedule_word(func, "windows", "", reason ? "gather" : "bulk", "%s",
-                                    reason ? reason : reason_of(copy));
-    if (text_same(how, "gather")) {
+    const char *how = schedule_decide_symbol(func, "im2col", "", reason ? "gather" : "bulk", "%s",
+                                             reason ? reason : reason_of(copy));
+    if (text_equal(how, "gather")) {
         return;
     }
     if (reason) {
@@ -533,9 +535,9 @@ static void view_window(Func *func, Window *w)
     func_replace_uses(func, w->gather->results[0], view);
 }
 
-void pass_opt_windows(Func *func)
+void pass_im2col_view(Func *func)
 {
-    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
     Finder pass = {func, an_varies_all(func), memo_open(func)};
@@ -543,7 +545,7 @@ void pass_opt_windows(Func *func)
     for (Op *op = func->body->last; op; op = op->prev) {
         SummedProduct sums;
         for (int side = 0; side < 2; side++) {
-            Window w;
+            Im2colMatch w;
             if (an_summed_product(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
                 view_window(func, &w);
             }

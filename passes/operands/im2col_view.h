@@ -10,35 +10,35 @@
 
 enum { WINDOW_NO_AXIS = -1 };
 
-typedef struct Window {
+typedef struct Im2colMatch {
     Op *gather;
     Memo *varies;         /* of an_varies */
-    Windows view;         /* its spatial axes in the order in which the tensor has them */
+    Im2colView view;      /* its spatial axes in the order in which the tensor has them */
     int images, channels; /* axes of the gather */
-    int place[MOST_SPATIAL], tap[MOST_SPATIAL];
-    int from[2 + MOST_SPATIAL]; /* which of the tensor's axes: images, spatial ones, channels */
+    int place[MAX_SPATIAL], tap[MAX_SPATIAL];
+    int from[2 + MAX_SPATIAL];  /* which of the tensor's axes: images, spatial ones, channels */
     SummedProduct sums;         /* whose factor it is, … */
     int side;                   /* … and which */
     int axes[MAX_RANK];         /* of the product's axes: the gather's */
     int joined; /* spatial axes, the last ones, whose taps are joined with channels */
-} Window;
+} Im2colMatch;
 
-typedef enum WindowCopy {
+typedef enum Im2colRepack {
     COPY_NONE,   /* the tensor lies so that the engine walks it, or no copy of it does; */
     COPY_TURNED, /* a copy with channels last does, */
     COPY_PADDED, /* or one with zeros behind them, too; */
     COPY_JOINED, /* the taps of a row and their few channels, side by side, are a product's depth */
-} WindowCopy;
+} Im2colRepack;
 
 /* Has the tensor its images first, its channels last? */
-bool window_is_ordered(const Window *window);
+bool window_is_ordered(const Im2colMatch *window);
 /* Also decides how many axes are joined, if any may be. */
-WindowCopy window_copy(Window *window, bool joins);
+Im2colRepack window_copy(Im2colMatch *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
-bool window_copy_pays(const Window *window, WindowCopy copy);
+bool window_copy_pays(const Im2colMatch *window, Im2colRepack copy);
 /* Of a turned copy: its view is ready to be read. */
-void window_turn(Func *func, Window *window);
+void window_turn(Func *func, Im2colMatch *window);
 /* Of others: makes the whole sum anew, of a copy of the images and one of the filters. */
-void window_join(Func *func, const Window *window, WindowCopy copy);
+void window_join(Func *func, const Im2colMatch *window, Im2colRepack copy);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kmajor: what a matrix unit takes along k alone is copied once to where k is contiguous.
+/* repack_k_major: what a matrix unit takes along k alone is copied once to where k is contiguous.
  *
  *                                     scratch %p: tensor<i8[N, K] strides [128*pitch0 + 128, 1]>
  *                                     %0 = load %b[:, :]
@@ -28,43 +28,44 @@
 /* ---- what is read so ---- */
 
 /* The unit that takes these operands along k alone; NULL: none, or it takes them anyhow. */
-static const Unit *unit_along_k(const Func *func, const Op *dot)
+static const MatrixInstr *unit_along_k(const Func *func, const Op *dot)
 {
     bool rounded = an_rounded(dot);
     DType left = rounded ? DT_TF32 : dot->operands[0]->type->dtype;
     DType right = rounded ? DT_TF32 : dot->operands[1]->type->dtype;
-    const Line *given = schedule_given((Func *)func, "product", "");
-    const Unit *unit = unit_find(func->target, given ? given->word : NULL, left, right,
-                                 dot->results[0]->type->dtype);
-    return unit && unit->along_k ? unit : NULL;
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
+    const MatrixInstr *unit = mma_find(func->target, given ? given->symbol : NULL, left, right,
+                                       dot->results[0]->type->dtype);
+    return unit && unit->smem_k_major_only ? unit : NULL;
 }
 
 /* Along k, or so that threads can read it for the unit; in rows that the copy engine walks? */
-static bool lies_well(const TurnedOperand *operand, const Unit *unit)
+static bool lies_well(const RepackOperand *operand, const MatrixInstr *unit)
 {
     Access access = op_access(operand->load, 0);
-    bool read = operand->side == 0 && unit_reads_left(unit) && operand->k == access.n - 2;
-    return (operand->k == access.n - 1 || read) && an_bulk_rows(&access);
+    bool read = operand->side == 0 && mma_can_read_a(unit) && operand->k == access.n - 2;
+    return (operand->k == access.n - 1 || read) && an_tma_rows(&access);
 }
 
 static void find_operands(Op *op, void *user)
 {
-    Turner *t = user;
-    const Unit *unit = op->kind == OP_DOT ? unit_along_k(t->func, op) : NULL;
+    Repacker *t = user;
+    const MatrixInstr *unit = op->kind == OP_DOT ? unit_along_k(t->func, op) : NULL;
     if (!unit) {
         return;
     }
-    TurnedOperand sides[2];
-    bool known = turned_find(t->func, op, 0, &sides[0]) && turned_find(t->func, op, 1, &sides[1]);
+    RepackOperand sides[2];
+    bool known = repack_permuted_find(t->func, op, 0, &sides[0]) &&
+                 repack_permuted_find(t->func, op, 1, &sides[1]);
     for (int side = 0; known && side < 2; side++) {
         if (!lies_well(&sides[side], unit)) {
-            sides[side].copy = an_copy_weight(op, sides[side].load->operands[0]->type);
+            sides[side].copy = an_repack_benefit(op, sides[side].load->operands[0]->type);
             ARENA_PUSH(t->func->arena, &t->operands, sides[side]);
         }
     }
 }
 
-void pass_opt_kmajor(Func *func)
+void pass_repack_k_major(Func *func)
 {
     static const TurnedReasons why = {
         .pays =
@@ -73,10 +74,10 @@ void pass_opt_kmajor(Func *func)
         .costs = "a copy in which k is contiguous would take longer than it saves",
         .unknown = "what is not known does not ask for a copy in which k is contiguous",
     };
-    Turner t = {.func = func};
-    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+    Repacker t = {.func = func};
+    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
     func_walk(func, find_operands, &t);
-    turned_choose(&t, "kmajor", &why);
+    repack_permuted_choose(&t, "repack_k_major", &why);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mnmajor: operands of products that threads multiply are copied once to where rows (of the left
- * one) or columns (of the right one) are contiguous.
+/* repack_mn_major: operands of products that threads multiply are copied once to where rows (of the
+ * left one) or columns (of the right one) are contiguous.
  *
  *                                      scratch %p: tensor<f32[K, M] strides [32*pitch0 + 32, 1]>
  *                                      %0 = load %a[:, :]
@@ -32,37 +32,40 @@ enum { GAIN = 1700, COST = 2000000 };
 /* No unit of the target multiplies f32 exactly, so threads do it. */
 static bool is_for_threads(const Func *func, const Op *dot)
 {
-    const Line *given = schedule_given((Func *)func, "product", "");
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
     bool f32 = dot->operands[0]->type->dtype == DT_F32 && dot->operands[1]->type->dtype == DT_F32 &&
                dot->results[0]->type->dtype == DT_F32;
     return f32 && !an_rounded(dot) &&
-           !unit_find(func->target, given ? given->word : NULL, DT_F32, DT_F32, DT_F32);
+           !mma_find(func->target, given ? given->symbol : NULL, DT_F32, DT_F32, DT_F32);
 }
 
 static void find_operands(Op *op, void *user)
 {
-    Turner *t = user;
-    Factored factored;
-    if (op->kind != OP_DOT || !is_for_threads(t->func, op) || an_factored(t->func, op, &factored)) {
+    Repacker *t = user;
+    ScaledDot factored;
+    if (op->kind != OP_DOT || !is_for_threads(t->func, op) ||
+        an_scaled_dot(t->func, op, &factored)) {
         return;
     }
-    TurnedOperand sides[2];
-    bool known = turned_find(t->func, op, 0, &sides[0]) && turned_find(t->func, op, 1, &sides[1]);
+    RepackOperand sides[2];
+    bool known = repack_permuted_find(t->func, op, 0, &sides[0]) &&
+                 repack_permuted_find(t->func, op, 1, &sides[1]);
     for (int side = 0; known && side < 2; side++) {
-        TurnedOperand *operand = &sides[side];
+        RepackOperand *operand = &sides[side];
         Access access = op_access(operand->load, 0);
         Type tensor = access.memory->type;
-        bool walked = an_bulk_rows(&access);
+        bool walked = an_tma_rows(&access);
         if (operand->k != access.n - 1 && walked) {
             continue;
         }
         operand->last = operand->free;
-        operand->copy = walked ? an_copy_gain(op, tensor, GAIN, COST) : an_copy_weight(op, tensor);
+        operand->copy =
+            walked ? an_repack_gain(op, tensor, GAIN, COST) : an_repack_benefit(op, tensor);
         ARENA_PUSH(t->func->arena, &t->operands, *operand);
     }
 }
 
-void pass_opt_mnmajor(Func *func)
+void pass_repack_mn_major(Func *func)
 {
     static const TurnedReasons why = {
         .pays =
@@ -72,10 +75,10 @@ void pass_opt_mnmajor(Func *func)
         .unknown =
             "what is not known does not ask for a copy in which rows or columns are contiguous",
     };
-    Turner t = {.func = func};
-    if (!func->target || !func->target->bulk_copy) {
+    Repacker t = {.func = func};
+    if (!func->target || !func->target->has_bulk_copy) {
         return;
     }
     func_walk(func, find_operands, &t);
-    turned_choose(&t, "mnmajor", &why);
+    repack_permuted_choose(&t, "repack_mn_major", &why);
 }

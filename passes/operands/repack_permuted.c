@@ -15,18 +15,18 @@ static bool is_plain(const Func *func, const Op *load)
     const Value *memory = access.memory;
     bool plain = memory->type->kind == TYPE_TENSOR && access.n > 1 &&
                  load->results[0]->type->rank == access.n &&
-                 func->params.items[memory->index].io == PARAM_IN && !func_windows_of(func, memory);
+                 func->params.items[memory->index].io == PARAM_IN && !func_im2col_of(func, memory);
     for (int i = 0; plain && i < access.n; i++) {
         plain = !access.indices[i] || access.indices[i]->type->kind == TYPE_RANGE;
     }
     return plain;
 }
 
-bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found)
+bool repack_permuted_find(const Func *func, Op *dot, int side, RepackOperand *found)
 {
     const Value *value = dot->operands[side];
     int rank = value->type->rank;
-    *found = (TurnedOperand){.dot = dot, .side = side};
+    *found = (RepackOperand){.dot = dot, .side = side};
     for (int i = 0; i < rank; i++) {
         found->order[i] = i;
     }
@@ -46,7 +46,7 @@ bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found)
 /* ---- copies ---- */
 
 /* The copy's axes, as the tensor has them numbered. */
-static void copy_order(const TurnedOperand *operand, int rank, int64_t *order)
+static void copy_order(const RepackOperand *operand, int rank, int64_t *order)
 {
     int n = 0;
     for (int i = 0; i < rank; i++) {
@@ -73,11 +73,11 @@ static Value *permuted(Builder *b, Value *value, const int64_t *perm)
 
 /* One copy serves all products that read the tensor along the same axis: those of operands before
  * it may have made it. */
-static Value *copy_of(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
+static Value *copy_of(Func *func, const RepackOperand *operands, RepackOperand *operand)
 {
     static Value *const WHOLE[MAX_RANK];
     const Value *tensor = operand->load->operands[0];
-    for (const TurnedOperand *other = operands; other < operand; other++) {
+    for (const RepackOperand *other = operands; other < operand; other++) {
         if (other->scratch && other->load->operands[0] == tensor && other->last == operand->last) {
             return other->scratch;
         }
@@ -95,7 +95,7 @@ static Value *copy_of(Func *func, const TurnedOperand *operands, TurnedOperand *
 }
 
 /* The product reads a copy. `operands`: the ones that may have made it. */
-static void read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
+static void read_copy(Func *func, const RepackOperand *operands, RepackOperand *operand)
 {
     Op *dot = operand->dot;
     int rank = operand->load->results[0]->type->rank;
@@ -119,7 +119,7 @@ static void read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *
     op_set_operand(dot, operand->side, permuted(&b, value, perm));
 }
 
-void turned_choose(Turner *t, const char *key, const TurnedReasons *why)
+void repack_permuted_choose(Repacker *t, const char *key, const TurnedReasons *why)
 {
     bool pays = false, known = false;
     for (size_t i = 0; i < t->operands.n; i++) {
@@ -129,12 +129,12 @@ void turned_choose(Turner *t, const char *key, const TurnedReasons *why)
     if (t->operands.n == 0) {
         return;
     }
-    CopyLine line = an_copy_line(t->func, key, pays,
-                                 pays    ? why->pays
-                                 : known ? why->costs
-                                         : why->unknown);
+    RepackDecision line = an_repack_decide(t->func, key, pays,
+                                           pays    ? why->pays
+                                           : known ? why->costs
+                                                   : why->unknown);
     for (size_t i = 0; i < t->operands.n; i++) {
-        if (an_copy_is_made(&line, &t->operands.items[i].copy)) {
+        if (an_repack_is_made(&line, &t->operands.items[i].copy)) {
             read_copy(t->func, t->operands.items, &t->operands.items[i]);
         }
     }

@@ -9,27 +9,27 @@
 #include "passes/analysis/repack_cost.h"
 
 /* An operand: a tensor whose axes are permuted, and rounded perhaps. */
-typedef struct TurnedOperand {
+typedef struct RepackOperand {
     Op *dot, *load;
     int side, k, free;       /* k, and m or n: which axes of the tensor */
     int last;                /* which one the copy has contiguous; k, unless set */
     int64_t order[MAX_RANK]; /* the tensor's axes, as the product has them */
     bool rounded;
-    CopyWeight copy;
+    RepackBenefit copy;
     Value *scratch; /* its copy: the axes but `last` in their order, then that */
-} TurnedOperand;
+} RepackOperand;
 
 /* Is the operand a load of an input as it is, or of a part of it? */
-bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found);
+bool repack_permuted_find(const Func *func, Op *dot, int side, RepackOperand *found);
 
 /* Operands that may be read so. */
-typedef struct Turner {
+typedef struct Repacker {
     Func *func;
     struct {
-        TurnedOperand *items;
+        RepackOperand *items;
         size_t n, cap;
     } operands;
-} Turner;
+} Repacker;
 
 /* Why the line is on or off: a copy pays, it does not, or sizes that would tell are not known. */
 typedef struct TurnedReasons {
@@ -38,6 +38,6 @@ typedef struct TurnedReasons {
 
 /* Decides the line `key`; the products of those operands whose copies pay, or of all where the
  * user's line says so, read copies then. */
-void turned_choose(Turner *t, const char *key, const TurnedReasons *why);
+void repack_permuted_choose(Repacker *t, const char *key, const TurnedReasons *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pitch: what the copy engine cannot describe is copied once to where it can.
+/* repack_pitched: what the copy engine cannot describe is copied once to where it can.
  *
  *                                     scratch %p: tensor<bf16[M, K] strides [64*pitch0 + 64, 1]>
  *                                     %0 = load %a[:, :]
@@ -35,8 +35,8 @@
 
 enum {
     ROW_BYTES =
-        128,        /* the engine wants 16; what it brings of a row is then one line of the cache */
-    MOST_TIMES = 4, /* that a copy of what is gathered is as large as its tensor */
+        128,       /* the engine wants 16; what it brings of a row is then one line of the cache */
+    MAX_TIMES = 4, /* that a copy of what is gathered is as large as its tensor */
     NO_AXIS = -1,
 };
 
@@ -44,7 +44,7 @@ typedef struct Operand {
     Op *load;
     bool turned; /* copied as its product has it: `load` may be a gather */
     int k;       /* of what is turned: the axis that the product sums along */
-    CopyWeight copy;
+    RepackBenefit copy;
 } Operand;
 
 typedef struct Pitcher {
@@ -101,7 +101,7 @@ static bool lies_badly(const Func *func, const Op *load)
     return memory->type->kind == TYPE_TENSOR && access.n > 1 && whole_rows &&
            func->params.items[memory->index].io == PARAM_IN &&
            (memory->type->dtype == DT_F16 || memory->type->dtype == DT_BF16) &&
-           !an_bulk_rows(&access);
+           !an_tma_rows(&access);
 }
 
 static bool is_whole(const Op *load)
@@ -118,7 +118,7 @@ static bool is_whole(const Op *load)
 static bool is_few(const Op *gather)
 {
     Type type = gather->results[0]->type, of = gather->operands[0]->type;
-    double times = MOST_TIMES, least = 1;
+    double times = MAX_TIMES, least = 1;
     for (int i = 0; i < of->rank; i++) {
         times *= (double)poly_least(of->dims[i]);
     }
@@ -137,7 +137,7 @@ static bool is_turned(const Func *func, const Op *dot, int side, Operand *operan
     int rank = value->type->rank, k = side == 0 ? rank - 1 : rank - 2;
     operand->k = axis_of_source(value, k);
     if (operand->k < 0 || op->parent != func->body || memory->type->kind != TYPE_TENSOR ||
-        func->params.items[memory->index].io != PARAM_IN || func_windows_of(func, memory) ||
+        func->params.items[memory->index].io != PARAM_IN || func_im2col_of(func, memory) ||
         (memory->type->dtype != DT_F16 && memory->type->dtype != DT_BF16)) {
         return false;
     }
@@ -156,10 +156,10 @@ static void find_operands(Op *op, void *user)
             operand.load && (operand.load->kind == OP_LOAD || operand.load->kind == OP_GATHER);
         operand.turned = reads && is_turned(p->func, op, side, &operand);
         if (operand.turned) {
-            operand.copy = an_copy_weight(op, operand.load->results[0]->type);
+            operand.copy = an_repack_benefit(op, operand.load->results[0]->type);
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         } else if (reads && operand.load->kind == OP_LOAD && lies_badly(p->func, operand.load)) {
-            operand.copy = an_copy_weight(op, operand.load->operands[0]->type);
+            operand.copy = an_repack_benefit(op, operand.load->operands[0]->type);
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         }
     }
@@ -232,10 +232,10 @@ static bool was_turned(const Pitcher *p, size_t nth)
 /* Do the user's lines leave tiles to the copy engine? */
 static bool engine_brings(Func *func)
 {
-    const Line *copy = schedule_given(func, "copy", ""),
-               *unit = schedule_given(func, "product", "");
-    return (!copy || !copy->word || text_same(copy->word, "bulk")) &&
-           (!unit || !unit->word || text_same(unit->word, "wgmma"));
+    const ScheduleEntry *copy = schedule_user_entry(func, "copy", ""),
+                        *unit = schedule_user_entry(func, "instruction", "");
+    return (!copy || !copy->symbol || text_equal(copy->symbol, "bulk")) &&
+           (!unit || !unit->symbol || text_equal(unit->symbol, "wgmma"));
 }
 
 static const char *reason(const Pitcher *p, bool brings, bool pays)
@@ -261,10 +261,10 @@ static const char *reason(const Pitcher *p, bool brings, bool pays)
                       "do";
 }
 
-void pass_opt_pitch(Func *func)
+void pass_repack_pitched(Func *func)
 {
     Pitcher p = {.func = func};
-    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
     func_walk(func, find_operands, &p);
@@ -276,11 +276,11 @@ void pass_opt_pitch(Func *func)
     if (p.operands.n == 0) {
         return;
     }
-    CopyLine line = an_copy_line(func, "pitch", pays, reason(&p, brings, pays));
+    RepackDecision line = an_repack_decide(func, "repack_pitched", pays, reason(&p, brings, pays));
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         const Value *tensor = operand->load->operands[0];
-        if (!an_copy_is_made(&line, &operand->copy)) {
+        if (!an_repack_is_made(&line, &operand->copy)) {
             continue;
         }
         if (operand->turned) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* widen: a narrow operand of a long product is copied once as 16 bits.
+/* repack_upcast: a narrow operand of a long product is copied once as 16 bits.
  *
  *                                       scratch %p: tensor<f16[N, K] strides [64*pitch0 + 64, 1]>
  *                                       %0 = load %w[:, :] : i4[N, K]
@@ -28,7 +28,7 @@ enum { GAIN = 2360, COST = 800000, ROW_BYTES = 128 };
 typedef struct Narrow {
     Op *load;
     DType wide;
-    CopyWeight copy;
+    RepackBenefit copy;
 } Narrow;
 
 typedef struct Widener {
@@ -65,7 +65,7 @@ static bool is_plain(Func *func, const Op *load)
     const Value *memory = access.memory;
     Uses uses = {load->results[0], true};
     bool plain = memory->type->kind == TYPE_TENSOR && access.n == 2 &&
-                 func->params.items[memory->index].io == PARAM_IN && !func_windows_of(func, memory);
+                 func->params.items[memory->index].io == PARAM_IN && !func_im2col_of(func, memory);
     for (int i = 0; plain && i < access.n; i++) {
         plain = !access.indices[i];
     }
@@ -74,13 +74,13 @@ static bool is_plain(Func *func, const Op *load)
 }
 
 /* Do warp groups multiply 16 bits, but not these? */
-static bool is_for_warps(const Func *func, const Factored *found, DType wide)
+static bool is_for_warps(const Func *func, const ScaledDot *found, DType wide)
 {
-    const Line *given = schedule_given((Func *)func, "product", "");
-    const char *word = given ? given->word : NULL;
-    return (!word || text_same(word, "wgmma")) &&
-           !unit_find(func->target, "wgmma", found->left, found->right, DT_F32) &&
-           unit_find(func->target, "wgmma", wide, wide, DT_F32);
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
+    const char *word = given ? given->symbol : NULL;
+    return (!word || text_equal(word, "wgmma")) &&
+           !mma_find(func->target, "wgmma", found->left, found->right, DT_F32) &&
+           mma_find(func->target, "wgmma", wide, wide, DT_F32);
 }
 
 static bool is_half(DType dtype)
@@ -91,16 +91,16 @@ static bool is_half(DType dtype)
 static void find_narrow(Op *op, void *user)
 {
     Widener *w = user;
-    Factored found;
-    if (op->kind != OP_DOT || !an_factored(w->func, op, &found) ||
+    ScaledDot found;
+    if (op->kind != OP_DOT || !an_scaled_dot(w->func, op, &found) ||
         is_half(found.left) == is_half(found.right)) {
         return;
     }
     int side = is_half(found.left) ? 1 : 0;
     DType wide = side == 1 ? found.left : found.right, from = side == 1 ? found.right : found.left;
     Op *load = found.sides[side].narrow->def;
-    if (unit_widens(from, wide) && is_for_warps(w->func, &found, wide) && is_plain(w->func, load)) {
-        CopyWeight copy = an_copy_gain(op, load->operands[0]->type, GAIN, COST);
+    if (mma_upcasts(from, wide) && is_for_warps(w->func, &found, wide) && is_plain(w->func, load)) {
+        RepackBenefit copy = an_repack_gain(op, load->operands[0]->type, GAIN, COST);
         ARENA_PUSH(w->func->arena, &w->narrows, ((Narrow){load, wide, copy}));
     }
 }
@@ -137,10 +137,10 @@ static const char *reason(const Widener *w, bool pays)
                    : "what is not known does not ask for a copy that is widened";
 }
 
-void pass_opt_widen(Func *func)
+void pass_repack_upcast(Func *func)
 {
     Widener w = {.func = func};
-    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
+    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
     func_walk(func, find_narrow, &w);
@@ -151,9 +151,9 @@ void pass_opt_widen(Func *func)
     if (w.narrows.n == 0) {
         return;
     }
-    CopyLine line = an_copy_line(func, "widen", pays, reason(&w, pays));
+    RepackDecision line = an_repack_decide(func, "repack_upcast", pays, reason(&w, pays));
     for (size_t i = 0; i < w.narrows.n; i++) {
-        if (an_copy_is_made(&line, &w.narrows.items[i].copy)) {
+        if (an_repack_is_made(&line, &w.narrows.items[i].copy)) {
             read_copy(func, &w.narrows.items[i]);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* factor: narrow operands are multiplied as they are, and scaled behind the product.
+/* sink_dequant_scale: narrow operands are multiplied as they are, and scaled behind the product.
  *
  *   %a = cast (load %x[%m, %k]) : f32
  *   %b = cast (load %w[%k, %n]) : f32          %p = dot (load %x[%m, %k]), (load %w[%k, %n])
@@ -115,8 +115,8 @@ static Value *own_factor(Builder *b, const FactorSide *found, Type operand, int 
 static void factor(Op *dot, void *user)
 {
     Func *func = user;
-    Factored found;
-    if (dot->kind != OP_DOT || !an_factored(func, dot, &found)) {
+    ScaledDot found;
+    if (dot->kind != OP_DOT || !an_scaled_dot(func, dot, &found)) {
         return;
     }
     Type result = dot->results[0]->type;
@@ -142,7 +142,7 @@ static void factor(Op *dot, void *user)
     op_remove(dot);
 }
 
-void pass_opt_factor(Func *func)
+void pass_sink_dequant_scale(Func *func)
 {
     if (func->target && func->target->family != FAMILY_CPU) {
         func_walk(func, factor, func);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swap: a product is made as its transpose where that fills the device better.
+/* swap_ab: a product is made as its transpose where that fills the device better.
  *
  *   %p = dot %a, %b : f32[M, N]          %t = permute %a perm=[1, 0]; %u = permute %b perm=[1, 0]
  *   store %y[:, :], %p             →     %q = dot %u, %t : f32[N, M]
@@ -26,8 +26,8 @@
 #include "passes/pass.h"
 
 enum {
-    FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
-    LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
+    MAX_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
+    MIN_GAIN = 10,    /* percent: the model may be wrong by as much */
     NARROW_ROWS = 32, /* that single warps multiply as fast, of a narrow right operand */
     TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
 };
@@ -91,13 +91,13 @@ static const Op *load_of(const Value *value, bool *turned)
     const Op *op = value->def;
     *turned = false;
     while (op && (op->kind == OP_PERMUTE || op->kind == OP_TF32)) {
-        *turned ^= op_turns(op);
+        *turned ^= op_permutes_axes(op);
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_LOAD ? op : NULL;
 }
 
-static bool measure(const Func *func, const Op *dot, ProductSize *plain, ProductSize *swapped)
+static bool measure(const Func *func, const Op *dot, DotProblem *plain, DotProblem *swapped)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
     bool turned[2] = {false, false};
@@ -109,26 +109,26 @@ static bool measure(const Func *func, const Op *dot, ProductSize *plain, Product
             return false;
         }
         Access access = op_access(load, 0);
-        if (access.n != 2 || access.memory->type->kind != TYPE_TENSOR || !an_bulk_rows(&access)) {
+        if (access.n != 2 || access.memory->type->kind != TYPE_TENSOR || !an_tma_rows(&access)) {
             return false;
         }
         lines[side] = product_lines(&access);
     }
     int64_t m = poly_most(c->dims[0]), n = poly_most(c->dims[1]), k = poly_most(a->dims[1]);
     int bytes = dtype_bytes(a->dtype);
-    *plain = (ProductSize){.m = m,
-                           .n = n,
-                           .k = k,
-                           .batch = 1,
-                           .rounds = 1,
-                           .columns_of = product_columns(!turned[1], bytes),
-                           .left_lines = lines[0],
-                           .right_lines = lines[1],
-                           .may_share = true,
-                           .may_tail = true,
-                           .may_meet = true,
-                           .dots = 1,
-                           .bytes = bytes};
+    *plain = (DotProblem){.m = m,
+                          .n = n,
+                          .k = k,
+                          .batch = 1,
+                          .rounds = 1,
+                          .columns_of = product_columns(!turned[1], bytes),
+                          .left_lines = lines[0],
+                          .right_lines = lines[1],
+                          .may_share = true,
+                          .may_tail = true,
+                          .may_meet = true,
+                          .dots = 1,
+                          .bytes = bytes};
     *swapped = *plain;
     swapped->m = n;
     swapped->n = m;
@@ -139,55 +139,55 @@ static bool measure(const Func *func, const Op *dot, ProductSize *plain, Product
 }
 
 /* Percent of time that the transpose takes less; 0: it is not known, or not asked. */
-static double gain_of(const Func *func, const ProductSize *plain, const ProductSize *swapped)
+static double gain_of(const Func *func, const DotProblem *plain, const DotProblem *swapped)
 {
     int64_t m = plain->m, n = plain->n, k = plain->k;
-    bool known = m > FEW_ROWS && n > FEW_ROWS && k > 0 && m <= PRODUCT_MOST && n <= PRODUCT_MOST &&
-                 k <= PRODUCT_MOST;
-    if (!known || schedule_gives(func, "tile")) {
+    bool known = m > MAX_ROWS && n > MAX_ROWS && k > 0 && m <= PRODUCT_MAX && n <= PRODUCT_MAX &&
+                 k <= PRODUCT_MAX;
+    if (!known || schedule_has_user_entry(func, "tile")) {
         return 0;
     }
-    const Rates *rates = rates_of(func->target);
-    double one = waves_choose(func->target, rates, plain).cycles;
-    double other = waves_choose(func->target, rates, swapped).cycles;
+    const DeviceRates *rates = device_rates_of(func->target);
+    double one = wave_model_choose(func->target, rates, plain).cycles;
+    double other = wave_model_choose(func->target, rates, swapped).cycles;
     return 100 * (1 - other / one);
 }
 
 /* The unit of warp groups that multiplies the transpose, of whose left operand, narrow along k,
  * threads widen elements; NULL: there is none, or no need. */
-static const Unit *unit_that_widens(const Func *func, const Op *dot)
+static const MatrixInstr *unit_that_widens(const Func *func, const Op *dot)
 {
-    Factored found;
+    ScaledDot found;
     Type c = dot->results[0]->type;
-    if (c->rank != 2 || dot->n_operands != 2 || !func->target->bulk_copy ||
-        !an_factored(func, dot, &found) ||
-        unit_find(func->target, "wgmma", found.left, found.right, DT_F32)) {
+    if (c->rank != 2 || dot->n_operands != 2 || !func->target->has_bulk_copy ||
+        !an_scaled_dot(func, dot, &found) ||
+        mma_find(func->target, "wgmma", found.left, found.right, DT_F32)) {
         return NULL;
     }
     const FactorSide *right = &found.sides[1];
     return right->along_k == right->narrow->type->rank - 1
-               ? unit_find(func->target, "wgmma", found.right, found.left, DT_F32)
+               ? mma_find(func->target, "wgmma", found.right, found.left, DT_F32)
                : NULL;
 }
 
 /* The unit of warp groups that multiplies it, if its operands lie well. */
-static const Unit *unit_for(const Func *func, const Op *dot)
+static const MatrixInstr *unit_for(const Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, b = dot->operands[1]->type, c = dot->results[0]->type;
     bool plain = c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32;
     bool rounded = an_rounded(dot);
-    return plain && func->target->bulk_copy
-               ? unit_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
-                           rounded ? DT_TF32 : b->dtype, DT_F32)
+    return plain && func->target->has_bulk_copy
+               ? mma_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
+                          rounded ? DT_TF32 : b->dtype, DT_F32)
                : NULL;
 }
 
 /* Does the unit take the right operand where k is contiguous alone, which it is in the left one? */
-static bool lies_swapped(const Unit *unit, const Op *dot)
+static bool lies_swapped(const MatrixInstr *unit, const Op *dot)
 {
     bool turned[2];
     bool loads = load_of(dot->operands[0], &turned[0]) && load_of(dot->operands[1], &turned[1]);
-    return unit_reads_left(unit) && loads && !turned[0] && !turned[1];
+    return mma_can_read_a(unit) && loads && !turned[0] && !turned[1];
 }
 
 static void swap(Func *func, Op *dot)
@@ -206,12 +206,12 @@ static void swap(Func *func, Op *dot)
 /* More rows than single warps share widened elements for: from so many on groups are faster. */
 static void swap_narrow(Func *func, Op *dot, int64_t rows)
 {
-    bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MOST;
-    const char *on = schedule_word(
-        func, "swap", "", pays ? "on" : "off",
+    bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MAX;
+    const char *on = schedule_decide_symbol(
+        func, "swap_ab", "", pays ? "on" : "off",
         pays ? "warp groups multiply faster, and widen a left operand alone"
              : "so few rows are multiplied as fast by single warps, which widen either operand");
-    if (text_same(on, "on")) {
+    if (text_equal(on, "on")) {
         swap(func, dot);
     }
 }
@@ -222,19 +222,19 @@ static void find_dot(Op *op, void *user)
     *dot = op->kind == OP_DOT ? op : *dot;
 }
 
-void pass_opt_swap(Func *func)
+void pass_swap_ab(Func *func)
 {
     Op *dot = NULL;
-    ProductSize plain, swapped;
+    DotProblem plain, swapped;
     func_walk(func, find_dot, &dot);
     Swap s = {.func = func, .dot = dot};
-    bool may = dot && func->target && rates_of(func->target);
-    const Unit *unit = may ? unit_for(func, dot) : NULL, *widens = NULL;
+    bool may = dot && func->target && device_rates_of(func->target);
+    const MatrixInstr *unit = may ? unit_for(func, dot) : NULL, *widens = NULL;
     if (may && !unit) {
         unit = widens = unit_that_widens(func, dot);
     }
     bool lies = unit && lies_swapped(unit, dot);
-    if (!unit || (unit->along_k && !lies) || !is_alone(&s) ||
+    if (!unit || (unit->smem_k_major_only && !lies) || !is_alone(&s) ||
         !measure(func, dot, &plain, &swapped)) {
         return;
     }
@@ -245,16 +245,16 @@ void pass_opt_swap(Func *func)
     plain.ops = s.ops;
     swapped.ops = s.ops + TURNED_STORE;
     double gain = lies ? 0 : gain_of(func, &plain, &swapped);
-    bool wide = lies && plain.n > FEW_ROWS;
-    bool pays = wide || gain > LEAST_GAIN;
-    const char *on = schedule_word(
-        func, "swap", "", pays ? "on" : "off",
+    bool wide = lies && plain.n > MAX_ROWS;
+    bool pays = wide || gain > MIN_GAIN;
+    const char *on = schedule_decide_symbol(
+        func, "swap_ab", "", pays ? "on" : "off",
         wide ? "the matrix unit of warp groups takes the right operand along k alone, as the left "
                "one lies"
         : pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
                : "tiles of the transpose would not fill the device better",
         gain);
-    if (text_same(on, "on")) {
+    if (text_equal(on, "on")) {
         swap(func, dot);
     }
 }

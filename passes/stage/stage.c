@@ -4,7 +4,7 @@
  *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: bulk_load }
  *     %a = load %x[%m, %k]             →     { consumer: for %k, %c, %i: wait %full[%i],
  *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
- *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }
+ *     yield dot %a, %b, %c                       %e = dot_wait %d, arrive %empty[%i], yield %e }
  *
  * Operands of products go through shared memory. Where the target has bulk copies and the tensor
  * can be described to them, a producer role copies ahead through rings; else the threads fill rings
@@ -33,10 +33,10 @@ int64_t swizzle_for(int64_t row_bytes)
 /* ---- which operands are loads ---- */
 
 enum {
-    MOST_BOX = 256,
-    MOST_BULK_RANK = 5,
+    MAX_BOX = 256,
+    MAX_BULK_RANK = 5,
     ROLE_WARPS = 4,
-    LEAST_FMA_BYTES = 4,
+    MIN_FMA_BYTES = 4,
     ROW_ALIGN = 128, /* bytes, of where the engine puts a row that is not swizzled */
 };
 
@@ -57,7 +57,7 @@ static bool can_count(Type tensor)
  * multiple of those in which the swizzle repeats. */
 static bool takes_rows(int64_t rows, bool parts)
 {
-    int64_t n = (rows + MOST_BOX - 1) / MOST_BOX;
+    int64_t n = (rows + MAX_BOX - 1) / MAX_BOX;
     while (rows % n) {
         n++;
     }
@@ -88,17 +88,17 @@ static bool describes_tile(const Access *access, bool parts)
             return false;
         }
     }
-    return kept == 2 && an_bulk_rows(access);
+    return kept == 2 && an_tma_rows(access);
 }
 
-bool bulk_describes(const Access *access)
+bool tma_can_describe(const Access *access)
 {
-    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, false);
+    return access->memory->type->rank <= MAX_BULK_RANK && describes_tile(access, false);
 }
 
 bool bulk_describes_parts(const Access *access)
 {
-    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, true);
+    return access->memory->type->rank <= MAX_BULK_RANK && describes_tile(access, true);
 }
 
 typedef struct Moves {
@@ -123,13 +123,13 @@ bool stage_may_bulk(const Op *launch, const Value *tensor)
 }
 
 /* A number that this launch finds in memory, and does not write. */
-static bool is_read(const Stager *s, const Op *op)
+static bool is_read(const StageContext *s, const Op *op)
 {
     return (op->kind == OP_LOAD || op->kind == OP_GATHER) && op->n_results == 1 &&
            type_is_scalar(op->results[0]->type) && stage_may_bulk(s->launch, op->operands[0]);
 }
 
-static bool scalar_is_plain(const Stager *s, Memo *seen, const Value *value, int depth)
+static bool scalar_is_plain(const StageContext *s, Memo *seen, const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
     int64_t known;
@@ -156,7 +156,7 @@ static bool scalar_is_plain(const Stager *s, Memo *seen, const Value *value, int
     return true;
 }
 
-bool stage_is_plain(const Stager *s, const Value *value)
+bool stage_is_plain(const StageContext *s, const Value *value)
 {
     Memo *seen = memo_open(s->func);
     bool plain = scalar_is_plain(s, seen, value, 0);
@@ -165,7 +165,7 @@ bool stage_is_plain(const Stager *s, const Value *value)
 }
 
 /* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
-static bool loops_are_plain(const Stager *s, const Op *load)
+static bool loops_are_plain(const StageContext *s, const Op *load)
 {
     for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
         if (up->kind != OP_FOR || !stage_is_plain(s, for_lo(up)) ||
@@ -183,20 +183,20 @@ static bool loops_are_plain(const Stager *s, const Op *load)
 
 static void find_unit(Op *op, void *user)
 {
-    Stager *s = user;
-    s->group = s->group || (op->kind == OP_DOT && stage_by_group(s, op));
+    StageContext *s = user;
+    s->group = s->group || (op->kind == OP_DOT && stage_is_wgmma(s, op));
 }
 
 /* Units of groups of warps read what the copy engine writes. Others do, too, but not beside such a
  * unit, which wants all shared memory. Their warps must be whole groups, between which registers
  * move. Narrow elements pass through registers for fused multiply-adds in any case, and single
  * warps' units read them well without: but not those that are widened on their way. */
-static bool reads_rings(const Stager *s, const Op *dot)
+static bool reads_rings(const StageContext *s, const Op *dot)
 {
     const Attr *warps = op_attr(s->launch, ATTR_WARPS);
     DType left = dot->operands[0]->type->dtype, right = dot->operands[1]->type->dtype;
-    bool wide = dtype_bytes(left) >= LEAST_FMA_BYTES, single = product_unit(s->func, dot) != NULL;
-    return s->group ? stage_by_group(s, dot)
+    bool wide = dtype_bytes(left) >= MIN_FMA_BYTES, single = dot_instruction(s->func, dot) != NULL;
+    return s->group ? stage_is_wgmma(s, dot)
                     : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
 }
 
@@ -217,26 +217,26 @@ static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *
     return good && (n == 1 || left->dims[left->rank - 1] != access->indices[n - 1]->type->dims[0]);
 }
 
-static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
+static bool can_be_bulk(const StageContext *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
-    bool view = func_windows_of(s->func, access.memory) != NULL;
+    bool view = func_im2col_of(s->func, access.memory) != NULL;
     if (view ? !is_rows_of_pixels(s->func, &access, dot) || !describes_tile(&access, false)
-             : !bulk_describes(&access)) {
+             : !tma_can_describe(&access)) {
         return false;
     }
-    return s->func->target->bulk_copy && reads_rings(s, dot) && loops_are_plain(s, load) &&
+    return s->func->target->has_bulk_copy && reads_rings(s, dot) && loops_are_plain(s, load) &&
            stage_may_bulk(s->launch, access.memory);
 }
 
-static void find_operand(Stager *s, Op *dot, int side)
+static void find_operand(StageContext *s, Op *dot, int side)
 {
     Op *load = dot->operands[side]->def;
     Op *mask = NULL;
     bool transposed = false, rounded = false;
     while (load && (load->kind == OP_PERMUTE || load->kind == OP_TF32 ||
                     (load->kind == OP_MASK && !mask))) {
-        transposed ^= op_turns(load);
+        transposed ^= op_permutes_axes(load);
         rounded = rounded || load->kind == OP_TF32;
         mask = load->kind == OP_MASK ? load : mask;
         load = load->operands[0]->def;
@@ -245,20 +245,20 @@ static void find_operand(Stager *s, Op *dot, int side)
         return;
     }
     Type type = load->results[0]->type;
-    s->items[s->n++] = (Staged){.load = load,
-                                .dot = dot,
-                                .side = side,
-                                .transposed = transposed,
-                                .mask = mask,
-                                .rounded = rounded,
-                                .bulk = can_be_bulk(s, load, dot) &&
-                                        (!mask || mask->operands[0] == load->results[0]),
-                                .rows = poly_capacity(type->dims[0]),
-                                .cols = poly_capacity(type->dims[1])};
+    s->items[s->n++] = (StagedOperand){.load = load,
+                                       .dot = dot,
+                                       .side = side,
+                                       .transposed = transposed,
+                                       .mask = mask,
+                                       .rounded = rounded,
+                                       .bulk = can_be_bulk(s, load, dot) &&
+                                               (!mask || mask->operands[0] == load->results[0]),
+                                       .rows = poly_capacity(type->dims[0]),
+                                       .cols = poly_capacity(type->dims[1])};
 }
 
 /* A row beside a product's operands that is read in each step, as a scale is. */
-static bool is_beside(const Stager *s, const Op *load, const Op *dot)
+static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
 {
     if (load->kind != OP_LOAD) {
         return false;
@@ -268,27 +268,28 @@ static bool is_beside(const Stager *s, const Op *load, const Op *dot)
     const Value *last = access.n > 1 ? access.indices[access.n - 1] : NULL;
     int64_t bytes = type->rank == 1 ? poly_capacity(type->dims[0]) * dtype_bytes(type->dtype) : 0;
     return last && last->type->kind == TYPE_RANGE && bytes > 0 && bytes % ROW_ALIGN == 0 &&
-           poly_capacity(type->dims[0]) <= MOST_BOX && !dtype_is_packed(type->dtype) &&
-           an_bulk_rows(&access) && can_count(access.memory->type) && access.n <= MOST_BULK_RANK &&
+           poly_capacity(type->dims[0]) <= MAX_BOX && !dtype_is_packed(type->dtype) &&
+           an_tma_rows(&access) && can_count(access.memory->type) && access.n <= MAX_BULK_RANK &&
            loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
            dot->parent->parent->kind == OP_FOR;
 }
 
 /* Rows that are read beside the bulk operands of a product, in its own block. */
-static void find_beside(Stager *s)
+static void find_beside(StageContext *s)
 {
     for (int i = 0, n = s->n; i < n; i++) {
-        const Staged *item = &s->items[i];
+        const StagedOperand *item = &s->items[i];
         bool first = item->side == 1 && item->bulk && item->load->parent == item->dot->parent;
         for (Op *op = item->dot->parent->first; first && op; op = op->next) {
             if (op->n_results == 1 && op->results[0]->type->kind == TYPE_ARRAY &&
-                is_beside(s, op, item->dot) && !stage_beside(s, op) && s->n < MOST_STAGED) {
-                s->items[s->n++] = (Staged){.load = op,
-                                            .dot = item->dot,
-                                            .side = SIDE_BESIDE,
-                                            .bulk = true,
-                                            .rows = 1,
-                                            .cols = poly_capacity(op->results[0]->type->dims[0])};
+                is_beside(s, op, item->dot) && !stage_beside(s, op) && s->n < MAX_STAGED) {
+                s->items[s->n++] =
+                    (StagedOperand){.load = op,
+                                    .dot = item->dot,
+                                    .side = SIDE_BESIDE,
+                                    .bulk = true,
+                                    .rows = 1,
+                                    .cols = poly_capacity(op->results[0]->type->dims[0])};
             }
         }
     }
@@ -296,7 +297,7 @@ static void find_beside(Stager *s)
 
 static void find_dots(Op *op, void *user)
 {
-    Stager *s = user;
+    StageContext *s = user;
     if (op->kind == OP_DOT) {
         find_operand(s, op, 0);
         find_operand(s, op, 1);
@@ -305,7 +306,7 @@ static void find_dots(Op *op, void *user)
 
 static const char *why_not_bulk(const Func *func)
 {
-    return func->target->bulk_copy
+    return func->target->has_bulk_copy
                ? "no operand of a product is a tile that the copy engine can describe "
                  "(its rows must be a multiple of 16 bytes)"
                : "this device has no bulk copies";
@@ -313,46 +314,47 @@ static const char *why_not_bulk(const Func *func)
 
 static const char *why_not_async(const Func *func)
 {
-    return func->target->copies ? "no operand of a product is a tile, loaded in each step of a "
-                                  "loop, whose rows begin "
-                                  "at multiples of what a thread of this device can copy"
-                                : "threads of this device cannot copy past their registers";
+    return func->target->async_copy_bytes
+               ? "no operand of a product is a tile, loaded in each step of a "
+                 "loop, whose rows begin "
+                 "at multiples of what a thread of this device can copy"
+               : "threads of this device cannot copy past their registers";
 }
 
 typedef enum Way { WAY_PLAIN, WAY_ASYNC, WAY_BULK } Way;
 
-static void refuse_way(const Stager *s, const char *copy, const char *why)
+static void refuse_way(const StageContext *s, const char *copy, const char *why)
 {
-    const Line *line = schedule_given(s->func, "copy", "");
+    const ScheduleEntry *line = schedule_user_entry(s->func, "copy", "");
     Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
                          "`copy %s` is not possible: %s", copy, why);
-    diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+    diag_help(s->func->diags, d, "`copy registers`, or leave the line out");
 }
 
-static Way choose_way(Stager *s)
+static Way choose_way(StageContext *s)
 {
-    static const char *const words[] = {"plain", "async", "bulk"};
+    static const char *const words[] = {"registers", "async", "bulk"};
     int bulk = 0, async = 0;
     for (int i = 0; i < s->n; i++) {
         bulk += s->items[i].bulk;
         async += stage_can_copy(s, &s->items[i]);
     }
-    bool possible = bulk > 0 && s->func->target->roles;
+    bool possible = bulk > 0 && s->func->target->has_setmaxnreg;
     Way best = possible ? WAY_BULK : async > 0 ? WAY_ASYNC : WAY_PLAIN;
     const char *why = best == WAY_BULK ? "one thread copies whole tiles, and no register holds them"
                       : best == WAY_ASYNC
                           ? "threads copy for later steps, and no register holds what they copy"
-                      : s->func->target->bulk_copy ? why_not_bulk(s->func)
-                                                   : why_not_async(s->func);
-    const char *copy = schedule_word(s->func, "copy", "", words[best], "%s", why);
-    if (!possible && text_same(copy, "bulk")) {
+                      : s->func->target->has_bulk_copy ? why_not_bulk(s->func)
+                                                       : why_not_async(s->func);
+    const char *copy = schedule_decide_symbol(s->func, "copy", "", words[best], "%s", why);
+    if (!possible && text_equal(copy, "bulk")) {
         refuse_way(s, copy, why_not_bulk(s->func));
-    } else if (!async && text_same(copy, "async")) {
+    } else if (!async && text_equal(copy, "async")) {
         refuse_way(s, copy, why_not_async(s->func));
     }
-    return possible && text_same(copy, "bulk") ? WAY_BULK
-           : text_same(copy, "async")          ? WAY_ASYNC
-                                               : WAY_PLAIN;
+    return possible && text_equal(copy, "bulk") ? WAY_BULK
+           : text_equal(copy, "async")          ? WAY_ASYNC
+                                                : WAY_PLAIN;
 }
 
 static bool find_tile(Memo *seen, const Value *value, int depth)
@@ -384,7 +386,7 @@ bool stage_varies(const Value *value)
 /* ---- products ---- */
 
 typedef struct DotList {
-    Op *items[MOST_STAGED];
+    Op *items[MAX_STAGED];
     int n, all; /* without a unit, and with one */
     Op *last;
 } DotList;
@@ -392,7 +394,7 @@ typedef struct DotList {
 static void list_dots(Op *op, void *user)
 {
     DotList *list = user;
-    if (op->kind == OP_DOT && !op_attr(op, ATTR_UNIT) && list->n < MOST_STAGED) {
+    if (op->kind == OP_DOT && !op_attr(op, ATTR_INSTRUCTION) && list->n < MAX_STAGED) {
         list->items[list->n++] = op;
     }
     list->all += op->kind == OP_DOT;
@@ -401,10 +403,10 @@ static void list_dots(Op *op, void *user)
 
 static bool refuse_many(const Func *func, const DotList *dots)
 {
-    bool many = 2 * dots->all > MOST_STAGED;
+    bool many = 2 * dots->all > MAX_STAGED;
     if (many) {
         Diag *d = diag_error(func->diags, ERR_NOT_HERE, dots->last->span,
-                             "a launch has at most %d products, this one has %d", MOST_STAGED / 2,
+                             "a launch has at most %d products, this one has %d", MAX_STAGED / 2,
                              dots->all);
         diag_help(func->diags, d, "write some of them in a `parallel` of their own, or stack their "
                                   "operands and multiply once");
@@ -413,22 +415,23 @@ static bool refuse_many(const Func *func, const DotList *dots)
 }
 
 /* Threads load what they multiply, where the user wants it so. */
-static bool is_direct(Stager *s, const DotList *dots)
+static bool is_direct(StageContext *s, const DotList *dots)
 {
-    const Line *line = schedule_given(s->func, "copy", "");
-    return line && line->word && text_same(line->word, "none") &&
+    const ScheduleEntry *line = schedule_user_entry(s->func, "copy", "");
+    return line && line->symbol && text_equal(line->symbol, "none") &&
            stage_may_direct(s, dots->items, dots->n);
 }
 
 /* What reads rows of shared memory whose pieces are permuted, and nothing else; NULL: nothing. */
-static const char *wants_swizzle(const Stager *s)
+static const char *wants_swizzle(const StageContext *s)
 {
-    return s->group   ? "groups of warps multiply rows whose pieces are permuted"
-           : s->roles ? "the copy engine permutes pieces of rows as it brings them (`copy plain`)"
-                      : NULL;
+    return s->group ? "groups of warps multiply rows whose pieces are permuted"
+           : s->roles
+               ? "the copy engine permutes pieces of rows as it brings them (`copy registers`)"
+               : NULL;
 }
 
-static void choose_swizzle(Stager *s)
+static void choose_swizzle(StageContext *s)
 {
     Func *func = s->func;
     const char *why = wants_swizzle(s);
@@ -436,8 +439,8 @@ static void choose_swizzle(Stager *s)
         s->swizzle = an_swizzled(func);
         return;
     }
-    const Line *line = schedule_given(func, "swizzle", "");
-    if (line && text_same(line->word, "off")) {
+    const ScheduleEntry *line = schedule_user_entry(func, "swizzle", "");
+    if (line && text_equal(line->symbol, "off")) {
         Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
                              "`swizzle off` is not possible: %s", why);
         diag_help(func->diags, d, "leave the line out");
@@ -446,7 +449,7 @@ static void choose_swizzle(Stager *s)
 
 /* ---- views ---- */
 
-static bool is_brought(const Stager *s, const Op *load)
+static bool is_brought(const StageContext *s, const Op *load)
 {
     bool bulk = false;
     for (int i = 0; i < s->n && s->roles; i++) {
@@ -457,13 +460,13 @@ static bool is_brought(const Stager *s, const Op *load)
 
 static void gather_view(Op *op, void *user)
 {
-    Stager *s = user;
-    if (op->kind == OP_LOAD && func_windows_of(s->func, op->operands[0]) && !is_brought(s, op)) {
+    StageContext *s = user;
+    if (op->kind == OP_LOAD && func_im2col_of(s->func, op->operands[0]) && !is_brought(s, op)) {
         stage_gather_view(s->func, op);
     }
 }
 
-static void find_operands(Stager *s)
+static void find_operands(StageContext *s)
 {
     s->n = 0;
     block_walk(s->body, find_dots, s);
@@ -472,7 +475,7 @@ static void find_operands(Stager *s)
 
 static void stage_launch(Func *func, Op *launch)
 {
-    Stager s = {
+    StageContext s = {
         .func = func, .launch = launch, .body = launch->regions[0], .teams = 1, .swizzle = true};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
@@ -482,7 +485,7 @@ static void stage_launch(Func *func, Op *launch)
     }
     find_operands(&s);
     if (dots.n == 0) {
-        if (stage_held(&s)) {
+        if (stage_tile_prefetch(&s)) {
             stage_roles(&s);
         }
         block_walk(s.body, gather_view, &s);
@@ -512,7 +515,7 @@ static void stage_launch(Func *func, Op *launch)
         if (way == WAY_ASYNC) {
             stage_copies(&s);
         }
-        stage_ahead(&s);
+        stage_register_prefetch(&s);
         dots.n = 0;
         block_walk(s.body, list_dots, &dots);
     }
@@ -526,7 +529,7 @@ void pass_stage(Func *func)
     if (func->target->family == FAMILY_CPU) {
         return;
     }
-    func->stage = STAGE_STAGED;
+    func->level = LEVEL_STAGED;
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
             schedule_at_op(func, op);

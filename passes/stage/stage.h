@@ -16,10 +16,10 @@
 #include "ir/target/target.h"
 
 /* Operands of the products of a launch, two each (fuse gives its own launches half as many). */
-enum { MOST_STAGED = 64, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
+enum { MAX_STAGED = 64, MAX_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
-typedef struct Staged {
+typedef struct StagedOperand {
     Op *load;
     Op *dot;
     int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
@@ -34,11 +34,11 @@ typedef struct Staged {
     int parts, part;  /* of a ring that two products' right operands share; 0: it has its own */
     const Op *with;   /* the first of the two */
     Value *shared;
-} Staged;
+} StagedOperand;
 
 /* Loads that one product of one block waits for together. A ring of slots and two barriers serves
  * one stream, or the same stream of several loops in a row (`leader` is the first). */
-typedef struct Stream {
+typedef struct OperandStream {
     Block *home; /* where the loads are */
     Op *dot;
     int leader;           /* whose ring it uses: a stream's number, often its own */
@@ -47,30 +47,30 @@ typedef struct Stream {
     bool many; /* more products than `dot` read it */
     Value *full, *empty;
     Value *position; /* the consumer's ring position in `home` */
-} Stream;
+} OperandStream;
 
-struct Stager;
+struct StageContext;
 /* The item of a row beside a product's operands; NULL: the load is none. */
-const Staged *stage_beside(const struct Stager *s, const Op *load);
+const StagedOperand *stage_beside(const struct StageContext *s, const Op *load);
 /* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
 bool stage_may_bulk(const Op *launch, const Value *tensor);
 
 /* What went to shared memory through registers; further products of its block read it there. */
-typedef struct Stored {
+typedef struct SharedCopy {
     const Value *value;
     const Block *block;
     Value *shared;
-} Stored;
+} SharedCopy;
 
-typedef struct Stager {
+typedef struct StageContext {
     Func *func;
     Op *launch;
     Block *body; /* the launch's statements */
-    Staged items[MOST_STAGED];
+    StagedOperand items[MAX_STAGED];
     int n;
-    Stream streams[MOST_STAGED];
+    OperandStream streams[MAX_STAGED];
     int n_streams;
-    Stored stored[MOST_STAGED];
+    SharedCopy stored[MAX_STAGED];
     int n_stored;
     bool group; /* groups of warps multiply here */
     bool roles, persistent;
@@ -85,96 +85,97 @@ typedef struct Stager {
     int64_t shared_bytes; /* promised so far */
     struct {
         Op *store; /* goes through the buffer of the operand */
-        const Staged *lender;
-    } lent[MOST_LENT];
+        const StagedOperand *lender;
+    } reused_buffers[MAX_LENT];
     int n_lent;
     int n_stores; /* that may go by bulk copy */
-} Stager;
+} StageContext;
 
 /* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
 int64_t swizzle_for(int64_t row_bytes);
-Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
+Value *shared_tile(StageContext *s, Builder *at, DType dtype, int64_t slots, int64_t rows,
+                   int64_t cols);
 
 /* Does it depend on which tile this is? (`depth`: 0.) */
 bool stage_varies(const Value *value);
 /* Do all tiles cost the same? If not, which ones go first? */
-void stage_order(Stager *s);
+void stage_order(StageContext *s);
 /* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */
-int stage_teams(Stager *s);
+int stage_teams(StageContext *s);
 /* i32, before the team's loop: steps of all tiles before this one. */
-Value *stage_team_start(Stager *s);
+Value *stage_team_start(StageContext *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
-bool stage_is_plain(const Stager *s, const Value *value);
+bool stage_is_plain(const StageContext *s, const Value *value);
 /* A `wait` for the position's generation of the barrier, or the one before it; an `arrive`. */
-void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous);
+void stage_wait(StageContext *s, Builder *b, Value *barrier, Value *position, bool previous);
 void stage_arrive(Builder *b, Value *barrier, Value *position);
 /* Of one slot. */
-int64_t stage_item_bytes(const Staged *item);
+int64_t stage_item_bytes(const StagedOperand *item);
 /* Finds products that one instruction can multiply (stage_merge_dots.c). */
-void stage_join(Stager *s);
+void stage_join(StageContext *s);
 /* The slot of the item's ring, of a position of its stream. */
-Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position);
+Value *stage_place(const StageContext *s, Builder *b, const StagedOperand *item, Value *position);
 /* Groups the bulk items into streams. */
-void stage_streams(Stager *s);
+void stage_streams(StageContext *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */
-void stage_rings(Stager *s, Builder *at);
+void stage_rings(StageContext *s, Builder *at);
 /* Slots of all rings that fit beside `more` bytes of other buffers. */
-int64_t stage_room(const Stager *s); /* shared memory of a block, in bytes */
-int64_t stage_slots_beside(const Stager *s, int64_t more);
+int64_t stage_room(const StageContext *s); /* shared memory of a block, in bytes */
+int64_t stage_slots_beside(const StageContext *s, int64_t more);
 /* Of the producer and the consumer. */
-typedef struct RoleShares {
+typedef struct RoleResources {
     int64_t warps[2], registers[2]; /* a thread */
-} RoleShares;
+} RoleResources;
 /* Errors leave numbers that need not fit. */
-RoleShares stage_shares(Stager *s, int64_t consumer_warps);
+RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps);
 /* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
-int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
+int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks);
 /* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
-void stage_multicast(Stager *s);
+void stage_multicast(StageContext *s);
 /* Splits the launch into a producer and a consumer. */
-void stage_roles(Stager *s);
+void stage_roles(StageContext *s);
 
 /* The operand of this product, if it is a load; do groups of warps compute the product, from
  * shared memory, asynchronously? */
-const Staged *stage_item(const Stager *s, const Op *dot, int side);
-bool stage_by_group(const Stager *s, const Op *dot);
+const StagedOperand *stage_item(const StageContext *s, const Op *dot, int side);
+bool stage_is_wgmma(const StageContext *s, const Op *dot);
 /* Does the operand stay in registers? */
-bool stage_stays(const Stager *s, const Op *dot, int side);
+bool stage_stays(const StageContext *s, const Op *dot, int side);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
-void stage_dot(Stager *s, Op *dot);
+void stage_dot(StageContext *s, Op *dot);
 /* The product, when it is done. */
-Op *stage_settled(Stager *s, Builder *b, Value *unsettled);
+Op *stage_dot_wait(StageContext *s, Builder *b, Value *unsettled);
 /* `copy none` (stage_direct_loads.c): the product becomes a loop over k in which threads load what
  * they multiply. May all of these? Else it is an error. */
-bool stage_may_direct(Stager *s, Op *const *dots, int n);
-void stage_direct(Stager *s, Op *dot);
+bool stage_may_direct(StageContext *s, Op *const *dots, int n);
+void stage_direct(StageContext *s, Op *dot);
 /* Products that do not need each other settle together (stage_dot_waits.c). */
 void stage_settle(Func *func);
 /* Tiles that registers hold come a tile ahead (stage_tile_prefetch.c): chooses the items, if it
  * pays. */
-bool stage_held(Stager *s);
+bool stage_tile_prefetch(StageContext *s);
 /* Loads become reads of shared memory, between a wait and an arrival. */
-void stage_consume_held(Stager *s, Stream *stream);
+void stage_consume_held(StageContext *s, OperandStream *stream);
 /* Loops whose operands pass through registers, a step ahead of the products. */
-void stage_ahead(Stager *s);
-bool stage_can_copy(const Stager *s, const Staged *item);
+void stage_register_prefetch(StageContext *s);
+bool stage_can_copy(const StageContext *s, const StagedOperand *item);
 /* Loops whose operands they copy so. */
-void stage_copies(Stager *s);
+void stage_copies(StageContext *s);
 /* Carries one more value through a loop. Returns its argument; `*result` is its last value. The
  * caller adds the operand of the yield. */
 Value *stage_carry(Func *func, Op *loop, Value *init, Value **result);
 void stage_yield_more(Func *func, Op *yield, Value *value);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
-void stage_stores(Stager *s, Block *block, Builder *at);
+void stage_stores(StageContext *s, Block *block, Builder *at);
 /* The stores that are left for the end: their buffers are operands'. */
-void stage_lent_stores(Stager *s);
-bool stage_has_lent(const Stager *s, const Stream *stream);
+void stage_lent_stores(StageContext *s);
+bool stage_has_lent(const StageContext *s, const OperandStream *stream);
 /* A load of a view becomes a gather of what it shows (stage_im2col_fallback.c). */
 void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
  * rows. */
-bool bulk_describes(const Access *access);
+bool tma_can_describe(const Access *access);
 bool bulk_describes_parts(const Access *access);
 
 #endif

@@ -2,7 +2,7 @@
 /* Rings that a block's own threads fill: copies that no register holds, some steps ahead, for parts
  * without a copy engine and for tensors that theirs cannot describe.
  *
- *   %r = for lo, hi, %z                  sync
+ *   %r = for lo, hi, %z                  barrier
  *     %a = load %x[%m, %k]          →    %j = for lo, min(lo + 2 * 64, hi), 0     %p, %i
  *     %b = load %w[%k, %n]                 copy_load %x[%m, %p], %sa[%i]; copy_load …; copy_commit
  *     yield dot %a, %b, %c                 yield %i + 1
@@ -26,8 +26,8 @@
 #include "passes/tile/tile.h"
 
 enum {
-    LEAST_SLOTS = 2,
-    MOST_SLOTS = 8,
+    MIN_SLOTS = 2,
+    MAX_SLOTS = 8,
     LEFT_BYTES = 4096,    /* for reductions across warps */
     COPY_LATENCY = 800,   /* cycles, of memory under load, */
     COPY_RATE = 64,       /* bytes a cycle, of the second-level cache to a multiprocessor */
@@ -36,11 +36,11 @@ enum {
 
 /* One loop, and the loads of it that are copied ahead. */
 typedef struct Copies {
-    Stager *s;
+    StageContext *s;
     Func *func;
     Op *loop;
     Block *body;
-    Staged *items[MOST_STAGED]; /* one a load */
+    StagedOperand *items[MAX_STAGED]; /* one a load */
     int n;
     int64_t bytes; /* of a slot of all of them */
     int stream;
@@ -51,15 +51,15 @@ typedef struct Copies {
 
 /* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
  * cannot. */
-static int64_t stage_copy_width(const Stager *s, const Op *load)
+static int64_t stage_copy_width(const StageContext *s, const Op *load)
 {
     DType dtype = load->results[0]->type->dtype;
-    const Line *line = schedule_given(s->func, "vector", "");
+    const ScheduleEntry *line = schedule_user_entry(s->func, "vector", "");
     int64_t each = dtype_bytes(dtype), most = an_width(s->func, load) * each;
     most = line && line->number * each < most ? line->number * each : most;
     int64_t row = poly_capacity(load->results[0]->type->dims[1]) * each;
     for (int64_t bytes = 16; bytes >= 4 && !dtype_is_packed(dtype); bytes /= 2) {
-        if ((s->func->target->copies & bytes) && bytes <= most && bytes >= each &&
+        if ((s->func->target->async_copy_bytes & bytes) && bytes <= most && bytes >= each &&
             row % bytes == 0) {
             return bytes / each;
         }
@@ -68,7 +68,7 @@ static int64_t stage_copy_width(const Stager *s, const Op *load)
 }
 
 /* Can its place in a later step be worked out now? */
-static bool is_ahead(const Stager *s, const Op *load)
+static bool is_ahead(const StageContext *s, const Op *load)
 {
     for (int i = 1; i < load->n_operands; i++) {
         if (!stage_is_plain(s, load->operands[i])) {
@@ -79,7 +79,7 @@ static bool is_ahead(const Stager *s, const Op *load)
 }
 
 /* Is what the mask hides zeros in any case, because the load checks the end of that range? */
-static bool is_masked_so(const Staged *item)
+static bool is_masked_so(const StagedOperand *item)
 {
     const Op *mask = item->mask;
     if (!mask) {
@@ -99,15 +99,15 @@ static bool is_masked_so(const Staged *item)
     return false;
 }
 
-static bool is_copied(const Stager *s, const Staged *item)
+static bool is_copied(const StageContext *s, const StagedOperand *item)
 {
     const Op *loop = item->load->parent->parent;
     const Attr *value = op_attr(item->load, ATTR_VALUE);
     return loop->kind == OP_FOR && op_attr(loop, ATTR_STEPS)->ints[0] > 0 &&
-           !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_ONCE, 0) && is_masked_so(item) &&
-           !item->rounded && item->side != SIDE_BESIDE &&
+           !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_SINGLE_TRIP, 0) &&
+           is_masked_so(item) && !item->rounded && item->side != SIDE_BESIDE &&
            (!value || (value->f == 0 && value->i == 0)) &&
-           !func_windows_of(s->func, item->load->operands[0]) && is_ahead(s, item->load) &&
+           !func_im2col_of(s->func, item->load->operands[0]) && is_ahead(s, item->load) &&
            stage_copy_width(s, item->load) > 0;
 }
 
@@ -138,7 +138,7 @@ static bool needs_registers(const Value *value, const Block *body)
 }
 
 typedef struct Whole {
-    const Stager *s;
+    const StageContext *s;
     const Block *body;
     bool good;
 } Whole;
@@ -147,7 +147,7 @@ static void look_at_product(Op *op, void *user)
 {
     Whole *whole = user;
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
-        const Staged *item = stage_item(whole->s, op, side);
+        const StagedOperand *item = stage_item(whole->s, op, side);
         bool copied = item && item->load->parent == whole->body && is_copied(whole->s, item);
         whole->good = whole->good && (copied || !needs_registers(op->operands[side], whole->body));
     }
@@ -155,20 +155,20 @@ static void look_at_product(Op *op, void *user)
 
 /* A loop of which a part passes through registers meets for that in any case, and gains by loading
  * all of it a step ahead (stage_register_prefetch.c). */
-bool stage_can_copy(const Stager *s, const Staged *item)
+bool stage_can_copy(const StageContext *s, const StagedOperand *item)
 {
-    const Line *line = schedule_given(s->func, "copy", "");
+    const ScheduleEntry *line = schedule_user_entry(s->func, "copy", "");
     if (!is_copied(s, item)) {
         return false;
     }
     Whole whole = {s, item->load->parent, true};
-    if (!line || !text_same(line->word, "async")) {
+    if (!line || !text_equal(line->symbol, "async")) {
         block_walk(item->load->parent, look_at_product, &whole);
     }
     return whole.good;
 }
 
-static Staged *same_load(Copies *c, const Staged *item)
+static StagedOperand *same_load(Copies *c, const StagedOperand *item)
 {
     for (int i = 0; i < c->n; i++) {
         if (c->items[i]->load == item->load) {
@@ -181,7 +181,7 @@ static Staged *same_load(Copies *c, const Staged *item)
 static void find_items(Copies *c)
 {
     for (int i = 0; i < c->s->n; i++) {
-        Staged *item = &c->s->items[i];
+        StagedOperand *item = &c->s->items[i];
         if (item->load->parent == c->body && stage_can_copy(c->s, item) && !same_load(c, item)) {
             c->items[c->n++] = item;
             c->bytes += stage_item_bytes(item);
@@ -215,10 +215,10 @@ static int64_t choose_slots(const Copies *c)
     int64_t room = func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes;
     int64_t fit = room / c->bytes, share = room / held / c->bytes;
     int64_t wanted = 1 + (flight + held * c->bytes - 1) / (held * c->bytes);
-    wanted = wanted > MOST_SLOTS ? MOST_SLOTS : wanted < LEAST_SLOTS ? LEAST_SLOTS : wanted;
+    wanted = wanted > MAX_SLOTS ? MAX_SLOTS : wanted < MIN_SLOTS ? MIN_SLOTS : wanted;
     wanted = wanted > share ? share : wanted;
-    wanted = wanted < LEAST_SLOTS ? LEAST_SLOTS : wanted;
-    int64_t slots = schedule_number(
+    wanted = wanted < MIN_SLOTS ? MIN_SLOTS : wanted;
+    int64_t slots = schedule_decide_int(
         func, "pipeline", "", wanted > fit ? fit < 1 ? 1 : fit : wanted,
         "%lld bytes a step; what comes in %d cycles, %lld, should be on its way to a "
         "multiprocessor%s; %lld slots fit",
@@ -226,7 +226,7 @@ static int64_t choose_slots(const Copies *c)
         held > 1 ? arena_printf(func->arena, ", which holds %lld blocks", (long long)held) : "",
         (long long)fit);
     if (slots < 1) {
-        diag_error(func->diags, ERR_PIPELINE, schedule_given(func, "pipeline", "")->span,
+        diag_error(func->diags, ERR_PIPELINE, schedule_user_entry(func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)slots);
     }
     return slots;
@@ -243,14 +243,14 @@ static void make_buffers(Copies *c)
 {
     Builder top = build_before(c->func, c->s->launch->regions[0]->first);
     for (int i = 0; i < c->n; i++) {
-        Staged *item = c->items[i];
+        StagedOperand *item = c->items[i];
         Value *tile = shared_tile(c->s, &top, item->load->results[0]->type->dtype, c->slots,
                                   item->rows, item->cols);
         tile->name = item->load->operands[0]->name;
         item->shared = tile;
     }
     for (int i = 0; i < c->s->n; i++) {
-        Staged *item = &c->s->items[i], *first = same_load(c, item);
+        StagedOperand *item = &c->s->items[i], *first = same_load(c, item);
         if (first) {
             item->shared = first->shared;
             item->stream = c->stream;
@@ -305,8 +305,8 @@ static Op *build_loop(const Copies *c, Builder *b, Value *lo, Value *hi, int n, 
     const Value *range = c->body->args[0];
     Op *loop = build_for(b, op_attr(c->loop, ATTR_DIMS)->dims[0],
                          op_attr(c->loop, ATTR_STEPS)->ints[0], range->name, lo, hi, n, inits);
-    if (op_int(c->loop, ATTR_FULL, 0)) {
-        op_set_int(c->func, loop, ATTR_FULL, 1);
+    if (op_int(c->loop, ATTR_FULL_TILES, 0)) {
+        op_set_int(c->func, loop, ATTR_FULL_TILES, 1);
     }
     return loop;
 }
@@ -351,12 +351,12 @@ static void build_turn(Copies *c, Value *position, Value *hi)
     Op *wait = build_op(&b, OP_COPY_WAIT, full ? 1 : 0, &full, 0, NULL, 0);
     op_set_int(c->func, wait, ATTR_PENDING, c->slots - 2);
     for (int i = 0; i < c->n; i++) {
-        if (stage_by_group(c->s, c->items[i]->dot)) {
+        if (stage_is_wgmma(c->s, c->items[i]->dot)) {
             build_bare(&b, OP_FENCE_ASYNC);
             break;
         }
     }
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     Value *more = is_step(c, &b, c->slots - 1, hi, &start);
     Value *slot = build_binary(&b, OP_ADD, position, position_of(&b, c->slots - 1));
     Op *branch = build_if(&b, more, 0, NULL);
@@ -365,7 +365,7 @@ static void build_turn(Copies *c, Value *position, Value *hi)
     Value *past =
         build_binary(&yes, OP_ADD, start, build_i64(&yes, op_attr(c->loop, ATTR_STEPS)->ints[0]));
     Op *later = build_loop(c, &yes, start, build_binary(&yes, OP_MIN, past, hi), 0, NULL);
-    op_set_int(c->func, later, ATTR_ONCE, 1);
+    op_set_int(c->func, later, ATTR_SINGLE_TRIP, 1);
     Builder in = build_at_end(c->func, later->regions[0]);
     build_copies(c, &in, later->regions[0]->args[0], slot);
     build_yield(&in, 0, NULL);
@@ -383,11 +383,11 @@ static void run_ahead(Copies *c)
     Value *lo = for_lo(c->loop);
     Value *hi = build_binary(&b, OP_MIN, for_hi(c->loop),
                              build_size(&b, op_attr(c->loop, ATTR_DIMS)->dims[0]));
-    build_bare(&b, OP_SYNC); /* who still reads tiles of a loop before */
+    build_bare(&b, OP_BARRIER); /* who still reads tiles of a loop before */
     build_start(c, &b, lo, hi);
     Value *last, *position = stage_carry(func, c->loop, position_of(&b, 0), &last);
-    c->s->streams[c->stream] =
-        (Stream){.home = c->body, .dot = c->items[0]->dot, .slots = c->slots, .position = position};
+    c->s->streams[c->stream] = (OperandStream){
+        .home = c->body, .dot = c->items[0]->dot, .slots = c->slots, .position = position};
     Builder end = build_before(func, c->body->last);
     stage_yield_more(func, c->body->last,
                      build_binary(&end, OP_ADD, position, position_of(&end, 1)));
@@ -396,20 +396,20 @@ static void run_ahead(Copies *c)
 
 static void try_loop(Op *op, void *user)
 {
-    Stager *s = user;
-    if (op->kind != OP_FOR || s->n_streams == MOST_STAGED) {
+    StageContext *s = user;
+    if (op->kind != OP_FOR || s->n_streams == MAX_STAGED) {
         return;
     }
     Copies *c = ARENA_NEW(s->func->arena, Copies);
     *c = (Copies){.s = s, .func = s->func, .loop = op, .body = op->regions[0]};
     find_items(c);
     c->slots = c->n > 0 ? choose_slots(c) : 0;
-    if (c->slots >= LEAST_SLOTS) {
+    if (c->slots >= MIN_SLOTS) {
         run_ahead(c);
     }
 }
 
-void stage_copies(Stager *s)
+void stage_copies(StageContext *s)
 {
     block_walk(s->body, try_loop, s);
 }

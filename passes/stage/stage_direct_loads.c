@@ -20,13 +20,13 @@ typedef struct Direct {
 } Direct;
 
 /* Is k the last of the two axes that the operand keeps in memory? */
-static bool k_is_last(const Staged *item)
+static bool k_is_last(const StagedOperand *item)
 {
     return (item->side == 0) != item->transposed;
 }
 
 /* The memory's axis that k walks. */
-static int k_axis(const Staged *item)
+static int k_axis(const StagedOperand *item)
 {
     Access access = op_access(item->load, 0);
     int kept[2] = {0, 0}, n = 0;
@@ -39,7 +39,7 @@ static int k_axis(const Staged *item)
 }
 
 /* A row or column of the operand: [m] or [n]. */
-static Value *load_at(const Direct *d, Builder *b, const Staged *item)
+static Value *load_at(const Direct *d, Builder *b, const StagedOperand *item)
 {
     Access access = op_access(item->load, 0);
     int axis = k_axis(item);
@@ -60,7 +60,7 @@ static Value *load_at(const Direct *d, Builder *b, const Staged *item)
 }
 
 /* As the product's result is, along the other axis the same. */
-static Value *operand(const Direct *d, Builder *b, const Staged *item)
+static Value *operand(const Direct *d, Builder *b, const StagedOperand *item)
 {
     Value *value = build_cast(b, load_at(d, b, item), d->type->dtype);
     value = build_expand(b, value, item->side == 0 ? 1 : 0);
@@ -86,9 +86,9 @@ static bool is_range(Dim k, const DimVar **range)
     return *range != NULL;
 }
 
-void stage_direct(Stager *s, Op *dot)
+void stage_direct(StageContext *s, Op *dot)
 {
-    const Staged *left = stage_item(s, dot, 0), *right = stage_item(s, dot, 1);
+    const StagedOperand *left = stage_item(s, dot, 0), *right = stage_item(s, dot, 1);
     Direct d = {.func = s->func, .dot = dot, .type = dot->results[0]->type};
     Builder b = build_before(s->func, dot);
     Dim k = dot->operands[0]->type->dims[1], whole = k;
@@ -117,10 +117,10 @@ void stage_direct(Stager *s, Op *dot)
 }
 
 /* Why not, or NULL. */
-static const char *why_not(Stager *s, const Op *dot)
+static const char *why_not(StageContext *s, const Op *dot)
 {
-    if (product_unit(s->func, dot)) {
-        return "the matrix unit reads shared memory (`product fma`)";
+    if (dot_instruction(s->func, dot)) {
+        return "the matrix unit reads shared memory (`instruction fma`)";
     }
     for (int side = 0; side < 2; side++) {
         if (!stage_item(s, dot, side)) {
@@ -130,15 +130,15 @@ static const char *why_not(Stager *s, const Op *dot)
     return NULL;
 }
 
-bool stage_may_direct(Stager *s, Op *const *dots, int n)
+bool stage_may_direct(StageContext *s, Op *const *dots, int n)
 {
-    const Line *line = schedule_given(s->func, "copy", "");
+    const ScheduleEntry *line = schedule_user_entry(s->func, "copy", "");
     for (int i = 0; i < n; i++) {
         const char *why = why_not(s, dots[i]);
         if (why) {
             Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
                                  "`copy none` is not possible: %s", why);
-            diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+            diag_help(s->func->diags, d, "`copy registers`, or leave the line out");
             return false;
         }
     }

@@ -7,7 +7,8 @@
 #include "ir/memo.h"
 #include "passes/tile/tile.h"
 
-Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)
+Value *shared_tile(StageContext *s, Builder *at, DType dtype, int64_t slots, int64_t rows,
+                   int64_t cols)
 {
     Type type = type_shared(s->func, dtype, 3, (int64_t[]){slots, rows, cols});
     Op *op = build_op(at, OP_SHARED, 0, NULL, 1, &type, 0);
@@ -16,7 +17,7 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
     return op->results[0];
 }
 
-const Staged *stage_item(const Stager *s, const Op *dot, int side)
+const StagedOperand *stage_item(const StageContext *s, const Op *dot, int side)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].dot == dot && s->items[i].side == side) {
@@ -26,7 +27,7 @@ const Staged *stage_item(const Stager *s, const Op *dot, int side)
     return NULL;
 }
 
-const Staged *stage_beside(const Stager *s, const Op *load)
+const StagedOperand *stage_beside(const StageContext *s, const Op *load)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].load == load && s->items[i].side == SIDE_BESIDE) {
@@ -41,10 +42,10 @@ static Value *zero_position(Builder *b)
     return build_int(b, type_scalar(b->func, DT_I32), 0);
 }
 
-bool stage_by_group(const Stager *s, const Op *dot)
+bool stage_is_wgmma(const StageContext *s, const Op *dot)
 {
-    const Unit *unit = product_unit(s->func, dot);
-    return unit && unit_warps(unit) > 1;
+    const MatrixInstr *unit = dot_instruction(s->func, dot);
+    return unit && mma_warps(unit) > 1;
 }
 
 /* Is it made of a product's result, element by element? */
@@ -56,7 +57,7 @@ static bool find_product(Memo *seen, const Value *value, int depth)
         return false; /* where it was seen: or the search would have ended */
     }
     memo_keep(seen, value, depth, 1);
-    if (op->kind == OP_DOT || op->kind == OP_SETTLE) {
+    if (op->kind == OP_DOT || op->kind == OP_DOT_WAIT) {
         return true;
     }
     bool found = false;
@@ -79,42 +80,42 @@ static bool follows_product(const Value *value)
 /* A left operand may, where threads hold what they multiply: as it is loaded for groups of warps,
  * which share no rows, if their unit takes it there; for single ones what they have made of a
  * product themselves. */
-bool stage_stays(const Stager *s, const Op *dot, int side)
+bool stage_stays(const StageContext *s, const Op *dot, int side)
 {
-    const Staged *item = stage_item(s, dot, side);
-    const Unit *unit = product_unit(s->func, dot);
-    UnitDepth depth;
+    const StagedOperand *item = stage_item(s, dot, side);
+    const MatrixInstr *unit = dot_instruction(s->func, dot);
+    MmaKOrder depth;
     if (side != 0 || !unit || (item && item->bulk)) {
         return false;
     }
-    if (unit_warps(unit) > 1) {
-        return !(item && item->load->parent != dot->parent) && !unit->along_k;
+    if (mma_warps(unit) > 1) {
+        return !(item && item->load->parent != dot->parent) && !unit->smem_k_major_only;
     }
     const Value *value = dot->operands[0];
     return !item && follows_product(value) &&
-           unit_depth_held(unit, poly_capacity(value->type->dims[1]), &depth);
+           mma_k_order_registers(unit, poly_capacity(value->type->dims[1]), &depth);
 }
 
 /* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
-static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
+static Value *store_tile(StageContext *s, Builder *b, Value *value, bool group)
 {
     Builder start = build_before(s->func, s->launch->regions[0]->first);
     Type type = value->type;
     Value *shared = shared_tile(s, &start, type->dtype, 1, poly_capacity(type->dims[0]),
                                 poly_capacity(type->dims[1]));
-    build_bare(b, OP_SYNC);
+    build_bare(b, OP_BARRIER);
     Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
     build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
     if (group) {
         build_bare(b, OP_FENCE_ASYNC);
     }
-    build_bare(b, OP_SYNC);
+    build_bare(b, OP_BARRIER);
     return shared;
 }
 
 /* A product of warps has read its operands when it is done: another one of the block reads the same
  * tile. (Groups of warps go on reading behind it.) */
-static Value *stored_tile(Stager *s, Builder *b, Value *value, bool group)
+static Value *stored_tile(StageContext *s, Builder *b, Value *value, bool group)
 {
     const Block *block = b->block;
     for (int i = 0; !group && i < s->n_stored; i++) {
@@ -123,8 +124,8 @@ static Value *stored_tile(Stager *s, Builder *b, Value *value, bool group)
         }
     }
     Value *shared = store_tile(s, b, value, group);
-    if (!group && s->n_stored < MOST_STAGED) {
-        s->stored[s->n_stored++] = (Stored){value, block, shared};
+    if (!group && s->n_stored < MAX_STAGED) {
+        s->stored[s->n_stored++] = (SharedCopy){value, block, shared};
     }
     return shared;
 }
@@ -159,7 +160,7 @@ static Dim extent_along(const Op *load, const DimVar *range)
 
 /* bool: is the tile not full, and what the copy engine brought in the place of what it has not
  * other than the mask's value? Past the tensor's end it brings zeros. */
-static Value *is_torn(Builder *b, const Staged *item, const DimVar *range)
+static Value *is_torn(Builder *b, const StagedOperand *item, const DimVar *range)
 {
     Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
                               build_i64(b, range->capacity));
@@ -174,7 +175,7 @@ static Value *is_torn(Builder *b, const Staged *item, const DimVar *range)
 
 /* What the copy engine brought from past the range's end is real data of the tensor: where a tile
  * is not full, its rows there are overwritten with the mask's value. */
-static void mask_tail(Stager *s, Builder *b, const Staged *item)
+static void mask_tail(StageContext *s, Builder *b, const StagedOperand *item)
 {
     int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
     Value *loaded = item->load->results[0], *position = s->streams[item->stream].position;
@@ -187,19 +188,19 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
     place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
     const Attr *value = op_attr(item->mask, ATTR_VALUE);
     place[4] = build_mask(&in, place[4], axis, value->f);
-    build_bare(&in, OP_SYNC);
+    build_bare(&in, OP_BARRIER);
     build_op(&in, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     build_bare(&in, OP_FENCE_ASYNC);
-    build_bare(&in, OP_SYNC);
+    build_bare(&in, OP_BARRIER);
     build_yield(&in, 0, NULL);
     build_yield(&no, 0, NULL);
 }
 
 /* A loop-invariant load is stored once, where it is loaded; else just before the product. */
-static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
+static void add_operand(StageContext *s, Operands *o, Op *dot, int side, Builder *before)
 {
-    const Staged *item = stage_item(s, dot, side);
-    bool group = stage_by_group(s, dot);
+    const StagedOperand *item = stage_item(s, dot, side);
+    bool group = stage_is_wgmma(s, dot);
     Value *value = dot->operands[side];
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
@@ -229,13 +230,13 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
 }
 
 /* Its unit's sums keep few bits: others add up those of a step. */
-static bool adds_apart(const Stager *s, const Op *dot)
+static bool adds_apart(const StageContext *s, const Op *dot)
 {
-    const Unit *unit = product_unit(s->func, dot);
-    return unit && unit->most_k;
+    const MatrixInstr *unit = dot_instruction(s->func, dot);
+    return unit && unit->max_accumulate_k;
 }
 
-static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
+static Op *build_product(StageContext *s, Builder *b, Op *dot, OpKind kind)
 {
     Operands o = {.n = 0};
     add_operand(s, &o, dot, 0, b);
@@ -250,33 +251,33 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     if (o.transposed[1]) {
         op_set_int(s->func, product, ATTR_TB, 1);
     }
-    const Unit *unit = product_unit(s->func, dot);
+    const MatrixInstr *unit = dot_instruction(s->func, dot);
     op_inherit_over(s->func, product, dot);
-    op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
+    op_set_word(s->func, product, ATTR_INSTRUCTION, unit ? unit->family : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(s->func, product, ATTR_PRECISION, "tf32");
     }
-    const Staged *right = stage_item(s, dot, 1);
+    const StagedOperand *right = stage_item(s, dot, 1);
     if (right && right->part) {
-        op_set_int(s->func, product, ATTR_JOINED, 1);
+        op_set_int(s->func, product, ATTR_MERGED, 1);
     }
     return product;
 }
 
-Op *stage_settled(Stager *s, Builder *b, Value *unsettled)
+Op *stage_dot_wait(StageContext *s, Builder *b, Value *unsettled)
 {
-    Op *settle = build_op(b, OP_SETTLE, 1, &unsettled, 1, &unsettled->type, 0);
+    Op *settle = build_op(b, OP_DOT_WAIT, 1, &unsettled, 1, &unsettled->type, 0);
     op_set_int(s->func, settle, ATTR_PENDING, 0);
     return settle;
 }
 
-void stage_dot(Stager *s, Op *dot)
+void stage_dot(StageContext *s, Op *dot)
 {
     Builder b = build_before(s->func, dot);
-    bool group = stage_by_group(s, dot);
+    bool group = stage_is_wgmma(s, dot);
     Op *product = build_product(s, &b, dot, group ? OP_DOT_ASYNC : OP_DOT);
     if (group) {
-        product = stage_settled(s, &b, product->results[0]);
+        product = stage_dot_wait(s, &b, product->results[0]);
     }
     if (dot->n_operands == 3 && adds_apart(s, dot)) {
         product = build_binary(&b, OP_ADD, dot->operands[2], product->results[0])->def;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of one step that do not need each other are in flight together, and settle together:
  *
- *   %a = dot_async …; %b = settle %a              %a = dot_async …
+ *   %a = dot_async …; %b = dot_wait %a              %a = dot_async …
  *   wait …                                   →    wait …
- *   %c = dot_async …; %d = settle %c              %c = dot_async …
- *                                                 %b, %d = settle %a, %c
+ *   %c = dot_async …; %d = dot_wait %c              %c = dot_async …
+ *                                                 %b, %d = dot_wait %a, %c
  */
 #include "passes/stage/stage.h"
 
-enum { MOST_TOGETHER = 4 };
+enum { MAX_TOGETHER = 4 };
 
 /* Waits for copies, and what computes their place, may stand between products in flight. */
 static bool stands_between(const Op *op, const Op *settle)
@@ -29,16 +29,16 @@ static bool stands_between(const Op *op, const Op *settle)
 static Op *next_settle(const Op *settle)
 {
     Op *op = settle->next;
-    while (op && op->kind != OP_SETTLE && stands_between(op, settle)) {
+    while (op && op->kind != OP_DOT_WAIT && stands_between(op, settle)) {
         op = op->next;
     }
-    return op && op->kind == OP_SETTLE ? op : NULL;
+    return op && op->kind == OP_DOT_WAIT ? op : NULL;
 }
 
 static Op *join(Func *func, Op *first, Op *second)
 {
-    Value *values[MOST_TOGETHER];
-    Type types[MOST_TOGETHER];
+    Value *values[MAX_TOGETHER];
+    Type types[MAX_TOGETHER];
     int n = 0;
     for (int i = 0; i < first->n_operands + second->n_operands; i++) {
         bool own = i < first->n_operands;
@@ -47,7 +47,7 @@ static Op *join(Func *func, Op *first, Op *second)
         n++;
     }
     Builder b = build_before(func, second);
-    Op *both = build_op(&b, OP_SETTLE, n, values, n, types, 0);
+    Op *both = build_op(&b, OP_DOT_WAIT, n, values, n, types, 0);
     op_set_int(func, both, ATTR_PENDING, 0);
     for (int i = 0; i < n; i++) {
         bool own = i < first->n_operands;
@@ -63,8 +63,8 @@ static Op *join(Func *func, Op *first, Op *second)
 static void settle_block(Func *func, Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
-        Op *next = op->kind == OP_SETTLE ? next_settle(op) : NULL;
-        for (; next && op->n_operands + next->n_operands <= MOST_TOGETHER; next = next_settle(op)) {
+        Op *next = op->kind == OP_DOT_WAIT ? next_settle(op) : NULL;
+        for (; next && op->n_operands + next->n_operands <= MAX_TOGETHER; next = next_settle(op)) {
             op = join(func, op, next);
         }
         for (int i = 0; i < op->n_regions; i++) {

@@ -4,14 +4,14 @@
  * by threads, a row by neighbours. */
 #include "passes/stage/stage.h"
 
-enum { MOST_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
+enum { MAX_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
 
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
-static int64_t bulk_store_bytes(const Stager *s, const Op *store)
+static int64_t bulk_store_bytes(const StageContext *s, const Op *store)
 {
     Access access = op_access(store, 0);
     Type value = store->operands[store->n_operands - 1]->type;
-    if (!s->func->target->bulk_copy || value->rank != 2 || !bulk_describes(&access) ||
+    if (!s->func->target->has_bulk_copy || value->rank != 2 || !tma_can_describe(&access) ||
         !stage_may_bulk(s->launch, access.memory)) {
         return 0;
     }
@@ -21,23 +21,23 @@ static int64_t bulk_store_bytes(const Stager *s, const Op *store)
 
 /* Teams have a slot each: in turns at one they would wait with the work on their results, which an
  * assembler puts behind the wait. */
-static Value *own_slot(Stager *s, Builder *b)
+static Value *own_slot(StageContext *s, Builder *b)
 {
     return s->number ? s->number : build_int(b, type_scalar(s->func, DT_I32), 0);
 }
 
 /* Through this slot of shared memory. Returns what writes it, behind the end of earlier copies. */
-static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
+static Op *store_through(StageContext *s, Op *store, Value *shared, Value *position)
 {
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
     Builder b = build_before(s->func, store);
     build_bare(&b, OP_BULK_WAIT);
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     Value *to_shared[] = {shared, position, NULL, NULL, value};
     Op *stored = build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     build_bare(&b, OP_FENCE_ASYNC);
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     Value *to_tensor[MAX_RANK + 8] = {shared, position, NULL, NULL, access.memory};
     for (int i = 0; i < access.n; i++) {
         to_tensor[5 + i] = access.indices[i];
@@ -47,7 +47,7 @@ static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
     return stored;
 }
 
-static Value *buffer_of(Stager *s, const Op *store, Builder *at)
+static Value *buffer_of(StageContext *s, const Op *store, Builder *at)
 {
     Type value = store->operands[store->n_operands - 1]->type;
     Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
@@ -56,29 +56,29 @@ static Value *buffer_of(Stager *s, const Op *store, Builder *at)
     return shared;
 }
 
-static void stage_store(Stager *s, Op *store, Builder *at)
+static void stage_store(StageContext *s, Op *store, Builder *at)
 {
     Value *shared = buffer_of(s, store, at);
     Builder b = build_before(s->func, store);
     store_through(s, store, shared, own_slot(s, &b));
 }
 
-static bool has_lent(const Stager *s, const Staged *item)
+static bool has_lent(const StageContext *s, const StagedOperand *item)
 {
     bool found = false;
     for (int i = 0; i < s->n_lent; i++) {
-        found = found || s->lent[i].lender == item;
+        found = found || s->reused_buffers[i].lender == item;
     }
     return found;
 }
 
 /* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
  * more by the time of the store. */
-static const Staged *lender_of(const Stager *s, const Op *store)
+static const StagedOperand *lender_of(const StageContext *s, const Op *store)
 {
     Type value = store->operands[store->n_operands - 1]->type;
     for (int i = 0; i < s->n; i++) {
-        const Staged *item = &s->items[i];
+        const StagedOperand *item = &s->items[i];
         if (item->bulk && s->streams[item->stream].home == s->body &&
             s->streams[item->stream].loads == 1 && item->dot->parent != s->body &&
             item->load->results[0]->type == value && !has_lent(s, item)) {
@@ -90,25 +90,25 @@ static const Staged *lender_of(const Stager *s, const Op *store)
 
 /* A buffer of its own would cost the rings the slot that lets copies run ahead; of several results
  * the third slot. */
-static bool lends(const Stager *s, const Op *store, int64_t bytes)
+static bool lends(const StageContext *s, const Op *store, int64_t bytes)
 {
     int64_t beside = stage_slots_beside(s, bytes), without = stage_slots_beside(s, 0);
     bool ahead = beside < 2 && without >= 2, third = s->n_stores > 1 && beside < 3 && without >= 3;
-    return s->n_lent < MOST_LENT && store->parent == s->body && (ahead || third) &&
+    return s->n_lent < MAX_LENT && store->parent == s->body && (ahead || third) &&
            lender_of(s, store);
 }
 
-bool stage_has_lent(const Stager *s, const Stream *stream)
+bool stage_has_lent(const StageContext *s, const OperandStream *stream)
 {
     bool found = false;
     for (int i = 0; i < s->n_lent; i++) {
-        found = found || &s->streams[s->lent[i].lender->stream] == stream;
+        found = found || &s->streams[s->reused_buffers[i].lender->stream] == stream;
     }
     return found;
 }
 
 /* The slot of the tile before: the copy out of it has ended, and all threads know. */
-static void hand_back_before(Stager *s, const Stream *stream, Op *where)
+static void hand_back_before(StageContext *s, const OperandStream *stream, Op *where)
 {
     Builder b = build_before(s->func, where);
     Type type = stream->position->type;
@@ -120,9 +120,9 @@ static void hand_back_before(Stager *s, const Stream *stream, Op *where)
 
 /* The operand's slot is handed back when the copy out of it has ended: of one slot at once, of two
  * by the next tile, which does not wait for that. */
-static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
+static void stage_lent_store(StageContext *s, Op *store, const StagedOperand *lender)
 {
-    const Stream *stream = &s->streams[lender->stream];
+    const OperandStream *stream = &s->streams[lender->stream];
     Op *stored = store_through(s, store, lender->shared, stream->position);
     for (Op *op = stream->home->first, *next; op; op = next) {
         next = op->next;
@@ -141,10 +141,10 @@ static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
     }
 }
 
-void stage_lent_stores(Stager *s)
+void stage_lent_stores(StageContext *s)
 {
     for (int i = 0; i < s->n_lent; i++) {
-        stage_lent_store(s, s->lent[i].store, s->lent[i].lender);
+        stage_lent_store(s, s->reused_buffers[i].store, s->reused_buffers[i].lender);
     }
 }
 
@@ -152,7 +152,7 @@ void stage_lent_stores(Stager *s)
 
 /* Rows that the copy engine cannot write, of elements so narrow that what a thread of a product
  * holds side by side is a small part of a sector. */
-static int64_t turned_store_bytes(const Op *store)
+static int64_t repack_permuted_store_bytes(const Op *store)
 {
     Access access = op_access(store, 0);
     Type value = store->operands[store->n_operands - 1]->type;
@@ -165,7 +165,7 @@ static int64_t turned_store_bytes(const Op *store)
 }
 
 /* The tile is read back as rows of neighbouring lanes. */
-static void stage_turned_store(Stager *s, Op *store, Builder *at)
+static void stage_turned_store(StageContext *s, Op *store, Builder *at)
 {
     int last = store->n_operands - 1;
     Type value = store->operands[last]->type;
@@ -175,9 +175,9 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
     b.span = store->span;
     shared->name = op_access(store, 0).memory->name;
     Value *place[] = {shared, own_slot(s, &b), NULL, NULL, store->operands[last]};
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     const Op *load = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0);
     op_set_operand(store, last, load->results[0]);
 }
@@ -185,11 +185,11 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
 /* ---- all stores of a launch ---- */
 
 /* A third of shared memory at most: the rings need the rest. Of teams, three slots of them. */
-static bool has_room(const Stager *s, int64_t bytes)
+static bool has_room(const StageContext *s, int64_t bytes)
 {
-    enum { LEAST_SLOTS = 3 };
+    enum { MIN_SLOTS = 3 };
     if (s->teams > 1) {
-        return bytes && stage_slots_beside(s, bytes * s->teams) >= LEAST_SLOTS;
+        return bytes && stage_slots_beside(s, bytes * s->teams) >= MIN_SLOTS;
     }
     return bytes && s->shared_bytes + bytes <= stage_room(s) / 3;
 }
@@ -203,7 +203,7 @@ typedef struct LoopStore {
 } LoopStore;
 
 /* A tile that the loops of a launch store into this tensor: they take turns at one buffer. */
-static Value *loop_buffer(Stager *s, LoopStore *known, int *n, const Op *store, Builder *at)
+static Value *loop_buffer(StageContext *s, LoopStore *known, int *n, const Op *store, Builder *at)
 {
     const Value *memory = op_access(store, 0).memory;
     int64_t bytes = bulk_store_bytes(s, store);
@@ -215,7 +215,7 @@ static Value *loop_buffer(Stager *s, LoopStore *known, int *n, const Op *store, 
             return known[i].shared;
         }
     }
-    if (*n == MOST_LOOP_STORES || !has_room(s, bytes)) {
+    if (*n == MAX_LOOP_STORES || !has_room(s, bytes)) {
         return NULL;
     }
     known[*n] = (LoopStore){memory, type, buffer_of(s, store, at)};
@@ -233,9 +233,9 @@ static bool has_product(const Block *block)
 }
 
 /* What each step of a product's loop stores leaves under the next step's products. */
-static void stage_loop_stores(Stager *s, const Block *block, Builder *at)
+static void stage_loop_stores(StageContext *s, const Block *block, Builder *at)
 {
-    LoopStore known[MOST_LOOP_STORES];
+    LoopStore known[MAX_LOOP_STORES];
     int n = 0;
     for (const Op *loop = block->first; loop && s->teams == 1; loop = loop->next) {
         bool products = loop->kind == OP_FOR && has_product(loop->regions[0]);
@@ -251,7 +251,7 @@ static void stage_loop_stores(Stager *s, const Block *block, Builder *at)
     }
 }
 
-void stage_stores(Stager *s, Block *block, Builder *at)
+void stage_stores(StageContext *s, Block *block, Builder *at)
 {
     stage_loop_stores(s, block, at);
     for (const Op *op = block->first; op; op = op->next) {
@@ -261,11 +261,11 @@ void stage_stores(Stager *s, Block *block, Builder *at)
         next = op->next;
         int64_t bytes = op->kind == OP_STORE ? bulk_store_bytes(s, op) : 0;
         if (bytes && lends(s, op, bytes)) {
-            s->lent[s->n_lent].lender = lender_of(s, op);
-            s->lent[s->n_lent++].store = op;
+            s->reused_buffers[s->n_lent].lender = lender_of(s, op);
+            s->reused_buffers[s->n_lent++].store = op;
         } else if (has_room(s, bytes)) {
             stage_store(s, op, at);
-        } else if (!bytes && op->kind == OP_STORE && has_room(s, turned_store_bytes(op))) {
+        } else if (!bytes && op->kind == OP_STORE && has_room(s, repack_permuted_store_bytes(op))) {
             stage_turned_store(s, op, at);
         }
     }

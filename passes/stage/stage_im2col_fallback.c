@@ -73,7 +73,7 @@ static void find_indices(Viewed *v, Value **own)
     const Param *param = v->param;
     int kept = 0, at = 0;
     for (int axis = 0; axis < param->value->type->rank; axis++) {
-        int n = param->merged ? (int)param->merged[axis] : 1;
+        int n = param->collapsed ? (int)param->collapsed[axis] : 1;
         take_apart(v, index_of(v, axis, &kept), at, n, own);
         at += n;
     }
@@ -86,7 +86,7 @@ static Value *scaled(Viewed *v, Value *index, int64_t by)
 
 static DType index_type(const Param *param)
 {
-    Type of = param->windows->of->type;
+    Type of = param->im2col->of->type;
     int64_t most = poly_most(param->value->type->dims[0]);
     for (int i = 0; i < of->rank; i++) {
         int64_t extent = poly_most(of->dims[i]);
@@ -115,7 +115,7 @@ static Value *merged_index(Viewed *v, Value *const *indices, const Dim *dims, in
 void stage_gather_view(Func *func, Op *load)
 {
     const Param *param = &func->params.items[load->operands[0]->index];
-    const Windows *windows = param->windows;
+    const Im2colView *windows = param->im2col;
     Type type = load->results[0]->type;
     Viewed v = {build_before(func, load), load, param,
                 type_array(func, index_type(param), type->rank, type->dims)};
@@ -126,17 +126,18 @@ void stage_gather_view(Func *func, Op *load)
     find_indices(&v, own);
     indices[0] = own[0];
     for (int i = 0; i < windows->n; i++) {
-        Value *index = scaled(&v, own[1 + i], windows->axes[i].step);
-        if (windows->axes[i].apart) {
-            Value *reach = scaled(&v, own[tap++], windows->axes[i].apart);
+        Value *index = scaled(&v, own[1 + i], windows->axes[i].stride);
+        if (windows->axes[i].dilation) {
+            Value *reach = scaled(&v, own[tap++], windows->axes[i].dilation);
             index = build_binary(&v.b, OP_ADD, index, reach);
         }
-        indices[1 + i] = build_binary(&v.b, OP_ADD, index, first_place(&v, windows->axes[i].first));
+        indices[1 + i] =
+            build_binary(&v.b, OP_ADD, index, first_place(&v, windows->axes[i].offset));
     }
     indices[rank - 1] = own[tap];
     rank = of->value->type->rank;
     for (int i = 0; i < rank; i++) {
-        int n = of->merged ? (int)of->merged[i] : 1;
+        int n = of->collapsed ? (int)of->collapsed[i] : 1;
         indices[i] = merged_index(&v, indices + from, param_given(of)->dims + from, n);
         from += n;
         guard[i] = 1;

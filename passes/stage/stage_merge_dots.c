@@ -3,16 +3,16 @@
  * side in one ring, so that one instruction multiplies both.
  *
  *   dot_async %a[%p], %b[%p], %c               dot_async %a[%p], %b[2 %p], %c
- *   dot_async %a[%p], %d[%p], %e          →    dot_async %a[%p], %b[2 %p + 1], %e joined=1
+ *   dot_async %a[%p], %d[%p], %e          →    dot_async %a[%p], %b[2 %p + 1], %e merged=1
  *
  * An instruction reads its rows of A anew for its columns: twice as many columns halve what is read
  * for A, and shared memory is what wide products wait for. */
 #include "passes/stage/stage.h"
 
 #include "passes/tile/tile.h"
-enum { MOST_COLUMNS = 256, CHUNK_BYTES = 128 };
+enum { MAX_COLUMNS = 256, CHUNK_BYTES = 128 };
 
-static bool is_operand_of(const Staged *item, int side)
+static bool is_operand_of(const StagedOperand *item, int side)
 {
     return item && item->side == side && item->bulk && !item->mask && !item->rounded &&
            item->load->parent == item->dot->parent;
@@ -20,13 +20,13 @@ static bool is_operand_of(const Staged *item, int side)
 
 /* Along k in one chunk of a row, or columns along a row: what follows a tile in memory then are its
  * further columns. */
-static bool lies_on(const Staged *right)
+static bool lies_on(const StagedOperand *right)
 {
     int64_t bytes = right->cols * dtype_bytes(right->load->results[0]->type->dtype);
     return !right->transposed || bytes <= CHUNK_BYTES;
 }
 
-static bool same_tile(const Staged *a, const Staged *b)
+static bool same_tile(const StagedOperand *a, const StagedOperand *b)
 {
     return a->rows == b->rows && a->cols == b->cols && a->transposed == b->transposed &&
            a->load->results[0]->type->dtype == b->load->results[0]->type->dtype;
@@ -44,36 +44,37 @@ static bool are_apart(const Op *first, const Op *second)
     return op == second && !op_has_operand(op, result);
 }
 
-static bool can_join(const Stager *s, const Op *first, const Op *second)
+static bool can_join(const StageContext *s, const Op *first, const Op *second)
 {
-    const Staged *left = stage_item(s, first, 0), *same = stage_item(s, second, 0),
-                 *one = stage_item(s, first, 1), *other = stage_item(s, second, 1);
-    const Unit *unit = product_unit(s->func, first);
+    const StagedOperand *left = stage_item(s, first, 0), *same = stage_item(s, second, 0),
+                        *one = stage_item(s, first, 1), *other = stage_item(s, second, 1);
+    const MatrixInstr *unit = dot_instruction(s->func, first);
     if (!is_operand_of(left, 0) || !is_operand_of(same, 0) || left->load != same->load ||
         left->transposed != same->transposed || !is_operand_of(one, 1) ||
         !is_operand_of(other, 1) || one->load == other->load || one->parts || other->parts) {
         return false;
     }
     int64_t columns = one->transposed ? one->rows : one->cols;
-    return stage_by_group(s, first) && unit == product_unit(s->func, second) && !unit->most_k &&
-           same_tile(one, other) && 2 * columns <= MOST_COLUMNS && lies_on(one) &&
-           are_apart(first, second);
+    return stage_is_wgmma(s, first) && unit == dot_instruction(s->func, second) &&
+           !unit->max_accumulate_k && same_tile(one, other) && 2 * columns <= MAX_COLUMNS &&
+           lies_on(one) && are_apart(first, second);
 }
 
-static Staged *right_item(Stager *s, const Op *dot)
+static StagedOperand *right_item(StageContext *s, const Op *dot)
 {
-    return (Staged *)(uintptr_t)stage_item(s, dot, 1);
+    return (StagedOperand *)(uintptr_t)stage_item(s, dot, 1);
 }
 
-static bool is_wanted(Stager *s)
+static bool is_wanted(StageContext *s)
 {
-    return text_same(schedule_word(s->func, "join", "", "on",
-                                   "one instruction for the columns of both products reads their "
-                                   "rows once"),
-                     "on");
+    return text_equal(
+        schedule_decide_symbol(s->func, "merge_dots", "", "on",
+                               "one instruction for the columns of both products reads their "
+                               "rows once"),
+        "on");
 }
 
-void stage_join(Stager *s)
+void stage_join(StageContext *s)
 {
     for (int i = 0; i < s->n; i++) {
         for (int k = i + 1; k < s->n; k++) {
@@ -82,7 +83,7 @@ void stage_join(Stager *s)
                 !can_join(s, first, second) || !is_wanted(s)) {
                 continue;
             }
-            Staged *one = right_item(s, first), *other = right_item(s, second);
+            StagedOperand *one = right_item(s, first), *other = right_item(s, second);
             one->parts = other->parts = 2;
             other->part = 1;
             one->with = other->with = first;
@@ -90,7 +91,7 @@ void stage_join(Stager *s)
     }
 }
 
-Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position)
+Value *stage_place(const StageContext *s, Builder *b, const StagedOperand *item, Value *position)
 {
     if (!item->parts) {
         return position;

@@ -12,13 +12,13 @@
 #include "ir/memo.h"
 #include "ir/ir_errors.h"
 
-enum { SWIZZLE_ROWS = 8, MOST_DEPTH = 32 };
+enum { SWIZZLE_ROWS = 8, MAX_DEPTH = 32 };
 
 static bool find_dependence(Memo *seen, const Value *value, const Value *on, int depth)
 {
     const Op *op = value ? value->def : NULL;
     int64_t known;
-    if (!value || value == on || depth > MOST_DEPTH) {
+    if (!value || value == on || depth > MAX_DEPTH) {
         return value != NULL;
     }
     if (memo_known(seen, value, depth, &known)) {
@@ -43,11 +43,12 @@ static bool depends(const Value *value, const Value *on)
 
 /* Does each tile along the axis read the same, in rows that can be shared out? A tensor of no more
  * rows than a tile has comes in a smaller box, whole. */
-static bool is_common(const Stager *s, const Staged *item, const Value *axis, int64_t blocks)
+static bool is_common(const StageContext *s, const StagedOperand *item, const Value *axis,
+                      int64_t blocks)
 {
     bool same = item->bulk && item->side < SIDE_BESIDE && !item->parts &&
                 item->rows % (blocks * SWIZZLE_ROWS) == 0 &&
-                !func_windows_of(s->func, item->load->operands[0]);
+                !func_im2col_of(s->func, item->load->operands[0]);
     for (int i = 1; same && i < item->load->n_operands; i++) {
         same = !depends(item->load->operands[i], axis);
     }
@@ -55,7 +56,7 @@ static bool is_common(const Stager *s, const Staged *item, const Value *axis, in
 }
 
 /* One loop of as many steps for every tile, whose operands come through one ring. */
-static bool is_even(const Stager *s)
+static bool is_even(const StageContext *s)
 {
     const Op *loop = s->n_streams == 1 ? s->streams[0].home->parent : NULL;
     return loop && loop->kind == OP_FOR && loop->parent == s->body && s->even && s->teams <= 1 &&
@@ -63,9 +64,9 @@ static bool is_even(const Stager *s)
 }
 
 /* Every block brings its own: without a word, if nobody asked for more. */
-static void refuse(Stager *s, const Value *axis)
+static void refuse(StageContext *s, const Value *axis)
 {
-    const Line *line = schedule_given(s->func, "multicast", axis->name);
+    const ScheduleEntry *line = schedule_user_entry(s->func, "multicast", axis->name);
     if (line) {
         Diag *d =
             diag_error(s->func->diags, ERR_NOT_HERE, line->span,
@@ -78,7 +79,7 @@ static void refuse(Stager *s, const Value *axis)
     op_drop_attr(s->launch, ATTR_MULTICAST);
 }
 
-void stage_multicast(Stager *s)
+void stage_multicast(StageContext *s)
 {
     const Attr *beside = op_attr(s->launch, ATTR_MULTICAST);
     int axis = 0;
@@ -100,7 +101,8 @@ void stage_multicast(Stager *s)
         refuse(s, tile);
         return;
     }
-    schedule_number(s->func, "multicast", tile->name, blocks,
-                    "rows straddle lines of the cache, which are asked for once: each block brings "
-                    "a part of what they share for all of them");
+    schedule_decide_int(
+        s->func, "multicast", tile->name, blocks,
+        "rows straddle lines of the cache, which are asked for once: each block brings "
+        "a part of what they share for all of them");
 }

@@ -2,11 +2,11 @@
 /* Teams ("ping-pong"): the consumer's warps are two teams, each on tiles of its own, so that one's
  * work on a tile's result runs under the other's products.
  *
- *   tiles %p { (%m, %n, %p: i32)         tiles numbered=1 { (%m, %n, %i: i32)
+ *   tiles %p { (%m, %n, %p: i32)         tiles tile_index=1 { (%m, %n, %i: i32)
  *     %c, %q = for %k, %z, %p { … }        %s = steps of %k
- *     … f(%c) …                     →      take_turn
+ *     … f(%c) …                     →      ordered_wait
  *     store %y[%m, %n], %f                 %c, %q = for %k, %z, %i * %s { … }
- *     yield %q }                           pass_turn
+ *     yield %q }                           pass_canonicalize_strides
  *                                          … f(%c) …
  *                                          store through slot %i }
  *
@@ -20,7 +20,7 @@
 enum { TEAMS = 2 };
 
 /* The loop that holds all products; NULL: there are several, or its steps differ. */
-static Op *only_loop(const Stager *s)
+static Op *only_loop(const StageContext *s)
 {
     Op *loop = NULL;
     for (Op *op = s->body->first; op; op = op->next) {
@@ -32,7 +32,7 @@ static Op *only_loop(const Stager *s)
         }
     }
     bool even = loop && !stage_varies(for_lo(loop)) && !stage_varies(for_hi(loop)) &&
-                !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_ONCE, 0);
+                !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_SINGLE_TRIP, 0);
     return even ? loop : NULL;
 }
 
@@ -57,7 +57,7 @@ static bool all_own(const Block *block, const Op *loop)
     return true;
 }
 
-static bool steps_are_own(const Stager *s, const Op *loop)
+static bool steps_are_own(const StageContext *s, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
         bool operand = op->kind == OP_PERMUTE || op->kind == OP_DOT || op->kind == OP_YIELD;
@@ -66,7 +66,7 @@ static bool steps_are_own(const Stager *s, const Op *loop)
         }
     }
     for (int i = 0; i < s->n; i++) {
-        const Staged *item = &s->items[i];
+        const StagedOperand *item = &s->items[i];
         if (!item->bulk || item->mask || item->load->parent != loop->regions[0] ||
             item->dot->parent != loop->regions[0]) {
             return false;
@@ -76,11 +76,11 @@ static bool steps_are_own(const Stager *s, const Op *loop)
 }
 
 /* Each product's operands are loads that the copy engine brings. */
-static bool all_staged(const Stager *s, const Op *loop)
+static bool all_staged(const StageContext *s, const Op *loop)
 {
     int dots = 0;
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_DOT && !stage_by_group(s, op)) {
+        if (op->kind == OP_DOT && !stage_is_wgmma(s, op)) {
             return false;
         }
         dots += op->kind == OP_DOT;
@@ -88,7 +88,7 @@ static bool all_staged(const Stager *s, const Op *loop)
     return dots > 0 && 2 * dots == s->n;
 }
 
-static Op *team_loop(const Stager *s)
+static Op *team_loop(const StageContext *s)
 {
     Op *loop = only_loop(s);
     bool own = loop && s->persistent && all_own(s->body, loop) && steps_are_own(s, loop) &&
@@ -96,7 +96,7 @@ static Op *team_loop(const Stager *s)
     return own ? loop : NULL;
 }
 
-int stage_teams(Stager *s)
+int stage_teams(StageContext *s)
 {
     const Attr *teams = op_attr(s->launch, ATTR_TEAMS);
     if (!teams || teams->ints[0] != TEAMS) {
@@ -107,7 +107,7 @@ int stage_teams(Stager *s)
         s->number = block_arg(s->func, s->body, type_scalar(s->func, DT_I32), "i");
         return TEAMS;
     }
-    const Line *given = schedule_given(s->func, "pingpong", "");
+    const ScheduleEntry *given = schedule_user_entry(s->func, "pingpong", "");
     if (given) {
         Diag *d =
             diag_error(s->func->diags, ERR_NOT_HERE, given->span,
@@ -131,7 +131,7 @@ static Value *steps_of(const Op *loop, Builder *b)
     return build_cast(b, extent, DT_I32);
 }
 
-Value *stage_team_start(Stager *s)
+Value *stage_team_start(StageContext *s)
 {
     Builder b = build_before(s->func, s->team_loop);
     return build_binary(&b, OP_MUL, s->number, steps_of(s->team_loop, &b));

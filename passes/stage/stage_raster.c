@@ -44,7 +44,7 @@ static void find_begin(Op *op, void *user)
 static void note_uneven(Op *op, void *user)
 {
     Uneven *uneven = user;
-    if (bounds_are_even(op) || op_int(op, ATTR_ONCE, 0)) {
+    if (bounds_are_even(op) || op_int(op, ATTR_SINGLE_TRIP, 0)) {
         return;
     }
     uneven->some = true;
@@ -90,13 +90,13 @@ static void see_growth(Op *op, void *user)
     }
     growth->found = growth->found || dots == 2;
     growth->unknown = extent >= INT32_MAX;
-    growth->bytes = growth->unknown ? 0 : larger(growth->bytes, each * div_up(extent, step));
+    growth->bytes = growth->unknown ? 0 : max_i64(growth->bytes, each * ceil_div(extent, step));
 }
 
 /* Heads whose tiles go out together, the longest of all of them first: a device that deals them out
  * as blocks end is left with short ones. Simulated for 132 blocks: 1.005 of what even work would
  * take at 128 heads of 32 tiles, 1.034 head by head; 24 tiles: 1.006 and 1.047. */
-static int64_t heads_together(const Stager *s)
+static int64_t heads_together(const StageContext *s)
 {
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
     int last = dims->n - 1;
@@ -105,42 +105,42 @@ static int64_t heads_together(const Stager *s)
     }
     Growth growth = {.range = s->body->args[last]};
     block_walk(s->body, see_growth, &growth);
-    int64_t fit = growth.unknown ? GROUP_UNKNOWN : CACHED_BYTES / larger(1, growth.bytes);
-    return growth.found ? larger(1, smaller(fit, poly_most(dims->dims[last - 1]))) : 0;
+    int64_t fit = growth.unknown ? GROUP_UNKNOWN : CACHED_BYTES / max_i64(1, growth.bytes);
+    return growth.found ? max_i64(1, min_i64(fit, poly_most(dims->dims[last - 1]))) : 0;
 }
 
 /* Do blocks walk tiles of their own, a long one and a short one in turn? On an H200 that gains 3 to
  * 25 %, by the copies for the next tile: three groups in turns 612 us for 691 at 4096 keys. */
-static bool walks_pairs(const Stager *s)
+static bool walks_pairs(const StageContext *s)
 {
-    const Line *line = schedule_given(s->func, "persistent", "");
-    return line && line->word ? text_same(line->word, "on") : s->func->target->roles;
+    const ScheduleEntry *line = schedule_user_entry(s->func, "persistent", "");
+    return line && line->symbol ? text_equal(line->symbol, "on") : s->func->target->has_setmaxnreg;
 }
 
 /* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first:
  * what is left to fill the end with is short. Loops that begin later in later tiles, and end where
  * all do, have the long ones first as they are. */
-void stage_order(Stager *s)
+void stage_order(StageContext *s)
 {
     Uneven uneven = {.body = s->body};
     block_walk(s->body, note_uneven, &uneven);
     s->even = !uneven.some;
     if (!s->even &&
-        schedule_number(s->func, "raster", "descending", uneven.later, "%s",
-                        uneven.later
-                            ? "later tiles cost more: the long ones go first"
-                            : "earlier tiles cost more: the long ones go first as it is")) {
+        schedule_decide_int(s->func, "raster", "descending", uneven.later, "%s",
+                            uneven.later
+                                ? "later tiles cost more: the long ones go first"
+                                : "earlier tiles cost more: the long ones go first as it is")) {
         op_set_int(s->func, s->launch, ATTR_DESCENDING, 1);
         int64_t heads = heads_together(s);
         s->paired = heads && walks_pairs(s);
         int64_t grouped =
             heads && !s->paired
-                ? schedule_number(s->func, "raster", "grouped", heads,
-                                  "tiles of %lld heads together: what they read stays in L2",
-                                  (long long)heads)
+                ? schedule_decide_int(s->func, "raster", "grouped", heads,
+                                      "tiles of %lld heads together: what they read stays in L2",
+                                      (long long)heads)
                 : 0;
         if (grouped > 1) {
-            op_set_int(s->func, s->launch, ATTR_GROUPED, grouped);
+            op_set_int(s->func, s->launch, ATTR_RASTER_GROUP, grouped);
         }
     }
 }

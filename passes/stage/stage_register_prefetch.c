@@ -3,11 +3,11 @@
  * while the step before it multiplied.
  *
  *   %r = for lo, hi, %z                  for lo, min(lo + 64, hi) { shared_store %sa[0], … }
- *     %a = load %x[%m, %k]          →    sync
+ *     %a = load %x[%m, %k]          →    barrier
  *     %b = load %w[%k, %n]               %s, %j = for lo + 64, hi, %z, 0      %k, %c, %i
  *     yield dot %a, %b, %c                 %a = load %x[%m, %k]; %b = load %w[%k, %n]
  *                                          %d = dot %sa[%i], %sb[%i], %c
- *                                          shared_store %sa[%i + 1], %a; …; sync
+ *                                          shared_store %sa[%i + 1], %a; …; barrier
  *                                          yield %d, %i + 1
  *                                        %r = if lo < hi { dot %sa[%j], %sb[%j], %s } else { %s }
  *
@@ -20,7 +20,7 @@
 #include "ir/ir_errors.h"
 #include "passes/tile/tile.h"
 
-enum { SLOTS = 2, MOST_TILES = 8, MOST_OPS = 256, LEFT_BYTES = 4096 };
+enum { SLOTS = 2, MAX_TILES = 8, MAX_OPS = 256, LEFT_BYTES = 4096 };
 
 typedef enum Part {
     PART_EARLY, /* loads, and what tells where they are */
@@ -30,14 +30,14 @@ typedef enum Part {
 } Part;
 
 typedef struct Ahead {
-    Stager *s;
+    StageContext *s;
     Func *func;
     Op *loop;
     Block *body;
-    Op *ops[MOST_OPS];
-    Part parts[MOST_OPS];
+    Op *ops[MAX_OPS];
+    Part parts[MAX_OPS];
     int n;
-    Value *values[MOST_TILES], *tiles[MOST_TILES]; /* that are stored, and where */
+    Value *values[MAX_TILES], *tiles[MAX_TILES]; /* that are stored, and where */
     int n_tiles;
     int64_t bytes; /* of a slot of all of them */
     bool single;   /* units of single warps multiply; else groups of warps, or threads */
@@ -89,7 +89,7 @@ static void make_early(Ahead *a, int at)
 static bool sort_ops(Ahead *a)
 {
     for (Op *op = a->body->first; op != a->body->last; op = op->next) {
-        if (a->n == MOST_OPS || !op_has(op, TRAIT_PURE) || op->n_regions) {
+        if (a->n == MAX_OPS || !op_has(op, TRAIT_PURE) || op->n_regions) {
             return false;
         }
         bool step = op->kind == OP_DOT || follows_step(a, op);
@@ -109,7 +109,7 @@ static Value *stored(Value *value, bool *transposed)
 {
     *transposed = false;
     while (value->def && value->def->kind == OP_PERMUTE) {
-        *transposed ^= op_turns(value->def);
+        *transposed ^= op_permutes_axes(value->def);
         value = value->def->operands[0];
     }
     return value;
@@ -129,7 +129,7 @@ static bool takes_operand(Ahead *a, Value *operand)
     bool transposed;
     Value *value = stored(operand, &transposed);
     int at = number_of(a, value), tile = tile_of(a, value);
-    if (at < 0 || (a->parts[at] != PART_EARLY && a->parts[at] != PART_LATE) || tile == MOST_TILES) {
+    if (at < 0 || (a->parts[at] != PART_EARLY && a->parts[at] != PART_LATE) || tile == MAX_TILES) {
         return false;
     }
     if (tile == a->n_tiles) {
@@ -161,12 +161,12 @@ static bool takes_products(Ahead *a)
         if (a->parts[i] != PART_STEP) {
             continue;
         }
-        const Unit *unit = op->kind == OP_DOT ? product_unit(a->func, op) : NULL;
+        const MatrixInstr *unit = op->kind == OP_DOT ? dot_instruction(a->func, op) : NULL;
         bool dot = op->kind == OP_DOT;
-        bool product = dot && !(unit && unit->most_k) && takes_operand(a, op->operands[0]) &&
-                       takes_operand(a, op->operands[1]);
-        a->single = a->single || (unit && unit_warps(unit) == 1);
-        a->group = a->group || (unit && unit_warps(unit) > 1);
+        bool product = dot && !(unit && unit->max_accumulate_k) &&
+                       takes_operand(a, op->operands[0]) && takes_operand(a, op->operands[1]);
+        a->single = a->single || (unit && mma_warps(unit) == 1);
+        a->group = a->group || (unit && mma_warps(unit) > 1);
         if (!takes_step(a, op) || (dot && !product)) {
             return false;
         }
@@ -203,9 +203,9 @@ static bool is_wanted(Ahead *a)
     int64_t both = SLOTS * a->bytes, room = func->target->shared_bytes - LEFT_BYTES;
     bool fits = a->s->shared_bytes + both <= room;
     int64_t slots =
-        schedule_number(func, "pipeline", "", fits && (a->single || a->group) ? SLOTS : 1, "%s",
-                        why_slots(a, fits, both));
-    const Line *given = schedule_given(func, "pipeline", "");
+        schedule_decide_int(func, "pipeline", "", fits && (a->single || a->group) ? SLOTS : 1, "%s",
+                            why_slots(a, fits, both));
+    const ScheduleEntry *given = schedule_user_entry(func, "pipeline", "");
     if (given && (slots < 1 || slots > SLOTS)) {
         diag_error(func->diags, ERR_PIPELINE, given->span,
                    "`pipeline %lld`: tiles that pass through registers have one slot or two",
@@ -248,8 +248,8 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     }
     bool onto = dot->n_operands > 2;
     operands[8] = onto ? clone_get(map, dot->operands[2]) : NULL;
-    const Unit *unit = product_unit(a->func, dot);
-    bool flies = unit && unit_warps(unit) > 1; /* products of other units may stand beside it */
+    const MatrixInstr *unit = dot_instruction(a->func, dot);
+    bool flies = unit && mma_warps(unit) > 1; /* products of other units may stand beside it */
     OpKind kind = flies ? OP_DOT_ASYNC : OP_DOT;
     Op *product = build_op(b, kind, onto ? 9 : 8, operands, 1, &dot->results[0]->type, 0);
     if (transposed[0]) {
@@ -259,11 +259,11 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
         op_set_int(a->func, product, ATTR_TB, 1);
     }
     op_inherit_over(a->func, product, dot);
-    op_set_word(a->func, product, ATTR_UNIT, unit ? unit->word : "fma");
+    op_set_word(a->func, product, ATTR_INSTRUCTION, unit ? unit->family : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(a->func, product, ATTR_PRECISION, "tf32");
     }
-    product = flies ? stage_settled(a->s, b, product->results[0]) : product;
+    product = flies ? stage_dot_wait(a->s, b, product->results[0]) : product;
     product->results[0]->name = dot->results[0]->name;
     clone_map_value(map, dot->results[0], product->results[0]);
 }
@@ -330,7 +330,7 @@ static Op *build_rest(Ahead *a, Builder *b, Value *lo, Value *hi)
     clone_part(a, &in, &map, PART_LATE);
     Value *next = build_binary(&in, OP_ADD, position, build_int(&in, a->position, 1));
     store_tiles(a, &in, &map, next);
-    build_bare(&in, OP_SYNC);
+    build_bare(&in, OP_BARRIER);
     for (int i = 0; i < n; i++) {
         values[i] = clone_get(&map, a->body->last->operands[i]);
     }
@@ -383,9 +383,9 @@ static void run_ahead(Ahead *a)
                              build_size(&b, op_attr(a->loop, ATTR_DIMS)->dims[0]));
     Value *second =
         build_binary(&b, OP_ADD, lo, build_i64(&b, op_attr(a->loop, ATTR_STEPS)->ints[0]));
-    build_bare(&b, OP_SYNC); /* who still reads tiles of a loop before */
+    build_bare(&b, OP_BARRIER); /* who still reads tiles of a loop before */
     build_start(a, &b, lo, build_binary(&b, OP_MIN, second, hi));
-    build_bare(&b, OP_SYNC);
+    build_bare(&b, OP_BARRIER);
     Op *rest = build_rest(a, &b, second, hi);
     Op *end = build_end(a, &b, build_cmp(&b, "lt", lo, hi), rest);
     for (int i = 0; i < a->loop->n_results; i++) {
@@ -414,9 +414,9 @@ static void round_first(Func *func, Block *body)
 
 static void try_loop(Op *op, void *user)
 {
-    Stager *s = user;
+    StageContext *s = user;
     if (op->kind != OP_FOR || op_attr(op, ATTR_STEPS)->ints[0] <= 0 ||
-        op_int(op, ATTR_DESCENDING, 0) || op_int(op, ATTR_ONCE, 0)) {
+        op_int(op, ATTR_DESCENDING, 0) || op_int(op, ATTR_SINGLE_TRIP, 0)) {
         return;
     }
     Ahead *a = ARENA_NEW(s->func->arena, Ahead);
@@ -427,7 +427,7 @@ static void try_loop(Op *op, void *user)
     }
 }
 
-void stage_ahead(Stager *s)
+void stage_register_prefetch(StageContext *s)
 {
     block_walk(s->body, try_loop, s);
 }

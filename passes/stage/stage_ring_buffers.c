@@ -9,16 +9,16 @@
 enum {
     /* Beyond these, copies run further ahead than latency asks for: at 4.8 TB/s a multiprocessor of
      * 132 gets 36 KB in a microsecond, of which a small operand takes its part without cost. */
-    MOST_SLOTS = 4,
-    MOST_AHEAD = 160 * 1024, /* bytes, of smaller slots */
-    SCRATCH_BYTES = 4096,    /* left for reductions across warps and barriers */
-    BARRIER_BYTES = 1024,    /* of it, where nothing crosses warps */
-    RESERVED_BYTES = 1024,   /* of a multiprocessor's shared memory, for each block */
-    LEAST_RUN = 3,           /* slots that rings keep beside a second slot of what is loaded once */
+    MAX_SLOTS = 4,
+    MAX_AHEAD = 160 * 1024, /* bytes, of smaller slots */
+    SCRATCH_BYTES = 4096,   /* left for reductions across warps and barriers */
+    BARRIER_BYTES = 1024,   /* of it, where nothing crosses warps */
+    RESERVED_BYTES = 1024,  /* of a multiprocessor's shared memory, for each block */
+    MIN_RUN = 3,            /* slots that rings keep beside a second slot of what is loaded once */
 };
 
 /* The first item of the same load: several products may read one tile. */
-static Staged *first_of_load(Stager *s, const Staged *item)
+static StagedOperand *first_of_load(StageContext *s, const StagedOperand *item)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].bulk && s->items[i].load == item->load) {
@@ -28,12 +28,12 @@ static Staged *first_of_load(Stager *s, const Staged *item)
     return NULL;
 }
 
-int64_t stage_item_bytes(const Staged *item)
+int64_t stage_item_bytes(const StagedOperand *item)
 {
     return item->rows * item->cols * dtype_bits(item->load->results[0]->type->dtype) / 8;
 }
 
-static int stream_of(Stager *s, const Staged *item)
+static int stream_of(StageContext *s, const StagedOperand *item)
 {
     Op *dot = item->with ? (Op *)(uintptr_t)item->with : item->dot;
     for (int i = 0; i < s->n_streams; i++) {
@@ -41,31 +41,31 @@ static int stream_of(Stager *s, const Staged *item)
             return i;
         }
     }
-    s->streams[s->n_streams] = (Stream){.home = item->load->parent, .dot = dot, .slots = 1};
+    s->streams[s->n_streams] = (OperandStream){.home = item->load->parent, .dot = dot, .slots = 1};
     return s->n_streams++;
 }
 
-static void group_items(Stager *s)
+static void group_items(StageContext *s)
 {
     for (int i = 0; i < s->n; i++) {
-        Staged *item = &s->items[i];
+        StagedOperand *item = &s->items[i];
         if (!item->bulk) {
             continue;
         }
-        const Staged *first = first_of_load(s, item);
+        const StagedOperand *first = first_of_load(s, item);
         if (first != item) {
             item->stream = first->stream;
             s->streams[item->stream].many = true;
             continue;
         }
         item->stream = stream_of(s, item);
-        Stream *stream = &s->streams[item->stream];
+        OperandStream *stream = &s->streams[item->stream];
         stream->loads++;
         stream->bytes += stage_item_bytes(item);
     }
 }
 
-static const Staged *item_of(const Stager *s, int stream, int side, int part)
+static const StagedOperand *item_of(const StageContext *s, int stream, int side, int part)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].bulk && s->items[i].stream == stream && s->items[i].side == side &&
@@ -76,7 +76,7 @@ static const Staged *item_of(const Stager *s, int stream, int side, int part)
     return NULL;
 }
 
-static bool same_tiles(const Staged *a, const Staged *b)
+static bool same_tiles(const StagedOperand *a, const StagedOperand *b)
 {
     return a == b ||
            (a && b && a->parts == b->parts && a->load->operands[0] == b->load->operands[0] &&
@@ -84,7 +84,7 @@ static bool same_tiles(const Staged *a, const Staged *b)
 }
 
 /* The n-th row of the stream beside its product; NULL: it has fewer. */
-static const Staged *row_of(const Stager *s, int stream, int n)
+static const StagedOperand *row_of(const StageContext *s, int stream, int n)
 {
     for (int i = 0; i < s->n; i++) {
         bool row = s->items[i].bulk && s->items[i].side == SIDE_BESIDE;
@@ -95,7 +95,7 @@ static const Staged *row_of(const Stager *s, int stream, int n)
     return NULL;
 }
 
-static bool same_rows(const Stager *s, int a, int b)
+static bool same_rows(const StageContext *s, int a, int b)
 {
     int n = 0;
     while (row_of(s, a, n) && same_tiles(row_of(s, a, n), row_of(s, b, n))) {
@@ -106,7 +106,7 @@ static bool same_rows(const Stager *s, int a, int b)
 
 /* The same tiles of the same tensors, in two loops of the launch's own block: the ring runs on. (In
  * a loop around both each would carry a position of its own.) */
-static bool can_share(const Stager *s, int a, int b)
+static bool can_share(const StageContext *s, int a, int b)
 {
     const Block *first = s->streams[a].home, *second = s->streams[b].home;
     return first != second && first->parent && second->parent && first != s->body &&
@@ -117,7 +117,7 @@ static bool can_share(const Stager *s, int a, int b)
            same_tiles(item_of(s, a, 1, 1), item_of(s, b, 1, 1)) && same_rows(s, a, b);
 }
 
-static bool leads_in(const Stager *s, int leader, const Block *home)
+static bool leads_in(const StageContext *s, int leader, const Block *home)
 {
     for (int i = 0; i < s->n_streams; i++) {
         if (s->streams[i].leader == leader && s->streams[i].home == home) {
@@ -127,7 +127,7 @@ static bool leads_in(const Stager *s, int leader, const Block *home)
     return false;
 }
 
-static void choose_leaders(Stager *s)
+static void choose_leaders(StageContext *s)
 {
     for (int i = 0; i < s->n_streams; i++) {
         s->streams[i].leader = i;
@@ -141,9 +141,9 @@ static void choose_leaders(Stager *s)
 }
 
 /* An operand that goes to shared memory through registers (stage_dot.c), beside the rings. */
-static int64_t plain_operand(const Stager *s, const Op *dot, int side)
+static int64_t plain_operand(const StageContext *s, const Op *dot, int side)
 {
-    const Staged *item = stage_item(s, dot, side);
+    const StagedOperand *item = stage_item(s, dot, side);
     Type type = dot->operands[side]->type;
     if ((item && item->bulk) || stage_stays(s, dot, side)) {
         return 0;
@@ -152,7 +152,7 @@ static int64_t plain_operand(const Stager *s, const Op *dot, int side)
 }
 
 typedef struct Plain {
-    const Stager *s;
+    const StageContext *s;
     int64_t bytes;
 } Plain;
 
@@ -161,14 +161,14 @@ static void add_plain(Op *op, void *user)
     Plain *plain = user;
     if (op->kind == OP_DOT) {
         plain->bytes += plain_operand(plain->s, op, 0) + plain_operand(plain->s, op, 1);
-    } else if (op->kind == OP_CLUSTER_SCATTER) { /* what the others send */
+    } else if (op->kind == OP_CLUSTER_REDUCE_SCATTER) { /* what the others send */
         Type type = op->operands[0]->type;
         plain->bytes +=
             poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);
     }
 }
 
-static int64_t plain_bytes(const Stager *s)
+static int64_t plain_bytes(const StageContext *s)
 {
     Plain plain = {s, 0};
     block_walk(s->body, add_plain, &plain);
@@ -176,7 +176,7 @@ static int64_t plain_bytes(const Stager *s)
 }
 
 /* Bytes that must exist once, and bytes a slot of all rings inside loops takes. */
-static void measure(const Stager *s, int64_t *once, int64_t *each)
+static void measure(const StageContext *s, int64_t *once, int64_t *each)
 {
     *once = s->shared_bytes + plain_bytes(s);
     *each = 0;
@@ -193,10 +193,10 @@ static void measure(const Stager *s, int64_t *once, int64_t *each)
 }
 
 /* Of a multiprocessor's blocks, each has its share. */
-int64_t stage_room(const Stager *s)
+int64_t stage_room(const StageContext *s)
 {
     int64_t all = s->func->target->shared_bytes + RESERVED_BYTES;
-    return all / op_int(s->launch, ATTR_BLOCKS, 1) - RESERVED_BYTES;
+    return all / op_int(s->launch, ATTR_OCCUPANCY, 1) - RESERVED_BYTES;
 }
 
 /* Elements that other threads ask for, whatever the layouts. */
@@ -217,7 +217,7 @@ static void see_crossing(Op *op, void *user)
     case OP_FOR:
     case OP_YIELD:
     case OP_SHARED_STORE: /* of a result on its way to the copy engine */
-    case OP_SYNC:
+    case OP_BARRIER:
     case OP_FENCE_ASYNC:
     case OP_BULK_STORE:
     case OP_BULK_WAIT: stays = true; break;
@@ -229,14 +229,16 @@ static void see_crossing(Op *op, void *user)
 /* What layouts add to the buffers of `stage`: little where each element is made of those of its own
  * place, so that a slot more may fit. If layouts ask for more than that, it is noticed then, and
  * tried again with what they asked for (retry_smaller_tiles.c). */
-static int64_t scratch_bytes(const Stager *s)
+static int64_t scratch_bytes(const StageContext *s)
 {
     bool crosses = false;
     block_walk(s->body, see_crossing, &crosses);
-    return s->func->fit.beside ? s->func->fit.beside : crosses ? SCRATCH_BYTES : BARRIER_BYTES;
+    return s->func->retry.reserved_bytes ? s->func->retry.reserved_bytes
+           : crosses                     ? SCRATCH_BYTES
+                                         : BARRIER_BYTES;
 }
 
-int64_t stage_slots_beside(const Stager *s, int64_t more)
+int64_t stage_slots_beside(const StageContext *s, int64_t more)
 {
     int64_t once, each;
     measure(s, &once, &each);
@@ -248,7 +250,7 @@ int64_t stage_slots_beside(const Stager *s, int64_t more)
 /* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's
  * work, where the rings keep what lets copies run ahead. What does not fit beside scratch memory is
  * noticed when layouts are known, and tried again (retry_smaller_tiles.c). */
-static int64_t slots_of_tiles(const Stager *s, int64_t slots)
+static int64_t slots_of_tiles(const StageContext *s, int64_t slots)
 {
     int64_t once, each, tiles = 0;
     measure(s, &once, &each);
@@ -256,12 +258,12 @@ static int64_t slots_of_tiles(const Stager *s, int64_t slots)
         bool first = s->streams[i].leader == i && s->streams[i].home == s->body;
         tiles += first ? s->streams[i].bytes : 0;
     }
-    int64_t beside = s->func->fit.beside ? s->func->fit.beside : BARRIER_BYTES;
+    int64_t beside = s->func->retry.reserved_bytes ? s->func->retry.reserved_bytes : BARRIER_BYTES;
     bool fits = once + tiles + slots * each + beside <= stage_room(s);
     return s->persistent && s->teams <= 1 && each && tiles && fits ? 2 : 1;
 }
 
-static void choose_slots(Stager *s)
+static void choose_slots(StageContext *s)
 {
     for (int i = 0; s->held_slots && i < s->n_streams; i++) {
         s->streams[i].slots = s->held_slots;
@@ -271,19 +273,18 @@ static void choose_slots(Stager *s)
     }
     int64_t once, each, most = stage_slots_beside(s, 0);
     measure(s, &once, &each);
-    int64_t enough = each * MOST_SLOTS < MOST_AHEAD && each ? MOST_AHEAD / each : MOST_SLOTS;
+    int64_t enough = each * MAX_SLOTS < MAX_AHEAD && each ? MAX_AHEAD / each : MAX_SLOTS;
     int64_t derived = most > enough ? enough : most;
-    while (derived > LEAST_RUN && slots_of_tiles(s, derived) < 2 &&
-           slots_of_tiles(s, LEAST_RUN) > 1) {
+    while (derived > MIN_RUN && slots_of_tiles(s, derived) < 2 && slots_of_tiles(s, MIN_RUN) > 1) {
         derived--;
     }
-    int64_t slots =
-        schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
-                        "%lld slots of %lld bytes fit beside %lld bytes that are there once%s",
-                        (long long)most, (long long)each, (long long)once,
-                        slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
+    int64_t slots = schedule_decide_int(
+        s->func, "pipeline", "", derived < 1 ? 1 : derived,
+        "%lld slots of %lld bytes fit beside %lld bytes that are there once%s", (long long)most,
+        (long long)each, (long long)once,
+        slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
     if (slots < 1) {
-        diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "pipeline", "")->span,
+        diag_error(s->func->diags, ERR_PIPELINE, schedule_user_entry(s->func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)slots);
         slots = 1;
     }
@@ -293,17 +294,17 @@ static void choose_slots(Stager *s)
     }
 }
 
-static Value *barrier_ring(Stager *s, Builder *at, int64_t slots, int64_t arrivals)
+static Value *barrier_ring(StageContext *s, Builder *at, int64_t slots, int64_t arrivals)
 {
-    Type type = type_barrier(s->func, slots);
-    Op *op = build_op(at, OP_BARRIER, 0, NULL, 1, &type, 0);
+    Type type = type_mbarrier(s->func, slots);
+    Op *op = build_op(at, OP_MBARRIER, 0, NULL, 1, &type, 0);
     op_set_int(s->func, op, ATTR_ARRIVALS, arrivals);
     return op->results[0];
 }
 
-static void make_ring(Stager *s, Builder *at, int n)
+static void make_ring(StageContext *s, Builder *at, int n)
 {
-    Stream *stream = &s->streams[n];
+    OperandStream *stream = &s->streams[n];
     stream->full = barrier_ring(s, at, stream->slots, stream->loads);
     stream->empty = barrier_ring(s, at, stream->slots, 1);
     if (s->together > 1) { /* others write to this block's slots, too */
@@ -313,7 +314,7 @@ static void make_ring(Stager *s, Builder *at, int n)
     stream->empty->name = "empty";
 }
 
-static Value *shared_row(Stager *s, Builder *at, const Staged *item, int64_t slots)
+static Value *shared_row(StageContext *s, Builder *at, const StagedOperand *item, int64_t slots)
 {
     DType dtype = item->load->results[0]->type->dtype;
     Type type = type_shared(s->func, dtype, 2, (int64_t[]){slots, item->cols});
@@ -322,7 +323,7 @@ static Value *shared_row(Stager *s, Builder *at, const Staged *item, int64_t slo
 }
 
 /* As elements lie in the tensor: those of four bits two a byte. */
-static Value *bulk_tile(Stager *s, Builder *at, const Staged *item, int64_t slots)
+static Value *bulk_tile(StageContext *s, Builder *at, const StagedOperand *item, int64_t slots)
 {
     DType dtype = item->load->results[0]->type->dtype;
     int64_t before = s->shared_bytes;
@@ -336,7 +337,7 @@ static Value *bulk_tile(Stager *s, Builder *at, const Staged *item, int64_t slot
 }
 
 /* What the ring's first stream has in the item's place. */
-static const Staged *led_by(const Stager *s, const Staged *item)
+static const StagedOperand *led_by(const StageContext *s, const StagedOperand *item)
 {
     int leader = s->streams[item->stream].leader, nth = 0;
     while (item->side == SIDE_BESIDE && row_of(s, item->stream, nth) != item) {
@@ -345,10 +346,10 @@ static const Staged *led_by(const Stager *s, const Staged *item)
     return item->side == SIDE_BESIDE ? row_of(s, leader, nth) : item_of(s, leader, item->side, 0);
 }
 
-static void make_buffer(Stager *s, Builder *at, Staged *item)
+static void make_buffer(StageContext *s, Builder *at, StagedOperand *item)
 {
-    const Stream *stream = &s->streams[item->stream];
-    const Staged *first = first_of_load(s, item);
+    const OperandStream *stream = &s->streams[item->stream];
+    const StagedOperand *first = first_of_load(s, item);
     if (first != item) {
         item->shared = first->shared;
         return;
@@ -367,14 +368,14 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
     item->shared->name = item->load->operands[0]->name;
 }
 
-void stage_streams(Stager *s)
+void stage_streams(StageContext *s)
 {
     stage_join(s);
     group_items(s);
     choose_leaders(s);
 }
 
-void stage_rings(Stager *s, Builder *at)
+void stage_rings(StageContext *s, Builder *at)
 {
     choose_slots(s);
     for (int i = 0; i < s->n; i++) {

@@ -9,8 +9,8 @@
 enum {
     GROUP_WARPS = 4,
     PRODUCER_WARPS = GROUP_WARPS,
-    LEAST_REGISTERS = 24, /* what setmaxnreg allows */
-    MOST_REGISTERS = 248,
+    MIN_REGISTERS = 24, /* what setmaxnreg allows */
+    MAX_REGISTERS = 248,
     REGISTER_STEP = 8,
     CONSUMER_REGISTERS = 240,
 };
@@ -18,14 +18,15 @@ enum {
 static const char *const NAMES[] = {"producer", "consumer"};
 
 /* Points at the line of the source, if one says it. */
-static void refuse(Stager *s, const char *key, const char *sub, const char *what, const char *help)
+static void refuse(StageContext *s, const char *key, const char *sub, const char *what,
+                   const char *help)
 {
-    const Line *line = schedule_given(s->func, key, sub);
+    const ScheduleEntry *line = schedule_user_entry(s->func, key, sub);
     Diag *d = diag_error(s->func->diags, ERR_ROLES, line ? line->span : SPAN_NONE, "%s", what);
     diag_help(s->func->diags, d, "%s", help);
 }
 
-static bool check_warps(Stager *s, const RoleShares *shares, int role)
+static bool check_warps(StageContext *s, const RoleResources *shares, int role)
 {
     Arena *arena = s->func->arena;
     const Target *target = s->func->target;
@@ -37,28 +38,28 @@ static bool check_warps(Stager *s, const RoleShares *shares, int role)
            arena_printf(arena, "a %s of %lld warps is not possible", NAMES[role], (long long)warps),
            arena_printf(arena,
                         "registers move by groups of warps: a multiple of %d, at most %lld; `copy "
-                        "plain` does without roles",
+                        "registers` does without roles",
                         GROUP_WARPS, (long long)(most - GROUP_WARPS)));
     return false;
 }
 
-static bool check_registers(Stager *s, const RoleShares *shares, int role)
+static bool check_registers(StageContext *s, const RoleResources *shares, int role)
 {
     Arena *arena = s->func->arena;
     int64_t registers = shares->registers[role];
-    if (registers >= LEAST_REGISTERS && registers <= MOST_REGISTERS &&
+    if (registers >= MIN_REGISTERS && registers <= MAX_REGISTERS &&
         registers % REGISTER_STEP == 0) {
         return true;
     }
     refuse(s, "registers", NAMES[role],
            arena_printf(arena, "a %s of %lld registers a thread is not possible", NAMES[role],
                         (long long)registers),
-           arena_printf(arena, "a multiple of %d from %d to %d", REGISTER_STEP, LEAST_REGISTERS,
-                        MOST_REGISTERS));
+           arena_printf(arena, "a multiple of %d from %d to %d", REGISTER_STEP, MIN_REGISTERS,
+                        MAX_REGISTERS));
     return false;
 }
 
-static bool check_block(Stager *s, const RoleShares *shares)
+static bool check_block(StageContext *s, const RoleResources *shares)
 {
     const Target *target = s->func->target;
     Arena *arena = s->func->arena;
@@ -75,7 +76,8 @@ static bool check_block(Stager *s, const RoleShares *shares)
 
 /* What a block has to share out: a launch gives every thread the same count, a multiple of 8, and
  * what a multiprocessor has beyond it is nobody's (a role that waited for it would hang). */
-static int64_t registers_launched(const Stager *s, const RoleShares *shares, int64_t blocks)
+static int64_t registers_launched(const StageContext *s, const RoleResources *shares,
+                                  int64_t blocks)
 {
     const Target *target = s->func->target;
     int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
@@ -83,15 +85,15 @@ static int64_t registers_launched(const Stager *s, const RoleShares *shares, int
     return all / threads / REGISTER_STEP * REGISTER_STEP * threads;
 }
 
-static void check_sum(Stager *s, const RoleShares *shares)
+static void check_sum(StageContext *s, const RoleResources *shares)
 {
     const Target *target = s->func->target;
     Arena *arena = s->func->arena;
     int64_t give = shares->warps[0] * target->warp, take = shares->warps[1] * target->warp;
     int64_t all = give * shares->registers[0] + take * shares->registers[1];
-    int64_t launched = registers_launched(s, shares, op_int(s->launch, ATTR_BLOCKS, 1));
+    int64_t launched = registers_launched(s, shares, op_int(s->launch, ATTR_OCCUPANCY, 1));
     if (all > launched) {
-        bool consumer = schedule_given(s->func, "registers", "consumer") != NULL;
+        bool consumer = schedule_user_entry(s->func, "registers", "consumer") != NULL;
         refuse(s, "registers", NAMES[consumer],
                arena_printf(arena,
                             "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
@@ -104,37 +106,37 @@ static void check_sum(Stager *s, const RoleShares *shares)
 }
 
 /* What the producer leaves, as far as one thread can use it. */
-static int64_t registers_left(const Stager *s, const RoleShares *shares, int64_t blocks)
+static int64_t registers_left(const StageContext *s, const RoleResources *shares, int64_t blocks)
 {
     int64_t left = registers_launched(s, shares, blocks) / s->func->target->warp -
                    shares->warps[0] * shares->registers[0];
     int64_t each = left / shares->warps[1] / REGISTER_STEP * REGISTER_STEP;
-    return each < LEAST_REGISTERS      ? LEAST_REGISTERS
+    return each < MIN_REGISTERS        ? MIN_REGISTERS
            : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS
                                        : each;
 }
 
-int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks)
+int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks)
 {
-    RoleShares shares = {{PRODUCER_WARPS, consumer_warps}, {LEAST_REGISTERS, 0}};
+    RoleResources shares = {{PRODUCER_WARPS, consumer_warps}, {MIN_REGISTERS, 0}};
     return registers_left(s, &shares, blocks);
 }
 
-RoleShares stage_shares(Stager *s, int64_t consumer_warps)
+RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps)
 {
-    RoleShares shares = {.warps[1] = consumer_warps, .registers[1] = CONSUMER_REGISTERS};
-    shares.warps[0] = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
-                                      "a warp group of which one thread issues copies");
+    RoleResources shares = {.warps[1] = consumer_warps, .registers[1] = CONSUMER_REGISTERS};
+    shares.warps[0] = schedule_decide_int(s->func, "warps", "producer", PRODUCER_WARPS,
+                                          "a warp group of which one thread issues copies");
     shares.registers[0] =
-        schedule_number(s->func, "registers", "producer", LEAST_REGISTERS, "copying needs few");
+        schedule_decide_int(s->func, "registers", "producer", MIN_REGISTERS, "copying needs few");
     if (!check_warps(s, &shares, 0) || !check_warps(s, &shares, 1) || !check_block(s, &shares) ||
         !check_registers(s, &shares, 0)) {
         return shares;
     }
     shares.registers[1] =
-        schedule_number(s->func, "registers", "consumer",
-                        registers_left(s, &shares, op_int(s->launch, ATTR_BLOCKS, 1)),
-                        "accumulators stay in registers");
+        schedule_decide_int(s->func, "registers", "consumer",
+                            registers_left(s, &shares, op_int(s->launch, ATTR_OCCUPANCY, 1)),
+                            "accumulators stay in registers");
     if (check_registers(s, &shares, 1)) {
         check_sum(s, &shares);
     }

@@ -9,17 +9,17 @@
 
 /* Where each ring stands, by its leader's number, on one side. */
 typedef struct Positions {
-    int leaders[MOST_STAGED];
-    Value *values[MOST_STAGED];
+    int leaders[MAX_STAGED];
+    Value *values[MAX_STAGED];
     int n;
 } Positions;
 
-static Type position_type(const Stager *s)
+static Type position_type(const StageContext *s)
 {
     return type_scalar(s->func, DT_I32);
 }
 
-static Value *next_position(Stager *s, Builder *b, Value *position)
+static Value *next_position(StageContext *s, Builder *b, Value *position)
 {
     return build_binary(b, OP_ADD, position, build_int(b, position_type(s), 1));
 }
@@ -42,7 +42,7 @@ static int position_of(const Positions *p, int leader)
     return -1;
 }
 
-static Positions positions_start(Stager *s, Value *zero)
+static Positions positions_start(StageContext *s, Value *zero)
 {
     Positions p = {.n = 0};
     for (int i = 0; i < s->n_streams; i++) {
@@ -55,7 +55,7 @@ static Positions positions_start(Stager *s, Value *zero)
 }
 
 /* Does the ring turn anywhere in this block? */
-static bool turns_in(const Stager *s, int leader, const Block *block)
+static bool turns_in(const StageContext *s, int leader, const Block *block)
 {
     for (int i = 0; i < s->n_streams; i++) {
         if (s->streams[i].leader == leader && block_is_in(s->streams[i].home, block)) {
@@ -68,7 +68,7 @@ static bool turns_in(const Stager *s, int leader, const Block *block)
 /* ---- the producer ---- */
 
 typedef struct Producer {
-    Stager *s;
+    StageContext *s;
     CloneMap map; /* from the launch's iterators to the producer's */
 } Producer;
 
@@ -86,7 +86,7 @@ static void map_iterator(Producer *p, Value *old, Value *by)
     }
 }
 
-static const Staged *item_of_load(const Stager *s, const Op *load)
+static const StagedOperand *item_of_load(const StageContext *s, const Op *load)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].load == load && s->items[i].bulk) {
@@ -96,18 +96,18 @@ static const Staged *item_of_load(const Stager *s, const Op *load)
     return NULL;
 }
 
-void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous)
+void stage_wait(StageContext *s, Builder *b, Value *barrier, Value *position, bool previous)
 {
     Op *wait = build_op(b, OP_WAIT, 2, (Value *[]){barrier, position}, 0, NULL, 0);
     if (previous) {
-        op_set_int(s->func, wait, ATTR_PREVIOUS, 1);
+        op_set_int(s->func, wait, ATTR_PREVIOUS_PHASE, 1);
     }
 }
 
-static bool is_first_load(const Stager *s, const Staged *item)
+static bool is_first_load(const StageContext *s, const StagedOperand *item)
 {
     for (const Op *op = item->load->parent->first; op != item->load; op = op->next) {
-        const Staged *other = item_of_load(s, op);
+        const StagedOperand *other = item_of_load(s, op);
         if (other && other->stream == item->stream) {
             return false;
         }
@@ -115,10 +115,10 @@ static bool is_first_load(const Stager *s, const Staged *item)
     return true;
 }
 
-static void produce_load(Producer *p, Builder *b, const Staged *item, Value *position)
+static void produce_load(Producer *p, Builder *b, const StagedOperand *item, Value *position)
 {
-    Stager *s = p->s;
-    const Stream *stream = &s->streams[item->stream];
+    StageContext *s = p->s;
+    const OperandStream *stream = &s->streams[item->stream];
     Value *operands[MAX_RANK + 8];
     int n = 0;
     if (is_first_load(s, item)) {
@@ -151,8 +151,8 @@ static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *pos
 {
     Func *func = p->s->func;
     const Block *from = loop->regions[0];
-    Value *inits[MOST_STAGED];
-    int which[MOST_STAGED], n = 0;
+    Value *inits[MAX_STAGED];
+    int which[MAX_STAGED], n = 0;
     for (int i = 0; i < positions->n; i++) {
         if (turns_in(p->s, positions->leaders[i], from)) {
             which[n] = i;
@@ -183,7 +183,7 @@ static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *pos
 static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions)
 {
     for (const Op *op = from->first; op; op = op->next) {
-        const Staged *item = item_of_load(p->s, op);
+        const StagedOperand *item = item_of_load(p->s, op);
         if (item) {
             int at = position_of(positions, p->s->streams[item->stream].leader);
             produce_load(p, b, item, positions->values[at]);
@@ -230,7 +230,7 @@ void stage_yield_more(Func *func, Op *yield, Value *value)
 
 /* The position of `home`, carried from `start` at the launch's statements. Returns what it is after
  * them. `*inside` is its value in `home`. */
-static Value *consume_position(Stager *s, const Block *home, Value *start, Value **inside)
+static Value *consume_position(StageContext *s, const Block *home, Value *start, Value **inside)
 {
     int n = 0;
     for (const Block *b = home; b != s->body; b = b->parent->parent) {
@@ -274,12 +274,12 @@ static bool is_inside(const Op *op, const Op *outer)
 }
 
 /* The statement of the stream's home in which a product reads it last. */
-static Op *last_reader(const Stager *s, const Stream *stream)
+static Op *last_reader(const StageContext *s, const OperandStream *stream)
 {
     Op *last = NULL;
     for (Op *op = stream->home->first; op; op = op->next) {
         for (int i = 0; i < s->n; i++) {
-            const Staged *item = &s->items[i];
+            const StagedOperand *item = &s->items[i];
             bool own = item->bulk && &s->streams[item->stream] == stream;
             last = own && is_inside(item->dot, op) ? op : last;
         }
@@ -290,7 +290,7 @@ static Op *last_reader(const Stager *s, const Stream *stream)
 /* Where the tiles are not read any more: behind the product in its own block (stage_dot puts its
  * settle there), behind the loops that read tiles which outlive them, so that the next tile's come
  * under the work on this one's result; at the end where a result leaves through their slot. */
-static Builder behind_readers(Stager *s, Stream *stream, bool same)
+static Builder behind_readers(StageContext *s, OperandStream *stream, bool same)
 {
     if (same) {
         return build_after(s->func, stream->dot);
@@ -303,7 +303,7 @@ static Builder behind_readers(Stager *s, Stream *stream, bool same)
 }
 
 /* Waits where the tiles are first read, arrives behind the last reader. */
-static void consume_stream(Stager *s, Stream *stream)
+static void consume_stream(StageContext *s, OperandStream *stream)
 {
     Op *first = NULL;
     bool beside = false;
@@ -324,7 +324,7 @@ static void consume_stream(Stager *s, Stream *stream)
 }
 
 /* Rows beside a product are read into registers, behind the wait for them. */
-static void consume_beside(Stager *s, const Staged *item)
+static void consume_beside(StageContext *s, const StagedOperand *item)
 {
     Builder b = build_before(s->func, item->load);
     Value *place[] = {item->shared, s->streams[item->stream].position, NULL};
@@ -335,10 +335,10 @@ static void consume_beside(Stager *s, const Staged *item)
 }
 
 /* Streams stand in the order of their loops: a shared ring runs on from one to the next. */
-static void consume_streams(Stager *s, Positions *positions)
+static void consume_streams(StageContext *s, Positions *positions)
 {
     for (int i = 0; i < s->n_streams; i++) {
-        Stream *stream = &s->streams[i];
+        OperandStream *stream = &s->streams[i];
         Value **value = &positions->values[position_of(positions, stream->leader)];
         *value = consume_position(s, stream->home, *value, &stream->position);
     }
@@ -366,7 +366,7 @@ static bool is_index_of(const Op *load, const Value *arg)
 /* Do steps bring what no other tile reads? Memory is not equally near to all multiprocessors: with
  * as many tiles each, the farthest end last. dq of what was kept, 4×32×4096 of 128: 1435 us, and
  * 108 more of the next launch's wait for the last block; dealt out 1249. */
-static bool reads_own(const Stager *s)
+static bool reads_own(const StageContext *s)
 {
     bool own = false;
     for (int i = 0; i < s->n && !own; i++) {
@@ -379,34 +379,35 @@ static bool reads_own(const Stager *s)
     return own;
 }
 
-static bool choose_persistent(Stager *s)
+static bool choose_persistent(StageContext *s)
 {
-    const Line *line = schedule_given(s->func, "persistent", "");
-    if (block_contains(s->body, OP_CLUSTER_SCATTER)) {
-        if (line && text_same(line->word, "on")) {
+    const ScheduleEntry *line = schedule_user_entry(s->func, "persistent", "");
+    if (block_contains(s->body, OP_CLUSTER_REDUCE_SCATTER)) {
+        if (line && text_equal(line->symbol, "on")) {
             Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line->span,
                                  "`persistent on` is not possible where a cluster adds shares");
             diag_help(s->func->diags, d, "leave the line out, or `cluster 1`");
         }
-        schedule_word(s->func, "persistent", "", "off", "a cluster has one tile");
+        schedule_decide_symbol(s->func, "persistent", "", "off", "a cluster has one tile");
         return false;
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
-    const char *on =
-        schedule_word(s->func, "persistent", "", even && !own ? "on" : "off", "%s",
-                      s->paired ? "a long tile and a short one in turn: copies for the next run "
-                                  "under this one's end"
-                      : own     ? "each tile reads its own of memory, which is not equally near: "
-                                  "the device hands them out as blocks end"
-                      : even ? "all tiles cost the same: copies for the next run under this one's "
-                               "end"
-                             : "tiles differ in cost: the device hands them out as blocks end");
-    return text_same(on, "on");
+    const char *on = schedule_decide_symbol(
+        s->func, "persistent", "", even && !own ? "on" : "off", "%s",
+        s->paired ? "a long tile and a short one in turn: copies for the next run "
+                    "under this one's end"
+        : own     ? "each tile reads its own of memory, which is not equally near: "
+                    "the device hands them out as blocks end"
+        : even    ? "all tiles cost the same: copies for the next run under this one's "
+                    "end"
+                  : "tiles differ in cost: the device hands them out as blocks end");
+    return text_equal(on, "on");
 }
 
-static void choose_warps(Stager *s, Op *roles)
+static void choose_warps(StageContext *s, Op *roles)
 {
-    RoleShares shares = stage_shares(s, op_attr(s->launch, ATTR_WARPS)->ints[0] * s->teams);
+    RoleResources shares =
+        stage_role_resources(s, op_attr(s->launch, ATTR_WARPS)->ints[0] * s->teams);
     int64_t all = shares.warps[0] + shares.warps[1];
     op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);
     op_set_ints(s->func, roles, ATTR_WARPS, 2, shares.warps);
@@ -416,24 +417,24 @@ static void choose_warps(Stager *s, Op *roles)
     }
 }
 
-/* A `tiles` over the launch's axes, empty, carrying the positions. */
-static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
+/* A `tile_loop` over the launch's axes, empty, carrying the positions. */
+static Op *build_tiles(StageContext *s, Builder *b, const Positions *positions)
 {
-    Type types[MOST_STAGED];
+    Type types[MAX_STAGED];
     for (int i = 0; i < positions->n; i++) {
         types[i] = position_type(s);
     }
-    Op *tiles = build_op(b, OP_TILES, positions->n, positions->values, positions->n, types, 1);
+    Op *tiles = build_op(b, OP_TILE_LOOP, positions->n, positions->values, positions->n, types, 1);
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
     op_set_dims(s->func, tiles, ATTR_DIMS, dims->n, dims->dims);
     op_set_ints(s->func, tiles, ATTR_STEPS, steps->n, steps->ints);
-    static const AttrKey orders[] = {ATTR_GROUPED, ATTR_DESCENDING, ATTR_CLUSTER};
+    static const AttrKey orders[] = {ATTR_RASTER_GROUP, ATTR_DESCENDING, ATTR_CLUSTER};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         if (op_attr(s->launch, orders[i])) {
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
         }
     }
-    static const AttrKey lists[] = {ATTR_MULTICAST, ATTR_FROM, ATTR_UPTO};
+    static const AttrKey lists[] = {ATTR_MULTICAST, ATTR_AXIS_BEGIN, ATTR_AXIS_END};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const Attr *list = op_attr(s->launch, lists[i]);
         if (list) {
@@ -460,17 +461,17 @@ static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
 }
 
 /* What other blocks tell this one's barriers is told before it ends: each slot is empty. */
-static void produce_end(Stager *s, Builder *b, const Value *position)
+static void produce_end(StageContext *s, Builder *b, const Value *position)
 {
     Value *next = (Value *)position;
-    const Stream *stream = &s->streams[0];
+    const OperandStream *stream = &s->streams[0];
     for (int64_t i = 0; s->together > 1 && i < stream->slots; i++) {
         stage_wait(s, b, stream->empty, next, true);
         next = next_position(s, b, next);
     }
 }
 
-static void produce(Stager *s, Block *region, Value *zero)
+static void produce(StageContext *s, Block *region, Value *zero)
 {
     Producer p = {s, clone_map_new(s->func)};
     Positions positions = positions_start(s, zero);
@@ -492,7 +493,7 @@ static void produce(Stager *s, Block *region, Value *zero)
 }
 
 /* The launch's statements become the consumer's region, or the region of its tiles. */
-static void consume(Stager *s, Op *roles, Value *zero)
+static void consume(StageContext *s, Op *roles, Value *zero)
 {
     Positions positions = positions_start(s, zero);
     Block *region = roles->regions[1];
@@ -513,25 +514,25 @@ static void consume(Stager *s, Op *roles, Value *zero)
 }
 
 /* The same for teams: what a tile begins with follows from its number. */
-static void consume_teams(Stager *s, Op *roles)
+static void consume_teams(StageContext *s, Op *roles)
 {
     Positions positions = {.n = 0};
     Builder b = build_at_end(s->func, roles->regions[1]);
     Op *tiles = build_tiles(s, &b, &positions);
-    op_set_int(s->func, tiles, ATTR_NUMBERED, 1);
+    op_set_int(s->func, tiles, ATTR_TILE_INDEX, 1);
     tiles->regions[0] = s->body;
     s->body->parent = tiles;
     positions = positions_start(s, stage_team_start(s));
     Builder before = build_before(s->func, s->team_loop);
     Builder after = build_after(s->func, s->team_loop);
-    build_bare(&before, OP_TAKE_TURN);
-    build_bare(&after, OP_PASS_TURN);
+    build_bare(&before, OP_ORDERED_WAIT);
+    build_bare(&after, OP_ORDERED_ARRIVE);
     consume_streams(s, &positions);
     Builder end = build_at_end(s->func, s->body);
     build_yield(&end, 0, NULL);
 }
 
-static void finish_stores(Stager *s, Block *region)
+static void finish_stores(StageContext *s, Block *region)
 {
     if (s->held_slots) { /* threads store */
         return;
@@ -540,7 +541,7 @@ static void finish_stores(Stager *s, Block *region)
     build_op(&end, OP_BULK_WAIT, 0, NULL, 0, NULL, 0);
 }
 
-void stage_roles(Stager *s)
+void stage_roles(StageContext *s)
 {
     Func *func = s->func;
     s->persistent = s->held_slots || choose_persistent(s);

@@ -2,9 +2,10 @@
 /* Tiles that registers hold, a tile ahead: while blocks work on one, and wait for one another, the
  * copy engine brings the next one to shared memory.
  *
- *   launch cluster=16 { (%n, %m)        launch cluster=16 persistent=1 most=8 {
- *     %a = load %x[%m, %n]                roles { tiles %n, %m, %p { wait %empty[%p]; bulk_load } }
- *     … reduce, cluster_reduce …    →           { tiles %n, %m, %p { wait %full[%p]
+ *   launch cluster=16 { (%n, %m)        launch cluster=16 persistent=1 max_tiles=8 {
+ *     %a = load %x[%m, %n]                roles { tile_loop %n, %m, %p { wait %empty[%p]; bulk_load
+ * } }
+ *     … reduce, cluster_reduce …    →           { tile_loop %n, %m, %p { wait %full[%p]
  *     store %y[%m, %n], %r                        %a = shared_load %s[%p]; arrive %empty[%p]
  *                                                 … store %y[%m, %n], %r } } }
  *
@@ -19,9 +20,9 @@
 #include "passes/tile/tile.h"
 
 enum {
-    MOST_SLOTS = 2,
-    MOST_WALKED = 8, /* tiles: the first one's way is an eighth of what is waited for */
-    LEAST_ROUNDS = 3,
+    MAX_SLOTS = 2,
+    MAX_WALKED = 8, /* tiles: the first one's way is an eighth of what is waited for */
+    MIN_ROUNDS = 3,
     LEFT_BYTES = 4096,  /* for reductions and barriers */
     THREAD_BESIDE = 40, /* registers */
     RUN_BYTES = 128,    /* a line: tiles of half a line come slower than threads load them */
@@ -48,7 +49,7 @@ static bool guards_ranges(const Op *load)
     return true;
 }
 
-static bool is_held(const Stager *s, const Op *load)
+static bool is_held(const StageContext *s, const Op *load)
 {
     if (load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
         return false;
@@ -59,12 +60,12 @@ static bool is_held(const Stager *s, const Op *load)
             return false;
         }
     }
-    return !func_windows_of(s->func, access.memory) && bulk_describes_parts(&access) &&
+    return !func_im2col_of(s->func, access.memory) && bulk_describes_parts(&access) &&
            !dtype_is_packed(access.memory->type->dtype) &&
            stage_may_bulk(s->launch, access.memory) && guards_ranges(load);
 }
 
-static bool find_held(Stager *s)
+static bool find_held(StageContext *s)
 {
     for (const Op *op = s->body->first; op; op = op->next) {
         if (!is_usual(op)) {
@@ -72,20 +73,20 @@ static bool find_held(Stager *s)
         }
     }
     for (Op *op = s->body->first; op; op = op->next) {
-        if (is_held(s, op) && s->n < MOST_STAGED) {
+        if (is_held(s, op) && s->n < MAX_STAGED) {
             Type type = op->results[0]->type;
-            s->items[s->n++] = (Staged){.load = op,
-                                        .side = SIDE_HELD,
-                                        .bulk = true,
-                                        .rows = poly_capacity(type->dims[0]),
-                                        .cols = poly_capacity(type->dims[1])};
+            s->items[s->n++] = (StagedOperand){.load = op,
+                                               .side = SIDE_HELD,
+                                               .bulk = true,
+                                               .rows = poly_capacity(type->dims[0]),
+                                               .cols = poly_capacity(type->dims[1])};
         }
     }
     return s->n > 0;
 }
 
 /* Registers that a thread wants: what it holds, and what it works with beside. */
-static int64_t wanted_registers(const Stager *s)
+static int64_t wanted_registers(const StageContext *s)
 {
     int64_t threads = op_attr(s->launch, ATTR_WARPS)->ints[0] * s->func->target->warp, held = 0;
     for (int i = 0; i < s->n; i++) {
@@ -95,39 +96,39 @@ static int64_t wanted_registers(const Stager *s)
 }
 
 /* Warps that copy have registers, too: fewer blocks, where not enough would be left. */
-static void fit_blocks(Stager *s)
+static void fit_blocks(StageContext *s)
 {
     Func *func = s->func;
-    int64_t blocks = op_int(s->launch, ATTR_BLOCKS, 1), fit = blocks;
+    int64_t blocks = op_int(s->launch, ATTR_OCCUPANCY, 1), fit = blocks;
     int64_t warps = op_attr(s->launch, ATTR_WARPS)->ints[0], wanted = wanted_registers(s);
     while (fit > 1 && stage_registers(s, warps, fit) < wanted) {
         fit--;
     }
-    if (fit < blocks && !schedule_given(func, "blocks", "")) {
-        fit = schedule_number(func, "blocks", "", fit,
-                              "a thread wants %lld registers beside warps that copy",
-                              (long long)wanted);
-        op_set_int(func, s->launch, ATTR_BLOCKS, fit);
+    if (fit < blocks && !schedule_user_entry(func, "occupancy", "")) {
+        fit = schedule_decide_int(func, "occupancy", "", fit,
+                                  "a thread wants %lld registers beside warps that copy",
+                                  (long long)wanted);
+        op_set_int(func, s->launch, ATTR_OCCUPANCY, fit);
     }
 }
 
 /* Bytes that each of a multiprocessor's blocks may have beside what it has in any case. */
-static int64_t room_of_block(const Stager *s)
+static int64_t room_of_block(const StageContext *s)
 {
     return stage_room(s) - LEFT_BYTES;
 }
 
 /* Tiles of the grid for each cluster that the device holds at once; sizes that are not known may be
  * large. */
-static int64_t rounds(const Stager *s)
+static int64_t rounds(const StageContext *s)
 {
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
-    int64_t held = s->func->target->units * op_int(s->launch, ATTR_BLOCKS, 1) /
+    int64_t held = s->func->target->num_sms * op_int(s->launch, ATTR_OCCUPANCY, 1) /
                    op_int(s->launch, ATTR_CLUSTER, 1);
     int64_t tiles = 1;
     for (int i = 0; i + 1 < dims->n; i++) {
         int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] ? steps->ints[i] : 1;
-        if (most == INT64_MAX || __builtin_mul_overflow(tiles, div_up(most, step), &tiles)) {
+        if (most == INT64_MAX || __builtin_mul_overflow(tiles, ceil_div(most, step), &tiles)) {
             return INT64_MAX;
         }
     }
@@ -135,20 +136,22 @@ static int64_t rounds(const Stager *s)
 }
 
 /* 0: as many as there are for the clusters that a device holds at once. */
-static int64_t checked_walk(Stager *s, int64_t derived, const char *why)
+static int64_t checked_walk(StageContext *s, int64_t derived, const char *why)
 {
-    int64_t walked = schedule_number(s->func, "walk", "", derived, "%s", why);
+    int64_t walked = schedule_decide_int(s->func, "tiles_per_cluster", "", derived, "%s", why);
     if (walked < 0) {
-        diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "walk", "")->span,
-                   "`walk %lld`: a cluster walks one tile at least, or (0) its share of all",
-                   (long long)walked);
+        diag_error(
+            s->func->diags, ERR_PIPELINE,
+            schedule_user_entry(s->func, "tiles_per_cluster", "")->span,
+            "`tiles_per_cluster %lld`: a cluster walks one tile at least, or (0) its share of all",
+            (long long)walked);
         return 1;
     }
     return walked;
 }
 
 /* Bytes that lie side by side in a tile. */
-static int64_t least_run(const Stager *s)
+static int64_t least_run(const StageContext *s)
 {
     int64_t least = INT64_MAX;
     for (int i = 0; i < s->n; i++) {
@@ -158,10 +161,10 @@ static int64_t least_run(const Stager *s)
     return least;
 }
 
-bool stage_held(Stager *s)
+bool stage_tile_prefetch(StageContext *s)
 {
     Func *func = s->func;
-    bool able = func->target->bulk_copy && op_int(s->launch, ATTR_CLUSTER, 1) > 1 &&
+    bool able = func->target->has_bulk_copy && op_int(s->launch, ATTR_CLUSTER, 1) > 1 &&
                 !op_int(s->launch, ATTR_PERSISTENT, 0) && op_int(s->launch, ATTR_ALIGNED, 1) <= 1;
     int64_t bytes = 0;
     if (!able || !find_held(s)) {
@@ -172,33 +175,33 @@ bool stage_held(Stager *s)
         bytes += stage_item_bytes(&s->items[i]);
     }
     int64_t most = room_of_block(s) / bytes;
-    const char *against = most < 1                   ? "shared memory has no room for the next tile"
-                          : rounds(s) < LEAST_ROUNDS ? "there are few tiles for each cluster"
+    const char *against = most < 1                 ? "shared memory has no room for the next tile"
+                          : rounds(s) < MIN_ROUNDS ? "there are few tiles for each cluster"
                           : least_run(s) < RUN_BYTES
                               ? "the copy engine is slow where rows of a tile are short"
                           : op_int(s->launch, ATTR_CLUSTER, 1) < func->target->cluster
                               ? "blocks of a smaller cluster wait less than the engine costs"
                               : NULL;
     int64_t walked =
-        checked_walk(s, against ? 1 : MOST_WALKED,
+        checked_walk(s, against ? 1 : MAX_WALKED,
                      against ? against : "the next tile comes while blocks wait for one another");
     if (walked == 1) {
         s->n = 0;
         return false;
     }
-    int64_t slots = most < 1 ? 1 : most < MOST_SLOTS ? most : MOST_SLOTS;
-    s->held_slots = schedule_number(func, "pipeline", "", slots,
-                                    "%lld slots of %lld bytes fit beside what registers hold",
-                                    (long long)most, (long long)bytes);
+    int64_t slots = most < 1 ? 1 : most < MAX_SLOTS ? most : MAX_SLOTS;
+    s->held_slots = schedule_decide_int(func, "pipeline", "", slots,
+                                        "%lld slots of %lld bytes fit beside what registers hold",
+                                        (long long)most, (long long)bytes);
     if (s->held_slots < 1) {
-        diag_error(func->diags, ERR_PIPELINE, schedule_given(func, "pipeline", "")->span,
+        diag_error(func->diags, ERR_PIPELINE, schedule_user_entry(func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)s->held_slots);
         s->held_slots = 1;
     }
     s->roles = true;
     fit_blocks(s);
     if (walked) {
-        op_set_int(func, s->launch, ATTR_MOST, walked);
+        op_set_int(func, s->launch, ATTR_MAX_TILES, walked);
     }
     return true;
 }
@@ -222,12 +225,12 @@ static Value *masked(Func *func, Builder *b, const Op *load, Value *tile)
     return tile;
 }
 
-void stage_consume_held(Stager *s, Stream *stream)
+void stage_consume_held(StageContext *s, OperandStream *stream)
 {
     Op *first = NULL, *last = NULL;
     for (Op *op = stream->home->first, *next; op; op = next) {
         next = op->next;
-        const Staged *item = NULL;
+        const StagedOperand *item = NULL;
         for (int i = 0; i < s->n; i++) {
             item = s->items[i].load == op ? &s->items[i] : item;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meet: reductions that need nothing of one another stand together.
+/* combine_reductions: reductions that need nothing of one another stand together.
  *
  *   %a = reduce %g fn=sum                      %a = reduce %g fn=sum
  *   %b = div %a, %n                            %h = mul %g, %g
@@ -9,7 +9,7 @@
  *
  * Where they cross warps the threads of a block then meet once for all of them
  * (codegen/gpu/gpu_reduce.c); likewise the blocks of a cluster for all reductions across it. What a
- * later one reduces is made between them, element by element. What is made `again` stays where it
+ * later one reduces is made between them, element by element. What is made `remat` stays where it
  * is. Does nothing on CPUs. Changes no bits. */
 #include "passes/sync/combine_reductions.h"
 
@@ -23,7 +23,7 @@
 static bool may_move(const Op *op)
 {
     return op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) && op->n_regions == 0 &&
-           op->kind != OP_AGAIN;
+           op->kind != OP_REMAT;
 }
 
 /* Does `op` stand behind `from` in its block, at `to` or before it? */
@@ -118,7 +118,7 @@ void meet_reductions(Func *func, const Block *block)
     gather_in(func, block, OP_CLUSTER_REDUCE);
 }
 
-void pass_opt_meet(Func *func)
+void pass_combine_reductions(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* syncs: removes barriers of a block's threads that separate nothing.
+/* eliminate_barriers: removes barriers of a block's threads that separate nothing.
  *
  *     sync                                sync
  *     shared_store %a[…], %x              shared_store %a[…], %x
- *     sync                           →    shared_store %b[…], %y
+ *     barrier                           →    shared_store %b[…], %y
  *     sync                                sync
  *     shared_store %b[…], %y              dot %a[…], %b[…], %c
  *     sync
@@ -15,19 +15,19 @@
 #include "ir/build.h"
 #include "passes/pass.h"
 
-enum { MOST_TOUCHED = 16 };
+enum { MAX_TOUCHED = 16 };
 
 /* Shared buffers and tensors that a stretch of ops reads and writes. */
 typedef struct Touched {
-    const Value *buffers[MOST_TOUCHED];
-    bool written[MOST_TOUCHED];
+    const Value *buffers[MAX_TOUCHED];
+    bool written[MAX_TOUCHED];
     int n;
     bool unknown; /* something that this pass does not look into */
 } Touched;
 
 static void touch(Touched *touched, const Value *buffer, bool written)
 {
-    if (touched->n == MOST_TOUCHED) {
+    if (touched->n == MAX_TOUCHED) {
         touched->unknown = true;
         return;
     }
@@ -38,7 +38,7 @@ static void touch(Touched *touched, const Value *buffer, bool written)
 /* A warp group's own separates nothing of the others (warpgroup_epilogue.c). */
 static bool is_sync(const Op *op)
 {
-    return op->kind == OP_SYNC && !op_attr(op, ATTR_APART);
+    return op->kind == OP_BARRIER && !op_attr(op, ATTR_WARPGROUPS);
 }
 
 static bool is_plain(const Op *op)
@@ -101,7 +101,7 @@ static void consider(Op *op, void *user)
     }
 }
 
-void pass_opt_syncs(Func *func)
+void pass_eliminate_barriers(Func *func)
 {
     func_walk(func, consider, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order: threads of a block meet between what they store to memory and what others of them read.
+/* insert_barriers: threads of a block meet between what they store to memory and what others of
+ * them read.
  *
  *   store %s[%n], %a                        store %s[%n], %a
- *   %b = gather %s[%i]               →      sync
+ *   %b = gather %s[%i]               →      barrier
  *                                           %b = gather %s[%i]
  *
  * Only launches that read what they write themselves have such places: loops whose steps mix
@@ -31,7 +32,7 @@ static Touched touched_new(const Orderer *o)
 static void touch(Op *op, void *user)
 {
     Touched *touched = user;
-    if (op->kind == OP_AWAIT) { /* waits for what it reads */
+    if (op->kind == OP_SPIN_LOAD) { /* waits for what it reads */
         return;
     }
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
@@ -76,7 +77,7 @@ static void add(const Orderer *o, uint64_t *to, const uint64_t *from)
 static void put_sync(Func *func, Op *before)
 {
     Builder b = build_before(func, before);
-    build_op(&b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
 }
 
 /* Threads leave such a loop one by one: they cannot meet in it, and what it does is each element's
@@ -126,7 +127,7 @@ static void order_launch(Func *func, Op *launch)
     }
 }
 
-void pass_order(Func *func)
+void pass_insert_barriers(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target && func->target->family != FAMILY_CPU) {

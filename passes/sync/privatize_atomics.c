@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atomics: changes of small tensors are gathered in shared memory.
+/* privatize_atomics: changes of small tensors are gathered in shared memory.
  *
  *   launch dims=[N] steps=[4096] {       launch dims=[N] steps=[4096] persistent=1 {
- *     (%n: range)                          shared_store %own[0, :, :], 0; sync
+ *     (%n: range)                          shared_store %own[0, :, :], 0; barrier
  *     …                            →       tiles { … scatter %own[0, %i, :], %v fn=add }
- *     scatter %h[%i], %v fn=add            sync; %s = reduce (shared_load %own[0, :, :]) fn=sum
+ *     scatter %h[%i], %v fn=add            barrier; %s = reduce (shared_load %own[0, :, :]) fn=sum
  *   }                                      scatter %h[%all], %s, (%s is not 0) fn=add }
  *
  * Few blocks then change the tensor, each once, and nobody waits for all of them at one address of
@@ -22,13 +22,13 @@
 #include <string.h>
 
 enum {
-    MOST_COPIES = 32,    /* banks of shared memory */
+    MAX_COPIES = 32,     /* banks of shared memory */
     COPIES_BYTES = 32768 /* that a block takes, of parts that have much */
 };
 
 typedef struct Own {
     Func *func;
-    Gathered gathered;
+    PrivatizableTensor gathered;
     int64_t copies;
     Value *shared, *zero;
 } Own;
@@ -36,16 +36,16 @@ typedef struct Own {
 /* Copies are added as a reduction does; there is none of bits. */
 static const char *reduction(const char *fn)
 {
-    bool bits = text_same(fn, "and") || text_same(fn, "or") || text_same(fn, "xor");
-    return bits ? NULL : text_same(fn, "add") ? "sum" : fn;
+    bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
+    return bits ? NULL : text_equal(fn, "add") ? "sum" : fn;
 }
 
 static Value *neutral(Builder *b, const Own *own, Type type)
 {
     const char *fn = own->gathered.fn;
-    int64_t integer = text_same(fn, "and") ? -1 : 0;
+    int64_t integer = text_equal(fn, "and") ? -1 : 0;
     double real = -0.0; /* the one that changes no zero */
-    if (text_same(fn, "min") || text_same(fn, "max")) {
+    if (text_equal(fn, "min") || text_equal(fn, "max")) {
         real = reduce_neutral(fn, type->dtype, &integer);
     }
     return dtype_is_float(type->dtype) ? build_float(b, type, real) : build_int(b, type, integer);
@@ -56,9 +56,9 @@ static void choose_copies(const Func *func, Own *owns, int n)
 {
     int64_t room = func->target->shared_bytes / 4, bytes = 0;
     room = room < COPIES_BYTES ? room : COPIES_BYTES;
-    for (int64_t copies = 2; copies <= MOST_COPIES; copies *= 2) {
+    for (int64_t copies = 2; copies <= MAX_COPIES; copies *= 2) {
         for (int i = 0; i < n; i++) {
-            const Gathered *gathered = &owns[i].gathered;
+            const PrivatizableTensor *gathered = &owns[i].gathered;
             int64_t each = reduction(gathered->fn) ? copies : 1;
             bytes += gathered->elements * dtype_bytes(gathered->dtype) * each;
         }
@@ -184,7 +184,7 @@ static void hand_on(Builder *b, const Own *own)
 
 static void put_sync(Builder *b)
 {
-    build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
 }
 
 /* The launch's statements become the region of its tiles. */
@@ -192,7 +192,7 @@ static void walk_tiles(Builder *b, Op *launch)
 {
     Func *func = b->func;
     const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
-    Op *tiles = build_op(b, OP_TILES, 0, NULL, 0, NULL, 1);
+    Op *tiles = build_op(b, OP_TILE_LOOP, 0, NULL, 0, NULL, 1);
     op_set_dims(func, tiles, ATTR_DIMS, dims->n, dims->dims);
     op_set_ints(func, tiles, ATTR_STEPS, steps->n, steps->ints);
     tiles->regions[0] = launch->regions[0];
@@ -201,9 +201,9 @@ static void walk_tiles(Builder *b, Op *launch)
     build_yield(&end, 0, NULL);
 }
 
-static void gather(Func *func, Op *launch, const Gathered *found, int n)
+static void gather(Func *func, Op *launch, const PrivatizableTensor *found, int n)
 {
-    Own owns[MOST_GATHERED];
+    Own owns[MAX_GATHERED];
     Block *outer = build_block(func, launch);
     Builder b = build_at_end(func, outer);
     int64_t most_tiles = INT64_MAX;
@@ -226,19 +226,19 @@ static void gather(Func *func, Op *launch, const Gathered *found, int n)
     launch->regions[0] = outer;
     op_set_int(func, launch, ATTR_PERSISTENT, 1);
     if (most_tiles != INT64_MAX) {
-        op_set_int(func, launch, ATTR_MOST, most_tiles);
+        op_set_int(func, launch, ATTR_MAX_TILES, most_tiles);
     }
 }
 
-void pass_atomics(Func *func)
+void pass_privatize_atomics(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
-        Gathered found[MOST_GATHERED];
+        PrivatizableTensor found[MAX_GATHERED];
         if (op->kind != OP_LAUNCH) {
             continue;
         }
         schedule_at_op(func, op);
-        int n = op_attr(op, ATTR_DIMS)->n ? an_gathered(func, op, found) : 0;
+        int n = op_attr(op, ATTR_DIMS)->n ? an_privatizable(func, op, found) : 0;
         if (n > 0) {
             gather(func, op, found, n);
         }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near: functions of products that are rounded to 16 bits are taken by hardware's exponential.
+/* approx_activations: functions of products that are rounded to 16 bits are taken by hardware's
+ * exponential.
  *
- *   %t = near_tanh %u, %exact          %e = fast_exp2 (%u * -2 / ln 2)
+ *   %t = approx16_tanh %u, %exact          %e = fast_exp2 (%u * -2 / ln 2)
  *   %s = add 1, %t                →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
  *   %y = mul (mul 0.5, %x), %s         %y = mul %x, %r
  *
  *                                      %e = fast_exp2 (%x * -1 / ln 2)
- *   %y = near_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + %e)
+ *   %y = approx16_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + %e)
  *
  * The sums of a product are known within a bound, and so is what is made of them: no bits are lost
  * that were promised. The formula has no cancellation, so that its error is that of two hardware
@@ -204,8 +205,8 @@ static Value *near_value(Builder *b, const Op *op)
     Value *x = op->operands[0], *y;
     Type type = x->type;
     switch (op->kind) {
-    case OP_NEAR_SIGMOID: return logistic(b, x, PER_LN2);
-    case OP_NEAR_SILU:
+    case OP_APPROX16_SIGMOID: return logistic(b, x, PER_LN2);
+    case OP_APPROX16_SILU:
         x = at_least(b, x, -110);
         return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
     default: /* 2 sqrt(2 / pi) (x + 0.044715 x^3) */
@@ -225,9 +226,9 @@ static bool wants(const Near *n, const Op *op)
 static void take(Near *n, Op *op, bool wanted)
 {
     Value *by = op->operands[1];
-    if (wanted && op->kind == OP_NEAR_TANH && is_only_one_more(n, op->results[0])) {
+    if (wanted && op->kind == OP_APPROX16_TANH && is_only_one_more(n, op->results[0])) {
         take_tanh(n, op);
-    } else if (wanted && op->kind != OP_NEAR_TANH) {
+    } else if (wanted && op->kind != OP_APPROX16_TANH) {
         Builder b = build_before(n->func, op);
         by = near_value(&b, op);
     }
@@ -237,10 +238,10 @@ static void take(Near *n, Op *op, bool wanted)
 
 static void look(Op *op, void *user)
 {
-    *(bool *)user = *(bool *)user || op_is_near(op->kind);
+    *(bool *)user = *(bool *)user || op_is_approx16(op->kind);
 }
 
-void pass_opt_near(Func *func)
+void pass_approx_activations(Func *func)
 {
     bool any = false;
     func_walk(func, look, &any);
@@ -259,10 +260,10 @@ void pass_opt_near(Func *func)
     }
     bool *wanted = ARENA_ARRAY(func->arena, bool, n.ops.n);
     for (size_t i = 0; i < n.ops.n; i++) {
-        wanted[i] = op_is_near(n.ops.items[i]->kind) && wants(&n, n.ops.items[i]);
+        wanted[i] = op_is_approx16(n.ops.items[i]->kind) && wants(&n, n.ops.items[i]);
     }
     for (size_t i = 0; i < n.ops.n; i++) {
-        if (op_is_near(n.ops.items[i]->kind)) {
+        if (op_is_approx16(n.ops.items[i]->kind)) {
             take(&n, n.ops.items[i], wanted[i]);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turn: the axes of a tensor in the order in which its elements lie.
+/* canonicalize_strides: the axes of a tensor in the order in which its elements lie.
  *
  *   in %x: tensor<f32[M, N] strides [1, M]>       in %x: tensor<f32[N, M]> order [1, 0]
  *   %0 = load %x[:, :] : f32[M, N]           →    %1 = load %x[:, :] : f32[N, M]
@@ -168,18 +168,18 @@ static void turn_param(Func *func, Param *param)
         strides[i] = type->strides[order[i]];
     }
     Type tensor = type_tensor(func, type->dtype, type->rank, dims);
-    param->value->type = type_lying(func, tensor, contiguous ? NULL : strides, type->align);
+    param->value->type = type_with_strides(func, tensor, contiguous ? NULL : strides, type->align);
     if (moves(type->rank, order)) {
-        param->order = order;
+        param->axis_perm = order;
         func_walk(func, turn_op, &(Turner){func, param->value, order});
     }
 }
 
-void pass_turn(Func *func)
+void pass_canonicalize_strides(Func *func)
 {
     for (size_t i = 0; i < func->params.n; i++) {
         Param *param = &func->params.items[i];
-        if (param->value->type->strides && !param->order) {
+        if (param->value->type->strides && !param->axis_perm) {
             turn_param(func, param);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flatten: rows of a product that have several axes become one axis.
+/* collapse_axes: rows of a product that have several axes become one axis.
  *
  *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> merged [2, 1] of [B, S, K]
  *   %p = dot %x, %w : f32[B, S, N]    →    %p = dot %x, %w : f32[B*S, N]
@@ -27,7 +27,7 @@ typedef struct Flat {
         const Value **items; /* that are taken as they are */
         size_t n, cap;
     } kept;
-    Table made;   /* values, by those that they were made of */
+    HashTable made; /* values, by those that they were made of */
     Memo *varies; /* of an_varies */
 } Flat;
 
@@ -72,7 +72,8 @@ static bool takes_tensor(Flat *f, const Op *op, int at)
         return false;
     }
     const Param *param = &f->func->params.items[tensor->index];
-    bool plain = !tensor->type->strides && !param->order && !dtype_is_packed(tensor->type->dtype);
+    bool plain =
+        !tensor->type->strides && !param->axis_perm && !dtype_is_packed(tensor->type->dtype);
     if (!plain || (f->accesses[tensor->index] && f->axis[tensor->index] != at)) {
         return false;
     }
@@ -209,7 +210,7 @@ static Value *merged_reduce(Flat *f, const Op *op, int at)
     if (op->n_operands != 1 || axis == at || axis == at + 1) {
         return NULL;
     }
-    if (mul && mul->kind == OP_MUL && text_same(op_word(op, ATTR_FN), "sum")) {
+    if (mul && mul->kind == OP_MUL && text_equal(op_word(op, ATTR_FN), "sum")) {
         const Value *a = mul->operands[0], *b = mul->operands[1];
         f->pays = f->pays || (has_both(f, a, at) && has_none(f, b, at)) ||
                   (has_both(f, b, at) && has_none(f, a, at));
@@ -349,12 +350,12 @@ static Op *only_store(const Func *func)
 /* Does a line of the user's choose tiles of the axis that would be part of the next one? */
 static bool is_chosen(const Func *func, Dim dim)
 {
-    for (size_t i = 0; i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        bool tile = line->origin != LINE_DERIVED && text_same(line->key, "tile");
+    for (size_t i = 0; i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        bool tile = line->origin != ENTRY_DERIVED && text_equal(line->key, "tile");
         for (size_t k = 0; tile && k < func->dimvars.n; k++) {
             const DimVar *var = func->dimvars.items[k];
-            if (poly_mentions(dim, var) && text_same(var->name, line->sub)) {
+            if (poly_mentions(dim, var) && text_equal(var->name, line->sub)) {
                 return true;
             }
         }
@@ -377,14 +378,14 @@ static void merge_param(Func *func, Param *param, int at)
     Dim dims[MAX_RANK];
     int64_t *counts = ARENA_ARRAY(func->arena, int64_t, type->rank);
     for (int i = 0, to = 0; i < type->rank; i++) {
-        counts[to] += param->merged ? param->merged[i] : 1;
+        counts[to] += param->collapsed ? param->collapsed[i] : 1;
         to += i != at;
     }
     merges(func, type, at, dims);
-    param->given = param_given(param);
-    param->merged = counts;
-    param->value->type =
-        type_lying(func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
+    param->caller_type = param_given(param);
+    param->collapsed = counts;
+    param->value->type = type_with_strides(
+        func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
 }
 
 static Flat flat_new(Func *func, Op *store, bool tries)
@@ -430,7 +431,7 @@ static Op *flatten(Func *func, Op *store, int at, const Flat *tried)
     return fewer;
 }
 
-void pass_opt_flatten(Func *func)
+void pass_collapse_axes(Func *func)
 {
     func_remove_dead(func);
     Op *store = only_store(func);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reads: gathers that walk axes in order become plain reads.
+/* gather_to_load: gathers that walk axes in order become plain reads.
  *
  *   %i = iota dim=[N]                        %x0 = load %x[:, :] : f32[M, N]
  *   %j = iota dim=[M]                  →     %g  = permute %x0 perm=[1, 0] : f32[N, M]
@@ -149,7 +149,7 @@ static void read_plainly(Op *op, void *user)
     op_remove(op);
 }
 
-void pass_opt_reads(Func *func)
+void pass_gather_to_load(Func *func)
 {
     func_walk(func, read_plainly, func);
     func_remove_dead(func);

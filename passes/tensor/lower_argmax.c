@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* extremes: where a row's greatest element is, by two plain reductions.
+/* lower_argmax: where a row's greatest element is, by two plain reductions.
  *
- *   %v, %i = fold %x, %at extreme=max          %m = reduce %x fn=max axis=1
+ *   %v, %i = fold %x, %at arg=max          %m = reduce %x fn=max axis=1
  *            axis=1 { … }               →     %s = or (cmp %x, %m pred=eq), (isnan %x)
  *                                             %i = reduce (select %s, %at, N) fn=min axis=1
  *
@@ -53,7 +53,7 @@ static bool may_shorten(Func *func, const Op *fold)
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
     Dim lo, hi, extent = type->dims[axis];
     int64_t held = axis == type->rank - 1 ? tile_longest_row(func) : COLUMN;
-    return op_word(fold, ATTR_EXTREME) && poly_most(extent) <= held &&
+    return op_word(fold, ATTR_ARG) && poly_most(extent) <= held &&
            value_count_uses(func, fold->results[0]) == 0 &&
            an_index_range(func, fold->operands[1], &lo, &hi) && poly_least(lo) >= 0;
 }
@@ -68,7 +68,7 @@ static void shorten(Op *op, void *user)
     Value *values = op->operands[0], *indices = op->operands[1];
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     Value *none = past_all(&b, indices);
-    Value *best = best_of(&b, op_word(op, ATTR_EXTREME), values, axis);
+    Value *best = best_of(&b, op_word(op, ATTR_ARG), values, axis);
     Value *found = build_select(&b, best, indices, spread(&b, none, indices->type));
     found = build_reduce(&b, "min", found, axis);
     if (poly_least(values->type->dims[axis]) < 1) { /* of nothing: nowhere */
@@ -79,7 +79,7 @@ static void shorten(Op *op, void *user)
     op_remove(op);
 }
 
-void pass_opt_extremes(Func *func)
+void pass_lower_argmax(Func *func)
 {
     if (func->target && func->target->warp > 1) {
         func_walk(func, shorten, func);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort: sorting becomes passes over the digits of the elements, 8 bits at a time, the lowest first.
+/* lower_sort: sorting becomes passes over the digits of the elements, 8 bits at a time, the lowest
+ * first.
  *
  *   %y, %p = sort %x      for each digit:
  *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; counts
@@ -24,9 +25,9 @@
 #include "support/int_math.h"
 
 enum {
-    FEW = 64,          /* elements of a row that are compared with each other */
-    CHUNK = 4096,      /* elements that are counted together: they fit a core's cache, a block */
-    LEAST_CHUNK = 256, /* all threads of a warp have some */
+    FEW = 64,        /* elements of a row that are compared with each other */
+    CHUNK = 4096,    /* elements that are counted together: they fit a core's cache, a block */
+    MIN_CHUNK = 256, /* all threads of a warp have some */
 };
 
 typedef struct Sort {
@@ -162,7 +163,7 @@ static Chunk each_chunk(Sort *s)
         /* Of a whole row a thread knows its digits' bits from counting to ranking. Else it has
          * elements and where they go, each a register, or places beside them. */
         int blocks = s->whole ? 1 : s->places_to || dtype_bits(s->type->dtype) > 32 ? 2 : 4;
-        op_set_int(s->func, walk, ATTR_BLOCKS, blocks * CHUNK / s->chunk);
+        op_set_int(s->func, walk, ATTR_OCCUPANCY, blocks * CHUNK / s->chunk);
     }
     chunk.b = build_at_end(s->func, walk->regions[0]);
     chunk.b.span = s->b.span;
@@ -419,7 +420,7 @@ static void make_counts(Sort *s)
     Dim row = s->type->dims[s->rank - 1], more = poly_const(s->func, s->chunk - 1);
     int64_t extent;
     if (poly_is_const(row, &extent)) {
-        s->chunks = poly_const(s->func, div_up(extent, s->chunk));
+        s->chunks = poly_const(s->func, ceil_div(extent, s->chunk));
     } else {
         const char *name = arena_printf(s->func->arena, "sort_chunks%zu", s->func->dimvars.n);
         more = poly_add(s->func, row, more);
@@ -455,7 +456,7 @@ static void choose_chunk(Sort *s)
     bool gpu = target && target->family != FAMILY_CPU;
     int64_t most = poly_most(s->type->dims[s->rank - 1]);
     s->chunk = CHUNK;
-    while (s->chunk / 2 >= most && s->chunk > LEAST_CHUNK) {
+    while (s->chunk / 2 >= most && s->chunk > MIN_CHUNK) {
         s->chunk /= 2;
     }
     s->arranges = gpu;
@@ -505,7 +506,7 @@ static void collect(Op *op, void *user)
     }
 }
 
-void pass_sort(Func *func)
+void pass_lower_sort(Func *func)
 {
     Sorts sorts = {.func = func};
     func_walk(func, collect, &sorts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract: sums of products become products of matrices.
+/* raise_to_dot: sums of products become products of matrices.
  *
  *   %p = mul %a, %b : f32[M, N, K]           (%a does not change along N, %b not along M)
  *   %s = reduce %p fn=sum axis=2       →     %s = dot %a', %b' : f32[M, N]
@@ -18,7 +18,7 @@
 #include "passes/pass.h"
 
 enum {
-    LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
+    MIN_EDGE = 4,   /* rows, columns, depth that are worth it, where they are known … */
     GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
     /* Multiply-adds of 16 bits that a matrix unit does while threads do one of f32 (H100: 989
      * and 67 TFLOP/s, both dense): a sum of one factor that is shorter costs less behind the
@@ -55,7 +55,7 @@ static unsigned read_together(const Contract *pass, const Op *read)
 /* The axes of a view of windows that are neither images nor channels. */
 static unsigned taps_viewed(const Contract *pass, const Op *read)
 {
-    bool views = read->kind == OP_LOAD && func_windows_of(pass->func, read->operands[0]);
+    bool views = read->kind == OP_LOAD && func_im2col_of(pass->func, read->operands[0]);
     Type type = read->results[0]->type;
     return views ? an_all_axes(type) & ~(1u | 1u << (type->rank - 1)) : 0;
 }
@@ -128,7 +128,7 @@ static bool is_worth(Type type, int axis, int64_t least)
 /* The last such axis, which is contiguous, as a rule; one that is long enough first. */
 static int last_axis(unsigned axes, Type type)
 {
-    static const int64_t least[] = {GOOD_EDGE, LEAST_EDGE};
+    static const int64_t least[] = {GOOD_EDGE, MIN_EDGE};
     for (int pass = 0; pass < 2; pass++) {
         for (int i = type->rank; i-- > 0;) {
             if ((axes >> i & 1) && is_worth(type, i, least[pass])) {
@@ -366,7 +366,7 @@ static void contract_op(Contract *pass, Op *op)
     func_replace_uses(func, op->results[0], sum);
 }
 
-void pass_opt_contract(Func *func)
+void pass_raise_to_dot(Func *func)
 {
     Contract pass = {.func = func};
     /* The outermost sum of several comes last, and takes the others with it. */

@@ -154,7 +154,7 @@ static bool is_never_positive(const Value *value)
         return false;
     }
     const Op *most = unspread(op->operands[1])->def;
-    return most && most->kind == OP_REDUCE && text_same(op_word(most, ATTR_FN), "max") &&
+    return most && most->kind == OP_REDUCE && text_equal(op_word(most, ATTR_FN), "max") &&
            most->operands[0] == op->operands[0];
 }
 
@@ -229,7 +229,7 @@ static Value *identity(const Op *op)
     case OP_BITCAST:
     case OP_BROADCAST:
         return op->operands[0]->type == op->results[0]->type ? op->operands[0] : NULL;
-    case OP_PERMUTE: return op_turns(op) ? NULL : op->operands[0];
+    case OP_PERMUTE: return op_permutes_axes(op) ? NULL : op->operands[0];
     case OP_NEG:
     case OP_NOT: return undone(op, op->kind);
     case OP_SQUEEZE: return axis_undone(op, OP_EXPAND);
@@ -330,7 +330,7 @@ static bool is_repeatable(const Simplifier *s, const Op *op)
  * nothing that is in the table. */
 static void share_in(Simplifier *s, Block *block)
 {
-    Table earlier = {0};
+    HashTable earlier = {0};
     for (Op *op = block->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->n_regions; i++) {
@@ -349,7 +349,7 @@ static void share_in(Simplifier *s, Block *block)
     }
 }
 
-void pass_opt_simplify(Func *func)
+void pass_simplify(Func *func)
 {
     Simplifier s = {.func = func, .changed = true};
     while (s.changed) {

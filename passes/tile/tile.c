@@ -39,7 +39,7 @@ static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int posi
     bool named = var && var->name && !var->unnamed;
     const char *name = named ? var->name : arena_printf(func->arena, "axis%d", position);
     for (int i = 0; i < plan->n; i++) {
-        if (text_same(plan->items[i].name, name)) {
+        if (text_equal(plan->items[i].name, name)) {
             return arena_printf(func->arena, "%s%d", name, position + 1);
         }
     }
@@ -209,9 +209,9 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
 /* An axis that rows and columns share is walked for both. */
 static void note_walk(TilePlan *plan, const Op *group)
 {
-    plan->walk = an_walk(plan->axes, group->regions[0]);
+    plan->tiles_per_cluster = an_row_column_sweep(plan->axes, group->regions[0]);
     for (int i = 0; i < plan->n; i++) {
-        plan->items[i].walked = plan->items[i].class == plan->walk.class;
+        plan->items[i].walked = plan->items[i].class == plan->tiles_per_cluster.class;
     }
 }
 
@@ -222,7 +222,7 @@ static const Value *first_written(const Op *group);
 static void note_limits(TilePlan *plan, const Op *group)
 {
     const Value *written = first_written(group);
-    const Attr *upto = op_attr(group, ATTR_UPTO);
+    const Attr *upto = op_attr(group, ATTR_AXIS_END);
     for (int i = 0; upto && i < upto->n; i++) {
         AxisPlan *axis = tile_axis_of(plan, written, i);
         if (axis) {
@@ -291,7 +291,7 @@ static void tile_group(Func *func, Op *group, bool is_rest)
     note_walk(&plan, group);
     note_limits(&plan, group);
     tile_choose(func, group, &plan);
-    SplitHow how = tile_split(func, group, &plan);
+    SplitResult how = tile_split(func, group, &plan);
     if (how == SPLIT_NOT) {
         tile_emit(func, group, &plan);
     }
@@ -364,5 +364,5 @@ void pass_tile(Func *func)
     }
     schedule_at_launch(func, EVERY_LAUNCH);
     func_remove_dead(func);
-    func->stage = STAGE_LAUNCH;
+    func->level = LEVEL_LOOP;
 }

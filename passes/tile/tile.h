@@ -17,27 +17,27 @@
 #include "ir/target/target.h"
 #include "passes/analysis/row_column_sweep.h"
 
-typedef enum AxisHow {
+typedef enum AxisMapping {
     AXIS_GRID,    /* blocks of the grid each take a tile of it */
     AXIS_ROW,     /* one tile holds all of it: a grid axis with a single tile */
     AXIS_CLUSTER, /* a grid axis whose tiles are those of one row, in blocks that run together */
     AXIS_LOOP,    /* a loop inside the block walks it */
     AXIS_UNROLL,  /* a window's: each of its elements is written out */
     AXIS_SCALAR,  /* a grid axis, one element at a time: an i64 */
-} AxisHow;
+} AxisMapping;
 
 typedef struct AxisPlan {
     int class;
     Dim dim;
     const char *name; /* M, as in `tile M 128` */
     unsigned flags;   /* analysis/axes.h */
-    AxisHow how;
+    AxisMapping how;
     int64_t step;       /* 0: one element at a time, an i64 */
-    int64_t together;   /* blocks beside each other that bring what they have in common once */
+    int64_t multicast;  /* blocks beside each other that bring what they have in common once */
     bool held;          /* the steps of a loop mix it: a block holds all of it */
     bool walked;        /* stored and folded in one walk (analysis/walk.h): no row */
     int64_t from, upto; /* the grid's elements of it; upto 0: to its end */
-    int64_t run;        /* a grid axis' least step, for coalesced accesses (tile_coalescing.c) */
+    int64_t min_step;   /* a grid axis' least step, for coalesced accesses (tile_coalescing.c) */
 } AxisPlan;
 
 typedef struct TilePlan {
@@ -45,28 +45,31 @@ typedef struct TilePlan {
     AxisPlan items[64];
     int n;
     int n_stored; /* the first ones, in the order of the stored value's axes */
-    Walk walk;    /* of the group, whose axis is `walked` */
+    RowColumnSweep tiles_per_cluster; /* of the group, whose axis is `walked` */
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
-    const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
-    int64_t grouped;  /* raster group; 0: rows */
-    int64_t shares;   /* of what the product contracts; 0, 1: none; */
-    int64_t together; /* blocks with a share each that are a cluster and add them; 0, 1: none */
-    AxisPlan *tail;   /* of it only the first elements have shares, `tail_upto`; NULL: all have */
+    const MatrixInstr *instruction; /* of it; NULL: fused multiply-adds, or not chosen yet */
+    int64_t raster_group;           /* raster group; 0: rows */
+    int64_t split_k;                /* of what the product contracts; 0, 1: none; */
+    int64_t
+        cluster_split_k; /* blocks with a share each that are a cluster and add them; 0, 1: none */
+    AxisPlan
+        *split_k_tail; /* of it only the first elements have shares, `tail_upto`; NULL: all have */
     int64_t tail_upto;
     int64_t warps;
     int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */
-    int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
+    int64_t
+        row_align;    /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t cluster;  /* blocks that share a row; 0, 1: none */
-    int64_t blocks;   /* that a multiprocessor should hold at once */
+    int64_t occupancy;   /* that a multiprocessor should hold at once */
     int64_t most_cached; /* elements of a row that a CPU should hold */
     int64_t most_thread; /* elements of a row that a thread should hold */
     int turned;          /* bytes of an element, where runs go along several axes; else 0 */
     AxisPlan *outer;     /* of the items, one that the launch walks around all groups; NULL: none */
     Value *outer_range;
     bool is_timed; /* a product whose tiles the model of waves chose: */
-    bool even;     /* are they one wave that waits for what they have in common? */
+    bool single_wave; /* are they one wave that waits for what they have in common? */
     bool persistent;
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;
@@ -100,16 +103,16 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan);
 /* Puts loops in the group's place that do its work by the plan. */
 void tile_emit_here(Func *func, Op *group, const TilePlan *plan);
 
-typedef enum SplitHow {
+typedef enum SplitResult {
     SPLIT_NOT,  /* it is no such group */
     SPLIT_DONE, /* all of its work is done by launches before it */
     SPLIT_REST, /* a launch before it did the long part; the group is what is left */
-} SplitHow;
+} SplitResult;
 
 /* Where few blocks would walk a long axis: a launch that has the axis shared out. */
-SplitHow tile_split(Func *func, Op *group, TilePlan *plan);
+SplitResult tile_split(Func *func, Op *group, TilePlan *plan);
 
 /* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
-const Unit *product_unit(Func *func, const Op *dot);
+const MatrixInstr *dot_instruction(Func *func, const Op *dot);
 
 #endif

@@ -76,7 +76,7 @@ int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan)
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
      * accesses (docs/lab/memory_bound.md). */
     bool few = widest <= 4;
-    return schedule_number(
+    return schedule_decide_int(
         func, "align", "", few ? widest : 1,
         few ? "rows begin anywhere: tiles begin before them, where accesses may "
               "be %d bytes wide"
@@ -88,7 +88,7 @@ int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan)
 bool tile_aligned_fits(const TilePlan *plan)
 {
     const AxisPlan *row = &plan->items[plan->n - 1];
-    bool fits = row->how == AXIS_ROW && row->step >= poly_most(row->dim) + plan->aligned - 1;
+    bool fits = row->how == AXIS_ROW && row->step >= poly_most(row->dim) + plan->row_align - 1;
     for (int i = 0; i < plan->n - 1; i++) {
         fits = fits && plan->items[i].step <= 1;
     }

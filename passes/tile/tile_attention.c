@@ -11,16 +11,16 @@
 #include <math.h>
 
 enum {
-    LONG = 8192,        /* what is not known */
-    LONG_READ = 2048,   /* a walk whose bounds are read from memory: of one sequence of many */
-    MOST_DEPTH = 16,    /* of what bounds are made of */
-    MOST_TILES = 4096,  /* of an axis that are counted one by one */
-    MOST_GROUPS = 3,    /* of a block, and of the blocks of a multiprocessor */
-    LEAST_COLUMNS = 48, /* of loops' steps */
-    UNIT_BYTES = 32,    /* of a row of the second product's left operand, by which steps differ */
-    HELD_MASKED = 64,   /* bytes of a thread's registers that masks take */
-    GAIN = 1,           /* % that other groups than the source's must save, */
-    GAIN_THIRD = 5,     /* and three, whose rates at great depth are less sure */
+    LONG = 8192,      /* what is not known */
+    LONG_READ = 2048, /* a walk whose bounds are read from memory: of one sequence of many */
+    MAX_DEPTH = 16,   /* of what bounds are made of */
+    MAX_TILES = 4096, /* of an axis that are counted one by one */
+    MAX_GROUPS = 3,   /* of a block, and of the blocks of a multiprocessor */
+    MIN_COLUMNS = 48, /* of loops' steps */
+    UNIT_BYTES = 32,  /* of a row of the second product's left operand, by which steps differ */
+    HELD_MASKED = 64, /* bytes of a thread's registers that masks take */
+    GAIN = 1,         /* % that other groups than the source's must save, */
+    GAIN_THIRD = 5,   /* and three, whose rates at great depth are less sure */
 };
 
 /* In cycles of a multiprocessor; what depends on it, for each element of the depth. */
@@ -51,13 +51,13 @@ static const Value *stepped_axis(const Op *parallel)
     return found;
 }
 
-static bool is_made_of_scores(Func *func, const Op *parallel, const Steps *steps)
+static bool is_made_of_scores(Func *func, const Op *parallel, const BlockFootprint *steps)
 {
     const Value *axis = stepped_axis(parallel);
-    return axis && func->target->roles && steps->wgmma && steps->n_dots == 2 &&
+    return axis && func->target->has_setmaxnreg && steps->wgmma && steps->n_dots == 2 &&
            steps->operand > 0 && steps->rows == 2 * GROUP_ROWS &&
-           !schedule_given(func, "warps", "") &&
-           !schedule_given(func, "tile", poly_as_range(axis->type->dims[0])->name);
+           !schedule_user_entry(func, "warps", "") &&
+           !schedule_user_entry(func, "tile", poly_as_range(axis->type->dims[0])->name);
 }
 
 /* ---- the walk ---- */
@@ -75,7 +75,7 @@ typedef struct ScoreWalk {
 
 static bool find_read(Memo *seen, const Value *bound, int depth)
 {
-    const Op *op = depth < MOST_DEPTH ? bound->def : NULL;
+    const Op *op = depth < MAX_DEPTH ? bound->def : NULL;
     bool found = op && op->kind == OP_LOAD;
     int64_t known;
     if (memo_known(seen, bound, depth, &known)) {
@@ -110,7 +110,7 @@ static void see_loop(Op *op, void *user)
 static int64_t known(Dim dim)
 {
     int64_t most = poly_most(dim);
-    return most < INT32_MAX ? larger(1, most) : LONG;
+    return most < INT32_MAX ? max_i64(1, most) : LONG;
 }
 
 static ScoreWalk walk_of(const Op *parallel)
@@ -134,7 +134,7 @@ static ScoreWalk walk_of(const Op *parallel)
     walk.grows = walk.from_zero && end && end->kind == OP_END;
     walk.read = is_read(for_lo(walk.loop)) || is_read(for_hi(walk.loop));
     walk.extent = known(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
-    walk.extent = walk.read ? smaller(walk.extent, LONG_READ) : walk.extent;
+    walk.extent = walk.read ? min_i64(walk.extent, LONG_READ) : walk.extent;
     return walk;
 }
 
@@ -153,10 +153,10 @@ static Count count_steps(const ScoreWalk *walk, int64_t rows, int64_t columns)
     double tiles = steps_by((double)walk->rows, rows);
     double all = steps_by((double)walk->extent, columns);
     Count count = {tiles, tiles * all, all};
-    if (walk->grows && tiles <= MOST_TILES) {
+    if (walk->grows && tiles <= MAX_TILES) {
         count.steps = 0;
         for (int64_t tile = 1; tile <= (int64_t)tiles; tile++) {
-            int64_t end = smaller(smaller(tile * rows, walk->rows), walk->extent);
+            int64_t end = min_i64(min_i64(tile * rows, walk->rows), walk->extent);
             count.steps += steps_by((double)end, columns);
         }
     } else if (walk->grows) {
@@ -176,11 +176,11 @@ static double unevenness(const ScoreWalk *walk, double tiles, double places)
 
 /* The groups of a multiprocessor are chains beside one another, whose instructions and copies share
  * it. */
-static double time_of(const Func *func, const ScoreWalk *walk, const Steps *steps,
-                      const GroupPlan *plan)
+static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootprint *steps,
+                      const WarpGroupPlan *plan)
 {
     Count count = count_steps(walk, plan->groups * GROUP_ROWS, plan->columns);
-    double units = func->target->units, places = units * (double)plan->blocks;
+    double units = func->target->num_sms, places = units * (double)plan->blocks;
     double heads = walk->heads, tiles = count.tiles * heads, depth = (double)steps->depth;
     double columns = (double)plan->columns, groups = (double)plan->groups;
     double tile = TILE + TILE_DEPTH * depth;
@@ -205,9 +205,9 @@ static double time_of(const Func *func, const ScoreWalk *walk, const Steps *step
 typedef struct Choice {
     Func *func;
     Op *parallel;
-    const Saved *saved;
+    const SavedSteps *saved;
     ScoreWalk walk; /* of the source's steps */
-    GroupPlan plan;
+    WarpGroupPlan plan;
     double time; /* 0: none yet */
 } Choice;
 
@@ -215,7 +215,7 @@ typedef struct Choice {
  * the columns' indices anew; a walk that begins behind the axis' begin is masked at both ends.
  * Where the device deals tiles out, one block's beginning hides under another one's products.
  * Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by 96. */
-static bool may_take(const ScoreWalk *walk, const GroupPlan *plan)
+static bool may_take(const ScoreWalk *walk, const WarpGroupPlan *plan)
 {
     int64_t rows = plan->groups * GROUP_ROWS;
     bool even = rows % plan->columns == 0 || plan->columns % rows == 0;
@@ -225,9 +225,9 @@ static bool may_take(const ScoreWalk *walk, const GroupPlan *plan)
            (walk->from_zero && plan->groups < 3 && even);
 }
 
-static void consider(Choice *best, GroupPlan plan)
+static void consider(Choice *best, WarpGroupPlan plan)
 {
-    Steps steps;
+    BlockFootprint steps;
     plan.widest = best->walk.columns;
     plan.beside = best->walk.whole || plan.groups == 3 ? 0 : HELD_MASKED;
     if (!may_take(&best->walk, &plan)) {
@@ -242,7 +242,7 @@ static void consider(Choice *best, GroupPlan plan)
     if (!taken || steps.rows != plan.groups * GROUP_ROWS || !source_fits(best->func, &steps)) {
         return;
     }
-    GroupPlan made = plan;
+    WarpGroupPlan made = plan;
     made.columns = columns;
     double time = time_of(best->func, &best->walk, &steps, &made);
     bool source = best->plan.groups == 2 && best->plan.columns == best->walk.columns;
@@ -254,31 +254,31 @@ static void consider(Choice *best, GroupPlan plan)
     }
 }
 
-bool tile_choose_groups(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+bool tile_choose_groups(Func *func, Op *parallel, const SavedSteps *saved, BlockFootprint *steps)
 {
     Choice best = {.func = func, .parallel = parallel, .saved = saved};
     if (!is_made_of_scores(func, parallel, steps)) {
         return false;
     }
-    source_try(func, parallel, saved, (GroupPlan){.groups = 0}, steps);
+    source_try(func, parallel, saved, (WarpGroupPlan){.groups = 0}, steps);
     best.walk = walk_of(parallel);
-    int64_t given = schedule_given(func, "blocks", "") ? source_blocks(func) : 0;
+    int64_t given = schedule_user_entry(func, "occupancy", "") ? source_blocks(func) : 0;
     int64_t unit = UNIT_BYTES / dtype_bytes(steps->loaded->dtype), source = best.walk.columns;
     if (source == 0) { /* loops without steps */
-        GroupPlan one = {.groups = 1, .blocks = 1};
+        WarpGroupPlan one = {.groups = 1, .blocks = 1};
         bool few = given <= 1 && best.walk.rows > 0 && best.walk.rows <= GROUP_ROWS;
-        source_try(func, parallel, saved, few ? one : (GroupPlan){.groups = 0}, steps);
+        source_try(func, parallel, saved, few ? one : (WarpGroupPlan){.groups = 0}, steps);
         return few;
     }
     if (given <= 1) {
-        consider(&best, (GroupPlan){.groups = 2, .blocks = 1, .columns = source});
+        consider(&best, (WarpGroupPlan){.groups = 2, .blocks = 1, .columns = source});
     }
-    for (int64_t groups = 1; groups <= MOST_GROUPS; groups++) {
-        int64_t most = given ? given : groups == 1 ? MOST_GROUPS : 1;
+    for (int64_t groups = 1; groups <= MAX_GROUPS; groups++) {
+        int64_t most = given ? given : groups == 1 ? MAX_GROUPS : 1;
         for (int64_t blocks = given ? given : 1; blocks <= most; blocks++) {
-            for (int64_t columns = source * 5 / 4 / unit * unit; columns >= LEAST_COLUMNS;
+            for (int64_t columns = source * 5 / 4 / unit * unit; columns >= MIN_COLUMNS;
                  columns -= unit) {
-                consider(&best, (GroupPlan){groups, blocks, columns, 0, 0});
+                consider(&best, (WarpGroupPlan){groups, blocks, columns, 0, 0});
             }
         }
     }

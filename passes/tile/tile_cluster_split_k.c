@@ -6,7 +6,7 @@
  *
  *   launch dims=[M, N, 4] steps=[64, 128, 0] cluster=4 { (%m, %n, %c)
  *     %sum = for %k of share %c … dot …
- *     for %p = start(%n) + 32 %c … steps=[32] once=2 {
+ *     for %p = start(%n) + 32 %c … steps=[32] single_trip=2 {
  *       %part = cluster_reduce_scatter %sum axis=1 : f32[%m, %p]
  *       store %y[%m, %p], … %part … } }
  *
@@ -18,9 +18,9 @@
 #include "ir/ir_errors.h"
 
 enum {
-    MOST_TOGETHER = 8,   /* blocks of a cluster that any part of the device takes */
-    MOST_BYTES = 65536,  /* of what others send, beside rings of shared memory */
-    LEAST_COLUMNS = 8,   /* of a part: pieces of results that are stored as wide as they may be */
+    MAX_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
+    MAX_BYTES = 65536,   /* of what others send, beside rings of shared memory */
+    MIN_COLUMNS = 8,     /* of a part: pieces of results that are stored as wide as they may be */
     WIDEST_COLUMNS = 32, /* more of a row side by side are no better */
 };
 
@@ -37,7 +37,7 @@ static Tile tile_of(TilePlan *plan)
     Tile tile = {{tile_axis_of(plan, product, rank - 2), tile_axis_of(plan, product, rank - 1)},
                  {1, 1}};
     for (int i = 0; i < 2; i++) {
-        tile.step[i] = tile.axis[i] ? larger(1, tile.axis[i]->step) : 1;
+        tile.step[i] = tile.axis[i] ? max_i64(1, tile.axis[i]->step) : 1;
     }
     return tile;
 }
@@ -46,7 +46,7 @@ static Tile tile_of(TilePlan *plan)
  * if there are enough. -1: a part would be too small. */
 static int parted_axis(const Tile *tile, int64_t blocks)
 {
-    bool columns = tile->axis[1] && tile->step[1] % (blocks * LEAST_COLUMNS) == 0;
+    bool columns = tile->axis[1] && tile->step[1] % (blocks * MIN_COLUMNS) == 0;
     bool rows = tile->axis[0] && tile->step[0] % blocks == 0;
     bool full = rows && poly_most(tile->axis[0]->dim) > tile->step[0] / 2;
     bool wide = columns && tile->step[1] / blocks >= WIDEST_COLUMNS;
@@ -58,7 +58,7 @@ static bool brings_together(Func *func, const TilePlan *plan)
 {
     bool given = false;
     for (int i = 0; i < plan->n; i++) {
-        const Line *line = schedule_given(func, "multicast", plan->items[i].name);
+        const ScheduleEntry *line = schedule_user_entry(func, "multicast", plan->items[i].name);
         given = given || (line && line->number > 1);
     }
     return given;
@@ -67,7 +67,7 @@ static bool brings_together(Func *func, const TilePlan *plan)
 /* Whatever the tiles are. NULL: they can be one. */
 static const char *never(Func *func, const Op *group, TilePlan *plan)
 {
-    return plan->tail                          ? "a tail's shares lie beside tiles that have none"
+    return plan->split_k_tail                  ? "a tail's shares lie beside tiles that have none"
            : brings_together(func, plan)       ? "blocks that bring operands together are one"
            : !tile_stores_product(group, plan) ? "not all that is written is the product's tile"
                                                : NULL;
@@ -84,11 +84,11 @@ static const char *why_not(Func *func, const Op *group, TilePlan *plan, int64_t 
 {
     Tile tile = tile_of(plan);
     const char *reason = never(func, group, plan);
-    bool power = (shares & (shares - 1)) == 0 && shares <= MOST_TOGETHER;
+    bool power = (shares & (shares - 1)) == 0 && shares <= MAX_TOGETHER;
     int bytes = dtype_bytes(plan->dot->results[0]->type->dtype);
     return reason            ? reason
            : plan->teams > 1 ? "teams of a block's warps have tiles of their own"
-           : tile.step[0] * tile.step[1] * bytes > MOST_BYTES
+           : tile.step[0] * tile.step[1] * bytes > MAX_BYTES
                ? "what blocks send one another of a tile does not fit beside its operands"
            : !power                         ? "a cluster has 2, 4 or 8 blocks"
            : parted_axis(&tile, shares) < 0 ? "a tile has no part for each of the blocks"
@@ -98,28 +98,28 @@ static const char *why_not(Func *func, const Op *group, TilePlan *plan, int64_t 
 int64_t tile_held_together(const Func *func, TilePlan *plan)
 {
     Tile tile = tile_of(plan);
-    int64_t blocks = larger(1, plan->shares);
+    int64_t blocks = max_i64(1, plan->split_k);
     for (int i = 0; i < 2; i++) {
         int64_t most = tile.axis[i] ? poly_most(tile.axis[i]->dim) : 1;
         if (most > INT32_MAX) {
             return 0;
         }
-        blocks *= div_up(most, tile.step[i]);
+        blocks *= ceil_div(most, tile.step[i]);
     }
     bool held = plan->dot->results[0]->type->rank == 2 && func->target->cluster > 1 &&
-                plan->shares > 1 && blocks <= waves_held(func->target, plan->shares);
-    return held ? plan->shares : 0;
+                plan->split_k > 1 && blocks <= wave_model_coresident(func->target, plan->split_k);
+    return held ? plan->split_k : 0;
 }
 
 static int64_t shares_of(Func *func, const TilePlan *plan)
 {
-    const Line *line = schedule_given(func, "shares", "");
-    return tile_may_share(plan) ? larger(1, line ? line->number : plan->shares) : 1;
+    const ScheduleEntry *line = schedule_user_entry(func, "split_k", "");
+    return tile_may_share(plan) ? max_i64(1, line ? line->number : plan->split_k) : 1;
 }
 
-void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool derived)
+void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bool derived)
 {
-    const Line *line = schedule_given(func, "cluster", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
     int64_t shares = shares_of(func, plan);
     if (!is_gpu(func) || func->target->cluster < 2 || shares < 2) {
         return;
@@ -130,9 +130,9 @@ void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool deri
                       : join                           ? "blocks that share a tile run together"
                       : tile_held_together(func, plan) ? "clusters would take as long"
                                                        : "not all clusters would run at once";
-    int64_t blocks = schedule_number(func, "cluster", "", join ? shares : 1, "%s: %s", why,
-                                     join ? "each adds what they have for a part of it"
-                                          : "a second launch adds the shares");
+    int64_t blocks = schedule_decide_int(func, "cluster", "", join ? shares : 1, "%s: %s", why,
+                                         join ? "each adds what they have for a part of it"
+                                              : "a second launch adds the shares");
     if (blocks != 1 && (reason || blocks != shares)) {
         Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
                              "`cluster %lld` is not possible: %s", (long long)blocks,
@@ -144,14 +144,15 @@ void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool deri
         }
         return;
     }
-    plan->together = blocks;
+    plan->cluster_split_k = blocks;
     for (int i = 0; i < plan->n && blocks > 1; i++) {
-        plan->items[i].together = 0;
+        plan->items[i].multicast = 0;
     }
 }
 
 /* The rows, or columns, of the tile that are the block's own. */
-static Frame part_frame(Emitter *e, Frame *frame, const Split *split, int item, int64_t part)
+static EmitFrame part_frame(TileEmitter *e, EmitFrame *frame, const AxisSplit *split, int item,
+                            int64_t part)
 {
     const AxisPlan *axis = &e->plan->items[item];
     Builder *b = &frame->at;
@@ -161,28 +162,28 @@ static Frame part_frame(Emitter *e, Frame *frame, const Split *split, int item, 
     lo = build_binary(b, OP_ADD, first, lo);
     Value *hi = build_binary(b, OP_ADD, lo, build_i64(b, part));
     Op *loop = build_for(b, axis->dim, part, axis->name, lo, hi, 0, NULL);
-    op_set_int(e->func, loop, ATTR_ONCE, 2);
-    Frame inside = emit_frame_in(e, frame, loop, build_at_end(e->func, loop->regions[0]));
+    op_set_int(e->func, loop, ATTR_SINGLE_TRIP, 2);
+    EmitFrame inside = emit_frame_in(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside.ranges[item] = loop->regions[0]->args[0];
     inside.dims[item] = loop->regions[0]->args[0]->type->dims[0];
     return inside;
 }
 
-void tile_emit_together(Emitter *e, Op *group, Split *split)
+void tile_emit_cluster_split_k(TileEmitter *e, Op *group, AxisSplit *split)
 {
     TilePlan *plan = (TilePlan *)e->plan;
     Op *dot = split->ops[0];
     Tile tile = tile_of(plan);
     int axis = parted_axis(&tile, split->shares);
     int item = (int)(tile.axis[axis] - plan->items);
-    Frame frame = emit_frame(e);
+    EmitFrame frame = emit_frame(e);
     Op *launch = emit_launch(e, group, &frame, poly_const(e->func, split->shares), "share");
     const Block *region = launch->regions[0];
-    emit_take_share(e, &frame, split, region->args[region->n_args - 1]);
+    emit_enter_slice(e, &frame, split, region->args[region->n_args - 1]);
     e->split = split;
     Value *sum = emit_matrix(e, &frame, dot);
     e->split = NULL;
-    Frame inside = part_frame(e, &frame, split, item, tile.step[axis] / split->shares);
+    EmitFrame inside = part_frame(e, &frame, split, item, tile.step[axis] / split->shares);
     Value *part = build_cluster_scatter(&inside.at, "sum", sum, axis, inside.dims[item]);
     emit_map_matrix(&inside, dot, part);
     emit_effects(e, group, &inside);

@@ -8,10 +8,10 @@
 enum {
     RUN_BYTES = 128,    /* a cache line */
     BURST_BYTES = 64,   /* of memory: what a shorter run leaves of one is read for nothing */
-    LEAST_BYTES = 32,   /* a sector */
-    BOTH_MOST = 128,    /* elements, where runs along several axes meet in one tile */
+    MIN_BYTES = 32,     /* a sector */
+    BOTH_MAX = 128,     /* elements, where runs along several axes meet in one tile */
     SHARED_BLOCKS = 4,  /* on a multiprocessor */
-    FEW_BLOCKS = 2,     /* the same, for the sake of whole bursts */
+    MAX_BLOCKS = 2,     /* the same, for the sake of whole bursts */
     COLUMNS_CPU = 1024, /* that are folded at once: of long vectors, in the first-level cache */
     ROWS_CPU = 16,      /* where rows of each are held or walked: a cache line of f32 */
 };
@@ -76,13 +76,13 @@ static int widest_element(const Op *group, const Runs *runs)
 }
 
 /* The side of a tile that is turned, of so many bytes an element. */
-static int64_t turned_side(const Func *func, int bytes)
+static int64_t repack_permuted_side(const Func *func, int bytes)
 {
-    int64_t side = BOTH_MOST;
+    int64_t side = BOTH_MAX;
     while (side * side * bytes > TURNED_BYTES) {
         side /= 2;
     }
-    return larger(LEAST_BYTES / bytes, side >> func->fit.plain);
+    return max_i64(MIN_BYTES / bytes, side >> func->retry.plain_halvings);
 }
 
 /* Only accesses that walk as many axes as any count: the others are small beside them. */
@@ -115,9 +115,9 @@ static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t el
     for (int i = 0; i < plan->n_stored; i++) {
         AxisPlan *axis = &plan->items[i];
         bool wanted = runs->along[i] && !(axis->flags & AXIS_REDUCED) &&
-                      !schedule_given(func, "tile", axis->name);
-        axis->run = wanted ? fitted(axis->dim, elements) : 1;
-        product *= axis->run;
+                      !schedule_user_entry(func, "tile", axis->name);
+        axis->min_step = wanted ? fitted(axis->dim, elements) : 1;
+        product *= axis->min_step;
     }
     return product;
 }
@@ -160,10 +160,11 @@ static int64_t runs_of_cpu(Func *func, const Runs *runs, TilePlan *plan, bool ro
     if (runs->n != 1 || !folds(plan)) {
         return set_runs(func, &(Runs){.n = 0}, plan, 1);
     }
-    return set_runs(func, runs, plan, (rows ? ROWS_CPU : COLUMNS_CPU) >> func->fit.plain);
+    return set_runs(func, runs, plan,
+                    (rows ? ROWS_CPU : COLUMNS_CPU) >> func->retry.plain_halvings);
 }
 
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room)
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity room)
 {
     Runs runs = find_runs(group, plan);
     if (!is_gpu(func)) {
@@ -171,16 +172,16 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom ro
     }
     int64_t wanted = RUN_BYTES / runs.bytes;
     plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
-    wanted = plan->turned ? turned_side(func, plan->turned) : wanted;
+    wanted = plan->turned ? repack_permuted_side(func, plan->turned) : wanted;
     /* A row that is held whole is read once: worth shorter runs. */
     int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / SHARED_BLOCKS);
-    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / FEW_BLOCKS);
+    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / MAX_BLOCKS);
     /* Of short elements a smaller cluster, which sends less, is worth more than whole lines. */
     int64_t shared = runs.bytes < 4 && !plan->turned ? BURST_BYTES / runs.bytes : wanted;
     run = run ? run : held_run(func, &runs, plan, shared, BURST_BYTES, room.cluster);
     if (!run && worth_half_bursts(group)) {
-        run = held_run(func, &runs, plan, LEAST_BYTES / runs.bytes, LEAST_BYTES,
-                       larger(room.block, room.cluster));
+        run = held_run(func, &runs, plan, MIN_BYTES / runs.bytes, MIN_BYTES,
+                       max_i64(room.block, room.cluster));
     }
     return set_runs(func, &runs, plan, run ? run : wanted);
 }

@@ -8,20 +8,20 @@
 #include "passes/analysis/dequant_scale.h"
 
 enum {
-    SWIZZLED = 128,       /* bytes of a row of shared memory that a matrix unit reads */
-    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
-    RASTER_ROWS = 1024,   /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
-    WARP_SUMS = 4096,     /* of 32 bits, that a warp has at most, where that leaves */
-    LEAST_WARPS = 4,      /* one for each scheduler */
-    TURN_BESIDE = 2,      /* columns of f64 that a tile's beginning and end take */
-    BESIDE_SUMS = 32,     /* registers of a thread beside sums and fragments: places, counters */
-    WIDENED_DEPTH = 128,  /* elements of a step where an operand is widened */
-    LEAST_STEPS = 4,      /* of a share, */
-    PLAIN_STEPS = 2,      /* where threads bring operands, which takes a microsecond a step */
-    MOST_SHARES = 16,     /* which a thread adds at once */
-    MOST_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
-    LEAST_TAIL = 2,       /* shares of a tail */
-    BESIDE = 16384,       /* elements of what else is reduced over the product's tile */
+    SWIZZLED = 128,      /* bytes of a row of shared memory that a matrix unit reads */
+    MAX_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+    RASTER_ROWS = 1024,  /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
+    WARP_SUMS = 4096,    /* of 32 bits, that a warp has at most, where that leaves */
+    MIN_WARPS = 4,       /* one for each scheduler */
+    TURN_BESIDE = 2,     /* columns of f64 that a tile's beginning and end take */
+    BESIDE_SUMS = 32,    /* registers of a thread beside sums and fragments: places, counters */
+    WIDENED_DEPTH = 128, /* elements of a step where an operand is widened */
+    MIN_STEPS = 4,       /* of a share, */
+    PLAIN_STEPS = 2,     /* where threads bring operands, which takes a microsecond a step */
+    MAX_SHARES = 16,     /* which a thread adds at once */
+    MAX_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
+    MIN_TAIL = 2,        /* shares of a tail */
+    BESIDE = 16384,      /* elements of what else is reduced over the product's tile */
 };
 
 /* ---- products ---- */
@@ -37,31 +37,31 @@ static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, cons
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
         int64_t tiles = tiles_of(axis, axis == m || axis == n ? axis->step : 1);
-        if (tiles >= func->target->units || blocks * tiles >= func->target->units) {
+        if (tiles >= func->target->num_sms || blocks * tiles >= func->target->num_sms) {
             return 1;
         }
-        blocks *= larger(1, tiles);
+        blocks *= max_i64(1, tiles);
     }
     int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
     return tile_may_share(plan)
-               ? larger(1, smaller(MOST_SHARES, smaller(steps, func->target->units / blocks)))
+               ? max_i64(1, min_i64(MAX_SHARES, min_i64(steps, func->target->num_sms / blocks)))
                : 1;
 }
 
 /* Of sizes that are not known, or of several products. */
 static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    const Unit *unit = plan->unit;
+    const MatrixInstr *unit = plan->instruction;
     bool wide = tile_operands_stay_out(func, plan->dot);
     if (m) {
-        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+        set_halved(func, m, max_i64(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                    "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        bool twice = unit->most_k != 0;
+        bool twice = unit->max_accumulate_k != 0;
         int64_t most =
-            larger(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
-        set_halved(func, n, larger(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
+            max_i64(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        set_halved(func, n, max_i64(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
                    most == 256 ? "the widest product instruction, or as wide as the matrix is"
                    : twice ? "a step's sums and the sums of all steps share a thread's registers"
                    : wide  ? "accumulators of all products share a thread's registers"
@@ -73,36 +73,38 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
  * a block has two tiles. */
 static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thirds)
 {
-    bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
-    bool on = may && text_same(schedule_word(func, "pingpong", "", "off",
-                                             "the matrix unit's sums and work on results share the "
-                                             "registers' ports: measured, they gain little by "
-                                             "running at once"),
-                               "on");
+    bool may = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
+    bool on =
+        may &&
+        text_equal(schedule_decide_symbol(func, "pingpong", "", "off",
+                                          "the matrix unit's sums and work on results share the "
+                                          "registers' ports: measured, they gain little by "
+                                          "running at once"),
+                   "on");
     plan->teams = on ? 2 : 1;
     plan->warps = on       ? 4
                   : thirds ? THIRDS_WARPS
-                           : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+                           : min_i64(8, (m ? max_i64(1, m->step / 64) : 1) * 4);
 }
 
 /* Blocks beside each other along one of the axes that bring what they have in common once. Whether
  * their copies can is known later (stage/multicast.c), which records the line. */
 static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
 {
-    const Line *line = schedule_given(func, "multicast", axis->name);
-    int64_t most = smaller(func->target->cluster, MOST_TOGETHER);
+    const ScheduleEntry *line = schedule_user_entry(func, "multicast", axis->name);
+    int64_t most = min_i64(func->target->cluster, MAX_TOGETHER);
     int64_t blocks = line ? line->number : derived;
     bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
-    if (line && (!may || (blocks > 1 && other && other->together > 1))) {
+    if (line && (!may || (blocks > 1 && other && other->multicast > 1))) {
         Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
                              may ? "`multicast %s %lld` is not possible beside that of another axis"
                                  : "`multicast %s %lld` is not possible",
                              axis->name, (long long)blocks);
         diag_help(func->diags, d, "a power of two from 1 to %lld, along one axis", (long long)most);
     } else if (blocks > 1) {
-        axis->together = blocks;
+        axis->multicast = blocks;
     } else if (line) {
-        schedule_number(func, "multicast", axis->name, 1, "each block brings its own");
+        schedule_decide_int(func, "multicast", axis->name, 1, "each block brings its own");
     }
 }
 
@@ -110,33 +112,34 @@ static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, 
 static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                         int64_t derived)
 {
-    const Line *line = axis ? schedule_given(func, "tail", axis->name) : NULL;
+    const ScheduleEntry *line = axis ? schedule_user_entry(func, "split_k_tail", axis->name) : NULL;
     if (!axis || (!derived && !line) || !tile_may_tail(func, group, plan)) {
         return;
     }
-    int64_t step = axis->step * larger(1, axis->together);
+    int64_t step = axis->step * max_i64(1, axis->multicast);
     derived = derived % step == 0 ? derived : 0; /* tiles that were halved since */
-    int64_t upto = schedule_number(func, "tail", axis->name, derived,
-                                   "their tiles would be a last wave that leaves multiprocessors "
-                                   "idle: a part of one is each block's");
-    if (upto < 0 || upto % step != 0 || (upto > 0 && plan->tail)) {
-        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
-                             "`tail %s %lld` is not possible%s", axis->name, (long long)upto,
-                             plan->tail ? " beside that of another axis" : "");
+    int64_t upto =
+        schedule_decide_int(func, "split_k_tail", axis->name, derived,
+                            "their tiles would be a last wave that leaves multiprocessors "
+                            "idle: a part of one is each block's");
+    if (upto < 0 || upto % step != 0 || (upto > 0 && plan->split_k_tail)) {
+        Diag *d = diag_error(
+            func->diags, ERR_NOT_HERE, line->span, "`split_k_tail %s %lld` is not possible%s",
+            axis->name, (long long)upto, plan->split_k_tail ? " beside that of another axis" : "");
         diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis",
                   (long long)step);
     } else if (upto > 0) {
-        plan->tail = axis;
+        plan->split_k_tail = axis;
         plan->tail_upto = upto;
-        plan->shares = larger(LEAST_TAIL, plan->shares);
+        plan->split_k = max_i64(MIN_TAIL, plan->split_k);
     }
 }
 
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    const Unit *unit = plan->unit;
-    ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
+    const MatrixInstr *unit = plan->instruction;
+    DotTiling tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
     bool thirds = false;
     if (reason) {
@@ -147,36 +150,37 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
                                        : "one warp group of 64 rows");
         thirds = thirds && m->step == THIRDS_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
-        plan->shares = tiles.shares;
-        plan->together = tiles.clustered ? tiles.shares : 0;
+        plan->split_k = tiles.split_k;
+        plan->cluster_split_k = tiles.clustered ? tiles.split_k : 0;
     } else {
         choose_by_fit(func, plan, m, n);
         /* Tiles that are given would be those of the launch that adds the shares, too. */
-        bool bulk = tile_operands_stay_out(func, plan->dot) || schedule_gives(func, "tile");
-        plan->shares = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
-                                       : plan->shares;
+        bool bulk =
+            tile_operands_stay_out(func, plan->dot) || schedule_has_user_entry(func, "tile");
+        plan->split_k = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
+                                        : plan->split_k;
     }
     choose_teams(func, plan, m, thirds);
     if (m && n && func->target->cluster > 1) {
         choose_multicast(func, m, NULL, tiles.beside_m);
         choose_multicast(func, n, m, tiles.beside_n);
     }
-    plan->tail_upto = tiles.tail * (tiles.tail_along_n ? tiles.n : tiles.m);
-    plan->tail = !tiles.tail ? NULL : tiles.tail_along_n ? n : m;
+    plan->tail_upto = tiles.split_k_tail * (tiles.tail_along_n ? tiles.n : tiles.m);
+    plan->split_k_tail = !tiles.split_k_tail ? NULL : tiles.tail_along_n ? n : m;
     return tiles.depth;
 }
 
 /* Can threads copy both operands to shared memory past their registers, in few pieces? */
 static bool are_copied(Func *func, const Op *dot)
 {
-    const Line *line = schedule_given(func, "copy", "");
-    int64_t widest = power_of_two_at_most(func->target->copies);
-    bool good =
-        func->target->copies > 0 && !(line && text_same(line->word, "plain")) && !an_rounded(dot);
+    const ScheduleEntry *line = schedule_user_entry(func, "copy", "");
+    int64_t widest = power_of_two_at_most(func->target->async_copy_bytes);
+    bool good = func->target->async_copy_bytes > 0 &&
+                !(line && text_equal(line->symbol, "registers")) && !an_rounded(dot);
     for (int side = 0; side < 2 && good; side++) {
         const Op *load = an_operand_load(func, dot, side);
         Access access = load ? op_access(load, 0) : (Access){.n = 0};
-        good = access.n > 1 && !func_windows_of(func, access.memory) &&
+        good = access.n > 1 && !func_im2col_of(func, access.memory) &&
                an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % widest == 0;
     }
     return good;
@@ -184,8 +188,8 @@ static bool are_copied(Func *func, const Op *dot)
 
 /* Registers of a thread whose warp has its share of the tile, as square as it can be: sums, and the
  * fragments of both operands for an instruction along k. */
-static int64_t warp_registers(const Func *func, const Unit *unit, int64_t rows, int64_t columns,
-                              int64_t warps)
+static int64_t warp_registers(const Func *func, const MatrixInstr *unit, int64_t rows,
+                              int64_t columns, int64_t warps)
 {
     for (; warps > 1; warps /= 2) {
         *(rows > columns ? &rows : &columns) /= 2;
@@ -202,18 +206,19 @@ static int64_t warp_registers(const Func *func, const Unit *unit, int64_t rows, 
 static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
                              bool alone)
 {
-    int64_t wide = dtype_bytes(plan->unit->result) / 4;
+    int64_t wide = dtype_bytes(plan->instruction->result) / 4;
     int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
     int64_t threads = product_threads(m, n) * wide * dots;
-    int64_t warps = smaller(most, power_of_two_at_most(threads / func->target->warp));
+    int64_t warps = min_i64(most, power_of_two_at_most(threads / func->target->warp));
     int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
-    int64_t least = larger(LEAST_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
+    int64_t least = max_i64(MIN_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
     if (alone) {
-        int64_t all = div_up(rows, plan->unit->m) * div_up(columns, plan->unit->n);
-        least = smaller(2 * LEAST_WARPS, larger(LEAST_WARPS, power_of_two_at_most(all)));
-        return smaller(most, least);
+        int64_t all =
+            ceil_div(rows, plan->instruction->m) * ceil_div(columns, plan->instruction->n);
+        least = min_i64(2 * MIN_WARPS, max_i64(MIN_WARPS, power_of_two_at_most(all)));
+        return min_i64(most, least);
     }
-    while (least < warps && warp_registers(func, plan->unit, rows, columns, least) >
+    while (least < warps && warp_registers(func, plan->instruction, rows, columns, least) >
                                 func->target->registers_thread) {
         least *= 2;
     }
@@ -225,17 +230,17 @@ static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m
 static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
                             const AxisPlan *n, int64_t most)
 {
-    int64_t row = SWIZZLED / dtype_bytes(plan->unit->operands); /* in other banks each */
+    int64_t row = SWIZZLED / dtype_bytes(plan->instruction->operands); /* in other banks each */
     int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
-    for (int64_t columns = most; columns >= larger(row, most / 2); columns -= row) {
+    for (int64_t columns = most; columns >= max_i64(row, most / 2); columns -= row) {
         int64_t across = tiles_of(n, columns), tiles;
         if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
             return most;
         }
-        int64_t turns = div_up(tiles, func->target->units);
+        int64_t turns = ceil_div(tiles, func->target->num_sms);
         int64_t cost = turns * (columns + TURN_BESIDE);
         best = cost < least ? columns : best;
-        least = smaller(least, cost);
+        least = min_i64(least, cost);
     }
     return best;
 }
@@ -244,17 +249,17 @@ static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPl
  * wide, and its share of the result stays in registers. */
 static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    const Unit *unit = plan->unit;
+    const MatrixInstr *unit = plan->instruction;
     int64_t wide = dtype_bytes(unit->result) / 4;
-    int64_t columns = larger(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
+    int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
-    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     if (m) {
-        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+        set_halved(func, m, max_i64(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                    "rows that share each fragment of the right operand");
     }
     if (n) {
-        columns = larger(unit->n, fitted(n->dim, columns));
+        columns = max_i64(unit->n, fitted(n->dim, columns));
         bool waves = m && ring && operand == 8 && plan->n_stored == 2;
         set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
                    TURN_COLUMNS, "columns that share each fragment of the left operand");
@@ -263,7 +268,7 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
     int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
     /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
-    return larger(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
+    return max_i64(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
 /* Products of one matrix after the other are summed. */
@@ -278,15 +283,16 @@ bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
 }
 
 /* The user's tiles and warps, where there are any. */
-static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+static MmaTileShape given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m,
+                                const AxisPlan *n)
 {
-    UnitTiles tiles = {
+    MmaTileShape tiles = {
         .warps = tile_known_warps(func, NULL),
         .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)},
         .stay_out = tile_operands_stay_out(func, plan->dot)};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
-        const Line *line = schedule_given(func, "tile", axis->name);
+        const ScheduleEntry *line = schedule_user_entry(func, "tile", axis->name);
         bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
         if (line && axis == m) {
             tiles.rows = line->number;
@@ -317,9 +323,9 @@ static void look_beside(Op *op, void *user)
         for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
             const AxisPlan *axis = tile_axis_of(beside->plan, value, i);
             has = has || axis == beside->axis;
-            elements *= axis && axis != beside->axis ? larger(1, axis->step) : 1;
+            elements *= axis && axis != beside->axis ? max_i64(1, axis->step) : 1;
         }
-        beside->most = has ? larger(beside->most, elements) : beside->most;
+        beside->most = has ? max_i64(beside->most, elements) : beside->most;
     }
 }
 
@@ -342,16 +348,15 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
 }
 
 /* Elements of a step of k along which no factor changes; 0: any. The user's step may be another. */
-static int64_t same_factor(const Func *func, const Op *dot, const UnitTiles *tiles,
-                           UnitOperands *of)
+static int64_t same_factor(const Func *func, const Op *dot, const MmaTileShape *tiles, MmaTypes *of)
 {
-    Factored found;
+    ScaledDot found;
     *of = tile_operands(func, dot);
-    if (!an_factored(func, dot, &found) || found.block == 0) {
+    if (!an_scaled_dot(func, dot, &found) || found.block == 0) {
         return 0;
     }
     if (tiles->depth && found.block % tiles->depth != 0) {
-        *of = (UnitOperands){DT_F32, DT_F32};
+        *of = (MmaTypes){DT_F32, DT_F32};
         return 0;
     }
     return found.block & -found.block;
@@ -362,15 +367,15 @@ static int64_t same_factor(const Func *func, const Op *dot, const UnitTiles *til
  * many columns of it. Where few tiles leave multiprocessors idle, k is shared out. */
 static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    const Unit *unit = plan->unit;
-    int64_t rows = larger(unit->m, fitted(m->dim, 128));
-    int64_t columns = larger(8 * unit->n, fitted(n->dim, rows <= 64 ? 256 : 128));
+    const MatrixInstr *unit = plan->instruction;
+    int64_t rows = max_i64(unit->m, fitted(m->dim, 128));
+    int64_t columns = max_i64(8 * unit->n, fitted(n->dim, rows <= 64 ? 256 : 128));
     set_halved(func, m, rows, unit->m, TURN_ROWS, "rows that share each widened element");
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each element of the left operand");
     plan->warps = 8;
-    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
-    plan->together = tile_held_together(func, plan);
+    plan->split_k = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
+    plan->cluster_split_k = tile_held_together(func, plan);
     return WIDENED_DEPTH;
 }
 
@@ -383,17 +388,18 @@ static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, Axi
     enum { COLUMN = 866, STEP = 28800, LAUNCH = 500000 }; /* in hundredths */
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
-    int64_t steps = div_up(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
+    int64_t steps = ceil_div(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
     n->step = columns;
-    int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
     int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
-    return div_up(tiles, func->target->units) * div_up(steps, shares) * (COLUMN * columns + STEP) +
+    return ceil_div(tiles, func->target->num_sms) * ceil_div(steps, shares) *
+               (COLUMN * columns + STEP) +
            (shares > 1 ? LAUNCH : 0);
 }
 
 static bool is_known(const AxisPlan *axis)
 {
-    return axis && poly_most(axis->dim) <= MOST_KNOWN;
+    return axis && poly_most(axis->dim) <= MAX_KNOWN;
 }
 
 /* So many columns that the last wave is full, or nearly; `most`, of sizes that are not known. */
@@ -402,7 +408,8 @@ static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, Ax
 {
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
-    int64_t unit = plan->unit->n, best = larger(unit, fitted(n->dim, power_of_two_at_most(most)));
+    int64_t unit = plan->instruction->n,
+            best = max_i64(unit, fitted(n->dim, power_of_two_at_most(most)));
     if (!is_known(m) || !is_known(n) || !is_known(k)) {
         return best;
     }
@@ -410,7 +417,7 @@ static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, Ax
     for (int64_t columns = unit; columns <= most; columns += unit) {
         int64_t cycles = widened_cycles(func, plan, m, n, columns);
         best = cycles < least ? columns : best;
-        least = smaller(least, cycles);
+        least = min_i64(least, cycles);
     }
     return best;
 }
@@ -420,37 +427,39 @@ static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, Ax
 static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                                    bool scaled)
 {
-    enum { MOST_SCALED = 192, MOST_PLAIN = 256 };
-    const Unit *unit = plan->unit;
-    set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+    enum { MAX_SCALED = 192, MAX_PLAIN = 256 };
+    const MatrixInstr *unit = plan->instruction;
+    set_halved(func, m, max_i64(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                "two warp groups of 64 rows, or one where there are no more rows");
-    int64_t columns = widened_columns(func, plan, m, n, scaled ? MOST_SCALED : MOST_PLAIN);
+    int64_t columns = widened_columns(func, plan, m, n, scaled ? MAX_SCALED : MAX_PLAIN);
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each widened element; the last wave is nearly full");
     choose_teams(func, plan, m, false);
-    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
-    plan->together = tile_held_together(func, plan);
+    plan->split_k = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
+    plan->cluster_split_k = tile_held_together(func, plan);
     return WIDENED_DEPTH;
 }
 
-static bool is_widened(const Func *func, const TilePlan *plan, const UnitOperands *of,
+static bool is_widened(const Func *func, const TilePlan *plan, const MmaTypes *of,
                        const AxisPlan *m, const AxisPlan *n)
 {
     return m && n && plan->n_dots == 1 && plan->dot->results[0]->type->rank == 2 &&
-           func->target->roles && of->left != of->right && tile_operands_stay_out(func, plan->dot);
+           func->target->has_setmaxnreg && of->left != of->right &&
+           tile_operands_stay_out(func, plan->dot);
 }
 
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
 {
-    UnitOperands of;
+    MmaTypes of;
     int rank = plan->dot->results[0]->type->rank;
     AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
     AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
-    UnitTiles tiles = given_tiles(func, plan, m, n);
+    MmaTileShape tiles = given_tiles(func, plan, m, n);
     int64_t same = same_factor(func, plan->dot, &tiles, &of);
-    const Unit *unit = tile_unit(func, &of, plan->dot->results[0]->type->dtype, &tiles);
-    plan->unit = unit;
-    bool groups = unit && unit_warps(unit) > 1, widened = unit && is_widened(func, plan, &of, m, n);
+    const MatrixInstr *unit =
+        tile_instruction(func, &of, plan->dot->results[0]->type->dtype, &tiles);
+    plan->instruction = unit;
+    bool groups = unit && mma_warps(unit) > 1, widened = unit && is_widened(func, plan, &of, m, n);
     int64_t depth = !unit               ? tile_choose_fma(func, group, plan, m, n)
                     : groups && widened ? choose_widened_left(func, plan, m, n, same != 0)
                     : groups            ? choose_groups(func, group, plan, m, n)
@@ -469,7 +478,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
             /* Threads multiply each step that exists of a tile: a short axis has a short tile. */
-            int64_t least = unit ? unit->k : smaller(FMA_LEAST, fitted(axis->dim, depth));
+            int64_t least = unit ? unit->k : min_i64(FMA_MIN, fitted(axis->dim, depth));
             set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
                        !unit    ? "as deep as the operands' tiles stay small"
                        : !whole ? "no factor of an operand changes in it"
@@ -481,18 +490,18 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         }
     }
     choose_beside(func, group, plan);
-    const AxisPlan *tail = plan->tail; /* as the model has it */
-    plan->tail = NULL;
+    const AxisPlan *tail = plan->split_k_tail; /* as the model has it */
+    plan->split_k_tail = NULL;
     choose_tail(func, group, plan, m, tail && tail == m ? plan->tail_upto : 0);
     choose_tail(func, group, plan, n, tail && tail == n ? plan->tail_upto : 0);
-    if (!plan->tail && tail) {
-        plan->shares = 0;
+    if (!plan->split_k_tail && tail) {
+        plan->split_k = 0;
     }
-    tile_choose_together(func, group, plan, plan->together > 1);
-    if (is_gpu(func) && plan->n_stored == 2 && plan->together < 2) {
+    tile_choose_cluster_split_k(func, group, plan, plan->cluster_split_k > 1);
+    if (is_gpu(func) && plan->n_stored == 2 && plan->cluster_split_k < 2) {
         int64_t derived =
-            plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;
-        plan->grouped = schedule_number(
+            plan->instruction && m ? min_i64(8, max_i64(1, RASTER_ROWS / max_i64(64, m->step))) : 8;
+        plan->raster_group = schedule_decide_int(
             func, "raster", "grouped", derived,
             "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
     }

@@ -11,8 +11,8 @@
 enum {
     GROUP_ROWS = 64,
     WIDEST = 256,       /* columns of an instruction */
-    MOST_PARTS = 16,    /* that a thread adds one by one; more are shared out over threads */
-    FEW_OPS = 4,        /* with an element, where three warp groups share a tile */
+    MAX_PARTS = 16,     /* that a thread adds one by one; more are shared out over threads */
+    MAX_OPS = 4,        /* with an element, where three warp groups share a tile */
     APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
 };
 
@@ -42,22 +42,22 @@ bool tile_operands_stay_out(const Func *func, const Op *dot)
             return false;
         }
         Access access = op_access(load, 0);
-        if (access.n < 2 || !an_bulk_rows(&access)) {
+        if (access.n < 2 || !an_tma_rows(&access)) {
             return false;
         }
     }
-    return func->target->bulk_copy;
+    return func->target->has_bulk_copy;
 }
 
 static int64_t given_along(Func *func, const char *key, const AxisPlan *axis)
 {
-    const Line *line = axis ? schedule_given(func, key, axis->name) : NULL;
+    const ScheduleEntry *line = axis ? schedule_user_entry(func, key, axis->name) : NULL;
     return line && line->number > 0 ? line->number : 0;
 }
 
 static bool is_given_zero(Func *func, const char *key, const AxisPlan *axis)
 {
-    const Line *line = schedule_given(func, key, axis->name);
+    const ScheduleEntry *line = schedule_user_entry(func, key, axis->name);
     return line && line->number == 0;
 }
 
@@ -74,7 +74,7 @@ static bool columns_lie(const Op *dot)
 
 static int64_t given_shares(Func *func)
 {
-    const Line *line = schedule_given(func, "shares", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "split_k", "");
     return line && line->number > 0 ? line->number : 0;
 }
 
@@ -188,10 +188,10 @@ static int64_t most_along(const Func *func, Dim dim)
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         int from = 0;
-        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+        for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
             int64_t product = 1;
-            for (int k = 0; k < param->merged[axis]; k++) {
-                product = mul_sat(product, poly_most(param->given->dims[from++]));
+            for (int k = 0; k < param->collapsed[axis]; k++) {
+                product = mul_sat(product, poly_most(param->caller_type->dims[from++]));
             }
             bool same = param->value->type->dims[axis] == dim;
             most = same && product < most ? product : most;
@@ -240,9 +240,10 @@ static void check_thirds(Op *op, void *user)
  * that no warp has must be nobody's. */
 static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, int ops)
 {
-    const Line *warps = schedule_given(func, "warps", "");
-    Thirds thirds = {func, plan->n_dots == 1 && !plan->unit->most_k && ops <= FEW_OPS &&
-                               func->target->roles && !schedule_given(func, "pingpong", "") &&
+    const ScheduleEntry *warps = schedule_user_entry(func, "warps", "");
+    Thirds thirds = {func, plan->n_dots == 1 && !plan->instruction->max_accumulate_k &&
+                               ops <= MAX_OPS && func->target->has_setmaxnreg &&
+                               !schedule_user_entry(func, "pingpong", "") &&
                                (!warps || warps->number == THIRDS_WARPS)};
     block_walk(group->regions[0], check_thirds, &thirds);
     return thirds.may;
@@ -250,55 +251,58 @@ static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, i
 
 /* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
-                         ProductSize *size)
+                         DotProblem *size)
 {
     const Op *dot = plan->dot;
     Type left = dot->operands[0]->type;
     AxisPlan *k = tile_axis_of(plan, dot->operands[0], left->rank - 1);
-    Factored narrow;
-    if (!m || !n || !k || an_factored(func, dot, &narrow) || !all_alike(func, group, plan)) {
+    ScaledDot narrow;
+    if (!m || !n || !k || an_scaled_dot(func, dot, &narrow) || !all_alike(func, group, plan)) {
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
-    const Line *cluster = schedule_given(func, "cluster", "");
-    *size = (ProductSize){
+    const ScheduleEntry *cluster = schedule_user_entry(func, "cluster", "");
+    *size = (DotProblem){
         .m = most_along(func, m->dim),
         .n = most_along(func, n->dim),
         .k = poly_most(k->dim),
         .batch = 1,
         .rounds = 1,
-        .columns_of = plan->unit->most_k ? APART_COLUMNS : product_columns(columns_lie(dot), bytes),
+        .columns_of = plan->instruction->max_accumulate_k
+                          ? APART_COLUMNS
+                          : product_columns(columns_lie(dot), bytes),
         .left_lines = lines_of(func, dot, 0),
         .right_lines = lines_of(func, dot, 1),
         .given_m = given_along(func, "tile", m),
         .given_n = given_along(func, "tile", n),
         .given_k = given_along(func, "tile", k),
-        .given_shares = given_shares(func),
+        .given_split_k = given_shares(func),
         .given_beside_m = given_along(func, "multicast", m),
         .given_beside_n = given_along(func, "multicast", n),
-        .given_tail_m = given_along(func, "tail", m),
-        .given_tail_n = given_along(func, "tail", n),
-        .may_tail = tile_may_tail(func, group, plan) && func->target->roles &&
-                    !is_given_zero(func, "tail", m) && !is_given_zero(func, "tail", n),
+        .given_tail_m = given_along(func, "split_k_tail", m),
+        .given_tail_n = given_along(func, "split_k_tail", n),
+        .may_tail = tile_may_tail(func, group, plan) && func->target->has_setmaxnreg &&
+                    !is_given_zero(func, "split_k_tail", m) &&
+                    !is_given_zero(func, "split_k_tail", n),
         .may_share = tile_may_share(plan),
         .open = poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
         .may_cluster = tile_may_cluster(func, group, plan),
         .given_cluster = cluster ? cluster->number : 0,
-        .apart = plan->unit->most_k != 0,
+        .apart = plan->instruction->max_accumulate_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};
     /* Few channels for each of many taps: what is past them is multiplied at every one. */
     int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
     if (has_taps(plan) && !size->given_k && row < whole) {
-        size->given_k = larger(plan->unit->k, row);
+        size->given_k = max_i64(plan->instruction->k, row);
     }
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k) {
             int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
-            *times *= smaller(poly_most(axis->dim), PRODUCT_MOST + 1);
+            *times *= min_i64(poly_most(axis->dim), PRODUCT_MAX + 1);
         }
-        if (size->batch > PRODUCT_MOST || size->rounds > PRODUCT_MOST) {
+        if (size->batch > PRODUCT_MAX || size->rounds > PRODUCT_MAX) {
             return false;
         }
     }
@@ -306,24 +310,26 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     block_walk(group->regions[0], count_result, &result);
     size->ops = result.ops;
     size->thirds = may_have_thirds(func, group, plan, result.ops);
-    const Line *turns = schedule_given(func, "pingpong", "");
-    size->may_meet = func->target->roles && func->target->cluster > 1 && plan->n_dots == 1 &&
-                     !has_taps(plan) && !(turns && text_same(turns->word, "on"));
-    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
-           size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
+    const ScheduleEntry *turns = schedule_user_entry(func, "pingpong", "");
+    size->may_meet = func->target->has_setmaxnreg && func->target->cluster > 1 &&
+                     plan->n_dots == 1 && !has_taps(plan) &&
+                     !(turns && text_equal(turns->symbol, "on"));
+    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MAX &&
+           size->n <= PRODUCT_MAX && size->k <= PRODUCT_MAX;
 }
 
 /* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */
-static const char *waves_reason(Func *func, const Rates *rates, const ProductSize *size,
-                                const ProductTiles *tiles)
+static const char *waves_reason(Func *func, const DeviceRates *rates, const DotProblem *size,
+                                const DotTiling *tiles)
 {
     const Target *target = func->target;
     Text why = text_new(func->arena);
     text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
-                tiles->tail ? " beside the tail" : "", target->units, waves_count(target, tiles));
-    int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
+                tiles->split_k_tail ? " beside the tail" : "", target->num_sms,
+                waves_count(target, tiles));
+    int64_t m = min_i64(128, max_i64(GROUP_ROWS, power_of_two_at_least(min_i64(size->m, 128))));
     int64_t n = WIDEST / power_of_two_at_least(size->dots);
-    ProductTiles usual = waves_of(target, rates, size, m, n, 1);
+    DotTiling usual = wave_model_tiling(target, rates, size, m, n, 1);
     if (usual.cycles > tiles->cycles && (m != tiles->m || n != tiles->n)) {
         text_printf(&why, "; tiles of %lld by %lld: %.2f, %.0f %% more time", (long long)m,
                     (long long)n, waves_count(target, &usual),
@@ -333,18 +339,18 @@ static const char *waves_reason(Func *func, const Rates *rates, const ProductSiz
 }
 
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
-                              ProductTiles *tiles)
+                              DotTiling *tiles)
 {
-    const Rates *rates = rates_of(func->target);
-    ProductSize size;
+    const DeviceRates *rates = device_rates_of(func->target);
+    DotProblem size;
     if (!rates || !product_size(func, group, plan, m, n, &size)) {
         return NULL;
     }
-    *tiles = waves_choose(func->target, rates, &size);
+    *tiles = wave_model_choose(func->target, rates, &size);
     tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
-                    (!size.given_m || schedule_given(func, "warps", ""));
+                    (!size.given_m || schedule_user_entry(func, "warps", ""));
     plan->is_timed = true;
-    plan->even = waves_are_even(func->target, rates, &size, tiles);
+    plan->single_wave = wave_model_is_single_wave(func->target, rates, &size, tiles);
     return waves_reason(func, rates, &size, tiles);
 }
 
@@ -358,7 +364,7 @@ bool tile_choose_parts(const Op *group, TilePlan *plan)
         int64_t extent;
         if (load && load->kind == OP_LOAD && load->results[0]->type->rank > 2 &&
             op_int(op, ATTR_AXIS, 0) == 0 &&
-            poly_is_const(load->results[0]->type->dims[0], &extent) && extent <= MOST_PARTS) {
+            poly_is_const(load->results[0]->type->dims[0], &extent) && extent <= MAX_PARTS) {
             AxisPlan *axis = tile_axis_of(plan, load->results[0], 0);
             if (axis && !(axis->flags & AXIS_STORED)) {
                 axis->how = AXIS_UNROLL;

@@ -4,7 +4,7 @@
  * source computes outside of a region belongs before the op with that region. */
 #include "passes/tile/tile_emit.h"
 
-static int item_of(const Emitter *e, int class)
+static int item_of(const TileEmitter *e, int class)
 {
     for (int i = 0; i < e->plan->n; i++) {
         if (e->plan->items[i].class == class) {
@@ -14,23 +14,23 @@ static int item_of(const Emitter *e, int class)
     return -1;
 }
 
-int emit_item(const Emitter *e, const Value *value, int axis)
+int emit_item(const TileEmitter *e, const Value *value, int axis)
 {
     int class = axes_class(e->plan->axes, value, axis);
     return class < 0 ? -1 : item_of(e, class);
 }
 
-bool emit_is_scalar(const Emitter *e, int item)
+bool emit_is_scalar(const TileEmitter *e, int item)
 {
     return item >= 0 && e->plan->items[item].step == 0;
 }
 
-bool emit_is_looped(const Emitter *e, int item)
+bool emit_is_looped(const TileEmitter *e, int item)
 {
     return item >= 0 && e->plan->items[item].how == AXIS_LOOP;
 }
 
-static bool has_class(const Emitter *e, const Value *value, int class)
+static bool has_class(const TileEmitter *e, const Value *value, int class)
 {
     for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
         if (axes_class(e->plan->axes, value, i) == class) {
@@ -41,7 +41,7 @@ static bool has_class(const Emitter *e, const Value *value, int class)
 }
 
 /* Ranges of the source's own loops have new variables here. */
-static Type type_renamed(const Frame *frame, Type type)
+static Type type_renamed(const EmitFrame *frame, Type type)
 {
     for (; frame; frame = frame->outer) {
         type = clone_type(&frame->values, type);
@@ -49,12 +49,12 @@ static Type type_renamed(const Frame *frame, Type type)
     return type;
 }
 
-bool emit_is_unrolled(const Emitter *e, int item)
+bool emit_is_unrolled(const TileEmitter *e, int item)
 {
     return item >= 0 && e->plan->items[item].how == AXIS_UNROLL;
 }
 
-Type emit_type(const Emitter *e, const Frame *frame, const Value *value)
+Type emit_type(const TileEmitter *e, const EmitFrame *frame, const Value *value)
 {
     Dim dims[MAX_RANK];
     for (int i = 0; i < value->type->rank; i++) {
@@ -70,9 +70,9 @@ Type emit_type(const Emitter *e, const Frame *frame, const Value *value)
 
 /* ---- loops ---- */
 
-static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen);
+static void add_scans(TileEmitter *e, EmitFrame *inside, Value *value, CloneMap *seen);
 
-static void add_scans_of(Emitter *e, Frame *inside, const Op *op, CloneMap *seen)
+static void add_scans_of(TileEmitter *e, EmitFrame *inside, const Op *op, CloneMap *seen)
 {
     for (int i = 0; i < op->n_operands; i++) {
         add_scans(e, inside, op->operands[i], seen);
@@ -85,15 +85,15 @@ static void add_scans_of(Emitter *e, Frame *inside, const Op *op, CloneMap *seen
     bool scan = op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     if (scan && axes_class(e->plan->axes, op->operands[0], axis) == inside->class) {
-        if (inside->n_scans == MOST_SCANS) {
-            diag_bug(e->func->diags, "more than %d scans in one loop", MOST_SCANS);
+        if (inside->n_scans == MAX_SCANS) {
+            diag_bug(e->func->diags, "more than %d scans in one loop", MAX_SCANS);
         }
         inside->scans[inside->n_scans++] = op;
     }
 }
 
 /* The scans along the loop's axis that `value` needs here, innermost first. */
-static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen)
+static void add_scans(TileEmitter *e, EmitFrame *inside, Value *value, CloneMap *seen)
 {
     if (!value || !value->def || !has_class(e, value, inside->class) ||
         clone_get(seen, value->def->results[0]) != value->def->results[0]) {
@@ -103,9 +103,9 @@ static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen)
     add_scans_of(e, inside, value->def, seen);
 }
 
-Frame emit_frame_in(Emitter *e, Frame *outer, Op *op, Builder at)
+EmitFrame emit_frame_in(TileEmitter *e, EmitFrame *outer, Op *op, Builder at)
 {
-    Frame frame = {.outer = outer, .op = op, .class = -1, .at = at};
+    EmitFrame frame = {.outer = outer, .op = op, .class = -1, .at = at};
     size_t n = (size_t)e->plan->n;
     frame.values = clone_map_new(e->func);
     frame.dims = arena_copy(e->func->arena, outer->dims, n * sizeof(Dim));
@@ -113,25 +113,25 @@ Frame emit_frame_in(Emitter *e, Frame *outer, Op *op, Builder at)
     return frame;
 }
 
-Frame emit_element(Emitter *e, Frame *frame, int item, int64_t k)
+EmitFrame emit_element(TileEmitter *e, EmitFrame *frame, int item, int64_t k)
 {
-    Frame inside = emit_frame_in(e, frame, NULL, frame->at);
+    EmitFrame inside = emit_frame_in(e, frame, NULL, frame->at);
     inside.class = e->plan->items[item].class;
     inside.ranges[item] = build_i64(&frame->at, k);
     inside.dims[item] = poly_const(e->func, 1);
     return inside;
 }
 
-Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
-              Value *const *roots, Frame *inside)
+Op *emit_loop(TileEmitter *e, EmitFrame *frame, int item, int n, Value *const *inits, int n_roots,
+              Value *const *roots, EmitFrame *inside)
 {
     const AxisPlan *axis = &e->plan->items[item];
-    Frame scans = {.class = axis->class};
+    EmitFrame scans = {.class = axis->class};
     CloneMap seen = clone_map_new(e->func);
     for (int i = 0; i < n_roots; i++) {
         add_scans(e, &scans, roots[i], &seen);
     }
-    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MOST_SCANS * 8);
+    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MAX_SCANS * 8);
     int count = 0;
     for (; count < n; count++) {
         all[count] = inits[count];
@@ -162,9 +162,9 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     return loop;
 }
 
-void emit_end(Emitter *e, Frame *inside, int n, Value *const *next)
+void emit_end(TileEmitter *e, EmitFrame *inside, int n, Value *const *next)
 {
-    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MOST_SCANS * 8);
+    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MAX_SCANS * 8);
     int count = 0;
     for (; count < n; count++) {
         all[count] = next[count];
@@ -181,7 +181,7 @@ void emit_end(Emitter *e, Frame *inside, int n, Value *const *next)
 /* ---- values ---- */
 
 /* A scalar axis has one element here: what drops it is expanded again. */
-static Value *restore_axes(Emitter *e, Frame *frame, const Value *source, Value *value)
+static Value *restore_axes(TileEmitter *e, EmitFrame *frame, const Value *source, Value *value)
 {
     for (int i = 0; i < source->type->rank; i++) {
         int item = emit_item(e, source, i);
@@ -193,7 +193,7 @@ static Value *restore_axes(Emitter *e, Frame *frame, const Value *source, Value 
 }
 
 /* The indices of an access whose whole axes are those of `value`, in order. */
-static void emit_indices(Emitter *e, Frame *frame, const Op *op, const Value *value,
+static void emit_indices(TileEmitter *e, EmitFrame *frame, const Op *op, const Value *value,
                          Value **indices)
 {
     Access access = op_access(op, 0);
@@ -209,7 +209,7 @@ static void emit_indices(Emitter *e, Frame *frame, const Op *op, const Value *va
     }
 }
 
-static void emit_load(Emitter *e, Frame *frame, const Op *op)
+static void emit_load(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *indices[MAX_RANK];
     emit_indices(e, frame, op, op->results[0], indices);
@@ -217,7 +217,7 @@ static void emit_load(Emitter *e, Frame *frame, const Op *op)
     clone_map_value(&frame->values, op->results[0], restore_axes(e, frame, op->results[0], value));
 }
 
-static void emit_iota(Emitter *e, Frame *frame, const Op *op)
+static void emit_iota(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     int item = emit_item(e, op->results[0], 0);
     DType dtype = op->results[0]->type->dtype;
@@ -235,7 +235,7 @@ static void emit_iota(Emitter *e, Frame *frame, const Op *op)
     clone_map_value(&frame->values, op->results[0], value);
 }
 
-Op *emit_copy(Emitter *e, Frame *frame, const Op *op)
+Op *emit_copy(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value **operands = ARENA_ARRAY(e->func->arena, Value *, op->n_operands);
     Type *types = ARENA_ARRAY(e->func->arena, Type, op->n_results);
@@ -255,7 +255,7 @@ Op *emit_copy(Emitter *e, Frame *frame, const Op *op)
     return copy;
 }
 
-static void emit_op(Emitter *e, Frame *frame, const Op *op)
+static void emit_op(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     frame->at.span = op->span;
     switch (op->kind) {
@@ -284,7 +284,7 @@ static bool is_inside(const Value *value, const Block *region)
     return block == region;
 }
 
-static bool belongs(const Emitter *e, const Frame *frame, const Value *value)
+static bool belongs(const TileEmitter *e, const EmitFrame *frame, const Value *value)
 {
     if (frame->source) {
         return is_inside(value, frame->source);
@@ -292,7 +292,7 @@ static bool belongs(const Emitter *e, const Frame *frame, const Value *value)
     return !frame->outer || frame->class < 0 || has_class(e, value, frame->class);
 }
 
-Value *emit_value(Emitter *e, Frame *frame, Value *value)
+Value *emit_value(TileEmitter *e, EmitFrame *frame, Value *value)
 {
     if (!value->def && !value->block) {
         return value; /* a parameter */
@@ -302,7 +302,7 @@ Value *emit_value(Emitter *e, Frame *frame, Value *value)
         return known;
     }
     if (!belongs(e, frame, value)) {
-        Frame *outer = frame->outer;
+        EmitFrame *outer = frame->outer;
         Builder end = outer->at;
         outer->at = frame->op ? build_before(e->func, frame->op) : frame->at; /* the same block */
         Value *found = emit_value(e, outer, value);
@@ -372,7 +372,7 @@ bool emit_has_effect(const Op *op)
 }
 
 /* Axes that one scalar stands for have no place in a stored tile. */
-static Value *drop_axes(Emitter *e, Frame *frame, const Value *source, Value *value)
+static Value *drop_axes(TileEmitter *e, EmitFrame *frame, const Value *source, Value *value)
 {
     for (int i = source->type->rank; i-- > 0;) {
         int item = emit_item(e, source, i);
@@ -383,7 +383,7 @@ static Value *drop_axes(Emitter *e, Frame *frame, const Value *source, Value *va
     return value;
 }
 
-static void emit_store(Emitter *e, Frame *frame, const Op *op)
+static void emit_store(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *value = op->operands[op->n_operands - 1], *indices[MAX_RANK];
     emit_indices(e, frame, op, value, indices);
@@ -394,13 +394,13 @@ static void emit_store(Emitter *e, Frame *frame, const Op *op)
 }
 
 /* What has no regions, inside of loops over those of its axes that are walked. */
-static void emit_written(Emitter *e, Frame *frame, const Op *op, int from)
+static void emit_written(TileEmitter *e, EmitFrame *frame, const Op *op, int from)
 {
     const Value *shape = axes_written(op);
     for (int i = from; i < shape->type->rank; i++) {
         int item = emit_item(e, shape, i);
         if (emit_is_looped(e, item) && !frame->ranges[item]) {
-            Frame inside;
+            EmitFrame inside;
             emit_loop(e, frame, item, 0, NULL, op->n_operands, op->operands, &inside);
             emit_written(e, &inside, op, i + 1);
             emit_end(e, &inside, 0, NULL);
@@ -414,7 +414,7 @@ static void emit_written(Emitter *e, Frame *frame, const Op *op, int from)
     }
 }
 
-void emit_effect(Emitter *e, Frame *frame, const Op *op)
+void emit_effect(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     /* What has a result that something else read was emitted with that. */
     if (op->n_results && clone_get(&frame->values, op->results[0]) != op->results[0]) {
@@ -428,31 +428,31 @@ void emit_effect(Emitter *e, Frame *frame, const Op *op)
     }
 }
 
-static void set_launch(const Emitter *e, Op *launch)
+static void set_launch(const TileEmitter *e, Op *launch)
 {
     op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
     if (e->plan->teams > 1) {
         op_set_ints(e->func, launch, ATTR_TEAMS, 1, &e->plan->teams);
     }
-    if (e->plan->blocks > 1) {
-        op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
+    if (e->plan->occupancy > 1) {
+        op_set_int(e->func, launch, ATTR_OCCUPANCY, e->plan->occupancy);
     }
-    if (e->plan->aligned > 1) {
-        op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->aligned);
+    if (e->plan->row_align > 1) {
+        op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->row_align);
     }
     if (e->plan->cluster > 1) {
         op_set_int(e->func, launch, ATTR_CLUSTER, e->plan->cluster);
     }
-    if (e->plan->grouped) {
-        op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
+    if (e->plan->raster_group) {
+        op_set_int(e->func, launch, ATTR_RASTER_GROUP, e->plan->raster_group);
     }
     if (e->plan->is_timed) {
-        op_set_int(e->func, launch, ATTR_EVEN, e->plan->even);
+        op_set_int(e->func, launch, ATTR_SINGLE_WAVE, e->plan->single_wave);
     }
 }
 
 /* `items`: of the launch's axes; -1: of the shares. */
-static void set_part(const Emitter *e, Op *launch, const int *items)
+static void set_part(const TileEmitter *e, Op *launch, const int *items)
 {
     int64_t from[MAX_RANK * 2] = {0}, upto[MAX_RANK * 2] = {0};
     int n = op_attr(launch, ATTR_DIMS)->n;
@@ -464,20 +464,20 @@ static void set_part(const Emitter *e, Op *launch, const int *items)
         ends = ends || upto[i] > 0;
     }
     if (begins) {
-        op_set_ints(e->func, launch, ATTR_FROM, n, from);
+        op_set_ints(e->func, launch, ATTR_AXIS_BEGIN, n, from);
     }
     if (ends) {
-        op_set_ints(e->func, launch, ATTR_UPTO, n, upto);
+        op_set_ints(e->func, launch, ATTR_AXIS_END, n, upto);
     }
 }
 
-static void set_multicast(const Emitter *e, Op *launch, const int *items)
+static void set_multicast(const TileEmitter *e, Op *launch, const int *items)
 {
     int64_t beside[MAX_RANK * 2];
     int n = op_attr(launch, ATTR_DIMS)->n;
     bool any = false;
     for (int i = 0; i < n; i++) {
-        int64_t blocks = items[i] < 0 ? 1 : e->plan->items[items[i]].together;
+        int64_t blocks = items[i] < 0 ? 1 : e->plan->items[items[i]].multicast;
         beside[i] = blocks > 1 ? blocks : 1;
         any = any || blocks > 1;
     }
@@ -486,7 +486,7 @@ static void set_multicast(const Emitter *e, Op *launch, const int *items)
     }
 }
 
-Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name)
+Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim shares, const char *name)
 {
     Dim dims[MAX_RANK * 2];
     int64_t steps[MAX_RANK * 2];
@@ -532,15 +532,15 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *nam
     return launch;
 }
 
-Frame emit_frame(const Emitter *e)
+EmitFrame emit_frame(const TileEmitter *e)
 {
-    Frame frame = {.class = -1, .values = clone_map_new(e->func)};
+    EmitFrame frame = {.class = -1, .values = clone_map_new(e->func)};
     frame.dims = ARENA_ARRAY(e->func->arena, Dim, e->plan->n + 1);
     frame.ranges = ARENA_ARRAY(e->func->arena, Value *, e->plan->n + 1);
     return frame;
 }
 
-void emit_effects(Emitter *e, const Op *group, Frame *frame)
+void emit_effects(TileEmitter *e, const Op *group, EmitFrame *frame)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         if (emit_has_effect(op)) {
@@ -551,14 +551,14 @@ void emit_effects(Emitter *e, const Op *group, Frame *frame)
 
 void tile_emit(Func *func, Op *group, const TilePlan *plan)
 {
-    Emitter e = {.func = func, .plan = plan};
-    Frame frame = emit_frame(&e);
+    TileEmitter e = {.func = func, .plan = plan};
+    EmitFrame frame = emit_frame(&e);
     emit_launch(&e, group, &frame, NULL, NULL);
     emit_effects(&e, group, &frame);
 }
 
 /* Loops over the grid's axes, the first one outside. */
-static void emit_grid(Emitter *e, const Op *group, Frame *frame, int item)
+static void emit_grid(TileEmitter *e, const Op *group, EmitFrame *frame, int item)
 {
     while (item < e->plan->n_stored &&
            (e->plan->items[item].how == AXIS_LOOP || frame->ranges[item])) {
@@ -568,7 +568,7 @@ static void emit_grid(Emitter *e, const Op *group, Frame *frame, int item)
         emit_effects(e, group, frame);
         return;
     }
-    Frame inside;
+    EmitFrame inside;
     emit_loop(e, frame, item, 0, NULL, 0, NULL, &inside);
     inside.class = -1; /* all of the work is inside, as in a launch */
     emit_grid(e, group, &inside, item + 1);
@@ -577,8 +577,8 @@ static void emit_grid(Emitter *e, const Op *group, Frame *frame, int item)
 
 void tile_emit_here(Func *func, Op *group, const TilePlan *plan)
 {
-    Emitter e = {.func = func, .plan = plan};
-    Frame frame = emit_frame(&e);
+    TileEmitter e = {.func = func, .plan = plan};
+    EmitFrame frame = emit_frame(&e);
     frame.at = build_before(func, group);
     if (plan->outer) {
         frame.ranges[plan->outer - plan->items] = plan->outer_range;

@@ -7,12 +7,12 @@
 
 #include "passes/tile/tile.h"
 
-enum { MOST_SCANS = 16 }; /* that one loop carries */
+enum { MAX_SCANS = 16 }; /* that one loop carries */
 
 /* Where values are put: the launch is the outer frame, each loop opens one, and so does each region
  * of the source. */
-typedef struct Frame {
-    struct Frame *outer;
+typedef struct EmitFrame {
+    struct EmitFrame *outer;
     Op *op;              /* the loop, or the op with the region; NULL in the launch's frame, and
                             where a window is written out */
     int class;           /* that the loop walks; -1: none */
@@ -21,96 +21,96 @@ typedef struct Frame {
     CloneMap values;             /* what has been emitted here; ranges of the source's loops */
     Dim *dims;                   /* by plan item: what stands for its extent here; NULL: none yet */
     Value **ranges;              /* the range, or of a scalar axis the i64 */
-    const Op *scans[MOST_SCANS]; /* along the loop's axis: each carries what came before */
+    const Op *scans[MAX_SCANS];  /* along the loop's axis: each carries what came before */
     int n_scans, first_scan;     /* carried value of the first */
-} Frame;
+} EmitFrame;
 
 /* An axis that is shared out over the grid (tile_split_axis.c, tile_lookback.c). */
-typedef struct Split {
+typedef struct AxisSplit {
     int item;
     int64_t shares;
     Value *share, *lo, *hi;    /* of this block: its number, its part of the axis */
-    Op *ops[MOST_SCANS];       /* along the axis */
-    Value **parts[MOST_SCANS]; /* by result: the tensor of what the shares come to */
-    Value **inits[MOST_SCANS]; /* by result: what this block's share begins with */
+    Op *ops[MAX_SCANS];        /* along the axis */
+    Value **parts[MAX_SCANS];  /* by result: the tensor of what the shares come to */
+    Value **inits[MAX_SCANS];  /* by result: what this block's share begins with */
     int n;
     bool scans;
-} Split;
+} AxisSplit;
 
-typedef struct Emitter {
+typedef struct TileEmitter {
     Func *func;
     const TilePlan *plan;
-    const Split *split; /* NULL: none */
-} Emitter;
+    const AxisSplit *split; /* NULL: none */
+} TileEmitter;
 
 /* The plan's item of an axis; -1: one element, or a range of the source's. */
-int emit_item(const Emitter *e, const Value *value, int axis);
+int emit_item(const TileEmitter *e, const Value *value, int axis);
 /* Is the axis walked one element at a time: what is read is without it, and expanded? */
-bool emit_is_scalar(const Emitter *e, int item);
+bool emit_is_scalar(const TileEmitter *e, int item);
 /* Is the axis walked by a loop inside of the block? */
-bool emit_is_looped(const Emitter *e, int item);
-Type emit_type(const Emitter *e, const Frame *frame, const Value *value);
+bool emit_is_looped(const TileEmitter *e, int item);
+Type emit_type(const TileEmitter *e, const EmitFrame *frame, const Value *value);
 /* The value over this frame's ranges, made there or outside where it does not depend on them. */
-Value *emit_value(Emitter *e, Frame *frame, Value *value);
+Value *emit_value(TileEmitter *e, EmitFrame *frame, Value *value);
 /* The same op on operands from here; a value made without an op of its own is mapped. */
-Op *emit_copy(Emitter *e, Frame *frame, const Op *op);
+Op *emit_copy(TileEmitter *e, EmitFrame *frame, const Op *op);
 
 /* A loop over a whole axis for what `roots` need; `inside` is its frame. Ended by emit_end. */
-Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
-              Value *const *roots, Frame *inside);
-void emit_end(Emitter *e, Frame *inside, int n, Value *const *next);
+Op *emit_loop(TileEmitter *e, EmitFrame *frame, int item, int n, Value *const *inits, int n_roots,
+              Value *const *roots, EmitFrame *inside);
+void emit_end(TileEmitter *e, EmitFrame *inside, int n, Value *const *next);
 /* The value without an axis of one element, as if that had never been there where it was
  * expanded. */
 Value *emit_without(Builder *b, Value *value, int axis);
 /* The same place with element `k` of a window's axis. */
-Frame emit_element(Emitter *e, Frame *frame, int item, int64_t k);
-bool emit_is_unrolled(const Emitter *e, int item);
+EmitFrame emit_element(TileEmitter *e, EmitFrame *frame, int item, int64_t k);
+bool emit_is_unrolled(const TileEmitter *e, int item);
 /* Stores, scatters, and what has them in its regions. */
 bool emit_has_effect(const Op *op);
-void emit_effect(Emitter *e, Frame *frame, const Op *op);
-void emit_effects(Emitter *e, const Op *group, Frame *frame);
-/* A launch's frame, and a launch by the plan. `shares`: its first axis is these, or, if a cluster's
- * blocks have one each, its last; NULL: none. */
-Frame emit_frame(const Emitter *e);
+void emit_effect(TileEmitter *e, EmitFrame *frame, const Op *op);
+void emit_effects(TileEmitter *e, const Op *group, EmitFrame *frame);
+/* A launch's frame, and a launch by the plan. `split_k`: its first axis is these, or, if a
+ * cluster's blocks have one each, its last; NULL: none. */
+EmitFrame emit_frame(const TileEmitter *e);
 /* What is in the region of `op`, inside of `outer`. */
-Frame emit_frame_in(Emitter *e, Frame *outer, Op *op, Builder at);
-Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name);
+EmitFrame emit_frame_in(TileEmitter *e, EmitFrame *outer, Op *op, Builder at);
+Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim shares, const char *name);
 
 /* tile_emit_reductions.c: results are mapped in the frame. */
-void emit_reduce(Emitter *e, Frame *frame, const Op *op);
-void emit_dot(Emitter *e, Frame *frame, const Op *op);
+void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op);
+void emit_dot(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* The product's tile as a matrix, and one as what the source has there: with the axes before. */
-Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot);
-void emit_map_matrix(Frame *frame, const Op *op, Value *matrix);
-void emit_scan(Emitter *e, Frame *frame, const Op *op);
-void emit_fold(Emitter *e, Frame *frame, const Op *op);
+Value *emit_matrix(TileEmitter *e, EmitFrame *frame, const Op *dot);
+void emit_map_matrix(EmitFrame *frame, const Op *op, Value *matrix);
+void emit_scan(TileEmitter *e, EmitFrame *frame, const Op *op);
+void emit_fold(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* A reduction, fold or scan in parts. What the tile here comes to, an array a result: */
-void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out);
+void emit_totals(TileEmitter *e, EmitFrame *frame, const Op *op, Value **out);
 /* what arrays of parts come to along their first axis, in their place; */
-void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts);
+void emit_fold_arrays(TileEmitter *e, EmitFrame *frame, const Op *op, Value **parts);
 /* what a scan has come to, and what it walks next, as one; */
-void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before, Value *const *next,
-                 Value **out);
+void emit_joined(TileEmitter *e, EmitFrame *frame, const Op *scan, Value *const *before,
+                 Value *const *next, Value **out);
 /* and what changes nothing of result i. */
-Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type);
+Value *emit_nothing(TileEmitter *e, EmitFrame *frame, const Op *op, int i, Type type);
 /* What it comes to in this block's part of the split axis, a value a result: the part is walked. */
-Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op);
+Value **emit_share_totals(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* One walk along an axis for all that is folded along it, and for stores; folds are mapped. */
-void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds, int n_stores,
-               Op *const *stores);
+void emit_walk(TileEmitter *e, EmitFrame *frame, int item, int n_folds, Op *const *folds,
+               int n_stores, Op *const *stores);
 /* What a scan carries into a loop's first step, and out of each. */
-int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
-int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);
+int emit_scan_inits(TileEmitter *e, EmitFrame *frame, const Op *scan, Value **inits);
+int emit_scan_next(TileEmitter *e, EmitFrame *inside, const Op *scan, int carried, Value **next);
 
 /* tile_split_axis.c: which part of the split axis share `c` has. */
-void emit_take_share(Emitter *e, Frame *frame, Split *split, Value *c);
+void emit_enter_slice(TileEmitter *e, EmitFrame *frame, AxisSplit *split, Value *c);
 /* tile_cluster_split_k.c: all of the group's work, by clusters whose blocks have a share each. */
-void tile_emit_together(Emitter *e, Op *group, Split *split);
+void tile_emit_cluster_split_k(TileEmitter *e, Op *group, AxisSplit *split);
 
 /* tile_lookback.c: scans along a split axis, in one pass. False: they are not of that kind. */
-bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *split);
+bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const AxisSplit *split);
 
 /* tile_emit_regions.c */
-void emit_regions(Emitter *e, Frame *frame, const Op *op);
+void emit_regions(TileEmitter *e, EmitFrame *frame, const Op *op);
 
 #endif

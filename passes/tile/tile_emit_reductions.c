@@ -10,14 +10,15 @@ static bool is_scan(const Op *op)
 }
 
 /* What is emitted for `op` runs over all that the group has along the axis. */
-static Value *runs_over(Emitter *e, Value *made, const Op *op)
+static Value *runs_over(TileEmitter *e, Value *made, const Op *op)
 {
     op_set_over(e->func, made->def, op_reduced_extent(op));
     return made;
 }
 
 /* The type of an operand's tile with one element along the axis that is folded. */
-static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, const Value *operand)
+static Type folded_type(const TileEmitter *e, const EmitFrame *frame, const Op *op,
+                        const Value *operand)
 {
     Dim dims[MAX_RANK];
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -32,9 +33,9 @@ static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, cons
 /* ---- sums of products ---- */
 
 /* Does a sum of products, one a batch, begin here? */
-static bool sums_products(const Emitter *e, const Op *op)
+static bool sums_products(const TileEmitter *e, const Op *op)
 {
-    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+    while (op && op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum")) {
         int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
         if (!emit_is_looped(e, item) || !emit_is_scalar(e, item)) {
             return false;
@@ -44,17 +45,17 @@ static bool sums_products(const Emitter *e, const Op *op)
     return op && op->kind == OP_DOT;
 }
 
-static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum);
+static Value *add_dot(TileEmitter *e, EmitFrame *frame, const Op *op, Value *sum);
 
 /* The sum of `op` and all below it, onto the matrix `sum`. */
-static Value *add_products(Emitter *e, Frame *frame, const Op *op, Value *sum)
+static Value *add_products(TileEmitter *e, EmitFrame *frame, const Op *op, Value *sum)
 {
     if (op->kind == OP_DOT) {
         return add_dot(e, frame, op, sum);
     }
     Value *from = op->operands[0];
     int item = emit_item(e, from, (int)op_int(op, ATTR_AXIS, 0));
-    Frame inside;
+    EmitFrame inside;
     Op *loop = emit_loop(e, frame, item, 1, &sum, 1, &from, &inside);
     Value *next = add_products(e, &inside, from->def, loop->regions[0]->args[1]);
     emit_end(e, &inside, 1, &next);
@@ -62,7 +63,7 @@ static Value *add_products(Emitter *e, Frame *frame, const Op *op, Value *sum)
 }
 
 /* A matrix as the value that the source has there: one element along the axes before. */
-void emit_map_matrix(Frame *frame, const Op *op, Value *matrix)
+void emit_map_matrix(EmitFrame *frame, const Op *op, Value *matrix)
 {
     for (int i = 2; i < op->results[0]->type->rank; i++) {
         matrix = build_expand(&frame->at, matrix, 0);
@@ -70,7 +71,7 @@ void emit_map_matrix(Frame *frame, const Op *op, Value *matrix)
     clone_map_value(&frame->values, op->results[0], matrix);
 }
 
-static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
+static Type matrix_type(const TileEmitter *e, const EmitFrame *frame, const Op *op)
 {
     Type type = emit_type(e, frame, op->results[0]);
     return type_with_dims(e->func, type, 2, type->dims + type->rank - 2);
@@ -79,7 +80,7 @@ static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
 /* ---- reductions ---- */
 
 /* How many elements a window has. */
-static int64_t window_elements(const Emitter *e, int item)
+static int64_t window_elements(const TileEmitter *e, int item)
 {
     int64_t extent = 0;
     return tile_exact(e->plan->items[item].dim, &extent) ? extent : 0;
@@ -87,24 +88,24 @@ static int64_t window_elements(const Emitter *e, int item)
 
 /* The f32 product that is summed, and nothing else reads: it enters the sum unrounded. Not every
  * CPU has an instruction for that. */
-static const Op *summed_product(const Emitter *e, const Op *op)
+static const Op *summed_product(const TileEmitter *e, const Op *op)
 {
     if (e->func->target->family == FAMILY_CPU) {
         return NULL;
     }
     const Op *mul = op->operands[0]->def;
-    bool sum = text_same(op_word(op, ATTR_FN), "sum") && mul && mul->kind == OP_MUL &&
+    bool sum = text_equal(op_word(op, ATTR_FN), "sum") && mul && mul->kind == OP_MUL &&
                mul->results[0]->type->dtype == DT_F32;
     return sum && value_count_uses(e->func, mul->results[0]) == 1 ? mul : NULL;
 }
 
 /* A window, written out. */
-static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
+static Value *reduce_elements(TileEmitter *e, EmitFrame *frame, const Op *op, int item)
 {
     Value *sum = NULL;
     const Op *mul = summed_product(e, op);
     for (int64_t k = 0; k < window_elements(e, item); k++) {
-        Frame inside = emit_element(e, frame, item, k);
+        EmitFrame inside = emit_element(e, frame, item, k);
         if (sum && mul) {
             Value *a = emit_value(e, &inside, mul->operands[0]);
             sum = build_fma(&frame->at, a, emit_value(e, &inside, mul->operands[1]), sum);
@@ -118,19 +119,19 @@ static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
 }
 
 /* The only use of a reduction's result: another one, by the same function. NULL: it is none. */
-static const Op *reduced_on(const Emitter *e, const Op *op)
+static const Op *reduced_on(const TileEmitter *e, const Op *op)
 {
     const Op *next = op->next;
     while (next && (next->n_operands == 0 || next->operands[0] != op->results[0])) {
         next = next->next;
     }
     bool same =
-        next && next->kind == OP_REDUCE && text_same(op_word(next, ATTR_FN), op_word(op, ATTR_FN));
+        next && next->kind == OP_REDUCE && text_equal(op_word(next, ATTR_FN), op_word(op, ATTR_FN));
     return same && value_count_uses(e->func, op->results[0]) == 1 ? next : NULL;
 }
 
 /* Has the block a part only of what is reduced here, or by those reductions whose result is? */
-static bool has_part_only(const Emitter *e, const Op *op)
+static bool has_part_only(const TileEmitter *e, const Op *op)
 {
     int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     const Op *before = op->operands[0]->def;
@@ -139,7 +140,7 @@ static bool has_part_only(const Emitter *e, const Op *op)
            (chained && has_part_only(e, before));
 }
 
-void emit_reduce(Emitter *e, Frame *frame, const Op *op)
+void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *from = op->operands[0], *result = op->results[0];
     int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
@@ -163,7 +164,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
         return;
     }
     Value *init = reduce_neutral_tile(&frame->at, fn, emit_type(e, frame, result));
-    Frame inside;
+    EmitFrame inside;
     Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
     Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
     runs_over(e, part, op);
@@ -175,7 +176,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
 /* ---- products ---- */
 
 /* Axes before the last two are scalars here: one element each. */
-static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
+static Value *matrix_of(TileEmitter *e, EmitFrame *frame, Value *source)
 {
     Value *value = emit_value(e, frame, source);
     while (value->type->rank > 2) {
@@ -184,7 +185,7 @@ static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
     return value;
 }
 
-static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
+static Value *add_dot(TileEmitter *e, EmitFrame *frame, const Op *op, Value *sum)
 {
     Value *operands[2] = {op->operands[0], op->operands[1]};
     int item = emit_item(e, operands[0], operands[0]->type->rank - 1);
@@ -193,7 +194,7 @@ static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
         Value *a = matrix_of(e, frame, operands[0]), *b = matrix_of(e, frame, operands[1]);
         return runs_over(e, build_dot(&frame->at, a, b, sum, dtype), op);
     }
-    Frame inside;
+    EmitFrame inside;
     Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
     Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
     Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], dtype);
@@ -202,7 +203,7 @@ static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
     return loop->results[0];
 }
 
-void emit_dot(Emitter *e, Frame *frame, const Op *op)
+void emit_dot(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *sum = op->n_operands == 3
                      ? matrix_of(e, frame, op->operands[2])
@@ -210,7 +211,7 @@ void emit_dot(Emitter *e, Frame *frame, const Op *op)
     emit_map_matrix(frame, op, add_dot(e, frame, op, sum));
 }
 
-Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot)
+Value *emit_matrix(TileEmitter *e, EmitFrame *frame, const Op *dot)
 {
     return add_dot(e, frame, dot,
                    reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, dot)));
@@ -219,7 +220,8 @@ Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot)
 /* ---- the program's own function ---- */
 
 /* A value of the function, as an array: what is uniform is spread. */
-static Value *lifted(Emitter *e, Frame *frame, const CloneMap *map, Value *value, Type shape)
+static Value *lifted(TileEmitter *e, EmitFrame *frame, const CloneMap *map, Value *value,
+                     Type shape)
 {
     Value *by = clone_get(map, value);
     if (by != value) {
@@ -230,7 +232,7 @@ static Value *lifted(Emitter *e, Frame *frame, const CloneMap *map, Value *value
 }
 
 /* f(a, b) element by element: the function's ops on whole tiles. */
-static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value *const *a,
+static void lift_function(TileEmitter *e, EmitFrame *frame, const Op *fold, int n, Value *const *a,
                           Value *const *b, Value **out)
 {
     const Block *f = fold->regions[0];
@@ -260,7 +262,8 @@ static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value
     }
 }
 
-static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan)
+static Op *fold_of(TileEmitter *e, EmitFrame *frame, const Op *op, Value *const *tiles, int axis,
+                   bool scan)
 {
     int n = op->n_results;
     Value **neutrals = ARENA_ARRAY(e->func->arena, Value *, n);
@@ -270,8 +273,8 @@ static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, 
     Op *fold =
         build_fold(&frame->at, n, tiles, neutrals, axis, scan, scan && op_int(op, ATTR_REVERSE, 0),
                    scan && op_int(op, ATTR_EXCLUSIVE, 0));
-    if (!scan && op_word(op, ATTR_EXTREME)) {
-        op_set_word(e->func, fold, ATTR_EXTREME, op_word(op, ATTR_EXTREME));
+    if (!scan && op_word(op, ATTR_ARG)) {
+        op_set_word(e->func, fold, ATTR_ARG, op_word(op, ATTR_ARG));
     }
     CloneMap map = clone_map_new(e->func);
     const Block *from = op->regions[0];
@@ -296,7 +299,7 @@ static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, 
 }
 
 /* `scan` as the attribute. */
-static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
+static Op *fold_tiles(TileEmitter *e, EmitFrame *frame, const Op *op, bool scan)
 {
     Value **tiles = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
     for (int i = 0; i < op->n_results; i++) {
@@ -307,7 +310,7 @@ static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
     return fold;
 }
 
-static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
+static void fold_looped(TileEmitter *e, EmitFrame *frame, const Op *op, int item)
 {
     int n = op->n_results;
     Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
@@ -317,7 +320,7 @@ static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
         Value *neutral = emit_value(e, frame, op->operands[n + i]);
         inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);
     }
-    Frame inside;
+    EmitFrame inside;
     Op *loop = emit_loop(e, frame, item, n, inits, n, op->operands, &inside);
     Op *part = fold_tiles(e, &inside, op, false);
     Value **before = loop->regions[0]->args + 1;
@@ -330,13 +333,13 @@ static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
     }
 }
 
-static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
+static void fold_elements(TileEmitter *e, EmitFrame *frame, const Op *op, int item)
 {
     int n = op->n_results;
     Value **sums = ARENA_ARRAY(e->func->arena, Value *, n);
     Value **parts = ARENA_ARRAY(e->func->arena, Value *, n);
     for (int64_t k = 0; k < window_elements(e, item); k++) {
-        Frame inside = emit_element(e, frame, item, k);
+        EmitFrame inside = emit_element(e, frame, item, k);
         for (int i = 0; i < n; i++) {
             parts[i] = emit_value(e, &inside, op->operands[i]);
         }
@@ -353,7 +356,7 @@ static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
 
 /* ---- scans ---- */
 
-Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type)
+Value *emit_nothing(TileEmitter *e, EmitFrame *frame, const Op *op, int i, Type type)
 {
     if (op->kind != OP_FOLD) {
         return reduce_neutral_tile(&frame->at, op_word(op, ATTR_FN), type);
@@ -363,7 +366,7 @@ Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type)
 }
 
 /* What tile_split_axis.c or tile_lookback.c begins this block's part with; NULL: nothing. */
-static Value **beginning(const Emitter *e, const Op *scan)
+static Value **beginning(const TileEmitter *e, const Op *scan)
 {
     for (int k = 0; e->split && k < e->split->n; k++) {
         if (e->split->ops[k] == scan) {
@@ -373,7 +376,7 @@ static Value **beginning(const Emitter *e, const Op *scan)
     return NULL;
 }
 
-int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
+int emit_scan_inits(TileEmitter *e, EmitFrame *frame, const Op *scan, Value **inits)
 {
     int n = scan->n_results;
     Value **begin = beginning(e, scan);
@@ -384,7 +387,7 @@ int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
     return n;
 }
 
-void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
+void emit_totals(TileEmitter *e, EmitFrame *frame, const Op *op, Value **out)
 {
     if (op->kind != OP_FOLD) {
         Value *tile = emit_value(e, frame, op->operands[0]);
@@ -398,7 +401,7 @@ void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
     }
 }
 
-void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts)
+void emit_fold_arrays(TileEmitter *e, EmitFrame *frame, const Op *op, Value **parts)
 {
     Dim all = parts[0]->type->dims[0];
     if (op->kind != OP_FOLD) {
@@ -413,8 +416,8 @@ void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts)
     }
 }
 
-void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before, Value *const *next,
-                 Value **out)
+void emit_joined(TileEmitter *e, EmitFrame *frame, const Op *scan, Value *const *before,
+                 Value *const *next, Value **out)
 {
     bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
     if (scan->kind != OP_FOLD) {
@@ -427,7 +430,7 @@ void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before,
 }
 
 /* What came before, and the tile's own total. */
-int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next)
+int emit_scan_next(TileEmitter *e, EmitFrame *inside, const Op *scan, int carried, Value **next)
 {
     Value **totals = ARENA_ARRAY(e->func->arena, Value *, scan->n_results);
     emit_totals(e, inside, scan, totals);
@@ -435,7 +438,7 @@ int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value
     return scan->n_results;
 }
 
-Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
+Value **emit_share_totals(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     int n = op->n_results;
     Value **totals = ARENA_ARRAY(e->func->arena, Value *, n);
@@ -446,7 +449,7 @@ Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
         return totals;
     }
     Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
-    Frame inside;
+    EmitFrame inside;
     emit_scan_inits(e, frame, op, inits);
     Op *loop = emit_loop(e, frame, e->split->item, n, inits, n, op->operands, &inside);
     if (op_int(op, ATTR_REVERSE, 0)) {
@@ -457,7 +460,8 @@ Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
     return loop->results;
 }
 
-static int fold_inits(Emitter *e, Frame *frame, int n_folds, Op *const *folds, Value **inits)
+static int fold_inits(TileEmitter *e, EmitFrame *frame, int n_folds, Op *const *folds,
+                      Value **inits)
 {
     int n = 0;
     for (int k = 0; k < n_folds; k++) {
@@ -469,14 +473,14 @@ static int fold_inits(Emitter *e, Frame *frame, int n_folds, Op *const *folds, V
     return n;
 }
 
-void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds, int n_stores,
-               Op *const *stores)
+void emit_walk(TileEmitter *e, EmitFrame *frame, int item, int n_folds, Op *const *folds,
+               int n_stores, Op *const *stores)
 {
-    int most = n_folds * MOST_SCANS, n = 0;
+    int most = n_folds * MAX_SCANS, n = 0;
     Value **inits = ARENA_ARRAY(e->func->arena, Value *, most);
     Value **next = ARENA_ARRAY(e->func->arena, Value *, most);
     Value **parts = ARENA_ARRAY(e->func->arena, Value *, most);
-    Frame inside;
+    EmitFrame inside;
     Op *loop = emit_loop(e, frame, item, fold_inits(e, frame, n_folds, folds, inits), inits, 0,
                          NULL, &inside);
     for (int k = 0; k < n_folds; n += folds[k++]->n_results) {
@@ -496,7 +500,7 @@ void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds
 }
 
 /* What comes before the tile that is here; NULL: the whole axis is. */
-static Value *const *before_tile(const Emitter *e, const Frame *frame, const Op *scan)
+static Value *const *before_tile(const TileEmitter *e, const EmitFrame *frame, const Op *scan)
 {
     for (; frame; frame = frame->outer) {
         int carried = frame->first_scan;
@@ -511,7 +515,7 @@ static Value *const *before_tile(const Emitter *e, const Frame *frame, const Op 
 }
 
 /* A tile's scan, with what comes before the tile. */
-static void add_before(Emitter *e, Frame *frame, const Op *op, Value **scanned)
+static void add_before(TileEmitter *e, EmitFrame *frame, const Op *op, Value **scanned)
 {
     int n = op->n_results;
     Value *const *from = before_tile(e, frame, op);
@@ -525,7 +529,7 @@ static void add_before(Emitter *e, Frame *frame, const Op *op, Value **scanned)
     }
 }
 
-void emit_scan(Emitter *e, Frame *frame, const Op *op)
+void emit_scan(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *tile = emit_value(e, frame, op->operands[0]);
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -537,7 +541,7 @@ void emit_scan(Emitter *e, Frame *frame, const Op *op)
     clone_map_value(&frame->values, op->results[0], scan);
 }
 
-void emit_fold(Emitter *e, Frame *frame, const Op *op)
+void emit_fold(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     int n = op->n_results, item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     if (!is_scan(op) && emit_is_unrolled(e, item)) {

@@ -10,7 +10,7 @@ typedef struct Handed {
     int n;
 } Handed;
 
-static bool is_here(const Emitter *e, const Frame *frame, const Value *value)
+static bool is_here(const TileEmitter *e, const EmitFrame *frame, const Value *value)
 {
     bool here = true;
     for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
@@ -20,7 +20,7 @@ static bool is_here(const Emitter *e, const Frame *frame, const Value *value)
     return here;
 }
 
-static Handed handed_here(const Emitter *e, const Frame *frame, const Op *op)
+static Handed handed_here(const TileEmitter *e, const EmitFrame *frame, const Op *op)
 {
     Handed handed = {ARENA_ARRAY(e->func->arena, int, op->n_results + 1), 0};
     bool effect = emit_has_effect(op);
@@ -32,12 +32,12 @@ static Handed handed_here(const Emitter *e, const Frame *frame, const Op *op)
     return handed;
 }
 
-static Frame region_frame(Emitter *e, Frame *outer, const Handed *handed, const Block *from,
-                          Op *copy, int r)
+static EmitFrame region_frame(TileEmitter *e, EmitFrame *outer, const Handed *handed,
+                              const Block *from, Op *copy, int r)
 {
     Block *to = copy->regions[r];
     int first = copy->kind == OP_FOR, carried = copy->kind == OP_IF ? 0 : handed->n;
-    Frame frame = {.outer = outer, .op = copy, .class = -1, .source = from};
+    EmitFrame frame = {.outer = outer, .op = copy, .class = -1, .source = from};
     size_t n = (size_t)e->plan->n;
     frame.at = build_at_end(e->func, to);
     frame.values = clone_map_new(e->func);
@@ -60,7 +60,7 @@ static Frame region_frame(Emitter *e, Frame *outer, const Handed *handed, const 
 
 /* Memory that something writes is read where the source reads it; along an axis that a loop walks,
  * by that loop. */
-static bool reads_changing(const Emitter *e, const Op *op)
+static bool reads_changing(const TileEmitter *e, const Op *op)
 {
     if ((op->kind != OP_LOAD && op->kind != OP_GATHER) ||
         op->operands[0]->type->kind != TYPE_TENSOR) {
@@ -69,10 +69,10 @@ static bool reads_changing(const Emitter *e, const Op *op)
     return e->func->params.items[op->operands[0]->index].io != PARAM_IN;
 }
 
-static void emit_region(Emitter *e, Frame *outer, const Op *op, const Handed *handed, Op *copy,
-                        int r)
+static void emit_region(TileEmitter *e, EmitFrame *outer, const Op *op, const Handed *handed,
+                        Op *copy, int r)
 {
-    Frame inside = region_frame(e, outer, handed, op->regions[r], copy, r);
+    EmitFrame inside = region_frame(e, outer, handed, op->regions[r], copy, r);
     const Op *yield = NULL;
     for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
         if (inner->kind == OP_YIELD) {
@@ -92,7 +92,8 @@ static void emit_region(Emitter *e, Frame *outer, const Op *op, const Handed *ha
     build_yield(&inside.at, n, values);
 }
 
-static Value **emit_inits(Emitter *e, Frame *frame, const Op *op, const Handed *handed, int first)
+static Value **emit_inits(TileEmitter *e, EmitFrame *frame, const Op *op, const Handed *handed,
+                          int first)
 {
     Value **inits = ARENA_ARRAY(e->func->arena, Value *, handed->n + 1);
     for (int i = 0; i < handed->n; i++) {
@@ -101,7 +102,7 @@ static Value **emit_inits(Emitter *e, Frame *frame, const Op *op, const Handed *
     return inits;
 }
 
-static Op *copy_for(Emitter *e, Frame *frame, const Op *op, const Handed *handed)
+static Op *copy_for(TileEmitter *e, EmitFrame *frame, const Op *op, const Handed *handed)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
     const Value *iterator = op->regions[0]->args[0];
@@ -111,7 +112,7 @@ static Op *copy_for(Emitter *e, Frame *frame, const Op *op, const Handed *handed
                      inits);
 }
 
-static Op *copy_if(Emitter *e, Frame *frame, const Op *op, const Handed *handed)
+static Op *copy_if(TileEmitter *e, EmitFrame *frame, const Op *op, const Handed *handed)
 {
     Type *types = ARENA_ARRAY(e->func->arena, Type, handed->n + 1);
     Value *condition = emit_value(e, frame, op->operands[0]);
@@ -121,7 +122,7 @@ static Op *copy_if(Emitter *e, Frame *frame, const Op *op, const Handed *handed)
     return build_if(&frame->at, condition, handed->n, types);
 }
 
-static bool is_known(const Frame *frame, Value *value)
+static bool is_known(const EmitFrame *frame, Value *value)
 {
     bool known = false;
     for (; frame && !known; frame = frame->outer) {
@@ -130,7 +131,7 @@ static bool is_known(const Frame *frame, Value *value)
     return known;
 }
 
-void emit_regions(Emitter *e, Frame *frame, const Op *op)
+void emit_regions(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Handed handed = handed_here(e, frame, op);
     Op *copy = op->kind == OP_FOR ? copy_for(e, frame, op, &handed)

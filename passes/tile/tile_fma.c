@@ -42,7 +42,7 @@ static int64_t cached_columns(const Op *group, TilePlan *plan, const AxisPlan *m
 {
     Kept kept = {plan, m, n, 0};
     block_walk(group->regions[0], count_kept, &kept);
-    return power_of_two_at_most(CPU_EDGE * 4 / larger(4, kept.bytes));
+    return power_of_two_at_most(CPU_EDGE * 4 / max_i64(4, kept.bytes));
 }
 
 /* Without a matrix unit. CPUs pack operands in the type that they compute in. */
@@ -67,7 +67,7 @@ static double fma_time(const Func *func, const AxisPlan *m, const AxisPlan *n, c
     if (down >= INT32_MAX || across >= INT32_MAX) {
         return 0;
     }
-    int64_t turns = (down * across + func->target->units - 1) / func->target->units;
+    int64_t turns = (down * across + func->target->num_sms - 1) / func->target->num_sms;
     return (double)turns * (double)(tile->rows * tile->cols * tile->cost);
 }
 
@@ -100,14 +100,14 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
     int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
                                 : cached_columns(group, plan, m, n);
     if (m) {
-        set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,
+        set_halved(func, m, fitted(m->dim, rows), FMA_MIN, TURN_ROWS,
                    "rows that share each element of the right operand");
     }
     if (n) {
-        set_halved(func, n, fitted(n->dim, cols), FMA_LEAST, TURN_COLUMNS,
+        set_halved(func, n, fitted(n->dim, cols), FMA_MIN, TURN_COLUMNS,
                    "columns that share each element of the left operand");
     }
-    plan->warps = smaller(256 / func->target->warp,
+    plan->warps = min_i64(256 / func->target->warp,
                           power_of_two_at_most(product_threads(m, n) / func->target->warp));
     /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
     return product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);

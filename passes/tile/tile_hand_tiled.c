@@ -9,8 +9,8 @@ enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
     RESERVED_BYTES = 1024,   /* of a multiprocessor's, for each block */
-    LEAST_STEP = 16,         /* unless it turns out that not even that fits */
-    MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
+    MIN_STEP = 16,           /* unless it turns out that not even that fits */
+    MAX_SHRINK = 64,         /* of the source's steps, before it is known what does not fit */
     THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
                                 ranks, values, and what comes with them */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
@@ -21,9 +21,9 @@ enum {
                                 byte for each element of the scores' depth: nothing spills then */
     SCARCE = 144,            /* registers: where there are fewer, */
     SCARCE_BESIDE = 24,      /* so many bytes more */
-    LEAST_REGISTERS = 24,    /* of a thread that copies */
+    MIN_REGISTERS = 24,      /* of a thread that copies */
     REGISTER_STEP = 8,
-    MOST_CONSUMER = 240,
+    MAX_CONSUMER = 240,
     CHAIN_DOTS = 3, /* products of a step, that wait for one another */
 };
 
@@ -31,7 +31,7 @@ static int64_t elements_of(Type type)
 {
     int64_t n = 1;
     for (int i = 0; i < type->rank; i++) {
-        n *= larger(1, poly_capacity(type->dims[i]));
+        n *= max_i64(1, poly_capacity(type->dims[i]));
     }
     return n;
 }
@@ -61,14 +61,14 @@ static bool is_placed(const Op *load)
     return false;
 }
 
-static bool is_measured(Steps *steps, const Op *load)
+static bool is_measured(BlockFootprint *steps, const Op *load)
 {
     for (int i = 0; i < steps->n_loads; i++) {
         if (steps->loads[i] == load) {
             return true;
         }
     }
-    if (steps->n_loads < MOST_LOADS) {
+    if (steps->n_loads < MAX_LOADS) {
         steps->loads[steps->n_loads++] = load;
     }
     return false;
@@ -83,7 +83,7 @@ static bool is_loaded(const Value *operand)
     return load && load->kind == OP_LOAD;
 }
 
-static void measure_operand(Steps *steps, Phase *phase, const Value *operand)
+static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value *operand)
 {
     const Op *load = operand->def;
     int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
@@ -94,11 +94,12 @@ static void measure_operand(Steps *steps, Phase *phase, const Value *operand)
     if (loaded && is_measured(steps, load)) {
         return;
     }
-    bool in_turn = steps->func->fit.takes_turns && loaded && (is_walked(load) || is_placed(load));
-    steps->shared += in_turn ? larger(0, bytes - steps->in_turn) : bytes;
-    steps->in_turn = in_turn ? larger(bytes, steps->in_turn) : steps->in_turn;
+    bool in_turn =
+        steps->func->retry.alias_buffers && loaded && (is_walked(load) || is_placed(load));
+    steps->shared += in_turn ? max_i64(0, bytes - steps->in_turn) : bytes;
+    steps->in_turn = in_turn ? max_i64(bytes, steps->in_turn) : steps->in_turn;
     if (!loaded) {
-        steps->operand = larger(steps->operand, bytes);
+        steps->operand = max_i64(steps->operand, bytes);
     } else if (is_walked(load)) {
         phase->walked += bytes;
     } else {
@@ -157,16 +158,16 @@ static int64_t held_across(const Op *loop)
     return bytes;
 }
 
-static void end_phase(Steps *steps)
+static void end_phase(BlockFootprint *steps)
 {
-    const Phase *phase = &steps->phase, *beside = &steps->beside;
-    steps->held = larger(steps->held, beside->held + phase->held);
-    steps->walked = larger(steps->walked, beside->walked + phase->walked);
+    const LoopPhase *phase = &steps->phase, *beside = &steps->beside;
+    steps->held = max_i64(steps->held, beside->held + phase->held);
+    steps->walked = max_i64(steps->walked, beside->walked + phase->walked);
     int n_dots = beside->n_dots + phase->n_dots;
     steps->n_dots = n_dots > steps->n_dots ? n_dots : steps->n_dots;
 }
 
-static Phase *phase_of(Steps *steps, const Op *dot)
+static LoopPhase *phase_of(BlockFootprint *steps, const Op *dot)
 {
     const Op *loop = statement_around(dot, steps->block);
     if (!loop) {
@@ -174,37 +175,37 @@ static Phase *phase_of(Steps *steps, const Op *dot)
     }
     if (steps->phase.loop != loop) {
         end_phase(steps);
-        steps->phase = (Phase){.loop = loop, .held = held_across(loop)};
+        steps->phase = (LoopPhase){.loop = loop, .held = held_across(loop)};
     }
     return &steps->phase;
 }
 
-static void measure_dot(Steps *steps, const Op *op)
+static void measure_dot(BlockFootprint *steps, const Op *op)
 {
     Type c = op->results[0]->type;
-    Phase *phase = phase_of(steps, op);
+    LoopPhase *phase = phase_of(steps, op);
     steps->any_dot = true;
     phase->n_dots++;
-    const Unit *unit = product_unit(steps->func, op);
-    steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
-    steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
+    const MatrixInstr *unit = dot_instruction(steps->func, op);
+    steps->wgmma = (unit && mma_warps(unit) > 1) || steps->wgmma;
+    steps->unit = unit && mma_warps(unit) == 1 ? unit : steps->unit;
     if (is_loaded(op->operands[0])) {
         Type a = op->operands[0]->type;
-        steps->depth = larger(steps->depth, poly_capacity(a->dims[a->rank - 1]));
+        steps->depth = max_i64(steps->depth, poly_capacity(a->dims[a->rank - 1]));
     }
     measure_operand(steps, phase, op->operands[0]);
     measure_operand(steps, phase, op->operands[1]);
-    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
-    steps->accumulators = larger(steps->accumulators, elements_of(c));
+    steps->rows = max_i64(steps->rows, poly_capacity(c->dims[0]));
+    steps->accumulators = max_i64(steps->accumulators, elements_of(c));
     phase->held += elements_of(c) * dtype_bytes(c->dtype);
 }
 
 static void measure_op(Op *op, void *user)
 {
-    Steps *steps = user;
+    BlockFootprint *steps = user;
     for (int i = 0; i < op->n_results; i++) {
         if (op->results[i]->type->kind == TYPE_ARRAY) {
-            steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
+            steps->elements = max_i64(steps->elements, elements_of(op->results[i]->type));
         }
     }
     steps->ranks |= op->kind == OP_RANK;
@@ -240,7 +241,7 @@ static int64_t walks_all(const Op *loop)
 
 static int64_t walk_cost(int64_t extent, int64_t step)
 {
-    return div_up(extent, step) * (step + STEP_COLUMNS);
+    return ceil_div(extent, step) * (step + STEP_COLUMNS);
 }
 
 /* The step near the source's that walks a short axis in the least time: 320 keys are two steps of
@@ -249,7 +250,7 @@ static int64_t even_step(int64_t written, int64_t extent)
 {
     int64_t best = written, least = walk_cost(extent, written);
     int64_t enough = least * (100 - EVEN_GAIN) / 100;
-    int64_t first = larger(1, written / 2 / EVEN_COLUMNS) * EVEN_COLUMNS;
+    int64_t first = max_i64(1, written / 2 / EVEN_COLUMNS) * EVEN_COLUMNS;
     for (int64_t step = first; step <= written * 5 / 4; step += EVEN_COLUMNS) {
         int64_t cost = walk_cost(extent, step);
         if (cost <= enough && cost <= least) {
@@ -261,17 +262,18 @@ static int64_t even_step(int64_t written, int64_t extent)
 }
 
 /* Of other warp groups than the source's: their rows in the grid, their columns in the loops. */
-static int64_t planned_step(const GroupPlan *plan, const Op *op, int64_t written)
+static int64_t planned_step(const WarpGroupPlan *plan, const Op *op, int64_t written)
 {
     if (op->kind == OP_FOR && plan->columns) {
-        return written == plan->widest ? plan->columns : smaller(written, plan->columns);
+        return written == plan->widest ? plan->columns : min_i64(written, plan->columns);
     }
     bool rows = op->kind != OP_FOR && plan->groups && written == 2 * GROUP_ROWS;
     return rows ? plan->groups * GROUP_ROWS : written;
 }
 
 /* Why a planned step is another one than the source's. */
-static const char *planned_why(const GroupPlan *plan, const Op *op, int64_t step, int64_t source)
+static const char *planned_why(const WarpGroupPlan *plan, const Op *op, int64_t step,
+                               int64_t source)
 {
     if (op->kind == OP_FOR) {
         return step > source       ? "more than the source says: fewer steps, or less of the last "
@@ -295,12 +297,12 @@ const char tile_as_source[] = "as the source says";
 
 static int times_smaller(const Func *func)
 {
-    return func->fit.smaller + func->fit.plain;
+    return func->retry.dot_halvings + func->retry.plain_halvings;
 }
 
 /* The step of the axis as the source has it, or the user's line. */
-static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, int64_t written,
-                           int64_t shrink, bool exact)
+static int64_t source_step(const BlockFootprint *steps, const Op *op, const Value *arg,
+                           int64_t written, int64_t shrink, bool exact)
 {
     Func *func = steps->func;
     int64_t extent = steps->even ? walks_all(op) : 0;
@@ -309,8 +311,8 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     int64_t source = base;
     base = planned_step(&steps->plan, op, base);
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
-    int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
-    int64_t derived = exact ? base : larger(least, base / shrink);
+    int64_t least = min_i64(base, max_i64(1, MIN_STEP >> times_smaller(func)));
+    int64_t derived = exact ? base : max_i64(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
         return source;
@@ -330,12 +332,13 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
                            "unused, than by %lld",
                            (long long)extent, name, (long long)base);
     }
-    return tile_checked_step(func, name, schedule_number(func, "tile", name, derived, "%s", why));
+    return tile_checked_step(func, name,
+                             schedule_decide_int(func, "tile", name, derived, "%s", why));
 }
 
 static void set_steps(Op *op, void *user)
 {
-    const Steps *steps = user;
+    const BlockFootprint *steps = user;
     Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
     if (!attr || (op->kind != OP_PARALLEL && op->kind != OP_FOR)) {
         return;
@@ -350,18 +353,18 @@ static void set_steps(Op *op, void *user)
         /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
         int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
         int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
-        attr->ints[i] = source_step(steps, op, arg, attr->ints[i], larger(1, shrink), exact);
+        attr->ints[i] = source_step(steps, op, arg, attr->ints[i], max_i64(1, shrink), exact);
         var->capacity = attr->ints[i];
     }
 }
 
-static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
+static void walk_group(Op *parallel, WalkFn *fn, BlockFootprint *steps)
 {
     fn(parallel, steps);
     block_walk(parallel->regions[0], fn, steps);
 }
 
-static void measure(Op *parallel, Steps *steps)
+static void measure(Op *parallel, BlockFootprint *steps)
 {
     steps->block = parallel->regions[0];
     walk_group(parallel, measure_op, steps);
@@ -370,7 +373,7 @@ static void measure(Op *parallel, Steps *steps)
 
 static void save_steps(Op *op, void *user)
 {
-    Saved *saved = user;
+    SavedSteps *saved = user;
     Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
     for (int i = 0; attr && i < attr->n && saved->n < 64; i++) {
         saved->items[saved->n].attr = attr;
@@ -381,37 +384,39 @@ static void save_steps(Op *op, void *user)
 
 int64_t source_blocks(Func *func)
 {
-    const Line *line = func->target->roles ? schedule_given(func, "blocks", "") : NULL;
+    const ScheduleEntry *line =
+        func->target->has_setmaxnreg ? schedule_user_entry(func, "occupancy", "") : NULL;
     return line && line->number > 1 ? line->number : 1;
 }
 
-static int64_t blocks_of(Func *func, const Steps *steps)
+static int64_t blocks_of(Func *func, const BlockFootprint *steps)
 {
     return steps->plan.blocks ? steps->plan.blocks : source_blocks(func);
 }
 
 /* Bytes of accumulators and operands that a thread of so many groups may hold: what those that copy
  * leave of its share of the registers (stage/shares.c). */
-static int64_t held_by(const Func *func, const Steps *steps, int64_t groups, int64_t blocks)
+static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t groups,
+                       int64_t blocks)
 {
     int64_t group = GROUP_WARPS * func->target->warp;
     int64_t each = func->target->registers / blocks / ((groups + 1) * group);
-    int64_t left = each / REGISTER_STEP * REGISTER_STEP * (groups + 1) - LEAST_REGISTERS;
-    int64_t registers = smaller(MOST_CONSUMER, left / groups / REGISTER_STEP * REGISTER_STEP);
+    int64_t left = each / REGISTER_STEP * REGISTER_STEP * (groups + 1) - MIN_REGISTERS;
+    int64_t registers = min_i64(MAX_CONSUMER, left / groups / REGISTER_STEP * REGISTER_STEP);
     int64_t beside = HELD_BESIDE + steps->depth / 2 + (registers < SCARCE ? SCARCE_BESIDE : 0);
     return registers * (int64_t)sizeof(int32_t) - beside - steps->plan.beside;
 }
 
 /* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
  * may leave through the buffer of an operand that was loaded once (stage/store.c). */
-static bool unit_steps_fit(Func *func, const Steps *steps)
+static bool unit_steps_fit(Func *func, const BlockFootprint *steps)
 {
     int64_t most = steps->rows == 3 * GROUP_ROWS ? 3 : 2;
-    int64_t groups = larger(1, smaller(most, steps->rows / GROUP_ROWS));
+    int64_t groups = max_i64(1, min_i64(most, steps->rows / GROUP_ROWS));
     int64_t threads = groups * GROUP_WARPS * func->target->warp;
     bool own = !steps->plan.groups && groups <= 2; /* the source's steps: nothing to weigh */
     int64_t held =
-        own ? THREAD_HELD_BYTES : held_by(func, steps, groups, larger(1, steps->plan.blocks));
+        own ? THREAD_HELD_BYTES : held_by(func, steps, groups, max_i64(1, steps->plan.blocks));
     int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / blocks_of(func, steps);
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
                    RESERVED_BYTES <=
@@ -419,7 +424,7 @@ static bool unit_steps_fit(Func *func, const Steps *steps)
            steps->held + steps->operand <= threads * held;
 }
 
-bool source_fits(Func *func, const Steps *steps)
+bool source_fits(Func *func, const BlockFootprint *steps)
 {
     if (!is_gpu(func) || !steps->any_dot) {
         return true;
@@ -429,60 +434,61 @@ bool source_fits(Func *func, const Steps *steps)
     }
     /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
     int64_t room = func->target->shared_bytes;
-    return steps->shared <= (func->fit.takes_turns ? room : room * 7 / 8) &&
+    return steps->shared <= (func->retry.alias_buffers ? room : room * 7 / 8) &&
            steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
 }
 
-static int64_t source_warps(const Func *func, const Steps *steps)
+static int64_t source_warps(const Func *func, const BlockFootprint *steps)
 {
     if (steps->wgmma && steps->rows == 3 * GROUP_ROWS) {
         return 3 * GROUP_WARPS;
     }
     if (steps->wgmma) {
-        return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
+        return min_i64(8, power_of_two_at_least(max_i64(1, steps->rows / 64) * 4));
     }
     int64_t each = steps->ranks && !steps->looks_up ? THREAD_RANKED : THREAD_ELEMENTS;
     int64_t threads =
         steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4) : steps->elements / each;
     if (steps->unit) { /* more than one warp for each of its rows would share them */
-        int64_t rows = larger(1, steps->rows / steps->unit->m) * func->target->warp;
-        threads = smaller(threads, larger(rows, steps->accumulators / THREAD_ACCUMULATORS));
+        int64_t rows = max_i64(1, steps->rows / steps->unit->m) * func->target->warp;
+        threads = min_i64(threads, max_i64(rows, steps->accumulators / THREAD_ACCUMULATORS));
     }
-    threads = smaller(larger(threads, func->target->warp),
+    threads = min_i64(max_i64(threads, func->target->warp),
                       steps->any_dot ? 256 : func->target->max_threads);
     return power_of_two_at_least(threads / func->target->warp);
 }
 
-static void restore_steps(const Saved *saved)
+static void restore_steps(const SavedSteps *saved)
 {
     for (int i = 0; i < saved->n; i++) {
         saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
     }
 }
 
-static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
-                      Steps *steps)
+static void try_steps(Func *func, Op *parallel, const SavedSteps *saved, int64_t shrink, bool even,
+                      BlockFootprint *steps)
 {
     restore_steps(saved);
-    *steps = (Steps){.func = func,
-                     .shrink = shrink,
-                     .loops_first = steps->wgmma || steps->unit,
-                     .even = even,
-                     .narrowed = steps->narrowed};
+    *steps = (BlockFootprint){.func = func,
+                              .shrink = shrink,
+                              .loops_first = steps->wgmma || steps->unit,
+                              .even = even,
+                              .narrowed = steps->narrowed};
     walk_group(parallel, set_steps, steps);
     measure(parallel, steps);
 }
 
-void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, Steps *steps)
+void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan plan,
+                BlockFootprint *steps)
 {
     restore_steps(saved);
-    *steps = (Steps){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
+    *steps = (BlockFootprint){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
     walk_group(parallel, set_steps, steps);
     measure(parallel, steps);
 }
 
 /* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
-static bool narrow_widest(const Op *parallel, Saved *saved, Steps *steps)
+static bool narrow_widest(const Op *parallel, SavedSteps *saved, BlockFootprint *steps)
 {
     const Attr *grid = op_attr(parallel, ATTR_STEPS);
     int widest = -1;
@@ -501,12 +507,12 @@ static bool narrow_widest(const Op *parallel, Saved *saved, Steps *steps)
 /* Steps of loops are halved first, as far as they are alone. What a matrix unit of warp groups has
  * no room for even so are accumulators: the grid's widest axis is halved, and the loops have their
  * steps again. */
-static int64_t halve_steps(Func *func, Op *parallel, Saved *saved, Steps *steps)
+static int64_t halve_steps(Func *func, Op *parallel, SavedSteps *saved, BlockFootprint *steps)
 {
     bool wgmma = steps->wgmma;
     int64_t shrink = 1;
     try_steps(func, parallel, saved, shrink, false, steps);
-    while (shrink < MOST_SHRINK && !source_fits(func, steps)) {
+    while (shrink < MAX_SHRINK && !source_fits(func, steps)) {
         bool narrows = wgmma && (shrink == LOOPS_ALONE || !steps->wgmma) &&
                        narrow_widest(parallel, saved, steps);
         shrink = narrows ? 1 : 2 * shrink;
@@ -528,7 +534,7 @@ static void see_loop(Op *op, void *user)
     int64_t step = steps ? steps->ints[0] : 0;
     int64_t most = step > 0 ? poly_most(op_attr(op, ATTR_DIMS)->dims[0]) : INT32_MAX;
     int64_t extent = most < INT32_MAX ? most : 0;
-    loops->widest = larger(loops->widest, step);
+    loops->widest = max_i64(loops->widest, step);
     loops->before += extent > 0 ? walk_cost(extent, step) : 0;
     loops->after += extent > 0 ? walk_cost(extent, 2 * step) : 0;
 }
@@ -536,7 +542,7 @@ static void see_loop(Op *op, void *user)
 /* Steps of several products after one another, as gradients', twice as wide where all of them still
  * fit: groups wait for half as many. dq of 64 elements a head by 128 keys, 4×32×4096 causal: 847 us
  * for 904. `steps`: as the source has them, which fit. */
-static bool choose_wider(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+static bool choose_wider(Func *func, Op *parallel, const SavedSteps *saved, BlockFootprint *steps)
 {
     Loops loops = {.widest = 0};
     restore_steps(saved);
@@ -545,15 +551,15 @@ static bool choose_wider(Func *func, Op *parallel, const Saved *saved, Steps *st
         steps->rows != 2 * GROUP_ROWS) {
         return false;
     }
-    GroupPlan plan = {.columns = 2 * loops.widest, .widest = loops.widest};
+    WarpGroupPlan plan = {.columns = 2 * loops.widest, .widest = loops.widest};
     source_try(func, parallel, saved, plan, steps);
     return steps->wgmma && source_fits(func, steps);
 }
 
 /* What fits as far as it can be told here; then halved as often as it turned out not to. */
-static void choose_steps(Func *func, Op *parallel, Steps *steps)
+static void choose_steps(Func *func, Op *parallel, BlockFootprint *steps)
 {
-    Saved saved = {.n = 0};
+    SavedSteps saved = {.n = 0};
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
     measure(parallel, steps);
@@ -577,7 +583,7 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
 
 void tile_choose_source(Func *func, Op *parallel)
 {
-    Steps steps = {.func = func};
+    BlockFootprint steps = {.func = func};
     choose_steps(func, parallel, &steps);
     int64_t warps = 1;
     if (is_gpu(func)) {
@@ -589,6 +595,6 @@ void tile_choose_source(Func *func, Op *parallel)
         int64_t threads = warps * func->target->warp;
         int64_t blocks =
             tile_checked_blocks(func, (int)(blocks_of(func, &steps) * threads), threads);
-        op_set_int(func, parallel, ATTR_BLOCKS, blocks);
+        op_set_int(func, parallel, ATTR_OCCUPANCY, blocks);
     }
 }

@@ -14,7 +14,7 @@ enum {
     BEGIN_BYTES = 6144,    /* that memory moves while a block of the device begins (1.25 ns) */
     BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
-    MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
+    MAX_MEETING = 512,     /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
@@ -50,17 +50,17 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements, int64_t le
 {
     int64_t runs = 1;
     for (int i = 0; i < plan->n_stored; i++) {
-        runs *= plan->items[i].step ? 1 : plan->items[i].run;
+        runs *= plan->items[i].step ? 1 : plan->items[i].min_step;
     }
     for (int i = plan->n_stored; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis->step) {
             continue;
         }
-        runs /= axis->run;
-        int64_t wanted = fitted(axis->dim, larger(axis->run, elements / runs));
+        runs /= axis->min_step;
+        int64_t wanted = fitted(axis->dim, max_i64(axis->min_step, elements / runs));
         tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
-                      axis->run > 1 && runs > 1
+                      axis->min_step > 1 && runs > 1
                           ? "runs of elements that lie side by side, along several axes"
                           : "enough elements a block for wide, overlapping accesses");
         elements /= axis->step;
@@ -71,8 +71,8 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements, int64_t le
 static int64_t loop_step(const Func *func, const TilePlan *plan)
 {
     int64_t step = is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS
-                                : smaller(LOOP_STEP, plan->most_cached);
-    return step >> func->fit.plain;
+                                : min_i64(LOOP_STEP, plan->most_cached);
+    return step >> func->retry.plain_halvings;
 }
 
 /* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
@@ -82,19 +82,19 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
     int64_t most = tile_most_a_thread(group);
     int64_t loads = tile_loads_of_rows(group);
     bool many = elements >= LONG_ROW && tile_is_narrow(group) && tile_rows_are_wide(group) &&
-                loads <= FEW_LOADS;
+                loads <= MAX_ROW_LOADS;
     bool beside = loads > 1 && elements < 2 * LONG_ROW; /* weights take registers, too */
     int64_t each = beside ? ROW_ELEMENTS + ROW_ELEMENTS / 2 : 2 * ROW_ELEMENTS;
-    int64_t fewest = div_up(elements, each);
-    int64_t threads = most < ROW_ELEMENTS ? div_up(elements, most)
+    int64_t fewest = ceil_div(elements, each);
+    int64_t threads = most < ROW_ELEMENTS ? ceil_div(elements, most)
                       : many              ? fewest
                                           : elements / ROW_ELEMENTS; /* or a quarter more each */
-    threads = power_of_two_at_least(larger(func->target->warp, threads));
-    int64_t limit = loads > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
+    threads = power_of_two_at_least(max_i64(func->target->warp, threads));
+    int64_t limit = loads > MAX_ROW_LOADS ? MAX_MEETING / 2 : MAX_MEETING;
     if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
         threads = power_of_two_at_least(fewest);
     }
-    return smaller(threads, func->target->max_threads);
+    return min_i64(threads, func->target->max_threads);
 }
 
 /* A row's tile is whole rounds of accesses by all threads: what is past its end is not loaded,
@@ -102,18 +102,18 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 static int64_t row_step(const Func *func, const Op *group, int64_t most)
 {
     if (!is_gpu(func)) {
-        return power_of_two_at_least(larger(1, most));
+        return power_of_two_at_least(max_i64(1, most));
     }
     int64_t round = row_threads(func, group, most) * tile_widest_access(group);
-    return most <= round ? power_of_two_at_least(larger(1, most)) : round_up(most, round);
+    return most <= round ? power_of_two_at_least(max_i64(1, most)) : round_up(most, round);
 }
 
-/* Says of the user's `rows resident` why it cannot be. */
+/* Says of the user's `reduction resident` why it cannot be. */
 static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
 {
-    const Line *line = schedule_given(func, "rows", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "reduction", "");
     Diag *diag =
-        diag_error(func->diags, ERR_NOT_HERE, line->span, "`rows resident` cannot be: %s",
+        diag_error(func->diags, ERR_NOT_HERE, line->span, "`reduction resident` cannot be: %s",
                    tile ? "a tile holds a part of the row only" : "a row may have any length");
     if (tile) {
         diag_note(func->diags, diag, "`tile %s %lld`, and %s may be %lld", axis->name,
@@ -132,31 +132,32 @@ static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
 static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                           int64_t inner)
 {
-    int64_t most = poly_most(axis->dim), aligned = plan->aligned;
+    int64_t most = poly_most(axis->dim), aligned = plan->row_align;
     if (axis->how == AXIS_CLUSTER) {
         return axis->step;
     }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
     bool fits = axis->held || most <= tile_row_capacity(func, plan) / inner;
-    const Line *given = schedule_given(func, "tile", axis->name);
+    const ScheduleEntry *given = schedule_user_entry(func, "tile", axis->name);
     fits = fits && (axis->held || !given || given->number >= poly_most(axis->dim));
     /* Of no elements there is no tile, so no block: but what it is reduced to must be written. */
     bool may_vanish =
         !axis->held && poly_least(axis->dim) < 1 && !tile_writes_along(group, plan, axis);
     fits = fits && !may_vanish;
-    const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
-                                    fits ? "a row fits the registers of one block: it is read once"
-                                         : "a row may be longer than what one block can hold");
+    const char *how =
+        schedule_decide_symbol(func, "reduction", "", fits ? "resident" : "looped", "%s",
+                               fits ? "a row fits the registers of one block: it is read once"
+                                    : "a row may be longer than what one block can hold");
     bool part = given && given->number < poly_most(axis->dim);
-    if (text_same(how, "resident") && (part || most == INT64_MAX)) {
+    if (text_equal(how, "resident") && (part || most == INT64_MAX)) {
         refuse_resident(func, axis, most == INT64_MAX ? 0 : given->number);
     }
-    if (text_same(how, "resident") && most != INT64_MAX && !may_vanish) {
+    if (text_equal(how, "resident") && most != INT64_MAX && !may_vanish) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {
         tile_set_step(func, axis, AXIS_LOOP,
-                      fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
+                      fitted(axis->dim, max_i64(1, loop_step(func, plan) / inner)),
                       plan->most_thread < ROW_ELEMENTS
                           ? "one step along a long row: elements take many registers, or much code"
                           : "one step along a long row");
@@ -167,7 +168,7 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
 static int64_t longest_row(const TilePlan *plan)
 {
     const AxisPlan *row = &plan->items[plan->n - 1];
-    return row->how == AXIS_CLUSTER ? row->step : poly_most(row->dim) + plan->aligned - 1;
+    return row->how == AXIS_CLUSTER ? row->step : poly_most(row->dim) + plan->row_align - 1;
 }
 
 /* Is a tile of so many elements one row, held whole? */
@@ -200,7 +201,8 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
     int64_t elements = 1;
     for (int i = 0; i < plan->n_stored && is_gpu(func); i++) {
         const AxisPlan *axis = &plan->items[i];
-        const Line *line = tile_is_row(axis) ? NULL : schedule_given(func, "tile", axis->name);
+        const ScheduleEntry *line =
+            tile_is_row(axis) ? NULL : schedule_user_entry(func, "tile", axis->name);
         int64_t step = line ? line->number : 1;
         elements *= step > 0 && step <= LOOP_STEP / elements ? step : 1;
     }
@@ -288,9 +290,9 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
             beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
         }
         int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
-        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, wanted)),
+        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, max_i64(1, wanted)),
                       "one step along a reduced axis");
-        most = larger(most, beside * axis->step);
+        most = max_i64(most, beside * axis->step);
     }
     return most;
 }
@@ -328,7 +330,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
         AxisPlan *axis = &plan->items[i];
         if (!axis->step && is_beside(group, plan, axis)) {
             tile_set_step(func, axis, AXIS_GRID,
-                          power_of_two_at_least(larger(1, poly_most(axis->dim))),
+                          power_of_two_at_least(max_i64(1, poly_most(axis->dim))),
                           "what a loop over a whole row comes to");
         }
     }
@@ -338,7 +340,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
  * have come to, and one more. */
 static int64_t walk_words(const TilePlan *plan)
 {
-    return plan->walk.loads + plan->walk.folds + 1;
+    return plan->tiles_per_cluster.loads + plan->tiles_per_cluster.folds + 1;
 }
 
 /* Does the block hold a row at each step of a walk that columns are folded along, too? */
@@ -348,7 +350,7 @@ static bool walks_rows(const TilePlan *plan)
     for (int i = 0; i < plan->n; i++) {
         rows = rows || tile_is_row(&plan->items[i]);
     }
-    return rows && plan->walk.class >= 0;
+    return rows && plan->tiles_per_cluster.class >= 0;
 }
 
 static int64_t most_a_thread(const Op *group, const TilePlan *plan)
@@ -357,7 +359,7 @@ static int64_t most_a_thread(const Op *group, const TilePlan *plan)
         return tile_most_a_thread(group);
     }
     int64_t most = (WALK_REGISTERS - WALK_BESIDE) / walk_words(plan);
-    return smaller(power_of_two_at_most(most), tile_most_of_ops(group));
+    return min_i64(power_of_two_at_most(most), tile_most_of_ops(group));
 }
 
 static bool rows_are_exact(const TilePlan *plan)
@@ -377,7 +379,7 @@ static int64_t count_rows(const TilePlan *plan)
     int64_t rows = 1;
     for (int i = 0; i < plan->n_stored; i++) {
         int64_t most = tile_is_row(&plan->items[i]) ? 1 : poly_most(plan->items[i].dim);
-        rows *= smaller(larger(1, most), INT32_MAX / rows);
+        rows *= min_i64(max_i64(1, most), INT32_MAX / rows);
     }
     return rows;
 }
@@ -389,10 +391,10 @@ static int64_t count_rows(const TilePlan *plan)
 static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan,
                              int64_t elements)
 {
-    int64_t bytes = smaller(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
-    int64_t rows = bytes > 0 ? power_of_two_at_least(div_up(BEGIN_BYTES, bytes)) : 1;
-    int64_t most = count_rows(plan) / (func->target->units * (int64_t)BEGIN_BLOCKS);
-    return smaller(rows, power_of_two_at_most(larger(1, most)));
+    int64_t bytes = min_i64(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
+    int64_t rows = bytes > 0 ? power_of_two_at_least(ceil_div(BEGIN_BYTES, bytes)) : 1;
+    int64_t most = count_rows(plan) / (func->target->num_sms * (int64_t)BEGIN_BLOCKS);
+    return min_i64(rows, power_of_two_at_most(max_i64(1, most)));
 }
 
 /* Does a tile of whole rows end past theirs? Each access then has a predicate for that; one more
@@ -432,9 +434,9 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group, plan);
     plan->most_cached = tile_most_of_cache(func, group);
-    plan->aligned = tile_choose_aligned(func, group, plan);
-    RowRoom room = {room_of_rows(func, plan, given),
-                    tile_room_of_cluster(func, group, plan, given)};
+    plan->row_align = tile_choose_aligned(func, group, plan);
+    RowCapacity room = {room_of_rows(func, plan, given),
+                        tile_room_of_cluster(func, group, plan, given)};
     given *= tile_choose_runs(func, group, plan, room);
     tile_choose_cluster(func, group, plan, given);
     for (int i = plan->n; i-- > 0;) {
@@ -458,45 +460,45 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
                     : turned   ? TURNED_BYTES / plan->turned
                                : BLOCK_ELEMENTS;
     if (is_gpu(func) && row > 1) {
-        block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
+        block = min_i64(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
     bool own = is_gpu(func) && is_one_row(plan, row) &&
                row >= SMALL_BLOCK * tile_widest_access(group); /* a row is worth a block */
     if (own) {
         block = row * rows_of_block(func, group, plan, longest_row(plan));
     }
-    block = (block >> func->fit.plain) / row;
+    block = (block >> func->retry.plain_halvings) / row;
     int64_t least = is_gpu(func) && rows_are_guarded(plan)
-                        ? larger(1, func->target->warp * ROW_ELEMENTS / row)
+                        ? max_i64(1, func->target->warp * ROW_ELEMENTS / row)
                         : 0;
-    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block), least);
+    choose_grid(func, plan, plan->row_align > 1 ? 1 : power_of_two_at_most(block), least);
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
         elements *= axis->how == AXIS_GRID && !is_beside(group, plan, axis) ? axis->step : 1;
     }
-    plan->aligned = plan->aligned > 1 && tile_aligned_fits(plan) ? plan->aligned : 1;
+    plan->row_align = plan->row_align > 1 && tile_aligned_fits(plan) ? plan->row_align : 1;
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
-    int64_t thread = row > 1  ? smaller(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
+    int64_t thread = row > 1  ? min_i64(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops  ? LOOP_THREAD
                      : parts  ? PARTS_THREAD
                      : heavy  ? heavy_thread(group)
                      : turned ? TURNED_THREAD / plan->turned
                               : THREAD_ELEMENTS;
     int64_t threads = elements / thread;
-    if (row > 1 && threads > MOST_MEETING && thread >= ROW_ELEMENTS) {
-        threads = MOST_MEETING;
+    if (row > 1 && threads > MAX_MEETING && thread >= ROW_ELEMENTS) {
+        threads = MAX_MEETING;
     }
     if (is_gpu(func) && (own || is_one_row(plan, elements)) && !walks(plan)) {
         threads = elements / row * row_threads(func, group, longest_row(plan));
     }
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
-        threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
-    } else if (plan->cluster > 1 && threads > MOST_MEETING / 2) { /* columns: likewise */
-        threads = larger(MOST_MEETING / 2, elements / (2 * ROW_ELEMENTS));
+        threads = min_i64(row_threads(func, group, elements), MAX_MEETING / 2);
+    } else if (plan->cluster > 1 && threads > MAX_MEETING / 2) { /* columns: likewise */
+        threads = max_i64(MAX_MEETING / 2, elements / (2 * ROW_ELEMENTS));
     }
-    threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
+    threads = max_i64(func->target->warp, min_i64(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
     plan->elements = elements;
 }
@@ -505,10 +507,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
  * multiprocessor. */
 static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
 {
-    int64_t most = func->target->unit_threads / (tile_gathers_amid_work(group) ? 4 : 2);
+    int64_t most = func->target->sm_threads / (tile_gathers_amid_work(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
     int64_t held = plan->elements / threads;
-    int64_t beside = tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0;
+    int64_t beside = tile_loads_of_rows(group) > MAX_ROW_LOADS ? LOADS_BESIDE : 0;
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt/again.c) */
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
@@ -518,7 +520,7 @@ static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, 
     int64_t all =
         walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
     int64_t each = (all + 7) / 8 * 8;
-    int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
+    int64_t room = UNIT_REGISTERS / max_i64(each, UNIT_REGISTERS / most);
     return tile_checked_blocks(func, (int)room, threads);
 }
 
@@ -526,14 +528,14 @@ static const char *elements_a_thread(const Func *func, const TilePlan *plan)
 {
     int64_t each = plan->elements / (plan->warps * func->target->warp);
     return arena_printf(func->arena, "%lld element%s of each value a thread",
-                        (long long)larger(1, each), each > 1 ? "s" : "");
+                        (long long)max_i64(1, each), each > 1 ? "s" : "");
 }
 
 /* Of the tile of a product that groups of warps multiply; 0: none do. */
 static int64_t rows_of_groups(TilePlan *plan)
 {
     const Value *product = plan->dot ? plan->dot->results[0] : NULL;
-    bool grouped = product && plan->unit && unit_warps(plan->unit) > 1;
+    bool grouped = product && plan->instruction && mma_warps(plan->instruction) > 1;
     const AxisPlan *rows = grouped ? tile_axis_of(plan, product, product->type->rank - 2) : NULL;
     return rows ? rows->step : 0;
 }
@@ -553,7 +555,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : elements_a_thread(func, plan));
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = choose_blocks(func, group, plan, threads);
+            plan->occupancy = choose_blocks(func, group, plan, threads);
         }
     } else {
         plan->warps = 1;

@@ -9,8 +9,8 @@
 bool tile_along_k(const Func *func, const Op *dot, int side)
 {
     const Op *load = dot->operands[side]->def;
-    Factored found;
-    bool turned = false, masked = false, narrow = an_factored(func, dot, &found);
+    ScaledDot found;
+    bool turned = false, masked = false, narrow = an_scaled_dot(func, dot, &found);
     while (load && load->kind != OP_LOAD) {
         const Attr *perm = load->kind == OP_PERMUTE ? op_attr(load, ATTR_PERM) : NULL;
         bool passes = perm || load->kind == OP_MASK || load->kind == OP_TF32;
@@ -22,34 +22,35 @@ bool tile_along_k(const Func *func, const Op *dot, int side)
     return load && turned == (side == 1) && !(masked && side == 1);
 }
 
-static bool tiles_suit(const Unit *unit, const UnitTiles *tiles)
+static bool tiles_suit(const MatrixInstr *unit, const MmaTileShape *tiles)
 {
     return tiles->rows % unit->m == 0 && tiles->columns % unit->n == 0 &&
-           tiles->depth % unit->k == 0 && (!unit->most_k || tiles->depth <= unit->most_k);
+           tiles->depth % unit->k == 0 &&
+           (!unit->max_accumulate_k || tiles->depth <= unit->max_accumulate_k);
 }
 
-static bool operands_suit(const Unit *unit, const UnitOperands *of, const UnitTiles *tiles)
+static bool operands_suit(const MatrixInstr *unit, const MmaTypes *of, const MmaTileShape *tiles)
 {
-    if (unit_widens_left(unit, of->left)) { /* from shared memory, where it lies as it is stored */
+    if (mma_upcasts_a(unit, of->left)) { /* from shared memory, where it lies as it is stored */
         return tiles->along_k[0] && tiles->stay_out;
     }
-    bool left = tiles->along_k[0] || unit_reads_left(unit);
-    return (left && tiles->along_k[1]) || !unit->along_k;
+    bool left = tiles->along_k[0] || mma_can_read_a(unit);
+    return (left && tiles->along_k[1]) || !unit->smem_k_major_only;
 }
 
-static bool suits(const Unit *unit, const UnitOperands *of, const UnitTiles *tiles)
+static bool suits(const MatrixInstr *unit, const MmaTypes *of, const MmaTileShape *tiles)
 {
     return tiles_suit(unit, tiles) && operands_suit(unit, of, tiles) &&
-           tiles->warps % unit_warps(unit) == 0;
+           tiles->warps % mma_warps(unit) == 0;
 }
 
-static bool is_exact(const Unit *unit, const UnitOperands *of)
+static bool is_exact(const MatrixInstr *unit, const MmaTypes *of)
 {
     return unit->operands == of->left || unit->operands == of->right;
 }
 
 /* "bf16", "f16 and i4" */
-static const char *operand_names(const Func *func, const UnitOperands *of)
+static const char *operand_names(const Func *func, const MmaTypes *of)
 {
     return of->left == of->right ? dtype_name(of->left)
                                  : arena_printf(func->arena, "%s and %s", dtype_name(of->left),
@@ -57,21 +58,21 @@ static const char *operand_names(const Func *func, const UnitOperands *of)
 }
 
 typedef struct Choice {
-    const Unit *unit; /* NULL: none */
-    const Unit *near; /* the first one that operands, tiles or warps keep from it */
+    const MatrixInstr *unit; /* NULL: none */
+    const MatrixInstr *near; /* the first one that operands, tiles or warps keep from it */
 } Choice;
 
 /* Of the target's units (of the given word, if any): one for these very operands before others. */
-static Choice choose_row(const Func *func, const char *word, const UnitOperands *of, DType result,
-                         const UnitTiles *tiles)
+static Choice choose_row(const Func *func, const char *word, const MmaTypes *of, DType result,
+                         const MmaTileShape *tiles)
 {
     size_t n;
-    const Unit *rows = unit_rows(&n);
+    const MatrixInstr *rows = mma_rows(&n);
     Choice choice = {NULL, NULL};
     for (size_t i = 0; i < n; i++) {
-        const Unit *row = &rows[i];
-        if (!unit_on(row, func->target) || !unit_takes(row, of->left, of->right, result) ||
-            (word && !text_same(word, row->word))) {
+        const MatrixInstr *row = &rows[i];
+        if (!mma_on(row, func->target) || !mma_takes(row, of->left, of->right, result) ||
+            (word && !text_equal(word, row->family))) {
             continue;
         }
         bool better = !choice.unit || (!is_exact(choice.unit, of) && is_exact(row, of));
@@ -84,11 +85,11 @@ static Choice choose_row(const Func *func, const char *word, const UnitOperands 
     return choice;
 }
 
-static const char *why_not_unit(Func *func, const UnitOperands *of, const Unit *near,
-                                const UnitTiles *tiles)
+static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInstr *near,
+                                const MmaTileShape *tiles)
 {
     const char *operands = operand_names(func, of);
-    if (!unit_first(func->target, NULL)) {
+    if (!mma_first(func->target, NULL)) {
         return arena_printf(func->arena, "%s operands, but no matrix unit that is used here",
                             operands);
     }
@@ -97,7 +98,7 @@ static const char *why_not_unit(Func *func, const UnitOperands *of, const Unit *
                             operands);
     }
     if (!operands_suit(near, of, tiles)) {
-        if (unit_widens_left(near, of->left)) {
+        if (mma_upcasts_a(near, of->left)) {
             return arena_printf(func->arena,
                                 "%s operands: what warp groups widen has k contiguous, and rows "
                                 "that the copy engine brings",
@@ -105,12 +106,12 @@ static const char *why_not_unit(Func *func, const UnitOperands *of, const Unit *
         }
         return arena_printf(func->arena,
                             "%s operands: the matrix unit of warp groups wants k contiguous in "
-                            "both (x @ w.T, or copies: kmajor)",
+                            "both (x @ w.T, or copies: repack_k_major)",
                             operands);
     }
     if (tiles_suit(near, tiles)) {
         return arena_printf(func->arena, "%s operands, but warps that make no group of %d",
-                            operands, unit_warps(near));
+                            operands, mma_warps(near));
     }
     return arena_printf(func->arena,
                         "%s operands, but tiles that the matrix unit does not take: it multiplies "
@@ -118,9 +119,9 @@ static const char *why_not_unit(Func *func, const UnitOperands *of, const Unit *
                         operands, near->m, near->n, near->k);
 }
 
-static const char *why_unit(Func *func, const Unit *unit, const UnitOperands *of)
+static const char *why_unit(Func *func, const MatrixInstr *unit, const MmaTypes *of)
 {
-    if (unit->most_k) {
+    if (unit->max_accumulate_k) {
         return arena_printf(func->arena,
                             "%s operands: the matrix unit multiplies them exactly, and adds a step "
                             "of k with 13 bits behind the point",
@@ -141,10 +142,10 @@ static const char *why_unit(Func *func, const Unit *unit, const UnitOperands *of
 static void add_unit(Text *text, const Func *func, const char *word)
 {
     size_t n;
-    const Unit *rows = unit_rows(&n), *last = NULL;
+    const MatrixInstr *rows = mma_rows(&n), *last = NULL;
     for (size_t i = 0; i < n; i++) {
-        const Unit *row = &rows[i];
-        if (!unit_on(row, func->target) || (word && !text_same(word, row->word))) {
+        const MatrixInstr *row = &rows[i];
+        if (!mma_on(row, func->target) || (word && !text_equal(word, row->family))) {
             continue;
         }
         bool same = last && last->m == row->m && last->n == row->n && last->k == row->k;
@@ -161,43 +162,45 @@ static void add_unit(Text *text, const Func *func, const char *word)
 
 static void refuse_unit(Func *func, const char *word, const char *reason)
 {
-    const Line *line = schedule_given(func, "product", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "instruction", "");
     Text units = text_new(func->arena);
-    bool any = unit_first(func->target, word) != NULL;
-    Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
-                         "`product %s` is not possible: %s", word,
+    bool any = mma_first(func->target, word) != NULL;
+    Diag *d = diag_error(func->diags, ERR_INSTRUCTION, line ? line->span : SPAN_NONE,
+                         "`instruction %s` is not possible: %s", word,
                          any ? reason : "the target has no such unit");
     add_unit(&units, func, any ? word : NULL);
     if (units.n == 0) {
-        diag_help(func->diags, d, "%s has no matrix unit; `product fma` takes all",
+        diag_help(func->diags, d, "%s has no matrix unit; `instruction fma` takes all",
                   func->target->name);
     } else if (!any) {
-        diag_help(func->diags, d, "%s has `product %s`; `product fma` takes all",
-                  func->target->name, unit_first(func->target, NULL)->word);
+        diag_help(func->diags, d, "%s has `instruction %s`; `instruction fma` takes all",
+                  func->target->name, mma_first(func->target, NULL)->family);
     } else {
-        diag_help(func->diags, d,
-                  "%s multiplies, in tiles of rows by columns or multiples: %s%s; `product fma` "
-                  "takes all",
-                  func->target->name, units.data,
-                  unit_warps(unit_first(func->target, word)) > 1 ? ", by groups of 4 warps" : "");
+        diag_help(
+            func->diags, d,
+            "%s multiplies, in tiles of rows by columns or multiples: %s%s; `instruction fma` "
+            "takes all",
+            func->target->name, units.data,
+            mma_warps(mma_first(func->target, word)) > 1 ? ", by groups of 4 warps" : "");
     }
 }
 
 /* The row, or NULL: fused multiply-adds. */
-const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles)
+const MatrixInstr *tile_instruction(Func *func, const MmaTypes *of, DType result,
+                                    const MmaTileShape *tiles)
 {
-    const Line *given = schedule_given(func, "product", "");
-    const char *word = given && given->word ? given->word : NULL;
-    bool fma = word && text_same(word, "fma");
+    const ScheduleEntry *given = schedule_user_entry(func, "instruction", "");
+    const char *word = given && given->symbol ? given->symbol : NULL;
+    bool fma = word && text_equal(word, "fma");
     Choice choice = choose_row(func, word, of, result, tiles);
     if (choice.unit) {
-        schedule_word(func, "product", "", choice.unit->word, "%s",
-                      why_unit(func, choice.unit, of));
+        schedule_decide_symbol(func, "instruction", "", choice.unit->family, "%s",
+                               why_unit(func, choice.unit, of));
         return choice.unit;
     }
     if (!fma) {
         const char *reason = why_not_unit(func, of, choice.near, tiles);
-        schedule_word(func, "product", "", "fma", "%s", reason);
+        schedule_decide_symbol(func, "instruction", "", "fma", "%s", reason);
         if (word && func->diags->errors == 0) {
             refuse_unit(func, word, reason);
         }
@@ -208,34 +211,34 @@ const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const Un
 /* Warps that the user gives; else the launch's, which may have been tiled for another product. */
 int64_t tile_known_warps(Func *func, const Op *dot)
 {
-    const Line *line = schedule_given(func, "warps", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "warps", "");
     const Op *launch = dot ? op_enclosing(dot, OP_LAUNCH) : NULL;
     const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
     return line ? line->number : warps && warps->n ? warps->ints[warps->n - 1] : 0;
 }
 
-/* As pass `factor` leaves them, where it does. */
-UnitOperands tile_operands(const Func *func, const Op *dot)
+/* As pass `sink_dequant_scale` leaves them, where it does. */
+MmaTypes tile_operands(const Func *func, const Op *dot)
 {
-    Factored found;
+    ScaledDot found;
     if (an_rounded(dot)) {
-        return (UnitOperands){DT_TF32, DT_TF32};
+        return (MmaTypes){DT_TF32, DT_TF32};
     }
-    return an_factored(func, dot, &found)
-               ? (UnitOperands){found.left, found.right}
-               : (UnitOperands){dot->operands[0]->type->dtype, dot->operands[1]->type->dtype};
+    return an_scaled_dot(func, dot, &found)
+               ? (MmaTypes){found.left, found.right}
+               : (MmaTypes){dot->operands[0]->type->dtype, dot->operands[1]->type->dtype};
 }
 
-const Unit *product_unit(Func *func, const Op *dot)
+const MatrixInstr *dot_instruction(Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    UnitOperands of = tile_operands(func, dot);
+    MmaTypes of = tile_operands(func, dot);
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
-    UnitTiles tiles = {poly_capacity(rows[0]),
-                       poly_capacity(rows[1]),
-                       poly_capacity(depth[0]),
-                       tile_known_warps(func, dot),
-                       {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)},
-                       tile_operands_stay_out(func, dot)};
-    return tile_unit(func, &of, c->dtype, &tiles);
+    MmaTileShape tiles = {poly_capacity(rows[0]),
+                          poly_capacity(rows[1]),
+                          poly_capacity(depth[0]),
+                          tile_known_warps(func, dot),
+                          {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)},
+                          tile_operands_stay_out(func, dot)};
+    return tile_instruction(func, &of, c->dtype, &tiles);
 }

@@ -5,7 +5,7 @@
  *                                       %t = scatter %ticket[0], 1 fn=add
  *                                       for %n: tile %t of x {
  *                                         scatter %sums[%t + 1], total of %x[%n] fn=xchg
- *                                         %b = reduce (await %sums[…up to %t])
+ *                                         %b = reduce (spin_load %sums[…up to %t])
  *                                         store %y[%n], %b + scan %x[%n] } }
  *
  * Tiles are taken in the order in which blocks begin, so that what a block waits for is on its way.
@@ -26,23 +26,23 @@ enum {
     CLEARED = 1024, /* words, by a block of so many warps: */
     CLEARING_WARPS = 8,
     WORD_BITS = 32,  /* of a value: the other half of a word says that it is there */
-    MOST_WORDS = 8,  /* of all values of an element */
+    MAX_WORDS = 8,   /* of all values of an element */
     WIDE_ACCESS = 4, /* elements */
-    FEW_STEPS = 8,   /* of a tile that is walked */
+    MAX_STEPS = 8,   /* of a tile that is walked */
     WIDE_THREAD = 8, /* elements of more than one register that a thread scans */
     UNIT_REGISTERS = 65536,
     UNIT_THREADS = 2048,
 };
 
 typedef struct Lookback {
-    Emitter e;
+    TileEmitter e;
     TilePlan plan;
-    Split split;
+    AxisSplit split;
     int n_axes; /* of the grid */
     Dim tiles;
     bool reverse;
     Value *ticket;
-    Value **words[MOST_SCANS]; /* by scan: two a result, the second NULL where one will do */
+    Value **words[MAX_SCANS];  /* by scan: two a result, the second NULL where one will do */
     Value *tile, *last;        /* i64, in the order of the scan; bool: of its group */
     Value *place, *there;      /* i64, bool [GROUP]: whose words it looks at, and which of them */
 } Lookback;
@@ -108,7 +108,7 @@ static bool is_possible(Lookback *l)
             return false;
         }
     }
-    return words_scanned(l) <= MOST_WORDS && l->n_axes <= TENSOR_RANK;
+    return words_scanned(l) <= MAX_WORDS && l->n_axes <= TENSOR_RANK;
 }
 
 /* Is there a tile that is not full? */
@@ -120,10 +120,11 @@ static bool is_ragged(const Lookback *l)
 
 static bool is_wanted(Func *func)
 {
-    const char *how = schedule_word(func, "scan", "", "once",
-                                    "each element is read once: blocks wait for the totals of "
-                                    "the tiles before theirs");
-    return text_same(how, "once");
+    const char *how =
+        schedule_decide_symbol(func, "scan", "", "lookback",
+                               "each element is read once: blocks wait for the totals of "
+                               "the tiles before theirs");
+    return text_equal(how, "lookback");
 }
 
 static bool is_loaded(const Value *value)
@@ -166,13 +167,13 @@ static void choose_tile(Lookback *l, const Op *group)
         tile_set_step(func, axis, AXIS_LOOP, WIDE_THREAD * threads,
                       "8 elements a thread of a scan: each takes several registers");
     }
-    int64_t elements = div_up(axis->step, threads);
+    int64_t elements = ceil_div(axis->step, threads);
     int64_t each = registers_held(l, group, elements);
-    int64_t busy = smaller(UNIT_REGISTERS / each, UNIT_THREADS);
-    l->plan.blocks = schedule_number(func, "blocks", "", larger(1, busy / threads),
-                                     "tiles of a scan wait for those before: as many as %d "
-                                     "registers a thread allow",
-                                     (int)each);
+    int64_t busy = min_i64(UNIT_REGISTERS / each, UNIT_THREADS);
+    l->plan.occupancy = schedule_decide_int(func, "occupancy", "", max_i64(1, busy / threads),
+                                            "tiles of a scan wait for those before: as many as %d "
+                                            "registers a thread allow",
+                                            (int)each);
 }
 
 /* ---- memory ---- */
@@ -190,7 +191,7 @@ static int grid_dims(const Lookback *l, Dim first, Dim *dims)
     return n;
 }
 
-static Value **grid_places(const Lookback *l, const Frame *frame, Value *first)
+static Value **grid_places(const Lookback *l, const EmitFrame *frame, Value *first)
 {
     Value **places = ARENA_ARRAY(l->e.func->arena, Value *, MAX_RANK);
     int n = 0;
@@ -216,7 +217,7 @@ static Dim count_tiles(Func *func, const AxisPlan *axis)
 {
     int64_t extent;
     if (poly_is_const(axis->dim, &extent)) {
-        return poly_const(func, div_up(extent, axis->step));
+        return poly_const(func, ceil_div(extent, axis->step));
     }
     Dim more = poly_add(func, axis->dim, poly_const(func, axis->step - 1));
     const char *name = arena_printf(func->arena, "%s_tiles%zu", axis->name, func->params.n);
@@ -326,7 +327,7 @@ static Value *of_words(Builder *b, Value *const *words, DType dtype)
 /* ---- looking back ---- */
 
 /* This block's tile, and its part of the axis. */
-static void take_tile(Lookback *l, Frame *frame)
+static void take_tile(Lookback *l, EmitFrame *frame)
 {
     const AxisPlan *axis = &l->plan.items[l->split.item];
     Builder *b = &frame->at;
@@ -344,7 +345,7 @@ static void take_tile(Lookback *l, Frame *frame)
 }
 
 /* Which words of the group: in the axis' own order, for functions that want it. */
-static void find_group(Lookback *l, Frame *frame)
+static void find_group(Lookback *l, EmitFrame *frame)
 {
     Builder *b = &frame->at;
     Dim group = poly_const(b->func, GROUP);
@@ -362,7 +363,7 @@ static void find_group(Lookback *l, Frame *frame)
 }
 
 /* Into the word after this tile's, where `when` holds. */
-static void leave(const Lookback *l, Frame *frame, int k, Value *const *values, Value *when)
+static void leave(const Lookback *l, EmitFrame *frame, int k, Value *const *values, Value *when)
 {
     Builder *b = &frame->at;
     Value **place = grid_places(l, frame, with_number(b, OP_ADD, l->tile, 1));
@@ -375,7 +376,7 @@ static void leave(const Lookback *l, Frame *frame, int k, Value *const *values, 
 }
 
 /* What all tiles before this one come to, as scalars. */
-static void look_back(Lookback *l, Frame *frame, int k, Value **before)
+static void look_back(Lookback *l, EmitFrame *frame, int k, Value **before)
 {
     Builder *b = &frame->at;
     const Op *op = l->split.ops[k];
@@ -396,7 +397,7 @@ static void look_back(Lookback *l, Frame *frame, int k, Value **before)
 }
 
 /* `walked`: the tile is, in steps; else it is here. */
-static Value **scalars_of(Lookback *l, Frame *frame, const Op *op, bool walked)
+static Value **scalars_of(Lookback *l, EmitFrame *frame, const Op *op, bool walked)
 {
     Value **totals = ARENA_ARRAY(l->e.func->arena, Value *, op->n_results);
     if (!walked) {
@@ -412,10 +413,10 @@ static Value **scalars_of(Lookback *l, Frame *frame, const Op *op, bool walked)
     return totals;
 }
 
-static void begin_scans(Lookback *l, Frame *frame, bool walked)
+static void begin_scans(Lookback *l, EmitFrame *frame, bool walked)
 {
     Builder *b = &frame->at;
-    Value **totals[MOST_SCANS];
+    Value **totals[MAX_SCANS];
     Value *early = build_unary(b, OP_NOT, l->last);
     for (int k = 0; k < l->split.n; k++) {
         l->split.inits[k] = NULL;
@@ -442,13 +443,13 @@ static void begin_scans(Lookback *l, Frame *frame, bool walked)
 /* ---- tiles ---- */
 
 /* All of the tile at once, in registers. */
-static void emit_tile(Lookback *l, Op *group, Frame *frame, bool full)
+static void emit_tile(Lookback *l, Op *group, EmitFrame *frame, bool full)
 {
-    Frame inside;
+    EmitFrame inside;
     Op *tile = emit_loop(&l->e, frame, l->split.item, 0, NULL, 0, NULL, &inside);
-    op_set_int(l->e.func, tile, ATTR_ONCE, 1);
+    op_set_int(l->e.func, tile, ATTR_SINGLE_TRIP, 1);
     if (full) {
-        op_set_int(l->e.func, tile, ATTR_FULL, 1);
+        op_set_int(l->e.func, tile, ATTR_FULL_TILES, 1);
     }
     begin_scans(l, &inside, false);
     emit_effects(&l->e, group, &inside);
@@ -456,19 +457,19 @@ static void emit_tile(Lookback *l, Op *group, Frame *frame, bool full)
 }
 
 /* A few elements a thread at a time, twice: of the one tile with elements that are not there. */
-static void emit_walked(Lookback *l, Op *group, Frame *frame)
+static void emit_walked(Lookback *l, Op *group, EmitFrame *frame)
 {
     AxisPlan *axis = &l->plan.items[l->split.item];
     int64_t step = axis->step;
-    axis->step = larger(1, step / FEW_STEPS);
+    axis->step = max_i64(1, step / MAX_STEPS);
     begin_scans(l, frame, true);
     emit_effects(&l->e, group, frame);
     axis->step = step;
 }
 
-static Frame frame_in(const Lookback *l, const Frame *outer, Block *region)
+static EmitFrame frame_in(const Lookback *l, const EmitFrame *outer, Block *region)
 {
-    Frame frame = emit_frame(&l->e);
+    EmitFrame frame = emit_frame(&l->e);
     for (int i = 0; i < l->plan.n; i++) {
         frame.dims[i] = outer->dims[i];
         frame.ranges[i] = outer->ranges[i];
@@ -478,14 +479,14 @@ static Frame frame_in(const Lookback *l, const Frame *outer, Block *region)
 }
 
 /* Full tiles need no guards, which take registers, and single accesses, for each element. */
-static void emit_both(Lookback *l, Op *group, Frame *frame)
+static void emit_both(Lookback *l, Op *group, EmitFrame *frame)
 {
     Builder *b = &frame->at;
     Value *step = build_i64(b, l->plan.items[l->split.item].step);
     Value *end = build_binary(b, OP_ADD, l->split.lo, step);
     Op *choice = build_if(b, build_cmp(b, "eq", l->split.hi, end), 0, NULL);
     for (int side = 0; side < 2; side++) {
-        Frame inside = frame_in(l, frame, choice->regions[side]);
+        EmitFrame inside = frame_in(l, frame, choice->regions[side]);
         if (side == 0) {
             emit_tile(l, group, &inside, true);
         } else {
@@ -495,10 +496,10 @@ static void emit_both(Lookback *l, Op *group, Frame *frame)
     }
 }
 
-bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *split)
+bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const AxisSplit *split)
 {
     Lookback l = {.plan = *plan, .split = *split};
-    l.e = (Emitter){.func = func, .plan = &l.plan, .split = &l.split};
+    l.e = (TileEmitter){.func = func, .plan = &l.plan, .split = &l.split};
     l.reverse = op_int(split->ops[0], ATTR_REVERSE, 0) != 0;
     if (!is_possible(&l) || !is_wanted(func)) {
         return false;
@@ -507,7 +508,7 @@ bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *spl
     l.tiles = count_tiles(func, &l.plan.items[split->item]);
     make_memory(&l);
     emit_clearing(&l, group);
-    Frame frame = emit_frame(&l.e);
+    EmitFrame frame = emit_frame(&l.e);
     emit_launch(&l.e, group, &frame, l.tiles, "turn");
     take_tile(&l, &frame);
     find_group(&l, &frame);

@@ -31,7 +31,7 @@ static int64_t elements_of_rows(const TilePlan *plan)
     bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
-        int64_t most = larger(1, poly_most(axis->dim));
+        int64_t most = max_i64(1, poly_most(axis->dim));
         if (tile_is_row(axis) && (axis->held || most == INT64_MAX ||
                                   __builtin_mul_overflow(elements, most, &elements))) {
             return 0;
@@ -57,12 +57,13 @@ static bool only_rows_fold(const TilePlan *plan)
 /* What the user says of rows leaves room for clusters, or asks for one. */
 static bool may_be(Func *func, const TilePlan *plan)
 {
-    const Line *rows = schedule_given(func, "rows", "");
-    if (schedule_given(func, "cluster", "")) {
-        return !rows || text_same(rows->word, "resident");
+    const ScheduleEntry *rows = schedule_user_entry(func, "reduction", "");
+    if (schedule_user_entry(func, "cluster", "")) {
+        return !rows || text_equal(rows->symbol, "resident");
     }
     for (int i = 0; i < plan->n; i++) {
-        if (tile_is_row(&plan->items[i]) && schedule_given(func, "tile", plan->items[i].name)) {
+        if (tile_is_row(&plan->items[i]) &&
+            schedule_user_entry(func, "tile", plan->items[i].name)) {
             return false;
         }
     }
@@ -72,7 +73,7 @@ static bool may_be(Func *func, const TilePlan *plan)
 /* Elements of the group's rows that a cluster may hold; 0: it may not. */
 static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
 {
-    bool may = is_gpu(func) && func->target->cluster > 1 && plan->aligned <= 1 &&
+    bool may = is_gpu(func) && func->target->cluster > 1 && plan->row_align <= 1 &&
                tile_has_plain_ops(group) && only_rows_fold(plan) && may_be(func, plan);
     bool some = false;
     for (int i = 0; i < plan->n && may; i++) {
@@ -88,7 +89,7 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
     if (!elements) {
         return 0;
     }
-    const Line *line = schedule_given(func, "cluster", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
     int64_t blocks = line ? line->number : func->target->cluster;
     return blocks * CLUSTER_ELEMENTS / elements / given;
 }
@@ -105,8 +106,8 @@ static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan 
     bool columns = !tile_is_row(&plan->items[plan->n - 1]);
     int64_t part =
         columns ? CLUSTER_ELEMENTS : PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
-    bool beside = tile_loads_of_rows(group) > FEW_LOADS;
-    int64_t whole = beside ? smaller(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
+    bool beside = tile_loads_of_rows(group) > MAX_ROW_LOADS;
+    int64_t whole = beside ? min_i64(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
     while (elements > whole && blocks < most && elements / blocks > part) {
         blocks *= 2;
     }
@@ -116,13 +117,14 @@ static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan 
 static int64_t checked_blocks(Func *func, int64_t derived)
 {
     int64_t most = func->target->cluster;
-    int64_t blocks = schedule_number(func, "cluster", "", derived,
-                                     "a row is longer than what one block can hold well: so many "
-                                     "hold it together");
+    int64_t blocks =
+        schedule_decide_int(func, "cluster", "", derived,
+                            "a row is longer than what one block can hold well: so many "
+                            "hold it together");
     if (blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0) {
         return blocks;
     }
-    const Line *line = schedule_given(func, "cluster", "");
+    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
     Diag *d =
         diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
                    "`cluster %lld` is not possible on %s", (long long)blocks, func->target->name);
@@ -146,10 +148,10 @@ static int64_t part_of(Func *func, const TilePlan *plan, const AxisPlan *axis, i
 {
     enum { PART_MULTIPLE = 32 }; /* elements: 16 bytes of the narrowest, and more */
     int64_t most = poly_most(axis->dim), multiple = is_last_row(plan, axis) ? PART_MULTIPLE : 1;
-    const Line *given = schedule_given(func, "tile", axis->name);
-    int64_t part = round_up(div_up(most, blocks), multiple);
-    return given && given->number >= 1 && given->number >= div_up(most, blocks)
-               ? smaller(given->number, most)
+    const ScheduleEntry *given = schedule_user_entry(func, "tile", axis->name);
+    int64_t part = round_up(ceil_div(most, blocks), multiple);
+    return given && given->number >= 1 && given->number >= ceil_div(most, blocks)
+               ? min_i64(given->number, most)
                : part;
 }
 
@@ -165,7 +167,7 @@ static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_
             continue;
         }
         double taken = (double)(part_of(func, plan, axis, blocks) * blocks) /
-                       (double)larger(1, poly_most(axis->dim));
+                       (double)max_i64(1, poly_most(axis->dim));
         if (!best || taken < least) {
             best = axis;
             least = taken;
@@ -178,9 +180,9 @@ static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_
  * blocks, or more, are left without any. */
 static bool check_part(Func *func, const AxisPlan *axis, int64_t blocks)
 {
-    const Line *line = schedule_given(func, "tile", axis->name);
+    const ScheduleEntry *line = schedule_user_entry(func, "tile", axis->name);
     int64_t most = poly_most(axis->dim), part = line ? line->number : 0;
-    int64_t wanted = div_up(most, blocks);
+    int64_t wanted = ceil_div(most, blocks);
     if (part < 1 || most < 1 ||
         (part >= wanted && (part <= 32 || (most - 1) / part >= blocks / 2))) {
         return true;
@@ -200,7 +202,7 @@ void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t gi
         return;
     }
     int64_t derived = derived_blocks(func, group, plan, elements);
-    if (derived < 2 && !schedule_given(func, "cluster", "")) {
+    if (derived < 2 && !schedule_user_entry(func, "cluster", "")) {
         return;
     }
     int64_t blocks = checked_blocks(func, derived);

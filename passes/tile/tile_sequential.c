@@ -12,7 +12,7 @@
 #include "passes/tile/tile_steps.h"
 
 enum {
-    MOST_GROUPS = 64,
+    MAX_GROUPS = 64,
     BLOCK_ELEMENTS = 1024, /* of a block, along all axes, as far as they are known */
 };
 
@@ -40,7 +40,7 @@ typedef struct Inner {
 
 typedef struct Apart {
     Func *func;
-    Inner inners[MOST_GROUPS];
+    Inner inners[MAX_GROUPS];
     int n;
     bool *written; /* by parameter: in some group */
     int *axes;     /* by parameter: which of its axes is the one; -1: not known yet */
@@ -201,7 +201,7 @@ static void collect_groups(Apart *a, Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_PARALLEL && !tile_is_serial(op)) {
-            a->mixed = a->mixed || a->n == MOST_GROUPS || op_attr(op, ATTR_DIMS)->n > 0;
+            a->mixed = a->mixed || a->n == MAX_GROUPS || op_attr(op, ATTR_DIMS)->n > 0;
             if (!a->mixed) {
                 a->inners[a->n++] = (Inner){.group = op, .axes = an_axes(a->func, op->regions[0])};
                 block_walk(op->regions[0], note_written, a);
@@ -286,7 +286,7 @@ static void tile_here(Serial *s, Op *group)
     tile_emit_here(s->func, group, &plan);
     axes_done(&axes);
     op_remove(group);
-    s->warps = larger(s->warps, plan.warps);
+    s->warps = max_i64(s->warps, plan.warps);
 }
 
 static void tile_inside(Serial *s, Block *block)
@@ -321,11 +321,11 @@ static int64_t other_elements(const Apart *a)
         int64_t elements = 1;
         tile_collect(a->func, &plan, a->inners[i].group);
         for (int k = 0; k < plan.n; k++) {
-            int64_t extent = smaller(poly_most(plan.items[k].dim), BLOCK_ELEMENTS);
-            elements *= plan.items[k].class == a->inners[i].class ? 1 : larger(1, extent);
-            elements = smaller(elements, BLOCK_ELEMENTS);
+            int64_t extent = min_i64(poly_most(plan.items[k].dim), BLOCK_ELEMENTS);
+            elements *= plan.items[k].class == a->inners[i].class ? 1 : max_i64(1, extent);
+            elements = min_i64(elements, BLOCK_ELEMENTS);
         }
-        most = larger(most, elements);
+        most = max_i64(most, elements);
     }
     return most;
 }
@@ -340,7 +340,7 @@ static Op *build_launch(Func *func, Op *group, const Apart *apart)
     const char *name = var && var->name && !var->unnamed ? var->name : "axis1";
     int64_t step = tile_checked_step(
         func, name,
-        schedule_number(
+        schedule_decide_int(
             func, "tile", name,
             fitted(apart->dim, power_of_two_at_most(BLOCK_ELEMENTS / other_elements(apart))),
             "a loop mixes other axes: each block walks it for its own part of %s", name));

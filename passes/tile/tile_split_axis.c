@@ -19,20 +19,20 @@
 
 enum {
     SHARES_CPU = 32,
-    MOST_STORES = 64, /* of a group (fuse.c) */
-    FEW_BLOCKS_CPU = 16,
-    MOST_SHARES = 65536,
+    MAX_STORES = 64, /* of a group (fuse.c) */
+    MAX_BLOCKS_CPU = 16,
+    MAX_SHARES = 65536,
 };
 
 /* ---- when ---- */
 
-static bool is_along(const Emitter *e, const Op *op, int item)
+static bool is_along(const TileEmitter *e, const Op *op, int item)
 {
     return an_folds_along(e->plan->axes, op, e->plan->items[item].class);
 }
 
 /* Its other axes are in the grid. */
-static bool is_in_grid(const Emitter *e, const Value *value, int item)
+static bool is_in_grid(const TileEmitter *e, const Value *value, int item)
 {
     bool in = true;
     for (int i = 0; i < value->type->rank && in; i++) {
@@ -44,7 +44,7 @@ static bool is_in_grid(const Emitter *e, const Value *value, int item)
 }
 
 /* And what it folds is made of no other fold along the axis. */
-static bool may_share(const Emitter *e, const Op *op, int item, const bool *made)
+static bool may_share(const TileEmitter *e, const Op *op, int item, const bool *made)
 {
     bool may = is_in_grid(e, op->results[0], item);
     for (int i = 0; i < op->n_operands && may; i++) {
@@ -53,14 +53,14 @@ static bool may_share(const Emitter *e, const Op *op, int item, const bool *made
     return may;
 }
 
-static bool goes_along(const Emitter *e, const Op *store, int item)
+static bool goes_along(const TileEmitter *e, const Op *store, int item)
 {
     return an_goes_along(e->plan->axes, axes_written(store), e->plan->items[item].class);
 }
 
 /* Where a scanned axis is stored, every store goes along it: the others would be every share's. Of
  * an axis that is walked for rows and columns, the rows are stored by the walk. */
-static bool may_store(const Emitter *e, const Op *store, const Split *split)
+static bool may_store(const TileEmitter *e, const Op *store, const AxisSplit *split)
 {
     if (store->kind != OP_STORE) {
         return false;
@@ -71,7 +71,7 @@ static bool may_store(const Emitter *e, const Op *store, const Split *split)
                   : split->item >= e->plan->n_stored || goes_along(e, store, split->item);
 }
 
-static bool find_folds(const Emitter *e, const Op *group, Split *split)
+static bool find_folds(const TileEmitter *e, const Op *group, AxisSplit *split)
 {
     const Block *block = group->regions[0];
     const bool *made = an_made_of_folds(e->plan->axes, block, e->plan->items[split->item].class);
@@ -80,7 +80,7 @@ static bool find_folds(const Emitter *e, const Op *group, Split *split)
             return false;
         }
         if (is_along(e, op, split->item)) {
-            if (split->n == MOST_SCANS || !may_share(e, op, split->item, made)) {
+            if (split->n == MAX_SCANS || !may_share(e, op, split->item, made)) {
                 return false;
             }
             split->scans = split->scans || op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
@@ -102,8 +102,8 @@ static int64_t grid_blocks(const TilePlan *plan)
         const AxisPlan *axis = &plan->items[i];
         int64_t most = poly_most(axis->dim);
         if (axis->how != AXIS_LOOP) {
-            int64_t tiles = most == INT64_MAX ? MANY : div_up(most, axis->step);
-            blocks *= larger(1, tiles);
+            int64_t tiles = most == INT64_MAX ? MANY : ceil_div(most, axis->step);
+            blocks *= max_i64(1, tiles);
         }
     }
     return blocks;
@@ -113,11 +113,11 @@ static int64_t grid_blocks(const TilePlan *plan)
  * axes that are stored it has a tile, of those that are folded as well all. */
 static int64_t work_along(const TilePlan *plan, int item)
 {
-    int64_t work = larger(1, poly_most(plan->items[item].dim));
+    int64_t work = max_i64(1, poly_most(plan->items[item].dim));
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         int64_t met = i < plan->n_stored ? axis->step : poly_most(axis->dim);
-        if (i != item && __builtin_mul_overflow(work, larger(1, met), &work)) {
+        if (i != item && __builtin_mul_overflow(work, max_i64(1, met), &work)) {
             return INT64_MAX;
         }
     }
@@ -125,7 +125,7 @@ static int64_t work_along(const TilePlan *plan, int item)
 }
 
 /* Shares of an axis for a grid of so many blocks; 1: it is not worth a second launch. */
-static int64_t derived_shares(const Emitter *e, const Split *split, int64_t blocks)
+static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int64_t blocks)
 {
     const Target *target = e->func->target;
     const AxisPlan *axis = &e->plan->items[split->item];
@@ -133,64 +133,64 @@ static int64_t derived_shares(const Emitter *e, const Split *split, int64_t bloc
         return 1;
     }
     if (!is_gpu(e->func)) {
-        return blocks <= FEW_BLOCKS_CPU ? SHARES_CPU : 1;
+        return blocks <= MAX_BLOCKS_CPU ? SHARES_CPU : 1;
     }
-    int64_t wanted = (split->scans ? 2 : larger(1, e->plan->blocks)) * target->units / blocks;
+    int64_t wanted = (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->num_sms / blocks;
     int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
-    int64_t most = larger(1, smaller(wanted, steps)), power = power_of_two_at_most(most);
+    int64_t most = max_i64(1, min_i64(wanted, steps)), power = power_of_two_at_most(most);
     /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */
-    return split->scans ? power : most / larger(1, power / 4) * larger(1, power / 4);
+    return split->scans ? power : most / max_i64(1, power / 4) * max_i64(1, power / 4);
 }
 
 /* The user's shares of the axis, or the derived ones, of which the reason names the axis. */
-static int64_t given_shares(const Emitter *e, int item, int64_t derived, const char *reason)
+static int64_t given_shares(const TileEmitter *e, int item, int64_t derived, const char *reason)
 {
-    const Line *given = schedule_given(e->func, "shares", "");
+    const ScheduleEntry *given = schedule_user_entry(e->func, "split_k", "");
     int64_t shares =
-        schedule_number(e->func, "shares", "", derived, reason, e->plan->items[item].name);
-    if (shares >= 1 && shares <= MOST_SHARES) {
+        schedule_decide_int(e->func, "split_k", "", derived, reason, e->plan->items[item].name);
+    if (shares >= 1 && shares <= MAX_SHARES) {
         return shares;
     }
-    Diag *d = diag_error(e->func->diags, ERR_NOT_HERE, given->span, "`shares %lld` is not possible",
-                         (long long)shares);
-    diag_help(e->func->diags, d, "1, which is none, to %d", MOST_SHARES);
+    Diag *d = diag_error(e->func->diags, ERR_NOT_HERE, given->span,
+                         "`split_k %lld` is not possible", (long long)shares);
+    diag_help(e->func->diags, d, "1, which is none, to %d", MAX_SHARES);
     return derived;
 }
 
-static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+static int64_t shares_of(const TileEmitter *e, const AxisSplit *split, int64_t blocks)
 {
     int64_t derived = derived_shares(e, split, blocks);
-    bool asked = !split->scans && (derived > 1 || schedule_given(e->func, "shares", ""));
+    bool asked = !split->scans && (derived > 1 || schedule_user_entry(e->func, "split_k", ""));
     return asked ? given_shares(e, split->item, derived, "few blocks would walk %s, a long axis")
                  : derived;
 }
 
 /* What a product contracts: in as many shares as its tiles were chosen for, or as are given. */
-static bool choose_contracted(const Emitter *e, Split *split)
+static bool choose_contracted(const TileEmitter *e, AxisSplit *split)
 {
     const TilePlan *plan = e->plan;
     Op *dot = plan->dot;
-    int64_t derived = larger(1, plan->shares);
+    int64_t derived = max_i64(1, plan->split_k);
     if (!is_gpu(e->func) || !tile_may_share(plan) ||
-        (derived < 2 && !schedule_given(e->func, "shares", ""))) {
+        (derived < 2 && !schedule_user_entry(e->func, "split_k", ""))) {
         return false;
     }
     int item = emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
-    *split =
-        (Split){.item = item,
-                .shares = given_shares(
-                    e, item, derived,
-                    plan->tail ? "parts of %s for each tile of the tail, which a launch "
+    *split = (AxisSplit){
+        .item = item,
+        .shares = given_shares(
+            e, item, derived,
+            plan->split_k_tail ? "parts of %s for each tile of the tail, which a launch "
                                  "behind adds"
-                    : plan->together > 1
-                        ? "too few tiles for the device: parts of %s, which a cluster adds"
-                        : "too few tiles for the device: parts of %s, which a second launch adds"),
-                .n = 1};
+            : plan->cluster_split_k > 1
+                ? "too few tiles for the device: parts of %s, which a cluster adds"
+                : "too few tiles for the device: parts of %s, which a second launch adds"),
+        .n = 1};
     split->ops[0] = dot;
     return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
 }
 
-static bool choose(const Emitter *e, const Op *group, Split *split)
+static bool choose(const TileEmitter *e, const Op *group, AxisSplit *split)
 {
     const TilePlan *plan = e->plan;
     if (plan->dot || plan->is_rest) {
@@ -200,7 +200,7 @@ static bool choose(const Emitter *e, const Op *group, Split *split)
     for (int i = plan->n; i-- > 0;) {
         const AxisPlan *axis = &plan->items[i];
         bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED) && !axis->walked;
-        *split = (Split){.item = i};
+        *split = (AxisSplit){.item = i};
         if (axis->how == AXIS_LOOP && axis->step > 0 && !row && find_folds(e, group, split)) {
             split->shares = shares_of(e, split, blocks);
             if (split->shares > 1) {
@@ -214,7 +214,7 @@ static bool choose(const Emitter *e, const Op *group, Split *split)
 /* ---- the shares ---- */
 
 /* Which part of the axis share `c` has. */
-void emit_take_share(Emitter *e, Frame *frame, Split *split, Value *c)
+void emit_enter_slice(TileEmitter *e, EmitFrame *frame, AxisSplit *split, Value *c)
 {
     const AxisPlan *axis = &e->plan->items[split->item];
     Builder *b = &frame->at;
@@ -235,7 +235,7 @@ static const Value *part_shape(const Op *op, int i, int *axis)
     return dot ? op->results[0] : op->operands[i];
 }
 
-static Value *new_part(Emitter *e, const Split *split, const Value *operand, int axis)
+static Value *new_part(TileEmitter *e, const AxisSplit *split, const Value *operand, int axis)
 {
     Dim dims[MAX_RANK];
     Type type = operand->type;
@@ -253,8 +253,8 @@ static Value *new_part(Emitter *e, const Split *split, const Value *operand, int
 }
 
 /* Where the part of share `c` lies (NULL: of all of them). */
-static void part_indices(const Emitter *e, const Frame *frame, const Value *operand, int axis,
-                         Value *c, Value **indices)
+static void part_indices(const TileEmitter *e, const EmitFrame *frame, const Value *operand,
+                         int axis, Value *c, Value **indices)
 {
     int n = 0;
     indices[n++] = c;
@@ -267,7 +267,7 @@ static void part_indices(const Emitter *e, const Frame *frame, const Value *oper
 }
 
 /* A matrix of a batch: the axes before are one element each here. */
-static Value *without_scalars(Emitter *e, Frame *frame, const Value *shape, Value *total)
+static Value *without_scalars(TileEmitter *e, EmitFrame *frame, const Value *shape, Value *total)
 {
     for (int i = shape->type->rank - 1; i-- > 0;) {
         total =
@@ -276,7 +276,8 @@ static Value *without_scalars(Emitter *e, Frame *frame, const Value *shape, Valu
     return total;
 }
 
-static void store_part(Emitter *e, Frame *frame, Split *split, int k, Value *const *totals)
+static void store_part(TileEmitter *e, EmitFrame *frame, AxisSplit *split, int k,
+                       Value *const *totals)
 {
     const Op *op = split->ops[k];
     split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
@@ -293,7 +294,7 @@ static void store_part(Emitter *e, Frame *frame, Split *split, int k, Value *con
 }
 
 /* The rows that a walk stores are no longer the group's. */
-static int take_rows(Emitter *e, const Op *group, const Split *split, Op **stores)
+static int take_rows(TileEmitter *e, const Op *group, const AxisSplit *split, Op **stores)
 {
     int n = 0;
     for (Op *op = group->regions[0]->first; op; op = op->next) {
@@ -305,9 +306,9 @@ static int take_rows(Emitter *e, const Op *group, const Split *split, Op **store
 }
 
 /* Folds share one walk with the rows that are stored. */
-static void store_parts(Emitter *e, const Op *group, Frame *frame, Split *split)
+static void store_parts(TileEmitter *e, const Op *group, EmitFrame *frame, AxisSplit *split)
 {
-    Op *stores[MOST_STORES];
+    Op *stores[MAX_STORES];
     bool walked = e->plan->items[split->item].walked;
     int n = walked ? take_rows(e, group, split, stores) : 0;
     if (walked) {
@@ -324,8 +325,8 @@ static void store_parts(Emitter *e, const Op *group, Frame *frame, Split *split)
 /* ---- what they come to ---- */
 
 /* Only the shares that a scan walks before this one count. */
-static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op *op, int i,
-                          Value *parts)
+static Value *only_before(TileEmitter *e, EmitFrame *frame, const AxisSplit *split, const Op *op,
+                          int i, Value *parts)
 {
     Builder *b = &frame->at;
     Type type = parts->type;
@@ -339,7 +340,8 @@ static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op
     return build_select(b, before, parts, emit_nothing(e, frame, op, i, type));
 }
 
-static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, Value **out)
+static void combine_parts(TileEmitter *e, EmitFrame *frame, const AxisSplit *split, int k,
+                          Value **out)
 {
     const Op *op = split->ops[k];
     int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -358,11 +360,11 @@ static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, V
 }
 
 /* The scans again, each share beginning with what those before it come to. */
-static void emit_scans(Emitter *e, Op *group, Split *split)
+static void emit_scans(TileEmitter *e, Op *group, AxisSplit *split)
 {
-    Frame frame = emit_frame(e);
+    EmitFrame frame = emit_frame(e);
     Op *launch = emit_launch(e, group, &frame, poly_const(e->func, split->shares), "share");
-    emit_take_share(e, &frame, split, launch->regions[0]->args[0]);
+    emit_enter_slice(e, &frame, split, launch->regions[0]->args[0]);
     for (int k = 0; k < split->n; k++) {
         split->inits[k] = ARENA_ARRAY(e->func->arena, Value *, split->ops[k]->n_results);
         combine_parts(e, &frame, split, k, split->inits[k]);
@@ -397,7 +399,7 @@ static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
 }
 
 /* In the group, which is of whole tensors again. */
-static void use_parts(Func *func, const Split *split, int k)
+static void use_parts(Func *func, const AxisSplit *split, int k)
 {
     Op *op = split->ops[k];
     int axis;
@@ -436,43 +438,43 @@ static void limit_rest(Func *func, Op *group, TilePlan *plan)
     }
     const Value *written = axes_written(store);
     for (int i = 0; i < written->type->rank; i++) {
-        upto[i] = tile_axis_of(plan, written, i) == plan->tail ? plan->tail_upto : 0;
+        upto[i] = tile_axis_of(plan, written, i) == plan->split_k_tail ? plan->tail_upto : 0;
     }
-    op_set_ints(func, group, ATTR_UPTO, written->type->rank, upto);
+    op_set_ints(func, group, ATTR_AXIS_END, written->type->rank, upto);
 }
 
 /* All but the tail's tiles have a launch of their own, before that of the shares. */
 static void emit_body(Func *func, Op *group, TilePlan *plan)
 {
-    plan->tail->from = plan->tail_upto;
+    plan->split_k_tail->from = plan->tail_upto;
     tile_emit(func, group, plan);
-    plan->tail->from = 0;
-    plan->tail->upto = plan->tail_upto;
+    plan->split_k_tail->from = 0;
+    plan->split_k_tail->upto = plan->tail_upto;
     limit_rest(func, group, plan);
 }
 
-SplitHow tile_split(Func *func, Op *group, TilePlan *plan)
+SplitResult tile_split(Func *func, Op *group, TilePlan *plan)
 {
-    Split split;
-    Emitter e = {.func = func, .plan = plan};
+    AxisSplit split;
+    TileEmitter e = {.func = func, .plan = plan};
     if (!choose(&e, group, &split)) {
         return SPLIT_NOT;
     }
-    if (plan->tail) {
+    if (plan->split_k_tail) {
         emit_body(func, group, plan);
         schedule_at_op(func, group);
     }
     if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
         return SPLIT_DONE;
     }
-    if (plan->dot && plan->together > 1) {
-        plan->cluster = plan->together;
-        tile_emit_together(&e, group, &split);
+    if (plan->dot && plan->cluster_split_k > 1) {
+        plan->cluster = plan->cluster_split_k;
+        tile_emit_cluster_split_k(&e, group, &split);
         return SPLIT_DONE;
     }
-    Frame first = emit_frame(&e);
+    EmitFrame first = emit_frame(&e);
     Op *launch = emit_launch(&e, group, &first, poly_const(func, split.shares), "share");
-    emit_take_share(&e, &first, &split, launch->regions[0]->args[0]);
+    emit_enter_slice(&e, &first, &split, launch->regions[0]->args[0]);
     e.split = &split;
     store_parts(&e, group, &first, &split);
     if (split.scans) {

@@ -15,7 +15,7 @@
 
 enum {
     WINDOW_ELEMENTS = 32, /* of a window that is written out */
-    MOST_TAPS = 11,       /* that are written out beside a run */
+    MAX_TAPS = 11,        /* that are written out beside a run */
     RUN = 8,              /* places of a thread */
     LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
 };
@@ -147,7 +147,7 @@ static void set_taps(Func *func, const Stencil *stencil)
         AxisPlan *axis = &stencil->plan->items[i];
         int64_t extent;
         if (axis == stencil->tap && tile_exact(axis->dim, &extent) && extent > 0 &&
-            extent <= MOST_TAPS && !schedule_given(func, "tile", axis->name)) {
+            extent <= MAX_TAPS && !schedule_user_entry(func, "tile", axis->name)) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
         } else {
@@ -172,10 +172,10 @@ static int64_t lane_step(const Func *func, Dim dim)
  * windows cover as many elements. */
 static int64_t run_step(Dim dim, int64_t apart)
 {
-    int64_t extent, run = fitted(dim, larger(2, RUN / larger(1, apart)));
+    int64_t extent, run = fitted(dim, max_i64(2, RUN / max_i64(1, apart)));
     if (tile_exact(dim, &extent) && extent > 0) {
-        int64_t runs = div_up(extent, run);
-        run = div_up(extent, runs);
+        int64_t runs = ceil_div(extent, run);
+        run = ceil_div(extent, runs);
     }
     return run;
 }
@@ -212,6 +212,6 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
     int64_t run = stencil.run->step > 0 ? stencil.run->step : 1;
     plan->elements = elements;
     plan->warps = power_of_two_at_least(
-        larger(1, smaller(elements / run, func->target->max_threads) / func->target->warp));
+        max_i64(1, min_i64(elements / run, func->target->max_threads) / func->target->warp));
     return true;
 }

@@ -6,7 +6,7 @@
 
 int64_t tile_checked_step(Func *func, const char *name, int64_t step)
 {
-    const Line *line = schedule_given(func, "tile", name);
+    const ScheduleEntry *line = schedule_user_entry(func, "tile", name);
     if (step >= 1 && step <= (1 << 20)) {
         return step;
     }
@@ -15,12 +15,12 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step)
     return 1;
 }
 
-void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason)
+void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived, const char *reason)
 {
     /* What is not stored has no place in the grid: a loop inside the block walks it. */
     axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
     axis->step = tile_checked_step(
-        func, axis->name, schedule_number(func, "tile", axis->name, derived, "%s", reason));
+        func, axis->name, schedule_decide_int(func, "tile", axis->name, derived, "%s", reason));
 }
 
 enum { GROUP_WARPS = 4, GROUP_ROWS = 64 }; /* of wgmma: PTX ISA, asynchronous warpgroup matrices */
@@ -28,13 +28,13 @@ enum { GROUP_WARPS = 4, GROUP_ROWS = 64 }; /* of wgmma: PTX ISA, asynchronous wa
 int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason)
 {
     int64_t most = func->target->max_threads / func->target->warp;
-    int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
+    int64_t warps = schedule_decide_int(func, "warps", "", derived, "%s", reason);
     int64_t groups = warps / GROUP_WARPS;
     bool shared =
         groups > 0 && warps % GROUP_WARPS == 0 && rows > 0 && rows % (groups * GROUP_ROWS) == 0;
     bool even = (warps & (warps - 1)) == 0 || shared || warps == derived;
     if (warps < 1 || warps > most || !even) {
-        const Line *line = schedule_given(func, "warps", "");
+        const ScheduleEntry *line = schedule_user_entry(func, "warps", "");
         Diag *d =
             diag_error(func->diags, ERR_WARPS, line ? line->span : SPAN_NONE,
                        "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
@@ -47,16 +47,16 @@ int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char
 
 int64_t tile_checked_blocks(Func *func, int busy, int64_t threads)
 {
-    int64_t blocks = schedule_number(
-        func, "blocks", "", larger(1, smaller(busy / threads, func->target->unit_blocks)),
+    int64_t blocks = schedule_decide_int(
+        func, "occupancy", "", max_i64(1, min_i64(busy / threads, func->target->sm_blocks)),
         "%d threads of a multiprocessor, whose registers hold as much", busy);
-    int64_t fit = smaller(func->target->unit_blocks, func->target->unit_threads / threads);
-    if (blocks < 1 || blocks > larger(1, fit)) {
-        const Line *line = schedule_given(func, "blocks", "");
+    int64_t fit = min_i64(func->target->sm_blocks, func->target->sm_threads / threads);
+    if (blocks < 1 || blocks > max_i64(1, fit)) {
+        const ScheduleEntry *line = schedule_user_entry(func, "occupancy", "");
         Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
-                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
+                             "`occupancy %lld` of %lld threads do not fit a multiprocessor",
                              (long long)blocks, (long long)threads);
-        diag_help(func->diags, d, "at most %lld", (long long)larger(1, fit));
+        diag_help(func->diags, d, "at most %lld", (long long)max_i64(1, fit));
         return 1;
     }
     return blocks;

@@ -11,11 +11,11 @@
 enum {
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
     ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
-    FEW_LOADS = 2,            /* of a row: more are in flight together, in registers */
+    MAX_ROW_LOADS = 2,        /* of a row: more are in flight together, in registers */
     ACCESS_BYTES = 16,        /* of one access of a thread */
     TURNED_BYTES = 32768,     /* of a tile that goes through shared memory to change its order */
     CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
-    FMA_LEAST = 8,            /* elements of an axis, of derived tiles of fused multiply-adds */
+    FMA_MIN = 8,              /* elements of an axis, of derived tiles of fused multiply-adds */
     THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
 };
 
@@ -27,13 +27,14 @@ static inline bool is_gpu(const Func *func)
 /* A tile of at most `wanted` that is no longer than it must be for the axis. */
 static inline int64_t fitted(Dim dim, int64_t wanted)
 {
-    return smaller(wanted, power_of_two_at_least(larger(1, smaller(poly_most(dim), wanted))));
+    return min_i64(wanted, power_of_two_at_least(max_i64(1, min_i64(poly_most(dim), wanted))));
 }
 
 /* The step; an error if no tile can have it. `name` as in `tile M 128`. */
 int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 /* The user's step of the axis, else the derived one, for the reason. */
-void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
+void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived,
+                   const char *reason);
 /* The user's warps of a block, else the derived ones: a power of two, or, where groups of several
  * warps multiply, as many groups as share the tile's rows evenly; rows 0: nothing is multiplied so.
  */
@@ -42,13 +43,13 @@ int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char
 int64_t tile_checked_blocks(Func *func, int busy, int64_t threads);
 /* How often all of what the group reduces and keeps fits the registers: of a block; of the blocks
  * of a cluster, of which several share a multiprocessor. */
-typedef struct RowRoom {
+typedef struct RowCapacity {
     int64_t block, cluster;
-} RowRoom;
+} RowCapacity;
 
 /* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
  * product. */
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room);
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity room);
 /* Rows too long for one block's registers: one of their axes is shared out over a cluster, if the
  * target has them and the group's work allows it. `given`: elements of the tile for each of a row.
  */
@@ -59,7 +60,7 @@ bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan);
 int64_t tile_held_together(const Func *func, TilePlan *plan);
 /* Are the blocks that have the shares of a product's tile a cluster, which adds them? `derived`: it
  * should be, if it can. Records the line (tile_cluster_split_k.c). */
-void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool derived);
+void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bool derived);
 /* Is all that the group writes written by stores, along both axes of its product? */
 bool tile_stores_product(const Op *group, TilePlan *plan);
 /* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
@@ -104,7 +105,7 @@ bool tile_operands_stay_out(const Func *func, const Op *dot);
 /* The tiles of a product that cost least, and why; NULL: its sizes, or the target's rates, are not
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
-                              ProductTiles *tiles);
+                              DotTiling *tiles);
 /* Products of one matrix after the other along the axis are summed. */
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
@@ -118,21 +119,23 @@ bool tile_choose_parts(const Op *group, TilePlan *plan);
 void tile_choose_windows(const Op *group, TilePlan *plan);
 /* Stencils with weights: a run of places a thread. False: the group is none. */
 bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
-/* Element types of a product's operands, as they come to a unit: as pass `factor` leaves them. */
-typedef struct UnitOperands {
+/* Element types of a product's operands, as they come to a unit: as pass `sink_dequant_scale`
+ * leaves them. */
+typedef struct MmaTypes {
     DType left, right;
-} UnitOperands;
-UnitOperands tile_operands(const Func *func, const Op *dot);
+} MmaTypes;
+MmaTypes tile_operands(const Func *func, const Op *dot);
 /* Tiles of a product, as far as they are known; 0: not yet. */
-typedef struct UnitTiles {
+typedef struct MmaTileShape {
     int64_t rows, columns, depth, warps;
     bool along_k[2]; /* left, right */
     bool stay_out;   /* both, of registers: the copy engine can bring them */
-} UnitTiles;
+} MmaTileShape;
 /* Is the operand a load whose rows run along k? */
 bool tile_along_k(const Func *func, const Op *dot, int side);
 /* The row of matrix_instrs.def, or NULL: fused multiply-adds. Records the schedule line. */
-const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles);
+const MatrixInstr *tile_instruction(Func *func, const MmaTypes *of, DType result,
+                                    const MmaTileShape *tiles);
 /* Warps that the user gives; else those of the launch around the product (NULL: none yet). */
 int64_t tile_known_warps(Func *func, const Op *dot);
 
@@ -140,16 +143,16 @@ int64_t tile_known_warps(Func *func, const Op *dot);
 static inline int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
 {
     int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
-    return larger(1, elements / THREAD_ACCUMULATORS);
+    return max_i64(1, elements / THREAD_ACCUMULATORS);
 }
 
 /* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
-typedef enum Turn { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } Turn;
+typedef enum HalvingDim { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } HalvingDim;
 
-static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, Turn turn,
-                              const char *reason)
+static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least,
+                              HalvingDim turn, const char *reason)
 {
-    int times = (func->fit.smaller + TURNS - 1 - (int)turn) / TURNS;
+    int times = (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
     int64_t less = step;
     while (times-- > 0 && less / 2 >= least) {
         less = less / 2 / least * least;
@@ -162,7 +165,7 @@ static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t 
 static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
 {
     int64_t most = axis ? poly_most(axis->dim) : 1;
-    return most == INT64_MAX ? most : div_up(most, step);
+    return most == INT64_MAX ? most : ceil_div(most, step);
 }
 
 /* Tiles of a product without a matrix unit. Returns the step along what is contracted. */

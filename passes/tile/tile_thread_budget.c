@@ -8,9 +8,9 @@
 #include "passes/analysis/privatizable.h"
 
 enum {
-    ROW_MOST_THREAD = 32, /* elements of a resident row that a thread may hold */
-    ROW_MOST_CPU = 32768, /* the same on a CPU: stays in the second-level cache */
-    MOST_KEPT = 4,        /* values of an element of a row; more make registers scarce anyway */
+    ROW_MAX_THREAD = 32, /* elements of a resident row that a thread may hold */
+    ROW_MAX_CPU = 32768, /* the same on a CPU: stays in the second-level cache */
+    MAX_KEPT = 4,        /* values of an element of a row; more make registers scarce anyway */
     SCAN_THREAD = 32,    /* of a row that is scanned; folds by a function combine each many times */
     FOLD_THREAD = 8,     /* where an element is more than one register */
     PLACE_THREAD = 8,    /* where each element has an address of its own */
@@ -18,9 +18,9 @@ enum {
     STREAM_OPS = 96,     /* the same of so few streams that a thread has room for more elements, */
     STREAMS = 3,         /* loads and stores, */
     GATHERED_BYTES = 12, /* on a CPU's stack: an element and its place */
-    MOST_WINDOW = 64,    /* elements, beyond which it is walked */
-    LEAST_GATHERED = 256, /* of which a loop is still worth its overhead */
-    GATHERED_OPS = 16,    /* that a change of a block's own copy of a tensor counts as */
+    MAX_WINDOW = 64,     /* elements, beyond which it is walked */
+    MIN_GATHERED = 256,  /* of which a loop is still worth its overhead */
+    GATHERED_OPS = 16,   /* that a change of a block's own copy of a tensor counts as */
 };
 
 /* Has the value an element for each of what is reduced? A row's scalar, of extent 1, has not. */
@@ -45,9 +45,9 @@ static bool folds_alike(const Op *a, const Op *b)
 /* Has an earlier reduction been asked about that folds rows like this one's? */
 static bool was_asked(const Op *reduce)
 {
-    enum { MOST_LOOKS = 16 }; /* who is asked again answers the same */
+    enum { MAX_LOOKS = 16 }; /* who is asked again answers the same */
     int looks = 0;
-    for (const Op *op = reduce->prev; op && looks < MOST_LOOKS; op = op->prev) {
+    for (const Op *op = reduce->prev; op && looks < MAX_LOOKS; op = op->prev) {
         looks += op->kind == OP_REDUCE;
         if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
             return true;
@@ -189,10 +189,10 @@ static void note_most(Op *op, void *user)
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
         int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
-        most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
+        most->thread = min_i64(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
         most->scanned = true;
     } else if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op))) {
-        most->thread = smaller(most->thread, PLACE_THREAD);
+        most->thread = min_i64(most->thread, PLACE_THREAD);
     }
 }
 
@@ -209,9 +209,9 @@ int64_t tile_most_of_ops(const Op *group)
 int64_t tile_most_a_thread(const Op *group)
 {
     int kept = rows_kept(group) *
-               (tile_is_narrow(group) || tile_loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
-    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
-    most = smaller(most, tile_most_of_ops(group));
+               (tile_is_narrow(group) || tile_loads_of_rows(group) <= MAX_ROW_LOADS ? 1 : 2);
+    int64_t most = ROW_ELEMENTS / power_of_two_at_most(min_i64(kept, MAX_KEPT));
+    most = min_i64(most, tile_most_of_ops(group));
     return most;
 }
 
@@ -220,7 +220,7 @@ typedef struct Work {
     bool places; /* each element has its own */
     bool reduces;
     int loads, stores;
-    const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
+    const Value *gathered[MAX_GATHERED]; /* tensors of which a block has its own */
     int n_gathered;
 } Work;
 
@@ -253,8 +253,8 @@ static void count_work(Op *op, void *user)
 /* Does an element take many registers while it is worked on? */
 bool tile_is_heavy(Func *func, const Op *group)
 {
-    Gathered gathered[MOST_GATHERED];
-    Work work = {.n_gathered = an_gathered(func, group, gathered)};
+    PrivatizableTensor gathered[MAX_GATHERED];
+    Work work = {.n_gathered = an_privatizable(func, group, gathered)};
     for (int i = 0; i < work.n_gathered; i++) {
         work.gathered[i] = gathered[i].tensor;
     }
@@ -280,9 +280,9 @@ static void count_gathered(Op *op, void *user)
     int64_t *gathered = user, elements = 1, extent;
     for (int i = 0; op->kind == OP_GATHER && i < op->results[0]->type->rank; i++) {
         bool constant = poly_is_const(op->results[0]->type->dims[i], &extent);
-        elements *= constant && extent <= MOST_WINDOW ? larger(1, extent) : 1;
+        elements *= constant && extent <= MAX_WINDOW ? max_i64(1, extent) : 1;
     }
-    *gathered += op->kind == OP_GATHER ? smaller(elements, MOST_WINDOW) : 0;
+    *gathered += op->kind == OP_GATHER ? min_i64(elements, MAX_WINDOW) : 0;
 }
 
 typedef struct Lanes {
@@ -300,7 +300,7 @@ static void count_padding(Op *op, void *user)
         bool constant = type_is_tile(type) && type->rank > 1 &&
                         poly_is_const(type->dims[type->rank - 1], &extent);
         if (constant && extent > 1 && extent < lanes->of_vector) {
-            lanes->padding = larger(lanes->padding, lanes->of_vector / extent);
+            lanes->padding = max_i64(lanes->padding, lanes->of_vector / extent);
         }
     }
 }
@@ -311,9 +311,9 @@ int64_t tile_most_of_cache(const Func *func, const Op *group)
     Lanes lanes = {func->target->vector_bytes / (int64_t)sizeof(float), 1};
     block_walk(group->regions[0], count_gathered, &gathered);
     block_walk(group->regions[0], count_padding, &lanes);
-    int64_t room = func->target->shared_bytes / larger(1, gathered * GATHERED_BYTES);
-    room = smaller(room, ROW_MOST_CPU) / lanes.padding;
-    return larger(LEAST_GATHERED, power_of_two_at_most(room));
+    int64_t room = func->target->shared_bytes / max_i64(1, gathered * GATHERED_BYTES);
+    room = min_i64(room, ROW_MAX_CPU) / lanes.padding;
+    return max_i64(MIN_GATHERED, power_of_two_at_most(room));
 }
 
 static void find_runs(Op *op, void *user)
@@ -338,13 +338,13 @@ bool tile_gathers_amid_work(const Op *group)
 
 int64_t tile_longest_row(const Func *func)
 {
-    return (int64_t)func->target->max_threads * ROW_MOST_THREAD;
+    return (int64_t)func->target->max_threads * ROW_MAX_THREAD;
 }
 
 int64_t tile_row_capacity(const Func *func, const TilePlan *plan)
 {
-    int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
+    int64_t most = min_i64(ROW_MAX_THREAD, plan->most_thread);
     int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
-                                    : smaller(ROW_MOST_CPU, plan->most_cached);
-    return capacity >> func->fit.plain;
+                                    : min_i64(ROW_MAX_CPU, plan->most_cached);
+    return capacity >> func->retry.plain_halvings;
 }

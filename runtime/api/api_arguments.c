@@ -68,7 +68,7 @@ const char *options_null(const TesseraOptions *o)
 bool signature_has_size(const TesseraSignature *signature, const char *name)
 {
     for (size_t i = 0; i < signature->n_sizes; i++) {
-        if (text_same(signature->sizes[i], name)) {
+        if (text_equal(signature->sizes[i], name)) {
             return true;
         }
     }

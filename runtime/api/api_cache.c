@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct CacheListing {
-    Work work;
+    ErrorBoundary work;
     TesseraCacheEntry *items;
     size_t n;
 };
@@ -121,7 +121,7 @@ TesseraStatus tessera_cache_list(TesseraContext *context, const TesseraCacheEntr
         return TESSERA_ENVIRONMENT;
     }
     work_init(&listing->work, context);
-    status = work_run(&listing->work, list_task, NULL, listing);
+    status = error_boundary_run(&listing->work, list_task, NULL, listing);
     *entries = status == TESSERA_OK ? listing->items : NULL;
     *n = status == TESSERA_OK ? listing->n : 0;
     return status;

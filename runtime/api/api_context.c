@@ -7,7 +7,7 @@
 
 static void compiler_end(TesseraContext *context)
 {
-    Compiler *compiler = context->compiler;
+    CompilerState *compiler = context->compiler;
     context_drop(context, compiler->warnings);
     context_drop(context, compiler->formatted);
     context_drop(context, compiler->allowed);
@@ -35,13 +35,13 @@ TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
         return status;
     }
     Allocator from = (*context)->allocator;
-    Compiler *compiler = (*context)->compiler = from.alloc(from.user, sizeof *compiler);
+    CompilerState *compiler = (*context)->compiler = from.alloc(from.user, sizeof *compiler);
     if (!compiler) {
         tessera_context_free(*context);
         *context = NULL;
         return context_fail(NULL, TESSERA_ENVIRONMENT, 0, "out of memory");
     }
-    *compiler = (Compiler){0};
+    *compiler = (CompilerState){0};
     arena_init(&compiler->told, from);
     return TESSERA_OK;
 }
@@ -55,7 +55,7 @@ TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, 
                                  const char *rendered)
 {
     context_set_error(context, status, 0, rendered);
-    context_tell(context, diags);
+    context_store_diagnostics(context, diags);
     return status;
 }
 
@@ -63,8 +63,8 @@ TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, 
 
 TesseraStatus context_like(TesseraContext *context, const TesseraContext *from)
 {
-    Compiler *to = context->compiler;
-    const Compiler *like = from->compiler;
+    CompilerState *to = context->compiler;
+    const CompilerState *like = from->compiler;
     size_t bytes = like->policy.n_allowed * sizeof *like->allowed;
     if (bytes > 0) {
         to->allowed = context_take(context, bytes);
@@ -85,7 +85,7 @@ TesseraStatus context_like(TesseraContext *context, const TesseraContext *from)
 void context_take_over(TesseraContext *context, TesseraContext *from)
 {
     TesseraContext before = *context;
-    Compiler *to = context->compiler, *of = from->compiler, had = *to;
+    CompilerState *to = context->compiler, *of = from->compiler, had = *to;
     if (from->error.status != TESSERA_OK) { /* what went well leaves an earlier error */
         context_forget_orphan();
         context->error = from->error;

@@ -10,7 +10,7 @@ static bool is_pass(const char *name)
     size_t n;
     const Pass *rows = pass_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return true;
         }
     }
@@ -22,7 +22,7 @@ static bool is_skippable(const char *name)
     size_t n;
     const Pass *rows = pass_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return !rows[i].required;
         }
     }
@@ -39,11 +39,11 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
         return TESSERA_OK;
     }
     const char *print = debug->print_after, *stop = debug->stop_after;
-    if (print && !is_pass(print) && !text_same(print, "all") && !text_same(print, "frontend")) {
+    if (print && !is_pass(print) && !text_equal(print, "all") && !text_equal(print, "frontend")) {
         return context_fail_code(context, TESSERA_USAGE, ERR_NO_PASS,
                                  "--print-after: no pass '%.100s'", print);
     }
-    if (stop && !is_pass(stop) && !text_same(stop, "frontend")) {
+    if (stop && !is_pass(stop) && !text_equal(stop, "frontend")) {
         return context_fail_code(context, TESSERA_USAGE, ERR_NO_PASS,
                                  "--stop-after: no pass '%.100s'", stop);
     }
@@ -83,13 +83,13 @@ static void print_if_wanted(Compilation *c, const char *pass)
 {
     const TesseraDebug *debug = &c->work->context->compiler->debug;
     bool named = debug->print_after &&
-                 (text_same(debug->print_after, pass) || text_same(debug->print_after, "all"));
+                 (text_equal(debug->print_after, pass) || text_equal(debug->print_after, "all"));
     if (!named && !debug->print_changed) {
         return;
     }
     Text ir = text_new(&c->work->arena);
     print_func(c->func, &ir);
-    if (named || !c->before || !text_same(c->before, ir.data)) {
+    if (named || !c->before || !text_equal(c->before, ir.data)) {
         show(c, pass, ir.data);
     }
     c->before = ir.data;
@@ -98,7 +98,7 @@ static void print_if_wanted(Compilation *c, const char *pass)
 static bool stops_here(const Compilation *c, const char *pass)
 {
     const char *stop = c->work->context->compiler->debug.stop_after;
-    return stop && text_same(stop, pass);
+    return stop && text_equal(stop, pass);
 }
 
 void debug_took(void *user, const char *part, double seconds)
@@ -142,7 +142,7 @@ static bool skip_pass(void *user, const Pass *pass)
     const Compilation *c = user;
     const TesseraDebug *debug = &c->work->context->compiler->debug;
     for (size_t i = 0; i < debug->n_skip; i++) {
-        if (text_same(debug->skip[i], pass->name)) {
+        if (text_equal(debug->skip[i], pass->name)) {
             return true;
         }
     }

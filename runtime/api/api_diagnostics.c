@@ -9,7 +9,7 @@
 
 static TesseraSpan span_of(Arena *arena, const Diags *diags, Span span)
 {
-    Place from = diag_place(diags, span), to = diag_end_place(diags, span);
+    SourceLoc from = diag_source_loc(diags, span), to = diag_end_place(diags, span);
     if (!from.file) {
         return (TesseraSpan){0};
     }
@@ -80,7 +80,7 @@ static void copy_diag(Arena *arena, const Diags *diags, const Diag *diag, Tesser
 }
 
 /* What was told before is gone, also when this fails. */
-void context_tell(TesseraContext *context, const Diags *diags)
+void context_store_diagnostics(TesseraContext *context, const Diags *diags)
 {
     jmp_buf guard;
     Arena *arena = &context->compiler->told;
@@ -116,7 +116,7 @@ void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
     Diags diags = {0};
     diags.list.items = &diag;
     diags.list.n = 1;
-    context_tell(context, &diags);
+    context_store_diagnostics(context, &diags);
 }
 
 size_t tessera_diagnostics(const TesseraContext *context, const TesseraDiagnostic **diagnostics)
@@ -136,7 +136,7 @@ static int warning_code(const char *text)
     for (size_t i = 0; text && error_row(i); i++) {
         int code = error_row(i)->code;
         diag_code_text(code, name);
-        if (code >= FIRST_WARNING && text_same(name, text)) {
+        if (code >= FIRST_WARNING && text_equal(name, text)) {
             return code;
         }
     }
@@ -162,7 +162,7 @@ static size_t count_warnings(void)
 /* "all" takes the room of every code. */
 static size_t allow(int *codes, size_t n, const char *text)
 {
-    if (!text_same(text, "all")) {
+    if (!text_equal(text, "all")) {
         codes[n++] = warning_code(text);
         return n;
     }
@@ -182,7 +182,7 @@ TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warni
     size_t n = warnings ? warnings->n_allow : 0, n_codes = 0;
     for (size_t i = 0; i < n; i++) {
         const char *text = warnings->allow ? warnings->allow[i] : NULL;
-        if (!text || (!text_same(text, "all") && !warning_code(text))) {
+        if (!text || (!text_equal(text, "all") && !warning_code(text))) {
             return unknown_warning(context, text);
         }
     }
@@ -220,12 +220,12 @@ bool tessera_explanation(size_t index, TesseraExplanation *explanation)
 /* With or without its letter and its zeros. */
 static bool names_code(const char *text, const char *code)
 {
-    if (text_same(text, code)) {
+    if (text_equal(text, code)) {
         return true;
     }
     text += *text == code[0] || *text == code[0] + ('a' - 'A');
     text += strspn(text, "0");
-    return text_same(text, code + 1 + strspn(code + 1, "0"));
+    return text_equal(text, code + 1 + strspn(code + 1, "0"));
 }
 
 bool tessera_explain(const char *code, TesseraExplanation *explanation)

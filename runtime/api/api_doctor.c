@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct Doctor {
-    Work work;
+    ErrorBoundary work;
     struct {
         TesseraFinding *items;
         size_t n, cap;
@@ -415,7 +415,7 @@ TesseraStatus tessera_doctor(TesseraContext *context, const TesseraFinding **fin
         return TESSERA_ENVIRONMENT;
     }
     work_init(&doctor->work, context);
-    TesseraStatus status = work_run(&doctor->work, doctor_task, NULL, doctor);
+    TesseraStatus status = error_boundary_run(&doctor->work, doctor_task, NULL, doctor);
     if (status == TESSERA_OK) {
         *findings = doctor->found.items;
         *n = doctor->found.n;

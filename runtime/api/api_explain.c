@@ -23,7 +23,7 @@ typedef struct Task {
 
 static int line_in(const Compilation *c, Span span)
 {
-    return span.source == c->source ? diag_place(&c->work->diags, span).line : 0;
+    return span.source == c->source ? diag_source_loc(&c->work->diags, span).line : 0;
 }
 
 void compilation_record(Compilation *c, const char *pass)
@@ -41,12 +41,12 @@ void compilation_record(Compilation *c, const char *pass)
         listing.lines[i] = line_in(c, spans.items[i]);
     }
     for (size_t i = 0; i < c->record->n; i++) { /* tiles were chosen again */
-        if (text_same(c->record->items[i].name, pass)) {
+        if (text_equal(c->record->items[i].name, pass)) {
             c->record->n = i;
         }
     }
     size_t n = c->record->n;
-    listing.unchanged = n > 0 && text_same(c->record->items[n - 1].text, text.data);
+    listing.unchanged = n > 0 && text_equal(c->record->items[n - 1].text, text.data);
     ARENA_PUSH(arena, c->record, listing);
 }
 
@@ -81,9 +81,9 @@ static void read_ptxas(Arena *arena, const char *said, ReportInput *input)
     for (const char *at = strstr(said, entry); at;) {
         const char *next = strstr(at + 1, entry), *end = next ? next : at + strlen(at);
         int named = number_after(at, end, used); /* a launch has at least 16 a thread */
-        Assembled one = {.symbol = name_at(arena, at + strlen(entry), "'"),
-                         .registers = named > 0 && named < LEAST ? LEAST : named,
-                         .spilled = number_after(at, end, spilled)};
+        AssemblerInfo one = {.symbol = name_at(arena, at + strlen(entry), "'"),
+                             .registers = named > 0 && named < LEAST ? LEAST : named,
+                             .spilled = number_after(at, end, spilled)};
         ARENA_PUSH(arena, &input->assembled, one);
         at = next;
     }
@@ -99,11 +99,11 @@ static void read_notes(Arena *arena, const char *text, ReportInput *input)
         const char *symbol = strstr(at, ".symbol:");
         symbol = symbol && symbol < end ? symbol + strlen(".symbol:") : "";
         symbol += strspn(symbol, " '\"");
-        Assembled one = {.symbol = name_at(arena, symbol, ".'\"\n"),
-                         .registers = number_after(at, end, ".vgpr_count:"),
-                         .scalars = number_after(at, end, ".sgpr_count:"),
-                         .shared = number_after(at, end, ".group_segment_fixed_size:"),
-                         .spilled = 4 * number_after(at, end, ".vgpr_spill_count:")};
+        AssemblerInfo one = {.symbol = name_at(arena, symbol, ".'\"\n"),
+                             .registers = number_after(at, end, ".vgpr_count:"),
+                             .scalars = number_after(at, end, ".sgpr_count:"),
+                             .shared = number_after(at, end, ".group_segment_fixed_size:"),
+                             .spilled = 4 * number_after(at, end, ".vgpr_spill_count:")};
         ARENA_PUSH(arena, &input->assembled, one);
         at = next;
     }
@@ -134,7 +134,7 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
         add_listing(c, &input->listings, "LLVM", &llvm);
         add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
     }
-    if (family == FAMILY_NVPTX && codegen_assembler_says(c->func, &options, &text, &said)) {
+    if (family == FAMILY_NVPTX && codegen_ptxas_info(c->func, &options, &text, &said)) {
         read_ptxas(&c->work->arena, said.bytes, input);
     } else if (family == FAMILY_AMDGCN) {
         read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);
@@ -242,5 +242,5 @@ TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
         return context_usage(kernel->work.context, "explain: no form %d", (int)form);
     }
     *bytes = (TesseraBytes){"", 0};
-    return work_run(&kernel->work, explain_task, reproducer, &task);
+    return error_boundary_run(&kernel->work, explain_task, reproducer, &task);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct FormatTask {
-    Work work;
+    ErrorBoundary work;
     const char *name, *text;
     size_t n;
 } FormatTask;
@@ -51,13 +51,13 @@ TesseraStatus tessera_format(TesseraContext *context, const char *name, const ch
     if (!context || null) {
         return context_null(context, __func__, null ? null : "context");
     }
-    if (n > MOST_SOURCE) {
-        return context_usage(context, "%s: more than %d MiB of source", name, MOST_SOURCE_MIB);
+    if (n > MAX_SOURCE) {
+        return context_usage(context, "%s: more than %d MiB of source", name, MAX_SOURCE_MIB);
     }
     FormatTask task = {.name = name, .text = text ? text : "", .n = n};
     *formatted = NULL;
     work_init(&task.work, context);
-    TesseraStatus status = work_run(&task.work, format_task, format_reproducer, &task);
+    TesseraStatus status = error_boundary_run(&task.work, format_task, format_reproducer, &task);
     work_free(&task.work);
     *formatted = status == TESSERA_OK ? context->compiler->formatted : NULL;
     return status;

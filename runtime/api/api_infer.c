@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct Infer {
-    Work *work;
+    ErrorBoundary *work;
     TesseraProgram *program;
     const TesseraSignature *signature;
     const KernelSignature *kernel;
@@ -40,7 +40,7 @@ typedef struct Infer {
 static size_t find_pair(const Infer *in, const char *name)
 {
     size_t i = 0;
-    while (i < in->pairs.n && !text_same(in->pairs.items[i].name, name)) {
+    while (i < in->pairs.n && !text_equal(in->pairs.items[i].name, name)) {
         i++;
     }
     return i;
@@ -55,7 +55,7 @@ static void add_pair(Infer *in, TesseraPair pair, const char *holder)
 static bool is_size(const Infer *in, const char *name)
 {
     for (size_t i = 0; i < in->signature->n_sizes; i++) {
-        if (text_same(in->signature->sizes[i], name)) {
+        if (text_equal(in->signature->sizes[i], name)) {
             return true;
         }
     }
@@ -65,7 +65,7 @@ static bool is_size(const Infer *in, const char *name)
 static bool is_generic(const Infer *in, const char *name)
 {
     for (size_t i = 0; i < in->signature->n_generics; i++) {
-        if (text_same(in->signature->generics[i], name)) {
+        if (text_equal(in->signature->generics[i], name)) {
             return true;
         }
     }
@@ -76,7 +76,7 @@ static bool is_generic(const Infer *in, const char *name)
 static bool add_size(Infer *in, const char *name, int64_t value, const char *origin)
 {
     for (size_t i = 0; i < in->sizes.n; i++) {
-        if (!text_same(in->sizes.items[i].name, name)) {
+        if (!text_equal(in->sizes.items[i].name, name)) {
             continue;
         }
         if (in->sizes.items[i].value == value) {
@@ -145,7 +145,7 @@ static bool infer_type(Infer *in, const TesseraParam *param, const TesseraTensor
 {
     const char *type = tessera_type_name(tensor->type);
     if (!is_generic(in, param->type)) {
-        return text_same(param->type, type) || other_type(in, param, type, param->type, NULL);
+        return text_equal(param->type, type) || other_type(in, param, type, param->type, NULL);
     }
     size_t at = find_pair(in, param->type);
     if (at == in->pairs.n) {
@@ -153,7 +153,7 @@ static bool infer_type(Infer *in, const TesseraParam *param, const TesseraTensor
         return true;
     }
     const char *want = in->pairs.items[at].value;
-    return text_same(want, type) || other_type(in, param, type, want, in->holders.items[at]);
+    return text_equal(want, type) || other_type(in, param, type, want, in->holders.items[at]);
 }
 
 static void describe(const char *type, int rank, const char *const *names, const int64_t *sizes,
@@ -187,7 +187,7 @@ static bool known_name(void *user, const char *name, int64_t *value)
 {
     const Infer *in = user;
     for (size_t i = 0; i < in->sizes.n; i++) {
-        if (text_same(in->sizes.items[i].name, name)) {
+        if (text_equal(in->sizes.items[i].name, name)) {
             *value = in->sizes.items[i].value;
             return true;
         }
@@ -196,7 +196,7 @@ static bool known_name(void *user, const char *name, int64_t *value)
     const char *text = at < in->pairs.n ? in->pairs.items[at].value : NULL;
     for (size_t i = 0; i < in->signature->n_params && !text; i++) {
         const TesseraParam *param = &in->signature->params[i];
-        text = param->is_const && text_same(param->name, name) ? param->fallback : NULL;
+        text = param->is_const && text_equal(param->name, name) ? param->fallback : NULL;
     }
     return text && read_integer(text, value);
 }
@@ -326,7 +326,7 @@ TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *optio
     }
     work_free(&program->inferred);
     work_init(&program->inferred, context);
-    status = work_run(&program->inferred, infer_task, NULL, &in);
+    status = error_boundary_run(&program->inferred, infer_task, NULL, &in);
     if (status == TESSERA_OK) {
         *inferred = (TesseraInferred){in.pairs.items, in.pairs.n, in.sizes.items, in.sizes.n};
     }

@@ -35,12 +35,12 @@ static InterpArg *interp_args(const OracleTask *task, bool *bounds)
 }
 
 /* What the debugging settings want to see; NULL: nothing. */
-static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
+static InterpTrace *watch_for(OracleTask *task, InterpTrace *watch)
 {
     const TesseraDebug *debug = &task->c.work->context->compiler->debug;
     Text *out = ARENA_NEW(&task->c.work->arena, Text);
     *out = text_new(&task->c.work->arena);
-    *watch = (InterpWatch){.nan = debug->trap_nan,
+    *watch = (InterpTrace){.nan = debug->trap_nan,
                            .span = SPAN_NONE,
                            .tensor = debug->trace,
                            .rank = debug->trace_rank,
@@ -49,7 +49,7 @@ static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
     return debug->trap_nan || debug->trace ? watch : NULL;
 }
 
-static bool tell_trace(OracleTask *task, const InterpWatch *watch)
+static bool tell_trace(OracleTask *task, const InterpTrace *watch)
 {
     const TesseraDebug *debug = &task->c.work->context->compiler->debug;
     if (!debug->trace) {
@@ -70,7 +70,7 @@ static bool tell_trace(OracleTask *task, const InterpWatch *watch)
 }
 
 /* What is said while it runs; the other notes are for tests. */
-static void hear(void *user, const InterpNote *note)
+static void hear(void *user, const InterpEvent *note)
 {
     OracleTask *task = user;
     Arena *arena = &task->c.work->arena;
@@ -89,7 +89,7 @@ static void hear(void *user, const InterpNote *note)
     for (int i = 0; i < note->n; i++) {
         values[i] = note->values[i];
     }
-    SaidRecord record = {message, (int)op_int(note->op, ATTR_NTH, 0), task->said.n, values};
+    KernelMessage record = {message, (int)op_int(note->op, ATTR_SITE, 0), task->said.n, values};
     ARENA_PUSH(arena, &task->said, record);
 }
 
@@ -110,7 +110,7 @@ static bool run_interp(OracleTask *task)
     if (!sizes_from_args(func, &task->c.options, task->args, sizes)) {
         return false;
     }
-    InterpWatch watch;
+    InterpTrace watch;
     options.watch = watch_for(task, &watch);
     options.note = hear;
     options.user = task;
@@ -160,10 +160,10 @@ static bool oracle_task(void *user)
     Compilation *c = &task->c;
     options_copy(&c->work->arena, task->options, &c->options);
     if (c->options.wide) {
-        compilation_widen(c);
+        compilation_to_f64(c);
     }
     const char *stop = c->work->context->compiler->debug.stop_after, *target = c->options.target;
-    if (!stop || text_same(stop, "frontend")) {
+    if (!stop || text_equal(stop, "frontend")) {
         c->options.target = NULL;
     }
     if (!compile(c)) {
@@ -184,7 +184,7 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
                                 const TesseraArg *args, size_t n_args)
 {
     REFUSE_FREED(program);
-    Work work;
+    ErrorBoundary work;
     const TesseraSignature *signature;
     if (!program || !options || (!args && n_args > 0)) {
         return context_null(program ? program->work.context : NULL, __func__,
@@ -203,7 +203,7 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
                            .text = program->text,
                            .n = program->n,
                            .imports = &program->imports};
-    status = work_run(&work, oracle_task, oracle_reproducer, &task);
+    status = error_boundary_run(&work, oracle_task, oracle_reproducer, &task);
     TesseraStatus heard = context_hear(work.context, &task.said);
     status = status == TESSERA_OK ? heard : status;
     work_free(&work);

@@ -112,7 +112,7 @@ void tessera_kernel_free(TesseraKernel *kernel)
         kernel->variants = variant->next;
         tessera_kernel_free(variant);
     }
-    for (OnDevice *at = kernel->devices; at; at = at->next) {
+    for (DeviceCode *at = kernel->devices; at; at = at->next) {
         loaded_end(at->device, &at->loaded);
         if (at->jit) {
             jit_free(at->jit);
@@ -195,8 +195,8 @@ static bool target_makes(TesseraContext *context, const Target *target, const ch
 {
     const TesseraTarget *row;
     for (size_t i = 0; (row = tessera_target(context, i)); i++) {
-        for (const char *const *k = row->kinds; text_same(row->name, target->name) && *k; k++) {
-            if (text_same(*k, kind)) {
+        for (const char *const *k = row->kinds; text_equal(row->name, target->name) && *k; k++) {
+            if (text_equal(*k, kind)) {
                 return true;
             }
         }
@@ -244,7 +244,7 @@ static bool emit_code(EmitTask *task, EmitKind kind)
 /* Says what there is instead. */
 static void refuse_kind(const EmitTask *task)
 {
-    Work *work = &task->kernel->work;
+    ErrorBoundary *work = &task->kernel->work;
     const Target *target = task->kernel->compilation.target;
     Text kinds = text_new(&work->arena);
     for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
@@ -261,19 +261,19 @@ static bool emit_task(void *user)
 {
     EmitTask *task = user;
     const Compilation *c = &task->kernel->compilation;
-    Work *work = &task->kernel->work;
-    if (text_same(task->kind, "ir")) {
+    ErrorBoundary *work = &task->kernel->work;
+    if (text_equal(task->kind, "ir")) {
         return emit_ir(task);
     }
     if (c->stopped) {
         diag_failure(&work->diags, DIAG_USAGE, "the compilation was stopped: only its IR is there");
         return false;
     }
-    if (text_same(task->kind, "launch")) {
+    if (text_equal(task->kind, "launch")) {
         return emit_launch(task);
     }
     for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
-        if (text_same(task->kind, EMITS[i].name) &&
+        if (text_equal(task->kind, EMITS[i].name) &&
             target_makes(work->context, c->target, task->kind)) {
             return emit_code(task, EMITS[i].kind);
         }
@@ -302,7 +302,7 @@ TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, Tesse
     }
     kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
     kernel->work.diags.errors = 0;
-    return work_run(&kernel->work, emit_task, emit_reproducer, &task);
+    return error_boundary_run(&kernel->work, emit_task, emit_reproducer, &task);
 }
 
 /* ---- explaining ---- */
@@ -346,7 +346,7 @@ TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "text" : "kernel");
     }
-    return work_run(&kernel->work, schedule_task, NULL, &task);
+    return error_boundary_run(&kernel->work, schedule_task, NULL, &task);
 }
 
 static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const Target *target)
@@ -355,7 +355,7 @@ static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const T
     if (!sizes || !plan_blocks(launch, sizes, &blocks)) {
         return -1;
     }
-    return plan_resident(launch, blocks, target->units);
+    return plan_resident(launch, blocks, target->num_sms);
 }
 
 static bool follows(const PlanSize *size, const int64_t *before, int64_t *out)
@@ -376,7 +376,7 @@ static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
     for (int i = 0; i < plan->n_sizes; i++) {
         sizes[i] = plan->sizes[i].stride ? 0 : -1; /* no extent has strides */
         for (size_t j = 0; j < o->n_sizes; j++) {
-            if (text_same(o->sizes[j].name, plan->sizes[i].name)) {
+            if (text_equal(o->sizes[j].name, plan->sizes[i].name)) {
                 sizes[i] = o->sizes[j].value;
             }
         }
@@ -423,7 +423,7 @@ TesseraStatus tessera_kernel_resources(TesseraKernel *kernel, TesseraResources *
                             kernel ? "resources" : "kernel");
     }
     *resources = (TesseraResources){.flops = kernel->compilation.flops};
-    return work_run(&kernel->work, resources_task, explain_reproducer, &task);
+    return error_boundary_run(&kernel->work, resources_task, explain_reproducer, &task);
 }
 
 /* ---- shapes ---- */
@@ -486,5 +486,5 @@ TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                              kernel->signature.name, index);
     }
     ShapeTask task = {kernel, index, sizes, n_sizes, tensor};
-    return work_run((Work *)(uintptr_t)&kernel->work, shape_task, NULL, &task);
+    return error_boundary_run((ErrorBoundary *)(uintptr_t)&kernel->work, shape_task, NULL, &task);
 }

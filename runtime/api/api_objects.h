@@ -11,10 +11,10 @@
 #include <stdatomic.h>
 #include <tessera/tessera.h>
 
-enum { MOST_SOURCE_MIB = 64, MOST_SOURCE = MOST_SOURCE_MIB << 20 };
+enum { MAX_SOURCE_MIB = 64, MAX_SOURCE = MAX_SOURCE_MIB << 20 };
 
 /* What a context of libtessera has besides. Its texts are from the allocator; NULL: none. */
-typedef struct Compiler {
+typedef struct CompilerState {
     char *warnings, *formatted;
     Arena told; /* holds the diagnostics of the last call that had any */
     TesseraDiagnostic *diagnostics;
@@ -37,11 +37,11 @@ typedef struct Compiler {
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
     struct Doctor *doctor;        /* api_doctor.c; NULL: was not asked */
     const char *making;           /* which of many errors are about; NULL: there is one */
-} Compiler;
+} CompilerState;
 
 struct TesseraProgram {
     Handle handle;
-    Work work;
+    ErrorBoundary work;
     const char *name, *text;
     size_t n;
     Imports imports;
@@ -50,30 +50,30 @@ struct TesseraProgram {
         TesseraSignature *items;
         size_t n, cap;
     } signatures;
-    Work inferred; /* scratch of tessera_infer */
-    Work tuning;   /* and of tessera_tuning */
+    ErrorBoundary inferred; /* scratch of tessera_infer */
+    ErrorBoundary tuning;   /* and of tessera_tuning */
 };
 
 /* The code on one device. */
-typedef struct OnDevice OnDevice;
-struct OnDevice {
-    OnDevice *next;
+typedef struct DeviceCode DeviceCode;
+struct DeviceCode {
+    DeviceCode *next;
     TesseraDevice *device;
     Plan plan;
     JitCode *jit;
-    Loaded loaded;
+    LoadedModule loaded;
 };
 
 struct TesseraKernel {
     Handle handle;
-    Work work;
+    ErrorBoundary work;
     Compilation compilation;
     TesseraSignature signature;
     bool is_made; /* machine code that was made ahead */
     EmitKind made_kind;
     Code made;
     Plan made_plan;
-    OnDevice *devices;
+    DeviceCode *devices;
     TesseraKernel *variants; /* for sizes that became known at a launch (kernel_variants.c) */
     TesseraKernel *next;     /* of these */
     char *bucket;            /* that a variant is for; from the allocator */
@@ -85,7 +85,7 @@ struct TesseraKernel {
 TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
                                  const char *rendered);
 /* Copies diagnostics for tessera_diagnostics; without memory there are none (api_diagnostics.c). */
-void context_tell(TesseraContext *context, const Diags *diags);
+void context_store_diagnostics(TesseraContext *context, const Diags *diags);
 void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
                         const char *message);
 
@@ -102,13 +102,13 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
 /* What was made before, from the same pins. */
 TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
-                                const TesseraOptions *options, const Pinned *pinned,
+                                const TesseraOptions *options, const PinLookup *pinned,
                                 TesseraKernel **kernel);
 /* The same under the pins of a bucket, with what its sizes have in common; no other pins hold. */
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
                                  const TesseraOptions *options, TesseraKernel **kernel);
 /* Is there a file of pins at all? */
-bool pins_may_be(Work *work, TesseraProgram *program, const TesseraOptions *options);
+bool pins_may_be(ErrorBoundary *work, TesseraProgram *program, const TesseraOptions *options);
 /* What the sizes of a bucket have in common, beside what the options say (kernel_variants.c). */
 void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucket);
 /* The kernel for a launch with these arguments: itself, or a variant under pins

@@ -76,10 +76,10 @@ static bool parse_task(void *user)
 {
     ParseTask *task = user;
     TesseraProgram *program = task->program;
-    Work *work = &program->work;
-    if (task->n > MOST_SOURCE) {
+    ErrorBoundary *work = &program->work;
+    if (task->n > MAX_SOURCE) {
         diag_failure(&work->diags, DIAG_SOURCE, "%s: more than %d MiB of source", task->name,
-                     MOST_SOURCE_MIB);
+                     MAX_SOURCE_MIB);
         return false;
     }
     int source = diags_add_source(&work->diags, task->name, task->text, task->n);
@@ -119,7 +119,7 @@ static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
     work_init(&program->inferred, context);
     work_init(&program->tuning, context);
     task.program = program;
-    TesseraStatus status = work_run(&program->work, parse_task, parse_reproducer, &task);
+    TesseraStatus status = error_boundary_run(&program->work, parse_task, parse_reproducer, &task);
     if (status != TESSERA_OK) {
         tessera_program_free(program);
         return status;
@@ -173,7 +173,7 @@ static TesseraStatus read_all(TesseraContext *context, FILE *file, const char *p
         if (ferror(file)) {
             return cannot_read(context, path, strerror(errno));
         }
-        if (*n < cap || *n > MOST_SOURCE) {
+        if (*n < cap || *n > MAX_SOURCE) {
             return TESSERA_OK;
         }
         char *bigger = context_take(context, cap * 2);
@@ -281,7 +281,7 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *at = &program->signatures.items[i];
-        if (text_same(at->name, name)) {
+        if (text_equal(at->name, name)) {
             *signature = at;
             return TESSERA_OK;
         }

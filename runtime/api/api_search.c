@@ -118,7 +118,7 @@ static bool has_size(const Func *func, const char *name)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && text_same(var->name, name)) {
+        if (var->kind == DIM_SIZE && text_equal(var->name, name)) {
             return true;
         }
     }
@@ -170,34 +170,34 @@ typedef struct Task {
 } Task;
 
 /* What decides it: a line that is given for one launch more than one for all. */
-static const Line *find_line(const Func *func, const TuneChoice *choice)
+static const ScheduleEntry *find_line(const Func *func, const TuneChoice *choice)
 {
-    const Line *found = NULL;
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        bool its = !line->alone || (choice->alone && line->launch == choice->launch);
-        if (its && text_same(line->key, choice->key) && text_same(line->sub, choice->sub) &&
-            (!found || line->alone)) {
+    const ScheduleEntry *found = NULL;
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        bool its = !line->per_launch || (choice->alone && line->launch == choice->launch);
+        if (its && text_equal(line->key, choice->key) && text_equal(line->sub, choice->sub) &&
+            (!found || line->per_launch)) {
             found = line;
         }
     }
     return found && choice->alone ? schedule_for_launch(found, choice->launch) : found;
 }
 
-static const char *value_words(Arena *arena, const Line *line)
+static const char *value_words(Arena *arena, const ScheduleEntry *line)
 {
-    return !line        ? NULL
-           : line->word ? line->word
-                        : arena_printf(arena, "%lld", (long long)line->number);
+    return !line          ? NULL
+           : line->symbol ? line->symbol
+                          : arena_printf(arena, "%lld", (long long)line->number);
 }
 
 static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *space)
 {
     Arena *arena = &c->work->arena;
-    const Line *line = find_line(c->func, choice);
+    const ScheduleEntry *line = find_line(c->func, choice);
     TesseraAxis *axis = (TesseraAxis *)(uintptr_t)&space->axes[space->n_axes];
     char *end;
-    if (line && line->origin == LINE_COMMAND) {
+    if (line && line->origin == ENTRY_COMMAND) {
         space->given =
             arena_printf(arena, "%s%s%s", choice->key, *choice->sub ? " " : "", choice->sub);
         return;
@@ -223,7 +223,7 @@ static void add_axes(Compilation *c, const TuneChoices *choices, const char *key
             const TuneChoice *choice = &choices->items[i];
             int its = choice->alone ? choice->launch : -1;
             last = its > last ? its : last;
-            if (its == launch && text_same(choice->key, key)) {
+            if (its == launch && text_equal(choice->key, key)) {
                 add_axis(c, choice, space);
             }
         }
@@ -236,7 +236,7 @@ static bool space_task(void *user)
     Compilation *c = &task->kernel->compilation;
     TesseraSpace *space = task->space;
     size_t n_kinds;
-    const LineKind *kinds = schedule_kinds(&n_kinds);
+    const ScheduleKey *kinds = schedule_keys(&n_kinds);
     TuneChoices choices = c->choices;
     space->declared = choices.n > 0;
     if (!space->declared) {
@@ -268,7 +268,7 @@ TesseraStatus tessera_kernel_space(TesseraKernel *kernel, int threads, TesseraSp
                             kernel ? "space" : "kernel");
     }
     *space = (TesseraSpace){0};
-    return work_run(&kernel->work, space_task, reproducer, &task);
+    return error_boundary_run(&kernel->work, space_task, reproducer, &task);
 }
 
 /* ---- the model ---- */
@@ -282,18 +282,19 @@ static uint64_t digest(const Text *text)
 static uint64_t bits_digest(const Func *func)
 {
     size_t n;
-    const LineKind *kinds = schedule_kinds(&n);
+    const ScheduleKey *kinds = schedule_keys(&n);
     Text text = text_new(func->arena);
     text_add(&text, "");
     for (size_t kind = 0; kind < n && func->schedule; kind++) {
-        for (size_t i = 0; i < func->schedule->lines.n && kinds[kind].changes_bits; i++) {
-            const Line *line = &func->schedule->lines.items[i];
-            if (!text_same(line->key, kinds[kind].key) || !line->used) {
+        for (size_t i = 0; i < func->schedule->entries.n && kinds[kind].changes_bits; i++) {
+            const ScheduleEntry *line = &func->schedule->entries.items[i];
+            if (!text_equal(line->key, kinds[kind].key) || !line->used) {
                 continue;
             }
             for (; line; line = line->other) {
                 text_printf(&text, "%s %s %s %lld %d;", line->key, line->sub,
-                            line->word ? line->word : "", (long long)line->number, line->launch);
+                            line->symbol ? line->symbol : "", (long long)line->number,
+                            line->launch);
             }
         }
     }
@@ -408,7 +409,7 @@ TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
                             kernel ? "prediction" : "kernel");
     }
     *prediction = (TesseraPrediction){0};
-    return work_run(&kernel->work, predict_task, reproducer, &task);
+    return error_boundary_run(&kernel->work, predict_task, reproducer, &task);
 }
 
 typedef struct CountTask {
@@ -435,7 +436,7 @@ TesseraStatus tessera_kernel_work(TesseraKernel *kernel, const TesseraSize *size
                             : !work ? "work"
                                     : "sizes");
     }
-    return work_run(&kernel->work, work_task, NULL, &task);
+    return error_boundary_run(&kernel->work, work_task, NULL, &task);
 }
 
 TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
@@ -447,6 +448,6 @@ TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
 bool tessera_code_is_room(const char *code)
 {
     int number = code && code[0] ? atoi(code + 1) : 0;
-    return number == ERR_SHARED || number == ERR_HELD || number == ERR_BLOCKS ||
+    return number == ERR_SHARED_MEMORY || number == ERR_REGISTERS || number == ERR_BLOCKS ||
            number == ERR_STACK || number == ERR_WARPS;
 }

@@ -15,7 +15,7 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
         values[i] = -1;
         for (size_t j = 0; j < n; j++) {
             const DimVar *var = func->dimvars.items[i];
-            if (var->kind == DIM_SIZE && text_same(sizes[j].name, var->name)) {
+            if (var->kind == DIM_SIZE && text_equal(sizes[j].name, var->name)) {
                 values[i] = sizes[j].value;
             }
         }

@@ -15,7 +15,7 @@ struct TesseraTask {
     Handle handle;
     TesseraContext *context; /* the caller's */
     TesseraContext *own;
-    Work options_work; /* holds `options` */
+    ErrorBoundary options_work; /* holds `options` */
     TesseraOptions options;
     TesseraProgram *program;
     TesseraDone *done;
@@ -153,7 +153,8 @@ static TesseraStatus begin(TesseraTask *task, const TesseraOptions *options)
         return status;
     }
     task->own->compiler->cancelled = &task->cancelled;
-    status = work_run(&task->options_work, keep_options, NULL, &(KeepTask){task, options});
+    status =
+        error_boundary_run(&task->options_work, keep_options, NULL, &(KeepTask){task, options});
     if (status != TESSERA_OK) {
         return status;
     }

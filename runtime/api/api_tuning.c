@@ -16,7 +16,7 @@ typedef struct TuningTask {
 static bool tuning_task(void *user)
 {
     TuningTask *task = user;
-    Work *work = &task->program->tuning;
+    ErrorBoundary *work = &task->program->tuning;
     Module *module;
     const KernelSignature *kernel;
     Compilation c = {.work = work,
@@ -76,7 +76,7 @@ TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *opti
     }
     work_free(&program->tuning);
     work_init(&program->tuning, context);
-    return work_run(&program->tuning, tuning_task, NULL, &task);
+    return error_boundary_run(&program->tuning, tuning_task, NULL, &task);
 }
 
 TesseraStatus tessera_pins_use(TesseraContext *context, const char *path)

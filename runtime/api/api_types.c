@@ -117,14 +117,14 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
         return NULL;
     }
     const Target *row = &rows[index];
-    const Unit *unit = unit_find(row, NULL, DT_BF16, DT_BF16, DT_F32);
+    const MatrixInstr *unit = mma_find(row, NULL, DT_BF16, DT_BF16, DT_F32);
     TesseraTarget *out = &context->compiler->target;
     *out = (TesseraTarget){.name = row->name,
                            .warp = row->warp,
                            .max_threads = row->max_threads,
                            .shared_bytes = row->shared_bytes,
-                           .units = row->units,
-                           .product = unit ? unit->word : "fma"};
+                           .units = row->num_sms,
+                           .product = unit ? unit->family : "fma"};
     fill_family(row->family, out);
     return out;
 }

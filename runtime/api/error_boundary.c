@@ -4,17 +4,17 @@
 #include "runtime/api/error_boundary.h"
 
 /* More than any sensible kernel needs; a runaway pass ends here and not with the machine. */
-static const size_t MOST_BYTES = (size_t)2 << 30;
+static const size_t MAX_BYTES = (size_t)2 << 30;
 
-void work_init(Work *work, TesseraContext *context)
+void work_init(ErrorBoundary *work, TesseraContext *context)
 {
     work->context = context;
     arena_init(&work->arena, context->allocator);
-    work->arena.cap = MOST_BYTES;
+    work->arena.cap = MAX_BYTES;
     diags_init(&work->diags, &work->arena);
 }
 
-void work_free(Work *work)
+void work_free(ErrorBoundary *work)
 {
     arena_free(&work->arena);
 }
@@ -35,14 +35,14 @@ static TesseraStatus worst_status(const Diags *diags)
 }
 
 typedef struct Report {
-    Work *work;
+    ErrorBoundary *work;
     WorkReproducer *reproducer;
     void *user;
 } Report;
 
 static TesseraStatus report_errors(const Report *report)
 {
-    Work *work = report->work;
+    ErrorBoundary *work = report->work;
     TesseraContext *context = work->context;
     TesseraStatus status = worst_status(&work->diags);
     Text text = text_new(&work->arena);
@@ -67,7 +67,7 @@ static TesseraStatus report_errors(const Report *report)
 static TesseraStatus report_safely(const Report *report)
 {
     jmp_buf guard;
-    Work *work = report->work;
+    ErrorBoundary *work = report->work;
     work->arena.guard = work->diags.bug_guard = &guard;
     TesseraStatus status;
     if (setjmp(guard) == 0) {
@@ -81,7 +81,7 @@ static TesseraStatus report_safely(const Report *report)
 
 enum { JUMP_NONE, JUMP_MEMORY, JUMP_BUG, TASK_FAILED };
 
-static int run_guarded(Work *work, WorkTask *task, void *user)
+static int run_guarded(ErrorBoundary *work, BoundaryFn *task, void *user)
 {
     jmp_buf guard;
     work->arena.guard = work->diags.bug_guard = &guard;
@@ -92,7 +92,8 @@ static int run_guarded(Work *work, WorkTask *task, void *user)
     return jump;
 }
 
-TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user)
+TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkReproducer *reproducer,
+                                 void *user)
 {
     work->diags.policy = work->context->compiler->policy;
     int jump = run_guarded(work, task, user);

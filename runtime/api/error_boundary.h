@@ -9,19 +9,19 @@
 #include <tessera/tessera.h>
 
 /* What one object was made from and with: an arena, and the diagnostics in it. */
-typedef struct Work {
+typedef struct ErrorBoundary {
     TesseraContext *context;
     Arena arena;
     Diags diags;
-} Work;
+} ErrorBoundary;
 
-
-void work_init(Work *work, TesseraContext *context);
-void work_free(Work *work);
+void work_init(ErrorBoundary *work, TesseraContext *context);
+void work_free(ErrorBoundary *work);
 /* Calls with both guards set. False from `task`: there are diagnostics. All that can go wrong
  * becomes a status and the context's error; `reproducer` makes the text for a bug, may be NULL. */
-typedef bool WorkTask(void *user);
+typedef bool BoundaryFn(void *user);
 typedef void WorkReproducer(void *user, Text *out);
-TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user);
+TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkReproducer *reproducer,
+                                 void *user);
 
 #endif

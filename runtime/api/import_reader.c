@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const off_t MOST_BYTES = (off_t)64 << 20;
+static const off_t MAX_BYTES = (off_t)64 << 20;
 
 static const ImportedText *find_text(const Imports *imports, const char *path)
 {
     for (size_t i = 0; i < imports->texts.n; i++) {
-        if (text_same(imports->texts.items[i].path, path)) {
+        if (text_equal(imports->texts.items[i].path, path)) {
             return &imports->texts.items[i];
         }
     }
@@ -73,7 +73,7 @@ static const char *read_file(Arena *arena, int file, size_t *n, const char **why
         *why = strerror(errno);
     } else if (!S_ISREG(facts.st_mode)) {
         *why = "it is no file";
-    } else if (facts.st_size > MOST_BYTES) {
+    } else if (facts.st_size > MAX_BYTES) {
         *why = "a source has at most 64 MiB";
     } else {
         *n = (size_t)facts.st_size;
@@ -109,7 +109,7 @@ static const char *read_text(void *user, const char *path, size_t *n, const char
     const char *text = read_file(imports->arena, file, n, why);
     close(file);
     if (text) {
-        bool here = text_same(imports->folder, ".");
+        bool here = text_equal(imports->folder, ".");
         ImportedText kept = {arena_strdup(imports->arena, path), text, *n, NULL};
         kept.file = here ? kept.path : arena_printf(imports->arena, "%s%s", imports->folder, path);
         ARENA_PUSH(imports->arena, &imports->texts, kept);

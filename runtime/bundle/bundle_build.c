@@ -14,7 +14,7 @@
 
 struct TesseraBundled {
     Handle handle;
-    Work work;
+    ErrorBoundary work;
     TesseraBytes header, object;
 };
 
@@ -40,8 +40,8 @@ static void add_bound(Text *words, const char *name, const char *value)
 }
 
 /* "softmax_bf16", "attention_bf16_causal_true": what it was bound to, in the signature's order. */
-static void name_function(Making *making, const TesseraSignature *signature,
-                          const TesseraOptions *options, MadeFunction *function)
+static void name_function(BundleBuilder *making, const TesseraSignature *signature,
+                          const TesseraOptions *options, BundleFunctionInfo *function)
 {
     Arena *arena = &making->work->arena;
     Text name = text_new(arena), words = text_new(arena);
@@ -70,15 +70,16 @@ static void name_function(Making *making, const TesseraSignature *signature,
     function->bound = words.n ? words.data : "";
 }
 
-static size_t function_of(Making *making, const TesseraSignature *signature,
+static size_t function_of(BundleBuilder *making, const TesseraSignature *signature,
                           const TesseraOptions *options)
 {
-    MadeFunction function = {0};
+    BundleFunctionInfo function = {0};
     name_function(making, signature, options, &function);
     for (size_t i = 0; i < making->functions.n; i++) {
-        const MadeFunction *at = &making->functions.items[i];
-        if (text_same(at->of.name, function.of.name) &&
-            text_same(at->of.kernel, function.of.kernel) && text_same(at->bound, function.bound)) {
+        const BundleFunctionInfo *at = &making->functions.items[i];
+        if (text_equal(at->of.name, function.of.name) &&
+            text_equal(at->of.kernel, function.of.kernel) &&
+            text_equal(at->bound, function.bound)) {
             return i;
         }
     }
@@ -87,7 +88,8 @@ static size_t function_of(Making *making, const TesseraSignature *signature,
     return making->functions.n - 1;
 }
 
-static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *from, MadeFunction *to)
+static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *from,
+                                       BundleFunctionInfo *to)
 {
     to->n_params = from->n_params;
     to->params = ARENA_ARRAY(arena, TesseraParam, from->n_params);
@@ -105,7 +107,7 @@ static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *fro
     return to->params;
 }
 
-static void fill_launcher(Making *making, MadeFunction *function)
+static void fill_launcher(BundleBuilder *making, BundleFunctionInfo *function)
 {
     Arena *arena = &making->work->arena;
     size_t n = function->n_params + (size_t)function->of.n_sizes;
@@ -123,7 +125,7 @@ static void fill_launcher(Making *making, MadeFunction *function)
 }
 
 /* From the first kernel that was compiled of it. */
-static void fill_function(Making *making, MadeFunction *function)
+static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
 {
     Arena *arena = &making->work->arena;
     const TesseraSignature *signature = &making->kernel->signature;
@@ -208,7 +210,7 @@ static void copy_plan(Arena *arena, const Plan *from, Plan *to)
     plan_from_bytes(arena, bytes.data, bytes.n, to);
 }
 
-static void keep_code(Making *making, const EmitTask *emitted, BundleVariant *variant)
+static void keep_code(BundleBuilder *making, const EmitTask *emitted, BundleVariant *variant)
 {
     Arena *arena = &making->work->arena;
     Code code = {arena_copy(arena, emitted->code.bytes, emitted->code.n), emitted->code.n};
@@ -235,12 +237,13 @@ static bool same_strides(const Plan *a, const Plan *b)
 }
 
 /* Code for the same launches as another has been made already. */
-static bool is_there(const Making *making, const BundleVariant *variant)
+static bool is_there(const BundleBuilder *making, const BundleVariant *variant)
 {
     for (size_t i = 0; i < making->variants.n; i++) {
         const BundleVariant *other = &making->variants.items[i];
         if (other->function == variant->function && other->kind == variant->kind &&
-            text_same(other->target, variant->target) && text_same(other->about, variant->about) &&
+            text_equal(other->target, variant->target) &&
+            text_equal(other->about, variant->about) &&
             same_strides(&other->plan, &variant->plan)) {
             return true;
         }
@@ -248,12 +251,12 @@ static bool is_there(const Making *making, const BundleVariant *variant)
     return false;
 }
 
-static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool fallback)
+static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit, bool fallback)
 {
     Arena *arena = &making->work->arena;
     TesseraKernel *kernel = making->kernel;
     EmitTask task = {.kernel = kernel, .kind = emit};
-    making->status = work_run(&kernel->work, emit_task, emit_reproducer, &task);
+    making->status = error_boundary_run(&kernel->work, emit_task, emit_reproducer, &task);
     if (making->status != TESSERA_OK) {
         return false;
     }
@@ -266,11 +269,11 @@ static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool 
     return true;
 }
 
-bool bundle_add_code(Making *making, size_t function, bool fallback)
+bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback)
 {
     TesseraKernel *kernel = making->kernel;
     const Target *target = kernel->compilation.target;
-    MadeFunction *of = &making->functions.items[function];
+    BundleFunctionInfo *of = &making->functions.items[function];
     fill_function(making, of);
     bundle_keep_warnings(making);
     if (target->family == FAMILY_CPU) {
@@ -290,10 +293,10 @@ bool bundle_add_code(Making *making, size_t function, bool fallback)
 
 /* ---- all ---- */
 
-static bool add_variant(Making *making, size_t function, const TesseraOptions *options,
+static bool add_variant(BundleBuilder *making, size_t function, const TesseraOptions *options,
                         const char *target, bool fallback)
 {
-    Compiler *compiler = making->work->context->compiler;
+    CompilerState *compiler = making->work->context->compiler;
     TesseraOptions with = *options;
     with.target = target;
     compiler->making =
@@ -308,8 +311,9 @@ static bool add_variant(Making *making, size_t function, const TesseraOptions *o
 }
 
 /* Do none of the function's variants say anything of sizes? */
-static bool are_of_any_size(Making *making, size_t function, const TesseraSignature *signature,
-                            const TesseraOptions *variants, size_t n)
+static bool are_of_any_size(BundleBuilder *making, size_t function,
+                            const TesseraSignature *signature, const TesseraOptions *variants,
+                            size_t n)
 {
     for (size_t v = 0; v < n; v++) {
         bool sized = variants[v].n_sizes > 0 || variants[v].n_facts > making->options->n_facts;
@@ -321,7 +325,7 @@ static bool are_of_any_size(Making *making, size_t function, const TesseraSignat
 }
 
 /* Each target has its fallback last, and first what was measured for some sizes. */
-static bool add_function(Making *making, size_t function, const TesseraSignature *signature,
+static bool add_function(BundleBuilder *making, size_t function, const TesseraSignature *signature,
                          const TesseraOptions *variants, size_t n)
 {
     const TesseraBundleOptions *options = making->options;
@@ -345,7 +349,7 @@ static bool add_function(Making *making, size_t function, const TesseraSignature
     return true;
 }
 
-static bool add_kernel(Making *making, const TesseraSignature *signature)
+static bool add_kernel(BundleBuilder *making, const TesseraSignature *signature)
 {
     static const TesseraOptions nothing = {0};
     const TesseraBundleOptions *options = making->options;
@@ -371,7 +375,7 @@ static bool add_kernel(Making *making, const TesseraSignature *signature)
     return true;
 }
 
-static bool check_names(Making *making)
+static bool check_names(BundleBuilder *making)
 {
     const char *twice = bundle_name_twice(making);
     if (twice) {
@@ -381,7 +385,7 @@ static bool check_names(Making *making)
     return !twice;
 }
 
-static bool write_object(Making *making, TesseraBundled *bundled)
+static bool write_object(BundleBuilder *making, TesseraBundled *bundled)
 {
     Arena *arena = &making->work->arena;
     size_t n = making->functions.n;
@@ -407,7 +411,7 @@ static bool write_object(Making *making, TesseraBundled *bundled)
 }
 
 typedef struct BundleTask {
-    Making making;
+    BundleBuilder making;
     TesseraBundled *bundled;
 } BundleTask;
 
@@ -415,12 +419,12 @@ typedef struct BundleTask {
 static bool bundle_task(void *user)
 {
     BundleTask *task = user;
-    Making *making = &task->making;
+    BundleBuilder *making = &task->making;
     TesseraProgram *program = making->program;
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *signature = &program->signatures.items[i];
         const char *only = making->options->kernel;
-        if ((!only || text_same(only, signature->name)) && !add_kernel(making, signature)) {
+        if ((!only || text_equal(only, signature->name)) && !add_kernel(making, signature)) {
             return true;
         }
     }
@@ -444,11 +448,11 @@ static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleO
             return context_usage(context, "a target is NULL");
         }
         for (size_t j = 0; j < i; j++) {
-            if (text_same(options->targets[j], target)) {
+            if (text_equal(options->targets[j], target)) {
                 return context_usage(context, "target %.60s is given twice", target);
             }
         }
-        if (text_same(target, "native")) {
+        if (text_equal(target, "native")) {
             return context_usage(context, "native is whatever this machine is: name x86-64-v3, "
                                           "x86-64-v4, or both, of which the best is taken");
         }
@@ -518,7 +522,7 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
     BundleTask task = {
         {.work = &bundled->work, .program = program, .options = options, .name = options->name},
         bundled};
-    status = work_run(&bundled->work, bundle_task, NULL, &task);
+    status = error_boundary_run(&bundled->work, bundle_task, NULL, &task);
     tessera_kernel_free(task.making.kernel);
     context->compiler->making = NULL;
     status = status == TESSERA_OK ? task.making.status : status;

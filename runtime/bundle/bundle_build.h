@@ -9,7 +9,7 @@
 #include "runtime/launch/bundle_format.h"
 
 /* A kernel with its generics bound: a function of the header. */
-typedef struct MadeFunction {
+typedef struct BundleFunctionInfo {
     BundleFunction of;
     const char *bound; /* "T = bf16", or "" */
     TesseraParam *params;
@@ -17,17 +17,17 @@ typedef struct MadeFunction {
     const char **args; /* names of the C function's parameters: params, then sizes */
     BundleLauncher launcher;
     TesseraOptions options; /* of its first variant */
-} MadeFunction;
+} BundleFunctionInfo;
 
-typedef struct Making {
-    Work *work;
+typedef struct BundleBuilder {
+    ErrorBoundary *work;
     TesseraProgram *program;
     const TesseraBundleOptions *options;
     const char *name;
     TesseraKernel *kernel; /* being compiled, or NULL */
     TesseraStatus status;
     struct {
-        MadeFunction *items;
+        BundleFunctionInfo *items;
         size_t n, cap;
     } functions;
     struct {
@@ -42,31 +42,31 @@ typedef struct Making {
         Code *items;
         size_t n, cap;
     } objects;
-} Making;
+} BundleBuilder;
 
 /* Is a variant for this kernel? Its options, and those of the code for any size. */
-bool bundle_is_for(const Making *making, const TesseraSignature *signature,
+bool bundle_is_for(const BundleBuilder *making, const TesseraSignature *signature,
                    const TesseraOptions *variant);
-TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *signature,
+TesseraOptions bundle_variant_of(const BundleBuilder *making, const TesseraSignature *signature,
                                  const TesseraOptions *from);
-TesseraOptions bundle_any_size(const Making *making, const TesseraSignature *signature,
+TesseraOptions bundle_any_size(const BundleBuilder *making, const TesseraSignature *signature,
                                const TesseraOptions *from);
 /* The code of making->kernel as a variant of the function. */
-bool bundle_add_code(Making *making, size_t function, bool fallback);
+bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback);
 /* A variant for each bucket of sizes for which there is a pin, where variants say nothing of sizes
  * (bundle_pins.c). */
-bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *any,
+bool bundle_add_pinned(BundleBuilder *making, size_t function, const TesseraOptions *any,
                        const char *target);
 /* What the options bind a name to, or NULL. */
 const char *bundle_bound_to(const TesseraOptions *options, const char *name);
 /* What the kernel at hand was warned of becomes the bundle's, once. */
-void bundle_keep_warnings(Making *making);
-void bundle_tell_warnings(Making *making);
+void bundle_keep_warnings(BundleBuilder *making);
+void bundle_tell_warnings(BundleBuilder *making);
 /* The names of C for what a function takes. */
-void bundle_name_args(Making *making, MadeFunction *function);
+void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function);
 /* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
-const char *bundle_name_twice(const Making *making);
-void bundle_header(const Making *making, Text *out);
+const char *bundle_name_twice(const BundleBuilder *making);
+void bundle_header(const BundleBuilder *making, Text *out);
 /* "N % 8 == 0, x with strides", or "any size". usual: what addresses are multiples of. */
 const char *bundle_facts(Arena *arena, const Plan *plan, int usual);
 /* Of addresses of which nothing is said: what a target's code asks for as a rule. */

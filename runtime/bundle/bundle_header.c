@@ -113,14 +113,14 @@ static bool is_taken(const char *name)
         "errno",
     };
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
-        if (text_same(taken[i], name)) {
+        if (text_equal(taken[i], name)) {
             return true;
         }
     }
     return false;
 }
 
-void bundle_name_args(Making *making, MadeFunction *function)
+void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function)
 {
     Arena *arena = &making->work->arena;
     size_t n = function->n_params + (size_t)function->of.n_sizes;
@@ -130,24 +130,24 @@ void bundle_name_args(Making *making, MadeFunction *function)
                                                   : function->of.sizes[i - function->n_params];
         bool again = is_taken(name);
         for (size_t j = 0; j < i; j++) {
-            again = again || text_same(function->args[j], name);
+            again = again || text_equal(function->args[j], name);
         }
         function->args[i] = again ? arena_printf(arena, "%s_%zu", name, i) : name;
     }
 }
 
-const char *bundle_name_twice(const Making *making)
+const char *bundle_name_twice(const BundleBuilder *making)
 {
     Arena *arena = &making->work->arena;
     for (size_t i = 0; i < making->functions.n; i++) {
         const char *name = making->functions.items[i].of.name;
         const char *other = arena_printf(arena, "%s_prepare", name);
-        if (text_same(name, "bundle") || text_same(other, "bundle")) {
+        if (text_equal(name, "bundle") || text_equal(other, "bundle")) {
             return name;
         }
         for (size_t j = 0; j < making->functions.n; j++) {
             const char *next = making->functions.items[j].of.name;
-            if (text_same(next, other) || (j > i && text_same(next, name))) {
+            if (text_equal(next, other) || (j > i && text_equal(next, name))) {
                 return next;
             }
         }
@@ -251,12 +251,12 @@ static void add_param_words(Text *out, const TesseraParam *param, const char *ar
 }
 
 /* "sm_90a", "sm_80 (cubin, PTX)": what lies in the object where that may be one or the other. */
-static const char *target_words(const Making *making, const BundleVariant *of)
+static const char *target_words(const BundleBuilder *making, const BundleVariant *of)
 {
     bool object = false, ptx = false;
     for (size_t i = 0; i < making->variants.n; i++) {
         const BundleVariant *at = &making->variants.items[i];
-        bool same = at->function == of->function && text_same(at->target, of->target);
+        bool same = at->function == of->function && text_equal(at->target, of->target);
         object |= same && at->kind == BUNDLE_OBJECT;
         ptx |= same && at->kind == BUNDLE_PTX;
     }
@@ -267,20 +267,20 @@ static const char *target_words(const Making *making, const BundleVariant *of)
                               object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
 }
 
-static bool says_before(const Making *making, size_t function, size_t variant, bool target)
+static bool says_before(const BundleBuilder *making, size_t function, size_t variant, bool target)
 {
     const BundleVariant *of = &making->variants.items[variant];
     for (size_t i = 0; i < variant; i++) {
         const BundleVariant *at = &making->variants.items[i];
         if ((size_t)at->function == function &&
-            text_same(target ? at->target : at->about, target ? of->target : of->about)) {
+            text_equal(target ? at->target : at->about, target ? of->target : of->about)) {
             return true;
         }
     }
     return false;
 }
 
-static void add_variants(const Making *making, size_t function, bool targets, Text *out)
+static void add_variants(const BundleBuilder *making, size_t function, bool targets, Text *out)
 {
     bool any = false;
     for (size_t i = 0; i < making->variants.n; i++) {
@@ -293,9 +293,9 @@ static void add_variants(const Making *making, size_t function, bool targets, Te
     }
 }
 
-static void add_words(const Making *making, size_t index, Text *out)
+static void add_words(const BundleBuilder *making, size_t index, Text *out)
 {
-    const MadeFunction *function = &making->functions.items[index];
+    const BundleFunctionInfo *function = &making->functions.items[index];
     text_printf(out, "/* %s%s%s:\n", function->of.kernel, *function->bound ? " with " : "",
                 function->bound);
     for (size_t i = 0; i < function->n_params; i++) {
@@ -321,7 +321,7 @@ static void add_param(Text *out, size_t column, const char *text)
     text_add(out, text);
 }
 
-static void add_params(const MadeFunction *function, size_t column, Text *out)
+static void add_params(const BundleFunctionInfo *function, size_t column, Text *out)
 {
     size_t n = function->n_params + (size_t)function->of.n_sizes;
     for (size_t i = 0; i < n; i++) {
@@ -337,9 +337,9 @@ static void add_params(const MadeFunction *function, size_t column, Text *out)
     }
 }
 
-static void add_function(const Making *making, size_t index, Text *out)
+static void add_function(const BundleBuilder *making, size_t index, Text *out)
 {
-    const MadeFunction *function = &making->functions.items[index];
+    const BundleFunctionInfo *function = &making->functions.items[index];
     const char *symbol = function->launcher.symbol;
     size_t line = strlen("TesseraStatus (") + strlen(symbol);
     add_words(making, index, out);
@@ -353,7 +353,7 @@ static void add_function(const Making *making, size_t index, Text *out)
     text_add(out, ");\n\n");
 }
 
-void bundle_header(const Making *making, Text *out)
+void bundle_header(const BundleBuilder *making, Text *out)
 {
     Text guard = text_new(out->arena);
     for (const char *at = making->name; *at; at++) {

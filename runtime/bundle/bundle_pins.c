@@ -6,14 +6,14 @@
 
 #include "ir/ir_errors.h"
 
-static void warn(Making *making, const char *name, const char *bucket)
+static void warn(BundleBuilder *making, const char *name, const char *bucket)
 {
     Diag *diag = diag_warning(&making->work->diags, ERR_PINS_UNUSED, SPAN_NONE,
                               "the pin of %s for %s does not hold, and is not used", name, bucket);
     diag_note(&making->work->diags, diag, "%s", tessera_error(making->work->context)->message);
 }
 
-static void add_one(Making *making, size_t function, TesseraKernel *general,
+static void add_one(BundleBuilder *making, size_t function, TesseraKernel *general,
                     const TesseraOptions *options, const char *bucket)
 {
     TesseraOptions with = *options;
@@ -27,7 +27,7 @@ static void add_one(Making *making, size_t function, TesseraKernel *general,
     making->kernel = NULL;
 }
 
-bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *any,
+bool bundle_add_pinned(BundleBuilder *making, size_t function, const TesseraOptions *any,
                        const char *target)
 {
     TesseraOptions with = *any;
@@ -37,7 +37,7 @@ bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *an
     if (!pins_may_be(making->work, making->program, any)) {
         return true;
     }
-    Compiler *compiler = making->work->context->compiler;
+    CompilerState *compiler = making->work->context->compiler;
     compiler->making = arena_printf(&making->work->arena, "%s for %s, for any size",
                                     making->functions.items[function].of.name, target);
     making->status = tessera_compile(making->program, &with, &general);

@@ -8,7 +8,7 @@
 static bool is_generic(const TesseraSignature *signature, const char *name)
 {
     for (size_t i = 0; i < signature->n_generics; i++) {
-        if (text_same(signature->generics[i], name)) {
+        if (text_equal(signature->generics[i], name)) {
             return true;
         }
     }
@@ -18,7 +18,7 @@ static bool is_generic(const TesseraSignature *signature, const char *name)
 static bool is_choice(const TesseraSignature *signature, const char *name)
 {
     for (size_t i = 0; i < signature->n_choices; i++) {
-        if (text_same(signature->choices[i].size, name)) {
+        if (text_equal(signature->choices[i].size, name)) {
             return true;
         }
     }
@@ -28,7 +28,7 @@ static bool is_choice(const TesseraSignature *signature, const char *name)
 static bool is_param(const TesseraSignature *signature, const char *name)
 {
     for (size_t i = 0; i < signature->n_params; i++) {
-        if (text_same(signature->params[i].name, name)) {
+        if (text_equal(signature->params[i].name, name)) {
             return true;
         }
     }
@@ -42,7 +42,7 @@ static bool has_name(const TesseraSignature *signature, const char *name)
            signature_has_size(signature, name);
 }
 
-static bool any_has(const Making *making, const char *name)
+static bool any_has(const BundleBuilder *making, const char *name)
 {
     for (size_t i = 0; i < making->program->signatures.n; i++) {
         if (has_name(&making->program->signatures.items[i], name)) {
@@ -53,14 +53,14 @@ static bool any_has(const Making *making, const char *name)
 }
 
 /* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
-static bool keeps(const Making *making, const TesseraSignature *signature, const char *name)
+static bool keeps(const BundleBuilder *making, const TesseraSignature *signature, const char *name)
 {
     bool one = making->options->kernel || making->program->signatures.n == 1;
     return one || has_name(signature, name) || !any_has(making, name);
 }
 
 /* Does it name nothing that the kernel has not? */
-bool bundle_is_for(const Making *making, const TesseraSignature *signature,
+bool bundle_is_for(const BundleBuilder *making, const TesseraSignature *signature,
                    const TesseraOptions *variant)
 {
     bool all = true;
@@ -82,7 +82,7 @@ bool bundle_is_for(const Making *making, const TesseraSignature *signature,
 const char *bundle_bound_to(const TesseraOptions *options, const char *name)
 {
     for (size_t i = 0; i < options->n_bindings; i++) {
-        if (text_same(options->bindings[i].name, name)) {
+        if (text_equal(options->bindings[i].name, name)) {
             return options->bindings[i].value;
         }
     }
@@ -90,7 +90,7 @@ const char *bundle_bound_to(const TesseraOptions *options, const char *name)
 }
 
 /* Those of all variants, where this one has no other. */
-static void add_bindings(const Making *making, const TesseraSignature *signature,
+static void add_bindings(const BundleBuilder *making, const TesseraSignature *signature,
                          TesseraOptions *to)
 {
     const TesseraBundleOptions *options = making->options;
@@ -110,7 +110,7 @@ static void add_bindings(const Making *making, const TesseraSignature *signature
     to->n_bindings = n;
 }
 
-static void add_facts(const Making *making, const TesseraSignature *signature,
+static void add_facts(const BundleBuilder *making, const TesseraSignature *signature,
                       const TesseraFact *from, size_t n, TesseraOptions *to)
 {
     TesseraFact *facts = ARENA_ARRAY(&making->work->arena, TesseraFact, to->n_facts + n + 1);
@@ -125,7 +125,7 @@ static void add_facts(const Making *making, const TesseraSignature *signature,
     to->facts = facts;
 }
 
-TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *signature,
+TesseraOptions bundle_variant_of(const BundleBuilder *making, const TesseraSignature *signature,
                                  const TesseraOptions *from)
 {
     TesseraOptions to = *from;
@@ -136,7 +136,7 @@ TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *s
 }
 
 /* The same for any size: a multiple of 1 is said of each. */
-TesseraOptions bundle_any_size(const Making *making, const TesseraSignature *signature,
+TesseraOptions bundle_any_size(const BundleBuilder *making, const TesseraSignature *signature,
                                const TesseraOptions *from)
 {
     TesseraOptions to = *from;

@@ -15,7 +15,7 @@ static void keep_sources(const Diags *from, Diags *to)
 
 static void keep_warning(const Diag *from, Diags *to)
 {
-    if (from->severity != SEVERITY_WARNING || diag_said(to, from->code, from->span)) {
+    if (from->severity != SEVERITY_WARNING || diag_is_reported(to, from->code, from->span)) {
         return;
     }
     Diag *diag = diag_warning(to, from->code, from->span, "%s", from->message);
@@ -36,7 +36,7 @@ static void keep_warning(const Diag *from, Diags *to)
     }
 }
 
-void bundle_keep_warnings(Making *making)
+void bundle_keep_warnings(BundleBuilder *making)
 {
     const Diags *from = &making->kernel->work.diags;
     keep_sources(from, &making->work->diags);
@@ -45,7 +45,7 @@ void bundle_keep_warnings(Making *making)
     }
 }
 
-void bundle_tell_warnings(Making *making)
+void bundle_tell_warnings(BundleBuilder *making)
 {
     TesseraContext *context = making->work->context;
     Text text = text_new(&making->work->arena);
@@ -53,5 +53,5 @@ void bundle_tell_warnings(Making *making)
         diags_render(&making->work->diags, &text);
     }
     context_set(context, &context->compiler->warnings, text.data);
-    context_tell(context, &making->work->diags);
+    context_store_diagnostics(context, &making->work->diags);
 }

@@ -90,7 +90,7 @@ bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
         return false;
     }
     bool good = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_ours(&info) &&
-                info.st_size <= MOST_ENTRY && make_room(cache, (size_t)info.st_size);
+                info.st_size <= MAX_ENTRY && make_room(cache, (size_t)info.st_size);
     if (good) {
         *out = (EntryFile){cache->buffer, (size_t)info.st_size};
         good = fd_read(file, cache->buffer, out->n);

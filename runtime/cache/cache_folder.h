@@ -5,7 +5,7 @@
 
 #include "runtime/cache/code_cache.h"
 
-enum { NAME_BYTES = 33, DIGEST_BYTES = 16, MOST_ENTRY = 1 << 30 };
+enum { NAME_BYTES = 33, DIGEST_BYTES = 16, MAX_ENTRY = 1 << 30 };
 
 struct Cache {
     Allocator allocator;

@@ -18,7 +18,7 @@
 #include <xxhash.h>
 
 static const char MAGIC[] = "TESSERAC";
-enum { SCHEMA = 1, HEAD_BYTES = 32, DEFAULT_LIMIT_MIB = 2048, LOCK_NAP_NS = 2000000 };
+enum { SCHEMA = 2, HEAD_BYTES = 32, DEFAULT_LIMIT_MIB = 2048, LOCK_NAP_NS = 2000000 };
 
 /* ---- opening ---- */
 
@@ -42,7 +42,7 @@ static void find_folder(Cache *cache, const char *given)
 {
     const char *xdg = set_variable("XDG_CACHE_HOME"), *home = set_variable("HOME");
     given = given ? given : set_variable("TESSERA_CACHE");
-    if (given && text_same(given, "off")) {
+    if (given && text_equal(given, "off")) {
         cache->why = "it is switched off";
         return;
     }
@@ -205,7 +205,7 @@ static char *entry_bytes(const Cache *cache, CacheKey key, const char *about, co
 {
     size_t about_n = strlen(about);
     *n = HEAD_BYTES + about_n + key.n + value->n + DIGEST_BYTES;
-    char *bytes = *n <= MOST_ENTRY ? cache->allocator.alloc(cache->allocator.user, *n) : NULL;
+    char *bytes = *n <= MAX_ENTRY ? cache->allocator.alloc(cache->allocator.user, *n) : NULL;
     char *at = bytes;
     if (!bytes) {
         return NULL;

@@ -25,7 +25,7 @@ static const CodegenTable *open_beside(Arena *arena, const char **why)
     }
     const CodegenTable *table = dlsym(library, CODEGEN_TABLE);
     Text build = text_new(arena);
-    if (!table || !object_build(table, &build) || !text_same(build.data, opener_build)) {
+    if (!table || !object_build(table, &build) || !text_equal(build.data, codegen_build_id)) {
         *why = arena_printf(arena, "%s is of another build than libtessera", path);
         dlclose(library);
         return NULL;
@@ -65,7 +65,7 @@ bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code
     return table && table->emit(func, kind, options, code, plan);
 }
 
-bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
 {
     const CodegenTable *table = table_or_say(func->arena, func->diags);
     return table && table->assembler_says(func, options, ptx, said);

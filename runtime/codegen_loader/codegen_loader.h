@@ -5,6 +5,6 @@
 /* The build of libtessera-codegen that libtessera was linked after; a file of the build folder
  * (cmake/codegen_build.cmake). It makes libtessera's own digest another one, too, so that one
  * number stands for both in the keys of the cache. */
-extern const char opener_build[];
+extern const char codegen_build_id[];
 
 #endif

@@ -29,7 +29,7 @@ static bool is_guarded(const Op *op)
 
 static const char *place_of(const Looker *l, Span span)
 {
-    Place place = diag_place(l->func->diags, span);
+    SourceLoc place = diag_source_loc(l->func->diags, span);
     return place.file ? arena_printf(l->func->arena, "%s:%d", place.file, place.line)
                       : "a place that is not known";
 }
@@ -38,13 +38,13 @@ static const char *place_of(const Looker *l, Span span)
 static bool is_float_sum(const Op *op)
 {
     const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
-    return fn && text_same(fn, "add") && dtype_is_float(op->operands[0]->type->dtype);
+    return fn && text_equal(fn, "add") && dtype_is_float(op->operands[0]->type->dtype);
 }
 
 static void add_atomic(Looker *l, const char *place)
 {
     for (size_t i = 0; i < l->atomics.n; i++) {
-        if (text_same(l->atomics.items[i], place)) {
+        if (text_equal(l->atomics.items[i], place)) {
             return; /* a loop that was split has it twice */
         }
     }
@@ -97,5 +97,5 @@ TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel, TesseraAccesses *ac
                             kernel ? "accesses" : "kernel");
     }
     *accesses = (TesseraAccesses){0};
-    return work_run(&kernel->work, look_task, NULL, &task);
+    return error_boundary_run(&kernel->work, look_task, NULL, &task);
 }

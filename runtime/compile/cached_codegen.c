@@ -37,7 +37,7 @@ bool build_id(Text *out)
 
 static const char *host_words(TesseraContext *context, Arena *arena)
 {
-    Compiler *compiler = context->compiler;
+    CompilerState *compiler = context->compiler;
     CodegenHost host = {0};
     if (compiler->host) {
         return compiler->host;

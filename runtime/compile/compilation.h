@@ -38,7 +38,7 @@ Imports *imports_copy(Arena *arena, const Imports *imports);
 
 /* One compilation: text → func, scheduled. compile.c */
 typedef struct Compilation {
-    Work *work;
+    ErrorBoundary *work;
     const char *name, *text;
     size_t n;
     Imports *imports;
@@ -52,14 +52,14 @@ typedef struct Compilation {
     bool stopped;            /* by stop_after */
     double flops;
     uint64_t visited; /* ops that were looked at until the last pass (debug_counted) */
-    Pinned pinned;
+    PinLookup pinned;
 } Compilation;
 
 /* ---- strides (tensor_strides.c) ---- */
 
 bool tensor_is_contiguous(const TesseraTensor *tensor);
 /* What options say of how tensors lie becomes their types'; false after a diagnostic. */
-bool strides_give(Func *func, const TesseraOptions *options, const Target *target);
+bool strides_apply(Func *func, const TesseraOptions *options, const Target *target);
 
 /* ---- extents (extent_solve.c) ---- */
 
@@ -84,7 +84,7 @@ bool compilation_type(Compilation *c, Module **module, const KernelSignature **k
 /* Copies what options point to. */
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
 /* All floats become f64 (f64_reference.c). */
-void compilation_widen(Compilation *c);
+void compilation_to_f64(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
 CodegenOptions compilation_codegen(Compilation *c); /* api_kernel.c */
@@ -111,8 +111,9 @@ const char *schedule_block(const Compilation *c, bool reasons); /* api_kernel.c 
 void compilation_record(Compilation *c, const char *pass);
 
 /* size_facts.c */
-bool facts_give(Func *func, const TesseraOptions *options, const Target *target);
-bool lines_give(Func *func, const char *const *lines, size_t n); /* schedule_entries.c */
+bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target);
+bool schedule_entries_apply(Func *func, const char *const *lines,
+                            size_t n); /* schedule_entries.c */
 /* The name of a schedule among them, or NULL; false: several. */
 bool lines_name(Func *func, const char *const *lines, size_t n, const char **name);
 /* One that is pinned; where: for people. */

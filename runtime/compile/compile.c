@@ -29,7 +29,7 @@ static bool choose_target(Compilation *c)
 
 bool compilation_type(Compilation *c, Module **out, const KernelSignature **kernel)
 {
-    Work *work = c->work;
+    ErrorBoundary *work = c->work;
     const TesseraOptions *options = &c->options;
     Binding *bindings = ARENA_ARRAY(&work->arena, Binding, options->n_bindings);
     for (size_t i = 0; i < options->n_bindings; i++) {
@@ -40,8 +40,8 @@ bool compilation_type(Compilation *c, Module **out, const KernelSignature **kern
     Module *module = *out = frontend_parse(&work->arena, &work->diags, c->source, &importer);
     *kernel = module ? frontend_find(module, options->kernel) : NULL;
     c->func = *kernel ? frontend_lower(module, *kernel, bindings, options->n_bindings) : NULL;
-    return c->func && identity_typed(c, module, *kernel) &&
-           strides_give(c->func, options, c->target) && identity_lying(c);
+    return c->func && fingerprint_typed(c, module, *kernel) &&
+           strides_apply(c->func, options, c->target) && fingerprint_strided(c);
 }
 
 /* Facts come before schedule blocks, whose conditions are about them. */
@@ -50,8 +50,8 @@ static bool lower(Compilation *c)
     Module *module;
     const KernelSignature *kernel;
     const TesseraOptions *options = &c->options;
-    if (!pins_look(c) || !compilation_type(c, &module, &kernel) ||
-        !facts_give(c->func, options, c->target)) {
+    if (!pins_load(c) || !compilation_type(c, &module, &kernel) ||
+        !size_facts_apply(c->func, options, c->target)) {
         return false;
     }
     const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
@@ -85,7 +85,7 @@ bool compile(Compilation *c)
     }
     c->func->target = c->target;
     c->flops = func_flops(c->func, &c->options);
-    if (!pins_give(c) || !lines_give(c->func, c->options.lines, c->options.n_lines)) {
+    if (!pins_apply(c) || !schedule_entries_apply(c->func, c->options.lines, c->options.n_lines)) {
         return false;
     }
     if (!debug_after_frontend(c) || !c->target) {

@@ -14,7 +14,7 @@ typedef struct CompileTask {
     TesseraKernel *kernel;
     const TesseraProgram *program;
     const TesseraOptions *options;
-    Pinned pinned;
+    PinLookup pinned;
     const char *refused; /* what was wrong with pins that were tried before; NULL: nothing was */
 } CompileTask;
 
@@ -56,7 +56,7 @@ static bool compile_task(void *user)
         diags_render(&kernel->work.diags, &warnings);
     }
     context_set(kernel->work.context, &kernel->work.context->compiler->warnings, warnings.data);
-    context_tell(kernel->work.context, &kernel->work.diags);
+    context_store_diagnostics(kernel->work.context, &kernel->work.diags);
     bool lost =
         kernel->work.diags.list.n > 0 && (!kernel->work.context->compiler->warnings ||
                                           kernel->work.context->compiler->n_diagnostics == 0);
@@ -78,7 +78,7 @@ static TesseraStatus make(TesseraContext *context, CompileTask *task)
         return TESSERA_ENVIRONMENT;
     }
     work_init(&kernel->work, context);
-    return work_run(&kernel->work, compile_task, compile_reproducer, task);
+    return error_boundary_run(&kernel->work, compile_task, compile_reproducer, task);
 }
 
 /* What was said first: a line, without the source's. */
@@ -87,7 +87,7 @@ static char *first_said(TesseraContext *context, const Diags *diags)
     char *said = NULL, room[512];
     for (size_t i = 0; i < diags->list.n && !said; i++) {
         const Diag *diag = &diags->list.items[i];
-        Place place = diag_place(diags, diag->span);
+        SourceLoc place = diag_source_loc(diags, diag->span);
         if (diag->severity == SEVERITY_ERROR && place.line > 0) {
             snprintf(room, sizeof room, "%s:%d: %s", place.file, place.line, diag->message);
         } else {
@@ -138,7 +138,7 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
 }
 
 TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
-                                const TesseraOptions *options, const Pinned *pinned,
+                                const TesseraOptions *options, const PinLookup *pinned,
                                 TesseraKernel **out)
 {
     CompileTask task = {.program = program, .options = options, .pinned = pins_again(pinned)};

@@ -117,7 +117,7 @@ static Extent read_product(Reader *r)
 
 static Extent add(Reader *r, Extent a, Extent b, bool minus)
 {
-    if (a.unknown && b.unknown && !text_same(a.unknown, b.unknown)) {
+    if (a.unknown && b.unknown && !text_equal(a.unknown, b.unknown)) {
         return not_linear(r);
     }
     Extent sum = {.unknown = a.unknown ? a.unknown : b.unknown};

@@ -60,7 +60,7 @@ static void widen_bindings(Arena *arena, TesseraOptions *options)
     options->bindings = pairs;
 }
 
-void compilation_widen(Compilation *c)
+void compilation_to_f64(Compilation *c)
 {
     Arena *arena = &c->work->arena;
     Imports *imports = ARENA_NEW(arena, Imports);

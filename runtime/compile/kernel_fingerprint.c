@@ -40,7 +40,7 @@ static const char *join(Arena *arena, Texts *texts)
 static const char *bound(const Compilation *c, const char *name)
 {
     for (size_t i = 0; i < c->options.n_bindings; i++) {
-        if (text_same(c->options.bindings[i].name, name)) {
+        if (text_equal(c->options.bindings[i].name, name)) {
             return c->options.bindings[i].value;
         }
     }
@@ -85,7 +85,7 @@ static const char *digest_of(Compilation *c)
     return digest_text(&c->work->arena, text.data, text.n);
 }
 
-bool identity_typed(Compilation *c, const Module *module, const KernelSignature *kernel)
+bool fingerprint_typed(Compilation *c, const Module *module, const KernelSignature *kernel)
 {
     if (c->pinned.wanted) {
         c->pinned.identity.types = types_of(c, module, kernel);
@@ -94,7 +94,7 @@ bool identity_typed(Compilation *c, const Module *module, const KernelSignature 
     return true;
 }
 
-bool identity_lying(Compilation *c)
+bool fingerprint_strided(Compilation *c)
 {
     bool lies = c->options.n_args > 0 || c->options.n_strides > 0;
     if (c->pinned.wanted) {
@@ -147,7 +147,7 @@ const char *sizes_text(Compilation *c, const int64_t *sizes)
 const char *architecture_of(Compilation *c)
 {
     CodegenHost host = {0};
-    if (!text_same(c->target->name, "native")) {
+    if (!text_equal(c->target->name, "native")) {
         return c->target->name;
     }
     codegen_host_cpu(&c->work->arena, &host);

@@ -31,7 +31,7 @@ void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucke
 typedef struct BucketTask {
     TesseraKernel *kernel;
     const TesseraArg *args;
-    Work scratch;
+    ErrorBoundary scratch;
     const char *bucket;     /* comes out; NULL: there is no pin for the sizes */
     TesseraOptions options; /* of the variant */
 } BucketTask;
@@ -58,7 +58,7 @@ static bool bucket_task(void *user)
 static TesseraKernel *find_variant(const TesseraKernel *kernel, const char *bucket)
 {
     TesseraKernel *at = kernel->variants;
-    while (at && !text_same(at->bucket, bucket)) {
+    while (at && !text_equal(at->bucket, bucket)) {
         at = at->next;
     }
     return at;
@@ -107,7 +107,7 @@ TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const Te
     size_t told = kernel->work.diags.list.n;
     int errors = kernel->work.diags.errors;
     work_init(&task.scratch, kernel->work.context);
-    if (work_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket) {
+    if (error_boundary_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket) {
         variant = find_variant(kernel, task.bucket);
         variant = variant ? variant : make_variant(&task, device);
     }

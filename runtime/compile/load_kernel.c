@@ -11,7 +11,7 @@
 typedef struct LoadTask {
     TesseraKernel *kernel;
     TesseraDevice *device;
-    OnDevice *made;
+    DeviceCode *made;
     DeviceImage image;
     DeviceError error;
 } LoadTask;
@@ -21,7 +21,7 @@ static bool runs_on(const Target *target, const TesseraDevice *device)
     if (device->device->ops == &device_host) {
         return target->family == FAMILY_CPU;
     }
-    return text_same(target->name, device->info.target);
+    return text_equal(target->name, device->info.target);
 }
 
 static void *find_symbol(void *user, const char *name)
@@ -47,7 +47,7 @@ static void give_sizes(Plan *plan, const TesseraOptions *options)
     for (int i = 0; i < plan->n_sizes; i++) {
         PlanSize *size = &plan->sizes[i];
         for (size_t j = 0; j < options->n_sizes && !size->stride; j++) {
-            if (text_same(options->sizes[j].name, size->name)) {
+            if (text_equal(options->sizes[j].name, size->name)) {
                 size->is_given = true;
                 size->given = options->sizes[j].value;
             }
@@ -81,7 +81,7 @@ TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind)
     kernel->made_kind = kind;
     kernel->work.diags.list.n = 0;
     kernel->work.diags.errors = 0;
-    return work_run(&kernel->work, make_ahead, ahead_reproducer, kernel);
+    return error_boundary_run(&kernel->work, make_ahead, ahead_reproducer, kernel);
 }
 
 /* As it was made ahead, or now. */
@@ -100,7 +100,7 @@ static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
-    OnDevice *made = task->made;
+    DeviceCode *made = task->made;
     Code code = {0};
     if (!get_code(kernel, &code, &made->plan)) {
         return false;
@@ -129,7 +129,7 @@ static bool load_task(void *user)
                      task->device->info.name, task->device->info.target);
         return false;
     }
-    task->made = ARENA_NEW(&kernel->work.arena, OnDevice);
+    task->made = ARENA_NEW(&kernel->work.arena, DeviceCode);
     task->made->device = task->device;
     if (!make_code(task)) {
         return false;
@@ -160,12 +160,13 @@ static TesseraStatus load_failed(LoadTask *task)
     if (task->error.kind != DIAG_INTERNAL) {
         return context_device_fail(context, &task->error);
     }
-    TesseraStatus status = work_run(&task->kernel->work, refused_task, load_reproducer, task);
+    TesseraStatus status =
+        error_boundary_run(&task->kernel->work, refused_task, load_reproducer, task);
     context->error.driver_code = task->error.code;
     return status;
 }
 
-static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDevice **out)
+static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, DeviceCode **out)
 {
     for (*out = kernel->devices; *out; *out = (*out)->next) {
         if ((*out)->device == device && (*out)->loaded.device) {
@@ -175,7 +176,7 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDev
     LoadTask task = {.kernel = kernel, .device = device};
     kernel->work.diags.list.n = 0;
     kernel->work.diags.errors = 0;
-    TesseraStatus status = work_run(&kernel->work, load_task, load_reproducer, &task);
+    TesseraStatus status = error_boundary_run(&kernel->work, load_task, load_reproducer, &task);
     if (status != TESSERA_OK) {
         return status;
     }
@@ -193,7 +194,7 @@ TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device)
 {
     REFUSE_FREED(device);
     REFUSE_FREED(kernel);
-    OnDevice *on;
+    DeviceCode *on;
     if (!kernel || !device) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "device" : "kernel");
@@ -207,7 +208,7 @@ TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, cons
                               size_t n_args, TesseraLaunch **out)
 {
     TesseraContext *context = kernel ? kernel->work.context : NULL;
-    OnDevice *on;
+    DeviceCode *on;
     const char *null = !kernel ? "kernel" : !device ? "device" : !out ? "launch" : NULL;
     if (out) {
         *out = NULL;

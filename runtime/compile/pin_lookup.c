@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FILE = 64 << 20 };
+enum { MAX_FILE = 64 << 20 };
 
 /* ---- the file ---- */
 
@@ -28,12 +28,12 @@ static const char *file_of(Compilation *c, bool *named)
     const char *given = c->options.pins ? c->options.pins : c->work->context->compiler->pins;
     *named = given != NULL;
     if (given) {
-        return *given && !text_same(given, "off") ? given : NULL;
+        return *given && !text_equal(given, "off") ? given : NULL;
     }
     return c->imports && c->imports->folder ? pins_beside(&c->work->arena, c->name) : NULL;
 }
 
-bool pins_may_be(Work *work, TesseraProgram *program, const TesseraOptions *options)
+bool pins_may_be(ErrorBoundary *work, TesseraProgram *program, const TesseraOptions *options)
 {
     bool named;
     Compilation c = {
@@ -51,7 +51,7 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
     if (file < 0) {
         return NULL;
     }
-    bool fits = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MOST_FILE;
+    bool fits = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MAX_FILE;
     errno = 0;
     if (fits) {
         *n = (size_t)info.st_size;
@@ -76,7 +76,7 @@ static void refuse(Compilation *c, const Diags *said)
 
 static bool parse(Compilation *c)
 {
-    Pinned *pinned = &c->pinned;
+    PinLookup *pinned = &c->pinned;
     Diags *diags = &c->work->diags, quiet;
     Arena *arena = &c->work->arena;
     int source = diags_add_source(diags, pinned->file, pinned->text, pinned->n);
@@ -95,9 +95,9 @@ static bool parse(Compilation *c)
     return true;
 }
 
-bool pins_look(Compilation *c)
+bool pins_load(Compilation *c)
 {
-    Pinned *pinned = &c->pinned;
+    PinLookup *pinned = &c->pinned;
     pinned->text = pinned->forbidden ? NULL : pinned->text;
     pinned->wanted = pinned->text != NULL;
     if (pinned->wanted || pinned->forbidden || !c->target) {
@@ -124,14 +124,14 @@ bool pins_look(Compilation *c)
     return !pinned->named;
 }
 
-Pinned pins_again(const Pinned *pinned)
+PinLookup pins_again(const PinLookup *pinned)
 {
-    return (Pinned){.forbidden = pinned->forbidden || !pinned->text,
-                    .bucket = pinned->bucket,
-                    .file = pinned->file,
-                    .text = pinned->text,
-                    .n = pinned->n,
-                    .named = pinned->named};
+    return (PinLookup){.forbidden = pinned->forbidden || !pinned->text,
+                       .bucket = pinned->bucket,
+                       .file = pinned->file,
+                       .text = pinned->text,
+                       .n = pinned->n,
+                       .named = pinned->named};
 }
 
 /* ---- which entry ---- */
@@ -146,7 +146,7 @@ static bool same_buckets(Arena *arena, const char *a, const char *b)
         bool found = false;
         right = 0;
         for (const char *to = b; bucket_read(arena, &to, &other, &two) && ++right;) {
-            found = found || (text_same(name, other) && bucket_same(&one, &two));
+            found = found || (text_equal(name, other) && bucket_same(&one, &two));
         }
         if (!found) {
             return false;
@@ -159,15 +159,15 @@ static bool same_buckets(Arena *arena, const char *a, const char *b)
 static bool concerns(Compilation *c, const Pin *pin, const char *arch)
 {
     const char *device = c->options.device;
-    return text_same(pin->kernel, c->func->name) && text_same(pin->arch, arch) &&
-           text_same(pin->types, c->pinned.identity.types) &&
-           (!device || text_same(pin->device, device));
+    return text_equal(pin->kernel, c->func->name) && text_equal(pin->arch, arch) &&
+           text_equal(pin->types, c->pinned.identity.types) &&
+           (!device || text_equal(pin->device, device));
 }
 
 static bool is_usual(const Compilation *c, const Pin *pin)
 {
-    const Part *part = part_of(c->target);
-    return part && text_same(pin->device, part->name);
+    const DeviceSpec *part = device_spec_of(c->target);
+    return part && text_equal(pin->device, part->name);
 }
 
 typedef struct Choice {
@@ -181,7 +181,7 @@ typedef struct Choice {
 static Choice choose(Compilation *c, const char *bucket)
 {
     Choice choice = {0};
-    const Identity *is = &c->pinned.identity;
+    const KernelFingerprint *is = &c->pinned.identity;
     const char *arch = architecture_of(c);
     for (size_t i = 0; i < c->pinned.pins.n; i++) {
         const Pin *pin = &c->pinned.pins.items[i];
@@ -189,9 +189,9 @@ static Choice choose(Compilation *c, const char *bucket)
             (bucket && !same_buckets(&c->work->arena, pin->bucket, bucket))) {
             continue;
         }
-        if (!text_same(pin->digest, is->digest)) {
-            choice.changed = text_same(pin->digest, is->plain) ? choice.changed : pin;
-        } else if (!text_same(pin->version, TESSERA_VERSION)) {
+        if (!text_equal(pin->digest, is->digest)) {
+            choice.changed = text_equal(pin->digest, is->plain) ? choice.changed : pin;
+        } else if (!text_equal(pin->version, TESSERA_VERSION)) {
             choice.old = pin;
         } else if (!bucket && *pin->bucket) {
             choice.later = true;
@@ -207,7 +207,8 @@ static void warn_stale(Compilation *c, const Choice *choice)
 {
     Diags *diags = &c->work->diags;
     const Pin *pin = choice->changed ? choice->changed : choice->old;
-    if (!pin || choice->pin || choice->later || diag_said(diags, ERR_PINS_UNUSED, pin->span)) {
+    if (!pin || choice->pin || choice->later ||
+        diag_is_reported(diags, ERR_PINS_UNUSED, pin->span)) {
         return;
     }
     Diag *diag =
@@ -233,7 +234,7 @@ static bool give_lines(Compilation *c, const Pin *pin)
         const char *slash = strrchr(c->pinned.file, '/');
         const char *where =
             arena_printf(&c->work->arena, "pinned, %s:%d", slash ? slash + 1 : c->pinned.file,
-                         diag_place(diags, line->span).line);
+                         diag_source_loc(diags, line->span).line);
         if (!line_pin(c->func, line->text, line->span, where)) {
             return false;
         }
@@ -241,9 +242,9 @@ static bool give_lines(Compilation *c, const Pin *pin)
     return true;
 }
 
-bool pins_give(Compilation *c)
+bool pins_apply(Compilation *c)
 {
-    Pinned *pinned = &c->pinned;
+    PinLookup *pinned = &c->pinned;
     const int64_t *sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
     if (pinned->text && !parse(c)) {
         return false;

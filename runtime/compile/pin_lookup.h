@@ -12,14 +12,14 @@
 struct Compilation;
 
 /* Of a kernel as it is typed. */
-typedef struct Identity {
+typedef struct KernelFingerprint {
     const char *digest; /* of its IR, with how its tensors lie */
     const char *plain;  /* of its IR, as if they were contiguous */
     const char *types;  /* "D=128, T=bf16" */
-} Identity;
+} KernelFingerprint;
 
 /* What a compilation takes of pins. */
-typedef struct Pinned {
+typedef struct PinLookup {
     bool forbidden;     /* the caller does not want them, or they do not hold */
     const char *bucket; /* the one that is wanted; NULL: that of the options' sizes */
     bool wanted;        /* who the kernel is */
@@ -28,15 +28,15 @@ typedef struct Pinned {
     size_t n;
     bool named; /* by the caller: what is wrong with it is an error */
     Pins pins;
-    Identity identity;
+    KernelFingerprint identity;
     const Pin *taken; /* NULL: none */
     bool later;       /* there are some for sizes that are not known yet */
-} Pinned;
+} PinLookup;
 
 /* After the front end has typed the kernel, before anything is given to it; then after its tensors
  * lie as they will. */
-bool identity_typed(struct Compilation *c, const Module *module, const KernelSignature *kernel);
-bool identity_lying(struct Compilation *c);
+bool fingerprint_typed(struct Compilation *c, const Module *module, const KernelSignature *kernel);
+bool fingerprint_strided(struct Compilation *c);
 /* "T=bf16" and the sizes' buckets and values, by name; NULL where a size is not known. */
 const char *buckets_of(struct Compilation *c, const int64_t *sizes);
 const char *sizes_text(struct Compilation *c, const int64_t *sizes);
@@ -45,12 +45,12 @@ const char *architecture_of(struct Compilation *c);
 
 /* Reads the file of pins, if there is one; false after an error. Without it nobody asks who the
  * kernel is. It is parsed when it is used, so that the program's own sources come first. */
-bool pins_look(struct Compilation *c);
+bool pins_load(struct Compilation *c);
 /* For a compilation of the same again, here or elsewhere: the same text, whatever the file says
  * now. */
-Pinned pins_again(const Pinned *pinned);
+PinLookup pins_again(const PinLookup *pinned);
 /* Gives the kernel's schedule the lines of the entry that is for it. */
-bool pins_give(struct Compilation *c);
+bool pins_apply(struct Compilation *c);
 /* For arguments of these sizes: the bucket for which there is an entry, or NULL. */
 const char *pins_later(struct Compilation *c, const int64_t *sizes);
 /* The n-th bucket for which there is an entry, of a compilation that knows no sizes; NULL: no

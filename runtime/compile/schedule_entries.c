@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 64, MOST_NUMBER = 1 << 30 };
+enum { MAX_WORDS = 64, MAX_NUMBER = 1 << 30 };
 
 typedef struct Words {
-    const char *items[MOST_WORDS];
+    const char *items[MAX_WORDS];
     size_t n, at;
 } Words;
 
@@ -20,7 +20,7 @@ typedef struct Said {
     const char *line;
     bool alone; /* `launch 1: …` */
     int launch;
-    LineOrigin origin;
+    EntryOrigin origin;
     Span span;
     const char *where; /* of a pinned one */
 } Said;
@@ -38,7 +38,7 @@ static bool split(const Said *said, Words *words)
     const char *gaps = " \t,;:=\n";
     for (const char *at = said->line + strspn(said->line, gaps); *at; at += strspn(at, gaps)) {
         size_t n = strcspn(at, gaps);
-        if (words->n == MOST_WORDS) {
+        if (words->n == MAX_WORDS) {
             return complain(said, "too many words", NULL);
         }
         words->items[words->n++] = arena_strndup(said->func->arena, at, n);
@@ -52,11 +52,11 @@ static bool as_number(const char *word, int64_t *number)
     char *end;
     long long value = strtoll(word, &end, 10);
     *number = value;
-    return end != word && *end == '\0' && value >= 0 && value <= MOST_NUMBER;
+    return end != word && *end == '\0' && value >= 0 && value <= MAX_NUMBER;
 }
 
 /* A subkey is named by the table, or a dimension where the table says so. */
-static bool is_sub(const LineKind *kind, const Words *words)
+static bool is_sub(const ScheduleKey *kind, const Words *words)
 {
     const char *word = words->items[words->at];
     int64_t number;
@@ -98,18 +98,18 @@ static bool check_axis(const Said *said, const char *axis)
 }
 
 /* Of lines that disagree none is meant. */
-static bool check_once(const Said *said, const Line *line)
+static bool check_once(const Said *said, const ScheduleEntry *line)
 {
     Func *func = said->func;
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *old = &func->schedule->lines.items[i];
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *old = &func->schedule->entries.items[i];
         if (old->origin == said->origin && schedule_same_name(old, line)) {
             const char *name = schedule_name(func->arena, line);
             Diag *diag =
                 diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
                                 "schedule line '%s': '%s' is given twice", said->line, name);
-            if (old->word) {
-                diag_note(func->diags, diag, "before: '%s %s'", name, old->word);
+            if (old->symbol) {
+                diag_note(func->diags, diag, "before: '%s %s'", name, old->symbol);
             } else {
                 diag_note(func->diags, diag, "before: '%s %lld'", name, (long long)old->number);
             }
@@ -119,7 +119,7 @@ static bool check_once(const Said *said, const Line *line)
     return true;
 }
 
-static bool give_one(const Said *said, const LineKind *kind, Words *words)
+static bool give_one(const Said *said, const ScheduleKey *kind, Words *words)
 {
     bool sub_given = is_sub(kind, words);
     const char *sub = sub_given ? words->items[words->at++] : "";
@@ -139,19 +139,19 @@ static bool give_one(const Said *said, const LineKind *kind, Words *words)
         return false;
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
-    Line line = {.key = kind->key,
-                 .sub = sub,
-                 .word = is_number ? NULL : word,
-                 .number = number,
-                 .origin = said->origin,
-                 .reason = said->where,
-                 .span = said->span,
-                 .alone = said->alone,
-                 .launch = said->launch};
+    ScheduleEntry line = {.key = kind->key,
+                          .sub = sub,
+                          .symbol = is_number ? NULL : word,
+                          .number = number,
+                          .origin = said->origin,
+                          .reason = said->where,
+                          .span = said->span,
+                          .per_launch = said->alone,
+                          .launch = said->launch};
     if ((axis && !check_axis(said, sub)) || !check_once(said, &line)) {
         return false;
     }
-    schedule_give(said->func, line);
+    schedule_add_user(said->func, line);
     return true;
 }
 
@@ -159,14 +159,14 @@ static bool give_one(const Said *said, const LineKind *kind, Words *words)
  * (frontend/schedule/schedule_blocks.c). */
 static bool is_name(const Said *said, const Words *words)
 {
-    return said->origin == LINE_COMMAND && words->n == 1 && !schedule_kind(words->items[0]);
+    return said->origin == ENTRY_COMMAND && words->n == 1 && !schedule_key(words->items[0]);
 }
 
 /* `launch 1:` before the line itself. */
 static bool take_launch(Said *said, Words *words)
 {
     int64_t number;
-    if (!text_same(words->items[words->at], "launch")) {
+    if (!text_equal(words->items[words->at], "launch")) {
         return true;
     }
     if (words->n < 3 || !as_number(words->items[1], &number)) {
@@ -205,7 +205,7 @@ static bool give_line(Said *said)
         return false;
     }
     const char *key = words.items[words.at++];
-    const LineKind *kind = schedule_kind(key);
+    const ScheduleKey *kind = schedule_key(key);
     if (!kind) {
         return no_key(said, key);
     }
@@ -231,20 +231,20 @@ static int n_launches(const Func *func)
 
 void lines_warn_unused(Func *func)
 {
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        bool off = line->word && text_same(line->word, "off"); /* as it is, then */
-        if (line->origin > LINE_PINNED && !line->used && !off) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        bool off = line->symbol && text_equal(line->symbol, "off"); /* as it is, then */
+        if (line->origin > ENTRY_PINNED && !line->used && !off) {
             Diag *diag =
                 diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
                              schedule_name(func->arena, line));
             int launches = n_launches(func);
-            if (line->alone && line->launch >= launches) {
+            if (line->per_launch && line->launch >= launches) {
                 diag_note(func->diags, diag, "%s on %s has %d launch%s, counted from 0", func->name,
                           func->target->name, launches, launches == 1 ? "" : "es");
             } else {
                 diag_note(func->diags, diag, "it is for %s; %s on %s has none",
-                          schedule_kind(line->key)->where, func->name, func->target->name);
+                          schedule_key(line->key)->where, func->name, func->target->name);
             }
         }
     }
@@ -276,13 +276,13 @@ static bool give_text(Func *func, const char *text)
     size_t n;
     const char **parts = parts_of(func, text, &n);
     for (size_t i = 0; i < n; i++) {
-        Said said = {.func = func, .line = parts[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
+        Said said = {.func = func, .line = parts[i], .origin = ENTRY_COMMAND, .span = SPAN_NONE};
         ok = give_line(&said) && ok;
     }
     return ok;
 }
 
-bool lines_give(Func *func, const char *const *lines, size_t n)
+bool schedule_entries_apply(Func *func, const char *const *lines, size_t n)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
@@ -293,13 +293,13 @@ bool lines_give(Func *func, const char *const *lines, size_t n)
 
 static bool name_in(Func *func, const char *line, const char **name)
 {
-    Said said = {.func = func, .line = line, .origin = LINE_COMMAND, .span = SPAN_NONE};
+    Said said = {.func = func, .line = line, .origin = ENTRY_COMMAND, .span = SPAN_NONE};
     Words words = {.n = 0};
     if (!split(&said, &words)) {
         return false;
     }
     if (is_name(&said, &words)) {
-        if (*name && !text_same(*name, words.items[0])) {
+        if (*name && !text_equal(*name, words.items[0])) {
             return complain(&said, "another schedule was chosen already:", *name);
         }
         *name = words.items[0];
@@ -324,6 +324,6 @@ bool lines_name(Func *func, const char *const *lines, size_t n, const char **nam
 
 bool line_pin(Func *func, const char *line, Span span, const char *where)
 {
-    Said said = {.func = func, .line = line, .origin = LINE_PINNED, .span = span, .where = where};
+    Said said = {.func = func, .line = line, .origin = ENTRY_PINNED, .span = span, .where = where};
     return give_line(&said);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TILE = 1 << 20, MOST_VALUES = 16, WIDE = 64, THREADS = 1024 };
+enum { MAX_TILE = 1 << 20, MAX_VALUES = 16, WIDE = 64, THREADS = 1024 };
 
 /* How the numbers of a key may be otherwise. */
 typedef enum Way {
@@ -25,9 +25,9 @@ static const struct {
     Way way;
     int64_t least, most;
 } WAYS[] = {
-    {"tile", NULL, WAY_POWERS, 1, MOST_TILE}, {"cluster", "", WAY_POWERS, 1, 16},
-    {"shares", "", WAY_POWERS, 1, 1 << 14},   {"warps", "", WAY_POWERS, 1, 32},
-    {"warps", "producer", WAY_NONE, 0, 0},    {"blocks", "", WAY_STEPS, 1, 16},
+    {"tile", NULL, WAY_POWERS, 1, MAX_TILE},  {"cluster", "", WAY_POWERS, 1, 16},
+    {"split_k", "", WAY_POWERS, 1, 1 << 14},  {"warps", "", WAY_POWERS, 1, 32},
+    {"warps", "producer", WAY_NONE, 0, 0},    {"occupancy", "", WAY_STEPS, 1, 16},
     {"align", "", WAY_LESS, 1, 1 << 14},      {"raster", "grouped", WAY_GROUPS, 2, 32},
     {"raster", "descending", WAY_LIST, 0, 1}, {"pipeline", "", WAY_STEPS, 1, 12},
     {"multicast", NULL, WAY_POWERS, 1, 8},    {"registers", NULL, WAY_NONE, 0, 0},
@@ -41,19 +41,21 @@ static const struct {
     bool cpu;           /* of CPUs, else of GPUs */
     const char *values; /* numbers; of threads those below what the device has */
 } ABSENT[] = {
-    {"shares", "", "pipeline", false, "2 4 8"}, {"raster", "grouped", "product", false, "2 4 8 16"},
-    {"cluster", "", "rows", false, "2 4 8"},    {"threads", "", "tile", true, "1 2 4 8 16 32 64"},
+    {"split_k", "", "pipeline", false, "2 4 8"},
+    {"raster", "grouped", "instruction", false, "2 4 8 16"},
+    {"cluster", "", "reduction", false, "2 4 8"},
+    {"threads", "", "tile", true, "1 2 4 8 16 32 64"},
     {"unroll", "", "tile", true, "1 2 4 8"},
 };
 
 static void add_value(Arena *arena, TuneChoice *choice, const char *value)
 {
     for (size_t i = 0; i < choice->values.n; i++) {
-        if (text_same(choice->values.items[i], value)) {
+        if (text_equal(choice->values.items[i], value)) {
             return;
         }
     }
-    if (choice->values.n < MOST_VALUES) {
+    if (choice->values.n < MAX_VALUES) {
         ARENA_PUSH(arena, &choice->values, value);
     }
 }
@@ -78,7 +80,7 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
             add_number(arena, choice, n * by, least, WAYS[way].way == WAY_LESS ? n : most);
         }
         /* Between them, too, for what comes in wide instructions. */
-        if (text_same(choice->key, "tile") && n >= WIDE && n % WIDE == 0) {
+        if (text_equal(choice->key, "tile") && n >= WIDE && n % WIDE == 0) {
             add_number(arena, choice, n / 4 * 3, least, most);
             add_number(arena, choice, n / 2 * 3, least, most);
         }
@@ -105,14 +107,15 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
 /* Of words, all others, but no unit that only computes what others compute faster, and no copies
  * through registers where the copy engine brings tiles (4 times slower,
  * docs/lab/tuning_sweeps.md). */
-static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, const char *derived)
+static void add_words(Arena *arena, TuneChoice *choice, const ScheduleKey *kind,
+                      const char *derived)
 {
-    bool unit = text_same(kind->key, "product") ||
-                (text_same(kind->key, "copy") && text_same(derived, "bulk"));
+    bool unit = text_equal(kind->key, "instruction") ||
+                (text_equal(kind->key, "copy") && text_equal(derived, "bulk"));
     for (const char *at = kind->values; *at && !unit;) {
         size_t n = strcspn(at, " ");
         const char *word = arena_strndup(arena, at, n);
-        if (!text_same(word, "int") && !text_same(word, derived)) {
+        if (!text_equal(word, "int") && !text_equal(word, derived)) {
             add_value(arena, choice, word);
         }
         at += n + strspn(at + n, " ");
@@ -120,14 +123,14 @@ static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, co
 }
 
 /* A tile is not worth it that has twice the elements of its axis, or more, which is of so many. */
-static int64_t most_tile(const Compilation *c, const Line *line, int64_t most)
+static int64_t most_tile(const Compilation *c, const ScheduleEntry *line, int64_t most)
 {
-    for (size_t i = 0; i < c->options.n_sizes && text_same(line->key, "tile"); i++) {
+    for (size_t i = 0; i < c->options.n_sizes && text_equal(line->key, "tile"); i++) {
         int64_t whole = 1;
         while (whole < c->options.sizes[i].value && whole < most) {
             whole *= 2;
         }
-        if (text_same(c->options.sizes[i].name, line->sub)) {
+        if (text_equal(c->options.sizes[i].name, line->sub)) {
             return whole > line->number ? whole : line->number;
         }
     }
@@ -135,7 +138,8 @@ static int64_t most_tile(const Compilation *c, const Line *line, int64_t most)
 }
 
 /* `alone`: for its launch only. */
-static void propose_line(const Compilation *c, const Line *line, bool alone, TuneChoices *choices)
+static void propose_line(const Compilation *c, const ScheduleEntry *line, bool alone,
+                         TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
     TuneChoice choice = {.key = line->key,
@@ -143,14 +147,14 @@ static void propose_line(const Compilation *c, const Line *line, bool alone, Tun
                          .alone = alone,
                          .launch = line->launch,
                          .span = SPAN_NONE};
-    if (line->word) {
-        add_value(arena, &choice, line->word);
-        add_words(arena, &choice, schedule_kind(line->key), line->word);
+    if (line->symbol) {
+        add_value(arena, &choice, line->symbol);
+        add_words(arena, &choice, schedule_key(line->key), line->symbol);
     } else {
         add_number(arena, &choice, line->number, 0, INT64_MAX);
         for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
-            if (text_same(WAYS[i].key, line->key) &&
-                (!WAYS[i].sub || text_same(WAYS[i].sub, line->sub))) {
+            if (text_equal(WAYS[i].key, line->key) &&
+                (!WAYS[i].sub || text_equal(WAYS[i].sub, line->sub))) {
                 add_numbers(arena, &choice, i, line->number, most_tile(c, line, WAYS[i].most));
             }
         }
@@ -160,11 +164,11 @@ static void propose_line(const Compilation *c, const Line *line, bool alone, Tun
     }
 }
 
-static const Line *line_of(const Func *func, const char *key, const char *sub)
+static const ScheduleEntry *line_of(const Func *func, const char *key, const char *sub)
 {
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, key) && (!sub || text_same(line->sub, sub))) {
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
+        if (text_equal(line->key, key) && (!sub || text_equal(line->sub, sub))) {
             return line;
         }
     }
@@ -174,7 +178,7 @@ static const Line *line_of(const Func *func, const char *key, const char *sub)
 static void propose_absent(Arena *arena, const Func *func, size_t nth, int threads,
                            TuneChoices *choices)
 {
-    const Line *beside = line_of(func, ABSENT[nth].beside, NULL);
+    const ScheduleEntry *beside = line_of(func, ABSENT[nth].beside, NULL);
     if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !beside) {
         return;
     }
@@ -182,7 +186,7 @@ static void propose_absent(Arena *arena, const Func *func, size_t nth, int threa
     for (const char *at = ABSENT[nth].values; *at;) {
         size_t n = strcspn(at, " ");
         const char *value = arena_strndup(arena, at, n);
-        if (!text_same(choice.key, "threads") || atoi(value) < threads) {
+        if (!text_equal(choice.key, "threads") || atoi(value) < threads) {
             add_value(arena, &choice, value);
         }
         at += n + strspn(at + n, " ");
@@ -196,10 +200,10 @@ void proposals_make(const Compilation *c, int threads, TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
     const Func *func = c->func;
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &func->schedule->entries.items[i];
         bool alone = schedule_differs(line);
-        for (; line && line->origin == LINE_DERIVED; line = alone ? line->other : NULL) {
+        for (; line && line->origin == ENTRY_DERIVED; line = alone ? line->other : NULL) {
             propose_line(c, line, alone, choices);
         }
     }

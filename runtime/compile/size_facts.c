@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 enum { FINE_STEPS = 32, FINE_STEP = 64 };
-enum { MOST_MULTIPLE = 65536, MOST_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
+enum { MAX_MULTIPLE = 65536, MAX_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -72,10 +72,10 @@ static int64_t next_fine(int64_t value)
 static void facts_of_value(DimVar *var, int64_t value, bool fine)
 {
     int64_t multiple = 1, most = fine ? next_fine(value) : next_round(value);
-    while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
+    while (multiple < MAX_MULTIPLE && value % (multiple * 2) == 0) {
         multiple *= 2;
     }
-    if (value == most && value <= MOST_EXACT) {
+    if (value == most && value <= MAX_EXACT) {
         multiple = value;
     }
     add_multiple(var, multiple);
@@ -125,7 +125,7 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
 {
     for (size_t i = 0; i < options->n_facts; i++) {
         const TesseraFact *fact = &options->facts[i];
-        if (text_same(fact->name, var->name)) {
+        if (text_equal(fact->name, var->name)) {
             add_multiple(var, fact->multiple > 0 ? fact->multiple : 1);
             add_range(var, fact->least, fact->most > 0 ? fact->most : INT64_MAX);
             *any = *any || fact->multiple > 0;
@@ -137,19 +137,19 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
 /* Are tiles chosen by how many there are? */
 static bool counts_tiles(Func *func, const Target *target)
 {
-    return block_contains(func->body, OP_DOT) && rates_of(target);
+    return block_contains(func->body, OP_DOT) && device_rates_of(target);
 }
 
 static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)
 {
     for (size_t i = 0; i < options->n_sizes; i++) {
-        if (text_same(options->sizes[i].name, var->name) &&
+        if (text_equal(options->sizes[i].name, var->name) &&
             !may_be(func, var, options->sizes[i].value)) {
             return false;
         }
     }
     for (size_t i = 0; i < options->n_sizes; i++) {
-        if (text_same(options->sizes[i].name, var->name)) {
+        if (text_equal(options->sizes[i].name, var->name)) {
             facts_of_value(var, options->sizes[i].value, fine);
             *any = true;
         }
@@ -198,7 +198,7 @@ static bool follows_told(const Func *func, const DimVar *var, const bool *told)
     return false;
 }
 
-bool facts_give(Func *func, const TesseraOptions *options, const Target *target)
+bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target)
 {
     bool fine = counts_tiles(func, target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MULTIPLE = 16, USUAL_ALIGN = 16 };
+enum { MAX_MULTIPLE = 16, USUAL_ALIGN = 16 };
 
 bool tensor_is_contiguous(const TesseraTensor *tensor)
 {
@@ -72,12 +72,12 @@ static Dim stride_like(Func *func, const Param *param, const TesseraTensor *tens
     int64_t stride = tensor->strides[axis], multiple = 1;
     if (tensor->dims[axis] == 1) { /* any */
         return axis == tensor->rank - 1 ? poly_const(func, 1)
-                                        : variable(func, param, axis, MOST_MULTIPLE);
+                                        : variable(func, param, axis, MAX_MULTIPLE);
     }
     if (stride == 0 || stride == 1) {
         return poly_const(func, stride);
     }
-    while (multiple < MOST_MULTIPLE && stride % (2 * multiple) == 0) {
+    while (multiple < MAX_MULTIPLE && stride % (2 * multiple) == 0) {
         multiple *= 2;
     }
     return variable(func, param, axis, stride < 0 ? -multiple : multiple);
@@ -129,7 +129,7 @@ static bool give_like(Func *func, const Param *param, const TesseraTensor *tenso
     }
     bool vectors = target && target->family != FAMILY_CPU; /* that must be aligned */
     int align = vectors ? alignment_like(type, tensor) : 0;
-    param->value->type = type_lying(func, type, plain ? NULL : strides, align);
+    param->value->type = type_with_strides(func, type, plain ? NULL : strides, align);
     return true;
 }
 
@@ -284,7 +284,7 @@ static bool give_words(Func *func, const Param *param, const TesseraOptions *opt
         }
     }
     align = align == USUAL_ALIGN ? 0 : align;
-    param->value->type = type_lying(func, type, strided ? strides : NULL, (int)align);
+    param->value->type = type_with_strides(func, type, strided ? strides : NULL, (int)align);
     return true;
 }
 
@@ -293,7 +293,7 @@ static bool give_words(Func *func, const Param *param, const TesseraOptions *opt
 static const char *words_for(const TesseraOptions *options, const char *name)
 {
     for (size_t i = 0; i < options->n_strides; i++) {
-        if (text_same(options->strides[i].name, name)) {
+        if (text_equal(options->strides[i].name, name)) {
             return options->strides[i].value;
         }
     }
@@ -304,14 +304,14 @@ static bool names_tensor(const Func *func, const char *name)
 {
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        if (param->value->type->kind == TYPE_TENSOR && text_same(param->name, name)) {
+        if (param->value->type->kind == TYPE_TENSOR && text_equal(param->name, name)) {
             return true;
         }
     }
     return false;
 }
 
-bool strides_give(Func *func, const TesseraOptions *options, const Target *target)
+bool strides_apply(Func *func, const TesseraOptions *options, const Target *target)
 {
     for (size_t i = 0; i < options->n_strides; i++) {
         if (!names_tensor(func, options->strides[i].name)) {

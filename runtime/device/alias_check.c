@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_RANK = PLAN_MOST_RANK }; /* intermediates are never compared */
+enum { MAX_RANK = PLAN_MAX_RANK }; /* intermediates are never compared */
 
 static uint64_t magnitude(int64_t value)
 {
@@ -39,7 +39,7 @@ static int sorted_axes(const DeviceTensor *tensor, Axis *axes)
 /* Each step along an axis passes all that the closer axes reach. */
 static bool is_apart(const DeviceTensor *tensor)
 {
-    Axis axes[MOST_RANK];
+    Axis axes[MAX_RANK];
     uint64_t reach = 0; /* it fits, by plan_reach */
     int n = sorted_axes(tensor, axes);
     for (int i = 0; i < n; i++) {

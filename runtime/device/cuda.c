@@ -180,13 +180,13 @@ static bool open_device(Device *device, Cuda *cuda, int ordinal, DeviceError *er
 
 static bool cuda_open(Device *device, int ordinal, DeviceError *error)
 {
-    Cuda *cuda = device_take(device, sizeof *cuda);
+    Cuda *cuda = device_host_alloc(device, sizeof *cuda);
     if (!cuda) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
     device->state = cuda;
     if (!open_device(device, cuda, ordinal, error)) {
-        device_drop(device, cuda);
+        device_host_free(device, cuda);
         return false;
     }
     return true;
@@ -212,13 +212,13 @@ static bool wrap_device(Device *device, Cuda *cuda, void *native, DeviceError *e
 
 static bool cuda_wrap(Device *device, void *native, DeviceError *error)
 {
-    Cuda *cuda = device_take(device, sizeof *cuda);
+    Cuda *cuda = device_host_alloc(device, sizeof *cuda);
     if (!cuda) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
     device->state = cuda;
     if (!wrap_device(device, cuda, native, error)) {
-        device_drop(device, cuda);
+        device_host_free(device, cuda);
         return false;
     }
     return true;
@@ -230,7 +230,7 @@ static void cuda_close(Device *device)
     if (!cuda->is_wrapped) {
         cuda->driver.context_release(cuda->device);
     }
-    device_drop(device, cuda);
+    device_host_free(device, cuda);
 }
 
 /* ---- memory ---- */
@@ -403,9 +403,9 @@ static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceEr
 /* Graphs take such launches since 12.3. */
 static bool can_be_early(const Device *device)
 {
-    enum { LEAST_VERSION = 12030 };
+    enum { MIN_VERSION = 12030 };
     const Cuda *cuda = device->state;
-    return cuda->driver.launch_ex && device->facts.driver_version >= LEAST_VERSION;
+    return cuda->driver.launch_ex && device->facts.driver_version >= MIN_VERSION;
 }
 
 static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *launch,
@@ -416,7 +416,7 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
                              .threads = launch->threads,
                              .shared_bytes = launch->shared_bytes,
                              .cluster = launch->cluster,
-                             .early = launch->early && can_be_early(device)};
+                             .early = launch->dependent && can_be_early(device)};
     if (launch->shared_bytes > device->facts.shared_bytes) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
                            "%s needs %d bytes of shared memory a block, %s has %d", launch->symbol,
@@ -507,7 +507,7 @@ static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 
 /* ---- time ---- */
 
-static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *moment,
+static bool cuda_moment(Device *device, DeviceStream stream, DeviceEvent *moment,
                         DeviceError *error)
 {
     Cuda *cuda = device->state;
@@ -525,7 +525,7 @@ static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *momen
     return ok;
 }
 
-static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+static bool cuda_elapsed(Device *device, DeviceEvent first, DeviceEvent last, double *seconds,
                          DeviceError *error)
 {
     Cuda *cuda = device->state;
@@ -540,7 +540,7 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
     return ok;
 }
 
-static void cuda_forget(Device *device, DeviceMoment moment)
+static void cuda_forget(Device *device, DeviceEvent moment)
 {
     Cuda *cuda = device->state;
     DeviceError untold;

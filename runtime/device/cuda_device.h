@@ -30,7 +30,7 @@ CudaEntered cuda_enter(const Cuda *cuda, DeviceError *error);
 void cuda_leave(const Cuda *cuda, CudaEntered in);
 
 /* DeviceOps.map (cuda_tensor_maps.c). */
-bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor,
+bool cuda_map(Device *device, const PlanTensorMap *map, const DeviceTensor *tensor,
               const DeviceWindows *windows, void *bytes, DeviceError *error);
 
 extern const DeviceStreams cuda_streams;

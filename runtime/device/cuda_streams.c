@@ -27,7 +27,7 @@ static void cuda_stream_close(Device *device, DeviceStream stream)
     cuda_leave(cuda, in);
 }
 
-static bool cuda_event(Device *device, DeviceMoment *moment, DeviceError *error)
+static bool cuda_event(Device *device, DeviceEvent *moment, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CuEvent made = NULL;
@@ -39,8 +39,7 @@ static bool cuda_event(Device *device, DeviceMoment *moment, DeviceError *error)
     return ok;
 }
 
-static bool cuda_record(Device *device, DeviceMoment moment, DeviceStream stream,
-                        DeviceError *error)
+static bool cuda_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);
@@ -50,7 +49,7 @@ static bool cuda_record(Device *device, DeviceMoment moment, DeviceStream stream
     return ok;
 }
 
-static bool cuda_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+static bool cuda_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);
@@ -60,7 +59,7 @@ static bool cuda_wait(Device *device, DeviceStream stream, DeviceMoment moment, 
     return ok;
 }
 
-static bool cuda_settle(Device *device, DeviceMoment moment, DeviceError *error)
+static bool cuda_settle(Device *device, DeviceEvent moment, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);

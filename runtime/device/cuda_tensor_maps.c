@@ -33,10 +33,10 @@ static CuTensorMapSwizzle map_swizzle(int bytes)
 typedef struct CudaBox {
     CuU64 dims[8], strides[8];
     CuU32 box[8], steps[8];
-    int lower[PLAN_MOST_SPATIAL], upper[PLAN_MOST_SPATIAL]; /* corners, from both ends of an axis */
+    int lower[PLAN_MAX_SPATIAL], upper[PLAN_MAX_SPATIAL]; /* corners, from both ends of an axis */
 } CudaBox;
 
-static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor,
+static CudaBox make_box(const PlanTensorMap *map, const DeviceTensor *tensor,
                         const DeviceWindows *windows)
 {
     CudaBox box = {.steps = {1}};
@@ -63,7 +63,7 @@ static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor,
     return box;
 }
 
-bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor,
+bool cuda_map(Device *device, const PlanTensorMap *map, const DeviceTensor *tensor,
               const DeviceWindows *windows, void *bytes, DeviceError *error)
 {
     Cuda *cuda = device->state;

@@ -17,7 +17,7 @@ const DeviceOps *const *device_kinds(size_t *n)
 const DeviceOps *device_kind(const char *name)
 {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
-        if (text_same(KINDS[i]->name, name)) {
+        if (text_equal(KINDS[i]->name, name)) {
             return KINDS[i];
         }
     }
@@ -43,7 +43,7 @@ bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *
                        text ? text : "");
 }
 
-void *device_take(Device *device, size_t bytes)
+void *device_host_alloc(Device *device, size_t bytes)
 {
     void *memory = device->allocator.alloc(device->allocator.user, bytes);
     if (memory) {
@@ -52,7 +52,7 @@ void *device_take(Device *device, size_t bytes)
     return memory;
 }
 
-void device_drop(Device *device, void *memory)
+void device_host_free(Device *device, void *memory)
 {
     if (memory) {
         device->allocator.release(device->allocator.user, memory);
@@ -76,7 +76,7 @@ Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, cons
 {
     Device *device = new_device(ops, allocator, driver, error);
     if (device && !ops->open(device, ordinal, error)) {
-        device_drop(device, device);
+        device_host_free(device, device);
         device = NULL;
     }
     return device;
@@ -87,7 +87,7 @@ Device *device_wrap(const DeviceOps *ops, Allocator allocator, void *native, con
 {
     Device *device = new_device(ops, allocator, driver, error);
     if (device && !ops->wrap(device, native, error)) {
-        device_drop(device, device);
+        device_host_free(device, device);
         device = NULL;
     }
     return device;
@@ -98,6 +98,6 @@ void device_close(Device *device)
     if (device) {
         memory_close(device);
         device->ops->close(device);
-        device_drop(device, device);
+        device_host_free(device, device);
     }
 }

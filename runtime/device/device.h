@@ -84,7 +84,7 @@ typedef struct DeviceOps DeviceOps;
 /* A module, a stream and a moment as the device's own handle. Stream NULL: the default one. */
 typedef void *DeviceModule;
 typedef void *DeviceStream;
-typedef void *DeviceMoment;
+typedef void *DeviceEvent;
 
 /* Work in an order of its own. On the host all is done when the call returns: a stream is a name,
  * and there are no graphs (NULL). */
@@ -93,11 +93,11 @@ typedef struct DeviceStreams {
     bool (*open)(Device *device, DeviceStream *stream, DeviceError *error);
     void (*close)(Device *device, DeviceStream stream);
     /* A moment that is none until it is recorded. */
-    bool (*moment)(Device *device, DeviceMoment *moment, DeviceError *error);
-    bool (*record)(Device *device, DeviceMoment moment, DeviceStream stream, DeviceError *error);
+    bool (*moment)(Device *device, DeviceEvent *moment, DeviceError *error);
+    bool (*record)(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error);
     /* The stream goes on after the moment. */
-    bool (*wait)(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error);
-    bool (*settle)(Device *device, DeviceMoment moment, DeviceError *error);
+    bool (*wait)(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error);
+    bool (*settle)(Device *device, DeviceEvent moment, DeviceError *error);
     /* Memory of the host from and to which copies run by themselves. */
     bool (*pin)(Device *device, size_t bytes, void **memory, DeviceError *error);
     void (*unpin)(Device *device, void *memory);
@@ -140,18 +140,18 @@ struct DeviceOps {
                  DeviceKernel *kernel, DeviceError *error);
     /* NULL where there are no bulk copy descriptors. `bytes` is aligned to 64. `windows`: of
      * each spatial axis, of a map of windows. */
-    bool (*map)(Device *device, const PlanMap *map, const DeviceTensor *tensor,
+    bool (*map)(Device *device, const PlanTensorMap *map, const DeviceTensor *tensor,
                 const DeviceWindows *windows, void *bytes, DeviceError *error);
     /* args: as PlanLaunch.args says. */
     bool (*launch)(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
                    DeviceStream stream, DeviceError *error);
     bool (*sync)(Device *device, DeviceStream stream, DeviceError *error);
     /* Moments on a stream, for timing. */
-    bool (*moment)(Device *device, DeviceStream stream, DeviceMoment *moment, DeviceError *error);
+    bool (*moment)(Device *device, DeviceStream stream, DeviceEvent *moment, DeviceError *error);
     /* Waits for `last`. */
-    bool (*elapsed)(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+    bool (*elapsed)(Device *device, DeviceEvent first, DeviceEvent last, double *seconds,
                     DeviceError *error);
-    void (*forget)(Device *device, DeviceMoment moment);
+    void (*forget)(Device *device, DeviceEvent moment);
     const DeviceStreams *streams;
     bool points; /* an ARG_POINTER's entry of args is the address itself, not where it is kept */
 };
@@ -179,7 +179,7 @@ Device *device_wrap(const DeviceOps *ops, Allocator allocator, void *native, con
                     DeviceError *error);
 void device_close(Device *device);
 
-void *device_take(Device *device, size_t bytes); /* zeroed memory of the host, or NULL */
-void device_drop(Device *device, void *memory);
+void *device_host_alloc(Device *device, size_t bytes); /* zeroed memory of the host, or NULL */
+void device_host_free(Device *device, void *memory);
 
 #endif

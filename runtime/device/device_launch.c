@@ -6,12 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loaded *loaded,
+bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, LoadedModule *loaded,
                  DeviceError *error)
 {
-    *loaded = (Loaded){.device = device, .plan = plan};
+    *loaded = (LoadedModule){.device = device, .plan = plan};
     size_t n = (size_t)(plan->n_launches ? plan->n_launches : 1);
-    loaded->kernels = device_take(device, n * sizeof *loaded->kernels);
+    loaded->kernels = device_host_alloc(device, n * sizeof *loaded->kernels);
     if (!loaded->kernels) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
@@ -28,16 +28,16 @@ bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loa
     return ok;
 }
 
-void loaded_close(Loaded *loaded)
+void loaded_close(LoadedModule *loaded)
 {
     if (loaded->module) {
         loaded->device->running = NULL; /* the name is the plan's */
         loaded->device->ops->unload(loaded->device, loaded->module);
     }
     if (loaded->kernels) {
-        device_drop(loaded->device, loaded->kernels);
+        device_host_free(loaded->device, loaded->kernels);
     }
-    *loaded = (Loaded){0};
+    *loaded = (LoadedModule){0};
 }
 
 /* What a launch of the plan runs with, in one stream. */
@@ -61,8 +61,8 @@ struct Frame {
     Step *steps;
 };
 
-struct Prepared {
-    const Loaded *loaded;
+struct PreparedLaunch {
+    const LoadedModule *loaded;
     Arena arena;
     LaunchArg *given; /* one a parameter, as the caller gave it */
     LaunchArg *args;  /* as the code knows them; then one an intermediate */
@@ -131,7 +131,7 @@ static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
 
 /* ---- packing ---- */
 
-static void *arg_address(Prepared *p, Frame *frame, const PlanArg *arg)
+static void *arg_address(PreparedLaunch *p, Frame *frame, const PlanArg *arg)
 {
     bool points = p->loaded->device->ops->points;
     switch (arg->kind) {
@@ -146,18 +146,18 @@ static void *arg_address(Prepared *p, Frame *frame, const PlanArg *arg)
 }
 
 /* Coordinates of bulk copies have 32 bits. */
-static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *tensor,
+static bool check_map(const Plan *plan, const PlanTensorMap *map, const DeviceTensor *tensor,
                       DeviceError *error)
 {
     for (int axis = 0; axis < tensor->rank; axis++) {
         if (tensor->dims[axis] > INT32_MAX) {
-            return device_fail(error, DIAG_SOURCE, 0,
-                               "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
-                               "copies can count: compile it for such a size, or with `copy plain`",
-                               plan->kernel, axis,
-                               map->param < plan->n_params ? plan->params[map->param].name
-                                                           : "an intermediate",
-                               tensor->dims[axis]);
+            return device_fail(
+                error, DIAG_SOURCE, 0,
+                "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
+                "copies can count: compile it for such a size, or with `copy registers`",
+                plan->kernel, axis,
+                map->param < plan->n_params ? plan->params[map->param].name : "an intermediate",
+                tensor->dims[axis]);
         }
     }
     return true;
@@ -166,7 +166,7 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
 /* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has none
  * of an intermediate's; and the windows along each spatial one. False: there are none, or they
  * overflow. */
-static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
+static bool find_windows(const PreparedLaunch *p, const PlanTensorMap *map, DeviceTensor *tensor,
                          DeviceWindows *windows)
 {
     const Plan *plan = p->loaded->plan;
@@ -185,11 +185,11 @@ static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *te
     return good;
 }
 
-static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
+static bool make_map(PreparedLaunch *p, Frame *frame, int index, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
-    const PlanMap *map = &plan->maps[index];
+    const PlanTensorMap *map = &plan->maps[index];
     DeviceTensor tensor = p->args[map->param].tensor;
     size_t bytes = 0;
     plan_bytes(&tensor, &bytes);
@@ -201,7 +201,7 @@ static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
                            plan->kernel, device->ops->name);
     }
     tensor.data = frame->pointers[map->param];
-    DeviceWindows windows[PLAN_MOST_SPATIAL] = {{0, 0}};
+    DeviceWindows windows[PLAN_MAX_SPATIAL] = {{0, 0}};
     if (map->n_windows && !find_windows(p, map, &tensor, windows)) {
         return true; /* there is no block */
     }
@@ -211,7 +211,7 @@ static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
 }
 
 /* Pointers as they are now: nothing is allocated. */
-static bool fill_frame(Prepared *p, Frame *frame, DeviceError *error)
+static bool fill_frame(PreparedLaunch *p, Frame *frame, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     for (int i = 0; i < plan->n_params; i++) {
@@ -235,7 +235,7 @@ static bool fill_frame(Prepared *p, Frame *frame, DeviceError *error)
 }
 
 /* stream NULL: it is not known yet. */
-static Frame *new_frame(Prepared *p, const DeviceStream *stream, DeviceError *error)
+static Frame *new_frame(PreparedLaunch *p, const DeviceStream *stream, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
@@ -252,14 +252,14 @@ static Frame *new_frame(Prepared *p, const DeviceStream *stream, DeviceError *er
     frame->next = p->frames;
     p->frames = frame; /* what it has is freed with the others */
     if (p->scratch_bytes &&
-        !memory_take(device, MEMORY_WORK, p->scratch_bytes, stream, &frame->scratch, error)) {
+        !memory_alloc(device, MEMORY_WORK, p->scratch_bytes, stream, &frame->scratch, error)) {
         return NULL;
     }
     return fill_frame(p, frame, error) ? frame : NULL;
 }
 
 /* NULL: it failed, or there is no memory. */
-static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error)
+static Frame *guarded_frame(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
     jmp_buf guard;
     Frame *before = p->frames;
@@ -273,7 +273,7 @@ static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error
     p->arena.guard = NULL;
     if (!made && p->frames != before) {
         if (p->frames->scratch) {
-            memory_give(p->loaded->device, MEMORY_WORK, p->frames->scratch, NULL);
+            memory_free(p->loaded->device, MEMORY_WORK, p->frames->scratch, NULL);
         }
         p->frames = before;
     }
@@ -281,7 +281,7 @@ static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error
 }
 
 /* The stream's, as far as there is one. */
-static Frame *find_frame(Prepared *p, DeviceStream stream)
+static Frame *find_frame(PreparedLaunch *p, DeviceStream stream)
 {
     Frame *frame = p->frames;
     while (frame && p->scratch_bytes && frame->used && frame->stream != stream) {
@@ -290,7 +290,7 @@ static Frame *find_frame(Prepared *p, DeviceStream stream)
     return frame;
 }
 
-static Frame *frame_of(Prepared *p, DeviceStream stream, DeviceError *error)
+static Frame *frame_of(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
     Frame *frame = find_frame(p, stream);
     if (!frame) {
@@ -306,7 +306,7 @@ static Frame *frame_of(Prepared *p, DeviceStream stream, DeviceError *error)
 
 /* ---- preparing ---- */
 
-static bool count_blocks(Prepared *p, DeviceError *error)
+static bool count_blocks(PreparedLaunch *p, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     p->blocks = ARENA_ARRAY(&p->arena, int64_t, plan->n_launches);
@@ -321,7 +321,7 @@ static bool count_blocks(Prepared *p, DeviceError *error)
     return true;
 }
 
-static bool lay_out_scratch(Prepared *p, DeviceError *error)
+static bool lay_out_scratch(PreparedLaunch *p, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     p->offsets = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
@@ -338,14 +338,14 @@ static bool lay_out_scratch(Prepared *p, DeviceError *error)
 
 /* ---- what it says ---- */
 
-static bool clear_log(Prepared *p, DeviceError *error)
+static bool clear_log(PreparedLaunch *p, DeviceError *error)
 {
     static const int64_t head[LOG_HEAD];
     Device *device = p->loaded->device;
     return device->ops->copy_in(device, p->log, head, sizeof head, error);
 }
 
-static bool make_log(Prepared *p, DeviceError *error)
+static bool make_log(PreparedLaunch *p, DeviceError *error)
 {
     Device *device = p->loaded->device;
     size_t words = LOG_HEAD + (size_t)LOG_RECORDS * (size_t)p->loaded->plan->log_words;
@@ -354,7 +354,7 @@ static bool make_log(Prepared *p, DeviceError *error)
             clear_log(p, error));
 }
 
-bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *error)
+bool launch_log(PreparedLaunch *p, DeviceStream stream, LaunchLog *log, DeviceError *error)
 {
     Device *device = p->loaded->device;
     int64_t head[LOG_HEAD];
@@ -372,7 +372,7 @@ bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *e
     log->failures = head[1];
     log->n = head[0] < LOG_RECORDS ? head[0] : LOG_RECORDS;
     size_t bytes = (size_t)log->n * (size_t)log->words * sizeof(int64_t);
-    log->records = device_take(device, bytes + 1);
+    log->records = device_host_alloc(device, bytes + 1);
     if (!log->records) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
@@ -380,13 +380,13 @@ bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *e
     bool ok = (bytes == 0 || device->ops->copy_out(device, log->records, from, bytes, error)) &&
               clear_log(p, error);
     if (!ok) {
-        device_drop(device, log->records);
+        device_host_free(device, log->records);
     }
     return ok;
 }
 
 /* A kernel that gets the host's memory faults, and takes the whole context with it. */
-static bool check_reached(const Loaded *loaded, const LaunchArg *args, DeviceError *error)
+static bool check_reached(const LoadedModule *loaded, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = loaded->plan;
     Device *device = loaded->device;
@@ -404,7 +404,7 @@ static bool check_reached(const Loaded *loaded, const LaunchArg *args, DeviceErr
     return true;
 }
 
-static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
+static bool fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     p->given = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params);
@@ -424,7 +424,7 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
            new_frame(p, NULL, error) != NULL;
 }
 
-static bool guarded_fill(Prepared *p, const LaunchArg *args, DeviceError *error)
+static bool guarded_fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
 {
     jmp_buf guard;
     p->arena.guard = &guard;
@@ -436,9 +436,10 @@ static bool guarded_fill(Prepared *p, const LaunchArg *args, DeviceError *error)
     return ok;
 }
 
-Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error)
+PreparedLaunch *launch_prepare(const LoadedModule *loaded, const LaunchArg *args,
+                               DeviceError *error)
 {
-    Prepared *p = device_take(loaded->device, sizeof *p);
+    PreparedLaunch *p = device_host_alloc(loaded->device, sizeof *p);
     if (!p) {
         device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
         return NULL;
@@ -454,12 +455,12 @@ Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceErro
 
 /* ---- running ---- */
 
-const LaunchArg *launch_given(const Prepared *p)
+const LaunchArg *launch_given(const PreparedLaunch *p)
 {
     return p->given;
 }
 
-bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
+bool launch_set(PreparedLaunch *p, int index, void *data, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     DeviceTensor tensor = p->given[index].tensor;
@@ -474,7 +475,7 @@ bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
     return true;
 }
 
-bool launch_set_all(Prepared *p, void *const *tensors, DeviceError *error)
+bool launch_set_all(PreparedLaunch *p, void *const *tensors, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     for (int i = 0; i < plan->n_params; i++) {
@@ -488,18 +489,18 @@ bool launch_set_all(Prepared *p, void *const *tensors, DeviceError *error)
     return true;
 }
 
-void launch_set_scalar(Prepared *p, int index, uint64_t scalar)
+void launch_set_scalar(PreparedLaunch *p, int index, uint64_t scalar)
 {
     p->given[index].scalar = p->args[index].scalar = scalar;
 }
 
-size_t launch_workspace(const Prepared *p)
+size_t launch_workspace(const PreparedLaunch *p)
 {
     return p->scratch_bytes;
 }
 
 /* Pointers are set one by one: whether they may stand together shows when all are there. */
-static bool check_together(Prepared *p, DeviceError *error)
+static bool check_together(PreparedLaunch *p, DeviceError *error)
 {
     if (p->checked != p->edition) {
         if (!plan_check_overlaps(p->loaded->plan, p->given, error)) {
@@ -510,12 +511,12 @@ static bool check_together(Prepared *p, DeviceError *error)
     return true;
 }
 
-bool launch_reserve(Prepared *p, DeviceStream stream, DeviceError *error)
+bool launch_reserve(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
     return check_together(p, error) && frame_of(p, stream, error) != NULL;
 }
 
-bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
+bool launch_run(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
     Device *device = p->loaded->device;
     const Frame *frame = check_together(p, error) ? frame_of(p, stream, error) : NULL;
@@ -530,13 +531,13 @@ bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
     return frame != NULL;
 }
 
-void launch_free(Prepared *p)
+void launch_free(PreparedLaunch *p)
 {
     if (p) {
         Device *device = p->loaded->device;
         for (Frame *frame = p->frames; frame; frame = frame->next) {
             if (frame->scratch) {
-                memory_give(device, MEMORY_WORK, frame->scratch,
+                memory_free(device, MEMORY_WORK, frame->scratch,
                             frame->used ? &frame->stream : NULL);
             }
         }
@@ -544,6 +545,6 @@ void launch_free(Prepared *p)
             device->ops->release(device, p->log);
         }
         arena_free(&p->arena);
-        device_drop(device, p);
+        device_host_free(device, p);
     }
 }

@@ -43,47 +43,48 @@ size_t plan_place_scratch(const Plan *plan, const size_t *bytes, size_t *offsets
 /* ---- modules and launches ---- */
 
 /* A plan whose code is on a device. */
-typedef struct Loaded {
+typedef struct LoadedModule {
     Device *device;
     const Plan *plan;
     DeviceModule module;
     DeviceKernel *kernels; /* one a launch of the plan */
-    struct Loaded *next;   /* of the caller's, who keeps a list of them */
-} Loaded;
-bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loaded *loaded,
+    struct LoadedModule *next; /* of the caller's, who keeps a list of them */
+} LoadedModule;
+bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, LoadedModule *loaded,
                  DeviceError *error);
-void loaded_close(Loaded *loaded);
+void loaded_close(LoadedModule *loaded);
 
 /* Would its code take these arguments? All that launch_prepare asks of one tensor at a time. */
 bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error);
 
-typedef struct Prepared Prepared;
+typedef struct PreparedLaunch PreparedLaunch;
 /* The arguments' memory is not copied: it stays the caller's and must outlive the launches. What
  * the plan keeps in memory between its launches belongs to the stream in which they run. */
-Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error);
+PreparedLaunch *launch_prepare(const LoadedModule *loaded, const LaunchArg *args,
+                               DeviceError *error);
 /* One a parameter of the plan, as they are now. */
-const LaunchArg *launch_given(const Prepared *prepared);
+const LaunchArg *launch_given(const PreparedLaunch *prepared);
 /* Other memory, or another value, for parameter `index` of the plan, from the next launch on.
  * Nothing is allocated. */
-bool launch_set(Prepared *prepared, int index, void *data, DeviceError *error);
+bool launch_set(PreparedLaunch *prepared, int index, void *data, DeviceError *error);
 /* The same for each that is a tensor, in order; what is as it was is not looked at again. */
-bool launch_set_all(Prepared *prepared, void *const *tensors, DeviceError *error);
-void launch_set_scalar(Prepared *prepared, int index, uint64_t scalar);
+bool launch_set_all(PreparedLaunch *prepared, void *const *tensors, DeviceError *error);
+void launch_set_scalar(PreparedLaunch *prepared, int index, uint64_t scalar);
 /* Allocates where a stream is new, and there is memory for it to have. */
-bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);
+bool launch_run(PreparedLaunch *prepared, DeviceStream stream, DeviceError *error);
 /* So that the next launch in this stream allocates nothing. */
-bool launch_reserve(Prepared *prepared, DeviceStream stream, DeviceError *error);
+bool launch_reserve(PreparedLaunch *prepared, DeviceStream stream, DeviceError *error);
 /* Bytes that each stream takes. */
-size_t launch_workspace(const Prepared *prepared);
-void launch_free(Prepared *prepared);
+size_t launch_workspace(const PreparedLaunch *prepared);
+void launch_free(PreparedLaunch *prepared);
 
 /* What a launch said: `n` records of `words` words each, LOG_HEAD said before which. */
 typedef struct LaunchLog {
-    int64_t *records; /* of the host; the caller's to drop with device_drop */
+    int64_t *records; /* of the host; the caller's to drop with device_host_free */
     int64_t n, total, failures;
     int words;
 } LaunchLog;
 /* Waits for the stream, and begins a new log. */
-bool launch_log(Prepared *prepared, DeviceStream stream, LaunchLog *log, DeviceError *error);
+bool launch_log(PreparedLaunch *prepared, DeviceStream stream, LaunchLog *log, DeviceError *error);
 
 #endif

@@ -5,7 +5,7 @@
 
 /* Sizes of what is used again are rounded up to one of eight a power of two: an eighth at most is
  * not used, and blocks of a size fit each other. */
-enum { LEAST_BITS = 9, STEP_BITS = 3, SIZES = (64 - LEAST_BITS) << STEP_BITS, FEW_BUCKETS = 64 };
+enum { MIN_BITS = 9, STEP_BITS = 3, SIZES = (64 - MIN_BITS) << STEP_BITS, MAX_BUCKETS = 64 };
 enum { KEEP_BYTES = 256 << 20 };
 
 typedef struct Block Block;
@@ -38,8 +38,8 @@ static size_t bucket_of(const Memory *m, const void *memory)
 /* More buckets for more blocks; without memory for them the chains grow. */
 static bool grow(Device *device, Memory *m)
 {
-    size_t before = m->n_buckets, n = before ? 2 * before : FEW_BUCKETS;
-    Block **old = m->out, **bigger = device_take(device, n * sizeof(Block *));
+    size_t before = m->n_buckets, n = before ? 2 * before : MAX_BUCKETS;
+    Block **old = m->out, **bigger = device_host_alloc(device, n * sizeof(Block *));
     if (!bigger) {
         return before > 0;
     }
@@ -53,7 +53,7 @@ static bool grow(Device *device, Memory *m)
             bigger[at] = block;
         }
     }
-    device_drop(device, old);
+    device_host_free(device, old);
     return true;
 }
 
@@ -108,11 +108,11 @@ static void count_held(Memory *m, size_t bytes)
 /* The number of the size, and the size. False: no memory has so much. */
 static bool size_of(size_t bytes, size_t *nth, size_t *room)
 {
-    size_t least = (size_t)1 << LEAST_BITS, above = bytes > least ? bytes - 1 : least - 1;
+    size_t least = (size_t)1 << MIN_BITS, above = bytes > least ? bytes - 1 : least - 1;
     unsigned int top = 63 - (unsigned int)__builtin_clzll(above); /* 2^top <= above */
     unsigned int shift = top - STEP_BITS;
     size_t step = (size_t)1 << shift, steps = (above >> shift) + 1;
-    *nth = ((size_t)(top + 1 - LEAST_BITS) << STEP_BITS) + steps - ((size_t)1 << STEP_BITS) - 1;
+    *nth = ((size_t)(top + 1 - MIN_BITS) << STEP_BITS) + steps - ((size_t)1 << STEP_BITS) - 1;
     return bytes <= SIZE_MAX / 2 && !__builtin_mul_overflow(steps, step, room) && *nth < SIZES;
 }
 
@@ -143,7 +143,7 @@ static void release(Device *device, Block *block)
     } else {
         device->ops->release(device, block->is.memory);
     }
-    device_drop(device, block);
+    device_host_free(device, block);
 }
 
 /* The largest first, until so much is left. */
@@ -183,7 +183,7 @@ static Memory *memory_of(Device *device, DeviceError *error)
 {
     Memory *m = device->memory;
     if (!m) {
-        m = device_take(device, sizeof *m);
+        m = device_host_alloc(device, sizeof *m);
         if (!m) {
             device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
             return NULL;
@@ -214,7 +214,7 @@ static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room,
 {
     Block *block = NULL;
     if (m->n_out < m->n_buckets || grow(device, m)) {
-        block = device_take(device, sizeof *block);
+        block = device_host_alloc(device, sizeof *block);
     }
     if (!block) {
         device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
@@ -223,15 +223,15 @@ static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room,
     block->is.kind = kind;
     block->room = room;
     if (!ask_driver(device, m, block, error)) {
-        device_drop(device, block);
+        device_host_free(device, block);
         return NULL;
     }
     count_held(m, is_used_again(kind) ? room : 0);
     return block;
 }
 
-bool memory_take(Device *device, MemoryKind kind, size_t bytes, const DeviceStream *stream,
-                 void **memory, DeviceError *error)
+bool memory_alloc(Device *device, MemoryKind kind, size_t bytes, const DeviceStream *stream,
+                  void **memory, DeviceError *error)
 {
     Memory *m = memory_of(device, error);
     size_t nth = 0, room = bytes;
@@ -257,7 +257,7 @@ bool memory_take(Device *device, MemoryKind kind, size_t bytes, const DeviceStre
     return true;
 }
 
-bool memory_give(Device *device, MemoryKind kind, void *memory, const DeviceStream *stream)
+bool memory_free(Device *device, MemoryKind kind, void *memory, const DeviceStream *stream)
 {
     Memory *m = device->memory;
     Block *block = m && m->out ? remove_out(m, kind, memory) : NULL;
@@ -274,7 +274,7 @@ bool memory_give(Device *device, MemoryKind kind, void *memory, const DeviceStre
     return true;
 }
 
-bool memory_keep(Device *device, size_t bytes, DeviceError *error)
+bool memory_set_cache_limit(Device *device, size_t bytes, DeviceError *error)
 {
     Memory *m = memory_of(device, error);
     if (m) {
@@ -365,7 +365,7 @@ void memory_close(Device *device)
         }
     }
     shrink(device, m, 0);
-    device_drop(device, m->out);
-    device_drop(device, m);
+    device_host_free(device, m->out);
+    device_host_free(device, m);
     device->memory = NULL;
 }

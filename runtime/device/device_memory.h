@@ -31,12 +31,12 @@ typedef struct MemoryCounts {
 
 /* stream: where it is used; NULL: not known yet, or, of what is given back, nothing uses it any
  * more. Where the driver has no more, what is kept goes back to it, and it is asked again. */
-bool memory_take(Device *device, MemoryKind kind, size_t bytes, const DeviceStream *stream,
-                 void **memory, DeviceError *error);
+bool memory_alloc(Device *device, MemoryKind kind, size_t bytes, const DeviceStream *stream,
+                  void **memory, DeviceError *error);
 /* False: there is no such memory out. */
-bool memory_give(Device *device, MemoryKind kind, void *memory, const DeviceStream *stream);
+bool memory_free(Device *device, MemoryKind kind, void *memory, const DeviceStream *stream);
 /* What is kept beyond this goes back to the driver, now and later. */
-bool memory_keep(Device *device, size_t bytes, DeviceError *error);
+bool memory_set_cache_limit(Device *device, size_t bytes, DeviceError *error);
 /* All work of the stream is done: whoever comes may have what it kept. */
 void memory_settle(Device *device, DeviceStream stream);
 /* The stream ends: the same, after waiting for it if it has something. */

@@ -64,28 +64,28 @@ void hip_leave(const Hip *hip, HipEntered in)
 
 /* ---- opening ---- */
 
-enum { MOST_FILES = 4, MOST_PATH = 512 };
+enum { MAX_FILES = 4, MAX_PATH = 512 };
 
 typedef struct HipNames {
-    char paths[MOST_FILES][MOST_PATH];
-    const char *names[2 * MOST_FILES + 1];
+    char paths[MAX_FILES][MAX_PATH];
+    const char *names[2 * MAX_FILES + 1];
 } HipNames;
 
 /* Runtime-only installations have no unversioned link, nor a place in the loader's path. */
 static void name_libraries(HipNames *out)
 {
-    static const char *const files[MOST_FILES] = {"libamdhip64.so.7", "libamdhip64.so.6",
-                                                  "libamdhip64.so.5", "libamdhip64.so"};
+    static const char *const files[MAX_FILES] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                                                 "libamdhip64.so.5", "libamdhip64.so"};
     const char *root = getenv("ROCM_PATH");
     int n = 0;
-    for (int i = 0; i < MOST_FILES; i++) {
-        int length = snprintf(out->paths[i], MOST_PATH, "%s/lib/%s",
+    for (int i = 0; i < MAX_FILES; i++) {
+        int length = snprintf(out->paths[i], MAX_PATH, "%s/lib/%s",
                               root && *root ? root : "/opt/rocm", files[i]);
-        if (length > 0 && length < MOST_PATH) {
+        if (length > 0 && length < MAX_PATH) {
             out->names[n++] = out->paths[i];
         }
     }
-    for (int i = 0; i < MOST_FILES; i++) {
+    for (int i = 0; i < MAX_FILES; i++) {
         out->names[n++] = files[i];
     }
     out->names[n] = NULL;
@@ -191,14 +191,14 @@ static bool open_device(Device *device, Hip *hip, DeviceError *error)
 
 static bool hip_open(Device *device, int ordinal, DeviceError *error)
 {
-    Hip *hip = device_take(device, sizeof *hip);
+    Hip *hip = device_host_alloc(device, sizeof *hip);
     if (!hip) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
     hip->ordinal = ordinal;
     device->state = hip;
     if (!open_device(device, hip, error)) {
-        device_drop(device, hip);
+        device_host_free(device, hip);
         return false;
     }
     return true;
@@ -212,7 +212,7 @@ static bool hip_wrap(Device *device, void *native, DeviceError *error)
 
 static void hip_close(Device *device)
 {
-    device_drop(device, device->state);
+    device_host_free(device, device->state);
 }
 
 /* ---- memory ---- */
@@ -380,8 +380,7 @@ static bool record(Hip *hip, DeviceStream stream, void **event, DeviceError *err
     return true;
 }
 
-static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment,
-                       DeviceError *error)
+static bool hip_moment(Device *device, DeviceStream stream, DeviceEvent *moment, DeviceError *error)
 {
     Hip *hip = device->state;
     void *event = NULL;
@@ -392,7 +391,7 @@ static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment
     return ok;
 }
 
-static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+static bool hip_elapsed(Device *device, DeviceEvent first, DeviceEvent last, double *seconds,
                         DeviceError *error)
 {
     Hip *hip = device->state;
@@ -407,7 +406,7 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
     return ok;
 }
 
-static void hip_forget(Device *device, DeviceMoment moment)
+static void hip_forget(Device *device, DeviceEvent moment)
 {
     Hip *hip = device->state;
     DeviceError untold;

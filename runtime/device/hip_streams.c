@@ -27,7 +27,7 @@ static void hip_stream_close(Device *device, DeviceStream stream)
     hip_leave(hip, in);
 }
 
-static bool hip_event(Device *device, DeviceMoment *moment, DeviceError *error)
+static bool hip_event(Device *device, DeviceEvent *moment, DeviceError *error)
 {
     Hip *hip = device->state;
     void *made = NULL;
@@ -38,7 +38,7 @@ static bool hip_event(Device *device, DeviceMoment *moment, DeviceError *error)
     return ok;
 }
 
-static bool hip_record(Device *device, DeviceMoment moment, DeviceStream stream, DeviceError *error)
+static bool hip_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);
@@ -48,7 +48,7 @@ static bool hip_record(Device *device, DeviceMoment moment, DeviceStream stream,
     return ok;
 }
 
-static bool hip_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+static bool hip_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);
@@ -58,7 +58,7 @@ static bool hip_wait(Device *device, DeviceStream stream, DeviceMoment moment, D
     return ok;
 }
 
-static bool hip_settle(Device *device, DeviceMoment moment, DeviceError *error)
+static bool hip_settle(Device *device, DeviceEvent moment, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);

@@ -109,7 +109,7 @@ static bool host_load(Device *device, const DeviceImage *image, DeviceModule *mo
     if (!image->symbol) {
         return device_fail(error, DIAG_USAGE, 0, "the host runs code in memory, not an image");
     }
-    DeviceImage *kept = device_take(device, sizeof *kept);
+    DeviceImage *kept = device_host_alloc(device, sizeof *kept);
     if (!kept) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
@@ -120,7 +120,7 @@ static bool host_load(Device *device, const DeviceImage *image, DeviceModule *mo
 
 static void host_unload(Device *device, DeviceModule module)
 {
-    device_drop(device, module);
+    device_host_free(device, module);
 }
 
 static bool host_find(Device *device, DeviceModule module, const PlanLaunch *launch,
@@ -158,10 +158,10 @@ static bool host_sync(Device *device, DeviceStream stream, DeviceError *error)
     return true;
 }
 
-static bool host_moment(Device *device, DeviceStream stream, DeviceMoment *moment,
+static bool host_moment(Device *device, DeviceStream stream, DeviceEvent *moment,
                         DeviceError *error)
 {
-    struct timespec *now = device_take(device, sizeof *now);
+    struct timespec *now = device_host_alloc(device, sizeof *now);
     (void)stream;
     if (!now) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
@@ -171,7 +171,7 @@ static bool host_moment(Device *device, DeviceStream stream, DeviceMoment *momen
     return true;
 }
 
-static bool host_elapsed(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+static bool host_elapsed(Device *device, DeviceEvent first, DeviceEvent last, double *seconds,
                          DeviceError *error)
 {
     const struct timespec *a = first, *b = last;
@@ -185,30 +185,29 @@ static bool host_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
 
 static bool host_stream_open(Device *device, DeviceStream *stream, DeviceError *error)
 {
-    *stream = device_take(device, 1);
+    *stream = device_host_alloc(device, 1);
     return *stream || device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
 }
 
-static bool host_event(Device *device, DeviceMoment *moment, DeviceError *error)
+static bool host_event(Device *device, DeviceEvent *moment, DeviceError *error)
 {
     return host_moment(device, NULL, moment, error);
 }
 
-static bool host_record(Device *device, DeviceMoment moment, DeviceStream stream,
-                        DeviceError *error)
+static bool host_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
 {
     (void)device, (void)stream, (void)error;
     clock_gettime(CLOCK_MONOTONIC, moment);
     return true;
 }
 
-static bool host_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+static bool host_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
 {
     (void)device, (void)stream, (void)moment, (void)error;
     return true;
 }
 
-static bool host_settle(Device *device, DeviceMoment moment, DeviceError *error)
+static bool host_settle(Device *device, DeviceEvent moment, DeviceError *error)
 {
     return host_wait(device, NULL, moment, error);
 }
@@ -229,7 +228,7 @@ static bool host_copy_peer(Device *device, void *to, Device *other, const void *
 
 static const DeviceStreams host_streams = {
     .open = host_stream_open,
-    .close = device_drop,
+    .close = device_host_free,
     .moment = host_event,
     .record = host_record,
     .wait = host_wait,
@@ -257,7 +256,7 @@ const DeviceOps device_host = {
     .sync = host_sync,
     .moment = host_moment,
     .elapsed = host_elapsed,
-    .forget = device_drop,
+    .forget = device_host_free,
     .streams = &host_streams,
     .points = true,
 };

@@ -12,12 +12,7 @@
 
 /* Axes of a parameter, of an intermediate, spatial axes of a copy of windows, and factors of a term
  * of a size, at most. */
-enum {
-    PLAN_MOST_RANK = 8,
-    PLAN_SCRATCH_RANK = 12,
-    PLAN_MOST_SPATIAL = 3,
-    PLAN_MAX_DEGREE = 12
-};
+enum { PLAN_MAX_RANK = 8, PLAN_SCRATCH_RANK = 12, PLAN_MAX_SPATIAL = 3, PLAN_MAX_DEGREE = 12 };
 
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {
@@ -49,10 +44,10 @@ typedef struct PlanParam {
     int rank;          /* -1: a scalar, passed by value */
     PlanExpr *dims;    /* rank of them */
     PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
-    int order[PLAN_MOST_RANK];  /* axis i is the caller's axis order[i] */
+    int order[PLAN_MAX_RANK];   /* axis i is the caller's axis order[i] */
     int align;                  /* the pointer must be a multiple of this many bytes */
     int n_merged;               /* axes by which the code knows it; 0: by these */
-    int merged[PLAN_MOST_RANK]; /* how many of these each is, one behind the other */
+    int merged[PLAN_MAX_RANK];  /* how many of these each is, one behind the other */
 } PlanParam;
 
 /* An intermediate tensor: memory from the launch of the plan that fills it to the last that reads
@@ -76,17 +71,17 @@ typedef struct PlanWindows {
 /* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the
  * slowest, as in the parameter; the box has one extent an axis. One of windows (n_windows > 0:
  * im2col mode) walks pixels: box[0] of them, each of box[rank - 1] channels. */
-typedef struct PlanMap {
+typedef struct PlanTensorMap {
     int param;
     int rank;
-    int64_t box[PLAN_MOST_RANK];
+    int64_t box[PLAN_MAX_RANK];
     int swizzle;   /* bytes: 0, 32, 64, 128 */
     bool tf32;     /* f32 gets the bits of a tf32 on the way */
     bool wide_l2;  /* promote to 256 bytes in L2 */
     int few;       /* 1 + the axis along which the box has no more than the tensor; 0: none */
     int n_windows; /* spatial axes; 0: a box of the tensor itself */
-    PlanWindows windows[PLAN_MOST_SPATIAL];
-} PlanMap;
+    PlanWindows windows[PLAN_MAX_SPATIAL];
+} PlanTensorMap;
 
 typedef enum PlanArgKind {
     ARG_POINTER, /* of tensor parameter `index`; from n_params on, of an intermediate */
@@ -119,8 +114,8 @@ typedef struct PlanLaunch {
     int64_t most_tiles; /* persistent: that a block may walk; 0: any number */
     int cluster;        /* blocks of a cluster; 1: none */
     int workers;        /* CPU: threads that share the blocks at most; 0: all */
-    bool early;  /* it may begin before what was launched before it is done: it waits itself */
-    bool beside; /* it does not wait before it touches memory: it runs beside that before it */
+    bool dependent;  /* it may begin before what was launched before it is done: it waits itself */
+    bool concurrent; /* it does not wait before it touches memory: it runs beside that before it */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
                       void f(void *const *args, int64_t first, int64_t last): args[i] points to
@@ -149,7 +144,7 @@ typedef struct Plan {
     int n_params;
     PlanParam *params; /* inputs and outputs in the order of the signature */
     int n_maps;
-    PlanMap *maps;
+    PlanTensorMap *maps;
     int n_launches;
     PlanLaunch *launches; /* in order */
     int n_scratch;

@@ -5,37 +5,37 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 208 && sizeof(PlanLaunch) == 72 &&
+                   sizeof(PlanTensorMap) == 208 && sizeof(PlanLaunch) == 72 &&
                    sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
-static void pass_dtype(Way *way, DType *dtype)
+static void pass_dtype(Serializer *way, DType *dtype)
 {
     int number = (int)*dtype;
-    pass_int(way, &number, 0, DT_COUNT - 1);
+    serialize_int(way, &number, 0, DT_COUNT - 1);
     if (!way->out) {
         *dtype = (DType)number;
     }
 }
 
-static void pass_expr(Way *way, PlanExpr *expr, int sizes)
+static void pass_expr(Serializer *way, PlanExpr *expr, int sizes)
 {
-    expr->terms = pass_items(way, expr->terms, &expr->n, sizeof *expr->terms);
+    expr->terms = serialize_items(way, expr->terms, &expr->n, sizeof *expr->terms);
     for (int i = 0; i < expr->n; i++) {
         PlanTerm *term = &expr->terms[i];
-        pass_i64(way, &term->coef);
-        pass_int(way, &term->n, 0, PLAN_MAX_DEGREE);
+        serialize_i64(way, &term->coef);
+        serialize_int(way, &term->n, 0, PLAN_MAX_DEGREE);
         for (int v = 0; v < term->n; v++) {
-            pass_int(way, &term->vars[v], 0, sizes - 1);
+            serialize_int(way, &term->vars[v], 0, sizes - 1);
         }
     }
 }
 
 /* One a size of `rank`; none at all where `given` is false. */
-static void pass_exprs(Way *way, PlanExpr **exprs, int rank, int sizes)
+static void pass_exprs(Serializer *way, PlanExpr **exprs, int rank, int sizes)
 {
     bool given = *exprs != NULL;
-    pass_bool(way, &given);
+    serialize_bool(way, &given);
     if (!way->out) {
         *exprs = given ? ARENA_ARRAY(way->arena, PlanExpr, rank > 0 ? rank : 1) : NULL;
     }
@@ -44,64 +44,64 @@ static void pass_exprs(Way *way, PlanExpr **exprs, int rank, int sizes)
     }
 }
 
-static void pass_size(Way *way, PlanSize *size, int sizes)
+static void pass_size(Serializer *way, PlanSize *size, int sizes)
 {
-    pass_text(way, &size->name);
-    pass_i64(way, &size->multiple);
-    pass_i64(way, &size->least);
-    pass_i64(way, &size->most);
+    serialize_text(way, &size->name);
+    serialize_i64(way, &size->multiple);
+    serialize_i64(way, &size->least);
+    serialize_i64(way, &size->most);
     pass_expr(way, &size->of, sizes);
-    pass_i64(way, &size->by);
-    pass_bool(way, &size->stride);
-    pass_bool(way, &size->is_given);
-    pass_i64(way, &size->given);
+    serialize_i64(way, &size->by);
+    serialize_bool(way, &size->stride);
+    serialize_bool(way, &size->is_given);
+    serialize_i64(way, &size->given);
 }
 
-static void pass_param(Way *way, PlanParam *param, int sizes)
+static void pass_param(Serializer *way, PlanParam *param, int sizes)
 {
     int io = (int)param->io;
-    pass_text(way, &param->name);
+    serialize_text(way, &param->name);
     pass_dtype(way, &param->dtype);
-    pass_int(way, &io, PLAN_IN, PLAN_INOUT);
+    serialize_int(way, &io, PLAN_IN, PLAN_INOUT);
     param->io = (PlanParamIo)io;
-    pass_int(way, &param->rank, -1, PLAN_MOST_RANK);
+    serialize_int(way, &param->rank, -1, PLAN_MAX_RANK);
     pass_exprs(way, &param->dims, param->rank, sizes);
     pass_exprs(way, &param->strides, param->rank, sizes);
-    for (int i = 0; i < PLAN_MOST_RANK; i++) {
-        pass_int(way, &param->order[i], 0, PLAN_MOST_RANK - 1);
+    for (int i = 0; i < PLAN_MAX_RANK; i++) {
+        serialize_int(way, &param->order[i], 0, PLAN_MAX_RANK - 1);
     }
-    pass_int(way, &param->align, 0, INT32_MAX);
-    pass_int(way, &param->n_merged, 0, PLAN_MOST_RANK);
-    for (int i = 0; i < PLAN_MOST_RANK; i++) {
-        pass_int(way, &param->merged[i], 0, PLAN_MOST_RANK);
+    serialize_int(way, &param->align, 0, INT32_MAX);
+    serialize_int(way, &param->n_merged, 0, PLAN_MAX_RANK);
+    for (int i = 0; i < PLAN_MAX_RANK; i++) {
+        serialize_int(way, &param->merged[i], 0, PLAN_MAX_RANK);
     }
 }
 
-static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)
+static void pass_scratch(Serializer *way, PlanScratch *scratch, int sizes)
 {
     pass_dtype(way, &scratch->dtype);
-    pass_int(way, &scratch->rank, 0, PLAN_SCRATCH_RANK);
+    serialize_int(way, &scratch->rank, 0, PLAN_SCRATCH_RANK);
     pass_exprs(way, &scratch->dims, scratch->rank, sizes);
     pass_exprs(way, &scratch->strides, scratch->rank, sizes);
-    pass_int(way, &scratch->first, INT32_MIN, INT32_MAX);
-    pass_int(way, &scratch->last, INT32_MIN, INT32_MAX);
+    serialize_int(way, &scratch->first, INT32_MIN, INT32_MAX);
+    serialize_int(way, &scratch->last, INT32_MIN, INT32_MAX);
 }
 
-static void pass_map(Way *way, PlanMap *map, int params, int sizes)
+static void pass_map(Serializer *way, PlanTensorMap *map, int params, int sizes)
 {
-    pass_int(way, &map->param, 0, params - 1);
-    pass_int(way, &map->rank, 0, PLAN_MOST_RANK);
-    for (int i = 0; i < PLAN_MOST_RANK; i++) {
-        pass_i64(way, &map->box[i]);
+    serialize_int(way, &map->param, 0, params - 1);
+    serialize_int(way, &map->rank, 0, PLAN_MAX_RANK);
+    for (int i = 0; i < PLAN_MAX_RANK; i++) {
+        serialize_i64(way, &map->box[i]);
     }
-    pass_int(way, &map->swizzle, 0, INT32_MAX);
-    pass_bool(way, &map->tf32);
-    pass_bool(way, &map->wide_l2);
-    pass_int(way, &map->few, 0, PLAN_MOST_RANK);
-    pass_int(way, &map->n_windows, 0, PLAN_MOST_SPATIAL);
+    serialize_int(way, &map->swizzle, 0, INT32_MAX);
+    serialize_bool(way, &map->tf32);
+    serialize_bool(way, &map->wide_l2);
+    serialize_int(way, &map->few, 0, PLAN_MAX_RANK);
+    serialize_int(way, &map->n_windows, 0, PLAN_MAX_SPATIAL);
     for (int i = 0; i < map->n_windows; i++) {
         pass_expr(way, &map->windows[i].first, sizes);
-        pass_i64(way, &map->windows[i].step);
+        serialize_i64(way, &map->windows[i].step);
         pass_expr(way, &map->windows[i].places, sizes);
         way->bad |= map->windows[i].step < 1;
     }
@@ -121,82 +121,84 @@ static int end_of(const Plan *plan, PlanArgKind kind)
     return 0;
 }
 
-static void pass_arg(Way *way, const Plan *plan, PlanArg *arg)
+static void pass_arg(Serializer *way, const Plan *plan, PlanArg *arg)
 {
     int kind = (int)arg->kind;
-    pass_int(way, &kind, ARG_POINTER, ARG_LOG);
+    serialize_int(way, &kind, ARG_POINTER, ARG_LOG);
     arg->kind = (PlanArgKind)kind;
-    pass_int(way, &arg->index, 0, end_of(plan, arg->kind) - 1);
+    serialize_int(way, &arg->index, 0, end_of(plan, arg->kind) - 1);
 }
 
-static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
+static void pass_launch(Serializer *way, const Plan *plan, PlanLaunch *launch)
 {
-    pass_text(way, &launch->symbol);
-    launch->axes = pass_items(way, launch->axes, &launch->n_axes, sizeof *launch->axes);
+    serialize_text(way, &launch->symbol);
+    launch->axes = serialize_items(way, launch->axes, &launch->n_axes, sizeof *launch->axes);
     for (int i = 0; i < launch->n_axes; i++) {
         pass_expr(way, &launch->axes[i].extent, plan->n_sizes);
-        pass_i64(way, &launch->axes[i].step);
-        pass_i64(way, &launch->axes[i].from);
-        pass_i64(way, &launch->axes[i].upto);
+        serialize_i64(way, &launch->axes[i].step);
+        serialize_i64(way, &launch->axes[i].from);
+        serialize_i64(way, &launch->axes[i].upto);
         way->bad |=
             launch->axes[i].step < 0 || launch->axes[i].from < 0 || launch->axes[i].upto < 0;
     }
-    pass_int(way, &launch->threads, 1, INT32_MAX);
-    pass_int(way, &launch->shared_bytes, 0, INT32_MAX);
-    pass_bool(way, &launch->persistent);
-    pass_int(way, &launch->blocks_per_unit, 0, INT32_MAX);
-    pass_i64(way, &launch->most_tiles);
-    pass_int(way, &launch->cluster, 0, INT32_MAX);
-    pass_int(way, &launch->workers, 0, INT32_MAX);
-    pass_bool(way, &launch->early);
-    pass_bool(way, &launch->beside);
-    launch->args = pass_items(way, launch->args, &launch->n_args, sizeof *launch->args);
+    serialize_int(way, &launch->threads, 1, INT32_MAX);
+    serialize_int(way, &launch->shared_bytes, 0, INT32_MAX);
+    serialize_bool(way, &launch->persistent);
+    serialize_int(way, &launch->blocks_per_unit, 0, INT32_MAX);
+    serialize_i64(way, &launch->most_tiles);
+    serialize_int(way, &launch->cluster, 0, INT32_MAX);
+    serialize_int(way, &launch->workers, 0, INT32_MAX);
+    serialize_bool(way, &launch->dependent);
+    serialize_bool(way, &launch->concurrent);
+    launch->args = serialize_items(way, launch->args, &launch->n_args, sizeof *launch->args);
     for (int i = 0; i < launch->n_args; i++) {
         pass_arg(way, plan, &launch->args[i]);
     }
 }
 
-static void pass_message(Way *way, PlanMessage *message)
+static void pass_message(Serializer *way, PlanMessage *message)
 {
     DType *dtypes = (DType *)(uintptr_t)message->dtypes;
-    pass_bool(way, &message->fails);
-    pass_text(way, &message->text);
-    pass_text(way, &message->file);
-    pass_int(way, &message->line, 0, INT32_MAX);
-    dtypes = pass_items(way, dtypes, &message->n, sizeof *dtypes);
+    serialize_bool(way, &message->fails);
+    serialize_text(way, &message->text);
+    serialize_text(way, &message->file);
+    serialize_int(way, &message->line, 0, INT32_MAX);
+    dtypes = serialize_items(way, dtypes, &message->n, sizeof *dtypes);
     for (int i = 0; i < message->n; i++) {
         pass_dtype(way, &dtypes[i]);
     }
     message->dtypes = dtypes;
-    pass_int(way, &message->places, 0, message->n);
+    serialize_int(way, &message->places, 0, message->n);
 }
 
-static void pass_plan(Way *way, Plan *plan)
+static void pass_plan(Serializer *way, Plan *plan)
 {
-    pass_text(way, &plan->kernel);
-    pass_text(way, &plan->target);
-    plan->sizes = pass_items(way, plan->sizes, &plan->n_sizes, sizeof *plan->sizes);
+    serialize_text(way, &plan->kernel);
+    serialize_text(way, &plan->target);
+    plan->sizes = serialize_items(way, plan->sizes, &plan->n_sizes, sizeof *plan->sizes);
     for (int i = 0; i < plan->n_sizes; i++) {
         pass_size(way, &plan->sizes[i], plan->n_sizes);
     }
-    plan->params = pass_items(way, plan->params, &plan->n_params, sizeof *plan->params);
+    plan->params = serialize_items(way, plan->params, &plan->n_params, sizeof *plan->params);
     for (int i = 0; i < plan->n_params; i++) {
         pass_param(way, &plan->params[i], plan->n_sizes);
     }
-    plan->scratch = pass_items(way, plan->scratch, &plan->n_scratch, sizeof *plan->scratch);
+    plan->scratch = serialize_items(way, plan->scratch, &plan->n_scratch, sizeof *plan->scratch);
     for (int i = 0; i < plan->n_scratch; i++) {
         pass_scratch(way, &plan->scratch[i], plan->n_sizes);
     }
-    plan->maps = pass_items(way, plan->maps, &plan->n_maps, sizeof *plan->maps);
+    plan->maps = serialize_items(way, plan->maps, &plan->n_maps, sizeof *plan->maps);
     for (int i = 0; i < plan->n_maps; i++) {
         pass_map(way, &plan->maps[i], plan->n_params + plan->n_scratch, plan->n_sizes);
     }
-    plan->launches = pass_items(way, plan->launches, &plan->n_launches, sizeof *plan->launches);
+    plan->launches =
+        serialize_items(way, plan->launches, &plan->n_launches, sizeof *plan->launches);
     for (int i = 0; i < plan->n_launches; i++) {
         pass_launch(way, plan, &plan->launches[i]);
     }
-    pass_int(way, &plan->log_words, 0, INT32_MAX);
-    plan->messages = pass_items(way, plan->messages, &plan->n_messages, sizeof *plan->messages);
+    serialize_int(way, &plan->log_words, 0, INT32_MAX);
+    plan->messages =
+        serialize_items(way, plan->messages, &plan->n_messages, sizeof *plan->messages);
     for (int i = 0; i < plan->n_messages; i++) {
         pass_message(way, &plan->messages[i]);
     }
@@ -204,14 +206,14 @@ static void pass_plan(Way *way, Plan *plan)
 
 void plan_to_bytes(const Plan *plan, Text *out)
 {
-    Way way = {.out = out};
+    Serializer way = {.out = out};
     Plan copy = *plan;
     pass_plan(&way, &copy);
 }
 
 bool plan_from_bytes(Arena *arena, const char *bytes, size_t n, Plan *plan)
 {
-    Way way = {.at = bytes, .end = bytes + n, .arena = arena};
+    Serializer way = {.at = bytes, .end = bytes + n, .arena = arena};
     *plan = (Plan){0};
     pass_plan(&way, plan);
     return !way.bad && way.at == way.end && plan->kernel && plan->target;

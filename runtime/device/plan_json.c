@@ -122,7 +122,7 @@ static void put_maps(Text *out, const Plan *plan)
 {
     text_add(out, "  \"maps\": [");
     for (int i = 0; i < plan->n_maps; i++) {
-        const PlanMap *map = &plan->maps[i];
+        const PlanTensorMap *map = &plan->maps[i];
         put_list(out, i);
         text_printf(out, "{\"param\": %d, \"box\": [", map->param);
         for (int axis = 0; axis < map->rank; axis++) {
@@ -191,8 +191,8 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
     put_int(out, "blocks_per_unit", launch->blocks_per_unit);
     text_add(out, ", ");
     put_int(out, "cluster", launch->cluster > 1 ? launch->cluster : 1);
-    put_bool(out, "early", launch->early);
-    put_bool(out, "beside", launch->beside);
+    put_bool(out, "early", launch->dependent);
+    put_bool(out, "beside", launch->concurrent);
     if (launch->most_tiles > 0) {
         text_printf(out, ", \"most_tiles\": %" PRId64, launch->most_tiles);
     }

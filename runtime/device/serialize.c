@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void pass_i64(Way *way, int64_t *value)
+void serialize_i64(Serializer *way, int64_t *value)
 {
     uint64_t bits = (uint64_t)*value;
     char bytes[8];
@@ -28,10 +28,10 @@ void pass_i64(Way *way, int64_t *value)
 }
 
 /* Of least..most. */
-void pass_int(Way *way, int *value, int least, int most)
+void serialize_int(Serializer *way, int *value, int least, int most)
 {
     int64_t wide = *value;
-    pass_i64(way, &wide);
+    serialize_i64(way, &wide);
     if (way->out) {
         return; /* what is shown may be constant */
     }
@@ -40,20 +40,20 @@ void pass_int(Way *way, int *value, int least, int most)
     *value = fits ? (int)wide : least;
 }
 
-void pass_bool(Way *way, bool *value)
+void serialize_bool(Serializer *way, bool *value)
 {
     int number = *value;
-    pass_int(way, &number, 0, 1);
+    serialize_int(way, &number, 0, 1);
     if (!way->out) {
         *value = number != 0;
     }
 }
 
 /* NULL is a text of length -1. */
-void pass_text(Way *way, const char **text)
+void serialize_text(Serializer *way, const char **text)
 {
     int64_t n = *text ? (int64_t)strlen(*text) : -1;
-    pass_i64(way, &n);
+    serialize_i64(way, &n);
     if (way->out) {
         text_add(way->out, *text ? *text : "");
         return;
@@ -68,9 +68,9 @@ void pass_text(Way *way, const char **text)
 }
 
 /* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
-void *pass_items(Way *way, void *items, int *n, size_t size)
+void *serialize_items(Serializer *way, void *items, int *n, size_t size)
 {
-    pass_int(way, n, 0, INT32_MAX);
+    serialize_int(way, n, 0, INT32_MAX);
     if (way->out) {
         return items;
     }

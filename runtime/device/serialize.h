@@ -8,20 +8,20 @@
 
 #include <stdint.h>
 
-typedef struct Way {
+typedef struct Serializer {
     Text *out;            /* NULL: reading */
     const char *at, *end; /* what is left to read */
     Arena *arena;         /* holds what is read */
     bool bad;             /* something read cannot be; it was replaced by what can */
-} Way;
+} Serializer;
 
-void pass_i64(Way *way, int64_t *value);
+void serialize_i64(Serializer *way, int64_t *value);
 /* Of least..most. */
-void pass_int(Way *way, int *value, int least, int most);
-void pass_bool(Way *way, bool *value);
+void serialize_int(Serializer *way, int *value, int least, int most);
+void serialize_bool(Serializer *way, bool *value);
 /* May be NULL. */
-void pass_text(Way *way, const char **text);
+void serialize_text(Serializer *way, const char **text);
 /* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
-void *pass_items(Way *way, void *items, int *n, size_t size);
+void *serialize_items(Serializer *way, void *items, int *n, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 1024, PARTS_A_THREAD = 8, STACK_BYTES = 16 << 20 };
+enum { MAX_THREADS = 1024, PARTS_A_THREAD = 8, STACK_BYTES = 16 << 20 };
 
 static const int OF_THREADS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
@@ -52,7 +52,7 @@ int pool_cpus(void)
         return CPU_COUNT(&set);
     }
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < MOST_THREADS ? (int)n : 1;
+    return n > 0 && n < MAX_THREADS ? (int)n : 1;
 }
 
 static void take_parts(Team *team)
@@ -157,7 +157,7 @@ Pool *pool_new(Allocator allocator, int threads)
     if (!pool) {
         return NULL;
     }
-    int wanted = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    int wanted = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
     *pool = (Pool){allocator, wanted - 1, NULL};
     return pool;
 }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { MOST_SHARED_BYTES = 16 };
+enum { MAX_SHARED_BYTES = 16 };
 
 /* ---- totals ---- */
 
@@ -24,7 +24,7 @@ AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Valu
     diag_bug(tally->diags, "an access of the launch that was not listed");
 }
 
-static void keep_sample(AccessReport *report, const Request *request, int turns)
+static void keep_sample(AccessReport *report, const WarpRequest *request, int turns)
 {
     if (turns > report->sample_turns) {
         report->sample = *request;
@@ -32,7 +32,7 @@ static void keep_sample(AccessReport *report, const Request *request, int turns)
     }
 }
 
-void access_request(Tally *tally, AccessReport *report, Request *request, double times)
+void access_request(Tally *tally, AccessReport *report, WarpRequest *request, double times)
 {
     int least;
     request->pairs = tally->target->family == FAMILY_NVPTX && report->kind == SHARED_LOADS;
@@ -44,7 +44,7 @@ void access_request(Tally *tally, AccessReport *report, Request *request, double
     report->moved += times * request->bytes * __builtin_popcountll(request->active);
     if (traffic_is_shared(report->kind)) {
         int turns = request_turns(request, &least);
-        report->turns += times * turns;
+        report->wavefronts += times * turns;
         report->least_turns += times * least;
         keep_sample(report, request, turns);
         return;
@@ -164,7 +164,7 @@ int shared_run_axis(const Access *access)
 int shared_most(const Access *access)
 {
     Type type = access->memory->type;
-    int elem = dtype_bytes(type->dtype), bytes = MOST_SHARED_BYTES;
+    int elem = dtype_bytes(type->dtype), bytes = MAX_SHARED_BYTES;
     int64_t swizzle = op_int(access->memory->def, ATTR_SWIZZLE, 0);
     int64_t pitch = swizzle ? swizzle : extent_of(type, shared_run_axis(access) + 1) * elem;
     while (bytes > elem && pitch % bytes) {
@@ -195,7 +195,7 @@ typedef struct Global {
 /* False: a size is not known, or the tensor has more bits than an address can count. */
 static bool find_strides(Global *g)
 {
-    const Context *c = &g->walk->context;
+    const EvalPoint *c = &g->walk->context;
     Type type = g->access.memory->type;
     int64_t stride = 1;
     for (int axis = type->rank; axis-- > 0;) {
@@ -229,7 +229,7 @@ static void find_range(Global *g, int axis, int at)
 
 static void find_scalar(Global *g, int axis)
 {
-    Context *c = &g->walk->context;
+    EvalPoint *c = &g->walk->context;
     int32_t none[MAX_RANK] = {0};
     if (!context_eval(c, g->access.indices[axis], none, &g->first[axis])) {
         g->first[axis] = 0;
@@ -273,7 +273,7 @@ static bool plain_place(const Global *g, const int32_t *coords, int run, int64_t
 
 static bool gathered_place(Global *g, const int32_t *coords, int64_t *at)
 {
-    Context *c = &g->walk->context;
+    EvalPoint *c = &g->walk->context;
     int64_t index, held;
     *at = 0;
     if (!tile_inside(g->tile, coords)) {
@@ -314,7 +314,7 @@ static void tally_scalar(Global *g, double times)
     int32_t none[MAX_RANK] = {0};
     int64_t at;
     bool one = g->report->kind != LOADS;
-    Request request = {.lanes = lanes_of(g->tally), .bytes = (g->bits + 7) / 8};
+    WarpRequest request = {.lanes = lanes_of(g->tally), .bytes = (g->bits + 7) / 8};
     if (!place_of(g, none, 1, &at)) {
         return;
     }
@@ -329,7 +329,7 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
     const Layout *layout = g->tile->layout;
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_LANE, lanes_of(g->tally));
-    Request request = {.lanes = lanes_of(g->tally), .bytes = (run * g->bits + 7) / 8};
+    WarpRequest request = {.lanes = lanes_of(g->tally), .bytes = (run * g->bits + 7) / 8};
     for (int lane = 0; lane < request.lanes; lane++) {
         int32_t coords[MAX_RANK];
         int64_t at;
@@ -439,7 +439,7 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_STORE: global_tally(walk, op, STORES, times); break;
     case OP_SCATTER:
         if (tensor) {
-            global_tally(walk, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, times);
+            global_tally(walk, op, fn && !text_equal(fn, "set") ? ATOMICS : STORES, times);
         } else if (!tally->brief) {
             scatter_tally(walk, op, times);
         }
@@ -460,14 +460,14 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_SCAN:
     case OP_FOLD: scan_tally(walk, op, times); break;
     case OP_DOT:
-        if (unit_of_dot(tally->target, op)) {
-            matrix_tally(walk, op, unit_of_dot(tally->target, op), times);
+        if (mma_of_dot(tally->target, op)) {
+            matrix_tally(walk, op, mma_of_dot(tally->target, op), times);
         } else {
             dot_tally(walk, op, times);
         }
         break;
     case OP_DOT_ASYNC:
-        if (unit_left_is_read(tally->target, op)) {
+        if (mma_a_in_registers(tally->target, op)) {
             matrix_left_tally(walk, op, times);
         }
         break;

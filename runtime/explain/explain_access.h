@@ -15,7 +15,7 @@ typedef struct Tally {
     Diags *diags;
     int sector;
     bool brief;         /* shared memory is left out */
-    struct Seen *seen;  /* loads of this round */
+    struct LoadDedup *seen; /* loads of this round */
     double matrix_work; /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
     double flops, matrix_flops; /* of the ops that were walked */
 } Tally;
@@ -27,7 +27,7 @@ void access_tally(Walk *walk, const Op *op, double times);
 
 AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory);
 /* Adds a warp's request to the totals. */
-void access_request(Tally *tally, AccessReport *report, Request *request, double times);
+void access_request(Tally *tally, AccessReport *report, WarpRequest *request, double times);
 /* A thread's part of a tile: runs of `length` registers along an axis. */
 int tile_run_length(Type type, int axis, int64_t most);
 bool tile_run_starts(Type type, int axis, int reg, int length);
@@ -49,7 +49,7 @@ void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch *
 void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */
 void dot_tally(Walk *walk, const Op *op, double times);     /* of multiply-adds: operands there */
 /* The same of a warp's matrix instruction. */
-void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times);
+void matrix_tally(Walk *walk, const Op *op, const MatrixInstr *unit, double times);
 /* A left operand that threads read for a group's instruction. */
 void matrix_left_tally(Walk *walk, const Op *op, double times);
 

@@ -8,16 +8,16 @@
 
 #include <string.h>
 
-enum { MOST_ADVICE = 5 };
+enum { MAX_ADVICE = 5 };
 
 static void say(const Report *report, LaunchReport *launch, const char *words)
 {
     for (size_t i = 0; i < launch->advice.n; i++) {
-        if (text_same(launch->advice.items[i], words)) {
+        if (text_equal(launch->advice.items[i], words)) {
             return;
         }
     }
-    if (launch->advice.n < MOST_ADVICE) {
+    if (launch->advice.n < MAX_ADVICE) {
         ARENA_PUSH(report->input->func->arena, &launch->advice, words);
     }
 }
@@ -33,7 +33,7 @@ static void spills(const Report *report, LaunchReport *launch)
         say(report, launch,
             arena_printf(report->input->func->arena,
                          "registers spill %d bytes a thread: smaller tiles (--schedule \"tile …\") "
-                         "or fewer blocks a %s (\"blocks …\")",
+                         "or fewer blocks a %s (\"occupancy …\")",
                          launch->assembled->spilled, unit_words(report->target)));
     }
 }
@@ -44,7 +44,7 @@ static bool is_greatest(const LaunchReport *launch, const AccessReport *at)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *other = &launch->accesses.items[i];
         bool alike = other->value == at->value && other->kind == at->kind;
-        double more = other->sectors + other->turns - at->sectors - at->turns;
+        double more = other->sectors + other->wavefronts - at->sectors - at->wavefronts;
         if (alike && (more > 0 || (more == 0 && other < at))) {
             return false;
         }
@@ -97,7 +97,7 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
 
 static void conflicts(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
-    if (traffic_is_shared(at->kind) && at->turns > 1.3 * at->least_turns &&
+    if (traffic_is_shared(at->kind) && at->wavefronts > 1.3 * at->least_turns &&
         is_greatest(launch, at)) {
         say(report, launch,
             arena_printf(report->input->func->arena,
@@ -105,7 +105,7 @@ static void conflicts(const Report *report, LaunchReport *launch, const AccessRe
                          "without conflicts of banks: another tile, or other warps, change the "
                          "layout",
                          place(report, at), traffic_name(at->kind), at->memory,
-                         at->turns / at->least_turns));
+                         at->wavefronts / at->least_turns));
     }
 }
 
@@ -125,15 +125,15 @@ static void grid(const Report *report, LaunchReport *launch)
     if (is_small(launch)) {
         return;
     }
-    if (launch->blocks > 0 && launch->blocks < report->target->units) {
+    if (launch->blocks > 0 && launch->blocks < report->target->num_sms) {
         say(report, launch,
             arena_printf(arena,
                          "%lld block%s leave%s %lld of %d %ss idle: smaller tiles, or more "
-                         "`shares` of an axis that is folded",
+                         "`split_k` of an axis that is folded",
                          (long long)launch->blocks, launch->blocks == 1 ? "" : "s",
                          launch->blocks == 1 ? "s" : "",
-                         (long long)(report->target->units - launch->blocks), report->target->units,
-                         unit_words(report->target)));
+                         (long long)(report->target->num_sms - launch->blocks),
+                         report->target->num_sms, unit_words(report->target)));
     } else if (!launch->plan->persistent && o->waves > 1 && o->waves < 4 && rest > 0 &&
                rest < 0.5) {
         say(report, launch,
@@ -193,7 +193,7 @@ static void find_store(Op *op, void *user)
         tensor = operand && operand->type->kind == TYPE_TENSOR ? operand : tensor;
     }
     if (here && (op->kind == OP_STORE || op->kind == OP_SHARED_STORE)) {
-        finding->stored = op_moved(op);
+        finding->stored = op_moved_value(op);
     }
     finding->tensor = here && tensor ? tensor : finding->tensor;
 }
@@ -214,12 +214,12 @@ static const Value *filled_with(const LaunchReport *launch, const Value *memory,
 
 static Origin origin_of(const LaunchReport *launch, const Value *value)
 {
-    enum { MOST_STEPS = 64 };
+    enum { MAX_STEPS = 64 };
     Origin origin = {0};
     if (value->type->kind == TYPE_SHARED) {
         value = filled_with(launch, value, &origin);
     }
-    for (int i = 0; value && i < MOST_STEPS; i++) {
+    for (int i = 0; value && i < MAX_STEPS; i++) {
         const Op *op = value->def;
         if (!op) {
             return origin;

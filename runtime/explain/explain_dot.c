@@ -8,7 +8,7 @@
 #include "passes/analysis/dot_model_inputs.h"
 #include "support/int_math.h"
 
-enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percent */ };
+enum { GROUP_ROWS = 64, MAX_COLUMNS = 256, DEPTH = 16, MAX_LOSS = 20 /* percent */ };
 
 static void find_product(Op *op, void *user)
 {
@@ -40,10 +40,10 @@ static bool is_walked(const ReportInput *input, const Op *launch, Dim dim, int64
     const Attr *dims = op_attr(launch, ATTR_DIMS);
     bool whole = is_whole(input, dim, out);
     for (int i = 0; whole && dims && i < dims->n; i++) {
-        if (range && range->whole == dims->dims[i] && walk_upto(launch, i) < *out) {
-            *out = walk_upto(launch, i);
+        if (range && range->whole == dims->dims[i] && axis_end(launch, i) < *out) {
+            *out = axis_end(launch, i);
         }
-        *out -= range && range->whole == dims->dims[i] ? walk_from(launch, i) : 0;
+        *out -= range && range->whole == dims->dims[i] ? axis_begin(launch, i) : 0;
     }
     return whole && *out > 0;
 }
@@ -130,7 +130,7 @@ static int lines_of(const LaunchReport *launch, const Op *op, int side)
 }
 
 /* Tiles of the last two axes that blocks bring together. */
-static void note_together(const Op *op, const Value *product, ProductTiles *tiles)
+static void note_together(const Op *op, const Value *product, DotTiling *tiles)
 {
     const Attr *beside = op_attr(op, ATTR_MULTICAST), *dims = op_attr(op, ATTR_DIMS);
     for (int i = 0; beside && i < beside->n; i++) {
@@ -142,7 +142,7 @@ static void note_together(const Op *op, const Value *product, ProductTiles *tile
 
 /* The sizes of the product, and its tiles; false: it is not one that the model knows. */
 static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
-                    ProductSize *size, ProductTiles *tiles)
+                    DotProblem *size, DotTiling *tiles)
 {
     int64_t count = product->tiles;
     const Op *op = product->op, *loop = op_enclosing(op, OP_FOR);
@@ -166,30 +166,31 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->m = poly_capacity(type->dims[0]);
     tiles->n = poly_capacity(type->dims[1]);
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
-    tiles->shares = shares;
+    tiles->split_k = shares;
     tiles->beside_m = tiles->beside_n = 1;
     note_together(launch->op, op->results[0], tiles);
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);
     Access access = op_access_nth(op, 1);
-    *size = (ProductSize){.m = whole[0],
-                          .n = whole[1],
-                          .k = whole[2],
-                          .rounds = count_rounds(report, loop),
-                          .left_lines = lines_of(launch, op, 0),
-                          .right_lines = lines_of(launch, op, 1),
-                          .dots = product->n,
-                          .bytes = dtype_bytes(access.memory->type->dtype),
-                          .ops = product->ops};
+    *size = (DotProblem){.m = whole[0],
+                         .n = whole[1],
+                         .k = whole[2],
+                         .rounds = count_rounds(report, loop),
+                         .left_lines = lines_of(launch, op, 0),
+                         .right_lines = lines_of(launch, op, 1),
+                         .dots = product->n,
+                         .bytes = dtype_bytes(access.memory->type->dtype),
+                         .ops = product->ops};
     if (size->left_lines == 0 && size->right_lines == 0) {
         return false; /* threads bring the operands: predict_pipes.c */
     }
-    int64_t each = mul_sat(mul_sat(div_up(whole[0], tiles->m), div_up(whole[1], tiles->n)), shares);
+    int64_t each =
+        mul_sat(mul_sat(ceil_div(whole[0], tiles->m), ceil_div(whole[1], tiles->n)), shares);
     size->batch = count / each > 0 ? count / each : 1;
     return true;
 }
 
-static const char *limiter(const WaveCosts *costs, double ideal)
+static const char *limiter(const DotCost *costs, double ideal)
 {
     double walked = (double)costs->walked, steps = walked * (double)costs->steps;
     double multiply = steps * costs->multiply, all = waves_cycles(costs);
@@ -204,7 +205,7 @@ static const char *limiter(const WaveCosts *costs, double ideal)
         worst = losses[i] > losses[worst] ? i : worst;
     }
     return costs->memory > multiply && costs->memory * 2 > all ? "memory, which brings the operands"
-           : losses[worst] * 100 < all * MOST_LOSS             ? "the matrix units"
+           : losses[worst] * 100 < all * MAX_LOSS              ? "the matrix units"
                                                                : names[worst];
 }
 
@@ -212,7 +213,7 @@ static const char *limiter(const WaveCosts *costs, double ideal)
 static void bound_share(const Report *report, LaunchReport *launch)
 {
     ProductReport *product = &launch->product;
-    double places = (double)report->target->units *
+    double places = (double)report->target->num_sms *
                     (launch->occupancy.resident > 1 ? launch->occupancy.resident : 1);
     if (product->tiles < 1 || !report->sized) {
         return;
@@ -223,7 +224,7 @@ static void bound_share(const Report *report, LaunchReport *launch)
     product->tail = 1 - product->waves / walked;
     product->share = 1 - product->tail;
     product->limiter = launch->roofline.memory_bound ? "memory, which brings the operands"
-                       : product->tail * 100 > MOST_LOSS
+                       : product->tail * 100 > MAX_LOSS
                            ? "multiprocessors without a tile in the last wave"
                            : "the matrix units";
 }
@@ -231,31 +232,31 @@ static void bound_share(const Report *report, LaunchReport *launch)
 void product_make(const Report *report, LaunchReport *launch, int64_t count)
 {
     ProductReport *product = &launch->product;
-    const Rates *rates = rates_of(report->target);
-    ProductSize size;
-    ProductTiles tiles = {.m = 0};
+    const DeviceRates *rates = device_rates_of(report->target);
+    DotProblem size;
+    DotTiling tiles = {.m = 0};
     block_walk(launch->op->regions[0], find_product, product);
     if (!product->op) {
         return;
     }
     Type type = product->op->results[0]->type;
-    product->unit = op_word(product->op, ATTR_UNIT);
+    product->unit = op_word(product->op, ATTR_INSTRUCTION);
     if (type->rank == 2) {
         product->m = poly_capacity(type->dims[0]);
         product->n_columns = poly_capacity(type->dims[1]);
     }
-    product->instruction = unit_of_dot(report->target, product->op);
+    product->instruction = mma_of_dot(report->target, product->op);
     find_slots(product);
     product->tiles = count;
     if (!rates || !measure(report, launch, product, &size, &tiles)) {
         bound_share(report, launch);
         return;
     }
-    WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
+    DotCost costs = waves_costs(report->target, rates, &size, &tiles);
     double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
                    (double)size.rounds * size.dots;
     double rate = (double)rates->product16 * 2 / size.bytes;
-    double ideal = flops / (rate * report->target->units);
+    double ideal = flops / (rate * report->target->num_sms);
     double floor = ideal > costs.memory ? ideal : costs.memory;
     product->modelled = true;
     product->waves = waves_count(report->target, &tiles);

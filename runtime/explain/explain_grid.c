@@ -5,10 +5,10 @@
 
 int64_t steps_over(int64_t extent, int64_t step)
 {
-    return extent <= 0 ? 0 : step > 0 ? div_up(extent, step) : extent;
+    return extent <= 0 ? 0 : step > 0 ? ceil_div(extent, step) : extent;
 }
 
-bool grid_make(const Context *context, const Op *op, Grid *grid)
+bool grid_make(const EvalPoint *context, const Op *op, Grid *grid)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
     grid->op = op;
@@ -18,12 +18,12 @@ bool grid_make(const Context *context, const Op *op, Grid *grid)
         if (!context_dim(context, dims->dims[i], &grid->extents[i])) {
             return false;
         }
-        int64_t upto = walk_upto(op, i);
+        int64_t upto = axis_end(op, i);
         grid->extents[i] = grid->extents[i] < upto ? grid->extents[i] : upto;
         bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
         grid->tiles[i] = clustered
                              ? op_int(op, ATTR_CLUSTER, 1)
-                             : steps_over(grid->extents[i] - walk_from(op, i), grid->steps[i]);
+                             : steps_over(grid->extents[i] - axis_begin(op, i), grid->steps[i]);
     }
     return true;
 }
@@ -37,14 +37,14 @@ double grid_tiles(const Grid *grid)
     return tiles;
 }
 
-void grid_bind(Context *context, const Grid *grid, int axis, int64_t tile)
+void grid_bind(EvalPoint *context, const Grid *grid, int axis, int64_t tile)
 {
     int64_t step = grid->steps[axis];
-    int64_t first = walk_from(grid->op, axis) + tile * (step ? step : 1);
+    int64_t first = axis_begin(grid->op, axis) + tile * (step ? step : 1);
     context_bind(context, grid->op->regions[0]->args[axis], first, step, grid->extents[axis]);
 }
 
-void grid_align(Context *context, const Grid *grid)
+void grid_align(EvalPoint *context, const Grid *grid)
 {
     int64_t row = 0, aligned = op_int(grid->op, ATTR_ALIGNED, 1);
     Value **args = grid->op->regions[0]->args;
@@ -69,7 +69,7 @@ typedef struct Numbers {
 static Numbers numbers_of(const Grid *grid)
 {
     const Attr *beside = op_attr(grid->op, ATTR_MULTICAST);
-    Numbers n = {.grouped = op_int(grid->op, ATTR_GROUPED, 0), .together = 1, .beside = -1};
+    Numbers n = {.grouped = op_int(grid->op, ATTR_RASTER_GROUP, 0), .together = 1, .beside = -1};
     n.all = 1;
     for (int axis = 0; axis < grid->n; axis++) {
         n.counts[axis] = grid->tiles[axis];
@@ -115,11 +115,11 @@ static void split(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
 /* Long tiles and short ones in turn: a block takes two, one after the other. */
 static bool is_paired(const Grid *grid, const Numbers *n)
 {
-    return grid->op->kind == OP_TILES && op_int(grid->op, ATTR_DESCENDING, 0) &&
-           !op_int(grid->op, ATTR_NUMBERED, 0) && n->grouped <= 1 && n->beside < 0;
+    return grid->op->kind == OP_TILE_LOOP && op_int(grid->op, ATTR_DESCENDING, 0) &&
+           !op_int(grid->op, ATTR_TILE_INDEX, 0) && n->grouped <= 1 && n->beside < 0;
 }
 
-bool grid_bind_nth(Context *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
+bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
 {
     Numbers n = numbers_of(grid);
     bool paired = is_paired(grid, &n), pairs = paired && n.all > (double)blocks;

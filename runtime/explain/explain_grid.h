@@ -17,16 +17,17 @@ typedef struct Grid {
 int64_t steps_over(int64_t extent, int64_t step);
 
 /* False: its sizes are not known. */
-bool grid_make(const Context *context, const Op *op, Grid *grid);
+bool grid_make(const EvalPoint *context, const Op *op, Grid *grid);
 double grid_tiles(const Grid *grid);
 /* The op's arguments are those of this tile along `axis`. */
-void grid_bind(Context *context, const Grid *grid, int axis, int64_t tile);
+void grid_bind(EvalPoint *context, const Grid *grid, int axis, int64_t tile);
 /* After all axes are bound: the last range begins at a multiple of `aligned` elements in memory,
  * before its row. */
-void grid_align(Context *context, const Grid *grid);
+void grid_align(EvalPoint *context, const Grid *grid);
 
-/* A block's `nth` tile of `tiles`, all of them together walk each once; of a launch the block's
+/* A block's `nth` tile of `tile_loop`, all of them together walk each once; of a launch the block's
  * own, with nth 0. False: there are no more. */
-bool grid_bind_nth(Context *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth);
+bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t blocks,
+                   int64_t nth);
 
 #endif

@@ -45,7 +45,7 @@ static void head(const Report *report, Text *out)
     text_printf(out, "<h1>%s on %s</h1>\n<p class=soft>", func->name, report->target->name);
     if (report->part) {
         html_words(out, report->part->name);
-        text_printf(out, ", %d %ss", report->target->units, unit_words(report->target));
+        text_printf(out, ", %d %ss", report->target->num_sms, unit_words(report->target));
     } else {
         text_add(out, "a CPU");
     }
@@ -111,7 +111,7 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
     }
     text_printf(out, "<h3>Occupancy</h3><p>A %s holds %d block%s: %d of %d %ss, %.0f %%.",
                 unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
-                report->part->unit_warps, warp_words(report->target), 100 * o->share);
+                report->part->sm_warps, warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
         text_printf(out, " %d registers a thread", launch->assembled->registers);
         text_printf(out, launch->assembled->scalars ? ", %d a wave" : "",
@@ -150,7 +150,7 @@ static void access_row(const Report *report, const AccessReport *at, Text *out)
     if (report->sized && report->part) {
         count_cell(out, at->requests);
         if (traffic_is_shared(at->kind)) {
-            double conflicts = at->turns - at->least_turns;
+            double conflicts = at->wavefronts - at->least_turns;
             text_printf(out, "<td><td><td class=\"n%s\">", conflicts > 0 ? " bad" : " good");
             scaled_words(out, conflicts, "");
         } else {
@@ -227,19 +227,19 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
 
 static void pictures(const Report *report, const LaunchReport *launch, Text *out)
 {
-    enum { MOST_TILES = 6, MOST_BANKS = 16 };
+    enum { MAX_TILES = 6, MAX_BANKS = 16 };
     int n = 0;
     if (launch->buffers.n) {
         text_add(out, "<h3>Shared memory</h3>\n");
         html_buffers(launch, out);
     }
-    for (size_t i = 0; i < launch->accesses.n && n < MOST_BANKS; i++) {
+    for (size_t i = 0; i < launch->accesses.n && n < MAX_BANKS; i++) {
         if (traffic_is_shared(launch->accesses.items[i].kind)) {
             html_banks(&launch->accesses.items[i], out);
             n++;
         }
     }
-    for (size_t i = 0; i < launch->tiles_held.n && i < MOST_TILES; i++) {
+    for (size_t i = 0; i < launch->tiles_held.n && i < MAX_TILES; i++) {
         html_tile(report, &launch->tiles_held.items[i], out);
     }
 }

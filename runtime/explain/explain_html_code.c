@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_LISTING = 640 * 1024, MOST_PAGE = 2400 * 1024 };
+enum { MAX_LISTING = 640 * 1024, MAX_PAGE = 2400 * 1024 };
 
 /* ---- the source ---- */
 
@@ -52,13 +52,13 @@ static const char *doc_of(const char *name)
     size_t n;
     const Pass *rows = pass_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return rows[i].doc;
         }
     }
-    return text_same(name, "frontend") ? "what the source says, as operations on whole tensors"
-           : text_same(name, "LLVM")   ? "after its optimizer"
-                                       : "";
+    return text_equal(name, "frontend") ? "what the source says, as operations on whole tensors"
+           : text_equal(name, "LLVM")   ? "after its optimizer"
+                                        : "";
 }
 
 /* Neighbours from one line of the source share an element. */
@@ -100,7 +100,7 @@ static void listing(const Listing *l, size_t room, Text *out)
     text_add(out, "</b><small>");
     html_words(out, doc_of(l->name));
     text_add(out, "</small></summary><pre>");
-    listing_lines(l, room < MOST_LISTING ? room : MOST_LISTING, out);
+    listing_lines(l, room < MAX_LISTING ? room : MAX_LISTING, out);
     text_add(out, "</pre></details>\n");
 }
 
@@ -129,7 +129,7 @@ void html_code(const Report *report, Text *out)
     text_add(out, "<div id=stages>\n");
     unchanged(listings, out);
     for (size_t i = 0; i < listings->n; i++) {
-        size_t room = out->n < MOST_PAGE ? (MOST_PAGE - out->n) / 2 + 1024 : 1024;
+        size_t room = out->n < MAX_PAGE ? (MAX_PAGE - out->n) / 2 + 1024 : 1024;
         listing(&listings->items[i], room, out);
     }
     text_add(out, "</div></div>\n");

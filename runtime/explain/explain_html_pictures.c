@@ -103,12 +103,12 @@ void html_tile(const Report *report, const TileReport *tile, Text *out)
 
 /* ---- banks ---- */
 
-enum { WORD = 4, MOST_ROWS = 40 };
+enum { WORD = 4, MAX_ROWS = 40 };
 
 typedef struct Banks {
-    int64_t rows[MOST_ROWS]; /* of 128 bytes */
+    int64_t rows[MAX_ROWS]; /* of 128 bytes */
     int n;
-    char lanes[MOST_ROWS][BANK_COUNT][24];
+    char lanes[MAX_ROWS][BANK_COUNT][24];
 } Banks;
 
 static int row_of(Banks *banks, int64_t row)
@@ -118,7 +118,7 @@ static int row_of(Banks *banks, int64_t row)
             return i;
         }
     }
-    if (banks->n == MOST_ROWS) {
+    if (banks->n == MAX_ROWS) {
         return NOBODY;
     }
     banks->rows[banks->n] = row;
@@ -135,7 +135,7 @@ static void add_lane(char *to, size_t size, int lane)
     }
 }
 
-static void fill_banks(const Request *request, int first, int n, Banks *banks)
+static void fill_banks(const WarpRequest *request, int first, int n, Banks *banks)
 {
     for (int lane = first; lane < first + n; lane++) {
         bool active = request->active >> lane & 1;
@@ -162,7 +162,7 @@ static int turn_of(const Banks *banks, int row, int bank)
 
 void html_banks(const AccessReport *access, Text *out)
 {
-    const Request *request = &access->sample;
+    const WarpRequest *request = &access->sample;
     Banks banks = {.n = 0};
     int least, turns, group = request->lanes ? request_group(request, 0) : 0;
     if (!group) {
@@ -236,30 +236,30 @@ void html_buffers(const LaunchReport *launch, Text *out)
 /* ---- roofline ---- */
 
 enum { PLOT_WIDTH = 720, PLOT_HEIGHT = 330, LEFT = 70, BOTTOM = 40, TOP = 12, RIGHT = 20 };
-static const double LEAST_X = -2, MOST_X = 4, LEAST_Y = 9, MOST_Y = 15.6; /* powers of ten */
+static const double MIN_X = -2, MAX_X = 4, MIN_Y = 9, MAX_Y = 15.6; /* powers of ten */
 
 static double plot_x(double intensity)
 {
-    double at = (log10(intensity) - LEAST_X) / (MOST_X - LEAST_X);
+    double at = (log10(intensity) - MIN_X) / (MAX_X - MIN_X);
     return LEFT + fmin(fmax(at, 0), 1) * (PLOT_WIDTH - LEFT - RIGHT);
 }
 
 static double plot_y(double flops)
 {
-    double at = (log10(flops) - LEAST_Y) / (MOST_Y - LEAST_Y);
+    double at = (log10(flops) - MIN_Y) / (MAX_Y - MIN_Y);
     return PLOT_HEIGHT - BOTTOM - fmin(fmax(at, 0), 1) * (PLOT_HEIGHT - BOTTOM - TOP);
 }
 
 static void plot_grid(Text *out)
 {
-    for (int power = (int)LEAST_X; power <= (int)MOST_X; power++) {
+    for (int power = (int)MIN_X; power <= (int)MAX_X; power++) {
         double x = plot_x(pow(10, power));
         text_printf(out,
                     "<path class=grid d=\"M%.0f %d V%d\"/><text x=%.0f y=%d "
                     "text-anchor=middle>%g</text>",
                     x, TOP, PLOT_HEIGHT - BOTTOM, x, PLOT_HEIGHT - BOTTOM + 15, pow(10, power));
     }
-    for (int power = (int)LEAST_Y; power <= (int)MOST_Y; power++) {
+    for (int power = (int)MIN_Y; power <= (int)MAX_Y; power++) {
         double y = plot_y(pow(10, power));
         text_printf(out, "<path class=grid d=\"M%d %.0f H%d\"/><text x=%d y=%.0f text-anchor=end>",
                     LEFT, y, PLOT_WIDTH - RIGHT, LEFT - 6, y + 4);
@@ -277,7 +277,7 @@ static void plot_roof(double memory, double flops, const char *class, const char
     text_printf(out,
                 "<path class=%s d=\"M%.1f %.1f L%.1f %.1f H%d\"/><text x=%d y=%.0f "
                 "text-anchor=end>%s</text>",
-                class, plot_x(pow(10, LEAST_X)), plot_y(memory * pow(10, LEAST_X)), plot_x(knee),
+                class, plot_x(pow(10, MIN_X)), plot_y(memory * pow(10, MIN_X)), plot_x(knee),
                 plot_y(flops), PLOT_WIDTH - RIGHT, PLOT_WIDTH - RIGHT, plot_y(flops) - 5, words);
 }
 
@@ -299,7 +299,7 @@ static void plot_launch(const LaunchReport *launch, int nth, Text *out)
 
 void html_roofline(const Report *report, Text *out)
 {
-    const Part *part = report->part;
+    const DeviceSpec *part = report->part;
     if (!part || !report->sized) {
         return;
     }

@@ -74,8 +74,8 @@ static void access(Json *j, const Report *report, const AccessReport *at)
     if (report->sized) {
         number(j, "requests", at->requests);
         if (traffic_is_shared(at->kind)) {
-            number(j, "wavefronts", at->turns);
-            number(j, "conflicts", at->turns - at->least_turns);
+            number(j, "wavefronts", at->wavefronts);
+            number(j, "conflicts", at->wavefronts - at->least_turns);
         } else {
             number(j, "sectors", at->sectors);
             number(j, "least_sectors", at->least_sectors);
@@ -97,7 +97,7 @@ static void totals(Json *j, const LaunchReport *launch)
         open(j, names[kind], '{');
         number(j, "requests", LAUNCH_TOTAL(launch, (Traffic)kind, requests));
         if (traffic_is_shared((Traffic)kind)) {
-            double turns = LAUNCH_TOTAL(launch, (Traffic)kind, turns);
+            double turns = LAUNCH_TOTAL(launch, (Traffic)kind, wavefronts);
             number(j, "wavefronts", turns);
             number(j, "conflicts", turns - LAUNCH_TOTAL(launch, (Traffic)kind, least_turns));
         } else {

@@ -10,8 +10,8 @@
 #include "runtime/explain/explain_grid.h"
 #include "runtime/explain/l2_model.h"
 
-enum { STEPS_A_VISIT = 16, FOLLOWED = 1 << 18, LINE_BYTES = 128, MOST_RATE = 1 << 12 };
-static const double MOST_VISITS = 3e6, MOST_PIECES = 4e7;
+enum { STEPS_A_VISIT = 16, FOLLOWED = 1 << 18, LINE_BYTES = 128, MAX_RATE = 1 << 12 };
+static const double MAX_VISITS = 3e6, MAX_PIECES = 4e7;
 static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
 /* What is read stays in as much of the cache (an H200 keeps some of it in both halves, as the two
  * scans of examples/cumsum.tile show), what is written in all of it. */
@@ -19,7 +19,7 @@ static const double KEPT = 0.73;
 
 typedef struct Course {
     const Func *func;
-    Context context;
+    EvalPoint context;
     Level2 *level2;
     int64_t block, blocks, nth;
     double moved;          /* bytes, by this block in its present role */
@@ -134,7 +134,7 @@ typedef struct Gather {
 
 static bool find_place(Gather *g, const int32_t *coords, int64_t *at)
 {
-    Context *c = &g->course->context;
+    EvalPoint *c = &g->course->context;
     *at = 0;
     for (int axis = 0; axis < g->access.n; axis++) {
         int32_t none[MAX_RANK] = {0};
@@ -203,7 +203,7 @@ static void follow_gather(Course *course, const Op *op)
 {
     Gather g = {.course = course, .access = op_access(op, 0), .tile = op->results[0]->type};
     Type type = g.access.memory->type;
-    const Context *c = &course->context;
+    const EvalPoint *c = &course->context;
     int32_t coords[MAX_RANK] = {0};
     int64_t stride = 1;
     for (int axis = g.access.n; axis-- > 0;) {
@@ -235,7 +235,7 @@ static bool is_followed(const Func *func, const Op *op, Access *access)
         return false;
     }
     *access = op_access_nth(op, op->kind == OP_BULK_STORE ? 1 : 0);
-    return access->memory->type->kind == TYPE_TENSOR && !func_windows_of(func, access->memory);
+    return access->memory->type->kind == TYPE_TENSOR && !func_im2col_of(func, access->memory);
 }
 
 static void follow_access(Course *course, const Op *op)
@@ -275,7 +275,7 @@ static bool accesses(Block *block)
 
 static void follow_for(Course *course, const Op *op)
 {
-    Context *c = &course->context;
+    EvalPoint *c = &course->context;
     int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
     if (!accesses(op->regions[0]) || !context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole)) {
         return;
@@ -328,7 +328,7 @@ static void follow_op(Course *course, const Op *op)
     case OP_FOR: follow_for(course, op); break;
     case OP_IF: follow_if(course, op); break;
     case OP_ROLES: follow_roles(course, op); break;
-    case OP_TILES:
+    case OP_TILE_LOOP:
         if (grid_make(&course->context, op, &grid) &&
             grid_bind_nth(&course->context, &grid, course->block, course->blocks, course->nth)) {
             follow_block(course, op->regions[0]);
@@ -372,7 +372,7 @@ static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
                           Moved *all)
 {
     bool persistent = launch->plan->persistent;
-    int64_t at_once = persistent ? launch->blocks : room, n = div_up(tiles, at_once);
+    int64_t at_once = persistent ? launch->blocks : room, n = ceil_div(tiles, at_once);
     Moved half = {0};
     int64_t from = 0, i = 0;
     for (; i < n && course->visits < course->most_visits && course->pieces < course->most_pieces;
@@ -439,15 +439,15 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
     }
     int64_t rate = 1;
     double lines = (r->asked_read + r->asked_written) / LINE_BYTES;
-    while (rate < MOST_RATE && lines / (double)rate > FOLLOWED) {
+    while (rate < MAX_RATE && lines / (double)rate > FOLLOWED) {
         rate *= 2;
     }
     Moved all;
     Course course = {.func = input->func,
                      .context = context_of(input->func, input->sizes),
                      .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
-                     .most_visits = MOST_VISITS * report_share(report),
-                     .most_pieces = MOST_PIECES * report_share(report),
+                     .most_visits = MAX_VISITS * report_share(report),
+                     .most_pieces = MAX_PIECES * report_share(report),
                      .blocks = launch->blocks};
     bool ended = follow_rounds(&course, launch, tiles, room, &all);
     if (course.gave_up) {
@@ -465,7 +465,7 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
     Roofline *r = &launch->roofline;
     r->memory_read = r->read;
     r->memory_written = r->written;
-    int64_t room = (int64_t)launch->occupancy.resident * report->target->units;
+    int64_t room = (int64_t)launch->occupancy.resident * report->target->num_sms;
     double cache = report->part ? report->part->l2_mib * 1048576.0 : 0;
     if (!report->part || tiles < 1 || room < 1 || launch->blocks < 1) {
         return;

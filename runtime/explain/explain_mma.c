@@ -9,9 +9,9 @@ enum {
     ROW_BYTES = 128,
     WORD_BYTES = 4,
     PAIR_APART = 4, /* elements of four bits that share a register */
-    MOST_RUN = 16,
+    MAX_RUN = 16,
     MATRIX_ROWS = 8,
-    MOST_MATRIX_BITS = 2
+    MAX_MATRIX_BITS = 2
 };
 
 typedef struct Fragments {
@@ -35,10 +35,10 @@ static int bits_in(int count)
     return count > 1 ? 1 + bits_in(count / 2) : 0;
 }
 
-static bool reads_matrices(const Fragments *f, const Unit *unit, const Target *target)
+static bool reads_matrices(const Fragments *f, const MatrixInstr *unit, const Target *target)
 {
     return target->family == FAMILY_NVPTX &&
-           unit_reads_matrices(unit, &f->layout, f->dtype, f->k_is_col);
+           mma_uses_ldmatrix(unit, &f->layout, f->dtype, f->k_is_col);
 }
 
 static int64_t place_of(const Fragments *f, const int32_t *at)
@@ -50,9 +50,9 @@ static int64_t place_of(const Fragments *f, const int32_t *at)
     return shared_place(&f->access, place);
 }
 
-static Request request_for(const Fragments *f, int bytes)
+static WarpRequest request_for(const Fragments *f, int bytes)
 {
-    return (Request){.lanes = lanes_of(f->walk->user), .bytes = bytes};
+    return (WarpRequest){.lanes = lanes_of(f->walk->user), .bytes = bytes};
 }
 
 /* Rows of up to four matrices, those of the first in the first lanes. */
@@ -60,9 +60,9 @@ static void tally_matrices(Fragments *f, int warp, double times)
 {
     int words = bits_in(WORD_BYTES / f->bytes);
     int bits = f->layout.bits[IN_REGISTER] - words;
-    bits = bits < MOST_MATRIX_BITS ? bits : MOST_MATRIX_BITS;
+    bits = bits < MAX_MATRIX_BITS ? bits : MAX_MATRIX_BITS;
     for (int reg = 0; reg < layout_registers(&f->layout); reg += 1 << (words + bits)) {
-        Request request = request_for(f, MOST_RUN);
+        WarpRequest request = request_for(f, MAX_RUN);
         for (int row = 0; row < MATRIX_ROWS << bits; row++) {
             int32_t at[MAX_RANK] = {0};
             int matrix = row / MATRIX_ROWS;
@@ -78,7 +78,7 @@ static void tally_matrices(Fragments *f, int warp, double times)
 static int bit_of(const Fragments *f, int32_t by)
 {
     for (int i = 0; i < f->layout.bits[IN_REGISTER]; i++) {
-        if (unit_moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
+        if (mma_basis_moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
             return i;
         }
     }
@@ -90,7 +90,7 @@ static int run_bits(const Fragments *f, int *run)
 {
     int bits = 0;
     *run = 1;
-    while (2 * *run * f->bytes <= MOST_RUN * f->in_byte && bit_of(f, *run) >= 0) {
+    while (2 * *run * f->bytes <= MAX_RUN * f->in_byte && bit_of(f, *run) >= 0) {
         bits |= 1 << bit_of(f, *run);
         *run *= 2;
     }
@@ -101,7 +101,7 @@ static void tally_own(Fragments *f, int warp, double times)
 {
     int run, beside = run_bits(f, &run), lanes = lanes_of(f->walk->user);
     for (int reg = 0; reg < layout_registers(&f->layout); reg++) {
-        Request request = request_for(f, run * f->bytes / f->in_byte);
+        WarpRequest request = request_for(f, run * f->bytes / f->in_byte);
         for (int lane = 0; lane < lanes && !(reg & beside); lane++) {
             int32_t at[MAX_RANK] = {0};
             layout_apply(&f->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, at);
@@ -114,8 +114,8 @@ static void tally_own(Fragments *f, int warp, double times)
 }
 
 /* As the code generator chooses it: what is in registers has its own order. */
-static bool choose_depth(const Op *op, const Unit *unit, const Target *target, int64_t k,
-                         UnitDepth *depth)
+static bool choose_depth(const Op *op, const MatrixInstr *unit, const Target *target, int64_t k,
+                         MmaKOrder *depth)
 {
     const Value *left = op_access_nth(op, 0).memory, *right = op_access_nth(op, 1).memory;
     DType dtype = left->type->dtype;
@@ -125,13 +125,13 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
     bytes = bytes > other ? bytes : other;
     bool words = elements_in_byte(left) > 1 || elements_in_byte(right) > 1;
     if (left->type->kind != TYPE_SHARED) {
-        return unit_depth_held(unit, k, depth);
+        return mma_k_order_registers(unit, k, depth);
     }
-    bool pairs = unit_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
-    plain = plain || unit_one_by_one(unit, dtype, right->type->dtype);
-    *depth = plain   ? unit_depth_plain(unit, k)
-             : pairs ? unit_depth_pairs(unit, k)
-                     : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
+    bool pairs = mma_k_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
+    plain = plain || mma_reads_elements(unit, dtype, right->type->dtype);
+    *depth = plain   ? mma_k_order_plain(unit, k)
+             : pairs ? mma_k_order_pairs(unit, k)
+                     : mma_k_order_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
     return true;
 }
 
@@ -148,21 +148,21 @@ void matrix_left_tally(Walk *walk, const Op *op, double times)
     f.in_byte = elements_in_byte(f.access.memory);
     f.k_is_col = !op_int(op, ATTR_TA, 0); /* then they widen it */
     int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
-    f.layout = f.k_is_col ? unit_left_words(result, k) : unit_left_read(result, k);
+    f.layout = f.k_is_col ? mma_a_words_layout(result, k) : mma_a_read_layout(result, k);
     f.report = access_report(walk->user, op, SHARED_LOADS, f.access.memory);
     for (int warp = 0; warp < walk->warps; warp++) {
         tally_own(&f, warp, times);
     }
 }
 
-void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
+void matrix_tally(Walk *walk, const Op *op, const MatrixInstr *unit, double times)
 {
     Tally *tally = walk->user;
     const Layout *result = op->results[0]->type->layout;
     for (int side = 0; side < 2 && result; side++) {
         Fragments f = {.walk = walk, .access = op_access_nth(op, side)};
         Type memory = f.access.memory->type;
-        UnitDepth depth;
+        MmaKOrder depth;
         if (memory->kind != TYPE_SHARED) {
             continue;
         }
@@ -175,7 +175,7 @@ void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
         f.dtype = memory->dtype;
         f.bytes = dtype_bytes(f.dtype);
         f.in_byte = elements_in_byte(f.access.memory);
-        f.layout = unit_operand(unit, side ? UNIT_RIGHT : UNIT_LEFT, result, &depth);
+        f.layout = mma_operand(unit, side ? MMA_B : MMA_A, result, &depth);
         f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);
         bool matrices = reads_matrices(&f, unit, tally->target);
         for (int warp = 0; warp < walk->warps; warp++) {

@@ -13,7 +13,7 @@ static int up(int n, int step)
     return (n + step - 1) / step * step;
 }
 
-enum { BESIDE = 24, MOST_REGISTERS = 255 };
+enum { BESIDE = 24, MAX_REGISTERS = 255 };
 
 typedef struct Held {
     int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
@@ -47,7 +47,7 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
     int room = report->target->registers / (blocks * launch->warps * report->target->warp);
     block_walk(launch->op->regions[0], see_held, &held);
     int wanted = BESIDE + held.carried + held.largest * (held.carried > 0 ? 3 : 2) / 2;
-    room = room < MOST_REGISTERS ? room : MOST_REGISTERS;
+    room = room < MAX_REGISTERS ? room : MAX_REGISTERS;
     room -= room % (report->part->register_step > 0 ? report->part->register_step : 1);
     return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};
 }
@@ -55,14 +55,14 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
 /* Each scheduler has its share of the registers, and its warps share that. */
 static int blocks_by_registers(const Report *report, const LaunchReport *launch)
 {
-    const Part *part = report->part;
-    int most = part->unit_warps / part->schedulers;
+    const DeviceSpec *part = report->part;
+    int most = part->sm_warps / part->schedulers;
     bool expects = report->input->brief || report->input->sampled;
     int thread = launch->assembled ? launch->assembled->registers
                  : expects         ? registers_expected(report, launch).used
                                    : 0;
     if (thread <= 0) {
-        return part->unit_warps;
+        return part->sm_warps;
     }
     int warp = up(thread, part->register_step) * report->target->warp;
     int warps = report->target->registers / part->schedulers / warp;
@@ -70,24 +70,24 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
     return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
 }
 
-static int blocks_by_shared(const Part *part, int bytes)
+static int blocks_by_shared(const DeviceSpec *part, int bytes)
 {
     int taken = up(bytes + part->block_shared, part->shared_step);
-    return taken > 0 ? part->unit_shared / taken : part->unit_warps; /* no more blocks than warps */
+    return taken > 0 ? part->sm_shared / taken : part->sm_warps; /* no more blocks than warps */
 }
 
 void occupancy_make(const Report *report, LaunchReport *launch)
 {
-    const Part *part = report->part;
+    const DeviceSpec *part = report->part;
     Occupancy *o = &launch->occupancy;
     if (!part || launch->warps <= 0) {
         return;
     }
     o->known = true;
-    o->blocks[LIMIT_WARPS] = part->unit_warps / launch->warps;
+    o->blocks[LIMIT_WARPS] = part->sm_warps / launch->warps;
     o->blocks[LIMIT_BLOCKS] = launch->warps == 1 && report->target->family == FAMILY_AMDGCN
-                                  ? part->unit_warps
-                                  : part->unit_blocks;
+                                  ? part->sm_warps
+                                  : part->sm_blocks;
     o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
     o->blocks[LIMIT_SHARED] = blocks_by_shared(part, launch->shared_bytes);
     o->limit = LIMIT_WARPS;
@@ -98,8 +98,8 @@ void occupancy_make(const Report *report, LaunchReport *launch)
     }
     o->resident = o->blocks[o->limit];
     o->warps = o->resident * launch->warps;
-    o->share = (double)o->warps / part->unit_warps;
-    int64_t room = (int64_t)o->resident * report->target->units;
+    o->share = (double)o->warps / part->sm_warps;
+    int64_t room = (int64_t)o->resident * report->target->num_sms;
     o->waves = launch->blocks > 0 && room > 0 ? (double)launch->blocks / (double)room : 0;
 }
 
@@ -161,7 +161,7 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
     int sector = report->part ? report->part->sector : 0;
     for (size_t i = 0; i < func->params.n; i++) {
         const Value *tensor = func->params.items[i].value;
-        const Windows *windows = func_windows_of(func, tensor);
+        const Im2colView *windows = func_im2col_of(func, tensor);
         if (tensor->type->kind == TYPE_TENSOR) {
             double whole = tensor_bytes(windows ? windows->of : tensor, sizes);
             double in = asked(launch, tensor, reads, sector);

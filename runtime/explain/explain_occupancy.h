@@ -13,7 +13,7 @@ typedef struct Registers {
 Registers registers_expected(const Report *report, const LaunchReport *launch);
 /* `sizes` by DimVar.id. */
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
-/* explain_memory.c; `tiles` of its grid */
+/* explain_memory.c; `tile_loop` of its grid */
 void memory_make(const Report *report, LaunchReport *launch, int64_t tiles);
 /* explain_dot.c */
 void product_make(const Report *report, LaunchReport *launch, int64_t tiles);

@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-enum { MOST_STEPS = 512, MOST_DEPTH = 48, GUESS_BITS = 20 };
+enum { MAX_STEPS = 512, MAX_DEPTH = 48, GUESS_BITS = 20 };
 
-Context context_of(Func *func, const int64_t *sizes)
+EvalPoint context_of(Func *func, const int64_t *sizes)
 {
-    Context context = {.func = func};
+    EvalPoint context = {.func = func};
     context.dims = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
     memcpy(context.dims, sizes, sizeof(int64_t) * func->dimvars.n);
     context.bound = ARENA_ARRAY(func->arena, Bound, func->n_values);
     return context;
 }
 
-bool context_dim(const Context *context, Dim dim, int64_t *out)
+bool context_dim(const EvalPoint *context, Dim dim, int64_t *out)
 {
     for (int i = 0; i < dim->n_terms; i++) {
         for (int k = 0; k < dim->terms[i].n; k++) {
@@ -29,9 +29,9 @@ bool context_dim(const Context *context, Dim dim, int64_t *out)
     return poly_eval(dim, context->dims, out);
 }
 
-void context_bind(Context *context, const Value *arg, int64_t first, int64_t step, int64_t end)
+void context_bind(EvalPoint *context, const Value *arg, int64_t first, int64_t step, int64_t end)
 {
-    int64_t past = first + smaller(step ? step : 1, INT64_MAX - first);
+    int64_t past = first + min_i64(step ? step : 1, INT64_MAX - first);
     end = end > first ? end : first; /* of a cluster's tile past the end */
     context->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
     if (arg->type->kind == TYPE_RANGE) {
@@ -41,7 +41,7 @@ void context_bind(Context *context, const Value *arg, int64_t first, int64_t ste
 
 /* ---- one element ---- */
 
-static bool eval(Context *c, const Value *value, const int32_t *coords, int depth, int64_t *out);
+static bool eval(EvalPoint *c, const Value *value, const int32_t *coords, int depth, int64_t *out);
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -51,12 +51,12 @@ static int64_t floor_div(int64_t a, int64_t b)
 
 static bool compare(const char *pred, int64_t a, int64_t b)
 {
-    return text_same(pred, "eq")   ? a == b
-           : text_same(pred, "ne") ? a != b
-           : text_same(pred, "lt") ? a < b
-           : text_same(pred, "le") ? a <= b
-           : text_same(pred, "gt") ? a > b
-                                   : a >= b;
+    return text_equal(pred, "eq")   ? a == b
+           : text_equal(pred, "ne") ? a != b
+           : text_equal(pred, "lt") ? a < b
+           : text_equal(pred, "le") ? a <= b
+           : text_equal(pred, "gt") ? a > b
+                                    : a >= b;
 }
 
 static bool binary(const Op *op, int64_t a, int64_t b, int64_t *out)
@@ -105,7 +105,7 @@ static void operand_coords(const Op *op, const int32_t *coords, int32_t *of)
 }
 
 /* The same for the same element of the same tile, and like chance between them. */
-static int64_t guess(Context *c, const Value *value, const int32_t *coords)
+static int64_t guess(EvalPoint *c, const Value *value, const int32_t *coords)
 {
     uint64_t h = value->id * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < value->type->rank; i++) {
@@ -118,7 +118,7 @@ static int64_t guess(Context *c, const Value *value, const int32_t *coords)
     return (int64_t)(h >> (64 - GUESS_BITS));
 }
 
-static bool eval_range_op(Context *c, const Op *op, const int32_t *coords, int64_t *out)
+static bool eval_range_op(EvalPoint *c, const Op *op, const int32_t *coords, int64_t *out)
 {
     const Bound *range = &c->bound[op->operands[0]->id];
     *out = op->kind == OP_INDEX   ? range->first + coords[0]
@@ -128,14 +128,15 @@ static bool eval_range_op(Context *c, const Op *op, const int32_t *coords, int64
     return range->known;
 }
 
-static bool eval_select(Context *c, const Op *op, const int32_t *coords, int depth, int64_t *out)
+static bool eval_select(EvalPoint *c, const Op *op, const int32_t *coords, int depth, int64_t *out)
 {
     int64_t which;
     return eval(c, op->operands[0], coords, depth, &which) &&
            eval(c, op->operands[which ? 1 : 2], coords, depth, out);
 }
 
-static bool eval_op(Context *c, const Value *value, const int32_t *coords, int depth, int64_t *out)
+static bool eval_op(EvalPoint *c, const Value *value, const int32_t *coords, int depth,
+                    int64_t *out)
 {
     const Op *op = value->def;
     int32_t of[MAX_RANK] = {0};
@@ -159,7 +160,7 @@ static bool eval_op(Context *c, const Value *value, const int32_t *coords, int d
     case OP_SQUEEZE:
     case OP_PERMUTE:
     case OP_CONVERT:
-    case OP_FIX:
+    case OP_TO_STATIC:
     case OP_MASK: operand_coords(op, coords, of); return eval(c, op->operands[0], of, depth, out);
     case OP_NEG: return eval(c, op->operands[0], coords, depth, &a) && (*out = -a, true);
     case OP_NOT:
@@ -180,9 +181,9 @@ static bool eval_op(Context *c, const Value *value, const int32_t *coords, int d
     return true;
 }
 
-static bool eval(Context *c, const Value *value, const int32_t *coords, int depth, int64_t *out)
+static bool eval(EvalPoint *c, const Value *value, const int32_t *coords, int depth, int64_t *out)
 {
-    if (c->steps-- <= 0 || depth > MOST_DEPTH || dtype_is_float(value->type->dtype)) {
+    if (c->steps-- <= 0 || depth > MAX_DEPTH || dtype_is_float(value->type->dtype)) {
         return false;
     }
     if (value->def) {
@@ -193,16 +194,16 @@ static bool eval(Context *c, const Value *value, const int32_t *coords, int dept
     return true;
 }
 
-bool context_eval(Context *context, const Value *value, const int32_t *coords, int64_t *out)
+bool context_eval(EvalPoint *context, const Value *value, const int32_t *coords, int64_t *out)
 {
-    context->steps = MOST_STEPS;
+    context->steps = MAX_STEPS;
     context->guessed = false;
     bool known = eval(context, value, coords, 0, out);
-    context->taken += MOST_STEPS - context->steps;
+    context->taken += MAX_STEPS - context->steps;
     return known;
 }
 
-bool context_scalar(Context *context, const Value *value, int64_t *out)
+bool context_scalar(EvalPoint *context, const Value *value, int64_t *out)
 {
     int32_t coords[MAX_RANK] = {0};
     return value->type->kind == TYPE_ARRAY && context_eval(context, value, coords, out) &&

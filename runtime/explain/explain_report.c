@@ -62,8 +62,8 @@ typedef struct Lister {
 /* What the compiler adds has the place of the value that it moves. */
 static Span span_of(const Op *op)
 {
-    enum { MOST_STEPS = 8 };
-    for (int i = 0; i < MOST_STEPS && op->span.source < 0 && op->n_operands > 0; i++) {
+    enum { MAX_STEPS = 8 };
+    for (int i = 0; i < MAX_STEPS && op->span.source < 0 && op->n_operands > 0; i++) {
         const Value *moved = op->operands[i ? 0 : op->n_operands - 1];
         if (!moved || !moved->def) {
             break;
@@ -77,7 +77,7 @@ static int line_of(const Report *report, const Op *op)
 {
     Span span = span_of(op);
     bool here = span.source >= 0 && span.source == report->input->source;
-    return here ? diag_place(report->input->func->diags, span).line : 0;
+    return here ? diag_source_loc(report->input->func->diags, span).line : 0;
 }
 
 /* One slot of a ring. */
@@ -187,7 +187,7 @@ static void list_op(Op *op, void *user)
     case OP_STORE: list_access(l, op, STORES, memory); break;
     case OP_SCATTER:
         if (tensor) {
-            list_access(l, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, memory);
+            list_access(l, op, fn && !text_equal(fn, "set") ? ATOMICS : STORES, memory);
         } else {
             list_access(l, op, SHARED_ATOMICS, memory);
         }
@@ -201,18 +201,18 @@ static void list_op(Op *op, void *user)
     case OP_SCAN:
     case OP_HISTOGRAM:
     case OP_RANK:
-    case OP_ARRANGE:
+    case OP_TILE_SCATTER:
     case OP_LOOKUP:
     case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
     case OP_DOT_ASYNC:
-        if (unit_left_is_read(l->report->target, op)) {
+        if (mma_a_in_registers(l->report->target, op)) {
             list_access(l, op, SHARED_LOADS, op_access_nth(op, 0).memory);
         }
         break;
     case OP_SHARED:
         list_buffer(l, op);
-        if (bulk_few_rows(l->report->input->func, op->results[0])) {
+        if (bulk_short_tile(l->report->input->func, op->results[0])) {
             list_access(l, op, SHARED_STORES, op->results[0]);
         }
         break;
@@ -222,7 +222,7 @@ static void list_op(Op *op, void *user)
 
 /* ---- totals ---- */
 
-static double elements(const Context *context, Type type)
+static double elements(const EvalPoint *context, Type type)
 {
     double n = 1;
     for (int axis = 0; axis < type->rank; axis++) {
@@ -232,7 +232,7 @@ static double elements(const Context *context, Type type)
     return n;
 }
 
-static double product_flops(const Context *context, const Op *op)
+static double product_flops(const EvalPoint *context, const Op *op)
 {
     Type a = op->operands[0]->type, result = op->results[0]->type;
     int last = a->rank - (op_int(op, ATTR_TA, 0) ? 2 : 1);
@@ -247,12 +247,12 @@ static void count_float(Op *op, void *user)
     *n += counts && dtype_is_float(op->results[0]->type->dtype);
 }
 
-static double op_flops(const Context *context, const Op *op)
+static double op_flops(const EvalPoint *context, const Op *op)
 {
     int each = 0;
     Type type = op->n_results ? op->results[0]->type : NULL;
     switch (op->kind) {
-    case OP_AGAIN:
+    case OP_REMAT:
     case OP_CAST:
     case OP_BITCAST:
     case OP_SELECT:
@@ -288,7 +288,7 @@ static int64_t room_for(int64_t stride, int64_t span, int64_t ways)
 }
 
 /* Bytes from one row of what was loaded to the next along its axis; 0: not known. */
-static int64_t row_stride(const Context *context, const Op *load, int axis)
+static int64_t row_stride(const EvalPoint *context, const Op *load, int axis)
 {
     Access access = op_access(load, 0);
     Type memory = access.memory->type;
@@ -305,7 +305,7 @@ static int64_t row_stride(const Context *context, const Op *load, int axis)
 
 /* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
  * as many, each element brings one from the next, else each line comes once. */
-static void tally_across(const Context *context, const Op *op, double times, HostReport *host)
+static void tally_across(const EvalPoint *context, const Op *op, double times, CpuReport *host)
 {
     const Attr *perm = op_attr(op, ATTR_PERM);
     const Op *load = op->operands[0]->def;
@@ -329,7 +329,7 @@ static void tally_across(const Context *context, const Op *op, double times, Hos
 
 /* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
  * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
-static void tally_host(const Context *context, const Op *op, double times, HostReport *host)
+static void tally_host(const EvalPoint *context, const Op *op, double times, CpuReport *host)
 {
     bool is_load = op->kind == OP_LOAD, is_store = op->kind == OP_STORE;
     bool is_reduce = op->kind == OP_REDUCE;
@@ -355,7 +355,7 @@ static void tally_host(const Context *context, const Op *op, double times, HostR
     host->walked += is_load ? 0 : n * dtype_bytes(type->dtype);
     if (is_reduce && op_int(op, ATTR_AXIS, 0) == last) {
         const char *fn = op_word(op, ATTR_FN);
-        host->waits += n * (text_same(fn, "max") || text_same(fn, "min") ? EXTREME : SUM);
+        host->waits += n * (text_equal(fn, "max") || text_equal(fn, "min") ? EXTREME : SUM);
     }
     bool goes_on = op->parent->parent && op->parent->parent->kind == OP_FOR;
     const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
@@ -371,8 +371,8 @@ static void tally_op(Walk *walk, const Op *op, double times)
 {
     Tally *tally = walk->user;
     if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
-        const char *unit = op_word(op, ATTR_UNIT);
-        bool matrix = unit && !text_same(unit, "fma");
+        const char *unit = op_word(op, ATTR_INSTRUCTION);
+        bool matrix = unit && !text_equal(unit, "fma");
         double flops = times * product_flops(&walk->context, op);
         int bytes = dtype_bytes(op_access_nth(op, 1).memory->type->dtype);
         *(matrix ? &tally->matrix_flops : &tally->flops) += flops;
@@ -413,9 +413,9 @@ static void forget_loads(Walk *walk)
 
 double report_share(const Report *report)
 {
-    enum { FEW_LAUNCHES = 3 };
+    enum { MAX_LAUNCHES = 3 };
     int n = report->n_launches;
-    return n > FEW_LAUNCHES ? (double)FEW_LAUNCHES / n : 1;
+    return n > MAX_LAUNCHES ? (double)MAX_LAUNCHES / n : 1;
 }
 
 static void tally_launch(const Report *report, LaunchReport *launch)
@@ -480,13 +480,13 @@ static int64_t tiles_of(const Report *report, const PlanLaunch *launch)
 static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
 {
     int64_t blocks = tiles_of(report, launch);
-    return blocks < 0 ? blocks : plan_resident(launch, blocks, report->target->units);
+    return blocks < 0 ? blocks : plan_resident(launch, blocks, report->target->num_sms);
 }
 
-static const Assembled *assembled_of(const ReportInput *input, const char *symbol)
+static const AssemblerInfo *assembled_of(const ReportInput *input, const char *symbol)
 {
     for (size_t i = 0; i < input->assembled.n; i++) {
-        if (text_same(input->assembled.items[i].symbol, symbol)) {
+        if (text_equal(input->assembled.items[i].symbol, symbol)) {
             return &input->assembled.items[i];
         }
     }
@@ -548,7 +548,7 @@ void report_make(const ReportInput *input, Report *report)
     int nth = 0;
     *report = (Report){.input = input,
                        .target = input->func->target,
-                       .part = part_of(input->func->target),
+                       .part = device_spec_of(input->func->target),
                        .sized = all_known(input),
                        .n_launches = input->plan->n_launches};
     report->launches = ARENA_ARRAY(input->func->arena, LaunchReport, report->n_launches);

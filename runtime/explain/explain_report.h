@@ -31,12 +31,12 @@ typedef struct Listings {
 void listing_lines_of_code(Arena *arena, const char *source, Listing *listing);
 
 /* What the assembler says of a launch. */
-typedef struct Assembled {
+typedef struct AssemblerInfo {
     const char *symbol;
     int registers, spilled; /* of a thread: 32-bit registers; bytes */
     int scalars;            /* AMD: registers of a wave */
     int shared;             /* bytes of a block that are not given at launch */
-} Assembled;
+} AssemblerInfo;
 
 typedef struct ReportInput {
     Func *func; /* staged */
@@ -50,7 +50,7 @@ typedef struct ReportInput {
     bool sampled;         /* or it is; few rounds of loops are looked at in any case */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
-        Assembled *items;
+        AssemblerInfo *items;
         size_t n, cap;
     } assembled;
 } ReportInput;
@@ -73,16 +73,16 @@ const char *traffic_name(Traffic kind); /* "load" */
 bool traffic_is_shared(Traffic kind);
 bool traffic_is_bulk(Traffic kind);
 
-enum { BANK_COUNT = 32, MOST_LANES = 64 };
+enum { BANK_COUNT = 32, MAX_LANES = 64 };
 
 /* One access of one warp, kept to be drawn. */
-typedef struct Request {
+typedef struct WarpRequest {
     int lanes;              /* of a warp */
     int bytes;              /* of a lane */
     bool pairs;             /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
     uint64_t active;        /* a bit a lane */
-    int64_t at[MOST_LANES]; /* bytes from where the memory begins */
-} Request;
+    int64_t at[MAX_LANES];  /* bytes from where the memory begins */
+} WarpRequest;
 
 typedef struct AccessReport {
     const Op *op;
@@ -96,10 +96,10 @@ typedef struct AccessReport {
     double sectors;            /* of global memory */
     double first;              /* turns of the first-level cache */
     double least_sectors;      /* that would do for these bytes */
-    double turns, least_turns; /* of shared memory: wavefronts */
+    double wavefronts, least_turns; /* of shared memory: wavefronts */
     double moved;              /* bytes that threads, or the copy engine, ask for */
     bool assumed;              /* places that depend on data: taken as spread evenly */
-    Request sample;            /* the one of most turns, or sectors; no lanes: none */
+    WarpRequest sample;        /* the one of most turns, or sectors; no lanes: none */
     int sample_turns;
 } AccessReport;
 
@@ -154,7 +154,7 @@ typedef struct ProductReport {
     bool alike;   /* all of them are of one loop and one shape */
     int ops;      /* on each element of its result */
     const char *unit;
-    const Unit *instruction; /* NULL: fma */
+    const MatrixInstr *instruction; /* NULL: fma */
     int64_t m, n_columns;    /* of its tile; 0: not a matrix */
     int slots;               /* of the rings that it reads; 0: none */
     int64_t slot_bytes;
@@ -169,21 +169,21 @@ typedef struct ProductReport {
 } ProductReport;
 
 /* What a CPU's loops go through; 0 of GPUs. */
-typedef struct HostReport {
+typedef struct CpuReport {
     double walked; /* bytes of tiles: a loop for each that is reduced or stored */
     double waits;  /* cycles that folding element by element would wait for the one before */
     double packed; /* bytes of operands that are laid out for products */
     double begun;  /* bytes at the beginnings of runs, which no prefetch brings */
     double lines;  /* bytes of cache lines that walks across rows bring from the second level, */
     double far;    /* and from beyond */
-} HostReport;
+} CpuReport;
 
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
     const char *tiles;          /* "M by 128, N by 256" */
     const char *why;            /* it is a launch of its own */
-    const Assembled *assembled; /* NULL: not known */
+    const AssemblerInfo *assembled; /* NULL: not known */
     int warps, shared_bytes;    /* of a block */
     int64_t blocks;             /* -1: not known */
     int line;
@@ -205,7 +205,7 @@ typedef struct LaunchReport {
     Occupancy occupancy;
     Roofline roofline;
     ProductReport product;
-    HostReport host;
+    CpuReport host;
     double predicted;    /* seconds, by the model; 0: not known */
     const char *limiter; /* what takes most of them; NULL: not known */
     struct {
@@ -217,7 +217,7 @@ typedef struct LaunchReport {
 typedef struct Report {
     const ReportInput *input;
     const Target *target;
-    const Part *part; /* NULL: a CPU */
+    const DeviceSpec *part; /* NULL: a CPU */
     bool sized;       /* all sizes were given, so that there are totals */
     LaunchReport *launches;
     int n_launches;

@@ -83,7 +83,7 @@ static void total_request(const Totals *t, AccessReport *report, int reg, int wa
     Tally *tally = t->walk->user;
     int lanes = lanes_of(tally);
     uint32_t silent = report == t->writes ? silent_lanes(t, lanes) : 0;
-    Request request = {.lanes = lanes, .bytes = t->bytes * run};
+    WarpRequest request = {.lanes = lanes, .bytes = t->bytes * run};
     for (int lane = 0; lane < lanes; lane++) {
         int32_t coords[MAX_RANK];
         layout_apply(t->type->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);

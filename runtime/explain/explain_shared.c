@@ -5,9 +5,9 @@
 #include "runtime/explain/explain_access.h"
 #include "runtime/explain/warp_request.h"
 
-static Request request_of(const Tally *tally, int bytes)
+static WarpRequest request_of(const Tally *tally, int bytes)
 {
-    return (Request){.lanes = lanes_of(tally), .bytes = bytes};
+    return (WarpRequest){.lanes = lanes_of(tally), .bytes = bytes};
 }
 
 /* ---- tiles ---- */
@@ -18,7 +18,7 @@ static void tile_request(Walk *walk, AccessReport *report, const Access *access,
     Tally *tally = walk->user;
     bool loads = report->kind == SHARED_LOADS;
     uint32_t copies = loads ? 0 : tile_copies(type->layout, IN_LANE, lanes_of(tally));
-    Request request = request_of(tally, run * dtype_bytes(access->memory->type->dtype));
+    WarpRequest request = request_of(tally, run * dtype_bytes(access->memory->type->dtype));
     for (int lane = 0; lane < request.lanes; lane++) {
         int32_t coords[MAX_RANK];
         layout_apply(type->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -83,11 +83,11 @@ void clear_tally(Walk *walk, const Op *op, double times)
     enum { CLEAR_BYTES = 16 };
     Tally *tally = walk->user;
     const Value *shared = op->results[0];
-    if (!bulk_few_rows(walk->context.func, shared)) {
+    if (!bulk_short_tile(walk->context.func, shared)) {
         return;
     }
     AccessReport *report = access_report(tally, op, SHARED_STORES, shared);
-    Request request = request_of(tally, CLEAR_BYTES);
+    WarpRequest request = request_of(tally, CLEAR_BYTES);
     int64_t elements = 1;
     for (int axis = 0; axis < shared->type->rank; axis++) {
         elements *= poly_capacity(shared->type->dims[axis]);
@@ -105,7 +105,7 @@ void clear_tally(Walk *walk, const Op *op, double times)
 static bool scattered_place(Walk *walk, AccessReport *report, const Access *access,
                             const int32_t *coords, int lane, int64_t *at)
 {
-    Context *c = &walk->context;
+    EvalPoint *c = &walk->context;
     *at = 0;
     for (int axis = 1; axis < access->n; axis++) {
         int32_t none[MAX_RANK] = {0};
@@ -134,7 +134,7 @@ void scatter_tally(Walk *walk, const Op *op, double times)
     for (int reg = 0; type->layout && reg < layout_registers(type->layout); reg++) {
         for (int warp = 0; tile_run_starts(type, type->rank - 1, reg, 1) && warp < walk->warps;
              warp++) {
-            Request request = request_of(tally, bytes);
+            WarpRequest request = request_of(tally, bytes);
             for (int lane = 0; lane < request.lanes; lane++) {
                 int32_t coords[MAX_RANK];
                 int64_t at;
@@ -151,7 +151,7 @@ void scatter_tally(Walk *walk, const Op *op, double times)
 
 /* ---- reductions across warps ---- */
 
-enum { ACCESS_BYTES = 16, MOST_RUN = 4 };
+enum { ACCESS_BYTES = 16, MAX_RUN = 4 };
 
 typedef struct Scratch {
     Walk *walk;
@@ -208,7 +208,7 @@ static void write_parts(const Scratch *s, int reg, int warp)
     Layout reduced = layout_drop_axis(s->from->layout, s->axis);
     uint32_t lanes = tile_copies(&reduced, IN_LANE, lanes_of(tally));
     uint32_t warps = tile_copies(&reduced, IN_WARP, s->walk->warps) & ~s->mask;
-    Request request = request_of(tally, s->bytes * s->run);
+    WarpRequest request = request_of(tally, s->bytes * s->run);
     for (int lane = 0; lane < request.lanes && !((uint32_t)warp & warps); lane++) {
         int32_t coords[MAX_RANK];
         layout_apply(s->from->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -230,7 +230,7 @@ static void read_parts(const Scratch *s, int reg, int warp)
                   s->parts <= lanes_of(tally);
     bool both = s->parts == FEW && s->elements == 1;
     for (int part = 0; part < (spread || both ? 1 : s->parts); part++) {
-        Request request = request_of(tally, s->bytes * (both ? FEW : s->run));
+        WarpRequest request = request_of(tally, s->bytes * (both ? FEW : s->run));
         for (int lane = 0; lane < request.lanes; lane++) {
             int32_t coords[MAX_RANK];
             layout_apply(s->from->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -249,7 +249,7 @@ static void combine_parts(const Scratch *s)
     Tally *tally = s->walk->user;
     for (int64_t first = 0; first < s->elements; first += lanes_of(tally)) {
         for (int part = 0; part <= s->parts; part++) {
-            Request request = request_of(tally, s->bytes);
+            WarpRequest request = request_of(tally, s->bytes);
             int64_t row = part < s->parts ? part : 0;
             for (int lane = 0; lane < request.lanes && first + lane < s->elements; lane++) {
                 request_add(&request, lane, (row * s->elements + first + lane) * s->bytes);
@@ -280,11 +280,11 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     s.axis = (int)op_int(op, ATTR_AXIS, 0);
     s.bytes = dtype_bytes(s.from->dtype);
     s.times = times;
-    s.run = s.axis == s.from->rank - 1
-                ? 1
-                : tile_run_length(s.from, s.from->rank - 1,
-                                  ACCESS_BYTES / s.bytes < MOST_RUN ? ACCESS_BYTES / s.bytes
-                                                                    : MOST_RUN);
+    s.run =
+        s.axis == s.from->rank - 1
+            ? 1
+            : tile_run_length(s.from, s.from->rank - 1,
+                              ACCESS_BYTES / s.bytes < MAX_RUN ? ACCESS_BYTES / s.bytes : MAX_RUN);
     for (int bit = 0; bit < s.from->layout->bits[IN_WARP]; bit++) {
         s.mask |= moves(&s, IN_WARP, bit) ? 1u << bit : 0;
     }
@@ -379,16 +379,16 @@ static int free_vector(const Side *side, const Layout *layout)
 
 static int choose_chunk(Side *a, Side *b, int64_t k)
 {
-    enum { MOST_CHUNK = 8, MOST_REGISTERS = 64 };
+    enum { MAX_CHUNK = 8, MAX_REGISTERS = 64 };
     int wide = 1;
     Side *sides[] = {a, b};
     for (int i = 0; i < 2; i++) {
         int vector = sides[i]->k_is_col ? shared_most(&sides[i]->access) : 2;
         wide = vector > wide ? vector : wide;
     }
-    int chunk = wide < MOST_CHUNK ? wide : MOST_CHUNK;
+    int chunk = wide < MAX_CHUNK ? wide : MAX_CHUNK;
     while (k % chunk ||
-           (chunk > 1 && chunk * (a->n * a->elem + b->n * b->elem) / 4 > MOST_REGISTERS)) {
+           (chunk > 1 && chunk * (a->n * a->elem + b->n * b->elem) / 4 > MAX_REGISTERS)) {
         chunk /= 2;
     }
     return chunk;
@@ -398,7 +398,7 @@ static void side_request(Walk *walk, const Side *side, Type type, int coord, int
                          double times)
 {
     Tally *tally = walk->user;
-    Request request = request_of(tally, side->vector * side->elem);
+    WarpRequest request = request_of(tally, side->vector * side->elem);
     int64_t last = poly_capacity(type->dims[side->axis]) - 1;
     for (int lane = 0; lane < request.lanes; lane++) {
         int32_t own[MAX_RANK], place[MAX_RANK] = {0};
@@ -416,9 +416,9 @@ static void side_request(Walk *walk, const Side *side, Type type, int coord, int
 /* Steps of k lie alike up to where swizzled rows begin again: a few stand for all. */
 static void tally_side(Walk *walk, const Side *side, Type type, int64_t k, double times)
 {
-    enum { MOST_STEPS = 4 };
+    enum { MAX_STEPS = 4 };
     int64_t step = side->k_is_col ? side->vector : 1, n = k / step;
-    int64_t taken = n < MOST_STEPS ? n : MOST_STEPS;
+    int64_t taken = n < MAX_STEPS ? n : MAX_STEPS;
     for (int64_t i = 0; i < taken; i++) {
         for (int at = 0; at < side->n; at += side->k_is_col ? 1 : side->vector) {
             for (int warp = 0; warp < walk->warps; warp++) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { MOST_ACCESSES = 12 };
+enum { MAX_ACCESSES = 12 };
 static const double READ_AGAIN = 1.05; /* that is worth a line */
 
 static void shape(const Report *report, const LaunchReport *launch, Text *out)
@@ -41,7 +41,7 @@ static void resident(const Report *report, const LaunchReport *launch, Text *out
     }
     text_printf(out, "#   a %s holds %d block%s, %d of %d %ss (%.0f %%), ",
                 unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
-                report->part->unit_warps, warp_words(report->target), 100 * o->share);
+                report->part->sm_warps, warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
         text_printf(out, "limited by %s; %d registers a thread", limit_words(report, o->limit),
                     launch->assembled->registers);
@@ -123,7 +123,7 @@ static void access_line(const Report *report, const AccessReport *at, Text *out)
         count(out, at->requests);
         if (traffic_is_shared(at->kind)) {
             text_printf(out, " %9s", "");
-            count(out, at->turns - at->least_turns);
+            count(out, at->wavefronts - at->least_turns);
         } else {
             count(out, at->sectors);
             text_printf(out, " %9s", "");
@@ -145,12 +145,12 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
                 cpu ? report->sized ? "asked" : "" : "bytes");
     text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
     text_add(out, "  guard\n");
-    for (size_t i = 0; i < launch->accesses.n && i < MOST_ACCESSES; i++) {
+    for (size_t i = 0; i < launch->accesses.n && i < MAX_ACCESSES; i++) {
         access_line(report, &launch->accesses.items[i], out);
     }
-    if (launch->accesses.n > MOST_ACCESSES) {
+    if (launch->accesses.n > MAX_ACCESSES) {
         text_printf(out, "#   … and %zu more: --json or --html FILE\n",
-                    launch->accesses.n - MOST_ACCESSES);
+                    launch->accesses.n - MAX_ACCESSES);
     }
 }
 

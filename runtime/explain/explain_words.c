@@ -12,14 +12,14 @@ const char *value_words(const Func *func, const Value *value)
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         if (param->value == value) {
-            return param->windows ? arena_printf(func->arena, "windows of %s",
-                                                 value_words(func, param->windows->of))
-                                  : param->name;
+            return param->im2col ? arena_printf(func->arena, "windows of %s",
+                                                value_words(func, param->im2col->of))
+                                 : param->name;
         }
     }
     for (size_t i = 0; value->name && i < func->params.n; i++) { /* what is held of windows */
         const Param *param = &func->params.items[i];
-        if (param->windows && text_same(param->value->name, value->name)) {
+        if (param->im2col && text_equal(param->value->name, value->name)) {
             return value_words(func, param->value);
         }
     }
@@ -46,16 +46,16 @@ static bool add_product(Func *func, Text *text, Dim dim)
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         int from = 0;
-        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
-            bool found = param->merged[axis] > 1 && param->value->type->dims[axis] == dim;
-            for (int k = 0; found && k < param->merged[axis]; k++) {
+        for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
+            bool found = param->collapsed[axis] > 1 && param->value->type->dims[axis] == dim;
+            for (int k = 0; found && k < param->collapsed[axis]; k++) {
                 text_add(text, k ? "*" : "");
-                add_factor(func, text, param->given->dims[from + k]);
+                add_factor(func, text, param->caller_type->dims[from + k]);
             }
             if (found) {
                 return true;
             }
-            from += (int)param->merged[axis];
+            from += (int)param->collapsed[axis];
         }
     }
     return false;
@@ -129,7 +129,7 @@ const char *product_words(const Report *report, const LaunchReport *launch)
     if (!p->op || !p->instruction || !p->m) {
         return "";
     }
-    bool groups = unit_warps(p->instruction) > 1;
+    bool groups = mma_warps(p->instruction) > 1;
     int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
     text_printf(&text, "%s, %d rows by %lld columns, %d deep, an instruction", p->unit,
                 p->instruction->m, (long long)columns, p->instruction->k);
@@ -221,7 +221,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
     if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && an_width(func, op) == 1)) {
         return "places are computed, an element at a time";
     }
-    Type type = op_moved(op)->type;
+    Type type = op_moved_value(op)->type;
     if (type->rank == 0) {
         return "one element for the whole block";
     }

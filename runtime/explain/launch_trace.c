@@ -5,21 +5,21 @@
 #include "runtime/explain/explain_grid.h"
 
 enum {
-    MOST_SAMPLES = 24,
+    MAX_SAMPLES = 24,
     ALONE = 16,
     AMONG_TWO = 6,
     AMONG_MORE = 3,
     IN_LOOP = 4,
     COSTLY = 3,
-    MOST_WALKED = 20000, /* ops; each takes up to some 50 us */
-    TOO_LONG = 2 * MOST_WALKED,
-    FEW_TILES = 96,
+    MAX_WALKED = 20000, /* ops; each takes up to some 50 us */
+    TOO_LONG = 2 * MAX_WALKED,
+    MAX_TILES = 96,
     WIDE = 32
 };
 
 typedef struct Samples {
-    int64_t at[MOST_SAMPLES];
-    double times[MOST_SAMPLES];
+    int64_t at[MAX_SAMPLES];
+    double times[MAX_SAMPLES];
     int n;
 } Samples;
 
@@ -68,14 +68,14 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         walk_block(walk, grid->op->regions[0], times);
         return;
     }
-    int64_t from = walk_from(grid->op, axis), n = grid->tiles[axis];
+    int64_t from = axis_begin(grid->op, axis), n = grid->tiles[axis];
     int64_t full = steps_over(grid->extents[axis] - from, grid->steps[axis]);
     int long_axes = 0;
     n = grid->steps[axis] > 0 && full < n ? full : n; /* the others of a cluster have nothing */
     for (int i = 0; i < grid->n; i++) {
         long_axes += grid->tiles[i] > AMONG_MORE;
     }
-    int most = grid_tiles(grid) <= FEW_TILES ? MOST_SAMPLES - 1
+    int most = grid_tiles(grid) <= MAX_TILES ? MAX_SAMPLES - 1
                : long_axes <= 1              ? ALONE
                : long_axes == 2              ? AMONG_TWO
                                              : AMONG_MORE;
@@ -90,7 +90,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
 
 static void walk_for(Walk *walk, const Op *op, double times)
 {
-    Context *c = &walk->context;
+    EvalPoint *c = &walk->context;
     int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
     bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
     bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
@@ -160,7 +160,7 @@ static void walk_op(Walk *walk, const Op *op, double times)
             walk_axis(walk, &grid, 0, times);
         }
         break;
-    case OP_TILES: /* all blocks together walk each once */
+    case OP_TILE_LOOP: /* all blocks together walk each once */
         if (grid_make(&walk->context, op, &grid)) {
             walk_axis(walk, &grid, 0, times / walk->blocks);
         }
@@ -192,7 +192,7 @@ static double looked_at(const Block *block)
             within += looked_at(op->regions[i]);
         }
         const Attr *dims = op_attr(op, ATTR_DIMS);
-        bool grid = op->kind == OP_PARALLEL || op->kind == OP_TILES;
+        bool grid = op->kind == OP_PARALLEL || op->kind == OP_TILE_LOOP;
         for (int i = 0; grid && dims && i < dims->n; i++) {
             rounds *= AMONG_MORE + 1;
         }
@@ -209,7 +209,7 @@ void walk_launch(Walk *walk, const Op *launch)
     for (int i = 2; dims && i < dims->n; i++) {
         blocks *= AMONG_MORE + 1;
     }
-    walk->few = blocks * looked_at(launch->regions[0]) > MOST_WALKED * walk->share;
+    walk->few = blocks * looked_at(launch->regions[0]) > MAX_WALKED * walk->share;
     if (op_int(launch, ATTR_PERSISTENT, 0)) {
         walk_block(walk, launch->regions[0], walk->blocks);
     } else if (grid_make(&walk->context, launch, &grid)) {

@@ -11,7 +11,7 @@ typedef struct Walk Walk;
 typedef void WalkEach(Walk *walk, const Op *op, double times);
 
 struct Walk {
-    Context context;
+    EvalPoint context;
     WalkEach *each;
     void (*begin)(Walk *walk); /* a round of a loop, or of the grid; also behind a loop */
     void *user;

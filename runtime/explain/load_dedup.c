@@ -12,24 +12,24 @@ typedef struct Key {
     const Value *memory;
     uint64_t active, guard;
     int64_t warp, bytes;
-    int64_t at[MOST_LANES];
+    int64_t at[MAX_LANES];
 } Key;
 
-struct Seen {
+struct LoadDedup {
     uint64_t round;
     struct {
         uint64_t hash, round;
     } items[PLACES];
 };
 
-Seen *seen_new(Arena *arena)
+LoadDedup *seen_new(Arena *arena)
 {
-    Seen *seen = ARENA_NEW(arena, Seen);
+    LoadDedup *seen = ARENA_NEW(arena, LoadDedup);
     seen->round = 1;
     return seen;
 }
 
-void seen_forget(Seen *seen)
+void seen_forget(LoadDedup *seen)
 {
     seen->round++;
 }
@@ -44,7 +44,8 @@ static uint64_t guarded_axes(const Op *op)
     return axes;
 }
 
-bool seen_again(Seen *seen, const Op *op, const Value *memory, int warp, const Request *request)
+bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
+                const WarpRequest *request)
 {
     Key key = {.memory = memory,
                .active = request->active,

@@ -6,12 +6,13 @@
 
 #include "runtime/explain/explain_access.h"
 
-typedef struct Seen Seen;
+typedef struct LoadDedup LoadDedup;
 
-Seen *seen_new(Arena *arena);
+LoadDedup *seen_new(Arena *arena);
 /* Another round begins. */
-void seen_forget(Seen *seen);
+void seen_forget(LoadDedup *seen);
 /* Was this load made since? Remembers it otherwise, as far as there is room. */
-bool seen_again(Seen *seen, const Op *op, const Value *memory, int warp, const Request *request);
+bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
+                const WarpRequest *request);
 
 #endif

@@ -54,11 +54,11 @@ typedef struct Gpu {
 
 static Gpu gpu_of(const Report *report)
 {
-    const Rates *rates = rates_of(report->target);
-    Gpu gpu = {CLOCK, UNIT_BYTES, report->target->units, START / CLOCK};
+    const DeviceRates *rates = device_rates_of(report->target);
+    Gpu gpu = {CLOCK, UNIT_BYTES, report->target->num_sms, START / CLOCK};
     if (rates) {
         gpu.clock = report->part->flops16 * 1e12 / ((double)rates->product16 * gpu.units);
-        gpu.unit_bytes = rates->unit_bytes;
+        gpu.unit_bytes = rates->sm_bytes;
         gpu.start = rates->start / gpu.clock;
     }
     return gpu;
@@ -67,9 +67,9 @@ static Gpu gpu_of(const Report *report)
 /* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
 static double thread_clock(const Report *report)
 {
-    const Rates *rates = rates_of(report->target);
+    const DeviceRates *rates = device_rates_of(report->target);
     double lanes = rates ? rates->lanes : LANES;
-    return report->part->flops32 * 1e12 / (2 * lanes * report->target->units);
+    return report->part->flops32 * 1e12 / (2 * lanes * report->target->num_sms);
 }
 
 /* How much longer than if all multiprocessors had as much to do. */
@@ -168,7 +168,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
 /* ---- CPUs ---- */
 
 /* How many of the elements that a tile has room for there are, at most. */
-static double extent_of(const Context *context, Dim dim)
+static double extent_of(const EvalPoint *context, Dim dim)
 {
     const DimVar *range = poly_as_range(dim);
     int64_t room = poly_capacity(dim), there;
@@ -178,7 +178,7 @@ static double extent_of(const Context *context, Dim dim)
     return room > 0 ? (double)room : 1;
 }
 
-static double held_bytes(const Context *context, const AccessReport *at)
+static double held_bytes(const EvalPoint *context, const AccessReport *at)
 {
     const Value *value = at->op->n_results        ? at->op->results[0]
                          : at->op->n_operands > 1 ? at->op->operands[at->op->n_operands - 1]
@@ -190,7 +190,7 @@ static double held_bytes(const Context *context, const AccessReport *at)
     return elements * (value ? dtype_bytes(value->type->dtype) : 0);
 }
 
-static double whole_bytes(const Context *context, const Value *tensor)
+static double whole_bytes(const EvalPoint *context, const Value *tensor)
 {
     double bytes = dtype_bytes(tensor->type->dtype);
     for (int axis = 0; axis < tensor->type->rank; axis++) {
@@ -204,7 +204,7 @@ static double whole_bytes(const Context *context, const Value *tensor)
  * through what there is once, only what many blocks read comes again. */
 static double tile_bytes(const Report *report, const LaunchReport *launch)
 {
-    Context context = context_of(report->input->func, report->input->sizes);
+    EvalPoint context = context_of(report->input->func, report->input->sizes);
     bool once = launch->host.walked <= ABOUT * (launch->roofline.read + launch->roofline.written);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
@@ -273,7 +273,7 @@ static void at_least(LaunchReport *launch)
 
 void predict_make(const Report *report, LaunchReport *launch)
 {
-    if (report->part && report->sized && launch->blocks > 0 && rates_of(report->target)) {
+    if (report->part && report->sized && launch->blocks > 0 && device_rates_of(report->target)) {
         launch->predicted = gpu_launch(report, launch, &launch->limiter);
         at_least(launch);
     }

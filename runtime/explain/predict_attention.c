@@ -42,10 +42,10 @@ int64_t warps_that_compute(const LaunchReport *launch)
 static bool overlaps(const Report *report)
 {
     const Schedule *schedule = report->input->func->schedule;
-    for (size_t i = 0; schedule && i < schedule->lines.n; i++) {
-        const Line *line = &schedule->lines.items[i];
-        if (text_same(line->key, "overlap") && line->used && line->word) {
-            return text_same(line->word, "on");
+    for (size_t i = 0; schedule && i < schedule->entries.n; i++) {
+        const ScheduleEntry *line = &schedule->entries.items[i];
+        if (text_equal(line->key, "overlap") && line->used && line->symbol) {
+            return text_equal(line->symbol, "on");
         }
     }
     return false;
@@ -85,8 +85,8 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
 {
     const ProductReport *p = &launch->product;
     const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
-    if (!rates_of(report->target) || !loop || p->op->kind != kind || p->modelled || p->alike ||
-        p->m < 1 || launch->roofline.matrix_flops <= 0) {
+    if (!device_rates_of(report->target) || !loop || p->op->kind != kind || p->modelled ||
+        p->alike || p->m < 1 || launch->roofline.matrix_flops <= 0) {
         return false;
     }
     *step = (Step){0};
@@ -99,7 +99,7 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
 double groups_cycles(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
-    const Rates *rates = rates_of(report->target);
+    const DeviceRates *rates = device_rates_of(report->target);
     double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
     Step body;
     if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
@@ -116,17 +116,17 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     double step =
         pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
     double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
-    return (flops / body.flops * step + tiles * TILE) / report->target->units;
+    return (flops / body.flops * step + tiles * TILE) / report->target->num_sms;
 }
 
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
 {
-    const Rates *rates = rates_of(report->target);
+    const DeviceRates *rates = device_rates_of(report->target);
     Step body;
     if (!step_of(report, launch, OP_DOT, &body)) {
         return alone;
     }
-    double steps = launch->roofline.matrix_flops / body.flops / report->target->units;
+    double steps = launch->roofline.matrix_flops / body.flops / report->target->num_sms;
     double compute = steps * EACH * body.ops / rates->lanes;
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
     double each = resident * (double)warps_that_compute(launch) / SCHEDULERS;

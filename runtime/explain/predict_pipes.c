@@ -24,7 +24,7 @@ enum {
     WARP = 32,
     SCHEDULERS = 4,
     UNIT_BYTES = 64,
-    MOST_COLUMNS = 256,
+    MAX_COLUMNS = 256,
     MATRIX16 = 4096,
     ADDRESS_OPS = 3, /* beside an access of global memory: 64 bits, in two halves */
     GUARD_OPS = 3,   /* of one that may lie outside of its tensor, where there are more of them */
@@ -174,11 +174,11 @@ static double instructions(const LaunchReport *launch)
 static double matrix_turns(const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
-    const Unit *unit = p->instruction;
-    if (!unit || unit_warps(unit) == 1 || p->op->kind != OP_DOT_ASYNC) {
+    const MatrixInstr *unit = p->instruction;
+    if (!unit || mma_warps(unit) == 1 || p->op->kind != OP_DOT_ASYNC) {
         return 0;
     }
-    double n = p->n_columns < MOST_COLUMNS ? (double)p->n_columns : MOST_COLUMNS;
+    double n = p->n_columns < MAX_COLUMNS ? (double)p->n_columns : MAX_COLUMNS;
     double bytes = (unit->m + n) * unit->k * dtype_bytes(unit->operands);
     return launch->roofline.matrix_flops / (2.0 * unit->m * n * unit->k) * bytes / TURN_BYTES;
 }
@@ -203,7 +203,7 @@ static bool loads_in(const Block *block)
 static bool meets_in(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_SYNC) {
+        if (op->kind == OP_BARRIER) {
             return true;
         }
     }
@@ -226,7 +226,7 @@ static void add_steps(const Report *report, const Block *block, double times, St
         double n = op->kind == OP_FOR ? times * rounds_of(report, op) : times;
         for (int i = 0; i < op->n_regions; i++) {
             bool loads =
-                op->kind == OP_FOR && loads_in(op->regions[i]) && !op_int(op, ATTR_ONCE, 0);
+                op->kind == OP_FOR && loads_in(op->regions[i]) && !op_int(op, ATTR_SINGLE_TRIP, 0);
             bool meets = loads && meets_in(op->regions[i]);
             if (loads && (n > steps->n || (n >= steps->n && meets))) {
                 *steps = (Steps){n, meets}; /* of loops over the same steps the one that meets */
@@ -244,7 +244,7 @@ static double total(const LaunchReport *launch, bool shared)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool own = traffic_is_shared(at->kind) == shared && !traffic_is_bulk(at->kind);
-        sum += !own ? 0 : shared ? at->turns : at->first;
+        sum += !own ? 0 : shared ? at->wavefronts : at->first;
     }
     return sum;
 }
@@ -292,11 +292,11 @@ static double waits(const LaunchReport *launch, const Steps *steps, const Pipes 
 
 Pipes pipes_of(const Report *report, const LaunchReport *launch)
 {
-    const Rates *rates = rates_of(report->target);
+    const DeviceRates *rates = device_rates_of(report->target);
     const Roofline *r = &launch->roofline;
-    double units = report->target->units, resident = launch->occupancy.resident;
+    double units = report->target->num_sms, resident = launch->occupancy.resident;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
-    double brings = rates ? rates->unit_bytes : UNIT_BYTES;
+    double brings = rates ? rates->sm_bytes : UNIT_BYTES;
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;

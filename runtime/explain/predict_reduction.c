@@ -34,7 +34,7 @@ typedef struct Course {
 /* Registers of a thread that an operation goes through. */
 static int goes_through(const Op *op)
 {
-    bool moves = op->n_operands == 0 || op->kind == OP_BROADCAST || op->kind == OP_AGAIN;
+    bool moves = op->n_operands == 0 || op->kind == OP_BROADCAST || op->kind == OP_REMAT;
     bool counts = (op_has(op, TRAIT_ELEMENTWISE) && !moves) || op->kind == OP_REDUCE;
     Type type = !counts                 ? NULL
                 : op->kind == OP_REDUCE ? op->operands[0]->type
@@ -47,7 +47,7 @@ static bool is_unknown(const Op *op)
 {
     const Op *from = op->kind == OP_FOR ? for_lo(op)->def : NULL;
     bool whole = from && (from->kind == OP_CONST || from->kind == OP_START);
-    return (op->kind == OP_FOR && !whole) || op->kind == OP_AWAIT || op->kind == OP_WHILE ||
+    return (op->kind == OP_FOR && !whole) || op->kind == OP_SPIN_LOAD || op->kind == OP_WHILE ||
            op->kind == OP_GATHER || op->kind == OP_SCATTER;
 }
 
@@ -57,8 +57,8 @@ static void follow(Course *course, const Block *block, double times)
     for (const Op *op = block->first; op; op = op->next) {
         course->ops += times * goes_through(op);
         course->unknown = course->unknown || is_unknown(op);
-        course->meets += op->kind == OP_SYNC || op->kind == OP_REDUCE ? times : 0;
-        bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+        course->meets += op->kind == OP_BARRIER || op->kind == OP_REDUCE ? times : 0;
+        bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
         course->cluster_meets += meets ? times : 0;
         loads = loads || (op->kind == OP_LOAD && op->results[0]->type->rank > 0);
         for (int i = 0; i < op->n_regions; i++) {
@@ -83,7 +83,7 @@ static double instructions(const Course *course, const LaunchReport *launch)
 
 double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory)
 {
-    const Rates *rates = rates_of(report->target);
+    const DeviceRates *rates = device_rates_of(report->target);
     double resident = launch->occupancy.resident, sum = 0;
     Course course = {.report = report};
     follow(&course, launch->op->regions[0], 1);
@@ -92,7 +92,8 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
         return 0;
     }
     double slots = (double)rates->lanes / report->target->warp;
-    double blocks = ceil((double)launch->blocks / report->target->units); /* of a multiprocessor */
+    double blocks =
+        ceil((double)launch->blocks / report->target->num_sms); /* of a multiprocessor */
     double issued = instructions(&course, launch) * launch->warps;
     double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
     double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;

@@ -72,8 +72,8 @@ static Locations read_locations(Arena *arena, const char *text)
 /* What was inlined has the line that calls it. */
 static int location_line(const Locations *all, int id)
 {
-    enum { MOST_INLINED = 64 };
-    for (int i = 0; i < MOST_INLINED && id > 0 && id < all->n; i++) {
+    enum { MAX_INLINED = 64 };
+    for (int i = 0; i < MAX_INLINED && id > 0 && id < all->n; i++) {
         if (!all->items[id].inlined_at) {
             return all->items[id].line;
         }
@@ -84,7 +84,7 @@ static int location_line(const Locations *all, int id)
 
 /* ---- assembly ---- */
 
-enum { MOST_FILES = 64 };
+enum { MAX_FILES = 64 };
 
 /* `.file 1 "folder" "name.tile"`: is it this source? */
 static bool names_source(const char *at, const char *end, const char *source)
@@ -99,7 +99,7 @@ static bool names_source(const char *at, const char *end, const char *source)
 }
 
 typedef struct Assembly {
-    bool ours[MOST_FILES];
+    bool ours[MAX_FILES];
     int line; /* of the last .loc */
 } Assembly;
 
@@ -110,7 +110,7 @@ static void read_files(const char *text, const char *source, Assembly *a)
         const char *end = text_line_end(at), *file = at + strspn(at, " \t");
         if (strncmp(file, ".file", 5) == 0 && (file[5] == ' ' || file[5] == '\t')) {
             long id = strtol(file + 5, NULL, 10);
-            if (id >= 0 && id < MOST_FILES && find(file, end, "\"")) {
+            if (id >= 0 && id < MAX_FILES && find(file, end, "\"")) {
                 /* MD5 sums and comments may follow the name */
                 const char *sum = find(file, end, "\" md5");
                 a->ours[id] |= names_source(file, sum ? sum : end, source);
@@ -131,7 +131,7 @@ static void read_loc(const char *at, Assembly *a)
             file = strtol(inlined + strlen("inlined_at "), &next, 10);
             line = strtol(next, NULL, 10);
         }
-        a->line = file >= 0 && file < MOST_FILES && a->ours[file] ? (int)line : 0;
+        a->line = file >= 0 && file < MAX_FILES && a->ours[file] ? (int)line : 0;
     } else if (*loc == '.' && find(loc, text_line_end(loc), ".entry")) {
         a->line = 0;
     }

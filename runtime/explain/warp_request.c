@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/warp_request.h"
 
-enum { BANK_BYTES = 4, TURN_BYTES = 128, MOST_PIECES = MOST_LANES * 2, MOST_WORDS = 64 };
+enum { BANK_BYTES = 4, TURN_BYTES = 128, MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };
 
-void request_add(Request *request, int lane, int64_t at)
+void request_add(WarpRequest *request, int lane, int64_t at)
 {
     request->active |= (uint64_t)1 << lane;
     request->at[lane] = at;
 }
 
-static bool is_active(const Request *request, int lane)
+static bool is_active(const WarpRequest *request, int lane)
 {
     return request->active >> lane & 1;
 }
@@ -26,9 +26,9 @@ static int note(int64_t *set, int n, int64_t item)
     return n + 1;
 }
 
-int request_sectors(const Request *request, int sector, int *least)
+int request_sectors(const WarpRequest *request, int sector, int *least)
 {
-    int64_t sectors[MOST_PIECES], places[MOST_LANES];
+    int64_t sectors[MAX_PIECES], places[MAX_LANES];
     int n = 0, n_places = 0;
     for (int lane = 0; lane < request->lanes; lane++) {
         if (is_active(request, lane)) {
@@ -43,14 +43,14 @@ int request_sectors(const Request *request, int sector, int *least)
 }
 
 /* Lanes of so many bytes that ask for 128. */
-static int plain_group(const Request *request)
+static int plain_group(const WarpRequest *request)
 {
     int group = request->bytes <= BANK_BYTES ? BANK_COUNT : TURN_BYTES / request->bytes;
     return group < request->lanes ? group : request->lanes;
 }
 
 /* Each lane's neighbour at that distance wants the same place, or nothing. */
-static bool neighbours_agree(const Request *request, int first, int n, int distance)
+static bool neighbours_agree(const WarpRequest *request, int first, int n, int distance)
 {
     for (int lane = first; lane < first + n; lane++) {
         int other = lane ^ distance;
@@ -62,9 +62,9 @@ static bool neighbours_agree(const Request *request, int first, int n, int dista
     return true;
 }
 
-static int group_turns(const Request *request, int first, int n)
+static int group_turns(const WarpRequest *request, int first, int n)
 {
-    int64_t words[BANK_COUNT][MOST_WORDS];
+    int64_t words[BANK_COUNT][MAX_WORDS];
     int counts[BANK_COUNT] = {0}, most = 0;
     for (int lane = first; lane < first + n; lane++) {
         for (int byte = 0; is_active(request, lane) && byte < request->bytes; byte += BANK_BYTES) {
@@ -77,7 +77,7 @@ static int group_turns(const Request *request, int first, int n)
     return most;
 }
 
-int request_group(const Request *request, int first)
+int request_group(const WarpRequest *request, int first)
 {
     int group = plain_group(request), both = 2 * group;
     bool pairs =
@@ -89,7 +89,7 @@ int request_group(const Request *request, int first)
     return pairs && group_turns(request, first, both) < apart ? both : group;
 }
 
-int request_turns(const Request *request, int *least)
+int request_turns(const WarpRequest *request, int *least)
 {
     int turns = 0, group;
     *least = 0;
@@ -102,7 +102,7 @@ int request_turns(const Request *request, int *least)
     return turns;
 }
 
-int request_first(const Request *request)
+int request_first(const WarpRequest *request)
 {
     enum { LINE_BYTES = 128, LOOKUPS = 4 };
     int least, lines = request_sectors(request, LINE_BYTES, &least);

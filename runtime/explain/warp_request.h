@@ -5,19 +5,19 @@
 
 #include "runtime/explain/explain_report.h"
 
-void request_add(Request *request, int lane, int64_t at);
+void request_add(WarpRequest *request, int lane, int64_t at);
 /* Sectors of so many bytes that hold what it asks for; `least`: if that lay side by side. */
-int request_sectors(const Request *request, int sector, int *least);
+int request_sectors(const WarpRequest *request, int sector, int *least);
 /* Turns that shared memory takes: lanes come in groups that ask for 128 bytes at most, and each
  * group takes a turn for each word of its busiest bank. `least`: a turn a group. Two groups come
  * as one where lanes want the same as their neighbours, or as those two further on (`pairs`): one
  * place of 8 bytes for all lanes takes a turn, one of 16 bytes two. */
-int request_turns(const Request *request, int *least);
+int request_turns(const WarpRequest *request, int *least);
 /* Lanes of the group that begins at `first`. */
-int request_group(const Request *request, int first);
+int request_group(const WarpRequest *request, int first);
 
 /* Turns of the first-level cache: its lines lie over the same banks as shared memory does, and it
  * looks up four of them at a time. */
-int request_first(const Request *request);
+int request_first(const WarpRequest *request);
 
 #endif

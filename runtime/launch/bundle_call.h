@@ -6,7 +6,7 @@
 #include "runtime/launch/bundle_format.h"
 #include "runtime/launch/launch_context.h"
 
-enum { MOST_READY = 32 };
+enum { MAX_READY = 32 };
 
 /* A launch that a typed function prepared: to be had again for the same sizes. */
 typedef struct Ready {
@@ -22,9 +22,9 @@ struct DeviceBundle {
     const TesseraBundle *bundle;
     Arena arena;
     BundleTable table;
-    Loaded *loaded;   /* one a variant; device NULL: not yet */
+    LoadedModule *loaded; /* one a variant; device NULL: not yet */
     bool *is_refused; /* one a variant: the driver says that it is for another part */
-    Ready ready[MOST_READY];
+    Ready ready[MAX_READY];
     uint64_t clock; /* of what was used last */
 };
 typedef struct DeviceBundle DeviceBundle;

@@ -9,7 +9,7 @@
  * and other scalars are set in what is prepared. */
 static bool is_like(const Call *call, const Ready *ready, void *stream)
 {
-    enum { MOST_ALIGN = 16 };
+    enum { MAX_ALIGN = 16 };
     if (!ready->launch || ready->function != call->function || ready->stream != stream) {
         return false;
     }
@@ -17,7 +17,7 @@ static bool is_like(const Call *call, const Ready *ready, void *stream)
     for (uint64_t i = 0; i < call->n; i++) {
         uint64_t differs = ready->values[i] ^ call->values[i];
         bool size = i >= (uint64_t)plan->n_params;
-        if (size ? differs != 0 : plan->params[i].rank >= 0 && differs % MOST_ALIGN != 0) {
+        if (size ? differs != 0 : plan->params[i].rank >= 0 && differs % MAX_ALIGN != 0) {
             return false;
         }
     }
@@ -26,7 +26,7 @@ static bool is_like(const Call *call, const Ready *ready, void *stream)
 
 static Ready *find_ready(const Call *call, void *stream)
 {
-    for (int i = 0; i < MOST_READY; i++) {
+    for (int i = 0; i < MAX_READY; i++) {
         if (is_like(call, &call->on->ready[i], stream)) {
             return &call->on->ready[i];
         }
@@ -71,7 +71,7 @@ static bool set_values(const Call *call, Ready *ready)
 static TesseraStatus free_place(const Call *call, Ready **place)
 {
     Ready *ready = call->on->ready;
-    for (int i = 1; i < MOST_READY; i++) {
+    for (int i = 1; i < MAX_READY; i++) {
         Ready *other = &call->on->ready[i];
         ready = ready->launch && (!other->launch || other->used < ready->used) ? other : ready;
     }

@@ -25,7 +25,7 @@ static bool read_guarded(DeviceBundle *on, const TesseraBundle *bundle, bool *go
             arena_printf(&on->arena, "%s for %s: %s", on->table.functions[variant->function].name,
                          variant->target, variant->about);
     }
-    on->loaded = ARENA_ARRAY(&on->arena, Loaded, on->table.n_variants + 1);
+    on->loaded = ARENA_ARRAY(&on->arena, LoadedModule, on->table.n_variants + 1);
     on->is_refused = ARENA_ARRAY(&on->arena, bool, on->table.n_variants + 1);
     on->arena.guard = NULL;
     return true;
@@ -33,7 +33,7 @@ static bool read_guarded(DeviceBundle *on, const TesseraBundle *bundle, bool *go
 
 static void forget(TesseraDevice *device, DeviceBundle *on)
 {
-    for (int i = 0; i < MOST_READY; i++) {
+    for (int i = 0; i < MAX_READY; i++) {
         tessera_launch_free(on->ready[i].launch);
         context_drop(device->context, on->ready[i].values);
     }
@@ -119,7 +119,7 @@ static bool give_sizes(const Call *call, Plan *plan, int64_t *sizes, DeviceError
         int64_t of = 0;
         sizes[i] = 0;
         for (int j = 0; j < function->n_sizes; j++) {
-            if (text_same(function->sizes[j], size->name)) {
+            if (text_equal(function->sizes[j], size->name)) {
                 size->is_given = true;
                 sizes[i] = size->given = (int64_t)call->values[plan->n_params + j];
             }
@@ -203,8 +203,8 @@ static bool is_meant(const Call *call, const BundleVariant *variant)
 {
     const BundleFunction *function = &call->on->table.functions[variant->function];
     return call->function >= 0 ? call->function == variant->function
-                               : text_same(function->name, call->kernel) ||
-                                     text_same(function->kernel, call->kernel);
+                               : text_equal(function->name, call->kernel) ||
+                                     text_equal(function->kernel, call->kernel);
 }
 
 bool call_has_arguments(const Call *call, const BundleVariant *variant, DeviceError *error)
@@ -264,8 +264,8 @@ static void list_targets(const Call *call, char *names, size_t n)
         size_t length = strlen(target);
         bool said = !is_meant(call, &table->variants[i]);
         for (int j = 0; j < i && !said; j++) {
-            said =
-                is_meant(call, &table->variants[j]) && text_same(table->variants[j].target, target);
+            said = is_meant(call, &table->variants[j]) &&
+                   text_equal(table->variants[j].target, target);
         }
         if (!said && used + length + 3 < n) {
             memcpy(names + used, used ? ", " : "", used ? 2 : 0);
@@ -330,7 +330,7 @@ static void *host_symbol(void *user, const char *name)
     const HostCode *code = user;
     const Plan *plan = &code->variant->plan;
     for (int i = 0; i < plan->n_launches; i++) {
-        if (text_same(plan->launches[i].symbol, name)) {
+        if (text_equal(plan->launches[i].symbol, name)) {
             return code->bundle->code[code->variant->first + i];
         }
     }
@@ -340,7 +340,7 @@ static void *host_symbol(void *user, const char *name)
 static TesseraStatus load(const Call *call, int index)
 {
     DeviceError error;
-    Loaded *loaded = &call->on->loaded[index];
+    LoadedModule *loaded = &call->on->loaded[index];
     const BundleVariant *variant = &call->on->table.variants[index];
     HostCode code = {call->on->bundle, variant};
     DeviceImage image = {.bytes = variant->code, .n = variant->n};
@@ -366,8 +366,8 @@ static TesseraStatus make_launch(const Call *call, int index, const LaunchArg *a
     if (status != TESSERA_OK) {
         return status;
     }
-    const Loaded *loaded = &call->on->loaded[index];
-    Prepared *prepared = launch_prepare(loaded, args, &error);
+    const LoadedModule *loaded = &call->on->loaded[index];
+    PreparedLaunch *prepared = launch_prepare(loaded, args, &error);
     if (!prepared) {
         return context_device_fail(context, &error);
     }

@@ -11,10 +11,10 @@
 static int suits_host(const char *target)
 {
     __builtin_cpu_init();
-    if (text_same(target, "x86-64-v4")) {
+    if (text_equal(target, "x86-64-v4")) {
         return __builtin_cpu_supports("x86-64-v4") ? 4 : -1;
     }
-    return text_same(target, "x86-64-v3") && __builtin_cpu_supports("x86-64-v3") ? 3 : -1;
+    return text_equal(target, "x86-64-v3") && __builtin_cpu_supports("x86-64-v3") ? 3 : -1;
 }
 
 /* "sm_90a" is 90 and for that part alone. */
@@ -58,7 +58,7 @@ int variant_suits(const BundleVariant *variant, const BundlePart *part)
     if (part->host || variant->kind == BUNDLE_HOST) {
         return part->host && variant->kind == BUNDLE_HOST ? suits_host(variant->target) : -1;
     }
-    if (text_same(variant->target, part->target)) {
+    if (text_equal(variant->target, part->target)) {
         return INT32_MAX;
     }
     return has_room(&variant->plan, part) ? suits_later(variant, part) : -1;

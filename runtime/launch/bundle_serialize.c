@@ -8,13 +8,13 @@
  * that is. */
 enum { BYTES_ALIGN = 64 };
 
-static void pass_gap(Way *way)
+static void pass_gap(Serializer *way)
 {
     int gap = 0;
     if (way->out) {
         gap = (int)(-(way->out->n + sizeof(int64_t)) % BYTES_ALIGN);
     }
-    pass_int(way, &gap, 0, BYTES_ALIGN - 1);
+    serialize_int(way, &gap, 0, BYTES_ALIGN - 1);
     if (way->out) {
         text_repeat(way->out, '\0', gap);
         return;
@@ -25,10 +25,10 @@ static void pass_gap(Way *way)
 }
 
 /* Bytes of any kind, and a zero: they are used where they lie. */
-static void pass_bytes(Way *way, const char **bytes, size_t *size)
+static void pass_bytes(Serializer *way, const char **bytes, size_t *size)
 {
     int64_t n = (int64_t)*size;
-    pass_i64(way, &n);
+    serialize_i64(way, &n);
     pass_gap(way);
     if (way->out) {
         text_add_n(way->out, *bytes ? *bytes : "", *size);
@@ -43,26 +43,27 @@ static void pass_bytes(Way *way, const char **bytes, size_t *size)
 }
 
 /* A text that is always there. */
-static void pass_name(Way *way, const char **text)
+static void pass_name(Serializer *way, const char **text)
 {
-    pass_text(way, text);
+    serialize_text(way, text);
     if (!*text) {
         way->bad = true;
         *text = "";
     }
 }
 
-static void pass_function(Way *way, BundleFunction *function)
+static void pass_function(Serializer *way, BundleFunction *function)
 {
     pass_name(way, &function->name);
     pass_name(way, &function->kernel);
-    function->sizes = pass_items(way, function->sizes, &function->n_sizes, sizeof *function->sizes);
+    function->sizes =
+        serialize_items(way, function->sizes, &function->n_sizes, sizeof *function->sizes);
     for (int i = 0; i < function->n_sizes; i++) {
         pass_name(way, &function->sizes[i]);
     }
 }
 
-static void pass_plan(Way *way, Plan *plan)
+static void pass_plan(Serializer *way, Plan *plan)
 {
     const char *bytes = NULL;
     size_t n = 0;
@@ -94,15 +95,16 @@ static bool names_symbols(const Plan *plan)
     return all;
 }
 
-static void pass_variant(Way *way, const BundleTable *table, int n_code, BundleVariant *variant)
+static void pass_variant(Serializer *way, const BundleTable *table, int n_code,
+                         BundleVariant *variant)
 {
     int kind = (int)variant->kind;
-    pass_int(way, &variant->function, 0, table->n_functions - 1);
+    serialize_int(way, &variant->function, 0, table->n_functions - 1);
     pass_name(way, &variant->target);
     pass_name(way, &variant->about);
-    pass_int(way, &kind, 0, BUNDLE_KINDS - 1);
+    serialize_int(way, &kind, 0, BUNDLE_KINDS - 1);
     variant->kind = (BundleKind)kind;
-    pass_int(way, &variant->first, 0, n_code);
+    serialize_int(way, &variant->first, 0, n_code);
     pass_plan(way, &variant->plan);
     pass_bytes(way, &variant->code, &variant->n);
     if (!way->out) {
@@ -112,15 +114,16 @@ static void pass_variant(Way *way, const BundleTable *table, int n_code, BundleV
     }
 }
 
-static void pass_table(Way *way, BundleTable *table, int n_code)
+static void pass_table(Serializer *way, BundleTable *table, int n_code)
 {
     pass_name(way, &table->name);
     table->functions =
-        pass_items(way, table->functions, &table->n_functions, sizeof *table->functions);
+        serialize_items(way, table->functions, &table->n_functions, sizeof *table->functions);
     for (int i = 0; i < table->n_functions; i++) {
         pass_function(way, &table->functions[i]);
     }
-    table->variants = pass_items(way, table->variants, &table->n_variants, sizeof *table->variants);
+    table->variants =
+        serialize_items(way, table->variants, &table->n_variants, sizeof *table->variants);
     for (int i = 0; i < table->n_variants; i++) {
         pass_variant(way, table, n_code, &table->variants[i]);
     }
@@ -128,7 +131,7 @@ static void pass_table(Way *way, BundleTable *table, int n_code)
 
 void bundle_to_bytes(const BundleTable *table, Text *out)
 {
-    Way way = {.out = out};
+    Serializer way = {.out = out};
     BundleTable copy = *table;
     pass_table(&way, &copy, INT32_MAX);
 }
@@ -136,7 +139,7 @@ void bundle_to_bytes(const BundleTable *table, Text *out)
 bool bundle_from_bytes(Arena *arena, const char *bytes, size_t n, uint64_t n_code,
                        BundleTable *table)
 {
-    Way way = {.at = bytes, .end = bytes + n, .arena = arena};
+    Serializer way = {.at = bytes, .end = bytes + n, .arena = arena};
     *table = (BundleTable){0};
     pass_table(&way, table, n_code < INT32_MAX ? (int)n_code : INT32_MAX);
     return !way.bad && way.at == way.end;

@@ -90,7 +90,7 @@ TesseraStatus tessera_dlpack_in(TesseraContext *context, const struct DLManagedT
         *kind = place;
     }
     if (ordinal) {
-        *ordinal = text_same(place, "cpu") ? 0 : from->device.id;
+        *ordinal = text_equal(place, "cpu") ? 0 : from->device.id;
     }
     return TESSERA_OK;
 }
@@ -129,8 +129,8 @@ bool dlpack_lies_on(const DLTensor *tensor, const TesseraDevice *device)
 {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
         if (KINDS[i].dl == tensor->device.type) {
-            return text_same(KINDS[i].kind, device->info.kind) &&
-                   (text_same(KINDS[i].kind, "cpu") ||
+            return text_equal(KINDS[i].kind, device->info.kind) &&
+                   (text_equal(KINDS[i].kind, "cpu") ||
                     tensor->device.id == device->device->facts.ordinal);
         }
     }
@@ -141,7 +141,7 @@ static DLDevice place_of(const TesseraDevice *device)
 {
     DLDevice place = {DL_CPU, 0};
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
-        if (i < 3 && text_same(KINDS[i].kind, device->info.kind)) {
+        if (i < 3 && text_equal(KINDS[i].kind, device->info.kind)) {
             place = (DLDevice){KINDS[i].dl, device->device->facts.ordinal};
         }
     }

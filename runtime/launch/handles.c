@@ -14,7 +14,7 @@ void *handle_take(TesseraContext *context, size_t bytes)
 
 void handle_drop(TesseraContext *context, Handle *handle)
 {
-    Handle **place = &context->freed[context->n_freed++ % MOST_FREED];
+    Handle **place = &context->freed[context->n_freed++ % MAX_FREED];
     context_drop(context, *place);
     handle->context = context;
     handle->is_freed = true;
@@ -23,7 +23,7 @@ void handle_drop(TesseraContext *context, Handle *handle)
 
 void handles_release(TesseraContext *context)
 {
-    for (int i = 0; i < MOST_FREED; i++) {
+    for (int i = 0; i < MAX_FREED; i++) {
         context_drop(context, context->freed[i]);
         context->freed[i] = NULL;
     }

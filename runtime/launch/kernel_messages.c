@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct Said {
+struct KernelMessages {
     Arena arena;
     TesseraMessages messages;
 };
 
 /* ---- order ---- */
 
-static int by_place(const SaidRecord *a, const SaidRecord *b)
+static int by_place(const KernelMessage *a, const KernelMessage *b)
 {
     const PlanMessage *message = a->message;
     for (int i = message->n - message->places; i < message->n; i++) {
@@ -29,7 +29,7 @@ static int by_place(const SaidRecord *a, const SaidRecord *b)
 
 static int compare_records(const void *left, const void *right)
 {
-    const SaidRecord *a = left, *b = right;
+    const KernelMessage *a = left, *b = right;
     if (a->nth != b->nth) {
         return a->nth < b->nth ? -1 : 1;
     }
@@ -40,11 +40,11 @@ static int compare_records(const void *left, const void *right)
 /* ---- words ---- */
 
 typedef struct HearTask {
-    struct Said *said;
+    struct KernelMessages *said;
     SaidRecords *records;
 } HearTask;
 
-static void put_message(Arena *arena, const SaidRecord *record, TesseraMessage *out)
+static void put_message(Arena *arena, const KernelMessage *record, TesseraMessage *out)
 {
     const PlanMessage *message = record->message;
     Text text = text_new(arena);
@@ -84,7 +84,7 @@ static TesseraStatus guarded(TesseraContext *context, HearWork *work, const void
 }
 
 /* Empty, whatever was said before. */
-static struct Said *said_begin(TesseraContext *context)
+static struct KernelMessages *said_begin(TesseraContext *context)
 {
     said_free(context);
     context->said = context_take(context, sizeof *context->said);
@@ -145,7 +145,7 @@ static void hear_log(const void *user)
         for (int k = 0; k < message->n; k++) {
             values[k] = scalar_of(message->dtypes[k], words[1 + k]);
         }
-        SaidRecord record = {message, (int)words[0], (size_t)i, values};
+        KernelMessage record = {message, (int)words[0], (size_t)i, values};
         ARENA_PUSH(arena, &records, record);
     }
     hear(&(HearTask){task->hear.said, &records});
@@ -169,7 +169,7 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
     LogTask task = {{said_begin(context), NULL}, launch->plan, &log};
     TesseraStatus status = task.hear.said ? guarded(context, hear_log, &task) : TESSERA_ENVIRONMENT;
     if (log.records) {
-        device_drop(launch->device->device, log.records);
+        device_host_free(launch->device->device, log.records);
     }
     *messages = status == TESSERA_OK ? context_said(context) : (TesseraMessages){0};
     return status;

@@ -19,24 +19,24 @@ typedef struct ContextHooks {
 } ContextHooks;
 
 /* The beginning of every object that has a handle. What is freed stays for a while: as long as no
- * MOST_FREED others are freed after it, using it is an error that is told. */
+ * MAX_FREED others are freed after it, using it is an error that is told. */
 typedef struct Handle {
     TesseraContext *context; /* that it came from, or of the task that made it */
     bool is_freed;
 } Handle;
-enum { MOST_FREED = 64 };
+enum { MAX_FREED = 64 };
 
 struct TesseraContext {
     Allocator allocator;
     int abi; /* of the caller's header: what it does not know is neither read nor written */
     TesseraError error;
     char *message, *reproducer; /* from the allocator; NULL: none */
-    struct Said *said;          /* kernel_messages.c; NULL: nothing yet */
+    struct KernelMessages *said; /* kernel_messages.c; NULL: nothing yet */
     TesseraLog *log;            /* NULL: nobody wants to know */
     void *log_user;
     const ContextHooks *hooks; /* NULL: there is no compiler */
-    struct Compiler *compiler; /* runtime/api/api_objects.h */
-    Handle *freed[MOST_FREED]; /* a ring; NULL: not used yet */
+    struct CompilerState *compiler; /* runtime/api/api_objects.h */
+    Handle *freed[MAX_FREED];       /* a ring; NULL: not used yet */
     unsigned n_freed;
 };
 
@@ -48,7 +48,7 @@ struct TesseraDevice {
     TesseraAllocation *listed;    /* by the last tessera_memory_list; from the allocator */
     struct DeviceBundle *bundles; /* bundle_launch.c: those that were used on it */
     TesseraLaunch *launches;      /* that were prepared on it */
-    Loaded *loaded;               /* code of kernels, which they close or the device does */
+    LoadedModule *loaded;         /* code of kernels, which they close or the device does */
     TesseraEvent *events;         /* that are not freed */
 };
 
@@ -56,8 +56,8 @@ struct TesseraLaunch {
     Handle handle;
     TesseraDevice *device;
     const Plan *plan;
-    const Loaded *loaded;
-    Prepared *prepared;  /* NULL: its device or kernel has been freed */
+    const LoadedModule *loaded;
+    PreparedLaunch *prepared; /* NULL: its device or kernel has been freed */
     const char *variant; /* of a bundle; NULL: it is from none */
     TesseraLaunch *next; /* of the device */
 };
@@ -78,7 +78,7 @@ TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, i
 void context_tell_code(TesseraContext *context, TesseraStatus status, int code);
 TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
 /* What a driver's call came to. */
-TesseraStatus device_told(TesseraDevice *device, bool ok, const DeviceError *error);
+TesseraStatus device_check(TesseraDevice *device, bool ok, const DeviceError *error);
 /* The call lacks its device or, where it has one, what is named. */
 TesseraStatus device_missing(TesseraDevice *device, const char *call, const char *what);
 /* What a call without a context failed with, in this thread, is not the last failure any more. */
@@ -152,14 +152,15 @@ void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
 /* ---- launches (launch_devices.c) ---- */
 
 /* Checks and packs arguments, one a parameter of the plan. */
-TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const TesseraArg *args,
+TesseraStatus launch_make(TesseraDevice *device, const LoadedModule *loaded, const TesseraArg *args,
                           TesseraLaunch **launch);
 /* A launch that has been prepared becomes the device's; NULL: there is no memory. */
-TesseraLaunch *launch_keep(TesseraDevice *device, const Loaded *loaded, Prepared *prepared);
+TesseraLaunch *launch_keep(TesseraDevice *device, const LoadedModule *loaded,
+                           PreparedLaunch *prepared);
 /* Code that is open is known to the device from now on; and is closed, with the launches of it,
  * whose handles are left for who frees them. Of code that went with its device nothing is left. */
-void loaded_keep(TesseraDevice *device, Loaded *loaded);
-void loaded_end(TesseraDevice *device, Loaded *loaded);
+void loaded_keep(TesseraDevice *device, LoadedModule *loaded);
+void loaded_end(TesseraDevice *device, LoadedModule *loaded);
 /* As the plan has it: its axes in the plan's order. */
 void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to);
 
@@ -172,14 +173,14 @@ void events_end(TesseraDevice *device);
 /* ---- what kernels say (kernel_messages.c) ---- */
 
 /* One record: which message, and a value each. */
-typedef struct SaidRecord {
+typedef struct KernelMessage {
     const PlanMessage *message;
     int nth; /* of the messages */
     size_t time;
     const union Scalar *values;
-} SaidRecord;
+} KernelMessage;
 typedef struct SaidRecords {
-    SaidRecord *items;
+    KernelMessage *items;
     size_t n, cap;
     uint64_t lost, failures;
 } SaidRecords;

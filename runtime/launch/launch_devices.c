@@ -6,7 +6,7 @@
 #include "ir/ir_errors.h"
 #include "ir/scalar.h"
 
-enum { MOST_THREADS = 1024 };
+enum { MAX_THREADS = 1024 };
 
 /* What was opened, or why it was not. */
 static TesseraStatus opened(TesseraContext *context, const DeviceOps *ops, Device *made,
@@ -66,12 +66,12 @@ TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int
         return context_null(context, __func__, null);
     }
     const DeviceOps *ops = device_kind(kind);
-    bool any = text_same(kind, "auto");
+    bool any = text_equal(kind, "auto");
     if (!ops && !any) {
         return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME,
                                  "no device '%.60s': auto, cpu, cuda or hip", kind);
     }
-    if (ordinal < 0 || (ops == &device_host && ordinal > MOST_THREADS)) {
+    if (ordinal < 0 || (ops == &device_host && ordinal > MAX_THREADS)) {
         return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME, "no device %s:%d", kind,
                                  ordinal);
     }
@@ -130,7 +130,7 @@ static void end_launch(TesseraLaunch **place)
 }
 
 /* Those of this code, or of any. */
-static void end_launches(TesseraDevice *device, const Loaded *loaded)
+static void end_launches(TesseraDevice *device, const LoadedModule *loaded)
 {
     for (TesseraLaunch **place = &device->launches; *place;) {
         if (!loaded || (*place)->loaded == loaded) {
@@ -141,18 +141,18 @@ static void end_launches(TesseraDevice *device, const Loaded *loaded)
     }
 }
 
-void loaded_keep(TesseraDevice *device, Loaded *loaded)
+void loaded_keep(TesseraDevice *device, LoadedModule *loaded)
 {
     loaded->next = device->loaded;
     device->loaded = loaded;
 }
 
-void loaded_end(TesseraDevice *device, Loaded *loaded)
+void loaded_end(TesseraDevice *device, LoadedModule *loaded)
 {
     if (!loaded->device) {
         return;
     }
-    Loaded **place = &device->loaded;
+    LoadedModule **place = &device->loaded;
     while (*place != loaded) {
         place = &(*place)->next;
     }
@@ -181,7 +181,7 @@ const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device)
     return device && !device->handle.is_freed ? &device->info : NULL;
 }
 
-TesseraStatus device_told(TesseraDevice *device, bool ok, const DeviceError *error)
+TesseraStatus device_check(TesseraDevice *device, bool ok, const DeviceError *error)
 {
     return ok ? TESSERA_OK : context_device_fail(device->context, error);
 }
@@ -201,7 +201,7 @@ TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from,
         return device_missing(device, __func__, to ? "from_host" : "to");
     }
     Device *d = device->device;
-    return device_told(device, d->ops->copy_in(d, to, from, bytes, &error), &error);
+    return device_check(device, d->ops->copy_in(d, to, from, bytes, &error), &error);
 }
 
 TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from, size_t bytes)
@@ -212,7 +212,7 @@ TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from
         return device_missing(device, __func__, to ? "from" : "to_host");
     }
     Device *d = device->device;
-    return device_told(device, d->ops->copy_out(d, to, from, bytes, &error), &error);
+    return device_check(device, d->ops->copy_out(d, to, from, bytes, &error), &error);
 }
 
 TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
@@ -227,7 +227,7 @@ TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
     if (ok) {
         memory_settle(d, stream);
     }
-    return device_told(device, ok, &error);
+    return device_check(device, ok, &error);
 }
 
 /* ---- time ---- */
@@ -237,7 +237,7 @@ typedef bool TimedWork(void *user, void *stream, DeviceError *error);
 static bool timed(Device *d, void *stream, int times, TimedWork *work, void *user, double *seconds,
                   DeviceError *error)
 {
-    DeviceMoment first = NULL, last = NULL;
+    DeviceEvent first = NULL, last = NULL;
     bool ok = d->ops->moment(d, stream, &first, error);
     for (int i = 0; ok && i < times; i++) {
         ok = work(user, stream, error);
@@ -263,10 +263,10 @@ TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times
                             launch ? "seconds" : "launch");
     }
     *seconds = 0;
-    return device_told(launch->device,
-                       timed(launch->device->device, stream, times, launch_work, launch->prepared,
-                             seconds, &error),
-                       &error);
+    return device_check(launch->device,
+                        timed(launch->device->device, stream, times, launch_work, launch->prepared,
+                              seconds, &error),
+                        &error);
 }
 
 typedef struct CopyWork {
@@ -292,7 +292,7 @@ TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *fro
     }
     CopyWork copy = {device->device, to, from, bytes};
     *seconds = 0;
-    return device_told(
+    return device_check(
         device, timed(device->device, NULL, times, copy_work, &copy, seconds, &error), &error);
 }
 
@@ -328,7 +328,7 @@ void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to)
     }
 }
 
-TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const TesseraArg *args,
+TesseraStatus launch_make(TesseraDevice *device, const LoadedModule *loaded, const TesseraArg *args,
                           TesseraLaunch **out)
 {
     DeviceError error;
@@ -341,8 +341,8 @@ TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const Tes
         launch_pack(&plan->params[i], &args[i], &packed[i]);
     }
     if (status == TESSERA_OK) {
-        Prepared *prepared = launch_prepare(loaded, packed, &error);
-        status = device_told(device, prepared != NULL, &error);
+        PreparedLaunch *prepared = launch_prepare(loaded, packed, &error);
+        status = device_check(device, prepared != NULL, &error);
         launch = prepared ? launch_keep(device, loaded, prepared) : NULL;
         status = prepared && !launch ? TESSERA_ENVIRONMENT : status;
     }
@@ -351,7 +351,8 @@ TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const Tes
     return status;
 }
 
-TesseraLaunch *launch_keep(TesseraDevice *device, const Loaded *loaded, Prepared *prepared)
+TesseraLaunch *launch_keep(TesseraDevice *device, const LoadedModule *loaded,
+                           PreparedLaunch *prepared)
 {
     TesseraLaunch *launch = handle_take(device->context, sizeof *launch);
     if (!launch) {
@@ -389,7 +390,7 @@ TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
     if (!launch) {
         return context_null(NULL, __func__, "launch");
     }
-    return device_told(launch->device, launch_run(launch->prepared, stream, &error), &error);
+    return device_check(launch->device, launch_run(launch->prepared, stream, &error), &error);
 }
 
 /* ---- other arguments for what is prepared ---- */
@@ -420,8 +421,8 @@ TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data
     TesseraStatus status = find_param(launch, __func__, index, true);
     return status != TESSERA_OK
                ? status
-               : device_told(launch->device, launch_set(launch->prepared, (int)index, data, &error),
-                             &error);
+               : device_check(launch->device,
+                              launch_set(launch->prepared, (int)index, data, &error), &error);
 }
 
 TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, double number,
@@ -464,10 +465,10 @@ TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *con
     }
     TesseraStatus status = count_tensors(launch, __func__, n_tensors);
     return status != TESSERA_OK ? status
-                                : device_told(launch->device,
-                                              launch_set_all(launch->prepared, tensors, &error) &&
-                                                  launch_run(launch->prepared, stream, &error),
-                                              &error);
+                                : device_check(launch->device,
+                                               launch_set_all(launch->prepared, tensors, &error) &&
+                                                   launch_run(launch->prepared, stream, &error),
+                                               &error);
 }
 
 TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
@@ -477,7 +478,7 @@ TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
     if (!launch) {
         return context_null(NULL, __func__, "launch");
     }
-    return device_told(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
+    return device_check(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
 }
 
 size_t tessera_workspace_size(const TesseraLaunch *launch)

@@ -2,7 +2,7 @@
 /* What was prepared for arrays like those of a call. */
 #include "runtime/launch/dlpack.h"
 
-enum { MOST_OBJECTS = 64, ALIGNED = 16 };
+enum { MAX_OBJECTS = 64, ALIGNED = 16 };
 
 static bool same_type(const DLTensor *tensor, DType dtype)
 {
@@ -68,9 +68,9 @@ static bool suits(const TesseraLaunch *launch, const DLTensor *tensors, size_t n
 
 int tessera_launch_find(const TesseraSearch *search, void *const *objects)
 {
-    DLTensor described[MOST_OBJECTS];
+    DLTensor described[MAX_OBJECTS];
     if (!search || !objects || !search->launches || !search->describe || !search->tensors ||
-        search->n_objects > MOST_OBJECTS) {
+        search->n_objects > MAX_OBJECTS) {
         return -1;
     }
     for (size_t i = 0; i < search->n_objects; i++) {

@@ -4,7 +4,7 @@
 
 #include "runtime/launch/launch_context.h"
 
-enum { MOST_TOLD = 8 }; /* of what was not released, one by one */
+enum { MAX_TOLD = 8 }; /* of what was not released, one by one */
 
 static const char *const CALLS[MEMORY_KINDS] = {
     [MEMORY_PLAIN] = "tessera_alloc",
@@ -23,7 +23,7 @@ static TesseraStatus take(TesseraDevice *device, const char *call, MemoryKind ki
     if (!device || !memory) {
         return context_null(device ? device->context : NULL, call, device ? "memory" : "device");
     }
-    return memory_take(device->device, kind, bytes, stream, memory, &error)
+    return memory_alloc(device->device, kind, bytes, stream, memory, &error)
                ? TESSERA_OK
                : context_device_fail(device->context, &error);
 }
@@ -49,7 +49,7 @@ TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stre
 /* What is not out is left alone: giving it to the driver would free somebody else's. */
 static void give(TesseraDevice *device, const char *call, MemoryKind kind, void *memory)
 {
-    if (device && memory && !memory_give(device->device, kind, memory, NULL)) {
+    if (device && memory && !memory_free(device->device, kind, memory, NULL)) {
         context_log(device->context, TESSERA_LOG_WARNING,
                     "%s: %p is not memory of %s, or was released before", call, memory,
                     CALLS[kind]);
@@ -74,7 +74,7 @@ TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *st
     if (!device) {
         return context_null(NULL, __func__, "device");
     }
-    if (!memory || memory_give(device->device, MEMORY_POOLED, memory, &stream)) {
+    if (!memory || memory_free(device->device, MEMORY_POOLED, memory, &stream)) {
         return TESSERA_OK;
     }
     return context_usage(device->context, "%s: %p is not memory of %s, or was released before",
@@ -88,7 +88,7 @@ TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes)
     if (!device) {
         return context_null(NULL, __func__, "device");
     }
-    return memory_keep(device->device, bytes, &error)
+    return memory_set_cache_limit(device->device, bytes, &error)
                ? TESSERA_OK
                : context_device_fail(device->context, &error);
 }
@@ -160,7 +160,7 @@ TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation
 /* Without taking memory: this may be the end of a program that has none. */
 void memory_report(TesseraDevice *device)
 {
-    MemoryBlock first[MOST_TOLD];
+    MemoryBlock first[MAX_TOLD];
     MemoryCounts counts = memory_counts(device->device);
     size_t n = 0, bytes = 0;
     for (int kind = 0; kind < MEMORY_KINDS; kind++) {
@@ -174,8 +174,8 @@ void memory_report(TesseraDevice *device)
     context_log(device->context, TESSERA_LOG_WARNING,
                 "%s: %zu allocations of %zu bytes together were not released", device->info.name, n,
                 bytes);
-    size_t told = memory_list(device->device, first, MOST_TOLD);
-    for (size_t i = 0; i < told && i < MOST_TOLD; i++) {
+    size_t told = memory_list(device->device, first, MAX_TOLD);
+    for (size_t i = 0; i < told && i < MAX_TOLD; i++) {
         context_log(device->context, TESSERA_LOG_WARNING, "  %s: %zu bytes at %p, number %llu",
                     CALLS[first[i].kind], first[i].bytes, first[i].memory,
                     (unsigned long long)first[i].number);

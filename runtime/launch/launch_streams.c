@@ -8,7 +8,7 @@
 struct TesseraEvent {
     Handle handle;
     TesseraDevice *device;
-    DeviceMoment moment; /* NULL: its device has been freed, which took it along */
+    DeviceEvent moment; /* NULL: its device has been freed, which took it along */
     bool is_recorded;
     TesseraEvent *next; /* of the device */
 };
@@ -45,7 +45,7 @@ TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
     if (!device || !stream) {
         return device_missing(device, __func__, "stream");
     }
-    return device_told(device, streams_of(device)->open(device->device, stream, &error), &error);
+    return device_check(device, streams_of(device)->open(device->device, stream, &error), &error);
 }
 
 void tessera_stream_free(TesseraDevice *device, void *stream)
@@ -125,7 +125,7 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
     TesseraDevice *device = event->device;
     bool ok = streams_of(device)->record(device->device, event->moment, stream, &error);
     event->is_recorded |= ok;
-    return device_told(device, ok, &error);
+    return device_check(device, ok, &error);
 }
 
 TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
@@ -136,7 +136,7 @@ TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
         return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
-    return device_told(
+    return device_check(
         device, streams_of(device)->wait(device->device, stream, event->moment, &error), &error);
 }
 
@@ -148,8 +148,8 @@ TesseraStatus tessera_event_sync(TesseraEvent *event)
         return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
-    return device_told(device, streams_of(device)->settle(device->device, event->moment, &error),
-                       &error);
+    return device_check(device, streams_of(device)->settle(device->device, event->moment, &error),
+                        &error);
 }
 
 TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, double *seconds)
@@ -172,9 +172,9 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
                              __func__, first->is_recorded ? "last" : "first");
     }
     Device *device = first->device->device;
-    return device_told(first->device,
-                       device->ops->elapsed(device, first->moment, last->moment, seconds, &error),
-                       &error);
+    return device_check(first->device,
+                        device->ops->elapsed(device, first->moment, last->moment, seconds, &error),
+                        &error);
 }
 
 /* ---- graphs ---- */
@@ -196,7 +196,8 @@ TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream)
     if (!streams_of(device)->capture) {
         return no_graphs(device);
     }
-    return device_told(device, streams_of(device)->capture(device->device, stream, &error), &error);
+    return device_check(device, streams_of(device)->capture(device->device, stream, &error),
+                        &error);
 }
 
 TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGraph **out)
@@ -235,7 +236,7 @@ TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
         return context_null(NULL, __func__, "graph");
     }
     TesseraDevice *device = graph->device;
-    return device_told(
+    return device_check(
         device, streams_of(device)->replay(device->device, graph->graph, stream, &error), &error);
 }
 
@@ -259,7 +260,7 @@ TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void 
     if (!device || (bytes > 0 && (!to || !from))) {
         return device_missing(device, __func__, to ? "from_host" : "to");
     }
-    return device_told(
+    return device_check(
         device,
         bytes == 0 || streams_of(device)->copy_in(device->device, to, from, bytes, stream, &error),
         &error);
@@ -273,7 +274,7 @@ TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void
     if (!device || (bytes > 0 && (!to || !from))) {
         return device_missing(device, __func__, to ? "from" : "to_host");
     }
-    return device_told(
+    return device_check(
         device,
         bytes == 0 || streams_of(device)->copy_out(device->device, to, from, bytes, stream, &error),
         &error);
@@ -303,5 +304,5 @@ TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_
               (device == from_device ? d->ops->copy(d, to, from, bytes, stream, &error)
                                      : streams_of(device)->copy_peer(d, to, from_device->device,
                                                                      from, bytes, stream, &error));
-    return device_told(device, ok, &error);
+    return device_check(device, ok, &error);
 }

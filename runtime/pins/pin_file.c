@@ -116,24 +116,24 @@ static bool is_number(const char *word)
     return *word && word[strspn(word, "0123456789")] == '\0' && strlen(word) <= 10;
 }
 
-static bool is_value(const LineKind *kind, const char *word)
+static bool is_value(const ScheduleKey *kind, const char *word)
 {
     return is_number(word) ? schedule_lists(kind->values, "int")
-                           : !text_same(word, "int") && schedule_lists(kind->values, word);
+                           : !text_equal(word, "int") && schedule_lists(kind->values, word);
 }
 
 /* NULL, or what is wrong. */
 static const char *wrong_line(Arena *arena, const char *text)
 {
     const char *key = next_word(arena, &text), *word;
-    const LineKind *kind = key ? schedule_kind(key) : NULL;
+    const ScheduleKey *kind = key ? schedule_key(key) : NULL;
     bool any = false;
     if (!kind) {
         return "no schedule line is called so";
     }
     while ((word = next_word(arena, &text))) {
         bool bare = schedule_lists(kind->subs, "-") && is_value(kind, word);
-        bool sub = text_same(kind->subs, "*") || schedule_lists(kind->subs, word);
+        bool sub = text_equal(kind->subs, "*") || schedule_lists(kind->subs, word);
         const char *value = !bare && sub ? next_word(arena, &text) : word;
         if ((!bare && !sub) || !value || !is_value(kind, value)) {
             return "the schedule line does not take this";
@@ -146,7 +146,7 @@ static const char *wrong_line(Arena *arena, const char *text)
 static void read_lines(Reader *r, Pin *pin)
 {
     while (next_row(r)) {
-        if (text_same(r->row.text, "}")) {
+        if (text_equal(r->row.text, "}")) {
             return;
         }
         const char *wrong = wrong_line(r->arena, r->row.text);
@@ -233,8 +233,8 @@ static bool read_name(Reader *r, Pin *pin)
     pin->arch = next_word(r->arena, &at);
     const char *brace = next_word(r->arena, &at);
     pin->span = r->row.span;
-    bool good = text_same(pin_word, "pin") && brace && text_same(on, "on") &&
-                text_same(brace, "{") && !next_word(r->arena, &at);
+    bool good = text_equal(pin_word, "pin") && brace && text_equal(on, "on") &&
+                text_equal(brace, "{") && !next_word(r->arena, &at);
     if (!good) {
         Diag *diag = fail(r, r->row.span, "an entry does not begin so");
         diag_help(r->diags, diag, "`pin KERNEL on TARGET {` is wanted%s",
@@ -254,8 +254,8 @@ static void read_entry(Reader *r, Pins *pins)
     }
     bool ends = false;
     while (!ends && next_row(r)) {
-        ends = text_same(r->row.text, "}");
-        if (text_same(r->row.text, "schedule {")) {
+        ends = text_equal(r->row.text, "}");
+        if (text_equal(r->row.text, "schedule {")) {
             read_lines(r, &pin);
         } else if (!ends) {
             read_field(r, &pin);

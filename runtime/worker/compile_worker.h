@@ -7,19 +7,19 @@
 #include "runtime/compile/compilation.h"
 
 /* What is to be made. */
-typedef struct Order {
+typedef struct WorkerRequest {
     const char *build; /* of the library that asks: another one's worker is not used */
     uint64_t kind;     /* EmitKind */
     const char *name, *text;
     uint64_t n;
     TesseraOptions options;
     Imports *imports;
-    Pinned pinned; /* as pins_again makes it */
-} Order;
+    PinLookup pinned; /* as pins_again makes it */
+} WorkerRequest;
 
 /* In bytes, and back: false where the bytes are no order. The arena holds what it points to. */
-void order_write(const Order *order, Text *bytes);
-bool order_read(Arena *arena, const char *bytes, size_t n, Order *order);
+void worker_request_write(const WorkerRequest *order, Text *bytes);
+bool worker_request_read(Arena *arena, const char *bytes, size_t n, WorkerRequest *order);
 
 /* The program tessera-worker: one order on standard input, the answer on standard output. Ends with
  * the process `parent`. */

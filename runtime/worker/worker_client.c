@@ -34,7 +34,7 @@ TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when, cons
     if (when > TESSERA_ISOLATE_ALWAYS || !(seconds >= 0)) {
         return context_usage(context, "%s: no such way, or no such time", __func__);
     }
-    Compiler *compiler = context->compiler;
+    CompilerState *compiler = context->compiler;
     context_set(context, &compiler->worker, worker);
     compiler->isolate = when;
     compiler->isolate_seconds = seconds;
@@ -252,14 +252,14 @@ bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *do
     if (!worker || !build_id(&build)) {
         return *done && refuse_without(c);
     }
-    Order order = {.build = build.data,
-                   .kind = (uint64_t)kind,
-                   .name = c->name,
-                   .text = c->text,
-                   .n = c->n,
-                   .options = c->options,
-                   .imports = c->imports,
-                   .pinned = pins_again(&c->pinned)};
-    order_write(&order, &bytes);
+    WorkerRequest order = {.build = build.data,
+                           .kind = (uint64_t)kind,
+                           .name = c->name,
+                           .text = c->text,
+                           .n = c->n,
+                           .options = c->options,
+                           .imports = c->imports,
+                           .pinned = pins_again(&c->pinned)};
+    worker_request_write(&order, &bytes);
     return run_order(c, worker, &bytes, code, plan);
 }

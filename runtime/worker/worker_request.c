@@ -13,9 +13,9 @@ typedef struct Wire {
     bool bad;
 } Wire;
 
-enum { MOST_ITEMS = 1 << 16 };
+enum { MAX_ITEMS = 1 << 16 };
 
-static void pass_bytes(Wire *wire, void *bytes, size_t n)
+static void serialize_bytes(Wire *wire, void *bytes, size_t n)
 {
     if (wire->out) {
         text_add_n(wire->out, bytes, n);
@@ -28,20 +28,20 @@ static void pass_bytes(Wire *wire, void *bytes, size_t n)
     }
 }
 
-static void pass_number(Wire *wire, uint64_t *number)
+static void serialize_number(Wire *wire, uint64_t *number)
 {
-    pass_bytes(wire, number, sizeof *number);
+    serialize_bytes(wire, number, sizeof *number);
 }
 
-static void pass_i64(Wire *wire, int64_t *number)
+static void serialize_i64(Wire *wire, int64_t *number)
 {
-    pass_bytes(wire, number, sizeof *number);
+    serialize_bytes(wire, number, sizeof *number);
 }
 
 /* Any bytes, ended by a zero. */
-static void pass_long(Wire *wire, const char **text, uint64_t *n)
+static void serialize_long(Wire *wire, const char **text, uint64_t *n)
 {
-    pass_number(wire, n);
+    serialize_number(wire, n);
     if (wire->out) {
         text_add_n(wire->out, *text, (size_t)*n);
     } else if (wire->bad || *n > wire->n - wire->at) {
@@ -54,112 +54,112 @@ static void pass_long(Wire *wire, const char **text, uint64_t *n)
     }
 }
 
-static void pass_text(Wire *wire, const char **text)
+static void serialize_text(Wire *wire, const char **text)
 {
     uint64_t is = *text != NULL, n = *text ? strlen(*text) : 0;
-    pass_number(wire, &is);
+    serialize_number(wire, &is);
     if (is) {
-        pass_long(wire, text, &n);
+        serialize_long(wire, text, &n);
     } else {
         *text = NULL;
     }
 }
 
 /* How many there are; room for them where they are read. */
-static void *pass_list(Wire *wire, const void *items, size_t *n, size_t bytes)
+static void *serialize_list(Wire *wire, const void *items, size_t *n, size_t bytes)
 {
     uint64_t count = *n;
-    pass_number(wire, &count);
-    wire->bad = wire->bad || count > MOST_ITEMS;
+    serialize_number(wire, &count);
+    wire->bad = wire->bad || count > MAX_ITEMS;
     *n = wire->bad ? 0 : (size_t)count;
     return wire->out ? (void *)(uintptr_t)items : arena_alloc(wire->arena, *n * bytes + 1);
 }
 
-static const TesseraPair *pass_pairs(Wire *wire, const TesseraPair *from, size_t *n)
+static const TesseraPair *serialize_pairs(Wire *wire, const TesseraPair *from, size_t *n)
 {
-    TesseraPair *pairs = pass_list(wire, from, n, sizeof *pairs);
+    TesseraPair *pairs = serialize_list(wire, from, n, sizeof *pairs);
     for (size_t i = 0; i < *n; i++) {
-        pass_text(wire, &pairs[i].name);
-        pass_text(wire, &pairs[i].value);
+        serialize_text(wire, &pairs[i].name);
+        serialize_text(wire, &pairs[i].value);
     }
     return pairs;
 }
 
 /* Of an array's place its alignment is what counts. */
-static void pass_place(Wire *wire, TesseraTensor *tensor)
+static void serialize_place(Wire *wire, TesseraTensor *tensor)
 {
     enum { PAGE = 4096 };
     uint64_t place = (uintptr_t)tensor->data % PAGE + (tensor->data ? PAGE : 0);
-    pass_number(wire, &place);
+    serialize_number(wire, &place);
     if (!wire->out) {
         tensor->data = (void *)(uintptr_t)place;
     }
 }
 
-static void pass_strides(Wire *wire, TesseraTensor *tensor)
+static void serialize_strides(Wire *wire, TesseraTensor *tensor)
 {
     uint64_t has = tensor->strides != NULL;
-    pass_number(wire, &has);
+    serialize_number(wire, &has);
     if (!has) {
         return;
     }
     int64_t *strides = wire->out ? (int64_t *)(uintptr_t)tensor->strides
                                  : ARENA_ARRAY(wire->arena, int64_t, TESSERA_MAX_RANK);
     for (int i = 0; i < tensor->rank; i++) {
-        pass_i64(wire, &strides[i]);
+        serialize_i64(wire, &strides[i]);
     }
     tensor->strides = strides;
 }
 
-static void pass_arg(Wire *wire, TesseraArg *arg)
+static void serialize_arg(Wire *wire, TesseraArg *arg)
 {
     TesseraTensor *tensor = &arg->tensor;
     uint64_t type = (uint64_t)tensor->type;
     int64_t rank = tensor->rank;
-    pass_number(wire, &type);
-    pass_i64(wire, &rank);
+    serialize_number(wire, &type);
+    serialize_i64(wire, &rank);
     wire->bad = wire->bad || rank > TESSERA_MAX_RANK || rank < -1;
     if (!wire->out) {
         *arg = (TesseraArg){.tensor = {.type = (TesseraType)type}};
         tensor->rank = wire->bad ? -1 : (int)rank;
     }
-    pass_place(wire, tensor);
+    serialize_place(wire, tensor);
     for (int i = 0; i < tensor->rank; i++) {
-        pass_i64(wire, &tensor->dims[i]);
+        serialize_i64(wire, &tensor->dims[i]);
     }
-    pass_strides(wire, tensor);
+    serialize_strides(wire, tensor);
 }
 
 /* What is written is not changed, though the same walk could. */
-static void pass_options(Wire *wire, TesseraOptions *o)
+static void serialize_options(Wire *wire, TesseraOptions *o)
 {
     int64_t optimize = o->optimize;
-    pass_text(wire, &o->kernel);
-    pass_text(wire, &o->target);
-    o->bindings = pass_pairs(wire, o->bindings, &o->n_bindings);
-    o->strides = pass_pairs(wire, o->strides, &o->n_strides);
-    TesseraSize *sizes = pass_list(wire, o->sizes, &o->n_sizes, sizeof *sizes);
+    serialize_text(wire, &o->kernel);
+    serialize_text(wire, &o->target);
+    o->bindings = serialize_pairs(wire, o->bindings, &o->n_bindings);
+    o->strides = serialize_pairs(wire, o->strides, &o->n_strides);
+    TesseraSize *sizes = serialize_list(wire, o->sizes, &o->n_sizes, sizeof *sizes);
     for (size_t i = 0; i < o->n_sizes; i++) {
-        pass_text(wire, &sizes[i].name);
-        pass_i64(wire, &sizes[i].value);
+        serialize_text(wire, &sizes[i].name);
+        serialize_i64(wire, &sizes[i].value);
     }
-    TesseraFact *facts = pass_list(wire, o->facts, &o->n_facts, sizeof *facts);
+    TesseraFact *facts = serialize_list(wire, o->facts, &o->n_facts, sizeof *facts);
     for (size_t i = 0; i < o->n_facts; i++) {
-        pass_text(wire, &facts[i].name);
-        pass_i64(wire, &facts[i].multiple);
-        pass_i64(wire, &facts[i].least);
-        pass_i64(wire, &facts[i].most);
+        serialize_text(wire, &facts[i].name);
+        serialize_i64(wire, &facts[i].multiple);
+        serialize_i64(wire, &facts[i].least);
+        serialize_i64(wire, &facts[i].most);
     }
-    TesseraArg *args = pass_list(wire, o->args, &o->n_args, sizeof *args);
+    TesseraArg *args = serialize_list(wire, o->args, &o->n_args, sizeof *args);
     for (size_t i = 0; i < o->n_args; i++) {
-        pass_arg(wire, &args[i]);
+        serialize_arg(wire, &args[i]);
     }
-    const char **lines = pass_list(wire, o->lines, &o->n_lines, sizeof *lines);
+    const char **lines = serialize_list(wire, o->lines, &o->n_lines, sizeof *lines);
     for (size_t i = 0; i < o->n_lines; i++) {
-        pass_text(wire, &lines[i]);
+        serialize_text(wire, &lines[i]);
     }
-    pass_i64(wire, &optimize);
-    pass_text(wire, &o->device);
+    serialize_i64(wire, &optimize);
+    serialize_text(wire, &o->device);
     o->sizes = sizes;
     o->facts = facts;
     o->args = args;
@@ -167,60 +167,61 @@ static void pass_options(Wire *wire, TesseraOptions *o)
     o->optimize = (int)optimize;
 }
 
-static void pass_imports(Wire *wire, Imports *imports)
+static void serialize_imports(Wire *wire, Imports *imports)
 {
-    ImportedText *texts = pass_list(wire, imports->texts.items, &imports->texts.n, sizeof *texts);
-    pass_text(wire, &imports->folder);
+    ImportedText *texts =
+        serialize_list(wire, imports->texts.items, &imports->texts.n, sizeof *texts);
+    serialize_text(wire, &imports->folder);
     for (size_t i = 0; i < imports->texts.n; i++) {
         uint64_t n = texts[i].n;
-        pass_text(wire, &texts[i].path);
-        pass_text(wire, &texts[i].file);
-        pass_long(wire, &texts[i].text, &n);
+        serialize_text(wire, &texts[i].path);
+        serialize_text(wire, &texts[i].file);
+        serialize_long(wire, &texts[i].text, &n);
         texts[i].n = (size_t)n;
         wire->bad = wire->bad || !texts[i].path || !texts[i].file;
     }
     imports->texts.items = texts;
 }
 
-static void pass_pinned(Wire *wire, Pinned *pinned)
+static void serialize_pinned(Wire *wire, PinLookup *pinned)
 {
     uint64_t flags = pinned->forbidden + 2 * (uint64_t)pinned->named, n = pinned->n;
-    pass_number(wire, &flags);
-    pass_text(wire, &pinned->bucket);
-    pass_text(wire, &pinned->file);
+    serialize_number(wire, &flags);
+    serialize_text(wire, &pinned->bucket);
+    serialize_text(wire, &pinned->file);
     if (pinned->file) {
-        pass_long(wire, &pinned->text, &n);
+        serialize_long(wire, &pinned->text, &n);
     }
     pinned->n = (size_t)n;
     pinned->forbidden = flags & 1 || !pinned->text;
     pinned->named = flags & 2;
 }
 
-static void pass_all(Wire *wire, Order *order)
+static void serialize_all(Wire *wire, WorkerRequest *order)
 {
-    pass_text(wire, &order->build);
-    pass_number(wire, &order->kind);
-    pass_text(wire, &order->name);
-    pass_long(wire, &order->text, &order->n);
-    pass_options(wire, &order->options);
-    pass_imports(wire, order->imports);
-    pass_pinned(wire, &order->pinned);
+    serialize_text(wire, &order->build);
+    serialize_number(wire, &order->kind);
+    serialize_text(wire, &order->name);
+    serialize_long(wire, &order->text, &order->n);
+    serialize_options(wire, &order->options);
+    serialize_imports(wire, order->imports);
+    serialize_pinned(wire, &order->pinned);
 }
 
-void order_write(const Order *order, Text *bytes)
+void worker_request_write(const WorkerRequest *order, Text *bytes)
 {
-    Order copy = *order;
+    WorkerRequest copy = *order;
     Imports imports = order->imports ? *order->imports : (Imports){0};
     copy.imports = &imports;
-    pass_all(&(Wire){.arena = bytes->arena, .out = bytes}, &copy);
+    serialize_all(&(Wire){.arena = bytes->arena, .out = bytes}, &copy);
 }
 
-bool order_read(Arena *arena, const char *bytes, size_t n, Order *order)
+bool worker_request_read(Arena *arena, const char *bytes, size_t n, WorkerRequest *order)
 {
     Wire wire = {.arena = arena, .in = bytes, .n = n};
-    *order = (Order){.imports = ARENA_NEW(arena, Imports)};
+    *order = (WorkerRequest){.imports = ARENA_NEW(arena, Imports)};
     order->imports->arena = arena;
-    pass_all(&wire, order);
+    serialize_all(&wire, order);
     return !wire.bad && wire.at == n && order->build && order->name && order->options.target &&
            order->kind <= EMIT_OBJ;
 }

@@ -46,7 +46,7 @@ static int answer_error(const TesseraContext *context)
     return answer(error->status, error->message, strlen(error->message));
 }
 
-static int fulfil(TesseraContext *context, Work *work, const Order *order)
+static int fulfil(TesseraContext *context, ErrorBoundary *work, const WorkerRequest *order)
 {
     TesseraProgram program = {.work = {.context = context},
                               .name = order->name,
@@ -72,7 +72,7 @@ static int fulfil(TesseraContext *context, Work *work, const Order *order)
 
 typedef struct Serving {
     TesseraContext *context;
-    Work work;
+    ErrorBoundary work;
     int code;
 } Serving;
 
@@ -82,10 +82,10 @@ static bool serve(void *user)
     Arena *arena = &serving->work.arena;
     char *bytes;
     size_t n;
-    Order order;
+    WorkerRequest order;
     Text build = text_new(arena);
-    if (!read_input(arena, &bytes, &n) || !order_read(arena, bytes, n, &order) ||
-        !build_id(&build) || !text_same(build.data, order.build)) {
+    if (!read_input(arena, &bytes, &n) || !worker_request_read(arena, bytes, n, &order) ||
+        !build_id(&build) || !text_equal(build.data, order.build)) {
         static const char words[] = "the worker is of another build";
         serving->code = answer(TESSERA_ENVIRONMENT, words, strlen(words));
         return true;
@@ -102,7 +102,7 @@ int tessera_worker(int parent)
         return 1;
     }
     work_init(&serving.work, serving.context);
-    work_run(&serving.work, serve, NULL, &serving);
+    error_boundary_run(&serving.work, serve, NULL, &serving);
     work_free(&serving.work);
     tessera_context_free(serving.context);
     return serving.code;

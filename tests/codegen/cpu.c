@@ -174,12 +174,12 @@ static int64_t elements_of(Type type, const int64_t *sizes)
 
 typedef void Filler(DType dtype, unsigned char *data, int64_t n, uint32_t *state);
 
-enum { MOST_PARAMS = 40 };
+enum { MAX_PARAMS = 40 };
 
 typedef struct Arrays {
-    InterpArg args[MOST_PARAMS];
-    void *mine[MOST_PARAMS];
-    int64_t n[MOST_PARAMS];
+    InterpArg args[MAX_PARAMS];
+    void *mine[MAX_PARAMS];
+    int64_t n[MAX_PARAMS];
 } Arrays;
 
 static const int64_t MARGIN = 64; /* bytes around outputs that nobody may write */
@@ -210,7 +210,7 @@ static void make_arrays(Program *program, const int64_t *sizes, Filler *fill, ui
 
 static void free_arrays(Arrays *arrays)
 {
-    for (int i = 0; i < MOST_PARAMS; i++) {
+    for (int i = 0; i < MAX_PARAMS; i++) {
         if (arrays->mine[i]) {
             free((char *)arrays->mine[i] - MARGIN);
             free((char *)arrays->args[i].tensor.data - MARGIN);
@@ -248,7 +248,7 @@ static void run_jit(Program *program, Arrays *arrays, int64_t *by_index)
     int64_t integer = 20;
     for (int i = 0; i < program->plan.n_launches; i++) {
         const PlanLaunch *launch = &program->plan.launches[i];
-        void *args[MOST_PARAMS + 8];
+        void *args[MAX_PARAMS + 8];
         for (int j = 0; j < launch->n_args; j++) {
             int index = launch->args[j].index;
             bool is_float = launch->args[j].kind == ARG_SCALAR &&
@@ -455,7 +455,7 @@ END_TEST
 START_TEST(refuses_large_tiles)
 {
     static const char *const TEXT =
-        "func big stage launch padded target native {\n  size M\n  in %x: tensor<f32[M, 4096]>\n"
+        "func big level loop padded target native {\n  size M\n  in %x: tensor<f32[M, 4096]>\n"
         "  out %y: tensor<f32[4096, 4096]>\n  body {\n    launch dims=[M] steps=[256] warps=[1] {\n"
         "      (%m: range)\n      %0 = load %x[%m, :] guard=[1, 0] : f32[%m, 4096]\n"
         "      %1 = permute %0 perm=[1, 0] : f32[4096, %m]\n"

@@ -58,7 +58,7 @@ static char *op_program(Arena *arena, DType dtype, bool casts)
 {
     const char *name = dtype_name(dtype);
     OpText text = {text_new(arena), text_new(arena), 0};
-    text_printf(&text.head, "func ops stage launch padded target native {\n  size N\n");
+    text_printf(&text.head, "func ops level loop padded target native {\n  size N\n");
     for (const char *in = "xyz"; *in; in++) {
         text_printf(&text.head, "  in %%in_%c: tensor<%s[N]>\n", *in, name);
         text_printf(&text.body, "      %%%c = load %%in_%c[%%n] guard=[1] : %s[%%n]\n", *in, *in,
@@ -109,7 +109,7 @@ static char *index_program(Arena *arena, DType dtype)
     const char *name = dtype_name(dtype);
     OpText text = {text_new(arena), text_new(arena), 0};
     text_printf(&text.head,
-                "func index stage launch padded target native {\n  size N\n"
+                "func index level loop padded target native {\n  size N\n"
                 "  in %%at: tensor<i32[N]>\n  in %%in_x: tensor<%s[N]>\n"
                 "  in %%in_y: tensor<%s[N]>\n  inout %%set: tensor<%s[N]>\n",
                 name, name, name);

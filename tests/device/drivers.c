@@ -21,7 +21,7 @@ static PlanArg plan_args[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 
                                {ARG_SIZE, 1},    {ARG_MAP, 0},     {ARG_LOG, 0}};
 static PlanArg without_map[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
                                  {ARG_SIZE, 1},    {ARG_SIZE, 0},    {ARG_LOG, 0}};
-static PlanMap maps[1] = {{0, 2, {64, 32}, 64, false, true, 0, .n_windows = 0}};
+static PlanTensorMap maps[1] = {{0, 2, {64, 32}, 64, false, true, 0, .n_windows = 0}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 2,
                                   .axes = axes,
@@ -57,27 +57,27 @@ LaunchArg tensor_arg(void *data)
     return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}, pitch > 0, {pitch, 1}}};
 }
 
-static bool hear(Device *device, Prepared *prepared, DeviceError *error)
+static bool hear(Device *device, PreparedLaunch *prepared, DeviceError *error)
 {
     LaunchLog log;
     if (!launch_log(prepared, NULL, &log, error)) {
         return false;
     }
-    device_drop(device, log.records);
+    device_host_free(device, log.records);
     return true;
 }
 
 static bool run_launch(Device *device, const Plan *plan, void *in, void *out, DeviceError *error)
 {
-    Loaded loaded;
-    DeviceMoment first = NULL, last = NULL;
+    LoadedModule loaded;
+    DeviceEvent first = NULL, last = NULL;
     double seconds = 0;
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
     if (!loaded_open(device, plan, &image, &loaded, error)) {
         return false;
     }
-    Prepared *prepared = launch_prepare(&loaded, args, error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, args, error);
     bool ok = prepared && device->ops->moment(device, NULL, &first, error) &&
               launch_run(prepared, NULL, error) &&
               device->ops->moment(device, NULL, &last, error) &&

@@ -33,7 +33,7 @@ static void run(const CudaDriver *driver, bool early, int cluster)
                                .threads = 128,
                                .blocks_per_unit = 1,
                                .cluster = cluster,
-                               .early = early,
+                               .dependent = early,
                                .n_args = 1,
                                .args = args}};
     Plan plan = {.kernel = "mock",
@@ -45,11 +45,11 @@ static void run(const CudaDriver *driver, bool early, int cluster)
     Allocator allocator = {plain_alloc, plain_release, NULL};
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg arg = {.tensor = {memory, DT_F32, 1, {ROWS}, false, {0}}};
-    Loaded loaded;
+    LoadedModule loaded;
     DeviceError error;
     Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, driver, &error);
     ck_assert(device && loaded_open(device, &plan, &image, &loaded, &error));
-    Prepared *prepared = launch_prepare(&loaded, &arg, &error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, &arg, &error);
     ck_assert_msg(prepared && launch_run(prepared, NULL, &error), "%s", error.text);
     ck_assert_uint_eq(mock.grid, ROWS);
     launch_free(prepared);

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_BLOCKS = 1000 };
-static _Atomic int visits[MOST_BLOCKS];
+enum { MAX_BLOCKS = 1000 };
+static _Atomic int visits[MAX_BLOCKS];
 
 static void visit(void *const *args, int64_t first, int64_t last)
 {
@@ -25,7 +25,7 @@ static bool all_visited_by(Pool *pool, int64_t blocks, int most)
 {
     memset((void *)visits, 0, sizeof visits);
     pool_run(pool, visit, NULL, blocks, most);
-    for (int64_t i = 0; i < MOST_BLOCKS; i++) {
+    for (int64_t i = 0; i < MAX_BLOCKS; i++) {
         if (visits[i] != (i < blocks)) {
             return false;
         }
@@ -45,7 +45,7 @@ START_TEST(every_block_once)
         for (int64_t blocks = 0; blocks < 100; blocks++) {
             ck_assert(all_visited(pool, blocks));
         }
-        ck_assert(all_visited(pool, MOST_BLOCKS));
+        ck_assert(all_visited(pool, MAX_BLOCKS));
         pool_free(pool);
     }
 }
@@ -76,7 +76,7 @@ START_TEST(as_many_threads_as_are_wanted)
         memset((void *)visits, 0, sizeof visits);
         pool_run(pool, meet, args, 100, most);
         ck_assert_int_eq(atomic_load(&most_here), wanted);
-        for (int64_t i = 0; i < MOST_BLOCKS; i++) {
+        for (int64_t i = 0; i < MAX_BLOCKS; i++) {
             ck_assert_int_eq(visits[i], i < 100);
         }
         ck_assert(all_visited_by(pool, 1 + 3 * most, most));
@@ -163,7 +163,7 @@ static PlanLaunch launch = {.symbol = "scale_0",
 static const Plan PLAN = {"scale", "native", 1,       &size, 3,    params,        0,
                           NULL,    1,        &launch, 0,     NULL, .log_words = 0};
 
-static Device *open_loaded(Loaded *loaded)
+static Device *open_loaded(LoadedModule *loaded)
 {
     DeviceError error;
     DeviceImage image = {.symbol = find_kernel};
@@ -177,7 +177,7 @@ START_TEST(launches)
 {
     enum { N = 1001 };
     static float x[N], y[N];
-    Loaded loaded;
+    LoadedModule loaded;
     DeviceError error;
     Device *device = open_loaded(&loaded);
     LaunchArg args[3] = {
@@ -187,7 +187,7 @@ START_TEST(launches)
     for (int i = 0; i < N; i++) {
         x[i] = (float)i;
     }
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, args, &error);
     ck_assert_ptr_nonnull(prepared);
     ck_assert(launch_run(prepared, NULL, &error));
     for (int i = 0; i < N; i++) {
@@ -202,7 +202,7 @@ END_TEST
 static const char *refusal(void *x, void *y)
 {
     static DeviceError error;
-    Loaded loaded;
+    LoadedModule loaded;
     Device *device = open_loaded(&loaded);
     LaunchArg args[3] = {
         {.tensor = {x, DT_F32, 1, {64}}}, {.scalar = 0}, {.tensor = {y, DT_F32, 1, {64}}}};
@@ -226,7 +226,7 @@ END_TEST
 START_TEST(unknown_symbol)
 {
     DeviceError error;
-    Loaded loaded;
+    LoadedModule loaded;
     PlanLaunch other = launch;
     Plan plan = PLAN;
     DeviceImage image = {.symbol = find_kernel};

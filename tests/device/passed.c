@@ -69,7 +69,7 @@ START_TEST(cuda_passes_pitches_on)
     scratch[0].dims = PLAN.params[0].dims;
     DeviceError error;
     Counting counting = {0};
-    PlanMap map = PLAN.maps[0];
+    PlanTensorMap map = PLAN.maps[0];
     Plan plan = PLAN;
     map.param = plan.n_params;
     plan.maps = &map;
@@ -143,11 +143,11 @@ static int calls_of_launch(const DeviceOps *ops, const void *driver, const Plan 
     Allocator allocator = {counting_alloc, counting_release, &counting};
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
-    Loaded loaded;
+    LoadedModule loaded;
     mock_reset(0);
     Device *device = device_open(ops, allocator, MOCK_OPENED, driver, &error);
     ck_assert(loaded_open(device, plan, &image, &loaded, &error));
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, args, &error);
     ck_assert_ptr_nonnull(prepared);
     place();
     int calls = mock.calls, allocations = counting.allocations;
@@ -192,11 +192,11 @@ START_TEST(other_memory_is_passed_on)
     Allocator allocator = {counting_alloc, counting_release, &counting};
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
-    Loaded loaded;
+    LoadedModule loaded;
     mock_reset(0);
     Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, &mock_cuda, &error);
     ck_assert(loaded_open(device, &PLAN, &image, &loaded, &error));
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, args, &error);
     int allocations = counting.allocations;
     ck_assert(launch_run(prepared, NULL, &error));
     ck_assert(mock.first_argument == (int64_t)(intptr_t)in && mock.map_address == in);
@@ -222,7 +222,7 @@ START_TEST(bulk_copies_count_in_32_bits)
     PlanSize free_sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, INT64_MAX, .by = 0}};
     plan.sizes = free_sizes;
     DeviceImage image = {.bytes = "code", .n = 4};
-    Loaded loaded;
+    LoadedModule loaded;
     mock_reset(0);
     Device *device =
         device_open(&device_cuda, allocator_default(), MOCK_OPENED, &mock_cuda, &error);
@@ -234,10 +234,10 @@ START_TEST(bulk_copies_count_in_32_bits)
     ck_assert_ptr_null(launch_prepare(&loaded, args, &error));
     ck_assert_str_eq(error.text, "mock: axis 0 of 'in' has 2147483648 elements, more than bulk "
                                  "copies can count: compile it for such a size, or with `copy "
-                                 "plain`");
+                                 "registers`");
     ck_assert_int_eq(error.kind, DIAG_SOURCE);
     args[0].tensor.dims[0] = args[2].tensor.dims[0] = INT32_MAX;
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, args, &error);
     ck_assert_msg(prepared != NULL, "%s", error.text);
     launch_free(prepared);
     loaded_close(&loaded);

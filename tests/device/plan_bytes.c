@@ -17,15 +17,15 @@ static PlanSize sizes[2] = {
 static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0}, 16, 1, {2}},
                               {"s", DT_F32, PLAN_IN, -1, .align = 0}};
 static PlanScratch scratch[1] = {{DT_I64, 1, dims, strides, 0, 1}};
-static PlanMap maps[1] = {{0,
-                           4,
-                           {64, 1, 1, 128},
-                           128,
-                           false,
-                           true,
-                           1,
-                           2,
-                           {{{1, &minus}, 2, {1, &m}}, {{1, &nm}, 1, {2, terms}}}}};
+static PlanTensorMap maps[1] = {{0,
+                                 4,
+                                 {64, 1, 1, 128},
+                                 128,
+                                 false,
+                                 true,
+                                 1,
+                                 2,
+                                 {{{1, &minus}, 2, {1, &m}}, {{1, &nm}, 1, {2, terms}}}}};
 static PlanAxis axes[2] = {{{1, &m}, 128, 256, 0}, {{2, terms}, 0, 0, 7}};
 static PlanArg args[5] = {
     {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}, {ARG_LOG, 0}};
@@ -73,7 +73,7 @@ START_TEST(comes_back)
     ck_assert_int_eq(plan.maps[0].windows[1].places.terms[1].coef, 3);
     ck_assert_int_eq(plan.launches[0].args[3].kind, ARG_MAP);
     ck_assert_int_eq(plan.launches[0].cluster, 4);
-    ck_assert(plan.launches[0].early && plan.launches[0].beside);
+    ck_assert(plan.launches[0].dependent && plan.launches[0].concurrent);
     ck_assert_str_eq(plan.messages[0].file, "a.tile");
     ck_assert_ptr_null(plan.messages[1].text);
 }

@@ -19,15 +19,15 @@ static PlanSize sizes[2] = {{"H", 1, 0, INT64_MAX, .by = 0},
                             {"P", 1, 0, INT64_MAX, .of = {2, rest}, .by = 2}};
 static PlanAxis axes[1] = {{{1, &h}, 0, 0, 0}};
 static PlanArg args[2] = {{ARG_POINTER, 0}, {ARG_MAP, 0}};
-static PlanMap maps[1] = {{0,
-                           4,
-                           {128, 1, 1, 64},
-                           128,
-                           false,
-                           true,
-                           0,
-                           2,
-                           {{{1, &one}, 2, {2, down}}, {{2, less}, 1, {1, &along}}}}};
+static PlanTensorMap maps[1] = {{0,
+                                 4,
+                                 {128, 1, 1, 64},
+                                 128,
+                                 false,
+                                 true,
+                                 0,
+                                 2,
+                                 {{{1, &one}, 2, {2, down}}, {{2, less}, 1, {1, &along}}}}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 1,
                                   .axes = axes,
@@ -55,10 +55,10 @@ static bool run_plan(const CudaDriver *driver, Plan *plan, int64_t height, Devic
     Allocator allocator = {plain_alloc, plain_release, NULL};
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg arg = {.tensor = {memory, DT_BF16, 4, {IMAGES, height, WIDTH, CHANNELS}, false, {0}}};
-    Loaded loaded;
+    LoadedModule loaded;
     Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, driver, error);
     ck_assert(device && loaded_open(device, plan, &image, &loaded, error));
-    Prepared *prepared = launch_prepare(&loaded, &arg, error);
+    PreparedLaunch *prepared = launch_prepare(&loaded, &arg, error);
     bool ok = prepared && launch_run(prepared, NULL, error);
     launch_free(prepared);
     loaded_close(&loaded);
@@ -120,7 +120,7 @@ START_TEST(intermediates)
 {
     PlanParam param = {"in", DT_BF16, PLAN_IN, 4, dims, .align = 16};
     PlanScratch scratch = {DT_BF16, 4, dims, NULL, 0, 0};
-    PlanMap map = maps[0];
+    PlanTensorMap map = maps[0];
     map.param = 1;
     Plan plan = {"mock", "sm_90a", 2,        sizes, 1,    &param,        1,
                  &map,   1,        launches, 0,     NULL, .log_words = 0};

@@ -26,7 +26,7 @@ PAGES = {
     "histogram": ["--size", "N=1M"],
     "conv2d": ["--set", "T=bf16", "--size", "B=8,H=28,W=28,C=64,O=64,R=3,S=3"],
 }
-MOST_BYTES = 3_000_000
+MAX_BYTES = 3_000_000
 
 
 def unlinked(text):
@@ -43,7 +43,7 @@ def check_page(options, name, target, folder):
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr[-500:]}"
     text = page.read_text()
-    if len(text.encode()) > MOST_BYTES:
+    if len(text.encode()) > MAX_BYTES:
         return f"{len(text.encode())} bytes"
     if pages.outside(text):
         return f"names {pages.outside(text)[0]}"

@@ -4,23 +4,23 @@
 #include "tests/unit.h"
 
 /* Lanes at `stride` bytes from one another. */
-static Request lanes_at(int bytes, int64_t first, int64_t stride)
+static WarpRequest lanes_at(int bytes, int64_t first, int64_t stride)
 {
-    Request request = {.lanes = 32, .bytes = bytes};
+    WarpRequest request = {.lanes = 32, .bytes = bytes};
     for (int lane = 0; lane < 32; lane++) {
         request_add(&request, lane, first + lane * stride);
     }
     return request;
 }
 
-static void expect_sectors(Request request, int sectors, int least)
+static void expect_sectors(WarpRequest request, int sectors, int least)
 {
     int found;
     ck_assert_int_eq(request_sectors(&request, 32, &found), sectors);
     ck_assert_int_eq(found, least);
 }
 
-static void expect_turns(Request request, int turns, int least)
+static void expect_turns(WarpRequest request, int turns, int least)
 {
     int found;
     ck_assert_int_eq(request_turns(&request, &found), turns);
@@ -53,7 +53,8 @@ END_TEST
 
 START_TEST(groups_that_agree_come_as_one)
 {
-    Request all = lanes_at(16, 64, 0), wide = lanes_at(8, 0, 0), two = {.lanes = 32, .bytes = 16};
+    WarpRequest all = lanes_at(16, 64, 0), wide = lanes_at(8, 0, 0),
+                two = {.lanes = 32, .bytes = 16};
     expect_turns(all, 4, 4);
     all.pairs = wide.pairs = two.pairs = true;
     expect_turns(all, 2, 2);
@@ -66,7 +67,7 @@ START_TEST(groups_that_agree_come_as_one)
         request_add(&two, lane, lane / 2 * 128); /* of one bank, and nothing is gained */
     }
     expect_turns(two, 16, 4);
-    Request apart = lanes_at(16, 0, 16);
+    WarpRequest apart = lanes_at(16, 0, 16);
     apart.pairs = true;
     expect_turns(apart, 4, 4);
 }
@@ -74,10 +75,10 @@ END_TEST
 
 START_TEST(lanes_that_are_off_ask_for_nothing)
 {
-    Request none = {.lanes = 32, .bytes = 4};
+    WarpRequest none = {.lanes = 32, .bytes = 4};
     expect_sectors(none, 0, 0);
     expect_turns(none, 0, 0);
-    Request one = none;
+    WarpRequest one = none;
     request_add(&one, 31, 256);
     expect_sectors(one, 1, 1);
     expect_turns(one, 1, 1);

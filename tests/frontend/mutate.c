@@ -22,7 +22,7 @@ static const char *const FILES[] = {"examples/add.tile",
                                     "tests/lang/inputs/conv.tile"};
 static const Binding BINDINGS[] = {
     {"T", "bf16"}, {"D", "64"}, {"causal", "true"}, {"stride", "2"}, {"pad", "1"}};
-enum { MOST_GIVEN = sizeof BINDINGS / sizeof *BINDINGS };
+enum { MAX_GIVEN = sizeof BINDINGS / sizeof *BINDINGS };
 
 /* Pieces of the language, and what no program should hold. */
 static const char *const PIECES[] = {"(",
@@ -154,9 +154,9 @@ static bool wants(const KernelSignature *kernel, const char *name)
 
 static void lower(Module *module, const KernelSignature *kernel)
 {
-    Binding given[MOST_GIVEN];
+    Binding given[MAX_GIVEN];
     size_t n = 0;
-    for (size_t i = 0; i < MOST_GIVEN; i++) {
+    for (size_t i = 0; i < MAX_GIVEN; i++) {
         if (wants(kernel, BINDINGS[i].name)) {
             given[n++] = BINDINGS[i];
         }

@@ -42,9 +42,9 @@ static void read_way(Way *way, char *rest)
             way->kind = next_word(&rest);
         } else if (strcmp(word, "stop") == 0) {
             way->stop = next_word(&rest);
-        } else if (strcmp(word, "skip") == 0 && way->n_skip < MOST_WORDS) {
+        } else if (strcmp(word, "skip") == 0 && way->n_skip < MAX_WORDS) {
             way->skip[way->n_skip++] = next_word(&rest);
-        } else if (strcmp(word, "line") == 0 && way->n_lines < MOST_WORDS) {
+        } else if (strcmp(word, "line") == 0 && way->n_lines < MAX_WORDS) {
             size_t n = strcspn(rest, ";");
             char *end = rest + n;
             way->lines[way->n_lines++] = rest;
@@ -78,15 +78,15 @@ static bool read_head(Case *c, char *line)
 {
     char *rest = line, *key = next_word(&rest);
     TesseraPair pair;
-    if (strcmp(key, "size") == 0 && c->n_sizes < MOST_NAMES && read_pair(&pair, rest)) {
+    if (strcmp(key, "size") == 0 && c->n_sizes < MAX_NAMES && read_pair(&pair, rest)) {
         c->sizes[c->n_sizes++] = (TesseraSize){pair.name, atoll(pair.value)};
-    } else if (strcmp(key, "set") == 0 && c->n_bindings < MOST_NAMES) {
+    } else if (strcmp(key, "set") == 0 && c->n_bindings < MAX_NAMES) {
         return read_pair(&c->bindings[c->n_bindings++], rest);
-    } else if (strcmp(key, "scalar") == 0 && c->n_scalars < MOST_NAMES) {
+    } else if (strcmp(key, "scalar") == 0 && c->n_scalars < MAX_NAMES) {
         return read_pair(&c->scalars[c->n_scalars++], rest);
-    } else if (strcmp(key, "data") == 0 && c->n_data < MOST_NAMES) {
+    } else if (strcmp(key, "data") == 0 && c->n_data < MAX_NAMES) {
         return read_data(c, rest);
-    } else if (strcmp(key, "run") == 0 && c->n_ways < MOST_RUNS) {
+    } else if (strcmp(key, "run") == 0 && c->n_ways < MAX_RUNS) {
         read_way(&c->ways[c->n_ways++], rest);
     } else if (strcmp(key, "seed") == 0) {
         c->seed = strtoull(rest, NULL, 10);

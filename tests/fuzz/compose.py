@@ -21,7 +21,7 @@ SMOOTH = ["tanh", "sigmoid", "silu", "softplus", "relu", "abs", "sin", "elu", "l
 SINGLE = ["gelu", "gelu_tanh", "mish"]  # of f32
 WHOLE = ["relu", "abs", "-", "square", "~"]
 BINARY = ["+", "-", "*", "min", "max"]
-MOST_AXES = 6
+MAX_AXES = 6
 
 
 @dataclasses.dataclass
@@ -302,7 +302,7 @@ def step_view(net, x, dims):
         return f"permute({v}, {order})", tuple(dims[i] for i in order)
     if way == 2 and rank > 1:
         return f"{rnd.choice(['triu', 'tril'])}({v})", dims
-    if way == 3 and rank < MOST_AXES and net.fits("3", *dims):
+    if way == 3 and rank < MAX_AXES and net.fits("3", *dims):
         at = rnd.randrange(rank + 1)
         parts = ", ".join(rnd.choice([v, v, net.like(dims)]) for _ in range(3))
         return f"stack([{parts}], axis={at})", (*dims[:at], "3", *dims[at:])
@@ -312,7 +312,7 @@ def step_view(net, x, dims):
         return f"concat([{v}, {other}], axis={axis})", (*dims[:axis], joined, *dims[axis + 1:])
     if way == 5:
         return f"flip({v}, axis={axis})", dims
-    if way == 6 and rank < MOST_AXES:
+    if way == 6 and rank < MAX_AXES:
         at = rnd.randrange(rank + 1)
         return (f"{v}[{', '.join('None' if i == at else ':' for i in range(rank + 1))}]",
                 (*dims[:at], "1", *dims[at:]))

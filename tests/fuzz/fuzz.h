@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_NAMES = 24, MOST_RUNS = 64, MOST_WORDS = 8, MOST_MESSAGE = 1600 };
+enum { MAX_NAMES = 24, MAX_RUNS = 64, MAX_WORDS = 8, MAX_MESSAGE = 1600 };
 
 /* How the elements of a parameter are drawn. */
 typedef struct Data {
@@ -23,7 +23,7 @@ typedef struct Way {
     const char *passes, *stop; /* interpreted, as the passes for it leave it (up to `stop`) */
     const char *code, *kind;   /* code of that kind is made for it, and not run */
     int optimize;
-    const char *skip[MOST_WORDS], *lines[MOST_WORDS];
+    const char *skip[MAX_WORDS], *lines[MAX_WORDS];
     size_t n_skip, n_lines;
 } Way;
 
@@ -31,10 +31,10 @@ typedef struct Way {
 typedef struct Case {
     const char *name, *text;
     size_t n;
-    TesseraSize sizes[MOST_NAMES];
-    TesseraPair bindings[MOST_NAMES], scalars[MOST_NAMES];
-    Data data[MOST_NAMES];
-    Way ways[MOST_RUNS];
+    TesseraSize sizes[MAX_NAMES];
+    TesseraPair bindings[MAX_NAMES], scalars[MAX_NAMES];
+    Data data[MAX_NAMES];
+    Way ways[MAX_RUNS];
     size_t n_sizes, n_bindings, n_scalars, n_data, n_ways;
     bool any; /* nothing is known of the sizes */
     uint64_t seed;
@@ -46,7 +46,7 @@ size_t cases_read(char *text, Case **cases, const char **problem);
 typedef struct Outcome {
     const char *status; /* ok invalid refused differs outside fault internal */
     const char *way;    /* "" for the interpreter */
-    char message[MOST_MESSAGE];
+    char message[MAX_MESSAGE];
     size_t compared, unbounded; /* elements; those whose bound is infinite */
 } Outcome;
 

@@ -61,8 +61,8 @@ typedef struct Fuzz {
     TesseraContext *context;
     TesseraProgram *program;
     TesseraOptions options;
-    TesseraFact facts[MOST_NAMES];
-    Slot slots[2 * MOST_NAMES];
+    TesseraFact facts[MAX_NAMES];
+    Slot slots[2 * MAX_NAMES];
     size_t n;
     Outcome *outcome;
 } Fuzz;
@@ -151,7 +151,7 @@ static bool make_slots(Fuzz *f)
 
 static bool interpret(Fuzz *f)
 {
-    TesseraArg args[2 * MOST_NAMES];
+    TesseraArg args[2 * MAX_NAMES];
     for (size_t i = 0; i < f->n; i++) {
         Slot *slot = &f->slots[i];
         args[i] = slot->scalar;
@@ -173,8 +173,8 @@ static bool interpret(Fuzz *f)
 typedef struct Launch {
     TesseraDevice *device;
     bool host;
-    Block blocks[2 * MOST_NAMES]; /* on a GPU: only `data`, its memory */
-    TesseraArg args[2 * MOST_NAMES];
+    Block blocks[2 * MAX_NAMES]; /* on a GPU: only `data`, its memory */
+    TesseraArg args[2 * MAX_NAMES];
 } Launch;
 
 static bool upload(Fuzz *f, Launch *l, const char *way)
@@ -269,7 +269,7 @@ static bool launch(Fuzz *f, TesseraKernel *kernel, TesseraDevice *device, const 
 /* What the passes made of it, interpreted: no device is needed. */
 static bool run_passes(Fuzz *f, const Way *way, const TesseraOptions *options)
 {
-    TesseraArg args[2 * MOST_NAMES];
+    TesseraArg args[2 * MAX_NAMES];
     Launch l = {.host = true};
     bool ok = upload(f, &l, way->text);
     memcpy(args, l.args, sizeof args);

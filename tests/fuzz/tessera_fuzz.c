@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_JOBS = 64, PER_WORKER = 200 };
+enum { MAX_JOBS = 64, PER_WORKER = 200 };
 
 typedef struct Options {
     int jobs, seconds;
@@ -46,7 +46,7 @@ static char *read_all(FILE *file)
 
 static void tell(const Case *c, const Outcome *o)
 {
-    char line[MOST_MESSAGE + 512];
+    char line[MAX_MESSAGE + 512];
     int n =
         snprintf(line, sizeof line - 1, "%s\t%s\t%s\t%s", c->name, o->status, o->way, o->message);
     n = n > (int)sizeof line - 2 ? (int)sizeof line - 2 : n;
@@ -128,7 +128,7 @@ static void ended(const Options *o, const Case *cases, size_t n, Lane *lane, int
 
 static void run_all(const Options *o, const Case *cases, size_t n)
 {
-    Lane *lanes = mmap(NULL, MOST_JOBS * sizeof *lanes, PROT_READ | PROT_WRITE,
+    Lane *lanes = mmap(NULL, MAX_JOBS * sizeof *lanes, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < o->jobs; i++) {
         lanes[i].at = (size_t)i;
@@ -163,7 +163,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    o.jobs = o.jobs < 1 ? 1 : o.jobs > MOST_JOBS ? MOST_JOBS : o.jobs;
+    o.jobs = o.jobs < 1 ? 1 : o.jobs > MAX_JOBS ? MAX_JOBS : o.jobs;
     FILE *file = o.file ? fopen(o.file, "r") : stdin;
     if (!file) {
         fprintf(stderr, "tessera-fuzz: cannot read %s\n", o.file);

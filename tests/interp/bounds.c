@@ -26,7 +26,7 @@
     "    %" result " = mul %" result "v, %" result "f : f32[" dims "]\n"
 
 static const char softmax[] =
-    "func softmax stage tensor {\n"
+    "func softmax level tensor {\n"
     "  size M\n  size N\n  in %x: tensor<f32[M, N]>\n  out %y: tensor<f32[M, N]>\n"
     "  body {\n"
     "    %a = load %x[:, :] : f32[M, N]\n"
@@ -41,7 +41,7 @@ static const char softmax[] =
 
 /* Two products with a softmax between: its exponential sees inexact numbers. */
 static const char attention[] =
-    "func attention stage tensor {\n"
+    "func attention level tensor {\n"
     "  size S\n  size L\n  size D\n"
     "  in %q: tensor<f32[S, D]>\n  in %k: tensor<f32[L, D]>\n  in %v: tensor<f32[L, D]>\n"
     "  out %o: tensor<f32[S, D]>\n"
@@ -179,7 +179,7 @@ START_TEST(attention_is_within)
 END_TEST
 
 static const char exact[] =
-    "func exact stage tensor {\n"
+    "func exact level tensor {\n"
     "  size N\n  in %x: tensor<f32[N]>\n  out %y: tensor<f32[N]>\n  out %z: tensor<f32[1]>\n"
     "  body {\n"
     "    %a = load %x[:] : f32[N]\n" EXP("e", "a",
@@ -248,7 +248,7 @@ END_TEST
 
 static const char *const folds[] = {"sum", "prod", "max", "min"};
 static const char fold_text[] =
-    "func fold stage tensor {\n"
+    "func fold level tensor {\n"
     "  size N\n  in %x: tensor<f32[2, N]>\n  out %y: tensor<f32[2, 1]>\n"
     "  body {\n"
     "    %a = load %x[:, :] : f32[2, N]\n"

@@ -9,7 +9,7 @@ static int32_t *ints(const Harness *h, int n)
 
 /* Where the diagonal is, counted row by row with ranges and by hand. */
 static const char ranges[] =
-    "func ranges stage tensor {\n"
+    "func ranges level tensor {\n"
     "  size N\n"
     "  out %count: tensor<i32[N]>\n  out %len: tensor<i64[N]>\n  in %shift: i32\n"
     "  body {\n"
@@ -72,23 +72,22 @@ START_TEST(ranges_and_branches)
 END_TEST
 
 /* A loop over integers that carries two values; a loop that never runs hands out its inits. */
-static const char fibonacci[] =
-    "func fibonacci stage tensor {\n"
-    "  size N\n  out %y: tensor<i32[2]>\n"
-    "  body {\n"
-    "    %lo = const value=0 : i64\n"
-    "    %hi = size dim=[N] : i64\n"
-    "    %a = const value=0 : i32\n"
-    "    %b = const value=1 : i32\n"
-    "    %r, %s = for %lo, %hi, %a, %b dims=[N] steps=[0] {\n"
-    "      (%i: i64, %x: i32, %z: i32)\n"
-    "      %n = add %x, %z : i32\n"
-    "      yield %z, %n\n"
-    "    } : i32, i32\n"
-    "    %one = const value=1 : i64\n"
-    "    store %y[%lo], %r\n"
-    "    store %y[%one], %s\n"
-    "  }\n}\n";
+static const char fibonacci[] = "func fibonacci level tensor {\n"
+                                "  size N\n  out %y: tensor<i32[2]>\n"
+                                "  body {\n"
+                                "    %lo = const value=0 : i64\n"
+                                "    %hi = size dim=[N] : i64\n"
+                                "    %a = const value=0 : i32\n"
+                                "    %b = const value=1 : i32\n"
+                                "    %r, %s = for %lo, %hi, %a, %b dims=[N] steps=[0] {\n"
+                                "      (%i: i64, %x: i32, %z: i32)\n"
+                                "      %n = add %x, %z : i32\n"
+                                "      yield %z, %n\n"
+                                "    } : i32, i32\n"
+                                "    %one = const value=1 : i64\n"
+                                "    store %y[%lo], %r\n"
+                                "    store %y[%one], %s\n"
+                                "  }\n}\n";
 
 START_TEST(loops_carry)
 {
@@ -108,7 +107,7 @@ END_TEST
 
 /* Padding that a mask makes neutral; without the mask it reaches the output. */
 static const char masked[] =
-    "func masked stage launch padded {\n"
+    "func masked level loop padded {\n"
     "  size M\n  size N\n  in %x: tensor<f32[M, N]>\n  out %y: tensor<f32[M, 1]>\n"
     "  body {\n"
     "    launch dims=[M] steps=[4] warps=[1] {\n"
@@ -149,16 +148,15 @@ END_TEST
 
 /* ---- blocks ---- */
 
-static const char meeting[] =
-    "func meeting stage launch {\n"
-    "  size N\n  in %x: tensor<f32[N]>\n  inout %y: tensor<f32[N]>\n"
-    "  body {\n"
-    "    launch dims=[N] steps=[0] warps=[1] {\n"
-    "      (%i: i64)\n"
-    "      %zero = const value=0 : i64\n"
-    "      %a = load %x[%i] : f32\n"
-    "      store %y[%i], %a\n"
-    "    }\n  }\n}\n";
+static const char meeting[] = "func meeting level loop {\n"
+                              "  size N\n  in %x: tensor<f32[N]>\n  inout %y: tensor<f32[N]>\n"
+                              "  body {\n"
+                              "    launch dims=[N] steps=[0] warps=[1] {\n"
+                              "      (%i: i64)\n"
+                              "      %zero = const value=0 : i64\n"
+                              "      %a = load %x[%i] : f32\n"
+                              "      store %y[%i], %a\n"
+                              "    }\n  }\n}\n";
 
 static void run_meeting(const char *text, int64_t n, const char *says)
 {

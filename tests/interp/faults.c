@@ -9,40 +9,40 @@ typedef struct Fault {
 
 static const Fault faults[] = {
     /* barriers */
-    {product_roles, "wait %empty[%i] previous=1\n", "", "overwrites|one arrival more"
-                                                         "|waits for generation"},
+    {product_roles, "wait %empty[%i] previous_phase=1\n", "",
+     "overwrites|one arrival more"
+     "|waits for generation"},
     {product_roles, "wait %full[%i2]\n", "",
      "race: a bulk load wrote|waits for generation|may still read"},
     {product_roles, "arrive %empty[%i2]\n", "", "deadlock"},
-    {product_roles, "%full = barrier arrivals=2", "%full = barrier arrivals=3", "deadlock"},
-    {product_roles, "%full = barrier arrivals=2", "%full = barrier arrivals=1",
+    {product_roles, "%full = mbarrier arrivals=2", "%full = mbarrier arrivals=3", "deadlock"},
+    {product_roles, "%full = mbarrier arrivals=2", "%full = mbarrier arrivals=1",
      "one arrival more|race|waits for generation"},
-    {product_roles, "wait %full[%i2]", "wait %full[%zero]",
-     "race|waits for generation|deadlock"},
+    {product_roles, "wait %full[%i2]", "wait %full[%zero]", "race|waits for generation|deadlock"},
     /* products in flight */
     {product_roles, "yield %e, %j2", "yield %d, %j2", "not settled"},
-    {product_roles, "settle %d pending=0", "settle %d pending=1", "not settled|may still read"},
+    {product_roles, "dot_wait %d pending=0", "dot_wait %d pending=1", "not settled|may still read"},
     {product_roles,
-     "            %e = settle %d pending=0 : f32[%m2, %n2]\n            arrive %empty[%i2]\n",
-     "            arrive %empty[%i2]\n            %e = settle %d pending=0 : f32[%m2, %n2]\n",
+     "            %e = dot_wait %d pending=0 : f32[%m2, %n2]\n            arrive %empty[%i2]\n",
+     "            arrive %empty[%i2]\n            %e = dot_wait %d pending=0 : f32[%m2, %n2]\n",
      "may still read"},
     /* shared memory */
-    {product_roles, "sync ; behind the tile", "", "race: role 1 wrote|race: role 1 stored"},
-    {product_roles, "settle %d pending=0", "settle %d pending=9", "not settled|may still read"},
+    {product_roles, "barrier ; behind the tile", "", "race: role 1 wrote|race: role 1 stored"},
+    {product_roles, "dot_wait %d pending=0", "dot_wait %d pending=9", "not settled|may still read"},
     {product_roles, "fence_async\n", "", "without a fence_async"},
-    {product_roles, "fence_async\n          sync ; behind the tile",
-     "sync\n          fence_async", "without a fence_async"},
+    {product_roles, "fence_async\n          barrier ; behind the tile",
+     "barrier\n          fence_async", "without a fence_async"},
     {product_roles, "bulk_wait\n", "", "may still read"},
     {product_roles, "bulk_wait ; the last", "", "ends while bulk stores"},
-    {product_roles, "sync ; before the tile", "", "may still read|overwrites"},
-    {product_shared, "sync ; first", "", "may still read"},
-    {product_shared, "sync ; second", "", "without a sync"},
+    {product_roles, "barrier ; before the tile", "", "may still read|overwrites"},
+    {product_shared, "barrier ; first", "", "may still read"},
+    {product_shared, "barrier ; second", "", "without a sync"},
     {product_shared, "shared_store %sb[%zero, :, :], %b\n", "", "padding or unset memory"},
     /* copies past registers */
     {product_copies, "copy_wait %full pending=1\n", "", "race: a copy|copies are on their way"},
     {product_copies, "copy_wait %full pending=1", "copy_wait %full pending=2",
      "race: a copy|copies are on their way|groups is empty"},
-    {product_copies, "sync ; each step", "", "race: a copy|may still read"},
+    {product_copies, "barrier ; each step", "", "race: a copy|may still read"},
     {product_copies, "%last = const value=2", "%last = const value=3", "race|may still read"},
     {product_copies, "shared<T[3, 16, 8]>", "shared<T[2, 16, 8]>",
      "race|may still read|overwrites"},
@@ -93,24 +93,23 @@ START_TEST(is_reported)
 END_TEST
 
 /* Two buffers in the same bytes: the second may not be written while the first is in use. */
-static const char shared_bytes[] =
-    "func twice stage staged padded {\n"
-    "  in %x: tensor<f32[8]>\n  out %y: tensor<f32[8]>\n"
-    "  body {\n"
-    "    launch dims=[8] steps=[8] warps=[1] {\n"
-    "      (%i: range)\n"
-    "      %s = shared swizzle=0 offset=0 : shared<f32[8]>\n"
-    "      %t = shared swizzle=0 offset=16 : shared<f32[8]>\n"
-    "      %a = load %x[%i] : f32[%i]\n"
-    "      shared_store %s[:], %a\n"
-    "      sync ; 1\n"
-    "      %b = shared_load %s[:] : f32[%i]\n"
-    "      sync ; 2\n"
-    "      shared_store %t[:], %b\n"
-    "      sync ; 3\n"
-    "      %c = shared_load %t[:] : f32[%i]\n"
-    "      store %y[%i], %c\n"
-    "    }\n  }\n}\n";
+static const char shared_bytes[] = "func twice level staged padded {\n"
+                                   "  in %x: tensor<f32[8]>\n  out %y: tensor<f32[8]>\n"
+                                   "  body {\n"
+                                   "    launch dims=[8] steps=[8] warps=[1] {\n"
+                                   "      (%i: range)\n"
+                                   "      %s = shared swizzle=0 offset=0 : shared<f32[8]>\n"
+                                   "      %t = shared swizzle=0 offset=16 : shared<f32[8]>\n"
+                                   "      %a = load %x[%i] : f32[%i]\n"
+                                   "      shared_store %s[:], %a\n"
+                                   "      barrier ; 1\n"
+                                   "      %b = shared_load %s[:] : f32[%i]\n"
+                                   "      barrier ; 2\n"
+                                   "      shared_store %t[:], %b\n"
+                                   "      barrier ; 3\n"
+                                   "      %c = shared_load %t[:] : f32[%i]\n"
+                                   "      store %y[%i], %c\n"
+                                   "    }\n  }\n}\n";
 
 static bool run_shared_bytes(const char *text, const char *expect)
 {
@@ -128,7 +127,7 @@ static bool run_shared_bytes(const char *text, const char *expect)
 START_TEST(shared_bytes_are_seen)
 {
     run_shared_bytes(shared_bytes, NULL);
-    char *early = edited(shared_bytes, "sync ; 2", "");
+    char *early = edited(shared_bytes, "barrier ; 2", "");
     run_shared_bytes(early, "may still read");
     char *stale = edited(shared_bytes, "%c = shared_load %t[:]", "%c = shared_load %s[:]");
     run_shared_bytes(stale, "padding or unset memory");
@@ -139,16 +138,16 @@ END_TEST
 
 /* Atomic changes of shared memory need order with stores and loads, not with one another. */
 static const char shared_counts[] =
-    "func counts stage staged padded {\n"
+    "func counts level staged padded {\n"
     "  in %x: tensor<f32[8]>\n  inout %y: tensor<f32[8]>\n"
     "  body {\n"
-    "    launch dims=[8] steps=[8] persistent=1 most=1 warps=[1] {\n"
+    "    launch dims=[8] steps=[8] persistent=1 max_tiles=1 warps=[1] {\n"
     "      %s = shared : shared<f32[1, 8, 2]>\n"
     "      %p = const value=0 : i32\n"
     "      %z = const value=0.0 : f32[8, 2]\n"
     "      shared_store %s[%p, :, :], %z\n"
-    "      sync ; 1\n"
-    "      tiles dims=[8] steps=[8] {\n"
+    "      barrier ; 1\n"
+    "      tile_loop dims=[8] steps=[8] {\n"
     "        (%i: range)\n"
     "        %a = load %x[%i] : f32[%i]\n"
     "        %j = index %i : i64[%i]\n"
@@ -156,7 +155,7 @@ static const char shared_counts[] =
     "        scatter %s[%p, %p, :], %a fn=add\n"
     "        yield\n"
     "      }\n"
-    "      sync ; 2\n"
+    "      barrier ; 2\n"
     "      %b = shared_load %s[%p, :, :] : f32[8, 2]\n"
     "      %c = reduce %b fn=sum axis=1 : f32[8, 1]\n"
     "      %d = squeeze %c axis=1 : f32[8]\n"
@@ -167,9 +166,9 @@ static const char shared_counts[] =
 START_TEST(shared_changes_are_ordered)
 {
     run_shared_bytes(shared_counts, NULL);
-    char *early = edited(shared_counts, "sync ; 1", "");
+    char *early = edited(shared_counts, "barrier ; 1", "");
     run_shared_bytes(early, "race: changes what was stored");
-    char *read = edited(shared_counts, "sync ; 2", "");
+    char *read = edited(shared_counts, "barrier ; 2", "");
     run_shared_bytes(read, "without a sync");
     char *unset = edited(shared_counts, "shared_store %s[%p, :, :], %z", "");
     run_shared_bytes(unset, "unset memory"); /* of a block without tiles */

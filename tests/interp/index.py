@@ -18,7 +18,7 @@ def cases():
     return CASES
 
 
-def func(lines, body, head="stage tensor"):
+def func(lines, body, head="level tensor"):
     return "\n".join([f"func f {head} {{", *lines, "body {", body, "}", "}", ""])
 
 
@@ -105,7 +105,7 @@ def blocks_share_bytes(runner):
       (%m: range)
       %c = load %x[%m] : i4[%m]
       store %p[%m], %c
-    }""", "stage launch")
+    }""", "level loop")
     x = [((5 * i) % 16) - 8 for i in range(10)]
     got = runner.run(text, {"x": ("i4", x)}, {"p": "i4"}, {"N": 10})
     return expect("i4", got["p"], x)
@@ -213,7 +213,7 @@ def blocks_meet_in_atomics_alone(runner):
       %i = load %at[%m] : i64[%m]
       %x = load %v[%m] : i32[%m]
       scatter %y[%i], %x fn={fn}
-    }}""", "stage launch")
+    }}""", "level loop")
     at, v = [0, 3, 0, 1, 0, 3, 1, 0, 0, 3], list(range(1, 11))
     inputs = {"at": ("i64", at), "v": ("i32", v), "y": ("i32", [0] * 4)}
     for fn, notes in (("add", []), ("set", ["unordered scatter"]), ("xchg", ["unordered scatter"])):
@@ -558,7 +558,7 @@ def scratch_is_written_then_read(runner):
       (%j: range)
       %w = load %t[%j] : f32[%j]
       store %y[%j], %w
-    }""", "stage launch")
+    }""", "level loop")
     x = floats(9, 10)
     got = runner.run(text, {"x": ("f32", x)}, {"y": "f32"}, {"N": 10})["y"]
     return expect("f32", got, [2 * v for v in x])

@@ -9,19 +9,18 @@
     "  size M\n  size N\n  size K\n"                                                               \
     "  in %x: tensor<T[M, K]>\n  in %w: tensor<T[N, K]>\n  out %y: tensor<T[M, N]>\n"
 
-static const char product_tensor[] = "func product stage tensor {\n" PRODUCT_HEADER
-    "  body {\n"
-    "    %a = load %x[:, :] : T[M, K]\n"
-    "    %b = load %w[:, :] : T[N, K]\n"
-    "    %bt = permute %b perm=[1, 0] : T[K, N]\n"
-    "    %p = dot %a, %bt : f32[M, N]\n"
-    "    %r = cast %p : T[M, N]\n"
-    "    store %y[:, :], %r\n"
-    "  }\n}\n";
+static const char product_tensor[] = "func product level tensor {\n" PRODUCT_HEADER "  body {\n"
+                                     "    %a = load %x[:, :] : T[M, K]\n"
+                                     "    %b = load %w[:, :] : T[N, K]\n"
+                                     "    %bt = permute %b perm=[1, 0] : T[K, N]\n"
+                                     "    %p = dot %a, %bt : f32[M, N]\n"
+                                     "    %r = cast %p : T[M, N]\n"
+                                     "    store %y[:, :], %r\n"
+                                     "  }\n}\n";
 
-static const char product_launch[] = "func product stage launch {\n" PRODUCT_HEADER
-    "  body {\n"
-    "    launch dims=[M, N] steps=[16, 12] grouped=2 warps=[4] {\n"
+static const char product_launch[] =
+    "func product level loop {\n" PRODUCT_HEADER "  body {\n"
+    "    launch dims=[M, N] steps=[16, 12] raster_group=2 warps=[4] {\n"
     "      (%m: range, %n: range)\n"
     "      %z = const value=0.0 : f32[%m, %n]\n"
     "      %lo = const value=0 : i64\n"
@@ -38,9 +37,9 @@ static const char product_launch[] = "func product stage launch {\n" PRODUCT_HEA
     "      store %y[%m, %n], %r\n"
     "    }\n  }\n}\n";
 
-static const char product_padded[] = "func product stage launch padded {\n" PRODUCT_HEADER
-    "  body {\n"
-    "    launch dims=[M, N] steps=[16, 12] grouped=2 warps=[4] {\n"
+static const char product_padded[] =
+    "func product level loop padded {\n" PRODUCT_HEADER "  body {\n"
+    "    launch dims=[M, N] steps=[16, 12] raster_group=2 warps=[4] {\n"
     "      (%m: range, %n: range)\n"
     "      %z = const value=0.0 : f32[%m, %n]\n"
     "      %lo = const value=0 : i64\n"
@@ -58,8 +57,8 @@ static const char product_padded[] = "func product stage launch padded {\n" PROD
     "    }\n  }\n}\n";
 
 /* Through shared memory, without bulk copies. */
-static const char product_shared[] = "func product stage staged padded {\n" PRODUCT_HEADER
-    "  body {\n"
+static const char product_shared[] =
+    "func product level staged padded {\n" PRODUCT_HEADER "  body {\n"
     "    launch dims=[M, N] steps=[16, 12] warps=[4] {\n"
     "      (%m: range, %n: range)\n"
     "      %sa = shared swizzle=0 : shared<T[1, 16, 8]>\n"
@@ -72,11 +71,11 @@ static const char product_shared[] = "func product stage staged padded {\n" PROD
     "        (%k: range, %c: f32[%m, %n])\n"
     "        %a = load %x[%m, %k] guard=[1, 1] : T[%m, %k]\n"
     "        %b = load %w[%n, %k] guard=[1, 1] : T[%n, %k]\n"
-    "        sync ; first\n"
+    "        barrier ; first\n"
     "        shared_store %sa[%zero, :, :], %a\n"
     "        shared_store %sb[%zero, :, :], %b\n"
-    "        sync ; second\n"
-    "        %d = dot %sa[%zero, :, :], %sb[%zero, :, :], %c tb=1 unit=fma : f32[%m, %n]\n"
+    "        barrier ; second\n"
+    "        %d = dot %sa[%zero, :, :], %sb[%zero, :, :], %c tb=1 instruction=fma : f32[%m, %n]\n"
     "        yield %d\n"
     "      } : f32[%m, %n]\n"
     "      %r = cast %acc : T[%m, %n]\n"
@@ -85,7 +84,7 @@ static const char product_shared[] = "func product stage staged padded {\n" PROD
 
 /* Its tiles come two steps ahead, by copies past registers. */
 static const char product_copies[] =
-    "func product stage staged padded {\n" PRODUCT_HEADER "  body {\n"
+    "func product level staged padded {\n" PRODUCT_HEADER "  body {\n"
     "    launch dims=[M, N] steps=[16, 12] warps=[4] {\n"
     "      (%m: range, %n: range)\n"
     "      %sa = shared swizzle=0 : shared<T[3, 16, 8]>\n"
@@ -121,13 +120,13 @@ static const char product_copies[] =
     "        %next = add %own, %eight : i64\n"
     "        %full = cmp %next, %hi pred=lt : bool\n"
     "        copy_wait %full pending=1\n"
-    "        sync ; each step\n"
+    "        barrier ; each step\n"
     "        %later = add %own, %two : i64\n"
     "        %more = cmp %later, %hi pred=lt : bool\n"
     "        %slot = add %p, %last : i32\n"
     "        if %more {\n"
     "          %past = add %later, %eight : i64\n"
-    "          for %later, %past dims=[K] steps=[8] once=1 {\n"
+    "          for %later, %past dims=[K] steps=[8] single_trip=1 {\n"
     "            (%k3: range)\n"
     "            copy_load %x[%m, %k3], %sa[%slot, :, :] guard=[1, 1]\n"
     "            copy_load %w[%n, %k3], %sb[%slot, :, :] guard=[1, 1]\n"
@@ -138,7 +137,7 @@ static const char product_copies[] =
     "          yield\n"
     "        }\n"
     "        copy_commit ; each step\n"
-    "        %d = dot %sa[%p, :, :], %sb[%p, :, :], %c tb=1 unit=fma : f32[%m, %n]\n"
+    "        %d = dot %sa[%p, :, :], %sb[%p, :, :], %c tb=1 instruction=fma : f32[%m, %n]\n"
     "        %p2 = add %p, %one : i32\n"
     "        yield %d, %p2\n"
     "      } : f32[%m, %n], i32\n"
@@ -147,25 +146,25 @@ static const char product_copies[] =
     "    }\n  }\n}\n";
 
 /* Persistent, with a producer and a consumer role. */
-static const char product_roles[] = "func product stage staged padded {\n" PRODUCT_HEADER
-    "  body {\n"
-    "    launch dims=[M, N] steps=[16, 12] grouped=2 persistent=1 warps=[12] {\n"
+static const char product_roles[] =
+    "func product level staged padded {\n" PRODUCT_HEADER "  body {\n"
+    "    launch dims=[M, N] steps=[16, 12] raster_group=2 persistent=1 warps=[12] {\n"
     "      %sa = shared swizzle=0 : shared<T[3, 16, 8]>\n"
     "      %sb = shared swizzle=0 : shared<T[3, 12, 8]>\n"
     "      %so = shared swizzle=0 : shared<T[1, 16, 12]>\n"
-    "      %full = barrier arrivals=2 : barrier<3>\n"
-    "      %empty = barrier arrivals=1 : barrier<3>\n"
+    "      %full = mbarrier arrivals=2 : mbarrier<3>\n"
+    "      %empty = mbarrier arrivals=1 : mbarrier<3>\n"
     "      %p0 = const value=0 : i32\n"
     "      %one = const value=1 : i32\n"
     "      %zero = const value=0 : i32\n"
     "      %lo = const value=0 : i64\n"
     "      %hi = size dim=[K] : i64\n"
     "      roles warps=[4, 8] registers=[40, 232] {\n"
-    "        %pe = tiles %p0 dims=[M, N] steps=[16, 12] grouped=2 {\n"
+    "        %pe = tile_loop %p0 dims=[M, N] steps=[16, 12] raster_group=2 {\n"
     "          (%m: range, %n: range, %p: i32)\n"
     "          %q = for %lo, %hi, %p dims=[K] steps=[8] {\n"
     "            (%k: range, %i: i32)\n"
-    "            wait %empty[%i] previous=1\n"
+    "            wait %empty[%i] previous_phase=1\n"
     "            bulk_load %x[%m, %k], %sa[%i, :, :], %full[%i]\n"
     "            bulk_load %w[%n, %k], %sb[%i, :, :], %full[%i]\n"
     "            %j = add %i, %one : i32\n"
@@ -174,25 +173,25 @@ static const char product_roles[] = "func product stage staged padded {\n" PRODU
     "          yield %q\n"
     "        } : i32\n"
     "      } {\n"
-    "        %ce = tiles %p0 dims=[M, N] steps=[16, 12] grouped=2 {\n"
+    "        %ce = tile_loop %p0 dims=[M, N] steps=[16, 12] raster_group=2 {\n"
     "          (%m2: range, %n2: range, %p2: i32)\n"
     "          %z = const value=0.0 : f32[%m2, %n2]\n"
     "          %acc, %q2 = for %lo, %hi, %z, %p2 dims=[K] steps=[8] {\n"
     "            (%k2: range, %c: f32[%m2, %n2], %i2: i32)\n"
     "            wait %full[%i2]\n"
-    "            %d = dot_async %sa[%i2, :, :], %sb[%i2, :, :], %c tb=1 unit=wgmma"
+    "            %d = dot_async %sa[%i2, :, :], %sb[%i2, :, :], %c tb=1 instruction=wgmma"
     " : f32[%m2, %n2]\n"
-    "            %e = settle %d pending=0 : f32[%m2, %n2]\n"
+    "            %e = dot_wait %d pending=0 : f32[%m2, %n2]\n"
     "            arrive %empty[%i2]\n"
     "            %j2 = add %i2, %one : i32\n"
     "            yield %e, %j2\n"
     "          } : f32[%m2, %n2], i32\n"
     "          %r = cast %acc : T[%m2, %n2]\n"
     "          bulk_wait\n"
-    "          sync ; before the tile\n"
+    "          barrier ; before the tile\n"
     "          shared_store %so[%zero, :, :], %r\n"
     "          fence_async\n"
-    "          sync ; behind the tile\n"
+    "          barrier ; behind the tile\n"
     "          bulk_store %so[%zero, :, :], %y[%m2, %n2]\n"
     "          yield %q2\n"
     "        } : i32\n"

@@ -2,7 +2,7 @@
 /* What a run says to its caller, and what happens when nobody listens. */
 #include "tests/interp/harness.h"
 
-static const char program[] = "func says stage tensor {\n"
+static const char program[] = "func says level tensor {\n"
                               "  size N\n"
                               "  in %x: tensor<f32[N]>\n"
                               "  body {\n"
@@ -19,7 +19,7 @@ typedef struct Heard {
     double last;
 } Heard;
 
-static void hear(void *user, const InterpNote *note)
+static void hear(void *user, const InterpEvent *note)
 {
     Heard *heard = user;
     ck_assert_int_eq(note->n, 1);

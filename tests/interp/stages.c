@@ -59,7 +59,7 @@ START_TEST(one_product_in_flight)
                          "            %back = sub %i2, %one : i32\n"
                          "            wait %full[%i2]\n");
     char *end = edited(ready, "          %r = cast %acc",
-                       "          %done = settle %acc pending=0 : f32[%m2, %n2]\n"
+                       "          %done = dot_wait %acc pending=0 : f32[%m2, %n2]\n"
                        "          %last = sub %q2, %one : i32\n"
                        "          arrive %empty[%last]\n"
                        "          %r = cast %done");

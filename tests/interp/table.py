@@ -184,7 +184,7 @@ def cast(value, source, target):
 
 def program(inputs, results, body):
     """inputs, results: [(name, dtype)]; every array has N elements."""
-    lines = ["func f stage tensor {", "size N"]
+    lines = ["func f level tensor {", "size N"]
     lines += [f"in %{name}: tensor<{dtype}[N]>" for name, dtype in inputs]
     lines += [f"out %{name}: tensor<{dtype}[N]>" for name, dtype in results]
     lines += ["body {"] + [f"%v{name} = load %{name}[:] : {dtype}[N]" for name, dtype in inputs]

@@ -33,7 +33,7 @@ LAUNCH = ["size N", "in %x: tensor<f32[N]>", "in %k: tensor<i64[N]>", "inout %s:
 
 def padded(body):
     return func(LAUNCH, "launch dims=[N] steps=[4] {\n(%m: range)\n" + body + "\n}",
-                "stage launch padded")
+                "level loop padded")
 
 
 PLACES = """%i = index %m : i64[%m]
@@ -99,7 +99,7 @@ FAULTS = [
       (%m: range)
       %t1 = load %t[%m] : f32[%m]
       store %y[%m], %t1
-    }""", "stage launch"), "padding or unset memory reaches"),
+    }""", "level loop"), "padding or unset memory reaches"),
     ("an atomic on what nobody wrote", func(LAUNCH, """
     %v = load %x[:] : f32[N]
     %i = iota dim=[N] : i64[N]
@@ -163,8 +163,8 @@ FAULTS = [
       %v = const value=0 : u64[%m]
       store %w[%m], %v
     }
-    """ + AWAITED % "", "stage launch"), "waits for ever: no block that has begun writes"),
-    ("what is left after it is awaited", func(WORDS, AWAITED % LEFT, "stage launch"),
+    """ + AWAITED % "", "level loop"), "waits for ever: no block that has begun writes"),
+    ("what is left after it is awaited", func(WORDS, AWAITED % LEFT, "level loop"),
      "waits for ever: no block that has begun writes"),
     ("a loop of two steps that is said to have one", func(LAUNCH, """launch dims=[N] steps=[0] {
       (%m: i64)
@@ -174,5 +174,5 @@ FAULTS = [
         (%i: range)
         yield
       }
-    }""", "stage launch"), "is said to have one step, and walks from 0 to 5 by 4"),
+    }""", "level loop"), "is said to have one step, and walks from 0 to 5 by 4"),
 ]

@@ -41,7 +41,7 @@ static void world_end(World *w)
 }
 
 /* Every new form once; as the printer writes it. */
-static const char forms[] = "func forms stage tensor {\n"
+static const char forms[] = "func forms level tensor {\n"
                             "  size N\n"
                             "  size P = [5 + -1*N] // 2 most 9\n"
                             "  in %x: tensor<f32[N]>\n"
@@ -102,7 +102,7 @@ START_TEST(texts_end_on_their_line)
         char text[256];
         snprintf(
             text, sizeof text,
-            "func f stage tensor {\nbody {\n%%0 = const value=1 : bool\nprint %%0 text=%s\n}\n}",
+            "func f level tensor {\nbody {\n%%0 = const value=1 : bool\nprint %%0 text=%s\n}\n}",
             texts[i]);
         World w;
         world_read(&w, text);
@@ -179,7 +179,7 @@ END_TEST
 
 /* ---- the same, unused ---- */
 
-static const char twice[] = "func f stage tensor {\n size N\n in %x: tensor<f32[N]>\n body {\n"
+static const char twice[] = "func f level tensor {\n size N\n in %x: tensor<f32[N]>\n body {\n"
                             "%v = load %x[:] : f32[N]\n%z = const value=0 : f32\n"
                             "%a = fold %v, %z axis=0 {\n (%p: f32, %q: f32)\n"
                             "%s = add %p, %q : f32\n%t = mul %s, %z : f32\nyield %t\n} : f32[1]\n"
@@ -242,7 +242,7 @@ END_TEST
 START_TEST(makers_and_clones)
 {
     World w;
-    world_read(&w, "func f stage tensor {\n size N\n in %x: tensor<f32[N]>\n"
+    world_read(&w, "func f level tensor {\n size N\n in %x: tensor<f32[N]>\n"
                    " inout %y: tensor<f32[N]>\n body {\n}\n}\n");
     Func *f = w.func;
     Builder b = build_at_end(f, f->body);

@@ -15,10 +15,10 @@ enum {
     PARTS = 20,
     MUTATIONS = 4000,
     CHANGES = 5,
-    MOST_ELEMENTS = 1 << 14,
-    MOST_STEPS = 4000,
-    MOST_PARAMS = 32,
-    MOST_SIZES = 256
+    MAX_ELEMENTS = 1 << 14,
+    MAX_STEPS = 4000,
+    MAX_PARAMS = 32,
+    MAX_SIZES = 256
 };
 
 static const char *const PIECES[] = {"%",
@@ -102,10 +102,10 @@ static const char *const PIECES[] = {"%",
                                      "barrier",
                                      "wait",
                                      "arrive",
-                                     "sync",
+                                     "barrier",
                                      "bulk_load",
                                      "dot_async",
-                                     "settle",
+                                     "dot_wait",
                                      "roles",
                                      "\n",
                                      "\"",
@@ -116,7 +116,7 @@ static const char *const PIECES[] = {"%",
 /* Memory for each tensor; false where that is much. */
 static bool make_args(Func *func, int64_t *sizes, InterpArg *args)
 {
-    if (func->params.n > MOST_PARAMS || func->dimvars.n > MOST_SIZES) {
+    if (func->params.n > MAX_PARAMS || func->dimvars.n > MAX_SIZES) {
         return false;
     }
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -131,8 +131,8 @@ static bool make_args(Func *func, int64_t *sizes, InterpArg *args)
         args[p] = (InterpArg){.number = 0.5, .integer = 3};
         for (int i = 0; type->kind == TYPE_TENSOR && i < type->rank; i++) {
             int64_t extent = -1;
-            if (!poly_eval(type->dims[i], sizes, &extent) || extent < 0 || extent > MOST_ELEMENTS ||
-                (n *= (size_t)extent) > MOST_ELEMENTS) {
+            if (!poly_eval(type->dims[i], sizes, &extent) || extent < 0 || extent > MAX_ELEMENTS ||
+                (n *= (size_t)extent) > MAX_ELEMENTS) {
                 return false;
             }
         }
@@ -144,10 +144,10 @@ static bool make_args(Func *func, int64_t *sizes, InterpArg *args)
 
 static void interpret(Func *func, Arena *arena)
 {
-    InterpArg args[MOST_PARAMS];
-    int64_t sizes[MOST_SIZES];
+    InterpArg args[MAX_PARAMS];
+    int64_t sizes[MAX_SIZES];
     Text problem = text_new(arena);
-    InterpOptions options = {.seed = 1, .most_steps = MOST_STEPS};
+    InterpOptions options = {.seed = 1, .most_steps = MAX_STEPS};
     if (make_args(func, sizes, args)) {
         interp_func(func, args, sizes, &options, &problem);
     }
@@ -223,7 +223,7 @@ START_TEST(refuses_no_operands)
     diags_init(&diags, &arena);
     Text text = text_new(&arena), wrong = text_new(&arena);
     text_printf(&text,
-                "func k stage tensor {\n  out %%y: tensor<f32[4]>\n  body {\n    %s\n  }\n}\n",
+                "func k level tensor {\n  out %%y: tensor<f32[4]>\n  body {\n    %s\n  }\n}\n",
                 ops[_i]);
     Func *func = parse_func(&arena, &diags, diags_add_source(&diags, "k.ir", text.data, text.n));
     ck_assert(!func || diags.errors || verify_func(func, &wrong) > 0);

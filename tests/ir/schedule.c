@@ -26,16 +26,19 @@ START_TEST(given_lines_beat_derived_ones)
 {
     World w;
     world_init(&w);
-    schedule_give(w.func, (Line){.key = "pipeline", .sub = "", .number = 3, .origin = LINE_SOURCE});
-    ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 3);
-    schedule_give(w.func,
-                  (Line){.key = "pipeline", .sub = "", .number = 5, .origin = LINE_COMMAND});
-    schedule_give(w.func, (Line){.key = "pipeline", .sub = "", .number = 6, .origin = LINE_SOURCE});
-    ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 5);
-    ck_assert(schedule_given(w.func, "pipeline", "")->used);
-    ck_assert_ptr_null(schedule_given(w.func, "warps", ""));
-    ck_assert_str_eq(schedule_word(w.func, "product", "", "fma", "f32"), "fma");
-    ck_assert_ptr_null(schedule_given(w.func, "product", ""));
+    schedule_add_user(
+        w.func, (ScheduleEntry){.key = "pipeline", .sub = "", .number = 3, .origin = ENTRY_SOURCE});
+    ck_assert_int_eq(schedule_decide_int(w.func, "pipeline", "", 4, "fits"), 3);
+    schedule_add_user(
+        w.func,
+        (ScheduleEntry){.key = "pipeline", .sub = "", .number = 5, .origin = ENTRY_COMMAND});
+    schedule_add_user(
+        w.func, (ScheduleEntry){.key = "pipeline", .sub = "", .number = 6, .origin = ENTRY_SOURCE});
+    ck_assert_int_eq(schedule_decide_int(w.func, "pipeline", "", 4, "fits"), 5);
+    ck_assert(schedule_user_entry(w.func, "pipeline", "")->used);
+    ck_assert_ptr_null(schedule_user_entry(w.func, "warps", ""));
+    ck_assert_str_eq(schedule_decide_symbol(w.func, "instruction", "", "fma", "f32"), "fma");
+    ck_assert_ptr_null(schedule_user_entry(w.func, "instruction", ""));
     arena_free(&w.arena);
 }
 END_TEST
@@ -45,10 +48,11 @@ START_TEST(prints_as_it_may_be_written)
     World w;
     world_init(&w);
     Text out = text_new(&w.arena);
-    schedule_number(w.func, "warps", "producer", 4, "copies");
-    schedule_number(w.func, "warps", "", 8, "two groups of %d", 4);
-    schedule_number(w.func, "tile", "M", 128, "square");
-    schedule_give(w.func, (Line){.key = "tile", .sub = "N", .number = 256, .origin = LINE_SOURCE});
+    schedule_decide_int(w.func, "warps", "producer", 4, "copies");
+    schedule_decide_int(w.func, "warps", "", 8, "two groups of %d", 4);
+    schedule_decide_int(w.func, "tile", "M", 128, "square");
+    schedule_add_user(
+        w.func, (ScheduleEntry){.key = "tile", .sub = "N", .number = 256, .origin = ENTRY_SOURCE});
     schedule_print(w.func, false, &out);
     ck_assert_str_eq(out.data, "tile M 128, N 256\nwarps 8 producer 4\n");
     out.n = 0;
@@ -65,17 +69,17 @@ START_TEST(lines_of_one_launch)
     world_init(&w);
     Text out = text_new(&w.arena);
     schedule_at_launch(w.func, 0);
-    schedule_number(w.func, "tile", "M", 16, "rows");
-    schedule_number(w.func, "warps", "", 8, "wide");
+    schedule_decide_int(w.func, "tile", "M", 16, "rows");
+    schedule_decide_int(w.func, "warps", "", 8, "wide");
     schedule_at_launch(w.func, 1);
-    schedule_number(w.func, "tile", "M", 1, "sums");
-    schedule_number(w.func, "warps", "", 8, "wide");
+    schedule_decide_int(w.func, "tile", "M", 1, "sums");
+    schedule_decide_int(w.func, "warps", "", 8, "wide");
     schedule_print(w.func, false, &out);
     ck_assert_str_eq(out.data, "tile M 16\nlaunch 1: tile M 1\nwarps 8\n");
-    ck_assert(schedule_differs(&w.func->schedule->lines.items[0]));
-    ck_assert(!schedule_differs(&w.func->schedule->lines.items[1]));
+    ck_assert(schedule_differs(&w.func->schedule->entries.items[0]));
+    ck_assert(!schedule_differs(&w.func->schedule->entries.items[1]));
     schedule_at_launch(w.func, 0); /* decided again: the other launch keeps its own */
-    schedule_number(w.func, "warps", "", 4, "less");
+    schedule_decide_int(w.func, "warps", "", 4, "less");
     out.n = 0;
     schedule_print(w.func, true, &out);
     ck_assert_str_eq(out.data, "tile M 16  # rows\nlaunch 1: tile M 1  # sums\n"
@@ -88,18 +92,18 @@ START_TEST(a_line_for_one_launch_counts_more)
 {
     World w;
     world_init(&w);
-    Line all = {.key = "warps", .sub = "", .number = 8, .origin = LINE_SOURCE}, one = all;
-    one.alone = true;
+    ScheduleEntry all = {.key = "warps", .sub = "", .number = 8, .origin = ENTRY_SOURCE}, one = all;
+    one.per_launch = true;
     one.launch = 1;
     one.number = 2;
-    schedule_give(w.func, one);
-    schedule_give(w.func, all);
-    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 8);
+    schedule_add_user(w.func, one);
+    schedule_add_user(w.func, all);
+    ck_assert_int_eq(schedule_decide_int(w.func, "warps", "", 4, "fits"), 8);
     schedule_at_launch(w.func, 1);
-    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 2);
-    all.origin = LINE_COMMAND;
-    schedule_give(w.func, all); /* the stronger one, whomever it is for */
-    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 8);
+    ck_assert_int_eq(schedule_decide_int(w.func, "warps", "", 4, "fits"), 2);
+    all.origin = ENTRY_COMMAND;
+    schedule_add_user(w.func, all); /* the stronger one, whomever it is for */
+    ck_assert_int_eq(schedule_decide_int(w.func, "warps", "", 4, "fits"), 8);
     Text out = text_new(&w.arena);
     schedule_print(w.func, false, &out);
     ck_assert_str_eq(out.data, "warps 8\n");
@@ -111,11 +115,11 @@ END_TEST
 START_TEST(kinds)
 {
     size_t n;
-    const LineKind *rows = schedule_kinds(&n);
+    const ScheduleKey *rows = schedule_keys(&n);
     for (size_t i = 0; i < n; i++) {
-        ck_assert_ptr_eq(schedule_kind(rows[i].key), &rows[i]);
+        ck_assert_ptr_eq(schedule_key(rows[i].key), &rows[i]);
     }
-    ck_assert_ptr_null(schedule_kind("tiles"));
+    ck_assert_ptr_null(schedule_key("tiles"));
     ck_assert(schedule_lists("- producer", "producer") && !schedule_lists("- producer", "prod"));
 }
 END_TEST

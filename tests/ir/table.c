@@ -17,7 +17,7 @@ START_TEST(finds_what_was_added)
     enum { N = 5000 };
     static int numbers[N];
     Arena arena;
-    Table table = {0};
+    HashTable table = {0};
     arena_init(&arena, allocator_default());
     for (int i = 0; i < N; i++) {
         numbers[i] = i * 7;

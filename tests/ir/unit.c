@@ -10,12 +10,12 @@
 
 enum { MOST = 256 };
 
-static const Unit *row_of(const char *target, const char *word, DType operands)
+static const MatrixInstr *row_of(const char *target, const char *word, DType operands)
 {
-    const Unit *unit = unit_find(target_find(target), word, operands, operands,
-                                 operands == DT_F64  ? DT_F64
-                                 : operands == DT_I8 ? DT_I32
-                                                     : DT_F32);
+    const MatrixInstr *unit = mma_find(target_find(target), word, operands, operands,
+                                       operands == DT_F64  ? DT_F64
+                                       : operands == DT_I8 ? DT_I32
+                                                           : DT_F32);
     ck_assert_ptr_nonnull(unit);
     ck_assert(unit->operands == operands);
     return unit;
@@ -30,10 +30,9 @@ static void held_at(const Layout *layout, int reg, int lane, int first, int seco
 }
 
 /* PTX ISA, "Matrix Fragments for mma.m16n8k16" and "m16n8k32": `each` elements a word. */
-static void is_m16n8(const Unit *unit, int each)
+static void is_m16n8(const MatrixInstr *unit, int each)
 {
-    Layout a = unit_layout(unit, UNIT_LEFT), b = unit_layout(unit, UNIT_RIGHT),
-           c = unit_layout(unit, UNIT_OUT);
+    Layout a = mma_layout(unit, MMA_A), b = mma_layout(unit, MMA_B), c = mma_layout(unit, MMA_OUT);
     for (int lane = 0; lane < 32; lane++) {
         int group = lane >> 2, in_group = lane % 4;
         for (int i = 0; i < 4 * each; i++) {
@@ -56,9 +55,8 @@ START_TEST(mma_is_as_documented)
     is_m16n8(row_of("sm_90a", "mma", DT_F16), 2);
     is_m16n8(row_of("sm_80", "mma", DT_I8), 4);
     is_m16n8(row_of("sm_120", "mma", DT_F8E4M3), 4);
-    const Unit *unit = row_of("sm_80", "mma", DT_F64);
-    Layout a = unit_layout(unit, UNIT_LEFT), b = unit_layout(unit, UNIT_RIGHT),
-           c = unit_layout(unit, UNIT_OUT);
+    const MatrixInstr *unit = row_of("sm_80", "mma", DT_F64);
+    Layout a = mma_layout(unit, MMA_A), b = mma_layout(unit, MMA_B), c = mma_layout(unit, MMA_OUT);
     for (int lane = 0; lane < 32; lane++) {
         held_at(&a, 0, lane, lane >> 2, lane % 4);
         held_at(&b, 0, lane, lane >> 2, lane % 4);
@@ -69,10 +67,10 @@ START_TEST(mma_is_as_documented)
 END_TEST
 
 /* Where in a tile the instruction's element (line, k) of a step and block comes from. */
-static void source(const Unit *unit, UnitTile side, const Layout *operand, int step, int line,
+static void source(const MatrixInstr *unit, MmaTile side, const Layout *operand, int step, int line,
                    int k, int32_t *at)
 {
-    Layout own = unit_layout(unit, side);
+    Layout own = mma_layout(unit, side);
     for (uint32_t lane = 0; lane < 1u << own.bits[IN_LANE]; lane++) {
         for (int reg = 0; reg < layout_registers(&own); reg++) {
             int32_t here[MAX_RANK];
@@ -88,16 +86,16 @@ static void source(const Unit *unit, UnitTile side, const Layout *operand, int s
 }
 
 /* Both operands have the same k for each of the instruction's; all steps have each once. */
-static void orders_agree(const Unit *unit, const Layout *result, const UnitDepth *depth, int64_t k)
+static void orders_agree(const MatrixInstr *unit, const Layout *result, const MmaKOrder *depth,
+                         int64_t k)
 {
-    Layout a = unit_operand(unit, UNIT_LEFT, result, depth),
-           b = unit_operand(unit, UNIT_RIGHT, result, depth);
+    Layout a = mma_operand(unit, MMA_A, result, depth), b = mma_operand(unit, MMA_B, result, depth);
     int seen[MOST] = {0};
     for (int step = 0; step < k / unit->k; step++) {
         for (int i = 0; i < unit->k; i++) {
             int32_t left[MAX_RANK], right[MAX_RANK];
-            source(unit, UNIT_LEFT, &a, step, 3, i, left);
-            source(unit, UNIT_RIGHT, &b, step, 5, i, right);
+            source(unit, MMA_A, &a, step, 3, i, left);
+            source(unit, MMA_B, &b, step, 5, i, right);
             ck_assert_int_eq(left[1], right[1]);
             ck_assert(left[1] < k);
             seen[left[1]]++;
@@ -111,30 +109,30 @@ static void orders_agree(const Unit *unit, const Layout *result, const UnitDepth
 START_TEST(operands_agree)
 {
     size_t n;
-    const Unit *rows = unit_rows(&n);
+    const MatrixInstr *rows = mma_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        const Unit *unit = &rows[i];
+        const MatrixInstr *unit = &rows[i];
         int64_t extents[] = {4 * unit->m, 8 * unit->n};
-        UnitDepth depth;
+        MmaKOrder depth;
         if (!unit->out) {
             continue;
         }
         for (int spread = 1; spread <= 4; spread *= 2) {
-            const UnitPlaces places[] = {spread == 1   ? PLACES_TURNED
-                                         : spread == 2 ? PLACES_WIDE
-                                                       : PLACES_CROSSED,
-                                         spread == 1 ? PLACES_WIDE : PLACES_PLAIN};
-            Layout result = unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread}, places);
+            const MmaLaneOrder places[] = {spread == 1   ? LANES_REVERSED
+                                           : spread == 2 ? LANES_WIDE
+                                                         : LANES_CROSSED,
+                                           spread == 1 ? LANES_WIDE : LANES_PLAIN};
+            Layout result = mma_result(unit, extents, (int[]){2, 2}, (int[]){1, spread}, places);
             ck_assert(layout_covers(&result, extents));
             for (int64_t k = unit->k; k <= 128; k += k < 4 * unit->k ? unit->k : 4 * unit->k) {
-                depth = unit_depth_plain(unit, k);
+                depth = mma_k_order_plain(unit, k);
                 orders_agree(unit, &result, &depth, k);
-                depth = unit_depth_runs(unit, k, 128 / dtype_bytes(unit->operands), 1);
+                depth = mma_k_order_runs(unit, k, 128 / dtype_bytes(unit->operands), 1);
                 orders_agree(unit, &result, &depth, k);
-                depth = unit_depth_pairs(unit, k);
+                depth = mma_k_order_pairs(unit, k);
                 orders_agree(unit, &result, &depth, k);
             }
-            if (unit_depth_held(unit, 128, &depth)) {
+            if (mma_k_order_registers(unit, 128, &depth)) {
                 orders_agree(unit, &result, &depth, 128);
             }
         }
@@ -154,40 +152,40 @@ START_TEST(results_are_operands)
                  {"gfx1201", "wmma", DT_BF16, true},  {"sm_80", "mma", DT_F64, true},
                  {"gfx1100", "wmma", DT_BF16, false}, {"sm_90a", "wgmma", DT_BF16, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const Unit *unit = row_of(cases[i].target, cases[i].word, cases[i].operands);
-        const UnitPlaces plain[] = {PLACES_PLAIN, PLACES_PLAIN};
+        const MatrixInstr *unit = row_of(cases[i].target, cases[i].word, cases[i].operands);
+        const MmaLaneOrder plain[] = {LANES_PLAIN, LANES_PLAIN};
         int64_t tile[] = {4 * unit->m, 64}, result[] = {4 * unit->m, 4 * unit->n};
-        UnitDepth depth;
-        ck_assert_int_eq(unit_depth_held(unit, 64, &depth), cases[i].held);
+        MmaKOrder depth;
+        ck_assert_int_eq(mma_k_order_registers(unit, 64, &depth), cases[i].held);
         if (!cases[i].held) {
             continue;
         }
-        Layout has = unit_left_held(unit, tile, (int[]){4, 1});
-        Layout out = unit_result(unit, result, (int[]){4, 1}, (int[]){1, 1}, plain);
-        Layout wants = unit_operand(unit, UNIT_LEFT, &out, &depth);
-        ck_assert(layout_renames(&has, &wants));
+        Layout has = mma_a_register_layout(unit, tile, (int[]){4, 1});
+        Layout out = mma_result(unit, result, (int[]){4, 1}, (int[]){1, 1}, plain);
+        Layout wants = mma_operand(unit, MMA_A, &out, &depth);
+        ck_assert(layout_is_noop_conversion(&has, &wants));
     }
 }
 END_TEST
 
 START_TEST(types_are_widened)
 {
-    ck_assert(unit_widens(DT_F8E4M3, DT_F16) && unit_widens(DT_F16, DT_F32));
-    ck_assert(unit_widens(DT_U4, DT_I8) && !unit_widens(DT_U8, DT_I8));
-    ck_assert(!unit_widens(DT_BF16, DT_F16) && !unit_widens(DT_F32, DT_F64));
-    const Unit *half = unit_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F16, DT_F32);
-    ck_assert(half && half->operands == DT_F16 && unit_widens_left(half, DT_U4));
-    ck_assert(!unit_find(target_find("sm_90a"), "wgmma", DT_F16, DT_I4, DT_F32));
-    ck_assert(!unit_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F8E4M3, DT_F32));
+    ck_assert(mma_upcasts(DT_F8E4M3, DT_F16) && mma_upcasts(DT_F16, DT_F32));
+    ck_assert(mma_upcasts(DT_U4, DT_I8) && !mma_upcasts(DT_U8, DT_I8));
+    ck_assert(!mma_upcasts(DT_BF16, DT_F16) && !mma_upcasts(DT_F32, DT_F64));
+    const MatrixInstr *half = mma_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F16, DT_F32);
+    ck_assert(half && half->operands == DT_F16 && mma_upcasts_a(half, DT_U4));
+    ck_assert(!mma_find(target_find("sm_90a"), "wgmma", DT_F16, DT_I4, DT_F32));
+    ck_assert(!mma_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F8E4M3, DT_F32));
     const Target *target = target_find("gfx90a");
-    ck_assert(unit_find(target, NULL, DT_F16, DT_F16, DT_F32)->operands == DT_F32);
-    ck_assert(unit_find(target_find("sm_89"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
+    ck_assert(mma_find(target, NULL, DT_F16, DT_F16, DT_F32)->operands == DT_F32);
+    ck_assert(mma_find(target_find("sm_89"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
               DT_F16);
-    ck_assert(unit_find(target_find("sm_120"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
+    ck_assert(mma_find(target_find("sm_120"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
               DT_F8E4M3);
-    ck_assert_ptr_null(unit_find(target, NULL, DT_U8, DT_U8, DT_U32));
-    ck_assert_ptr_null(unit_find(target_find("sm_80"), NULL, DT_F32, DT_F32, DT_F32));
-    ck_assert_ptr_null(unit_first(target_find("native"), NULL));
+    ck_assert_ptr_null(mma_find(target, NULL, DT_U8, DT_U8, DT_U32));
+    ck_assert_ptr_null(mma_find(target_find("sm_80"), NULL, DT_F32, DT_F32, DT_F32));
+    ck_assert_ptr_null(mma_first(target_find("native"), NULL));
 }
 END_TEST
 

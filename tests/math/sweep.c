@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 13, MOST_THREADS = 64, STRIDE = 65521 };
+enum { CHUNK = 1 << 13, MAX_THREADS = 64, STRIDE = 65521 };
 
 /* ---- one compiled function ---- */
 
@@ -212,9 +212,9 @@ static Worst sweep(const Unary *unary, uint64_t every)
     uint64_t step = (uint64_t)unary->step;
     Sweep s = {.unary = unary, .step = step > every ? step : every};
     pthread_mutex_init(&s.lock, NULL);
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[MAX_THREADS];
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    long n = every == STRIDE ? 1 : processors < MOST_THREADS ? processors : MOST_THREADS;
+    long n = every == STRIDE ? 1 : processors < MAX_THREADS ? processors : MAX_THREADS;
     for (long i = 0; i < n; i++) {
         pthread_create(&threads[i], NULL, sweep_worker, &s);
     }

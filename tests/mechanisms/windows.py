@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """windows.py --tessera PROGRAM (--emulator PROGRAM | --device cuda): convolutions whose images are
-copied to where the copy engine walks their windows (`windows bulk`), of random kinds, sizes, steps,
+copied to where the copy engine walks their windows (`im2col bulk`), of random kinds, sizes, steps,
 distances of taps and pads.
 
 The emulator of PTX compares with NumPy, exactly: small whole numbers. A GPU (`tessera run --check`)
@@ -26,7 +26,7 @@ import suite  # noqa: E402
 
 ROOT = TESTS.parent
 PROGRAM = "bench/programs/convolutions.tile"
-LINE = ["--schedule", "windows bulk"]
+LINE = ["--schedule", "im2col bulk"]
 KINDS = "last", "planes", "groups", "line", "volume", "patches"
 SECONDS = 60
 ROUNDING = 1 / 128  # of bf16

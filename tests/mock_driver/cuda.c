@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static CuContext retained[MOCK_MOST];
+static CuContext retained[MOCK_MAX];
 static char others;
 
 void mock_be_elsewhere(void)
@@ -21,7 +21,7 @@ void mock_be_inside(void)
 /* The device of the context; -1: it is none of ours. */
 static int device_of(CuContext context)
 {
-    for (int i = 0; context && i < MOCK_MOST; i++) {
+    for (int i = 0; context && i < MOCK_MAX; i++) {
         if (context == retained[i]) {
             return i;
         }
@@ -127,7 +127,7 @@ static CuResult cu_context_release(CuDevice device)
     if (--mock.retained[device] == 0) {
         mock_close(retained[device]);
         retained[device] = NULL;
-        for (int i = 0; i < MOCK_MOST; i++) {
+        for (int i = 0; i < MOCK_MAX; i++) {
             mock.reaches[device][i] = mock.reaches[i][device] = 0;
         }
     }

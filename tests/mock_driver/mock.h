@@ -10,7 +10,7 @@
 #include "runtime/device/device_launch.h"
 #include "runtime/device/hip_driver.h"
 
-enum { MOCK_MOST = 16 }; /* devices */
+enum { MOCK_MAX = 16 }; /* devices */
 
 typedef struct Mock {
     int calls;          /* so far */
@@ -23,7 +23,7 @@ typedef struct Mock {
     bool wrong;              /* what it computes */
     bool hangs;              /* what is launched never ends */
     int open;                /* contexts, memory, modules, events */
-    int retained[MOCK_MOST]; /* CUDA: how often the primary context of each device is */
+    int retained[MOCK_MAX];  /* CUDA: how often the primary context of each device is */
     int pushed;              /* contexts made current */
     void *current;           /* CUDA: the context that is; NULL: none */
     void *below[4];          /* those that it hides */
@@ -49,7 +49,7 @@ typedef struct Mock {
     int loaded;   /* modules */
     float milliseconds;                /* that launches take; 0: 5 in all */
     bool apart;                        /* no device can reach the memory of another */
-    int reaches[MOCK_MOST][MOCK_MOST]; /* how often access to the second has been enabled */
+    int reaches[MOCK_MAX][MOCK_MAX];   /* how often access to the second has been enabled */
     int near, far;        /* copies between devices: with access both ways, by way of the host */
     unsigned int capture; /* mode of this thread */
     bool captures;        /* a stream is captured */

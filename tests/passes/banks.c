@@ -18,8 +18,8 @@ START_TEST(columns_conflict_until_swizzled)
         column.basis[IN_LANE][bit][0] = 1 << bit;
     }
     SharedTile plain = tile(32, 32, 4, 0), permuted = tile(32, 32, 4, 128);
-    ck_assert_int_eq(an_shared_turns(&plain, &column), 32);
-    ck_assert_int_eq(an_shared_turns(&permuted, &column), 4); /* 8 pieces of 16 bytes */
+    ck_assert_int_eq(an_shared_wavefronts(&plain, &column), 32);
+    ck_assert_int_eq(an_shared_wavefronts(&permuted, &column), 4); /* 8 pieces of 16 bytes */
 }
 END_TEST
 
@@ -33,7 +33,7 @@ START_TEST(rows_do_not)
     }
     SharedTile plain = tile(1, 128, 4, 0);
     ck_assert_int_eq(an_shared_vector(&plain, &row), 4);
-    ck_assert_int_eq(an_shared_turns(&plain, &row), 4); /* 512 bytes, 128 at a time */
+    ck_assert_int_eq(an_shared_wavefronts(&plain, &row), 4); /* 512 bytes, 128 at a time */
 }
 END_TEST
 
@@ -42,8 +42,8 @@ START_TEST(accumulators_store_without_conflict)
 {
     Layout acc = layout_wgmma_acc(128, 256, 8);
     SharedTile plain = tile(128, 256, 2, 0), permuted = tile(128, 256, 2, 128);
-    ck_assert_int_eq(an_shared_turns(&permuted, &acc), 64); /* one a register pair */
-    ck_assert_int_eq(an_shared_turns(&plain, &acc), 64 * 8);
+    ck_assert_int_eq(an_shared_wavefronts(&permuted, &acc), 64); /* one a register pair */
+    ck_assert_int_eq(an_shared_wavefronts(&plain, &acc), 64 * 8);
     ck_assert(an_swizzle_fits(&permuted, 128));
     SharedTile narrow = tile(128, 48, 2, 0), few = tile(4, 64, 2, 0);
     ck_assert(an_swizzle_fits(&narrow, 32) && !an_swizzle_fits(&narrow, 64));
@@ -61,8 +61,8 @@ START_TEST(rows_apart_conflict_until_skewed)
     apart.basis[IN_LANE][4][1] = 1;
     SharedTile permuted = tile(64, 64, 4, 128), skewed = permuted;
     skewed.skew = 2;
-    ck_assert_int_eq(an_shared_turns(&permuted, &apart), 8);
-    ck_assert_int_eq(an_shared_turns(&skewed, &apart), 2); /* 16 rows, 8 pieces */
+    ck_assert_int_eq(an_shared_wavefronts(&permuted, &apart), 8);
+    ck_assert_int_eq(an_shared_wavefronts(&skewed, &apart), 2); /* 16 rows, 8 pieces */
 }
 END_TEST
 

@@ -9,7 +9,7 @@ START_TEST(constraints_hold)
     Arena arena;
     arena_init(&arena, allocator_default());
     Text out = text_new(&arena);
-    int broken = passes_check_order(&out);
+    int broken = passes_check_constraints(&out);
     ck_assert_msg(broken == 0, "%s", out.data);
     arena_free(&arena);
 }

@@ -87,7 +87,7 @@ static void expect(const char *text, const char *want, int line)
     ck_assert_msg(!read_text(text, strlen(text), &pins), "%s", text);
     const Diag *diag = &diags.list.items[0];
     ck_assert_msg(strstr(diag->message, want) != NULL, "%s", diag->message);
-    ck_assert_int_eq(diag_place(&diags, diag->span).line, line);
+    ck_assert_int_eq(diag_source_loc(&diags, diag->span).line, line);
 }
 
 #define HEAD "tessera pins 1\n"

@@ -57,7 +57,7 @@ START_TEST(errors_of_schedules)
     static const char *const lines[][2] = {
         {"tile", "has no value"},       {"tile 3", "needs a name"},
         {"tiles M 3", "no such key"},   {"warps many", "no such value"},
-        {"", "nothing in it"},          {"product tensor", "no such value"},
+        {"", "nothing in it"},          {"instruction tensor", "no such value"},
         {"tile M -3", "no such value"},
     };
     parse(ADD);

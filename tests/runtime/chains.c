@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tessera/tessera.h>
 
-enum { MOST_SECONDS = 6, MOST_BYTES = 500 << 20 };
+enum { MAX_SECONDS = 6, MAX_BYTES = 500 << 20 };
 
 static void *take(void *user, size_t bytes)
 {
@@ -29,7 +29,7 @@ static void drop(void *user, void *memory)
 
 static void expect_ir(const char *name, const char *text, const char *target)
 {
-    size_t left = MOST_BYTES;
+    size_t left = MAX_BYTES;
     TesseraAllocator allocator = {take, drop, &left};
     TesseraOptions options = {.target = target};
     TesseraContext *context = NULL;
@@ -43,7 +43,7 @@ static void expect_ir(const char *name, const char *text, const char *target)
                 tessera_kernel_emit(kernel, "ir", &ir) == TESSERA_OK;
     ck_assert_msg(made, "%s, %s: %s", name, target, tessera_error(context)->message);
     double took = cpu_seconds() - start;
-    ck_assert_msg(took < MOST_SECONDS * machine_slowness(), "%s, %s: %.1f s", name, target, took);
+    ck_assert_msg(took < MAX_SECONDS * machine_slowness(), "%s, %s: %.1f s", name, target, took);
     tessera_kernel_free(kernel);
     tessera_program_free(program);
     tessera_context_free(context);

@@ -14,8 +14,8 @@
 
 /* ---- what was called ---- */
 
-enum { MOST_NAMES = 256, SIDE = 16, BYTES = SIDE * SIDE * 4 };
-static const char *called[MOST_NAMES];
+enum { MAX_NAMES = 256, SIDE = 16, BYTES = SIDE * SIDE * 4 };
+static const char *called[MAX_NAMES];
 static size_t n_called;
 
 static void note(const char *name)
@@ -24,7 +24,7 @@ static void note(const char *name)
     while (i < n_called && strcmp(called[i], name) != 0) {
         i++;
     }
-    if (i == n_called && n_called < MOST_NAMES) {
+    if (i == n_called && n_called < MAX_NAMES) {
         called[n_called++] = name;
     }
 }

@@ -18,9 +18,9 @@ START_TEST(there_and_back)
     TesseraArg args[] = {{.tensor = {(void *)(uintptr_t)place, TESSERA_F32, 2, {3, 4}, strides}}};
     const char *lines[] = {"tile M 4"};
     TesseraContext *context;
-    Work work;
+    ErrorBoundary work;
     ck_assert_int_eq(tessera_context_new(NULL, &context), TESSERA_OK);
-    Order back,
+    WorkerRequest back,
         order = {.build = "b",
                  .kind = EMIT_OBJ,
                  .name = "n",
@@ -31,8 +31,8 @@ START_TEST(there_and_back)
                  .pinned = {.bucket = "M=1", .file = "f", .text = "pins", .n = 4, .named = true}};
     work_init(&work, context);
     Text bytes = text_new(&work.arena);
-    order_write(&order, &bytes);
-    ck_assert(order_read(&work.arena, bytes.data, bytes.n, &back));
+    worker_request_write(&order, &bytes);
+    ck_assert(worker_request_read(&work.arena, bytes.data, bytes.n, &back));
     const TesseraTensor *tensor = &back.options.args[0].tensor;
     ck_assert(back.n == 5 && memcmp(back.text, "te\0xt", 5) == 0 && back.kind == EMIT_OBJ);
     ck_assert_str_eq(back.options.bindings[0].value, "f32");
@@ -44,11 +44,11 @@ START_TEST(there_and_back)
     ck_assert_str_eq(back.pinned.bucket, "M=1");
     ck_assert(back.pinned.named && !back.pinned.forbidden && back.pinned.n == 4);
     for (size_t n = 0; n < bytes.n; n++) {
-        ck_assert(!order_read(&work.arena, bytes.data, n, &back));
+        ck_assert(!worker_request_read(&work.arena, bytes.data, n, &back));
     }
     for (size_t i = 0; i < 8 * bytes.n; i++) {
         bytes.data[i / 8] = (char)(bytes.data[i / 8] ^ (1 << i % 8));
-        order_read(&work.arena, bytes.data, bytes.n, &back);
+        worker_request_read(&work.arena, bytes.data, bytes.n, &back);
         bytes.data[i / 8] = (char)(bytes.data[i / 8] ^ (1 << i % 8));
     }
     work_free(&work);

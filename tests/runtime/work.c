@@ -8,7 +8,7 @@
 
 static bool bug_task(void *user)
 {
-    Work *work = user;
+    ErrorBoundary *work = user;
     work->diags.pass = "layout";
     diag_bug(&work->diags, "a tile has %d lanes", 33);
 }
@@ -21,7 +21,7 @@ static bool silent_task(void *user)
 
 static bool hungry_task(void *user)
 {
-    Work *work = user;
+    ErrorBoundary *work = user;
     ck_assert_uint_gt(work->arena.cap, 0);
     work->arena.cap = (size_t)4 << 20;
     for (int i = 0; i < 1000; i++) {
@@ -32,7 +32,7 @@ static bool hungry_task(void *user)
 
 static bool mixed_task(void *user)
 {
-    Work *work = user;
+    ErrorBoundary *work = user;
     diag_warning(&work->diags, 0, SPAN_NONE, "a warning");
     diag_failure(&work->diags, DIAG_ENVIRONMENT, "no device");
     return false;
@@ -45,13 +45,13 @@ static void reproducer(void *user, Text *out)
 }
 
 static TesseraContext *context;
-static Work work;
+static ErrorBoundary work;
 
-static TesseraStatus run(WorkTask *task)
+static TesseraStatus run(BoundaryFn *task)
 {
     ck_assert_int_eq(tessera_context_new(NULL, &context), TESSERA_OK);
     work_init(&work, context);
-    return work_run(&work, task, reproducer, &work);
+    return error_boundary_run(&work, task, reproducer, &work);
 }
 
 static void end(void)
@@ -65,7 +65,7 @@ START_TEST(bugs)
     ck_assert_int_eq(run(bug_task), TESSERA_INTERNAL);
     const TesseraError *error = tessera_error(context);
     ck_assert_ptr_nonnull(strstr(error->message, "a tile has 33 lanes"));
-    ck_assert_ptr_nonnull(strstr(error->message, "`layout`"));
+    ck_assert_ptr_nonnull(strstr(error->message, "`assign_layouts`"));
     ck_assert_str_eq(error->reproducer, "the source");
     end();
 }

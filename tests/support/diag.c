@@ -87,7 +87,7 @@ START_TEST(columns_of_wide_characters)
     World w;
     open_world(&w, "\t\xe6\xbc\xa2 \xc3\xa9 x\x1b[0m\xff y");
     diag_error(&w.diags, 1, at(&w, "y", 0), "here");
-    Place place = diag_place(&w.diags, at(&w, "y", 0));
+    SourceLoc place = diag_source_loc(&w.diags, at(&w, "y", 0));
     ck_assert_int_eq(place.column, 13);
     ck_assert_int_eq(place.byte, 16);
     expect(&w, "error[E0001]: here\n"

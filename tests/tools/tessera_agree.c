@@ -23,11 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMS = 64, MOST_LINES = 32 };
+enum { MAX_PARAMS = 64, MAX_LINES = 32 };
 
 typedef struct Options {
     const char *target, *file, *sizes;
-    const char *lines[MOST_LINES];
+    const char *lines[MAX_LINES];
     int n_lines;
     bool facts;
     uint64_t seeds;
@@ -38,11 +38,11 @@ typedef struct Run {
     Diags *diags;
     Arena *arena;
     int64_t sizes[256];
-    InterpArg args[MOST_PARAMS];
-    size_t elements[MOST_PARAMS];
-    void *first[MOST_PARAMS]; /* what inout tensors hold before */
-    void *want[MOST_PARAMS];
-    double *bound[MOST_PARAMS];
+    InterpArg args[MAX_PARAMS];
+    size_t elements[MAX_PARAMS];
+    void *first[MAX_PARAMS]; /* what inout tensors hold before */
+    void *want[MAX_PARAMS];
+    double *bound[MAX_PARAMS];
     Func *walked; /* as it was, in the steps of its schedule; NULL: they are the same, or taken */
     uint64_t seeds;
     int64_t compared, different;
@@ -107,7 +107,7 @@ static bool parse_options(int argc, char **argv, Options *o)
             o->sizes = value;
         } else if (strcmp(argv[i], "--seeds") == 0) {
             o->seeds = strtoull(value, NULL, 10);
-        } else if (strcmp(argv[i], "--set") == 0 && o->n_lines < MOST_LINES) {
+        } else if (strcmp(argv[i], "--set") == 0 && o->n_lines < MAX_LINES) {
             o->lines[o->n_lines++] = value;
         } else {
             return false;
@@ -129,12 +129,12 @@ static void give_lines(Run *run, const Options *o)
         }
         char *end;
         int64_t number = strtoll(value, &end, 10);
-        schedule_give(run->func, (Line){.key = key,
-                                        .sub = sub ? sub : "",
-                                        .word = *end ? value : NULL,
-                                        .number = number,
-                                        .origin = LINE_COMMAND,
-                                        .span = SPAN_NONE});
+        schedule_add_user(run->func, (ScheduleEntry){.key = key,
+                                                     .sub = sub ? sub : "",
+                                                     .symbol = *end ? value : NULL,
+                                                     .number = number,
+                                                     .origin = ENTRY_COMMAND,
+                                                     .span = SPAN_NONE});
     }
 }
 
@@ -205,8 +205,8 @@ static void make_tensor(Run *run, size_t p, uint64_t *state)
 static void make_args(Run *run)
 {
     uint64_t state = 42;
-    if (run->func->params.n > MOST_PARAMS) {
-        fprintf(stderr, "more than %d parameters\n", MOST_PARAMS);
+    if (run->func->params.n > MAX_PARAMS) {
+        fprintf(stderr, "more than %d parameters\n", MAX_PARAMS);
         exit(2);
     }
     for (size_t p = 0; p < run->func->params.n; p++) {

@@ -38,7 +38,7 @@ static int complain(const char *what, const char *name)
 
 static char *read_all(Arena *arena, const char *path, size_t *n)
 {
-    FILE *file = text_same(path, "-") ? stdin : fopen(path, "rb");
+    FILE *file = text_equal(path, "-") ? stdin : fopen(path, "rb");
     Text text = text_new(arena);
     char buffer[4096];
     size_t got;
@@ -79,7 +79,7 @@ static const Pass *find_pass(const char *name)
     size_t n;
     const Pass *rows = pass_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return &rows[i];
         }
     }
@@ -107,7 +107,7 @@ static int run_all_passes(Func *func, Arena *arena)
 
 static int run_passes(Func *func, Arena *arena, const Options *options)
 {
-    if (options->n_passes == 1 && text_same(options->passes[0], "all")) {
+    if (options->n_passes == 1 && text_equal(options->passes[0], "all")) {
         return run_all_passes(func, arena);
     }
     for (int i = 0; i < options->n_passes; i++) {
@@ -128,7 +128,7 @@ static int generate(Func *func, Arena *arena, const Options *options)
     Code code = {0};
     Plan plan = {0};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (!text_same(kinds[i].name, options->kind)) {
+        if (!text_equal(kinds[i].name, options->kind)) {
             continue;
         }
         func->diags->pass = "codegen";
@@ -177,7 +177,7 @@ static int finish(const Diags *diags, Arena *arena, int status)
 
 static bool take(int argc, char **argv, int *at, const char *name, const char **value)
 {
-    if (!text_same(argv[*at], name) || *at + 1 >= argc) {
+    if (!text_equal(argv[*at], name) || *at + 1 >= argc) {
         return false;
     }
     *value = argv[++*at];

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BINDINGS = 32 };
+enum { MAX_BINDINGS = 32 };
 
 typedef struct Options {
     const char *file, *kernel, *target;
-    Binding bindings[MOST_BINDINGS];
+    Binding bindings[MAX_BINDINGS];
     size_t n;
     bool quiet;
 } Options;
@@ -41,13 +41,13 @@ static Options read_options(Arena *arena, int argc, char **argv)
     Options options = {0};
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
-        if (text_same(argv[i], "--quiet")) {
+        if (text_equal(argv[i], "--quiet")) {
             options.quiet = true;
-        } else if (i + 1 < argc && text_same(argv[i], "--kernel")) {
+        } else if (i + 1 < argc && text_equal(argv[i], "--kernel")) {
             options.kernel = argv[++i];
-        } else if (i + 1 < argc && text_same(argv[i], "--target")) {
+        } else if (i + 1 < argc && text_equal(argv[i], "--target")) {
             options.target = argv[++i];
-        } else if (equals && options.n < MOST_BINDINGS) {
+        } else if (equals && options.n < MAX_BINDINGS) {
             const char *name = arena_strndup(arena, argv[i], (size_t)(equals - argv[i]));
             options.bindings[options.n++] = (Binding){name, equals + 1};
         } else {

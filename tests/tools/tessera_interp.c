@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMS = 256, MOST_TEXT = 1 << 24 };
+enum { MAX_PARAMS = 256, MAX_TEXT = 1 << 24 };
 
 typedef struct Job {
     Arena arena;
@@ -23,8 +23,8 @@ typedef struct Job {
     Func *func;
     const char *folder;
     int64_t sizes[256];
-    InterpArg args[MOST_PARAMS];
-    size_t elements[MOST_PARAMS];
+    InterpArg args[MAX_PARAMS];
+    size_t elements[MAX_PARAMS];
 } Job;
 
 static int complain(const char *what)
@@ -39,8 +39,8 @@ static char *read_text(Arena *arena, const char *path, size_t *n)
     if (!file) {
         return NULL;
     }
-    char *text = arena_alloc(arena, MOST_TEXT);
-    *n = fread(text, 1, MOST_TEXT - 1, file);
+    char *text = arena_alloc(arena, MAX_TEXT);
+    *n = fread(text, 1, MAX_TEXT - 1, file);
     text[*n] = 0;
     fclose(file);
     return text;
@@ -48,7 +48,7 @@ static char *read_text(Arena *arena, const char *path, size_t *n)
 
 /* ---- what it says ---- */
 
-static void say(void *user, const InterpNote *note)
+static void say(void *user, const InterpEvent *note)
 {
     static const char *const kinds[] = {"print", "assert", "unordered", "float_atomic"};
     (void)user;
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
             *(file ? &job.folder : &file) = argv[i];
         }
     }
-    if (!job.folder || !parse(&job, file) || job.func->params.n > MOST_PARAMS) {
+    if (!job.folder || !parse(&job, file) || job.func->params.n > MAX_PARAMS) {
         return complain("no program, or no folder");
     }
     give_sizes(&job, sizes);

@@ -24,7 +24,7 @@ typedef struct Options {
 
 static char *read_all(Arena *arena, const char *path, size_t *n)
 {
-    FILE *file = text_same(path, "-") ? stdin : fopen(path, "rb");
+    FILE *file = text_equal(path, "-") ? stdin : fopen(path, "rb");
     Text text = text_new(arena);
     char buffer[4096];
     size_t got;
@@ -67,13 +67,13 @@ static bool give_line(Func *func, const char *line)
     char *end;
     long long number = strtoll(equals + 1, &end, 10);
     const char *word = *end ? equals + 1 : NULL;
-    schedule_give(func, (Line){.key = key,
-                               .sub = dot ? dot + 1 : "",
-                               .word = word,
-                               .number = number,
-                               .origin = LINE_COMMAND,
-                               .span = SPAN_NONE});
-    return schedule_kind(key) != NULL;
+    schedule_add_user(func, (ScheduleEntry){.key = key,
+                                            .sub = dot ? dot + 1 : "",
+                                            .symbol = word,
+                                            .number = number,
+                                            .origin = ENTRY_COMMAND,
+                                            .span = SPAN_NONE});
+    return schedule_key(key) != NULL;
 }
 
 static const Pass *find_pass(const char *name)
@@ -81,7 +81,7 @@ static const Pass *find_pass(const char *name)
     size_t n;
     const Pass *rows = pass_rows(&n);
     for (size_t i = 0; i < n; i++) {
-        if (text_same(rows[i].name, name)) {
+        if (text_equal(rows[i].name, name)) {
             return &rows[i];
         }
     }
@@ -148,7 +148,7 @@ static int process(Arena *arena, Diags *diags, const Options *options)
 
 static bool take(int argc, char **argv, int *at, const char *name, const char **value)
 {
-    if (!text_same(argv[*at], name) || *at + 1 >= argc) {
+    if (!text_equal(argv[*at], name) || *at + 1 >= argc) {
         return false;
     }
     *value = argv[++*at];

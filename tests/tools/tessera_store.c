@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PAIRS = 32, MOST_ROW = 4096 };
+enum { MAX_PAIRS = 32, MAX_ROW = 4096 };
 
 static Arena arena;
 
@@ -60,8 +60,8 @@ static int identify(char **argv, TuneRecord *record)
     TesseraDevice *device = NULL;
     const TesseraSignature *signature;
     TesseraTuning tuning;
-    TesseraPair pairs[MOST_PAIRS];
-    TesseraSize sizes[MOST_PAIRS];
+    TesseraPair pairs[MAX_PAIRS];
+    TesseraSize sizes[MAX_PAIRS];
     size_t n = 0, n_sizes = 0;
     char *path = arena_strdup(&arena, argv[2]), *colon = strrchr(path, ':');
     if (colon) {
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     TuneRecord record = {.version = argc > 6 ? argv[6] : tessera_version(), .when = 1700000000};
     TuneStore *store;
     const char *why;
-    char row[MOST_ROW];
+    char row[MAX_ROW];
     if (argc < 6) {
         return fail("wants STORE FILE:KERNEL NAME=VALUE,... DEVICE ARCH");
     }

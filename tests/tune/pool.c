@@ -66,7 +66,7 @@ START_TEST(ends_are_told)
 {
     run("echo last words >&2; exit 3");
     wait_for(EVENT_ENDED);
-    ck_assert_str_eq(worker_words(&arena, &worker), "last words");
+    ck_assert_str_eq(worker_stderr_tail(&arena, &worker), "last words");
     worker_send(&worker, "to nobody");
     int status = worker_end(&worker);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3);

@@ -88,7 +88,7 @@ static inline bool same_record(const TuneRecord *a, const TuneRecord *b)
            a->count == b->count && same_number(a->median, b->median) &&
            same_number(a->low, b->low) && same_number(a->high, b->high) &&
            a->predicted == b->predicted && a->roof == b->roof && a->when == b->when &&
-           text_same(a->message, b->message);
+           text_equal(a->message, b->message);
 }
 
 static inline void put_rows(TuneStore *store, unsigned first, unsigned n)

@@ -30,7 +30,7 @@ static const char *const TILES[] = {"128", "64", "256"}, *const WORDS[] = {"on",
 static const TesseraAxis AXES[] = {
     {"tile", "M", TILES, 3, true, "128"},
     {"tile", "N", TILES, 3, true, "128"},
-    {"shares", "", SHARES, 2, true, NULL},
+    {"split_k", "", SHARES, 2, true, NULL},
     {"persistent", "", WORDS, 2, false, "on"},
 };
 static const TesseraSpace PROPOSED = {.axes = AXES, .n_axes = 4};
@@ -52,8 +52,8 @@ START_TEST(points_have_lines)
     ck_assert_uint_eq(space_count(&PROPOSED), 54); /* shares may be left out */
     ck_assert_str_eq(lines_of(&PROPOSED, 0), "");
     ck_assert_str_eq(lines_of(&PROPOSED, 1), "persistent off");
-    ck_assert_str_eq(lines_of(&PROPOSED, 53), "tile M 256, N 256\nshares 4\npersistent off");
-    ck_assert_str_eq(lines_of(&DECLARED, 0), "tile M 128, N 128\nshares 2\npersistent on");
+    ck_assert_str_eq(lines_of(&PROPOSED, 53), "tile M 256, N 256\nsplit_k 4\npersistent off");
+    ck_assert_str_eq(lines_of(&DECLARED, 0), "tile M 128, N 128\nsplit_k 2\npersistent on");
     TesseraSpace none = {.axes = AXES, .n_axes = 0};
     ck_assert_uint_eq(space_count(&none), 1);
 }

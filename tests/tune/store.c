@@ -41,7 +41,7 @@ START_TEST(what_replaces_is_what_counts)
     memset(message, 'x', 3999);
     row.message = message;
     ck_assert(tune_store_insert(store, &row, 1, &why));
-    ck_assert_uint_eq(strlen(all_of(store).items[0].message), MOST_MESSAGE);
+    ck_assert_uint_eq(strlen(all_of(store).items[0].message), MAX_MESSAGE);
     row.candidate = arena_alloc(&arena, 20000);
     memset((char *)(uintptr_t)row.candidate, 'x', 19999);
     ck_assert(!tune_store_insert(store, &row, 1, &why));

@@ -49,7 +49,7 @@ STEPS = """kernel steps(x: bf16[M, N], v: bf16[N, D]) -> o: bf16[M, D] {
 }
 tune steps { tile j in 8, 16, 32, 64, 128, 256 }
 """
-TUNE = "tune f { tile M in 1, 2, 4; rows in resident, looped }\n"
+TUNE = "tune f { tile M in 1, 2, 4; reduction in resident, looped }\n"
 SIZE = ["--set", "T=f32", "--size", "M=32,N=256"]
 
 
@@ -286,12 +286,13 @@ def repeats(s):
 
 
 def bad_input(s):
-    one = s.source("one.tile", KERNEL + "tune f { rows in resident }\n")
+    one = s.source("one.tile", KERNEL + "tune f { reduction in resident }\n")
     wrong = [
         (2, "leave one choice", [one, "a.db", *SIZE]),
-        (2, "nothing to search: --schedule gives `rows`",
-         [s.source("given.tile", KERNEL + "tune f { rows in resident, looped }\n"), "a.db", *SIZE,
-          "--schedule", "rows looped"]),
+        (2, "nothing to search: --schedule gives `reduction`",
+         [s.source("given.tile", KERNEL + "tune f { reduction in resident, looped }\n"), "a.db",
+          *SIZE,
+          "--schedule", "reduction looped"]),
         (1, "E0807", [s.source("empty.tile", KERNEL + "tune f { tile M in 8..4 }\n"), "a.db",
                       *SIZE]),
         (1, "E0805", [s.source("twice.tile", KERNEL + "tune f { tile M in 8; tile M in 4 }\n"),

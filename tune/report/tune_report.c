@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LINES = 64 };
+enum { MAX_LINES = 64 };
 
 /* ---- lines of a candidate ---- */
 
@@ -24,7 +24,7 @@ static const char *next_word(Arena *arena, const char **at)
     return word;
 }
 
-static bool takes_bare(const LineKind *kind, const char *word)
+static bool takes_bare(const ScheduleKey *kind, const char *word)
 {
     bool number = word[strspn(word, "0123456789")] == '\0';
     return schedule_lists(kind->subs, "-") &&
@@ -32,26 +32,26 @@ static bool takes_bare(const LineKind *kind, const char *word)
 }
 
 /* "launch 1: tile" is one word of three. */
-static const char *next_key(Arena *arena, const char **at, const LineKind **kind)
+static const char *next_key(Arena *arena, const char **at, const ScheduleKey **kind)
 {
     const char *key = next_word(arena, at);
-    *kind = key ? schedule_kind(key) : NULL;
+    *kind = key ? schedule_key(key) : NULL;
     if (key && strcmp(key, "launch") == 0) {
         const char *number = next_word(arena, at), *rest = next_word(arena, at);
-        *kind = rest ? schedule_kind(rest) : NULL;
+        *kind = rest ? schedule_key(rest) : NULL;
         key = rest ? arena_printf(arena, "launch %s %s", number, rest) : NULL;
     }
     return key;
 }
 
 /* "tile M 128, N 256" is two. */
-static size_t settings_of(Arena *arena, const char *candidate, Setting settings[MOST_LINES])
+static size_t settings_of(Arena *arena, const char *candidate, Setting settings[MAX_LINES])
 {
     size_t n = 0;
     while (*candidate) {
-        const LineKind *kind;
+        const ScheduleKey *kind;
         const char *key = next_key(arena, &candidate, &kind), *word;
-        while (kind && n < MOST_LINES && (word = next_word(arena, &candidate))) {
+        while (kind && n < MAX_LINES && (word = next_word(arena, &candidate))) {
             bool bare = takes_bare(kind, word);
             const char *value = bare ? word : next_word(arena, &candidate);
             settings[n].line = bare ? key : arena_printf(arena, "%s %s", key, word);
@@ -68,7 +68,7 @@ static size_t settings_of(Arena *arena, const char *candidate, Setting settings[
 static ReportLine *line_named(Arena *arena, Report *report, const char *name)
 {
     for (size_t i = 0; i < report->lines.n; i++) {
-        if (text_same(report->lines.items[i].line, name)) {
+        if (text_equal(report->lines.items[i].line, name)) {
             return &report->lines.items[i];
         }
     }
@@ -79,7 +79,7 @@ static ReportLine *line_named(Arena *arena, Report *report, const char *name)
 static const char *value_of(const Setting *settings, size_t n, const char *line)
 {
     for (size_t i = 0; i < n; i++) {
-        if (text_same(settings[i].line, line)) {
+        if (text_equal(settings[i].line, line)) {
             return settings[i].value;
         }
     }
@@ -89,7 +89,7 @@ static const char *value_of(const Setting *settings, size_t n, const char *line)
 static ReportValue *value_named(Arena *arena, ReportLine *line, const char *value)
 {
     for (size_t i = 0; i < line->values.n; i++) {
-        if (text_same(line->values.items[i].value, value)) {
+        if (text_equal(line->values.items[i].value, value)) {
             return &line->values.items[i];
         }
     }
@@ -125,12 +125,12 @@ typedef struct Column {
     size_t n;
 } Column;
 
-static void fill_value(Arena *arena, const TuneGroup *group, const Column *column,
+static void fill_value(Arena *arena, const TuningCase *group, const Column *column,
                        ReportValue *value)
 {
     double *times = ARENA_ARRAY(arena, double, group->n + 1);
     for (size_t i = 0; i < group->n; i++) {
-        if (text_same(column->values[i], value->value)) {
+        if (text_equal(column->values[i], value->value)) {
             value->tried++;
             if (group->records[i].status == TUNE_OK) {
                 times[value->n++] = group->records[i].median;
@@ -144,7 +144,7 @@ static void fill_value(Arena *arena, const TuneGroup *group, const Column *colum
 }
 
 /* Between the values' means, of all the variance there is. */
-static double explained(const TuneGroup *group, const Column *column, const ReportLine *line)
+static double explained(const TuningCase *group, const Column *column, const ReportLine *line)
 {
     double sum = 0, all = 0, between = 0;
     size_t n = 0;
@@ -160,7 +160,7 @@ static double explained(const TuneGroup *group, const Column *column, const Repo
         double part = 0;
         for (size_t i = 0; i < group->n; i++) {
             const TuneRecord *record = &group->records[i];
-            if (record->status == TUNE_OK && text_same(column->values[i], value->value)) {
+            if (record->status == TUNE_OK && text_equal(column->values[i], value->value)) {
                 double apart = log(record->median) - mean;
                 part += apart;
                 all += apart * apart;
@@ -171,7 +171,7 @@ static double explained(const TuneGroup *group, const Column *column, const Repo
     return all > 0 ? between / all : 0;
 }
 
-static void fill_line(Arena *arena, const TuneGroup *group, const Column *column, ReportLine *line)
+static void fill_line(Arena *arena, const TuningCase *group, const Column *column, ReportLine *line)
 {
     double least = (double)INFINITY, most = 0;
     for (size_t i = 0; i < group->n; i++) {
@@ -194,9 +194,9 @@ static int compare_lines(const void *left, const void *right)
     return a->share > b->share ? -1 : a->share < b->share ? 1 : strcmp(a->line, b->line);
 }
 
-static void fill_space(Arena *arena, const TuneGroup *group, Report *report)
+static void fill_space(Arena *arena, const TuningCase *group, Report *report)
 {
-    Setting(*settings)[MOST_LINES] = arena_alloc(arena, group->n * sizeof *settings);
+    Setting(*settings)[MAX_LINES] = arena_alloc(arena, group->n * sizeof *settings);
     size_t *n = ARENA_ARRAY(arena, size_t, group->n);
     for (size_t i = 0; i < group->n; i++) {
         n[i] = settings_of(arena, group->records[i].candidate, settings[i]);
@@ -284,7 +284,7 @@ static double kendall(const Pair *pairs, size_t n)
     return left > 0 && right > 0 ? agree / sqrt(left * right) : (double)NAN;
 }
 
-static void fill_ranks(Arena *arena, const TuneGroup *group, ReportRanks *ranks)
+static void fill_ranks(Arena *arena, const TuningCase *group, ReportRanks *ranks)
 {
     Pair *pairs = ARENA_ARRAY(arena, Pair, group->n + 1);
     size_t n = 0;
@@ -318,7 +318,7 @@ static int compare_reasons(const void *left, const void *right)
                                     : strcmp(a->message, b->message);
 }
 
-static void fill_reasons(Arena *arena, const TuneGroup *group, Report *report)
+static void fill_reasons(Arena *arena, const TuningCase *group, Report *report)
 {
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
@@ -328,7 +328,7 @@ static void fill_reasons(Arena *arena, const TuneGroup *group, Report *report)
         }
         while (at < report->reasons.n &&
                (report->reasons.items[at].status != record->status ||
-                !text_same(report->reasons.items[at].message, record->message))) {
+                !text_equal(report->reasons.items[at].message, record->message))) {
             at++;
         }
         if (at == report->reasons.n) {
@@ -343,7 +343,7 @@ static void fill_reasons(Arena *arena, const TuneGroup *group, Report *report)
     }
 }
 
-void tune_report_make(Arena *arena, const TuneGroup *group, Report *report)
+void tune_report_make(Arena *arena, const TuningCase *group, Report *report)
 {
     *report = (Report){.group = group};
     fill_space(arena, group, report);

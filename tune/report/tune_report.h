@@ -38,7 +38,7 @@ typedef struct ReportRanks {
 } ReportRanks;
 
 typedef struct Report {
-    const TuneGroup *group;
+    const TuningCase *group;
     struct {
         ReportLine *items; /* what mattered most comes first */
         size_t n, cap;
@@ -50,7 +50,7 @@ typedef struct Report {
     ReportRanks ranks;
 } Report;
 
-void tune_report_make(Arena *arena, const TuneGroup *group, Report *report);
+void tune_report_make(Arena *arena, const TuningCase *group, Report *report);
 void tune_report_text(Arena *arena, const Report *report, Text *out);
 void tune_report_json(const Report *report, Text *out);
 /* The page of all of them. */

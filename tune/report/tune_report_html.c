@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PLOT_WIDTH = 460, PLOT_HEIGHT = 320, MARGIN = 76, MOST_ROWS = 400 };
+enum { PLOT_WIDTH = 460, PLOT_HEIGHT = 320, MARGIN = 76, MAX_ROWS = 400 };
 
 static void put_escaped(Text *out, const char *text)
 {
@@ -20,7 +20,7 @@ static void put_escaped(Text *out, const char *text)
     }
 }
 
-static void put_name(Arena *arena, const TuneGroup *group, Text *out)
+static void put_name(Arena *arena, const TuningCase *group, Text *out)
 {
     Text name = text_new(arena);
     tune_group_name(group, &name);
@@ -62,7 +62,7 @@ static void put_roof(double roof, double most, Text *out)
 
 static void put_verdict(Arena *arena, const Report *report, Text *out)
 {
-    const TuneGroup *group = report->group;
+    const TuningCase *group = report->group;
     const TuneRecord *slower = group->derived ? group->derived : group->best;
     double most = slower ? fmax(slower->median, slower->high > 0 ? slower->high : 0) : 0;
     if (!slower || !group->best) {
@@ -170,7 +170,7 @@ static void put_point(Arena *arena, const TuneRecord *record, const char *class,
                       const Range *y, Text *out)
 {
     text_printf(out, "<circle class=%s r=%s cx=%.1f cy=%.1f><title>", class,
-                text_same(class, "point") ? "3" : "5",
+                text_equal(class, "point") ? "3" : "5",
                 MARGIN + place(x, record->predicted, PLOT_WIDTH - MARGIN - 10),
                 PLOT_HEIGHT - MARGIN - place(y, record->median, PLOT_HEIGHT - MARGIN - 10));
     put_escaped(out, tune_lines(arena, record));
@@ -200,7 +200,7 @@ static void put_axis(const Range *range, bool across, Text *out)
     }
 }
 
-static void put_plot(Arena *arena, const TuneGroup *group, Text *out)
+static void put_plot(Arena *arena, const TuningCase *group, Text *out)
 {
     Range x = {(double)INFINITY, -(double)INFINITY}, y = x;
     for (size_t i = 0; i < group->n; i++) {
@@ -273,9 +273,9 @@ static void put_failures(const Report *report, Text *out)
     text_add(out, "</table></div>\n");
 }
 
-static void put_candidates(Arena *arena, const TuneGroup *group, Text *out)
+static void put_candidates(Arena *arena, const TuningCase *group, Text *out)
 {
-    size_t shown = group->n < MOST_ROWS ? group->n : MOST_ROWS;
+    size_t shown = group->n < MAX_ROWS ? group->n : MAX_ROWS;
     text_printf(out,
                 "<details class=all><summary>%zu candidates%s</summary><div class=wide><table>"
                 "<tr><th class=n>median<th class=n>interval<th class=n>times<th class=n>predicted"

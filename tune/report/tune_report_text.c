@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_REASONS = 12 };
+enum { MAX_REASONS = 12 };
 
 static void put_record(Arena *arena, const char *what, const TuneRecord *record, Text *out)
 {
@@ -26,7 +26,7 @@ static void put_record(Arena *arena, const char *what, const TuneRecord *record,
     text_printf(out, ": %s\n", tune_lines(arena, record));
 }
 
-static void put_verdict(const TuneGroup *group, Text *out)
+static void put_verdict(const TuningCase *group, Text *out)
 {
     if (!group->best || !group->derived) {
         return;
@@ -74,7 +74,7 @@ static void put_ranks(const ReportRanks *ranks, Text *out)
 
 void tune_report_text(Arena *arena, const Report *report, Text *out)
 {
-    const TuneGroup *group = report->group;
+    const TuningCase *group = report->group;
     tune_group_name(group, out);
     text_printf(out, "\n  %zu candidates, %zu measured; tessera %s\n", group->n,
                 group->counts[TUNE_OK], group->records->version);
@@ -88,13 +88,13 @@ void tune_report_text(Arena *arena, const Report *report, Text *out)
         put_line(&report->lines.items[i], out);
     }
     put_ranks(&report->ranks, out);
-    for (size_t i = 0; i < report->reasons.n && i < MOST_REASONS; i++) {
+    for (size_t i = 0; i < report->reasons.n && i < MAX_REASONS; i++) {
         const ReportReason *reason = &report->reasons.items[i];
         text_printf(out, "  %zu %s%s%s\n", reason->n, tune_status_name(reason->status),
                     *reason->message ? ": " : "", reason->message);
     }
-    if (report->reasons.n > MOST_REASONS) {
-        text_printf(out, "  and %zu other reasons\n", report->reasons.n - MOST_REASONS);
+    if (report->reasons.n > MAX_REASONS) {
+        text_printf(out, "  and %zu other reasons\n", report->reasons.n - MAX_REASONS);
     }
 }
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SCHEMA = 2, WAIT_SECONDS = 60, MOST_TRIES = 4, LEAST_NAP_US = 1000, MOST_NAP_US = 12000 };
+enum { SCHEMA = 2, WAIT_SECONDS = 60, MAX_TRIES = 4, MIN_NAP_US = 1000, MAX_NAP_US = 12000 };
 
 struct TuneStore {
     Arena *arena;
@@ -100,7 +100,7 @@ static int wait_for_others(void *user, int times)
         return 0;
     }
     store->dice = store->dice * 1664525u + 1013904223u + (uint32_t)getpid();
-    uint32_t nap = LEAST_NAP_US + (store->dice >> 8) % (MOST_NAP_US - LEAST_NAP_US);
+    uint32_t nap = MIN_NAP_US + (store->dice >> 8) % (MAX_NAP_US - MIN_NAP_US);
     nanosleep(&(struct timespec){.tv_nsec = (long)nap * 1000}, NULL);
     return 1;
 }
@@ -203,7 +203,7 @@ static Opened check_pages(TuneStore *store, const char **why)
     bool whole = false;
     if (code == SQLITE_OK) {
         code = sqlite3_step(check);
-        whole = code == SQLITE_ROW && text_same((const char *)sqlite3_column_text(check, 0), "ok");
+        whole = code == SQLITE_ROW && text_equal((const char *)sqlite3_column_text(check, 0), "ok");
         sqlite3_finalize(check);
     }
     if (code != SQLITE_ROW && !is_damage(code)) {
@@ -367,8 +367,8 @@ static bool check_length(const TuneStore *store, const TuneRecord *record, const
         const char *text = *row_text(&copy, i);
         n += text ? strlen(text) : 0;
     }
-    bool fits = n <= MOST_ROW - MOST_MESSAGE &&
-                (!record->candidate || strlen(record->candidate) <= MOST_CANDIDATE);
+    bool fits = n <= MAX_ROW - MAX_MESSAGE &&
+                (!record->candidate || strlen(record->candidate) <= MAX_CANDIDATE);
     return fits || set_why(store, why, "a record is too long");
 }
 
@@ -419,7 +419,7 @@ static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, Store
     }
     arena_init(&scratch, store->arena->allocator);
     bool done = false, good = true;
-    for (int i = 0; i < MOST_TRIES && good && !done; i++) {
+    for (int i = 0; i < MAX_TRIES && good && !done; i++) {
         if (putting.merged) {
             *putting.merged = (TuneMerged){0};
         }
@@ -494,7 +494,7 @@ bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
     size_t damaged = 0;
     *records = (TuneRecords){0};
     int code = SQLITE_OK;
-    for (int i = 0; i < MOST_TRIES && !store->is_salvaged; i++) {
+    for (int i = 0; i < MAX_TRIES && !store->is_salvaged; i++) {
         records->n = damaged = 0;
         Opened opened = read_shared(store, filter, arena, records, &damaged, &code, why);
         if (opened == OPENED) {

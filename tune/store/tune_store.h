@@ -67,10 +67,10 @@ typedef struct TuneRecord {
     double ratio, ratio_low, ratio_high;
     TuneVerdict verdict;
     int64_t when;        /* seconds since 1970 */
-    const char *message; /* what was said of a failure; cut after MOST_MESSAGE bytes */
+    const char *message; /* what was said of a failure; cut after MAX_MESSAGE bytes */
 } TuneRecord;
 
-enum { MOST_MESSAGE = 1000, MOST_CANDIDATE = 8000 };
+enum { MAX_MESSAGE = 1000, MAX_CANDIDATE = 8000 };
 
 typedef struct TuneStore TuneStore;
 

@@ -248,9 +248,9 @@ bool store_file_salvage(Arena *arena, const char *path, TuneRecords *records, bo
 
 const char *store_file_replace(Arena *arena, const char *path, const char *with)
 {
-    enum { MOST_ASIDE = 1000 };
+    enum { MAX_ASIDE = 1000 };
     const char *journal = arena_printf(arena, "%s-journal", path);
-    for (int i = 1; i < MOST_ASIDE; i++) {
+    for (int i = 1; i < MAX_ASIDE; i++) {
         const char *aside = arena_printf(arena, "%s.damaged-%d", path, i);
         bool linked = link(path, aside) == 0;
         bool links = linked || (errno != EPERM && errno != EOPNOTSUPP);

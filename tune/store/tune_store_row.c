@@ -18,7 +18,7 @@ const char *tune_status_name(TuneStatus status)
 bool tune_status_find(const char *name, TuneStatus *status)
 {
     for (int i = 0; i < TUNE_STATUSES; i++) {
-        if (text_same(STATUSES[i], name)) {
+        if (text_equal(STATUSES[i], name)) {
             *status = (TuneStatus)i;
             return true;
         }
@@ -128,8 +128,8 @@ TuneRecord row_clean(Arena *arena, const TuneRecord *record)
         *text = *text ? *text : "";
     }
     clean.message = clean.message ? clean.message : "";
-    if (strlen(clean.message) > MOST_MESSAGE) {
-        size_t n = MOST_MESSAGE;
+    if (strlen(clean.message) > MAX_MESSAGE) {
+        size_t n = MAX_MESSAGE;
         while (n > 0 && ((unsigned char)clean.message[n] & 0xc0) == 0x80) {
             n--; /* no half of a character */
         }
@@ -151,7 +151,7 @@ bool row_fits(const TuneRecord *record, const TuneFilter *filter)
 {
     for (int i = 0; filter && i < ROW_TEXTS; i++) {
         const char *want = wanted(filter, i);
-        if (want && !text_same(want, text_of(record, i))) {
+        if (want && !text_equal(want, text_of(record, i))) {
             return false;
         }
     }
@@ -161,7 +161,7 @@ bool row_fits(const TuneRecord *record, const TuneFilter *filter)
 bool tune_record_same(const TuneRecord *a, const TuneRecord *b)
 {
     for (int i = 0; i < ROW_TEXTS; i++) {
-        if (!text_same(text_of(a, i), text_of(b, i))) {
+        if (!text_equal(text_of(a, i), text_of(b, i))) {
             return false;
         }
     }

@@ -24,7 +24,7 @@ enum {
     ROW_COLUMNS = 25,
     ROW_COLUMNS_1 = 21, /* of schema 1, which has no ratios */
     ROW_SUM = 16,       /* bytes of a digest */
-    MOST_ROW = 15000    /* bytes of texts: a row is on one page */
+    MAX_ROW = 15000     /* bytes of texts: a row is on one page */
 };
 enum {
     COLUMN_ID,

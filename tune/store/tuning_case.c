@@ -6,18 +6,18 @@
 
 static bool same_bucket(const TuneRecord *a, const TuneRecord *b)
 {
-    return text_same(a->kernel, b->kernel) && text_same(a->types, b->types) &&
-           text_same(a->digest, b->digest) && text_same(a->device, b->device) &&
-           text_same(a->arch, b->arch) && text_same(a->bucket, b->bucket) &&
-           text_same(a->version, b->version);
+    return text_equal(a->kernel, b->kernel) && text_equal(a->types, b->types) &&
+           text_equal(a->digest, b->digest) && text_equal(a->device, b->device) &&
+           text_equal(a->arch, b->arch) && text_equal(a->bucket, b->bucket) &&
+           text_equal(a->version, b->version);
 }
 
 static bool same_group(const TuneRecord *a, const TuneRecord *b)
 {
-    return same_bucket(a, b) && text_same(a->sizes, b->sizes);
+    return same_bucket(a, b) && text_equal(a->sizes, b->sizes);
 }
 
-static void add_record(TuneGroup *group, const TuneRecord *record)
+static void add_record(TuningCase *group, const TuneRecord *record)
 {
     group->n++;
     group->counts[record->status]++;
@@ -39,7 +39,7 @@ static bool is_faster(const TuneRecord *record)
 
 /* Records come by their medians, which may be of several sweeps; ratios are each of one. A greater
  * ratio that no sweep has told from 1 is less than a smaller one that is surely above it. */
-static void choose_best(TuneGroup *group)
+static void choose_best(TuningCase *group)
 {
     const TuneRecord *best = NULL;
     for (size_t i = 0; i < group->n; i++) {
@@ -54,13 +54,13 @@ static void choose_best(TuneGroup *group)
     group->best = best ? best : group->best;
 }
 
-void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
+void tune_groups(Arena *arena, const TuneRecords *records, TuningCases *groups)
 {
-    *groups = (TuneGroups){0};
+    *groups = (TuningCases){0};
     for (size_t i = 0; i < records->n; i++) {
         const TuneRecord *record = &records->items[i];
         if (i == 0 || !same_group(&records->items[i - 1], record)) {
-            ARENA_PUSH(arena, groups, (TuneGroup){.records = record});
+            ARENA_PUSH(arena, groups, (TuningCase){.records = record});
         }
         add_record(&groups->items[groups->n - 1], record);
     }
@@ -69,12 +69,12 @@ void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
     }
 }
 
-bool tune_group_wins(const TuneGroup *group)
+bool tune_group_wins(const TuningCase *group)
 {
     return group->best && is_faster(group->best);
 }
 
-bool tune_group_open(const TuneGroup *group)
+bool tune_group_open(const TuningCase *group)
 {
     for (size_t i = 0; i < group->n; i++) {
         if (group->records[i].verdict != TUNE_OPEN) {
@@ -84,7 +84,7 @@ bool tune_group_open(const TuneGroup *group)
     return true;
 }
 
-void tune_group_name(const TuneGroup *group, Text *out)
+void tune_group_name(const TuningCase *group, Text *out)
 {
     const TuneRecord *of = group->records;
     text_printf(out, "%s%s%s on %s (%s)%s%s", of->kernel, *of->types ? ", " : "", of->types,
@@ -120,10 +120,10 @@ const char *tune_lines(Arena *arena, const TuneRecord *record)
     return text.n ? text.data : "derived";
 }
 
-static const TuneRecord *find(const TuneGroup *group, const char *candidate)
+static const TuneRecord *find(const TuningCase *group, const char *candidate)
 {
     for (size_t i = 0; i < group->n; i++) {
-        if (text_same(group->records[i].candidate, candidate)) {
+        if (text_equal(group->records[i].candidate, candidate)) {
             return &group->records[i];
         }
     }
@@ -132,7 +132,7 @@ static const TuneRecord *find(const TuneGroup *group, const char *candidate)
 
 /* How much faster than what is derived, over all sizes; 0: not at all of them. `wins`: at one of
  * them beyond doubt. */
-static double ratio_of(const TuneGroup *groups, size_t n, const char *candidate, bool *wins)
+static double ratio_of(const TuningCase *groups, size_t n, const char *candidate, bool *wins)
 {
     double sum = 0;
     *wins = false;
@@ -148,7 +148,7 @@ static double ratio_of(const TuneGroup *groups, size_t n, const char *candidate,
     return exp(sum / (double)n);
 }
 
-TuneWinner tune_winner(const TuneGroup *groups, size_t n)
+TuneWinner tune_winner(const TuningCase *groups, size_t n)
 {
     TuneWinner choice = {.groups = groups, .open = true};
     while (choice.n < n && same_bucket(groups[0].records, groups[choice.n].records)) {

@@ -183,7 +183,7 @@ void space_searched(const TesseraSpace *space, const char *lines, Text *out)
 
 /* ---- features ---- */
 
-enum { MOST_COLUMNS = 256 };
+enum { MAX_COLUMNS = 256 };
 
 typedef struct Column {
     const char *name, *word; /* word NULL: of numbers; "": of lines that are not there */
@@ -226,7 +226,7 @@ static void add_column(Arena *arena, Columns *columns, const char *name, const c
             return;
         }
     }
-    if (columns->n < MOST_COLUMNS) {
+    if (columns->n < MAX_COLUMNS) {
         Column column = {name, word, group_of(columns, name), number, number};
         ARENA_PUSH(arena, columns, column);
     }

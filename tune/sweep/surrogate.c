@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_BELIEVED = 64, FIT_MOST = 96, FIT_ROUNDS = 2 };
+enum { MAX_BELIEVED = 64, FIT_MAX = 96, FIT_ROUNDS = 2 };
 
 /* Lengths of a line, in the range of its values, that are tried. */
 static const double LENGTHS[] = {0.35, 0.8, 2, 6};
 enum { N_LENGTHS = sizeof LENGTHS / sizeof *LENGTHS, USUAL = 1 };
-static const double NOISE = 0.03, LEAST_SPREAD = 0.02; /* of log times */
+static const double NOISE = 0.03, MIN_SPREAD = 0.02; /* of log times */
 
 struct Surrogate {
     const Features *features;
@@ -101,7 +101,7 @@ static double unlikely(Surrogate *s)
     for (size_t i = 0; i < s->n; i++) {
         spread += s->residual[i] * s->residual[i];
     }
-    spread = spread / (double)s->n + LEAST_SPREAD * LEAST_SPREAD;
+    spread = spread / (double)s->n + MIN_SPREAD * MIN_SPREAD;
     s->variance = spread;
     s->noise = NOISE * NOISE;
     if (!factorize(s)) {
@@ -130,7 +130,7 @@ static void set_length(Surrogate *s, int group, double length)
 static void fit_lengths(Surrogate *s)
 {
     size_t all = s->n;
-    s->n = all > FIT_MOST ? FIT_MOST : all;
+    s->n = all > FIT_MAX ? FIT_MAX : all;
     double best = unlikely(s);
     int *chosen = (int *)(void *)(s->alpha + s->cap); /* room behind it: one a group */
     for (int group = 0; group < s->features->groups; group++) {
@@ -187,7 +187,7 @@ Surrogate *surrogate_fit(Arena *arena, const Features *features, const double *p
         return NULL;
     }
     Surrogate *s = ARENA_NEW(arena, Surrogate);
-    *s = (Surrogate){.features = features, .prior = prior, .n = n, .cap = n + MOST_BELIEVED};
+    *s = (Surrogate){.features = features, .prior = prior, .n = n, .cap = n + MAX_BELIEVED};
     s->rows = ARENA_ARRAY(arena, size_t, s->cap);
     memcpy(s->rows, known, n * sizeof *known);
     s->weights = ARENA_ARRAY(arena, double, features->width + 1);

@@ -14,8 +14,8 @@
 enum {
     BATCH = 16,
     FIRST_BATCH = 8 /* nothing is known yet */,
-    MOST_WORKERS = 512,
-    LEAST_WEIGHED = 32
+    MAX_WORKERS = 512,
+    MIN_WEIGHED = 32
 };
 static const double BEAT = 0.1; /* seconds between looks at the clock */
 
@@ -75,12 +75,12 @@ static void take_event(Sweep *s, const Event *event)
 /* Waits for one thing to happen; false: it is to be stopped. */
 static bool step(Sweep *s)
 {
-    Worker *workers[MOST_WORKERS];
+    Worker *workers[MAX_WORKERS];
     size_t n = 0;
-    for (size_t i = 0; i < s->n_makers && n < MOST_WORKERS; i++) {
+    for (size_t i = 0; i < s->n_makers && n < MAX_WORKERS; i++) {
         workers[n++] = &s->makers[i].worker;
     }
-    for (size_t i = 0; i < s->n_devices && n < MOST_WORKERS; i++) {
+    for (size_t i = 0; i < s->n_devices && n < MAX_WORKERS; i++) {
         workers[n++] = &s->devices[i].worker;
     }
     makers_feed(s);
@@ -112,7 +112,7 @@ static bool weigh(Sweep *s)
     s->doing = "weighing";
     while (!is_weighed(s)) {
         double gone = clock_seconds() - s->began, most = s->options->budget / 4;
-        if (most > 0 && gone > most && s->to_weigh > LEAST_WEIGHED) {
+        if (most > 0 && gone > most && s->to_weigh > MIN_WEIGHED) {
             s->candidates.n = s->to_weigh; /* a slow machine: those will have to do */
         }
         if (!step(s)) {

@@ -14,7 +14,7 @@
 typedef enum WorkerRole { WORKER_COMPILES, WORKER_MEASURES } WorkerRole;
 
 /* What the time of the devices went into. */
-typedef enum SweepPart {
+typedef enum SweepPhase {
     SWEEP_STARTS,   /* until the derived schedule is there: contexts, arrays, weighing */
     SWEEP_WAITS,    /* for code, or for what is to be measured next */
     SWEEP_LOADS,    /* code, until it runs */
@@ -22,7 +22,7 @@ typedef enum SweepPart {
     SWEEP_TURNS,
     SWEEP_LAST, /* the last measurement */
     SWEEP_PARTS
-} SweepPart;
+} SweepPhase;
 
 /* How a sweep stands, for who watches. */
 typedef struct SweepProgress {

@@ -9,8 +9,8 @@
 #include <xxhash.h>
 
 enum {
-    MOST_WEIGHED = 6000,
-    MOST_ALL = 200000,
+    MAX_WEIGHED = 6000,
+    MAX_ALL = 200000,
     WEIGHED_SECOND = 250 /* by one worker */,
     WEIGHED_EACH = 30 /* that is measured */
 };
@@ -105,21 +105,21 @@ static size_t most_weighed(const Sweep *s)
 {
     double most = s->options->budget > 0
                       ? s->options->budget / 10 * WEIGHED_SECOND * s->options->workers
-                      : MOST_WEIGHED;
+                      : MAX_WEIGHED;
     double asked = (double)s->options->candidates * WEIGHED_EACH;
     most = asked > 0 && asked < most ? asked : most;
-    return most < 200 ? 200 : most > MOST_WEIGHED ? MOST_WEIGHED : (size_t)most;
+    return most < 200 ? 200 : most > MAX_WEIGHED ? MAX_WEIGHED : (size_t)most;
 }
 
 void sweep_enumerate(Sweep *s)
 {
     uint64_t count = space_count(s->space);
     bool all = s->options->strategy == STRATEGY_EXHAUSTIVE;
-    size_t most = all ? MOST_ALL : most_weighed(s);
+    size_t most = all ? MAX_ALL : most_weighed(s);
     s->result->points = (size_t)count;
     Candidate derived = {.asked = "", .searched = "", .relative = 1};
     ARENA_PUSH(s->arena, &s->candidates, derived);
-    if (all && count > MOST_ALL) {
+    if (all && count > MAX_ALL) {
         s->result->empty = true;
         sweep_failed(s, TESSERA_USAGE,
                      "the space has %llu points, too many to try all: fewer values in a `tune` "

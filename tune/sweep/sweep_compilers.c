@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { BOUND_SECONDS = 6, STARTS_SECONDS = 60, TIMES = 8 };
-static const double LEAST_SECONDS = 3; /* for a compilation */
+static const double MIN_SECONDS = 3; /* for a compilation */
 
 static bool start(Sweep *s, Maker *maker)
 {
@@ -133,7 +133,7 @@ static void take_weight(Sweep *s, size_t nth, char *line)
 static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
 {
     double took = clock_seconds() - maker->began;
-    double most = LEAST_SECONDS + TIMES * took;
+    double most = MIN_SECONDS + TIMES * took;
     s->make_seconds = most < s->options->compile_seconds ? most : s->options->compile_seconds;
     s->first_made = true;
     if (!made) {
@@ -190,7 +190,7 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
 {
     JobKind job = maker->job;
     size_t candidate = maker->candidate;
-    const char *how = worker_how(s->arena, &maker->worker);
+    const char *how = worker_exit_text(s->arena, &maker->worker);
     if (job == JOB_START) { /* it would not begin the next time, either */
         sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
         return;

@@ -15,15 +15,15 @@
 enum {
     STARTS_SECONDS = 120, /* until the arrays are there */
     COMPARE_SECONDS = 120,
-    MOST_LAUNCHES = 200,
+    MAX_LAUNCHES = 200,
     SLOWER = 8, /* than the derived one: no turns are worth it */
-    MOST_RESTARTS = 3,
+    MAX_RESTARTS = 3,
     USUAL_ROUNDS = 15,
-    LEAST_ROUNDS = 6, /* of which an interval has 95 % */
+    MIN_ROUNDS = 6, /* of which an interval has 95 % */
 };
 /* Of a turn; a device's last measurement is rested and longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
-static const double LEAST_SLOWER = 0.1, MOST_SLOWER = 2;
+static const double MIN_SLOWER = 0.1, MAX_SLOWER = 2;
 
 static double kernel_seconds(const Sweep *s)
 {
@@ -35,7 +35,7 @@ static void expect(Device *device, double seconds)
     device->worker.deadline = clock_seconds() + seconds;
 }
 
-void device_does(Device *device, SweepPart part)
+void device_does(Device *device, SweepPhase part)
 {
     double now = clock_seconds();
     bool last = device->n > 0 && device->last;
@@ -176,10 +176,10 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
 static double last_turn(const Sweep *s)
 {
     double first = s->derived > 0 ? s->derived : s->derived_first;
-    double length = LAST_TURN < MOST_LAUNCHES * first ? LAST_TURN : MOST_LAUNCHES * first;
+    double length = LAST_TURN < MAX_LAUNCHES * first ? LAST_TURN : MAX_LAUNCHES * first;
     double work = (length > first ? length : first) + (first < 0.01 ? 5 : 1) * first;
     double slower = s->turns_given > 0 ? s->turns_taken / s->turns_given : 1;
-    slower = slower < LEAST_SLOWER ? LEAST_SLOWER : slower > MOST_SLOWER ? MOST_SLOWER : slower;
+    slower = slower < MIN_SLOWER ? MIN_SLOWER : slower > MAX_SLOWER ? MAX_SLOWER : slower;
     return s->options->quiet_device ? slower * work : REST + slower * work;
 }
 
@@ -189,7 +189,7 @@ size_t sweep_last_rounds(const Sweep *s)
     double left = s->options->budget - (clock_seconds() - s->began);
     double time = s->options->budget / 4 < left ? s->options->budget / 4 : left;
     double most = s->options->budget > 0 ? time / (last_turn(s) * (FINALISTS + 1)) : USUAL_ROUNDS;
-    return most > USUAL_ROUNDS ? USUAL_ROUNDS : most < LEAST_ROUNDS ? LEAST_ROUNDS : (size_t)most;
+    return most > USUAL_ROUNDS ? USUAL_ROUNDS : most < MIN_ROUNDS ? MIN_ROUNDS : (size_t)most;
 }
 
 double sweep_last_seconds(const Sweep *s)
@@ -211,8 +211,8 @@ static void turn(Sweep *s, Device *device)
     size_t nth = candidate_at(device, device->at);
     double first = usual_seconds(s, nth);
     double length = device->last ? LAST_TURN : s->options->quiet_device ? CPU_TURN : TURN;
-    double wanted = first > 0 ? length / first : MOST_LAUNCHES;
-    int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
+    double wanted = first > 0 ? length / first : MAX_LAUNCHES;
+    int launches = wanted < 1 ? 1 : wanted > MAX_LAUNCHES ? MAX_LAUNCHES : (int)wanted;
     int warm_ups = device->last && first < 0.01 ? 5 : 1;
     double rest = device->last && !s->options->quiet_device ? REST : 0;
     device->given = first * (launches + warm_ups);
@@ -225,7 +225,7 @@ static void settle(Sweep *s, Device *device, int at)
 {
     Candidate *candidate = &s->candidates.items[device->group[at]];
     size_t n = device->round < device->rounds ? device->round : device->rounds;
-    double ratios[MOST_ROUNDS];
+    double ratios[MAX_ROUNDS];
     for (size_t i = 0; i < n; i++) { /* before the median sorts them */
         ratios[i] = device->samples[at + 1][i] / device->samples[0][i];
     }
@@ -282,7 +282,7 @@ static void take_turn(Sweep *s, Device *device, double seconds)
         device->round++;
     }
     bool over = device->last && budget > 0 && now - s->began > budget;
-    if (over && device->at < 0 && device->round >= LEAST_ROUNDS) {
+    if (over && device->at < 0 && device->round >= MIN_ROUNDS) {
         device->rounds = device->round;
     }
     if (device->round == device->rounds) {
@@ -307,8 +307,8 @@ static void mark(Sweep *s, Device *device, TuneStatus status, const char *messag
 
 void device_gone(Sweep *s, Device *device, bool late)
 {
-    const char *how = worker_how(s->arena, &device->worker);
-    if (device->step == DEVICE_STARTS || ++device->restarts > MOST_RESTARTS + (int)device->n) {
+    const char *how = worker_exit_text(s->arena, &device->worker);
+    if (device->step == DEVICE_STARTS || ++device->restarts > MAX_RESTARTS + (int)device->n) {
         device->step = DEVICE_GONE;
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be measured on: %s", device->name,
                      late ? "it does not get ready" : how);

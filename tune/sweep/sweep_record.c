@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_EXAMPLES = 32 };
+enum { MAX_EXAMPLES = 32 };
 static const double TELL = 0.2; /* seconds */
 
 /* ---- records ---- */
@@ -124,7 +124,7 @@ static bool is_example(const Sweep *s, size_t nth, size_t *kept)
 {
     const Candidate *candidate = &s->candidates.items[nth];
     return nth > 0 && candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK &&
-           !*candidate->searched && *candidate->asked && kept[candidate->status]++ < MOST_EXAMPLES;
+           !*candidate->searched && *candidate->asked && kept[candidate->status]++ < MAX_EXAMPLES;
 }
 
 static TuneRecord record_of_asked(const Sweep *s, const Candidate *candidate)

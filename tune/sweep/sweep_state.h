@@ -7,10 +7,10 @@
 #include "tune/sweep/worker_pool.h"
 
 enum {
-    GROUP = 8,        /* candidates that take turns, beside the derived one */
-    ROUNDS = 5,       /* of turns */
-    MOST_ROUNDS = 25, /* of the last measurement */
-    AHEAD = 2,        /* batches that are compiled while one is measured */
+    GROUP = 8,       /* candidates that take turns, beside the derived one */
+    ROUNDS = 5,      /* of turns */
+    MAX_ROUNDS = 25, /* of the last measurement */
+    AHEAD = 2,       /* batches that are compiled while one is measured */
     FINALISTS = 8,
 };
 
@@ -62,10 +62,10 @@ typedef struct Device {
     int at;
     size_t round, rounds;
     bool launched, waits;                   /* what is being loaded; it is not there yet */
-    double samples[GROUP + 1][MOST_ROUNDS]; /* the derived one's first */
+    double samples[GROUP + 1][MAX_ROUNDS];  /* the derived one's first */
     int restarts;                           /* in a row */
     double given, turn_began;               /* of a turn: seconds it should take */
-    SweepPart part;                         /* what it does, */
+    SweepPhase part;                        /* what it does, */
     double since;                           /* since when */
     double parts[SWEEP_PARTS];
 } Device;
@@ -188,7 +188,7 @@ void device_first_made(Sweep *s, Device *device);
 /* What the interpreter allows is known: who waits for it goes on. */
 void device_bounded(Sweep *s, Device *device, size_t bound);
 /* What it does from now on. */
-void device_does(Device *device, SweepPart part);
+void device_does(Device *device, SweepPhase part);
 /* That a candidate takes, of those that compile or those that measure, who takes longer; both where
  * one waits for the other. 0: nothing is known. */
 double sweep_each_seconds(const Sweep *s);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Elements that are walked, as the product of all sizes says. */
-static const double FIRST_COST = 1 << 22, LEAST_COST = 1 << 10, GROWS = 16, SHRINKS = 64;
+static const double FIRST_COST = 1 << 22, MIN_COST = 1 << 10, GROWS = 16, SHRINKS = 64;
 static const double ENOUGH = 3; /* seconds */
 
 void bounds_begin(Sweep *s)
@@ -58,7 +58,7 @@ Bound *bound_to_ask(Sweep *s)
 void bound_failed(Bound *bound)
 {
     bound->asked = false;
-    bound->cost = bound->lines.n > 0 || bound->cost <= LEAST_COST ? 0 : bound->cost / SHRINKS;
+    bound->cost = bound->lines.n > 0 || bound->cost <= MIN_COST ? 0 : bound->cost / SHRINKS;
 }
 
 void bound_line(Sweep *s, Bound *bound, const char *line)

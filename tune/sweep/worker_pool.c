@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_WORKERS = 512, MOST_LINE = 1 << 22, MOST_WORDS = 600 };
+enum { MAX_WORKERS = 512, MAX_LINE = 1 << 22, MAX_WORDS = 600 };
 
 /* ---- beginning and ending ---- */
 
@@ -92,15 +92,15 @@ int worker_end(Worker *worker)
     return status;
 }
 
-const char *worker_words(Arena *arena, const Worker *worker)
+const char *worker_stderr_tail(Arena *arena, const Worker *worker)
 {
     struct stat info;
     if (worker->log < 0 || fstat(worker->log, &info) != 0 || info.st_size <= 0) {
         return "";
     }
-    off_t from = info.st_size > MOST_WORDS ? info.st_size - MOST_WORDS : 0;
-    char *words = arena_alloc(arena, MOST_WORDS + 1);
-    ssize_t n = pread(worker->log, words, MOST_WORDS, from);
+    off_t from = info.st_size > MAX_WORDS ? info.st_size - MAX_WORDS : 0;
+    char *words = arena_alloc(arena, MAX_WORDS + 1);
+    ssize_t n = pread(worker->log, words, MAX_WORDS, from);
     n = n > 0 ? n : 0;
     while (n > 0 && (words[n - 1] == '\n' || words[n - 1] == ' ')) {
         n--;
@@ -109,9 +109,9 @@ const char *worker_words(Arena *arena, const Worker *worker)
     return words;
 }
 
-const char *worker_how(Arena *arena, Worker *worker)
+const char *worker_exit_text(Arena *arena, Worker *worker)
 {
-    const char *said = worker_words(arena, worker);
+    const char *said = worker_stderr_tail(arena, worker);
     int status = worker_end(worker);
     const char *gap = *said ? ": " : "";
     return WIFSIGNALED(status) ? arena_printf(arena, "the worker was ended by %s%s%s",
@@ -172,7 +172,7 @@ static bool receive(Worker *worker)
 {
     enum { PIECE = 65536 };
     if (worker->cap - worker->n < PIECE) {
-        char *more = worker->cap < MOST_LINE ? realloc(worker->buffer, worker->cap + PIECE) : NULL;
+        char *more = worker->cap < MAX_LINE ? realloc(worker->buffer, worker->cap + PIECE) : NULL;
         if (!more) {
             return false;
         }
@@ -217,8 +217,8 @@ static int wait_milliseconds(Worker *const *workers, size_t n, double until, dou
 
 Event workers_wait(Worker *const *workers, size_t n, double until)
 {
-    struct pollfd files[MOST_WORKERS];
-    size_t index[MOST_WORKERS];
+    struct pollfd files[MAX_WORKERS];
+    size_t index[MAX_WORKERS];
     for (;;) {
         Event event = line_of_any(workers, n);
         double now = clock_seconds();
@@ -227,7 +227,7 @@ Event workers_wait(Worker *const *workers, size_t n, double until)
             return event;
         }
         nfds_t open = 0;
-        for (size_t i = 0; i < n && open < MOST_WORKERS; i++) {
+        for (size_t i = 0; i < n && open < MAX_WORKERS; i++) {
             if (workers[i]->process > 0) {
                 index[open] = i;
                 files[open++] = (struct pollfd){.fd = workers[i]->link, .events = POLLIN};

@@ -24,9 +24,9 @@ void worker_send(Worker *worker, const char *format, ...) __attribute__((format(
 /* Ends its group, and frees. How it had ended, if it had, as of waitpid. */
 int worker_end(Worker *worker);
 /* The last of what it said on standard error, "" for nothing. */
-const char *worker_words(Arena *arena, const Worker *worker);
+const char *worker_stderr_tail(Arena *arena, const Worker *worker);
 /* How one ended that nobody asked to, in words, with the last of what it said; it is ended. */
-const char *worker_how(Arena *arena, Worker *worker);
+const char *worker_exit_text(Arena *arena, Worker *worker);
 
 typedef enum EventKind {
     EVENT_NONE, /* nobody said anything until then, or a signal came */

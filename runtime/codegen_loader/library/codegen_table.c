@@ -6,7 +6,7 @@ extern const CodegenTable tessera_codegen;
 
 __attribute__((visibility("default"))) const CodegenTable tessera_codegen = {
     .emit = codegen_emit,
-    .assembler_says = codegen_assembler_says,
+    .assembler_says = codegen_ptxas_info,
     .bundle = codegen_bundle,
     .host = codegen_host,
     .host_cpu = codegen_host_cpu,

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ZERO = ["private_segment_fixed_size", "vgpr_spill_count", "sgpr_spill_count"]
-MOST_LOCAL = 65536
+MAX_LOCAL = 65536
 ODD = {"M": 131, "N": 67, "K": 61}
 PRODUCTS = {"linear": "MNK", "gated": "MNK", "gram": "MK"}
 ROWS = {"softmax": "MN", "layer_norm": "MN", "rms_norm": "MN"}
@@ -55,7 +55,7 @@ def faults(asm, wide):
             if value != "0":
                 yield f"{key} is {value}"
     for value in re.findall(r"\.group_segment_fixed_size: +(\d+)", asm):
-        if int(value) > MOST_LOCAL:
+        if int(value) > MAX_LOCAL:
             yield f"{value} bytes of local memory"
     if ".amdhsa_kernel" not in asm:
         yield "no kernel"

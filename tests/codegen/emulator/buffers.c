@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-Buffer buffers[MOST_BUFFERS];
+Buffer buffers[MAX_BUFFERS];
 int n_buffers;
 
 void fail(const char *what, const char *name)
@@ -42,7 +42,7 @@ Buffer *buffer_new(const char *name, uint64_t size, bool is_written)
     while (at < n_buffers && buffers[at].bytes) {
         at++;
     }
-    if (at == MOST_BUFFERS - 1) {
+    if (at == MAX_BUFFERS - 1) {
         fail("too many buffers", name);
     }
     n_buffers = at == n_buffers ? at + 1 : n_buffers;

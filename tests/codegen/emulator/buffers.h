@@ -18,8 +18,8 @@ typedef struct Buffer {
     bool is_written;
 } Buffer;
 
-enum { MOST_BUFFERS = 1024 };
-extern Buffer buffers[MOST_BUFFERS];
+enum { MAX_BUFFERS = 1024 };
+extern Buffer buffers[MAX_BUFFERS];
 extern int n_buffers;
 
 _Noreturn void fail(const char *what, const char *name);

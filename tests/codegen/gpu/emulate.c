@@ -10,12 +10,12 @@
 #include <string.h>
 #include <ucontext.h>
 
-enum { MOST_THREADS = 1024, STACK_BYTES = 64 * 1024, MOST_COPIES = 64, MOST_COPY = 16 };
+enum { MAX_THREADS = 1024, STACK_BYTES = 64 * 1024, MAX_COPIES = 64, MAX_COPY = 16 };
 
 typedef enum State { READY, AT_WAVE, AT_BARRIER, DONE } State;
 
 typedef struct Copy { /* on its way; the bytes were read when it began */
-    unsigned char *to, bytes[MOST_COPY];
+    unsigned char *to, bytes[MAX_COPY];
     int size;
 } Copy;
 
@@ -26,11 +26,11 @@ typedef struct Thread {
     long given;                /* the lanes that gave an odd value, a bit each */
     char *stack;
     unsigned char operands[2][64]; /* of a matrix instruction: left, right */
-    Copy copies[MOST_COPIES];      /* oldest first */
+    Copy copies[MAX_COPIES];       /* oldest first */
     int n_copies;
 } Thread;
 
-static Thread threads[MOST_THREADS];
+static Thread threads[MAX_THREADS];
 static ucontext_t scheduler;
 static int current, count, block, blocks, wave;
 static void (*kernel)(void);
@@ -181,7 +181,7 @@ float emu_exp2(float x)
 void emu_copy(const void *from, void *first, int size, int offset, int policy)
 {
     Thread *thread = &threads[current];
-    if (thread->n_copies == MOST_COPIES || (size != 4 && size != 16) || offset || policy) {
+    if (thread->n_copies == MAX_COPIES || (size != 4 && size != 16) || offset || policy) {
         stop("a copy of another form, or too many on their way");
     }
     Copy *copy = &thread->copies[thread->n_copies++];

@@ -49,7 +49,7 @@ def operations(dtype):
 
 def function(dtype):
     found = operations(dtype)
-    lines = [f"func ops_{dtype} stage staged padded {{", "size N"]
+    lines = [f"func ops_{dtype} level staged padded {{", "size N"]
     lines += [f"in %{name}: tensor<{dtype}[N]>" for name in "xy"]
     lines += [f"out %o{i}: tensor<{to}[N]>" for i, (_, to) in enumerate(found)]
     lines += ["body {", "launch dims=[N] steps=[512] warps=[4] {", "(%n: range)"]
@@ -72,7 +72,7 @@ def main():
         code = os.path.join(folder, "code")
         for dtype in FLOATS + INTEGERS + NARROW + ["bool"]:
             done = subprocess.run(
-                [options.emit, "--target", options.target, "--pass", "layout", "--pass",
+                [options.emit, "--target", options.target, "--pass", "assign_layouts", "--pass",
                  "vectorize", "--emit", options.kind, "-o", code, "-"],
                 input=function(dtype), capture_output=True, text=True)
             if not done.returncode and options.emulator:

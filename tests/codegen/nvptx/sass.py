@@ -28,7 +28,7 @@ def fail(text):
 def assemble(ptxas, options, folder):
     ptx, cubin = os.path.join(folder, "a.ptx"), os.path.join(folder, "a.cubin")
     target = ["--target", options.target] if options.target else []
-    passes = [word for name in options.passes or ["layout", "vectorize"]
+    passes = [word for name in options.passes or ["assign_layouts", "vectorize"]
               for word in ("--pass", name)]
     subprocess.run([options.emit, *target, *passes, "--emit", "ptx", "-o", ptx, options.source],
                    check=True)

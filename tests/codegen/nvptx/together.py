@@ -44,9 +44,9 @@ CASES = [
     Case("f16", (64, 80, 200), 8),  # more blocks than steps: some shares are empty
     Case("bf16", (60, 136, 512), 8, ("tile M 64", "tile N 128")),
     Case("f16", (130, 64, 256), 2, ("tile M 128", "tile N 64")),
-    Case("f16", (70, 64, 136), 4, (*SMALL, "product mma")),
-    Case("f16", (30, 64, 72), 4, (*SMALL, "product fma")),
-    Case("f16", (70, 65, 140), 2, (*SMALL, "copy plain")),
+    Case("f16", (70, 64, 136), 4, (*SMALL, "instruction mma")),
+    Case("f16", (30, 64, 72), 4, (*SMALL, "instruction fma")),
+    Case("f16", (70, 65, 140), 2, (*SMALL, "copy registers")),
     Case("f32", (40, 72, 60), 4),
     Case("i8", (64, 64, 512), 4),
     Case("f64", (40, 64, 66), 2),
@@ -60,7 +60,7 @@ def attempt(options, case):
     m, n, k = case.sizes
     a, b = (rng.integers(-3, 4, (rows, k)).astype(np.float64) for rows in (m, n))
     c = rng.integers(-9, 10, n).astype(np.float64)
-    lines = (f"shares {case.blocks}", f"cluster {case.blocks}", *case.lines)
+    lines = (f"split_k {case.blocks}", f"cluster {case.blocks}", *case.lines)
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "product.tile"
         source.write_text(SOURCE.format(T=case.dtype, B=case.right or case.dtype,

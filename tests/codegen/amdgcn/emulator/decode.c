@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TEXT = 256 };
+enum { MAX_TEXT = 256 };
 
 /* ---- operands ---- */
 
@@ -328,10 +328,10 @@ static const char *parse_words(char *text, Inst *inst, bool is_first)
             continue;
         }
         Operand operand;
-        char copy[MOST_TEXT];
+        char copy[MAX_TEXT];
         snprintf(copy, sizeof copy, "%s", word);
         if (is_first && operand_of(copy, &operand)) {
-            if (inst->n_operands == MOST_OPERANDS) {
+            if (inst->n_operands == MAX_OPERANDS) {
                 return "so many operands";
             }
             inst->operands[inst->n_operands++] = operand;
@@ -446,7 +446,7 @@ static void run_dual(Wave *wave, const Inst *inst);
 
 const char *decode_one(Inst *inst, const char *text, int major)
 {
-    char line[MOST_TEXT];
+    char line[MAX_TEXT];
     snprintf(line, sizeof line, "%s", text);
     char *second = strstr(line, " :: ");
     if (second) {
@@ -470,7 +470,7 @@ static void run_dual(Wave *wave, const Inst *inst)
 {
     const Inst *one = &inst->second[0], *two = &inst->second[1];
     int at = one->operands[0].at;
-    uint32_t before[MOST_LANES], after[MOST_LANES];
+    uint32_t before[MAX_LANES], after[MAX_LANES];
     memcpy(before, wave->v[at], sizeof before);
     one->run(wave, one);
     memcpy(after, wave->v[at], sizeof after);

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 enum {
-    MOST_LANES = 64,
-    MOST_OPERANDS = 8,
+    MAX_LANES = 64,
+    MAX_OPERANDS = 8,
     N_VECTORS = 512, /* 0-255: v, from 256 on: a */
     FIRST_ACC = 256,
     N_SCALARS = 128,
@@ -27,10 +27,10 @@ enum {
     S_M0 = 124,
     S_NULL = 125,
     S_EXEC = 126,
-    MOST_WAVES = 32,
-    MOST_KERNELS = 1024,
-    MOST_ARGS = 256,
-    MOST_HIDDEN = 32,
+    MAX_WAVES = 32,
+    MAX_KERNELS = 1024,
+    MAX_ARGS = 256,
+    MAX_HIDDEN = 32,
 };
 
 /* ---- decoded code ---- */
@@ -73,7 +73,7 @@ struct Inst {
     const char *text;
     uint64_t address;
     int bytes, target; /* target: of a branch, an index of instructions */
-    Operand operands[MOST_OPERANDS];
+    Operand operands[MAX_OPERANDS];
     int n_operands;
     const LaneOp *op;
     int way, width; /* what a handler's table says */
@@ -100,8 +100,8 @@ typedef struct Hidden {
 typedef struct Kernel {
     char *name;
     int kernarg_bytes, lds_bytes, scratch_bytes, wave_size, max_threads, required_threads;
-    int args[MOST_ARGS][2], n_args; /* explicit ones: offset, size */
-    Hidden hidden[MOST_HIDDEN];
+    int args[MAX_ARGS][2], n_args; /* explicit ones: offset, size */
+    Hidden hidden[MAX_HIDDEN];
     int n_hidden;
     const uint8_t *descriptor;
     uint64_t entry;
@@ -113,7 +113,7 @@ typedef struct Object {
     size_t size;
     char target[16];
     int major; /* 9, 11, 12 */
-    Kernel kernels[MOST_KERNELS];
+    Kernel kernels[MAX_KERNELS];
     int n_kernels;
     Inst *code;
     size_t n_code;
@@ -145,14 +145,14 @@ typedef struct Pending {
     Half half;
     uint64_t exec;
     uint32_t lds_at; /* to_lds: bytes a lane in `count` words */
-    uint32_t data[][MOST_LANES];
+    uint32_t data[][MAX_LANES];
 } Pending;
 
 typedef struct Block {
     const Object *object;
     const Kernel *kernel;
     uint8_t lds[160 * 1024];
-    Wave *waves[MOST_WAVES];
+    Wave *waves[MAX_WAVES];
     int n_waves, threads, alive, arrived, phase;
     unsigned id;
     uint8_t *checked; /* instructions whose registers this kernel has */
@@ -169,7 +169,7 @@ struct Wave {
     int phase;
     bool scc;
     uint32_t s[N_SCALARS];
-    uint32_t v[N_VECTORS][MOST_LANES];
+    uint32_t v[N_VECTORS][MAX_LANES];
     uint8_t vector_waits[N_VECTORS], scalar_waits[N_SCALARS];
     Pending *first, *last;
     uint8_t *scratch; /* of each lane, one after the other */
@@ -211,11 +211,11 @@ struct LaneOp {
 const LaneOp *lane_op(const char *name);
 
 typedef union Row {
-    uint32_t u[MOST_LANES];
-    int32_t i[MOST_LANES];
-    float f[MOST_LANES];
-    uint64_t q[MOST_LANES];
-    double d[MOST_LANES];
+    uint32_t u[MAX_LANES];
+    int32_t i[MAX_LANES];
+    float f[MAX_LANES];
+    uint64_t q[MAX_LANES];
+    double d[MAX_LANES];
 } Row;
 /* The operand's values in all lanes, with its modifiers: in `row`, or where they are. */
 const void *fetch(Wave *wave, const Inst *inst, int at, char type, Row *row);

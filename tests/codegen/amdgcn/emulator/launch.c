@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KERNARG = 4096 };
+enum { MAX_KERNARG = 4096 };
 
-static uint8_t kernarg[MOST_KERNARG];
-static uint8_t given[MOST_KERNARG]; /* bytes of it that are arguments */
-static int args[MOST_ARGS][2], n_args;
+static uint8_t kernarg[MAX_KERNARG];
+static uint8_t given[MAX_KERNARG]; /* bytes of it that are arguments */
+static int args[MAX_ARGS][2], n_args;
 
 void launch_argument(unsigned offset, unsigned size, uint64_t value)
 {
-    if (offset + size > MOST_KERNARG || size > 8 || n_args == MOST_ARGS) {
+    if (offset + size > MAX_KERNARG || size > 8 || n_args == MAX_ARGS) {
         fail("an argument", "lies too far");
     }
     memcpy(kernarg + offset, &value, size);

@@ -113,7 +113,7 @@ static void run_matrix(Wave *wave, const Inst *inst)
                        .is_wmma = inst->flag};
     const Operand *to = &inst->operands[0], *add = &inst->operands[3];
     int words = BYTES[form.result] / 4, n = form.size * form.size / wave->n;
-    static uint32_t out[64][MOST_LANES];
+    static uint32_t out[64][MAX_LANES];
     words = form.result == INT8 ? 1 : words;
     if (exec_of(wave) != (wave->n == 64 ? UINT64_MAX : UINT32_MAX)) {
         stop(wave, inst, "a matrix instruction of a part of the wave");

@@ -151,7 +151,7 @@ static void read_kernel(Reader *reader, Kernel *kernel)
         Value key = next_value(reader);
         if (is(key, ".args")) {
             for (int64_t i = next_value(reader).number; i-- > 0;) {
-                if (kernel->n_args == MOST_ARGS || kernel->n_hidden == MOST_HIDDEN) {
+                if (kernel->n_args == MAX_ARGS || kernel->n_hidden == MAX_HIDDEN) {
                     bad("too many arguments");
                 }
                 read_argument(reader, kernel);
@@ -194,7 +194,7 @@ static void read_metadata(Object *object, const uint8_t *bytes, size_t size)
         Value key = next_value(&reader);
         if (is(key, "amdhsa.kernels")) {
             for (int64_t i = next_value(&reader).number; i-- > 0;) {
-                if (object->n_kernels == MOST_KERNELS) {
+                if (object->n_kernels == MAX_KERNELS) {
                     bad("too many kernels");
                 }
                 read_kernel(&reader, &object->kernels[object->n_kernels++]);

@@ -10,7 +10,7 @@
 
 uint64_t exec_of(const Wave *wave)
 {
-    return wave->s[S_EXEC] | (wave->n == MOST_LANES ? (uint64_t)wave->s[S_EXEC + 1] << 32 : 0);
+    return wave->s[S_EXEC] | (wave->n == MAX_LANES ? (uint64_t)wave->s[S_EXEC + 1] << 32 : 0);
 }
 
 static void check_scalar(const Wave *wave, const Inst *inst, int at)
@@ -77,13 +77,13 @@ uint64_t mask_get(const Wave *wave, const Inst *inst, const Operand *operand)
     if (operand->kind == INTEGER) {
         return (uint64_t)operand->integer;
     }
-    return wave->n == MOST_LANES ? scalar_get64(wave, inst, operand)
-                                 : scalar_get(wave, inst, operand, 0);
+    return wave->n == MAX_LANES ? scalar_get64(wave, inst, operand)
+                                : scalar_get(wave, inst, operand, 0);
 }
 
 void mask_put(Wave *wave, const Inst *inst, const Operand *operand, uint64_t mask)
 {
-    if (wave->n == MOST_LANES) {
+    if (wave->n == MAX_LANES) {
         scalar_put64(wave, inst, operand, mask);
     } else {
         scalar_put(wave, inst, operand, 0, (uint32_t)mask);
@@ -339,7 +339,7 @@ static void run_save_exec(Wave *w, const Inst *in)
 
 static void run_branch(Wave *w, const Inst *in)
 {
-    q vcc = w->s[S_VCC] | (w->n == MOST_LANES ? (q)w->s[S_VCC + 1] << 32 : 0);
+    q vcc = w->s[S_VCC] | (w->n == MAX_LANES ? (q)w->s[S_VCC + 1] << 32 : 0);
     bool takes = true;
     switch (in->way) {
     case 1: takes = w->scc; break;

@@ -18,7 +18,7 @@ static const Operand VCC[2] = {{.kind = SCALAR, .at = S_VCC, .count = 1},
 
 static const Operand *vcc_of(const Wave *wave)
 {
-    return &VCC[wave->n == MOST_LANES];
+    return &VCC[wave->n == MAX_LANES];
 }
 
 /* ---- choosing ---- */
@@ -381,7 +381,7 @@ static void mixed_operand(Wave *wave, const Inst *inst, int at, float *to)
 
 static void run_mixed(Wave *wave, const Inst *inst)
 {
-    float values[3][MOST_LANES];
+    float values[3][MAX_LANES];
     Row out;
     for (int k = 0; k < 3; k++) {
         mixed_operand(wave, inst, k + 1, values[k]);

@@ -109,12 +109,12 @@ static void fetch_row(Wave *wave, const Inst *inst, int at, char type, Row *row)
 static uint64_t compare(Wave *wave, const Inst *inst, int first)
 {
     union {
-        int64_t l[MOST_LANES];
-        uint64_t q[MOST_LANES];
-        double d[MOST_LANES];
-        float f[MOST_LANES];
-        int32_t i[MOST_LANES];
-        uint32_t u[MOST_LANES];
+        int64_t l[MAX_LANES];
+        uint64_t q[MAX_LANES];
+        double d[MAX_LANES];
+        float f[MAX_LANES];
+        int32_t i[MAX_LANES];
+        uint32_t u[MAX_LANES];
         Row row;
     } a, b;
     char type = (char)inst->width;

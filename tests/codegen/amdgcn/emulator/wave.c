@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN = 20000, MOST_TURNS = 100000 }; /* instructions of a wave before the next one's turn */
+enum { TURN = 20000, MAX_TURNS = 100000 }; /* instructions of a wave before the next one's turn */
 
 void stop(const Wave *wave, const Inst *inst, const char *format, ...)
 {
@@ -98,7 +98,7 @@ static void start_vectors(Wave *wave)
     int vgprs = kernel->vgprs;
     for (int i = 0; i < N_VECTORS; i++) {
         int limit = i < FIRST_ACC ? vgprs : FIRST_ACC + vgprs;
-        for (int lane = 0; i < limit && lane < MOST_LANES; lane++) {
+        for (int lane = 0; i < limit && lane < MAX_LANES; lane++) {
             wave->v[i][lane] = poison_word();
         }
     }
@@ -131,7 +131,7 @@ static void start_wave(Wave *wave, Block *block, int index, uint64_t kernarg)
         wave->first = next;
     }
     wave->last = NULL;
-    size_t scratch = (size_t)block->kernel->scratch_bytes * MOST_LANES;
+    size_t scratch = (size_t)block->kernel->scratch_bytes * MAX_LANES;
     wave->scratch = realloc(wave->scratch, scratch + 1);
     memset(wave->scratch, (int)(poison_word() & 255), scratch);
     memset(wave->vector_waits, 0, sizeof wave->vector_waits);
@@ -207,7 +207,7 @@ static void run_block(Block *block, uint64_t kernarg)
                 moved |= take_turn(block->waves[at]);
             }
         }
-        if (!moved || turn > MOST_TURNS) {
+        if (!moved || turn > MAX_TURNS) {
             fprintf(stderr, "emulator: %s, block %u: %s\n", kernel->name, block->id,
                     moved ? "it does not end"
                           : "waves wait for a barrier that others do not reach");
@@ -227,7 +227,7 @@ uint64_t launch_grid(const Object *object, const Kernel *kernel, unsigned blocks
     block.n_waves = (threads + kernel->wave_size - 1) / kernel->wave_size;
     block.checked = checked;
     block.steps = 0;
-    if (block.n_waves > MOST_WAVES || kernel->lds_bytes > (int)sizeof block.lds) {
+    if (block.n_waves > MAX_WAVES || kernel->lds_bytes > (int)sizeof block.lds) {
         unsupported(kernel, "so large a work-group");
     }
     for (int i = 0; i < block.n_waves; i++) {

@@ -10,14 +10,14 @@ typedef struct Barrier {
     int32_t bytes;
     uint16_t pending, expected;
 } Barrier;
-enum { PARITY = 0x8000, MOST_ARRIVALS = 4096 };
+enum { PARITY = 0x8000, MAX_ARRIVALS = 4096 };
 
 static Barrier barrier_read(const Warp *warp, const Inst *inst, const uint8_t *at)
 {
     Barrier barrier;
     memcpy(&barrier, at, sizeof barrier);
     unsigned expected = barrier.expected & (PARITY - 1);
-    if (expected == 0 || expected > MOST_ARRIVALS || barrier.pending > expected) {
+    if (expected == 0 || expected > MAX_ARRIVALS || barrier.pending > expected) {
         stop(warp, inst, "there is no barrier");
     }
     return barrier;

@@ -122,8 +122,8 @@ typedef struct Conversion {
     int rounding;
     bool saturates, flushes, to_integer;
 } Conversion;
-enum { MOST_CONVERSIONS = 512 };
-static Conversion conversions[MOST_CONVERSIONS];
+enum { MAX_CONVERSIONS = 512 };
+static Conversion conversions[MAX_CONVERSIONS];
 static int n_conversions;
 
 static uint64_t integer_to_float(const char *type, uint64_t bits, bool with_sign, int rounding)
@@ -236,8 +236,7 @@ static bool is_pair(const char *type)
 
 Run *find_convert(const Opcode *opcode, Inst *inst)
 {
-    if (strcmp(opcode->words[0], "cvt") != 0 || opcode->n < 3 ||
-        n_conversions == MOST_CONVERSIONS) {
+    if (strcmp(opcode->words[0], "cvt") != 0 || opcode->n < 3 || n_conversions == MAX_CONVERSIONS) {
         return NULL;
     }
     const char *to = opcode->words[opcode->n - 2], *from = opcode->words[opcode->n - 1];

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DELAY = 48 };
+enum { MAX_DELAY = 48 };
 
 typedef enum Kind { SMALL, BOX_LOAD, BOX_STORE, MESSAGE } Kind;
 struct Copy {
@@ -27,7 +27,7 @@ struct Copy {
     uint8_t data[16];
 };
 
-Map maps[MOST_MAPS];
+Map maps[MAX_MAPS];
 int n_maps;
 static Copy *told; /* those that tell a barrier */
 
@@ -47,7 +47,7 @@ static Copy *copy_new(Warp *warp, const Inst *inst, Kind kind)
     copy->warp = warp;
     copy->inst = inst;
     copy->block = warp->block;
-    copy->delay = (int)random_below(MOST_DELAY);
+    copy->delay = (int)random_below(MAX_DELAY);
     Copy **first = kind == BOX_LOAD || kind == MESSAGE ? &told : &warp->copies;
     copy->next = *first; /* the order does not matter */
     *first = copy;

@@ -87,7 +87,7 @@ static CuResult cu_device_attribute(int *value, CuDeviceAttribute attribute, CuD
     switch (attribute) {
     case CU_DEVICE_UNITS: *value = UNITS; break;
     case CU_DEVICE_WARP: *value = LANES; break;
-    case CU_DEVICE_MAX_THREADS: *value = MOST_WARPS * LANES; break;
+    case CU_DEVICE_MAX_THREADS: *value = MAX_WARPS * LANES; break;
     case CU_DEVICE_SHARED_BYTES:
         *value = part == 80 ? 166912 : part >= 90 && part < 120 ? 232448 : 101376;
         break;

@@ -147,15 +147,15 @@ static Operand parse_operand(Parser *parser, const Opcode *opcode, int nth);
 
 static Operand parse_vector(Parser *parser, const Opcode *opcode, int nth)
 {
-    Operand parsed[MOST_EXTRA / 2];
+    Operand parsed[MAX_EXTRA / 2];
     int n = 0;
     do {
-        if (n == MOST_EXTRA / 2) {
+        if (n == MAX_EXTRA / 2) {
             parse_fail(parser, "too many operands", opcode->text);
         }
         parsed[n++] = parse_operand(parser, opcode, nth);
     } while (take(parser, ','));
-    if (!take(parser, '}') || parser->n_extra + n > MOST_EXTRA) {
+    if (!take(parser, '}') || parser->n_extra + n > MAX_EXTRA) {
         parse_fail(parser, "a list does not end", opcode->text);
     }
     Operand made = {.kind = VECTOR, .first = parser->n_extra, .n = n};
@@ -285,7 +285,7 @@ static void parse_operands(Parser *parser, const Opcode *opcode)
 {
     parser->n_main = parser->n_extra = 0;
     while (!take(parser, ';')) {
-        if (parser->n_main == MOST_MAIN) {
+        if (parser->n_main == MAX_MAIN) {
             parse_fail(parser, "too many operands", opcode->text);
         }
         parser->main[parser->n_main] = parse_operand(parser, opcode, parser->n_main);

@@ -23,8 +23,8 @@
 
 enum {
     LANES = 32,
-    MOST_WARPS = 32,
-    MOST_PARAMS = 256,
+    MAX_WARPS = 32,
+    MAX_PARAMS = 256,
     N_NAMED_BARRIERS = 16,
     SHARED_FIRST = 1024, /* what comes before is the system's */
     LOCAL_FIRST = 1024,  /* of a thread's own memory */
@@ -70,7 +70,7 @@ struct Inst {
 
 typedef struct Kernel {
     char name[256];
-    int param_offset[MOST_PARAMS], param_bytes[MOST_PARAMS], n_params, params_size;
+    int param_offset[MAX_PARAMS], param_bytes[MAX_PARAMS], n_params, params_size;
     int threads;
     int local_size; /* bytes a thread */
     Inst *code;
@@ -131,7 +131,7 @@ typedef struct Block {
     int shared_size;
     uint32_t *written; /* each 16 bytes of it: when a thread did last; 0: none since a copy */
     uint8_t *writers;  /* the warp */
-    Warp *warps[MOST_WARPS];
+    Warp *warps[MAX_WARPS];
     int n_warps, alive;
     NamedBarrier barriers[N_NAMED_BARRIERS];
 } Block;
@@ -249,7 +249,7 @@ typedef struct Element {
 const Element *element_named(const char *name);
 double element_value(const Element *element, uint64_t bits);
 float from_f8(uint32_t bits, bool wide_range);
-enum { MOST_K = 64 };
+enum { MAX_K = 64 };
 /* This lane's words of a fragment with 16 rows: row `row` of A, or column of B, from k on. */
 void fragment_place(const Element *element, int word, int lane, bool is_a, int *row, int *k);
 
@@ -261,8 +261,8 @@ typedef struct Map {
     int64_t dims[8], strides[8], box[8];
     int64_t lower[3], upper[3], step[3];
 } Map;
-enum { MOST_MAPS = 64, MAP_BYTES = 128 };
-extern Map maps[MOST_MAPS];
+enum { MAX_MAPS = 64, MAP_BYTES = 128 };
+extern Map maps[MAX_MAPS];
 extern int n_maps;
 extern uint8_t params[4096 + 256];
 #define PARAMS_ADDRESS UINT64_C(0x7e0000000000)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { RESIDENT_WARPS = 32, LONGEST_TURN = 300 };
-#define MOST_STEPS UINT64_C(3000000000)
+#define MAX_STEPS UINT64_C(3000000000)
 
 static Cluster *cluster_new(const Kernel *kernel, unsigned first, int n, int shared)
 {
@@ -89,8 +89,8 @@ _Noreturn static void stop_all(Cluster *const *clusters, int n)
 
 uint64_t launch_grid(const Kernel *kernel, unsigned blocks, int threads, int shared, int cluster)
 {
-    enum { MOST_RESIDENT = 64 };
-    Cluster *resident[MOST_RESIDENT];
+    enum { MAX_RESIDENT = 64 };
+    Cluster *resident[MAX_RESIDENT];
     int n = 0, warps = (threads + LANES - 1) / LANES * cluster;
     int most = RESIDENT_WARPS / warps < 3 ? 3 : RESIDENT_WARPS / warps;
     unsigned next = 0;
@@ -114,7 +114,7 @@ uint64_t launch_grid(const Kernel *kernel, unsigned blocks, int threads, int sha
                 resident[i] = resident[--n];
             }
         }
-        if (++rounds * LONGEST_TURN > MOST_STEPS) {
+        if (++rounds * LONGEST_TURN > MAX_STEPS) {
             fprintf(stderr, "emulator: %s: it does not end\n", kernel->name);
             exit(1);
         }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 16, MOST_N = 256 };
+enum { ROWS = 16, MAX_N = 256 };
 
 typedef struct Alias {
     int at, nth;
@@ -16,10 +16,10 @@ typedef struct Alias {
 
 typedef struct Sums {
     int users, n;
-    int at[MOST_N / 2]; /* rows of registers */
+    int at[MAX_N / 2]; /* rows of registers */
     Alias *aliases;
     int n_aliases;
-    uint32_t values[MOST_N / 2][LANES];
+    uint32_t values[MAX_N / 2][LANES];
 } Sums;
 
 struct Product {
@@ -74,7 +74,7 @@ static const uint8_t *matrix_at(const Warp *warp, const Inst *inst, const Matrix
 /* ---- computing ---- */
 
 typedef struct Tiles {
-    float a[ROWS][MOST_K], b[MOST_K][MOST_N], sums[ROWS][MOST_N];
+    float a[ROWS][MAX_K], b[MAX_K][MAX_N], sums[ROWS][MAX_N];
 } Tiles;
 
 static const Element *elements_of(const Inst *inst)
@@ -108,7 +108,7 @@ static void read_left(const Warp *warp, const Product *product, Tiles *tiles)
     const Element *element = elements_of(inst);
     if (!inst->flag) {
         read_matrix(warp, inst, product->a, product->a_across, (uint32_t)(warp->index % 4) * ROWS,
-                    ROWS, &tiles->a[0][0], MOST_K, 1);
+                    ROWS, &tiles->a[0][0], MAX_K, 1);
         return;
     }
     int in_word = 32 / element->bits;
@@ -146,7 +146,7 @@ static void compute(const Warp *warp, const Product *product)
     int n = 2 * product->sums->n;
     read_left(warp, product, &tiles);
     read_matrix(warp, inst, product->b, product->b_across, 0, (uint32_t)n, &tiles.b[0][0], 1,
-                MOST_N);
+                MAX_N);
     multiply(&tiles, n, inst->count);
     for (int i = 0; i < product->sums->n; i++) {
         for (int lane = 0; lane < LANES; lane++) {
@@ -317,7 +317,7 @@ Run *find_group_matrix(const Opcode *opcode, Inst *inst)
     int n;
     if (strcmp(what, "mma_async") != 0 || opcode->n != 8 || !element_named(opcode->words[7]) ||
         sscanf(opcode->words[4], "m64n%dk%d", &n, &inst->count) != 2 ||
-        inst->operands[0].n != n / 2 || inst->count > MOST_K) {
+        inst->operands[0].n != n / 2 || inst->count > MAX_K) {
         return NULL;
     }
     inst->flag = inst->operands[1].kind == VECTOR;

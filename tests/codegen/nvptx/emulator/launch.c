@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-static int args[MOST_PARAMS][2], n_args;
+static int args[MAX_PARAMS][2], n_args;
 
 void launch_argument(unsigned offset, unsigned size, const void *bytes)
 {
-    if (offset + size > sizeof params || n_args == MOST_PARAMS) {
+    if (offset + size > sizeof params || n_args == MAX_PARAMS) {
         fail("an argument", "lies too far");
     }
     if (n_args == 0) {
@@ -34,7 +34,7 @@ static void check_map(const Map *map)
 
 void launch_map(unsigned offset, const Map *map)
 {
-    if (n_maps == MOST_MAPS || map->rank > 5 || map->n_windows > 3) {
+    if (n_maps == MAX_MAPS || map->rank > 5 || map->n_windows > 3) {
         fail("too many maps, or axes of one", "map");
     }
     check_map(map);
@@ -57,7 +57,7 @@ static void check_arguments(const Kernel *kernel)
 
 uint64_t launch_kernel(const Kernel *kernel, unsigned blocks, int threads, int shared, int cluster)
 {
-    if (kernel->threads != threads || threads > MOST_WARPS * LANES) {
+    if (kernel->threads != threads || threads > MAX_WARPS * LANES) {
         fail("it asks for another number of threads", kernel->name);
     }
     if (shared > SHARED_BYTES - SHARED_FIRST) {

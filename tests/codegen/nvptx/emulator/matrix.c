@@ -46,7 +46,7 @@ void fragment_place(const Element *element, int word, int lane, bool is_a, int *
 /* ---- mma ---- */
 
 typedef struct Tile {
-    double at[16][MOST_K];
+    double at[16][MAX_K];
 } Tile;
 
 static void read_fragment(const Warp *warp, const Inst *inst, const Operand *vector,
@@ -134,7 +134,7 @@ static Run *find_mma(const Opcode *opcode, Inst *inst)
     n_products += at == n_products;
     inst->way = at;
     inst->meets = true;
-    return inst->count <= MOST_K ? run_product : NULL;
+    return inst->count <= MAX_K ? run_product : NULL;
 }
 
 /* ---- ldmatrix ---- */

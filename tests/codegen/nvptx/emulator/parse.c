@@ -160,7 +160,7 @@ static void parse_registers(Parser *parser)
 
 static void open_scope(Parser *parser)
 {
-    if (++parser->depth == MOST_DEPTH) {
+    if (++parser->depth == MAX_DEPTH) {
         parse_fail(parser, "too deep", "{");
     }
     parser->scopes[parser->depth] = ++parser->last_scope;
@@ -244,7 +244,7 @@ static void parse_param(Parser *parser)
         expect(parser, ']');
     }
     int i = kernel->n_params++;
-    if (i == MOST_PARAMS || !bytes) {
+    if (i == MAX_PARAMS || !bytes) {
         parse_fail(parser, "a parameter that is not emulated", name);
     }
     align = align ? align : bytes;

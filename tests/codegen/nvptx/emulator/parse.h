@@ -4,7 +4,7 @@
 
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
-enum { MOST_MAIN = 20, MOST_EXTRA = 512, MOST_DEPTH = 8, NAME = 192 };
+enum { MAX_MAIN = 20, MAX_EXTRA = 512, MAX_DEPTH = 8, NAME = 192 };
 
 typedef struct Register {
     char name[NAME]; /* of a range: its prefix */
@@ -34,9 +34,9 @@ typedef struct Parser {
     int line;
     const char *path;
     Kernel *kernel;
-    char param_names[MOST_PARAMS][NAME];
+    char param_names[MAX_PARAMS][NAME];
     int room, code_room; /* of rows, of code */
-    int scopes[MOST_DEPTH], depth, last_scope;
+    int scopes[MAX_DEPTH], depth, last_scope;
     Register *registers;
     int n_registers;
     Label *labels;
@@ -45,7 +45,7 @@ typedef struct Parser {
     int n_fixups;
     Number *numbers;
     int n_numbers;
-    Operand main[MOST_MAIN], extra[MOST_EXTRA];
+    Operand main[MAX_MAIN], extra[MAX_EXTRA];
     int n_main, n_extra;
 } Parser;
 
