@@ -76,8 +76,9 @@ check-gpu: $(if $(TESSERA),,build)
 package: build
 	@cmake --build $(BUILD) --target package
 
-docs: setup
+docs: build
 	@$(PYTHON) scripts/docs.py
+	@$(PYTHON) scripts/docs_architecture.py --tessera $(BUILD)/bin/tessera
 
 # Beside NumPy on OpenBLAS, both of Debian: the set-up installs them.
 bench-cpu: $(if $(TESSERA),,build)

@@ -157,9 +157,10 @@ def main():
     made = subprocess.run([sys.executable, str(ROOT / "scripts/docs.py"), "--check"],
                           capture_output=True, text=True)
     report.note(made.returncode == 0, made.stdout + made.stderr)
-    made = subprocess.run([sys.executable, str(ROOT / "bench/ladder.py"), "--tessera", str(tessera),
-                           "--check"], capture_output=True, text=True)
-    report.note(made.returncode == 0, made.stdout + made.stderr)
+    for script in ("bench/ladder.py", "scripts/docs_architecture.py"):
+        made = subprocess.run([sys.executable, str(ROOT / script), "--tessera", str(tessera),
+                               "--check"], capture_output=True, text=True)
+        report.note(made.returncode == 0, made.stdout + made.stderr)
     for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if path.exists():
             check_file(path, tessera, report)
