@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The state of one run of the program `tessera`: its context and program, its arena, and how a
+ * failed call of the library becomes an exit code. All commands report errors through these
+ * functions, so that a failure looks the same everywhere. */
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"

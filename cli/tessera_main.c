@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The entry point of the program `tessera`. It holds the table of commands, finds the command that
+ * the first argument names and calls it with the parsed options. */
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the object file of a bundle: the serialized table, the host's code, and one exported C
+ * function per kernel that packs its arguments and calls the launcher. LLVM makes the object and
+ * lld links the parts, so that ahead-of-time compilation needs no C compiler. */
 #include "codegen/bundle_object.h"
 
 #include "codegen/gpu/gpu_temp_files.h"

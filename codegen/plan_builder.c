@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the launch plan of a compiled function: sizes with their facts, parameters,
+ * intermediates, messages and one entry per launch. The runtime launches from the plan alone and
+ * never sees the IR. */
 #include "codegen/plan_builder.h"
 
 #include "ir/build.h"

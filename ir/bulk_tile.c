@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides when a bulk copy covers fewer rows than its shared-memory tile because the tensor is
+ * smaller than the tile. The missing rows are then cleared once per block instead of being filled
+ * by each copy. */
 #include "ir/bulk_tile.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recomputes a value without one of its axes, by cloning the ops that define it. Passes use it
+ * where a value is equal along an axis, or where only one index along the axis is needed. */
 #include "ir/drop_axis.h"
 
 #include "support/hash_table.h"

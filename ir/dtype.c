@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Properties of element types, and the conversions between f32 and the narrow floats (f16, bf16,
+ * the 8-bit floats, tf32). Constant folding, the interpreter and the host tools use these
+ * conversions, so they agree bit by bit. */
 #include "ir/dtype.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The core of the IR: the table of ops, queries on ops and values, block editing, and the
+ * functions of a Func that intern types, size variables and im2col views. */
 #include "ir/ir.h"
 
 #include "ir/build.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies the steps of loops from a scheduled function to the function of the front end, and prints
+ * them. Results that are rounded once per step depend on the steps, so the interpreter must use
+ * the same ones as the code that it checks. */
 #include "ir/loop_steps.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Formats the text of a print or assert with the values of its record. A float is printed with the
+ * fewest digits that give the same value of its type again. */
 #include "ir/message_format.h"
 
 #include "ir/scalar.h"

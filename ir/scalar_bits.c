@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loads, stores and wraps one element in its memory format, and rounds f64 to f32 by round-to-odd.
+ * Rounding to odd first makes a second rounding to a narrower float correct. */
 #include "ir/scalar.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The schedule of a function: the table of keys, and the functions by which passes ask for a
+ * user-specified value or record a derived one. It also prints the schedule block. */
 #include "ir/schedule.h"
 
 #include <stdarg.h>

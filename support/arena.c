@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The arena allocator: memory comes in chunks from the caller's allocator and is freed all at
+ * once. A failed allocation jumps to the arena's error boundary. */
 #include "support/arena.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the CPU time of this thread and the monotonic clock. */
 #include "support/clock.h"
 
 #include <time.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The two clocks by which the compiler times itself: CPU time of a thread, and elapsed time. */
 #ifndef TESSERA_SUPPORT_CLOCK_H
 #define TESSERA_SUPPORT_CLOCK_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes exactly n bytes of a file descriptor. Partial transfers and interruptions by
+ * signals are retried. */
 #include "support/fd_io.h"
 
 #include <errno.h>

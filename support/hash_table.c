@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A hash table with open addressing and linear probing. It doubles when it is nearly full and
+ * never removes items, which keeps a search simple. */
 #include "support/hash_table.h"
 
 enum { FIRST_CAP = 32 };

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the build id of the shared library that contains an address, and the path of a file in the
+ * same folder. The compile cache and the compile worker use the build id as the version of the
+ * compiler. */
 #define _GNU_SOURCE
 #include "support/shared_object.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A growing string buffer in an arena: appending, formatted printing, and numbers in the shortest
+ * form that reads back to the same value. It also has the edit distance for "did you mean". */
 #include "support/text.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Quotes text as a JSON string (RFC 8259). Control characters are escaped and invalid UTF-8
+ * becomes U+FFFD. */
 #include "support/text.h"
 #include "support/unicode.h"
 

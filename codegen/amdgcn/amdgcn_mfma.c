@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Emits AMD's matrix instructions: MFMA on gfx9, WMMA on gfx11 and gfx12. It converts the
+ * fragments of a dot to the operand types that LLVM's intrinsics expect, and keeps LLVM from
+ * moving WMMA instructions past branches. */
 #include "codegen/amdgcn/amdgcn_mfma.h"
 
 #include "codegen/gpu/gpu_emitters.h"

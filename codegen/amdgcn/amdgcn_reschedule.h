@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Emission of the AMD module as text or object, with a second attempt for kernels that spill
+ * registers (amdgcn_reschedule.c). */
 #ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_RESCHEDULE_H
 #define TESSERA_CODEGEN_AMDGCN_AMDGCN_RESCHEDULE_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Rewrites of LLVM IR that keep known miscompilations of LLVM's AMDGPU back end from happening.
+ * amdgcn_workarounds.c and amdgcn_dpp.c list them. */
 #ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_WORKAROUNDS_H
 #define TESSERA_CODEGEN_AMDGCN_AMDGCN_WORKAROUNDS_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A temporary folder with the input and the output file of an external program. The assembler and
+ * the linker accept only files, but the rest of code generation works in memory. */
 #include "codegen/gpu/gpu_temp_files.h"
 
 #include <errno.h>

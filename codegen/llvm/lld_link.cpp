@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls lld's ELF linker inside this process. A mutex serializes the calls, because lld keeps its
+ * state in globals; after a crash of lld no further call is made. */
 #include "codegen/llvm/lld_link.h"
 
 #include <lld/Common/Driver.h>

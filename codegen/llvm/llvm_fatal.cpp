@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Handlers for LLVM's fatal errors. Instead of ending the process, a handler jumps back to the
+ * innermost llvm_guarded call of its thread, which reports the reason. */
 #include "codegen/llvm/llvm_fatal.h"
 
 #include <llvm/Support/ErrorHandling.h>

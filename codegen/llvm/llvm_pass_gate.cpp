@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An LLVM pass gate that disables the passes of a given list. The C interface of LLVM cannot
+ * disable a pass of a back end for one context only. */
 #include "codegen/llvm/llvm_pass_gate.h"
 
 #include <llvm/IR/LLVMContext.h>

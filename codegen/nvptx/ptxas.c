@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds NVIDIA's assembler `ptxas` and runs it as a child process to turn PTX into machine code.
+ * It also reads the assembler's version and its report of registers and spills, which `tessera
+ * explain` shows. */
 #define _GNU_SOURCE
 #include "codegen/nvptx/ptxas.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Emits the atomic change of one element of memory. A type and an operation for which LLVM has an
+ * instruction use it; all others are a compare-and-swap loop, also on the containing word of a
+ * narrow element. */
 #include "codegen/scalar/scalar_atomic.h"
 
 #include "codegen/scalar/scalar_ops.h"

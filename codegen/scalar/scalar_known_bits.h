@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Shifts and masks of indices whose low bits are known. They fold while the code is emitted,
+ * because LLVM's instcombine would cost too much compile time on GPU code. */
 #ifndef TESSERA_CODEGEN_SCALAR_SCALAR_KNOWN_BITS_H
 #define TESSERA_CODEGEN_SCALAR_SCALAR_KNOWN_BITS_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Emits the code by which a kernel appends one record of print or assert to the log of its launch.
+ * A record that no longer fits is counted but not stored. */
 #include "codegen/scalar/scalar_print.h"
 
 #include "codegen/scalar/scalar_ops.h"

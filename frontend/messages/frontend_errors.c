@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of error codes and examples, and the functions by which the front end reports errors.
+ * It also holds the "did you mean" search by edit distance and the hints for words of other
+ * languages. */
 #include "frontend/messages/frontend_errors.h"
 
 #include "ir/schedule.h"

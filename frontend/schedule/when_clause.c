@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluates the `when` conditions of schedule and tune blocks. A condition compares polynomials in
+ * sizes; the answer is yes, no, or open if some of the allowed sizes satisfy it and others do not.
+ */
 #include "frontend/schedule/when_clause.h"
 
 #include "frontend/messages/frontend_errors.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The lexer: it turns UTF-8 text into tokens and reports characters, numbers and strings that are
+ * malformed. The tables of punctuation and keywords come from tokens.def. */
 #include "frontend/syntax/lexer.h"
 
 #include "frontend/messages/frontend_errors.h"

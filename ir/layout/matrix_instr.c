@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of matrix instructions and the queries on it: which instruction multiplies given
+ * operand types on a target, and which layouts its operands and its result have. */
 #include "ir/layout/matrix_instr.h"
 
 #include "ir/schedule.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks up the rates of a target's multiprocessors in device_rates.def. The cost models of the
+ * passes depend on these numbers. */
 #include "ir/target/device_rates.h"
 
 #include "ir/target/target.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks up the reference device of a target in device_specs.def. Only reports read these numbers;
+ * generated code does not depend on them. */
 #include "ir/target/device_specs.h"
 
 #include "ir/target/target.h"

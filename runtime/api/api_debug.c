@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hooks between passes for people who work on the compiler: they print the IR, stop after a pass,
+ * skip a pass, and measure the time of each pass. */
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The public function that formats a source text (tessera_format). It runs the formatter inside an
+ * error boundary, like every other call that parses text. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 

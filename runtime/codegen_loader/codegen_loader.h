@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The build identification of libtessera-codegen. The loader refuses a library of another build. */
 #ifndef TESSERA_RUNTIME_CODEGEN_LOADER_CODEGEN_LOADER_H
 #define TESSERA_RUNTIME_CODEGEN_LOADER_CODEGEN_LOADER_H
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens and closes devices through the table of device kinds (CUDA, HIP, host), and builds the
+ * error messages of failed driver calls. Everything that depends on a driver is behind the table.
+ */
 #include "runtime/device/device.h"
 #include "runtime/device/device_memory.h"
 

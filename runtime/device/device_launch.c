@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prepares and executes the launches of a plan: it checks arguments against the plan, allocates
+ * intermediates, packs kernel arguments and builds tensor maps. A prepared launch keeps one such
+ * frame per stream, so that a repeated launch costs only the driver call. */
 #include "runtime/device/device_launch.h"
 
 #include "runtime/device/device_memory.h"

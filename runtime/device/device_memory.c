@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The caching allocator of a device. Freed blocks are kept per size class and stream and are
+ * reused without a driver call; a hash table by address finds the block that a caller frees. */
 #include "runtime/device/device_memory.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the shared library of a driver and fills a table of its functions. If the library or a
+ * symbol is missing, the error says which one and why. */
 #define _GNU_SOURCE
 #include "runtime/device/driver_library.h"
 

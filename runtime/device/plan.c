@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluates the size expressions of a plan and solves for the sizes of a launch from the shapes of
+ * its tensors. It also checks the shapes, strides and size facts that the compiled code assumes. */
 #include "runtime/device/device_launch.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes a plan as bytes and reads it back, for the compile cache, the compile worker and bundles.
+ * One function per struct serves both directions, so the two cannot disagree. */
 #include "runtime/device/plan_bytes.h"
 
 #include "runtime/device/serialize.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints a launch plan as JSON, for programs that launch the machine code themselves. */
 #ifndef TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
 #define TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The primitive steps of serialization: integers, booleans, texts and arrays, each written or read
+ * depending on the direction. Reading checks every bound, because the bytes may be damaged. */
 #include "runtime/device/serialize.h"
 
 #include <string.h>

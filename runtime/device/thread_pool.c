@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A pool of threads that executes the blocks of a CPU launch. Threads take parts of the block
+ * range until none is left; idle threads sleep, and a forked child starts its own pool. */
 #define _GNU_SOURCE
 #include "runtime/device/thread_pool.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the memory requests of each op of a launch: which addresses the lanes of a warp access,
+ * and how many sectors and bank-conflict wavefronts they cause. `tessera explain` and the cost
+ * prediction read the totals. */
 #include "runtime/explain/explain_access.h"
 
 #include "ir/build.h"

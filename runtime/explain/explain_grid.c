@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes the tiles of a grid for given sizes and maps a block number to its tile, in the
+ * rasterization order of the generated code. */
 #include "runtime/explain/explain_grid.h"
 
 #include "support/int_math.h"

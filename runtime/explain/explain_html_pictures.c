@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The pictures of the HTML report: which thread owns which element under a layout, which banks of
+ * shared memory a warp's access uses, where the buffers of a launch are in shared memory, and the
+ * roofline. */
 #include "runtime/explain/explain_html.h"
 
 #include "ir/text/ir_text.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Estimates how many blocks and warps a multiprocessor holds at once, from registers, shared
+ * memory and threads per block, and names the resource that limits them. */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Evaluates sizes, ranges, index values and conditions at one iteration of the loops around an op.
+ * Access counting and the launch trace use it instead of running the kernel. */
 #include "runtime/explain/explain_point.h"
 
 #include "support/int_math.h"

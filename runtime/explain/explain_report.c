@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the report of `tessera explain` from the final IR, the launch plan and the machine code.
+ * The text, JSON and HTML writers only format this report. */
 #include "runtime/explain/explain_report.h"
 
 #include <math.h>

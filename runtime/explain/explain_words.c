@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Phrases the reasons of the report: names of values, why an access is guarded or slow, and what
+ * limits a launch. The sentences are kept here so that the three writers use the same ones. */
 #include "runtime/explain/explain_words.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A simulated L2 cache with LRU replacement that follows only a sample of the cache lines. It
+ * tells how much of the traffic of a launch reaches global memory. */
 #include "runtime/explain/l2_model.h"
 
 #include <stdlib.h>

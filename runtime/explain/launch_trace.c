@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Walks the ops of a launch for a sample of its blocks and loop iterations. A full trace would
+ * take as long as the interpreter; each sampled iteration has a weight that says how many
+ * iterations it stands for. */
 #include "runtime/explain/launch_trace.h"
 
 #include "ir/build.h"

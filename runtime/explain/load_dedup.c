@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A hash set of the loads that a warp has made in the current iteration. LLVM merges loads of
+ * equal addresses and guards, so the report must count them once. */
 #include "runtime/explain/load_dedup.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the sectors of global memory and the wavefronts of shared memory that one access of one
+ * warp needs, from the addresses of its lanes. */
 #include "runtime/explain/warp_request.h"
 
 enum { BANK_BYTES = 4, TURN_BYTES = 128, MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };

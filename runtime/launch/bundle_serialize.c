@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads the table of a bundle: kernels, variants, plans and machine code. Machine code
+ * is aligned so that drivers can read it in place. */
 #include "runtime/launch/bundle_format.h"
 
 #include "runtime/device/plan_bytes.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks of public arguments that need no compiler: NULL, unknown element types, impossible ranks
+ * and strides. libtessera and libtessera-launch share them. */
 #include "runtime/launch/launch_context.h"
 
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The public context as far as launching needs it: memory, the error of the last call, and the
+ * log. It also keeps the error of a call that had no context. */
 #include "runtime/launch/launch_context.h"
 
 #include <stdarg.h>

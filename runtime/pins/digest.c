@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hashes text with XXH3-128. Kernel fingerprints and cache keys are such digests. */
 #include "runtime/pins/digest.h"
 
 #include <inttypes.h>

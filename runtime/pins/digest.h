@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Digests of text, by which kernels and their measured schedules are found again. */
 #ifndef TESSERA_RUNTIME_PINS_DIGEST_H
 #define TESSERA_RUNTIME_PINS_DIGEST_H
 

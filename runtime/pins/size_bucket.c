@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Maps a size to its bucket and prints, parses and compares buckets. All sizes of a bucket use the
+ * schedule that was measured for one of them. */
 #include "runtime/pins/size_bucket.h"
 
 #include <errno.h>

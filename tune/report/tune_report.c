@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes the report of a tuning case: which schedule entries changed the time, how well the cost
+ * model ranked the candidates, and why candidates failed. */
 #include "tune/report/tune_report.h"
 
 #include "ir/schedule.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The file of the tuning store: its default path, the checks of its owner and permissions, its
+ * lock, and the recovery of rows from a damaged file, which SQLite cannot read any more. */
 #include "tune/store/tune_store_file.h"
 
 #include "support/fd_io.h"

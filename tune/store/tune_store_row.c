@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The columns of one record, its digest, and the order of records. The digest lets a reader skip
+ * damaged rows instead of failing. */
 #define XXH_STATIC_LINKING_ONLY /* states that are not on the heap */
 #include "tune/store/tune_store_row.h"
 

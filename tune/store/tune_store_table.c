@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes records as rows of the SQLite table. A row whose digest does not match is
+ * treated as absent. */
 #include "tune/store/tune_store_table.h"
 
 #include "tune/store/tune_store_row.h"

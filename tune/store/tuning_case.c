@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Groups records into tuning cases and finds the best and the derived schedule of each. It also
+ * decides whether the difference between the two exceeds the uncertainty of the measurement. */
 #include "tune/store/tuning_case.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The candidates of a sweep as points of a product of axes, one axis per schedule entry. It counts
+ * them, converts between numbers and points, prints the schedule text of a point, and turns
+ * schedules into the feature columns of the surrogate. */
 #include "tune/sweep/search_space.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The Gaussian process that predicts the time of candidates which were not measured. It fits a
+ * length scale per schedule entry and updates a Cholesky factor as measurements arrive. */
 #include "tune/sweep/surrogate.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The median of repeated times and a confidence interval for it. The interval is computed from
+ * order statistics, because times are not normally distributed. */
 #include "tune/sweep/tune_stats.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts, watches and ends the worker processes of a sweep. It exchanges lines with them through
+ * sockets and reports how a worker ended together with the last lines of its stderr. */
 #define _GNU_SOURCE
 #include "tune/sweep/worker_pool.h"
 
