@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of passes, what must run before what and why, and the loop that runs them. */
+/* The table of passes, their ordering constraints with what breaks without each, and the loop that
+ * runs the passes. */
 #include "passes/pass.h"
 
 #include "ir/build.h"
@@ -16,118 +17,251 @@ static const Pass ROWS[] = {
 
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
-/* `before` must run before `after`, because. */
+/* Pass `before` must run before pass `after`; `reason` says what would break otherwise. */
 typedef struct PassConstraint {
     const char *before, *after, *reason;
 } PassConstraint;
 
 static const PassConstraint CONSTRAINTS[] = {
     {"canonicalize_strides", "gather_to_load",
-     "a gather walks the axes that the tensor has in memory"},
-    {"canonicalize_strides", "fuse", "what is read in another order is a permuted read"},
+     "loads that gather_to_load builds in the old axis order would each get a permute "
+     "afterwards, which hides them from the passes that look for plain loads"},
+    {"canonicalize_strides", "fuse",
+     "fuse derives from permutes which axes iterate together; a permute added afterwards would "
+     "contradict the grids of finished fusion groups"},
     {"canonicalize_strides", "lower_sort",
-     "what is sorted is read and written along its last axis"},
-    {"simplify", "lower_sort", "what is sorted twice is sorted once, for both uses"},
-    {"lower_sort", "fuse", "each pass over a digit is launches of its own"},
-    {"simplify", "fuse", "what is said twice would be computed in two launches"},
-    {"simplify", "gather_to_load", "an index is told by how little it is made of"},
-    {"gather_to_load", "im2col_view", "windows are told by the indices that are left"},
-    {"im2col_view", "collapse_axes", "rows of pixels are axes of a tensor then"},
-    {"im2col_view", "raise_to_dot", "a view is an operand"},
+     "lower_sort reads and writes rows along the last axis; if that axis is not contiguous, "
+     "each digit pass accesses memory with a stride"},
+    {"simplify", "lower_sort",
+     "two equal sorts would be lowered to two sequences of radix-sort launches, which nothing "
+     "merges afterwards"},
+    {"lower_sort", "fuse",
+     "a sort cannot be tiled: fuse would find no statements for the launches of its digit "
+     "passes"},
+    {"simplify", "fuse", "a common subexpression would be computed in two launches"},
+    {"simplify", "gather_to_load",
+     "gather_to_load recognizes an index by the ops that compute it; unfolded constants and "
+     "identities would hide that it iterates over a whole axis"},
+    {"gather_to_load", "im2col_view",
+     "im2col_view examines every gather that is left; it would match a plain load as the "
+     "window of a convolution"},
+    {"im2col_view", "collapse_axes",
+     "the output positions of a convolution are axes of a tensor only in the view; without it "
+     "there are no row axes to collapse"},
+    {"im2col_view", "raise_to_dot",
+     "the operand of the dot would stay a gather of single elements, which TMA cannot load"},
     {"gather_to_load", "collapse_axes",
-     "what a factor does not change along is told by plain reads"},
+     "collapse_axes reads from plain loads along which axes a factor varies; a gather may vary "
+     "along all, so no axes would be collapsed"},
     {"canonicalize_strides", "collapse_axes",
-     "axes become one in the order in which their elements lie"},
+     "only axes that are adjacent in memory become one; in the old axis order they would not "
+     "be found next to each other"},
     {"collapse_axes", "raise_to_dot",
-     "what is no product of matrices yet has its axes in one order"},
+     "collapse_axes needs all factors to list their axes in the same order; a dot has its "
+     "batch axes first, after which row axes may no longer be adjacent"},
     {"gather_to_load", "raise_to_dot",
-     "what a factor does not change along is told by plain reads"},
-    {"collapse_axes", "raise_to_dot", "products of matrices have their axes already"},
-    {"raise_to_dot", "approx_activations", "what comes from a product is told by it"},
-    {"approx_activations", "fuse", "how much work a launch does is told by it"},
-    {"raise_to_dot", "fuse", "products have grids of their own"},
-    {"raise_to_dot", "repack_pitched", "what a product reads is an operand"},
-    {"repack_pitched", "fuse", "a copy is a launch of its own"},
+     "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
+     "along all, so the sum would not become a dot"},
+    {"collapse_axes", "raise_to_dot",
+     "a dot has fixed axes: short row axes that are still separate would leave its tiles "
+     "partly empty"},
+    {"raise_to_dot", "approx_activations",
+     "approx_activations recognizes the activation of a dot result by the dot; without it "
+     "every activation keeps the exact function"},
+    {"approx_activations", "fuse",
+     "fuse limits how many ops it recomputes in a second launch; it would count both forms of "
+     "each activation"},
+    {"raise_to_dot", "fuse",
+     "a dot gets its own grid; as multiplications and a sum it would be grouped with element- "
+     "wise statements, whose tiles fit no matrix instruction"},
+    {"raise_to_dot", "repack_pitched",
+     "repack_pitched looks for operands of dots; without dots it would copy nothing"},
+    {"repack_pitched", "fuse",
+     "the copy is a statement for which fuse makes a launch; added later it would belong to no "
+     "launch"},
     {"repack_pitched", "swap_ab",
-     "what the copy engine can bring is told by the tensors that are read"},
-    {"raise_to_dot", "repack_k_major", "what a product reads is an operand"},
-    {"swap_ab", "repack_k_major", "a transposed product reads its operands the other way round"},
-    {"repack_k_major", "fuse", "a copy is a launch of its own"},
-    {"raise_to_dot", "repack_mn_major", "what a product reads is an operand"},
-    {"swap_ab", "repack_mn_major", "a transposed product reads its operands the other way round"},
-    {"repack_mn_major", "fuse", "a copy is a launch of its own"},
-    {"raise_to_dot", "repack_upcast", "what a product reads is an operand"},
-    {"repack_upcast", "fuse", "a copy is a launch of its own"},
-    {"swap_ab", "fuse", "a transposed product is another group"},
-    {"lower_argmax", "fuse", "two reductions of a row share a launch"},
-    {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
-    {"tile", "materialize_reused_tiles", "what a launch leaves out follows from its steps"},
+     "swap_ab asks whether TMA can load the tensors that the dot reads; it would judge the "
+     "tensors that the copies replace"},
+    {"raise_to_dot", "repack_k_major",
+     "repack_k_major looks for operands of dots; without dots it would copy nothing"},
+    {"swap_ab", "repack_k_major",
+     "swap_ab transposes and exchanges the operands; a copy made before would have the wrong "
+     "axis contiguous"},
+    {"repack_k_major", "fuse",
+     "the copy is a statement for which fuse makes a launch; added later it would belong to no "
+     "launch"},
+    {"raise_to_dot", "repack_mn_major",
+     "repack_mn_major looks for operands of dots; without dots it would copy nothing"},
+    {"swap_ab", "repack_mn_major",
+     "swap_ab transposes and exchanges the operands; a copy made before would have the wrong "
+     "axis contiguous"},
+    {"repack_mn_major", "fuse",
+     "the copy is a statement for which fuse makes a launch; added later it would belong to no "
+     "launch"},
+    {"raise_to_dot", "repack_upcast",
+     "repack_upcast looks for operands of dots; without dots it would copy nothing"},
+    {"repack_upcast", "fuse",
+     "the copy is a statement for which fuse makes a launch; added later it would belong to no "
+     "launch"},
+    {"swap_ab", "fuse",
+     "a transposed dot stores other axes; its fusion group would keep the grid of the original "
+     "dot"},
+    {"lower_argmax", "fuse",
+     "the two reductions of a row would be added after the launches are formed and would read "
+     "the row again"},
+    {"fuse", "tile",
+     "tile chooses one grid and one set of tiles per fusion group; without groups there is "
+     "nothing to map"},
+    {"tile", "materialize_reused_tiles",
+     "materialize_reused_tiles compares the loops of two launches; without their steps it "
+     "cannot recognize equal tiles"},
     {"materialize_reused_tiles", "fold_accumulator",
-     "products are told without the sums that they go on from"},
-    {"materialize_reused_tiles", "bounds", "masks would tell tiles apart"},
-    {"tile", "sink_dequant_scale", "before it there are no steps of k"},
-    {"sink_dequant_scale", "fold_accumulator", "what it scales is no sum yet"},
-    {"sink_dequant_scale", "bounds", "what it reads is guarded there"},
-    {"tile", "fuse_loops", "before it there are no loops over parts of axes"},
-    {"fuse_loops", "hoist", "what neither loop changes is moved out of one"},
-    {"fuse_loops", "bounds", "masks would tell ranges apart"},
-    {"tile", "drop_unit_axes", "it leaves axes of one element behind where it walks an axis so"},
-    {"drop_unit_axes", "hoist", "what is dropped is moved no more"},
-    {"drop_unit_axes", "stage", "operands of products are plain loads without them"},
-    {"tile", "hoist", "before it there are no loops over parts of axes"},
-    {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
-    {"hoist", "sink", "what leaves one loop may go behind the loop around it"},
-    {"sink", "stage", "what is staged before a loop holds shared memory under its products"},
-    {"tile", "fold_accumulator", "before it a group's sums are not carried by loops"},
-    {"bounds", "fold_exp2_scale", "padding is known through the plain difference"},
-    {"fold_exp2_scale", "stage", "scores are told by the products that they come from"},
-    {"tile", "peel", "before it loops have no steps"},
-    {"peel", "bounds", "full tiles get neither guards nor masks"},
-    {"tile", "narrow_indices", "indices are those of the ranges that it makes"},
-    {"fold_accumulator", "bounds", "masks hide the product that is added"},
-    {"tile", "cpu_launch_config", "launches are made there"},
-    {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
+     "a dot that continues from an accumulator depends on earlier steps; equal tiles of two "
+     "launches would no longer compare as equal"},
+    {"materialize_reused_tiles", "bounds",
+     "masks would make equal tiles of two launches compare as different"},
+    {"tile", "sink_dequant_scale",
+     "a scale must be constant within one step of k; before tile the k axis has no steps, so "
+     "no scale could be moved"},
+    {"sink_dequant_scale", "fold_accumulator",
+     "a dot that continues from the accumulator contains earlier steps; its scale would "
+     "multiply those a second time"},
+    {"sink_dequant_scale", "bounds",
+     "the load of the scale that sink_dequant_scale adds would have no guard and could read "
+     "outside of its tensor"},
+    {"tile", "fuse_loops",
+     "before tile there are no loops over slices of an axis, so nothing could be fused"},
+    {"fuse_loops", "hoist",
+     "hoist would move the same loop-invariant op out of both loops; it would be computed "
+     "twice and stand between them"},
+    {"fuse_loops", "bounds",
+     "masks would make equal ranges of two loops compare as different, so the loops would not "
+     "be fused"},
+    {"tile", "drop_unit_axes",
+     "tile creates unit axes where it takes one element of an axis at a time; these would "
+     "remain"},
+    {"drop_unit_axes", "hoist",
+     "hoist would move ops that drop_unit_axes then replaces, and the replacements would be "
+     "computed in the loop"},
+    {"drop_unit_axes", "stage",
+     "stage recognizes an operand of a dot as a plain load; a squeezed unit axis in between "
+     "would hide it"},
+    {"tile", "hoist", "before tile there are no loops out of which ops could be moved"},
+    {"hoist", "stage",
+     "a loop-invariant tile would be staged through a ring buffer in each iteration, instead "
+     "of once into a single buffer"},
+    {"hoist", "sink",
+     "an op that is still in an inner loop cannot move behind the loop around it; hoisted "
+     "later, it would be live across the dots"},
+    {"sink", "stage",
+     "a tile that is only needed after a loop would be staged before it and occupy shared "
+     "memory during its dots"},
+    {"tile", "fold_accumulator",
+     "before tile no loop carries an accumulator from which a dot could continue"},
+    {"bounds", "fold_exp2_scale",
+     "bounds infers the value of padding from the plain difference of score and maximum; from "
+     "the FMA it cannot, and would add masks"},
+    {"fold_exp2_scale", "stage",
+     "fold_exp2_scale recognizes scores by the dot that computes them; stage replaces it by "
+     "dot_async and dot_wait"},
+    {"tile", "peel",
+     "before tile loops have no steps, so full tiles cannot be separated from the last one"},
+    {"peel", "bounds",
+     "bounds would guard and mask all tiles of the loop, including the full ones"},
+    {"tile", "narrow_indices",
+     "tile creates the ranges whose indices are compared; these comparisons would stay in 64 "
+     "bits"},
+    {"fold_accumulator", "bounds",
+     "a mask on the dot's result would hide that it is added to the accumulator"},
+    {"tile", "cpu_launch_config", "the attributes belong to launches, which tile creates"},
+    {"tile", "bounds",
+     "the step of a range decides whether its last tile is ragged; without steps no access "
+     "could be proven to be inside"},
     {"bounds", "stage",
-     "a copy may clip an access only when its guard is explicit, and padding must "
-     "be neutral before products read it from shared memory"},
-    {"tile", "stage", "buffers have the extents of tiles"},
-    {"stage", "insert_barriers", "which op moves what to and from memory is settled there"},
-    {"stage", "privatize_atomics", "launches with roles have their own tiles"},
-    {"bounds", "privatize_atomics", "what may not be scattered is masked"},
-    {"privatize_atomics", "assign_layouts", "it makes tiles of its own"},
+     "a copy may replace a load only if its guard is explicit, and padding that is not yet the "
+     "identity element would reach the dots through shared memory"},
+    {"tile", "stage",
+     "buffers in shared memory have the static extents of tiles; before tile there are none"},
+    {"stage", "insert_barriers",
+     "stage decides which ops access global memory and where; a barrier inserted before could "
+     "end up on the wrong side of a copy"},
+    {"stage", "privatize_atomics",
+     "privatize_atomics skips launches with roles or with a loop over tiles, which stage "
+     "creates; before stage it cannot tell which these are"},
+    {"bounds", "privatize_atomics",
+     "bounds masks scatters of padding; without masks the copy in shared memory would count "
+     "padding"},
+    {"privatize_atomics", "assign_layouts",
+     "the tiles that clear and merge the copy in shared memory would have no layout"},
     {"insert_barriers", "eliminate_barriers",
-     "it may separate what another meeting separates already"},
-    {"bounds", "partial_reductions", "what is reduced past the ends is neutral"},
-    {"stage", "partial_reductions", "tiles that outlive their ranges are of that stage"},
-    {"partial_reductions", "insert_barriers", "a reduction meets where it stands"},
-    {"partial_reductions", "assign_layouts", "what a loop carries changes"},
-    {"tile", "rematerialize_casts", "which reductions are a cluster's is known"},
-    {"bounds", "rematerialize_casts", "what it repeats is masked as it stands"},
-    {"rematerialize_casts", "assign_layouts", "tiles that are made anew want layouts, too"},
-    {"partial_reductions", "combine_reductions", "reductions have left their loops"},
+     "insert_barriers may add a barrier next to an existing one; the redundant one would "
+     "remain"},
+    {"bounds", "partial_reductions",
+     "padding that is not yet the identity element would be combined into the partial result"},
+    {"stage", "partial_reductions",
+     "the partial result outlives its range by a to_static op, which is legal only at the "
+     "staged level"},
+    {"partial_reductions", "insert_barriers",
+     "a reduction across warps is a barrier; one that leaves the loop afterwards would take "
+     "its barrier with it"},
+    {"partial_reductions", "assign_layouts",
+     "the loop then carries a whole tile instead of a reduced one; that tile would have no "
+     "layout"},
+    {"tile", "rematerialize_casts",
+     "tile decides which reductions span a cluster; before it the waits across which values "
+     "are live are not known"},
+    {"bounds", "rematerialize_casts",
+     "a recomputed value must repeat the mask of the original, which bounds adds"},
+    {"rematerialize_casts", "assign_layouts", "recomputed tiles would have no layout"},
+    {"partial_reductions", "combine_reductions",
+     "reductions that are still inside of loops cannot be moved together; each would keep its "
+     "own barrier"},
     {"combine_reductions", "assign_layouts",
-     "each reduction that crosses warps gets memory of its own there"},
-    {"stage", "pipeline_dots", "only staged products can be in flight"},
-    {"pipeline_dots", "sink_dot_waits", "what it takes settles where it says"},
-    {"sink_dot_waits", "assign_layouts", "products in flight hold their registers"},
-    {"sink_dot_waits", "cross_iteration_dots", "products of a step settle together"},
-    {"cross_iteration_dots", "assign_layouts", "what a loop carries changes"},
-    {"pipeline_dots", "assign_layouts", "what a loop carries changes"},
+     "assign_layouts places the scratch memory of each reduction by where it is live; "
+     "reductions that move afterwards could overwrite each other's"},
+    {"stage", "pipeline_dots", "only asynchronous dots can be in flight, and stage creates them"},
+    {"pipeline_dots", "sink_dot_waits",
+     "pipeline_dots recognizes a loop by a wait behind each dot; sink_dot_waits would have "
+     "moved these waits"},
+    {"sink_dot_waits", "assign_layouts",
+     "a dot in flight occupies its accumulator registers; assign_layouts would underestimate "
+     "the register pressure"},
+    {"sink_dot_waits", "cross_iteration_dots",
+     "cross_iteration_dots postpones the last wait of an iteration; dots that still have "
+     "separate waits could not stay in flight"},
+    {"cross_iteration_dots", "assign_layouts",
+     "the loop then also carries accumulators that are in flight; these would have no layout"},
+    {"pipeline_dots", "assign_layouts",
+     "the loop then also carries the operand of the postponed dot; it would have no layout"},
     {"stage", "assign_layouts",
-     "the matrix unit that a product uses anchors the layouts around it"},
-    {"bounds", "assign_layouts", "layouts spread padded tiles, whose extents are static"},
+     "layouts propagate from the fragments of the matrix instruction, which stage chooses; "
+     "without it they would need conversions at each dot"},
+    {"bounds", "assign_layouts",
+     "a layout distributes a padded tile with static extents; unmasked padding would enter the "
+     "results"},
     {"assign_layouts", "vectorize",
-     "how many elements an access takes follows from what a thread holds"},
+     "the vector width follows from the contiguous run that a thread owns, which is not known "
+     "without a layout"},
     {"assign_layouts", "eliminate_barriers",
-     "moving tiles between layouts adds barriers beside those of stage"},
-    {"assign_layouts", "warpgroup_epilogue", "whose rows a warp group holds is settled there"},
+     "layout conversions add barriers next to those of stage; the redundant ones would remain"},
+    {"assign_layouts", "warpgroup_epilogue",
+     "the layout says which rows a warp group owns; without it a barrier per warp group could "
+     "miss rows of another one"},
     {"warpgroup_epilogue", "eliminate_barriers",
-     "a meeting of a group separates nothing of the others"},
-    {"assign_layouts", "chunk_accumulation", "what loops carry, and in which layout, is final"},
+     "a barrier per warp group does not order accesses of other warp groups; "
+     "eliminate_barriers would count it as one that does"},
+    {"assign_layouts", "chunk_accumulation",
+     "attribute chunks lists the loop-carried values in order; a value or conversion added "
+     "afterwards would make it wrong"},
     {"cross_iteration_dots", "chunk_accumulation",
-     "products in flight are no sums that a thread has"},
-    {"assign_layouts", "dependent_launch", "what is moved to and from memory is settled there"},
-    {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
+     "an accumulator with dots in flight cannot be read; chunk_accumulation would add an "
+     "unfinished one to the total"},
+    {"assign_layouts", "dependent_launch",
+     "the grid wait stands before the first access to global memory; an access added or moved "
+     "afterwards could precede it"},
+    {"bounds", "vectorize",
+     "a vector must be inside or outside of a guarded axis as a whole; without the guard it "
+     "could straddle the end of the axis"},
 };
 
 enum { N_CONSTRAINTS = sizeof CONSTRAINTS / sizeof *CONSTRAINTS };

@@ -101,19 +101,19 @@ def passes():
     lines = rows("ir/schedule.def", "SCHEDULE_ENTRY")
     body = title("Passes", "passes/passes.def, passes/pass_manager.c, "
                  "ir/schedule.def, the files' heads")
-    body += "In the order in which they run. One that is not required may be left out (`--skip`)."
-    body += "\n\n"
-    body += table(["pass", "required", "job", "decides the schedule lines"],
+    body += ("The passes are listed in the order in which they run. A pass that is not required "
+             "can be skipped (`--skip`).\n\n")
+    body += table(["pass", "required", "what it does", "schedule keys it decides"],
                   [[f"`{name}`", "yes" if required == "true" else "no", doc,
-                    " ".join(f"`{l[0]}`" for l in lines if l[3] == name)]
+                    " ".join(f"`{l[0]}`" for l in lines if name in l[3].split())]
                    for _, name, required, doc in listed])
-    body += "\n## Why in this order\n\n"
-    body += table(["before", "after", "because"], [[f"`{a}`", f"`{b}`", c] for a, b, c in orders()])
-    body += "\n## Schedule lines\n\n"
-    body += "`*`: the name of any dimension; `-`: a value without a name before it.\n\n"
-    body += table(["line", "names", "values", "decided by", "changes bits", "meaning"],
-                  [[f"`{l[0]}`", l[1].replace("*", "`*`").replace("-", "`-`"), l[2], f"`{l[3]}`",
-                    "yes" if l[4] == "true" else "no", l[5]] for l in lines])
+    body += ("\n## Ordering constraints\n\n"
+             "Each row names two passes, in the order in which they must run, and what would\n"
+             "break in the other order. A test checks that the table of passes keeps all of\n"
+             "them.\n\n")
+    body += table(["before", "after", "what breaks otherwise"],
+                  [[f"`{a}`", f"`{b}`", c] for a, b, c in orders()])
+    body += "\nThe schedule keys are described in [schedule.md](schedule.md#keys).\n"
     for function, name, _, _ in listed:
         path, text = contract(function)
         if text:
