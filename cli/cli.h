@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands. */
+/* The commands of the program `tessera`: one function per command, and the table that
+ * tessera_main.c holds. */
 #ifndef TESSERA_CLI_CLI_H
 #define TESSERA_CLI_CLI_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How errors and warnings are told: for people, a line each, or an object of JSON each. */
+/* Prints errors and warnings on stderr in the form that --diagnostics selects: text for people,
+ * one line each, or one JSON object each. */
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/session.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera help`, `targets`, `version`: tables, printed. */
+/* The commands `tessera help`, `targets` and `version`. They print the tables of commands, options
+ * and targets. */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/session.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dependencies for make and ninja, as C compilers write them: one rule, and an empty one for each
- * file, so that one that is deleted does not stop make. */
+/* Writes dependency files for make and ninja in the form of C compilers: one rule for the output,
+ * and an empty rule for each input, so that a deleted input does not stop make. */
 #include "cli/output_files.h"
 #include "cli/session.h"
 

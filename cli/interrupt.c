@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Being told to stop, by others, by the clock or by what a kernel does: the file that is being
- * written goes, and the exit status says what happened. At most one file is under way at a time.
- * Who waits for a device cannot be asked to stop waiting, nor can a thread that loops: the process
- * ends, and with it all that it has on the device. */
+/* Ends the program on a signal, on --timeout or after a fault of a kernel. It removes the output
+ * file that is being written (there is at most one at a time) and sets the exit status. A thread
+ * that waits for a device or that loops cannot be stopped alone, so the whole process ends, and
+ * the driver frees what it has on the device. */
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/session.h"

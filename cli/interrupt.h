@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Being stopped: by a signal, by --timeout, by a fault of a kernel. */
+/* How the program ends early: by a signal, by --timeout, or by a fault of a kernel. */
 #ifndef TESSERA_CLI_INTERRUPT_H
 #define TESSERA_CLI_INTERRUPT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading JSON (RFC 8259): what stands where, told value by value; nothing is kept. */
+/* A streaming JSON parser (RFC 8259). It calls a function for each value and keeps no document in
+ * memory. */
 #include "cli/json_write.h"
 #include "cli/session.h"
 

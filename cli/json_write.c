@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON (RFC 8259): what is quoted is escaped; what is no number is null. */
+/* Writes JSON (RFC 8259). Text is escaped; a number that JSON cannot represent becomes null. */
 #include "cli/json_write.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON, written and read. */
+/* Functions that read and write JSON. */
 #ifndef TESSERA_CLI_JSON_WRITE_H
 #define TESSERA_CLI_JSON_WRITE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "Did you mean", for words of the command line. */
+/* The "did you mean" hint for misspelt words of the command line. */
 #include "cli/session.h"
 
 #include "support/text.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: one table of options, which help prints as well. */
+/* Parses the command line from one table of options. `tessera help` prints the same table, so the
+ * two cannot disagree. */
 #include "cli/options.h"
 #include "cli/session.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line as read: options, and the table of them. */
+/* The parsed command line, and the table of options. */
 #ifndef TESSERA_CLI_OPTIONS_H
 #define TESSERA_CLI_OPTIONS_H
 

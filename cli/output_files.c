@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files or none: written under a temporary name beside the target, then renamed. What is no
- * ordinary file (a pipe, /dev/null) is written in place. */
+/* Writes output files all or nothing: under a temporary name in the same folder, renamed at the
+ * end. A target that is not an ordinary file (a pipe, /dev/null) is written directly. */
 #include "cli/interrupt.h"
 #include "cli/output_files.h"
 #include "cli/session.h"

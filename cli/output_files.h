@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are read as a whole, or seen when they are whole. */
+/* Files that are read as a whole, and files that appear only when they are complete. */
 #ifndef TESSERA_CLI_OUTPUT_FILES_H
 #define TESSERA_CLI_OUTPUT_FILES_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of the program, its memory, and what a command works with. */
+/* Error reporting of the program, its memory, and the context, program and device that a command
+ * works with. */
 #ifndef TESSERA_CLI_SESSION_H
 #define TESSERA_CLI_SESSION_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Debian's LLVM archives refer to and we leave out. lld's ELF driver starts every target that
- * LLVM was configured with and names the Polly plug-in; only three targets are linked, so the
- * others get empty starters. libstdc++.a wants arc4random, the only name newer than glibc 2.35. */
+/* Stubs for symbols that Debian's LLVM archives refer to and that we do not link. lld's ELF driver
+ * initializes every target that LLVM was configured with and names the Polly plug-in; only three
+ * targets are linked, so the others get empty initializers. libstdc++.a needs arc4random, the only
+ * symbol newer than glibc 2.35. */
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/random.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera bench --compare`: what was measured before. */
+/* `tessera bench --compare`: reads the rows of an earlier measurement and compares the new times
+ * with them. */
 #include "cli/commands/cmd_bench.h"
 #include "cli/json_write.h"
 #include "cli/options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was measured: for people, as a row of CSV, as a line of JSON. */
+/* Writes the measurements of `tessera bench` as text for people, as CSV rows or as JSON lines. */
 #include "cli/commands/cmd_bench.h"
 #include "cli/json_write.h"
 #include "cli/options.h"

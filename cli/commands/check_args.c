@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each executor has memory of its own for what it reads and writes, laid out as the arrays are. */
+/* The arguments of `tessera check`. Each backend gets its own copies of the inputs and outputs,
+ * with the strides of the arrays, so that one backend cannot hide the errors of another. */
 #include "cli/commands/cmd_check.h"
 #include "cli/data/array_args.h"
 #include "cli/options.h"

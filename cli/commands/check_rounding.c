@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Distances in units of the last place of the type that a result has. */
+/* Measures how far results are from the f64 reference, in units in the last place of the result's
+ * type. */
 #include "cli/commands/cmd_check.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `tessera check` tries: types for what is generic, values for constants, sizes with tails. */
+/* Chooses what `tessera check` tries: element types for generics, values for constants, and sizes
+ * that leave partial tiles. */
 #include "cli/commands/cmd_check.h"
 #include "cli/options.h"
 #include "cli/session.h"

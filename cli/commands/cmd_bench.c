@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera bench`: the median of rested rounds of launches, back to back, for each of the sizes
- * that are walked. */
+/* `tessera bench`: measures a kernel for each requested size. A time is the median over several
+ * rounds of back-to-back launches, with pauses between the rounds. */
 #include "cli/commands/cmd_bench.h"
 
 #include "cli/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `tessera bench` share. */
+/* Declarations that the files of `tessera bench` share. */
 #ifndef TESSERA_CLI_COMMANDS_CMD_BENCH_H
 #define TESSERA_CLI_COMMANDS_CMD_BENCH_H
 

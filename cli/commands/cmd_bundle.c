@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera compile --emit bundle`: a header and an object with the code for several targets. */
+/* `tessera compile --emit bundle`: writes a C header and an object that holds the machine code of
+ * all kernels for several targets. */
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"

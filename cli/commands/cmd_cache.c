@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera cache`: what compiled code is kept, and where. */
+/* `tessera cache`: lists, verifies, prunes and clears the entries of the compile cache, and prints
+ * its folder. */
 #include "cli/cli.h"
 #include "cli/json_write.h"
 #include "cli/options.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera check`: one meaning on all executors that are here, on sizes with tails; what keeps
- * accesses inside; how far rounding takes the results from f64. */
+/* `tessera check`: runs a kernel on the interpreter and on each backend of this machine, at sizes
+ * with partial tiles, and compares the results. It also reports how each access is kept in bounds
+ * and how far rounding takes the results from the f64 reference. */
 #include "cli/commands/cmd_check.h"
 
 #include "cli/cli.h"

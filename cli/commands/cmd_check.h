@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `tessera check` share. */
+/* Declarations that the files of `tessera check` share. */
 #ifndef TESSERA_CLI_COMMANDS_CMD_CHECK_H
 #define TESSERA_CLI_COMMANDS_CMD_CHECK_H
 

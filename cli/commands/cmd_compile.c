@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera compile`: code or IR into a file, whole or not at all. */
+/* `tessera compile`: writes machine code or IR to a file. The file is replaced only when the
+ * compilation has succeeded. */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output_files.h"

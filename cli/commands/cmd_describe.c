@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera compile --describe`: what each kernel takes and gives, for people or as JSON. */
+/* `tessera compile --describe`: prints the parameters and results of each kernel, as text or JSON.
+ */
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/session.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera doctor`: what of this machine can be used, what is missing, what that costs and what can
- * be done about it. */
+/* `tessera doctor`: reports which drivers, devices and tools of this machine can be used, which
+ * are missing, what is lost without them and how to get them. */
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "cli/json_write.h"

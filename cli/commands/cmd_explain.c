@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera explain`: how a kernel does what it does, and what that costs. */
+/* `tessera explain FILE`: prints the decisions that were taken for a kernel, with their reasons
+ * and their estimated costs. */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output_files.h"

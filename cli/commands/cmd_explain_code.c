@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera explain E0412`: what a code means, with an example; without a code: all of them. */
+/* `tessera explain E0412`: prints the meaning of an error code with an example. Without a code it
+ * lists all of them. */
 #include "cli/cli.h"
 #include "cli/json_write.h"
 #include "cli/options.h"

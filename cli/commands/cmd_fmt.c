@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera fmt`: sources in one layout. A file is replaced whole, and only when it changes. */
+/* `tessera fmt`: formats source files. A file is replaced as a whole, and only if its text
+ * changes. */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output_files.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera run`: compile, load, launch, compare, write. */
+/* `tessera run`: compiles a kernel, loads it, launches it, optionally compares its results with
+ * the interpreter, and prints or writes them. */
 #include "cli/cli.h"
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"

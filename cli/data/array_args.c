@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arrays of a run: read, made up, moved to the device and back. */
+/* The array arguments of a run: they are read from files or filled with random values, copied to
+ * the device, and copied back. */
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"

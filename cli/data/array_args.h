@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of a kernel in the host's memory, and on a device. */
+/* The arguments of a kernel, in host memory and on a device. */
 #ifndef TESSERA_CLI_DATA_ARRAY_ARGS_H
 #define TESSERA_CLI_DATA_ARRAY_ARGS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of the host that lie otherwise than row-major: memory for what --strides says, and copies
- * from and to contiguous ones. */
+/* Host arrays that are not row-major: memory for the strides that --strides gives, and copies from
+ * and to contiguous arrays. */
 #include "cli/data/array_args.h"
 #include "cli/options.h"
 #include "cli/session.h"

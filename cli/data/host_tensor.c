@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One array in the host's memory: how large, random, shown. */
+/* One array in host memory: its size in bytes, random values for it, and how it is printed. */
 #include "cli/data/array_args.h"
 
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NumPy's file format, versions 1 to 3. bf16 and the types of f8 have no names there: they are two
- * bytes and one of no type ('<V2', '|V1'), which NumPy loads and ml_dtypes writes; its '<f1' of
- * f8e5m2, which NumPy does not load, is read only. Their bits may come as u2 and u1, too. i4 and u4
- * are files of i8 and u8. Any bytes are input: each failure says what is wrong. */
+/* NumPy's file format, versions 1 to 3. The format has no names for bf16 and the 8-bit floats:
+ * they are written as two bytes and one byte without a type ('<V2', '|V1'), which NumPy loads and
+ * ml_dtypes uses. The name '<f1' for f8e5m2, which NumPy does not load, is only read, and their
+ * bits may also come as u2 and u1. Elements of i4 and u4 are stored in files of i8 and u8. Any
+ * bytes may be the input, so each failure has its own message. */
 #include "cli/data/array_args.h"
 #include "cli/options.h"
 #include "cli/output_files.h"

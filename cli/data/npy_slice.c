@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of files, as NumPy writes them: `x=f.npy[::2, 1:]`, `x=f.npy.T`. Nothing is copied. */
+/* Slices of .npy files in NumPy's notation: `x=f.npy[::2, 1:]`, `x=f.npy.T`. A slice is a view
+ * with strides; no element is copied. */
 #include "cli/data/array_args.h"
 #include "cli/options.h"
 #include "cli/session.h"

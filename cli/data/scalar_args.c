@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalars of the command line: a number that its parameter's type can hold, or an error. */
+/* Scalar arguments of the command line. A number that the type of its parameter cannot represent
+ * is an error. */
 #include "cli/data/array_args.h"
 #include "cli/session.h"
 

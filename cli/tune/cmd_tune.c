@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune`: schedules that are measured. */
+/* `tessera tune`: calls the subcommand, or starts a sweep if the first argument is a source file.
+ */
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/tune/cmd_tune.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the acts of `tessera tune` that look at what was measured share. */
+/* Declarations for the subcommands of `tessera tune` that read the tuning store. */
 #ifndef TESSERA_CLI_TUNE_CMD_TUNE_H
 #define TESSERA_CLI_TUNE_CMD_TUNE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune diff`: what two stores, or two versions of the compiler, say otherwise. */
+/* `tessera tune diff`: compares the times and the best schedules of two stores, or of two compiler
+ * versions in one store. */
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune.h"

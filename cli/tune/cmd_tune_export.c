@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune export`: the records as JSON or CSV. */
+/* `tessera tune export`: writes the records of the store as JSON or CSV. */
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/output_files.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune merge`: the stores of shards become one. */
+/* `tessera tune merge`: combines the stores of several shards into one. */
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune.h"

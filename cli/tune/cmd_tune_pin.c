@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune pin`: what was measured best of a source's kernels, into the file of pins beside
- * it. Entries of other kernels, devices and sizes stay as they are. */
+/* `tessera tune pin`: writes the best measured schedules of a source's kernels to the pin file
+ * beside the source. Entries for other kernels, devices and sizes are not changed. */
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"

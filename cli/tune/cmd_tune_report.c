@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune report`: what sweeps came to. */
+/* `tessera tune report`: prints the results of sweeps as text, JSON or HTML. */
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune show`: a table for each kernel, device and sizes. */
+/* `tessera tune show`: prints one table of measured schedules per kernel, device and sizes. */
 #include "cli/options.h"
 #include "cli/tune/cmd_tune.h"
 

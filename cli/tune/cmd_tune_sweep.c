@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune FILE.tile`: one sweep for each of the types and sizes that are given. What runs
- * kernels and what compiles them are other processes, of this program; what they compile lies in a
- * folder that goes when the sweep ends. */
+/* `tessera tune FILE.tile`: runs one sweep for each given combination of types and sizes.
+ * Candidates are compiled and measured by child processes of this program, so that a crash of one
+ * does not end the sweep; compiled code is stored in a temporary folder that is removed at the
+ * end. */
 #define _GNU_SOURCE
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"

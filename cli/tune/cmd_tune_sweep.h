@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `tessera tune`'s sweeps share: the verb, its workers, what they say. */
+/* Declarations that the files of a sweep share: the command, its workers, and their protocol. */
 #ifndef TESSERA_CLI_TUNE_CMD_TUNE_SWEEP_H
 #define TESSERA_CLI_TUNE_CMD_TUNE_SWEEP_H
 

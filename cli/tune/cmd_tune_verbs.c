@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune show`, `diff`, `export`, `pin`, `merge`, `report`: what was measured. */
+/* The subcommands of `tessera tune` that read the store: `show`, `diff`, `export`, `pin`, `merge`
+ * and `report`. */
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker of a sweep that has a device: loads candidates, compares their answers with those of
- * the derived schedule, times them in turns as the parent says. After a fault the device's context
- * is not to be trusted, and the worker ends. */
+/* The measuring worker of a sweep, which owns a device. It loads candidates, compares their
+ * results with those of the derived schedule, and times them in the order that the parent asks
+ * for. After a fault the device's context may be corrupt, so the worker ends and the parent starts
+ * another one. */
 #include "cli/commands/cmd_check.h"
 #include "cli/data/array_args.h"
 #include "cli/session.h"

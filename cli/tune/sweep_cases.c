@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one command of `tessera tune` sweeps over, types and sizes, and what its workers are told.
- * */
+/* Lists the types and sizes that one `tessera tune` command sweeps over, and builds the command
+ * lines of its workers. */
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune_sweep.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of a candidate beside those of the derived schedule: the same bits, or as near as the
- * interpreter's bound allows both of them, which is twice that. The bound is known of other
- * elements of the same kernel, by their magnitude. */
+/* Compares the results of a candidate with those of the derived schedule. They must have the same
+ * bits, or differ by at most twice the interpreter's error bound, because each of the two may
+ * deviate by the bound. The bound was computed on a smaller run of the same kernel and is applied
+ * to elements by their magnitude. */
 #include "cli/session.h"
 #include "cli/tune/cmd_tune_sweep.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far answers of a candidate may be from those of the derived schedule: the interpreter's
- * bound, as `run --check` has it, of a smaller run of the same kernel.
+/* Computes how far the results of a candidate may be from those of the derived schedule: the
+ * interpreter's bound, as in `run --check`, of a smaller run of the same kernel.
  *
- * Sizes along which nothing is summed are cut down first; then those that are summed along are
- * halved, the largest first, for which the bound is multiplied: it grows with the number of terms,
- * and no faster. Where a candidate walks ranges in other steps than the derived schedule the
- * interpreter does, too: what is rounded once a step (weights that are rounded as they are beside
- * the greatest so far) is rounded otherwise, which no bound of either knows, so that what both runs
- * come to is compared. */
+ * Sizes along which nothing is summed are reduced first. Then the summed sizes are halved, the
+ * largest first, and the bound is multiplied for each halving, because it grows at most with the
+ * number of terms. If a candidate's loops have other steps than the derived schedule, the
+ * interpreter uses those steps, too. Values that are rounded once per step (softmax weights
+ * relative to the running maximum) are then rounded differently, which neither bound covers, so
+ * the results of the two interpreter runs are compared instead. */
 #include "cli/commands/cmd_check.h"
 #include "cli/data/array_args.h"
 #include "cli/options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a sweep stands, on one line of the terminal, and what came of it. */
+/* Shows the progress of a sweep on one line of the terminal, and its summary at the end. */
 #include "cli/options.h"
 #include "cli/tune/cmd_tune_sweep.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune --work ROLE:PARENT:TARGET`: the workers of a sweep. They read lines on standard
- * input and answer on standard output; they end with their parent, or when it closes the line. */
+/* `tessera tune --work ROLE:PARENT:TARGET`: the workers of a sweep. They read requests as lines on
+ * standard input and answer on standard output. They end with their parent, or when it closes the
+ * connection. */
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tessera-worker PARENT: compiles one kernel for the process that started it; see tessera_isolate
- * in tessera.h. */
+/* The program tessera-worker: it compiles one kernel for the process that started it, so that a
+ * crash of the compiler does not end the caller (tessera_isolate in tessera.h). */
 #include "runtime/worker/compile_worker.h"
 
 #include <stdlib.h>
