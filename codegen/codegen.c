@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which back end makes the code. */
+/* Selects the back end of a target by its family and calls it. */
 #include "codegen/codegen.h"
 
 #include "codegen/cpu/cpu.h"

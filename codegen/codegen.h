@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From staged IR to machine code. The only component that knows LLVM; nothing above sees its
- * types. */
+/* Code generation: from staged IR to machine code and a launch plan. This is the only component
+ * that uses LLVM, and its interface has no LLVM types, so that callers do not depend on LLVM. */
 #ifndef TESSERA_CODEGEN_CODEGEN_H
 #define TESSERA_CODEGEN_CODEGEN_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What code is made with on this machine, for `tessera doctor`. */
+/* Reports what generates code on this machine, for `tessera doctor`: the CPU as LLVM names it,
+ * LLVM's version, and the path and version of ptxas. */
 #include "codegen/codegen.h"
 
 #include "codegen/llvm/llvm.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills the plan of a compiled function: what is the same for every back end. */
+/* Fills the launch plan of a compiled function with everything that is the same for all back ends.
+ */
 #ifndef TESSERA_CODEGEN_PLAN_BUILDER_H
 #define TESSERA_CODEGEN_PLAN_BUILDER_H
 

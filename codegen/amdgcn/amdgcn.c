@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
+/* The AMD back end: waves, LDS, and code objects. A guarded access is a branch, which LLVM turns
+ * into an execution mask. */
 
 #include "ir/ir_errors.h"
 #include "codegen/amdgcn/amdgcn_lds_dma.h"

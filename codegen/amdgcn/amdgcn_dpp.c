@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What LLVM 22.1.8 makes of lanes that read their neighbours' registers, and what keeps it off.
+/* Works around an error of LLVM 22.1.8 in code that reads registers of neighbouring lanes.
  *
  *     %n = call i32 @llvm.amdgcn.update.dpp(…, i32 %x, …)
  *     %m = mul i64 (zext %n), %y
  *
- * GCNDPPCombine folds the move between lanes into the instruction that reads it. Since gfx11 it
- * does so wherever its tables have such a form, and they have some that no part has: of
- * instructions with words as operands and a result of two registers, V_MAD_U64_U32, V_MAD_I64_I32,
- * V_LSHLREV_B64 and V_CVT_F64_* (F32, I32, U32). On gfx12 that makes code which nothing can decode;
- * on gfx11 a shift so folded ends the process. No option of a function turns the pass off, and it
- * is worth having: reductions of words need no move of their own.
+ * GCNDPPCombine folds the move between lanes into the instruction that reads it. From gfx11 on it
+ * does so for every instruction whose tables list such a form, but no GPU has that form for
+ * instructions with 32-bit operands and a 64-bit result: V_MAD_U64_U32, V_MAD_I64_I32,
+ * V_LSHLREV_B64 and V_CVT_F64_* (F32, I32, U32). On gfx12 the result is code that cannot be
+ * decoded; on gfx11 a folded shift ends the process. No function attribute disables the pass, and
+ * it is useful: reductions of 32-bit values need no separate move.
  *
- * So a neighbour's word is hidden behind an empty instruction (amdgcn_carry) unless all that reads
- * it, however it gets there without being computed with, is known to become an instruction of
- * words. Products of integers are not: the back end makes V_MAD_U64_U32 of i32 products and sums,
- * too. */
+ * Therefore the value of another lane is hidden behind an empty inline assembly statement
+ * (amdgcn_carry), unless all its readers, also through phis and casts, are known to become 32-bit
+ * instructions. Integer products are not: the back end makes V_MAD_U64_U32 of i32 products and
+ * sums, too. */
 #include "codegen/amdgcn/amdgcn_workarounds.h"
 
 #include <string.h>

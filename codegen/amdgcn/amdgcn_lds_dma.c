@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads of global memory to LDS: lane i of a wave fills the i-th piece behind an address that all
- * of them share (M0). They are counted with the loads to registers (vmcnt), in their order, so that
- * "all but the newest n groups" is a number of instructions, where each wave has issued as many:
- * else all are waited for. LLVM would wait for all of them before each read of LDS, which may be of
- * another slot; that the two never meet is said in its terms. */
+/* Loads from global memory directly to LDS: lane i of a wave fills the i-th vector behind an
+ * address that all its lanes share (M0). The hardware counts them together with loads to registers
+ * (vmcnt), in order, so "wait for all but the newest n groups" is a count of instructions if every
+ * wave has issued equally many; otherwise all are waited for. LLVM would wait for all of them
+ * before each read of LDS, because the read might touch another pipeline stage; alias metadata
+ * tells it that the two never overlap. */
 #include "codegen/amdgcn/amdgcn_lds_dma.h"
 
 #include "codegen/gpu/gpu_emitters.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads of global memory to LDS, without registers between. */
+/* Loads from global memory to LDS that need no registers. */
 #ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_LDS_DMA_H
 #define TESSERA_CODEGEN_AMDGCN_AMDGCN_LDS_DMA_H
 

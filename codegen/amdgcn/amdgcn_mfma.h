@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of one wave: MFMA of gfx9, WMMA of gfx11 and gfx12. */
+/* Matrix instructions of one wave: MFMA of gfx9, WMMA of gfx11 and gfx12. */
 #ifndef TESSERA_CODEGEN_AMDGCN_AMDGCN_MFMA_H
 #define TESSERA_CODEGEN_AMDGCN_AMDGCN_MFMA_H
 

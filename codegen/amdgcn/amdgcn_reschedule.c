@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LLVM's scheduler lets many slow instructions (products of integers, loads) be under way at once
- * and counts registers as it goes; where it ends with more than there are, values go to scratch
- * memory, which is memory, far away. The same kernel scheduled for the fewest registers mostly has
- * enough of them. What a kernel took is in its metadata. */
+/* Compiles a kernel a second time if it spills registers. LLVM's scheduler overlaps many slow
+ * instructions (integer products, loads) and may end with more live values than there are
+ * registers; the rest goes to scratch memory, which is slow global memory. The same kernel
+ * scheduled for minimal register use mostly fits. The metadata of the kernel tells how much
+ * scratch memory it took. */
 #define _GNU_SOURCE
 #include "codegen/amdgcn/amdgcn_reschedule.h"
 

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What LLVM 22.1.8's AMDGPU back end gets wrong, and how it is kept from seeing it.
+/* Works around miscompilations of LLVM 22.1.8's AMDGPU back end by rewriting the patterns that
+ * trigger them.
  *
  *     or i64 %x, (xor i64 (zext %y), -1)
  *
- * The high word of the right side is all ones; SIFoldOperands turns `v_or_b32 x, -1` into a move of
- * x. Split into words, the high word is the constant -1 and no `or` is left for it:
+ * The high word of the right side is all ones; SIFoldOperands turns `v_or_b32 x, -1` into a move
+ * of x. Split into 32-bit words, the high word is the constant -1 and no `or` is left for it:
  *
  *     bitcast <2 x i32> { or i32 (trunc %x), (not i32 (zext %y)), -1 } to i64
  *
  *     while: %n = phi i32 …        each lane leaves when its own condition fails
  *     done:  … %n …
  *
- * A count that all lanes share is in a scalar register; what a lane counted is copied to a vector
- * register in each round. PeepholeOptimizer merges that copy with another one that the loop needs,
- * and SIFoldOperands then reads the scalar behind the loop: each lane gets the last lane's count.
- * An empty instruction whose result is in a vector register makes it each lane's own
- * (amdgcn_carry).
+ * A counter that is equal in all lanes is in a scalar register; the value at which a lane leaves
+ * is copied to a vector register in each iteration. PeepholeOptimizer merges that copy with
+ * another one that the loop needs, and SIFoldOperands then reads the scalar after the loop: each
+ * lane gets the last lane's count. An empty inline assembly statement whose result is in a vector
+ * register gives each lane its own value (amdgcn_carry).
  *
- * The other known fault, a v_dot4 from sums of i8 products, is kept off by target features.
+ * The other known fault, a v_dot4 from sums of i8 products, is avoided by target features.
  *
  *     extractelement <16 x i4> %v, n
  *
- * is made by InstCombine of shifts of loaded words, and such vectors go from block to block. The
- * back end lays them into scratch memory, and keeps their place there even where no access is left:
- * words are shifted, and go from block to block, again.
+ * InstCombine makes it from shifts of loaded words, and such vectors are live across basic blocks.
+ * The back end stores them to scratch memory, and reserves that memory even if no access is left.
+ * The rewrite restores the shifts, so that words are live across blocks instead.
  *
  *     fsub 0.0, %x
  *
- * is taken for the modifier `-x` of an instruction that reads it (SelectVOP3ModsImpl accepts either
- * zero on the left), which is -0 where x is 0 and the difference is 0. The zero is hidden.
+ * is folded to the modifier `-x` of the instruction that reads it (SelectVOP3ModsImpl accepts
+ * either zero on the left), which is -0 where x is 0 although the difference is 0. The zero is
+ * hidden.
  *
- * What it makes of words of other lanes: amdgcn_dpp.c. */
+ * Errors with values of other lanes: amdgcn_dpp.c. */
 #include "codegen/amdgcn/amdgcn_workarounds.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module with one function a launch. */
+/* The entry point of the CPU back end: it builds a module with one function per launch. */
 #include "codegen/cpu/cpu.h"
 
 #include "ir/ir_errors.h"

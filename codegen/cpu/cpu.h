@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU back end: launches to loop nests over stack tiles and LLVM vectors. */
+/* The CPU back end: it turns launches into loop nests over tiles on the stack, with LLVM vectors.
+ */
 #ifndef TESSERA_CODEGEN_CPU_CPU_H
 #define TESSERA_CODEGEN_CPU_CPU_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of tensors: addresses, guards, contiguous and strided vectors. */
+/* Access to the elements of tensors: addresses, bounds checks, and contiguous or strided vectors.
+ */
 #include "codegen/cpu/cpu_access.h"
 
 LLVMValueRef cpu_and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)

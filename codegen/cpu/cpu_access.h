@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the lanes of one access of a tensor lie: what cpu_access.c, cpu_gather.c and cpu_scatter.c
- * share. */
+/* The addresses of the lanes of one tensor access, shared by cpu_access.c, cpu_gather.c and
+ * cpu_scatter.c. */
 #ifndef TESSERA_CODEGEN_CPU_CPU_ACCESS_H
 #define TESSERA_CODEGEN_CPU_CPU_ACCESS_H
 

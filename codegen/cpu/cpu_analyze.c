@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which arrays get a buffer, and until when each value is read.
+/* Decides which arrays get a buffer, and how long each value is live.
  *
  * Ops are numbered in program order; an op with regions has a second number, after its last inner
- * op. Going backwards, every value knows its readers before its own op is reached: it is computed
- * in the nest of its one reader, unless there are several, or the reader repeats it (in a loop that
- * it is not in, or under a broadcast), and computing it again would cost more than reading it. */
+ * op. The analysis goes backwards, so it knows all readers of a value before it reaches the op
+ * that defines it. A value is computed inside the loop nest of its reader, unless there are
+ * several readers, or the reader is executed more often than the definition (in a loop or under a
+ * broadcast) and recomputing costs more than reading a buffer. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { CHEAP = 3, DEAR = 8, MAX_COST = 1000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles on the stack. All of them are allocas of the entry block; two buffers share one when their
- * lives do not overlap in program order. */
+/* Buffers for tiles on the stack. All of them are allocas of the entry block; two tiles share a
+ * buffer if their live ranges do not overlap in program order. */
 #include "codegen/cpu/cpu_emit.h"
 
 #include "ir/ir_errors.h"

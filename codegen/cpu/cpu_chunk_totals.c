@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that begin at zero again (attribute `chunks` of a loop): their totals are tiles beside them,
- * which few steps touch. */
+/* Sums that restart at zero after each chunk of a loop (attribute `chunks`). Their totals are
+ * separate tiles, which are updated only at the end of a chunk. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { MAX_BYTES = 1 << 19 }; /* of a total: all tiles share a stack */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structure: blocks of ops, loops with carried values, branches, and the walk over block ids. */
+/* Control flow: blocks of ops, loops with loop-carried values, branches, and the loop over block
+ * ids. */
 #include "codegen/cpu/cpu_emit.h"
 
 /* Where a region's yield leaves its values: cells for scalars, buffers for arrays. */

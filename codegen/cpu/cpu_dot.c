@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products over stack tiles: the right operand packed in panels, a block of rows × one or two
- * vectors of columns held in registers over the whole depth of the tile. */
+/* The dot op over tiles on the stack. The right operand is packed in panels; a block of rows by
+ * one or two column vectors stays in registers over the whole k extent of the tile. */
 #include "codegen/cpu/cpu_dot.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products: what cpu_dot.c and cpu_pack.c share. */
+/* Declarations that cpu_dot.c and cpu_pack.c share. */
 #ifndef TESSERA_CODEGEN_CPU_CPU_DOT_H
 #define TESSERA_CODEGEN_CPU_CPU_DOT_H
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the CPU back end thinks of a launch.
+/* The model by which the CPU back end emits a launch.
  *
- * A launch is a function that walks block ids; its body is emitted once, in a loop over them.
- * Scalars are LLVM values. An array is either *virtual*, computed where it is read, element by
- * element, inside the loop nest of its reader, or it has a Buffer on the stack. The analysis
- * decides; a nest is the loops over one array's elements, vectors along one axis.
+ * A launch is a function that iterates over block ids; its body is emitted once, inside that loop.
+ * Scalars are LLVM values. An array is either *virtual*, computed element by element inside the
+ * loop nest of its reader, or it has a Buffer on the stack (cpu_analyze.c decides). A nest is the
+ * set of loops over one array's elements, with vectors along one axis.
  *
- * Nests stop at the end of a range, so elements past a tail are never looked at: masks mean nothing
- * here, and a guard is checked only where the index could leave the tensor inside of its range. */
+ * Nests end at the end of a range, so padding elements past a tail are never computed: masks have
+ * no effect here, and a bounds check is emitted only if an index inside its range could leave the
+ * tensor. */
 #ifndef TESSERA_CODEGEN_CPU_CPU_EMIT_H
 #define TESSERA_CODEGEN_CPU_CPU_EMIT_H
 

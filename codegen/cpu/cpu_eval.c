@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual values, one vector at a time: an expression is emitted where it is read. */
+/* Evaluates virtual arrays: the expression of an array is emitted for one vector at a time, at the
+ * place where the vector is read. */
 #include "codegen/cpu/cpu_emit.h"
 
 LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans, and folds by the program's own function. Elements are combined in their order: along the
- * vector axis neighbours first, inside of a vector, then vector after vector; along another axis
- * one after the other, a vector of neighbouring results at a time. */
+/* Scans, and folds by the program's own function. Elements are combined in order. Along the vector
+ * axis, adjacent elements inside of a vector are combined first, then one vector after the other;
+ * along another axis, elements are combined one by one for a vector of adjacent results. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { MAX_PARTS = 16 };

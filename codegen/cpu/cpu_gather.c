@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathered elements: index expressions that are affine along the lanes become one element for all,
- * a vector, or a constant stride; what is left is an address a lane. */
+/* Gathers. An index that is affine along the lanes becomes a broadcast element, a contiguous
+ * vector or a strided access; any other index is an address per lane. */
 #include "codegen/cpu/cpu_access.h"
 
 /* ---- i64 arithmetic of the program's own indices, which may wrap ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of 4-bit elements, two a byte, the first in the low half. Neighbours are taken apart or
- * put together as a vector; others byte by byte. A half is written so that another block may write
- * the other one. In registers an element has four bits; in tiles a byte of its own. */
+/* Tensors of 4-bit elements: two per byte, the first in the low half. Contiguous elements are
+ * packed and unpacked as vectors, others byte by byte. A half byte is written in a way that allows
+ * another block to write the other half at the same time. An element has four bits in registers
+ * and a whole byte in tiles. */
 #include "codegen/cpu/cpu_access.h"
 
 /* ---- lanes, one after the other ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's own code in memory: an object, linked by ORC. */
+/* Loads the host's machine code into this process: an object file that ORC links in memory. */
 #include "codegen/cpu/cpu.h"
 
 #include "codegen/llvm/llvm.h"

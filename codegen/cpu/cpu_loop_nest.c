@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop nests over arrays: into a buffer, into a tensor. */
+/* Emits the loop nests that fill a buffer or a tensor with the elements of an array. */
 #include "codegen/cpu/cpu_emit.h"
 
 #include <limits.h>

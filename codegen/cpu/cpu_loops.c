@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops, branches and index arithmetic. Constants fold at once: tiles are mostly static. */
+/* Helpers for loops, branches and index arithmetic. Constants are folded at once, because most
+ * tile extents are static. */
 #include "codegen/cpu/cpu_emit.h"
 
 Loop cpu_loop_begin(CpuEmitter *c, LLVMValueRef lo, LLVMValueRef hi, int64_t step)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of a product, converted to its type and laid out for the register block. A right operand
- * whose columns lie far apart (x @ w.T) is read along the sum and transposed in registers. */
+/* Packs the operands of a dot: it converts them to the dot's type and stores them in the order in
+ * which the register block reads them. A right operand that is contiguous along k (x @ w.T) is
+ * read along k and transposed in registers. */
 #include "codegen/cpu/cpu_dot.h"
 #include "support/int_math.h"
 

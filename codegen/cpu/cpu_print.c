@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print and assert: the lanes that have something to say write their records one by one. */
+/* The ops print and assert. The lanes that have a message write their records one after the other.
+ */
 #include "codegen/cpu/cpu_access.h"
 #include "codegen/scalar/scalar_print.h"
 

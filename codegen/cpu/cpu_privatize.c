@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors that a launch only adds to (or takes the minimum of, …): each call of the function
- * has its own on the stack, changed without atomics, and hands it on at its end. There are several
- * copies, by lane: a processor that has seen a load meet a store of just before waits for all of
- * them from then on. */
+/* Privatization of small tensors that a launch only changes by atomics. Each call of the launch
+ * function has a private copy on the stack, changes it without atomics and merges it into the
+ * tensor at its end. Lanes change different copies: a processor that once sees a load of an
+ * address that was stored just before makes the load wait for such stores from then on. */
 #include "codegen/cpu/cpu_access.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of digits, ranks among equal ones, values at their places, elements of small tables: one
- * element after the other, from a buffer. */
+/* The ops of sorting: histogram, rank, arrange and lookup. Each processes its elements one by one,
+ * from a buffer. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { SIDES = 4 }; /* counts of neighbours, that one need not wait for the other */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions: along the vector axis in several vector accumulators, which are then folded in
- * halves; along another axis with one vector of results at a time. */
+/* Reductions. Along the vector axis there are several vector accumulators, which are combined in
+ * halves at the end; along another axis a vector of adjacent results is reduced at a time. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { ACCUMULATORS = 8, MAX_ACCUMULATORS = 16, LIGHT = 6 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scattered elements. Setting is one masked store of a vector; an atomic takes its lanes one by
- * one, those alone that are wanted and inside. Orders of memory are relaxed: what a launch wrote is
- * published by its end. */
+/* Scatters. Plain stores are one masked vector store; atomics process the active, in-bounds lanes
+ * one by one. Memory order is relaxed, because the end of a launch publishes its stores. */
 #include "codegen/cpu/cpu_access.h"
 #include "codegen/scalar/scalar_atomic.h"
 

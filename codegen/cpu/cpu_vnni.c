@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of 8-bit integers by vpdpbusd, which adds four products of an unsigned and a signed byte
- * to each i32. Four neighbours along the sum lie together, in the left operand's rows and in each
- * column of the panels; past the sum's end the panels hold 0.
+/* Dots of 8-bit integers by vpdpbusd, which adds four products of an unsigned and a signed byte to
+ * each i32. Four adjacent elements along k are contiguous, both in the rows of the left operand
+ * and in each column of the panels; past the end of k the panels hold 0.
  *
- * Both operands have a sign, or none: the left one's sign bits are turned. Its bytes are then off
- * by 128, which a product with 128 in every place takes back. All of it wraps as i32 does. */
+ * If both operands are signed, or both unsigned, the sign bits of the left one are flipped. Its
+ * bytes are then off by 128, which subtracting a dot with the constant 128 corrects. All of it
+ * wraps as i32 does. */
 #include "codegen/cpu/cpu_dot.h"
 #include "support/int_math.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops of single elements, a vector of them at a time: each lane goes on while its own condition
- * holds. A region is walked at one point of the carried arrays; what it computes stays virtual. */
+/* The `while` op over arrays: a vector of elements iterates at a time, and each lane continues
+ * while its own condition holds. The region is evaluated at one index of the loop-carried arrays;
+ * the values it computes stay virtual. */
 #include "codegen/cpu/cpu_emit.h"
 
 static int lanes_at(const CpuEmitter *c, const Point *point)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a staged function to a module: a kernel function a launch, its parameters in the plan's
- * order, then LLVM's passes and the form that was asked for. */
+/* Compiles a staged function to a GPU module: one kernel function per launch, with its parameters
+ * in the plan's order, then LLVM's passes and the requested output form. */
 #include "codegen/gpu/gpu.h"
 
 #include "codegen/gpu/gpu_emitters.h"

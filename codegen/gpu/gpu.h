@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU code for a staged function: all that codegen.c needs to know of this folder. */
+/* The interface of the GPU back ends to codegen.c: machine code for a staged function. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_H
 #define TESSERA_CODEGEN_GPU_GPU_H
 

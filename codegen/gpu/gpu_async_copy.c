@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_load: a role's threads bring a tile of a tensor to a slot of shared memory without holding
- * it. Thread t takes the pieces t, t + threads, … of the slot in the order in which they lie there,
- * so that a warp fills neighbouring bytes, without conflicts of banks, and some targets' lanes can
- * do no other. What belongs there, which the slot's swizzle says, is in the same row of the tensor:
- * a warp reads whole rows. */
+/* The op copy_load: the threads of a role copy a tile from global to shared memory without holding
+ * it in registers. Thread t copies the 16-byte vectors t, t + threads, … of the pipeline stage in
+ * the order in which they are stored there. A warp therefore fills contiguous bytes without bank
+ * conflicts, which is the only form that some targets support. The swizzle decides which element
+ * of the tensor belongs at a position; it stays within a row, so a warp still reads whole rows. */
 #include "codegen/gpu/gpu_emitters.h"
 
 #include "ir/build.h"

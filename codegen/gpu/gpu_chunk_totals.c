@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums that begin at zero again (attribute `chunks` of a loop). The totals lie in the thread's own
- * memory, where they hold no registers while the loop multiplies: some loads and stores a chunk.
- * Accesses are volatile, or LLVM would make them registers. */
+/* Sums that restart at zero after each chunk of a loop (attribute `chunks`). The totals are in the
+ * thread's local memory, where they occupy no registers while the loop multiplies, at the cost of
+ * some loads and stores per chunk. The accesses are volatile, because LLVM would otherwise promote
+ * the totals to registers. */
 #include "codegen/gpu/gpu_emitters.h"
 
 enum { WIDE = 4, WIDE_BYTES = 16, BATCH = 8 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster_reduce: each block sends what it has into the shared memory of all blocks of its cluster,
- * and combines what all have sent, in the same order; cluster_reduce_scatter: to each its part. A
- * mailbox of each reduction counts what has come: a block waits for nothing else, and is done only
- * when nobody writes to it any more.
- * Source: CUDA C++ Programming Guide, "Distributed Shared Memory". */
+/* The ops cluster_reduce and cluster_reduce_scatter. Each block sends its partial result into the
+ * shared memory of all blocks of its cluster, and each block combines all of them in the same
+ * order; with scatter it gets only its own slice. A receive mbarrier per reduction counts the
+ * bytes that have arrived. A block waits for nothing else, and it ends only when no other block
+ * can still write to it. Source: CUDA C++ Programming Guide, "Distributed Shared Memory". */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"

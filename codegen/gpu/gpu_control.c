@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* for, if, tiles, and which tile a block has. Loops carry one phi for each register that is
- * computed: copies and registers outside of their tile are none. */
+/* The ops `for`, `if` and `tiles`, and the map from a block to its tile. A loop has one phi per
+ * register that is computed: replicas, and registers outside of their tile, have none. */
 #include "codegen/gpu/gpu_emitters.h"
 
 /* ---- carried values ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in a tile a register of this thread is. A coordinate is thread part XOR register part; the
- * two share no bits in the layouts that are made, so XOR is also OR and ADD. And how far apart
- * neighbours of a tensor are. */
+/* Coordinates of the registers of a thread within a tile, and strides of tensors. A coordinate is
+ * thread part XOR register part; in all layouts that the compiler builds the two share no bits, so
+ * the XOR is also an OR and an ADD, which fold into addresses. */
 #include "codegen/gpu/gpu_emitters.h"
 
 int gpu_register_coord(const Layout *layout, int axis, int r)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads behind products of warp groups, whose sums leave few registers: what is read for them comes
- * with the chain that takes it (gpu_elementwise_chain.c), some of it ahead of its turn and not the
- * whole tile. The assembler itself delays loads until there are registers, but none that a guard
- * precedes. */
+/* Defers the loads of an epilogue after warp-group MMA, because the accumulators leave few
+ * registers. A value is loaded together with the chain of elementwise ops that reads it
+ * (gpu_elementwise_chain.c), some iterations ahead, and not for the whole tile at once. The
+ * assembler delays loads by itself, but not loads under a bounds check. */
 #include "codegen/gpu/gpu_global.h"
 
 enum {

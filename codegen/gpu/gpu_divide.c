@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Division of many f32 elements at once, correctly rounded, without a branch for each.
+/* Division of many f32 elements at once, correctly rounded, without a branch per element.
  *
- * One divisor for many elements (a softmax divides a row by its sum): the reciprocal is taken once,
- * in two parts, and an element costs four operations:
+ * If many elements have the same divisor (a softmax divides a row by its sum), the reciprocal is
+ * computed once, in two parts, and an element costs four operations:
+ *
  *     y = 1/d;  z = (1 - d*y) * y;  q = a*y + a*z;  r = a - d*q;  q' = q + r*y
- * A divisor of its own for each: the hardware's approximation, one Newton step and two corrections:
- *     y = y0 + y0*(1 - d*y0);  q = a*y;  q = q + (a - d*q)*y;  q' = q + (a - d*q)*y
- * In both, q before the last step is within one unit in the last place of a/d, so that q' is
- * rounded right (Markstein 1990). The steps are exact enough while |a| and |d| lie between 2^-60
- * and 2^60. A thread that holds anything else looks again: zeros over such a divisor (a softmax's
- * padding, and what is far below its maximum) are zeros with a sign; with other numbers it divides
- * all of the elements at hand the long way.
  *
- * A quotient that is only rounded to bf16 needs less: q = a*y lies within a few units in the last
- * place of the right one, of any size, and rounds to the same bf16 unless its lower half, which
- * bf16 drops, is that close to a tie. One in some ten thousand is; a thread that has one divides
- * its elements by the steps above: at once, or, where all of them go to memory
- * (gpu_elementwise_chain.c), behind the last one, so that the usual way has no branches. */
+ * If each element has its own divisor, the hardware's approximation is followed by one Newton step
+ * and two corrections:
+ *
+ *     y = y0 + y0*(1 - d*y0);  q = a*y;  q = q + (a - d*q)*y;  q' = q + (a - d*q)*y
+ *
+ * In both cases q before the last step is within one unit in the last place of a/d, so q' is
+ * correctly rounded (Markstein 1990). The steps are exact enough while |a| and |d| are between
+ * 2^-60 and 2^60. A thread with any other value checks again: a zero over such a divisor (the
+ * padding of a softmax, and elements far below its maximum) gives a signed zero; for other numbers
+ * the thread divides all of its elements by the slow, general algorithm.
+ *
+ * A quotient that is only rounded to bf16 needs less. q = a*y is within a few units in the last
+ * place of the exact quotient, at any magnitude, and rounds to the same bf16 unless its lower
+ * half, which bf16 drops, is that close to a tie. This is the case for about one element in ten
+ * thousand. A thread that has one divides its elements by the steps above: at once, or, if all of
+ * them are stored to memory (gpu_elementwise_chain.c), after the last one, so that the common path
+ * has no branches. */
 #include "codegen/gpu/gpu_emitters.h"
 
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of elementwise ops and indices over one layout, a few registers at a time instead of op by
- * op: what a chain computes on the way then lives for their turn, not for all of them at once. The
- * assembler keeps most of the order that it is given, and a long epilogue would not fit its
- * registers. */
+/* Emits a chain of elementwise ops over one layout for a few registers at a time, instead of op by
+ * op for the whole tile. Intermediate values are then live only for these registers. The assembler
+ * keeps most of the order that it is given, so a long epilogue emitted op by op would not fit the
+ * register file. */
 #include <string.h>
 
 #include "codegen/gpu/gpu_emitters.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over a launch: one small emitter an op. */
+/* Walks the ops of a launch and calls the emitter of each. */
 #include "codegen/gpu/gpu_emitters.h"
 
 LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The emitter that all GPUs share: staged, padded IR with layouts to LLVM IR, one kernel function a
- * launch. What vendors do differently is a GpuTarget: a few hooks, and emit_op for ops that only
- * one of them has.
+/* The emitter that all GPUs share: it turns staged, padded IR with layouts into LLVM IR, one
+ * kernel function per launch. What differs by vendor is in a GpuTarget: a few hooks, and emit_op
+ * for ops that only one of them has.
  *
- * Values. A scalar is one LLVM value, equal in all threads. An array of rank >= 1 is one LLVM value
- * for each register of its layout; registers that lie outside of the array are NULL, and registers
- * that hold the same element (zero basis vectors) hold the same LLVM value. A range is its first
- * index and its end, i64. Memory (tensor, shared, barrier) is found through gpu_tensor,
+ * Values. A scalar is one LLVM value, equal in all threads. An array of rank >= 1 is one LLVM
+ * value for each register of its layout; registers outside of the array are NULL, and registers
+ * that hold the same element (zero basis vectors) share one LLVM value. A range is its first index
+ * and its end, both i64. Memory (tensor, shared, mbarrier) is found through gpu_tensor and
  * gpu_shared. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_EMIT_H
 #define TESSERA_CODEGEN_GPU_GPU_EMIT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to codegen/gpu: one emitter an op, by file. */
+/* The emitters of single ops, grouped by file. Private to codegen/gpu. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_EMITTERS_H
 #define TESSERA_CODEGEN_GPU_GPU_EMITTERS_H
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot, unit fma: operands in shared memory, the accumulator in registers. A loop at run time walks
- * k in chunks; a chunk is straight code. Along k it goes in blocks of one wide access of a; in a
- * block all products of one k (where b is read along k: of a column at all k) are a step. Reads are
- * emitted some steps before their use, so that they are under way while others multiply (register
- * blocking and double buffering as in maxas, Gray 2014, and CUTLASS). A step goes through the rows
- * to and fro: NVIDIA's register file gives a multiply-add two operands a cycle, and keeps what the
- * last one read, so that one of a's and one of b's are there at each turn. Sums run over k in
- * ascending order. */
+/* The dot op without matrix instructions: operands in shared memory, the accumulator in registers.
+ * A run-time loop iterates over k in chunks; a chunk is straight-line code. Along k it proceeds in
+ * blocks of one wide access of a; within a block, all multiply-adds of one k are a step (if b is
+ * contiguous along k: of one column at all k). Reads are emitted some steps before their use, so
+ * that they overlap with other multiply-adds (register blocking and double buffering as in maxas,
+ * Gray 2014, and CUTLASS).
+ *
+ * A step visits the rows alternately forwards and backwards: NVIDIA's register file delivers two
+ * operands per cycle to a multiply-add and caches the last ones, so that at each turn one operand
+ * of a and one of b are reused. Sums run over k in ascending order. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 

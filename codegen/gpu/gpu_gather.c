@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather, await and scatter: elements of tensors at places that are computed, one access a
- * register. An index that a guard covers is compared with its extent; registers and threads outside
- * of the tile touch nothing. In shared memory, where any place along an axis will do, each lane has
- * its own. */
+/* The ops gather, await and scatter: elements of tensors at computed indices, one access per
+ * register. An index under a bounds check is compared with its extent; registers and threads
+ * outside of the tile access nothing. In shared memory each lane has its own address. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_atomic.h"
 

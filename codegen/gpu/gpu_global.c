@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load and store: registers of a tile from and to tensors. An address is the tensor's pointer, plus
- * what is equal for the block, plus what the thread adds, plus what the register adds; the first
- * two and, along the last axis, the fourth cost next to nothing. Offsets across rows are 64-bit. */
+/* The ops load and store: registers of a tile from and to tensors. An address is the tensor's
+ * pointer plus a part that is equal for the block, a part of the thread and a part of the
+ * register. The first two, and the last one along the last axis, cost almost nothing. Offsets
+ * across rows are 64-bit. */
 #include "codegen/gpu/gpu_global.h"
 #include "ir/layout/layout.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of 4-bit elements, two a byte, the first in the low half. Neighbours that begin a byte
- * are taken apart and put together in words; others go one by one, and a half is written so that
- * another thread may write the other one. In registers an element has four bits, in shared memory a
- * byte of its own, but for tiles that the copy engine brings as they lie in the tensor. */
+/* Tensors of 4-bit elements: two per byte, the first in the low half. Contiguous elements that
+ * begin at a byte are packed and unpacked in 32-bit words; others are accessed one by one, and a
+ * half byte is written in a way that allows another thread to write the other half at the same
+ * time. An element has four bits in registers and a byte in shared memory, except for TMA-loaded
+ * tiles, which stay packed as in the tensor. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_atomic.h"
 

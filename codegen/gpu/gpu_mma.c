@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot, by an instruction of a warp (ir/layout/matrix_instrs.def): fragments of both operands come
- * from shared memory (the left one may be in registers), accumulators stay in registers. Where all
- * lies follows from the instruction's layouts: a fragment's address is that of a layout's
- * coordinates.
+/* The dot op by a matrix instruction of one warp (ir/layout/matrix_instrs.def). Fragments of both
+ * operands are read from shared memory (the left one may be in registers); accumulators stay in
+ * registers. All addresses follow from the instruction's layouts.
  *
- * Any order of k will do that both operands have. Where threads read by themselves, each has
- * neighbours, and reads them together; where the left operand is in registers, it has the order in
- * which it was made. */
+ * The order of k is free as long as both operands use the same one. If threads read by ordinary
+ * loads, each thread takes contiguous elements, so that one load is wide; if the left operand is
+ * in registers, its layout decides the order. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/layout/matrix_instr.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a result that lie in shared memory, one of each warp or of each block of a cluster, and
- * lanes that exchange what they have. Where a thread wants several results of many parts, as of
- * columns, all threads would read all parts: few threads combine them instead, one result each, and
- * the others read what they come to. Both ways combine in the same order, so bits are the same. */
+/* Partial results in shared memory, one per warp or per block of a cluster, and their exchange
+ * between lanes. If a thread needs several results of many partials (as for columns), every thread
+ * would read every partial; instead, few threads combine one result each and the others read the
+ * combined values. Both ways combine in the same order, so the bits are the same. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print and assert: each element that has something to say is a record of the thread that acts for
- * it. */
+/* The ops print and assert. Each element with a message becomes one record, written by the thread
+ * that owns it (one of the replicas). */
 #include "codegen/scalar/scalar_print.h"
 #include "codegen/gpu/gpu_emitters.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* histogram and rank. A warp counts in a row of shared memory of its own: for a histogram by atomic
- * additions, whose order nobody sees. To rank, it takes its elements in their order, one a lane at
- * a time: ballots over the bits of the digit tell each lane its peers, the earlier of which count
- * for its rank, and all of which write the same new count. Nothing is contended, whatever the
- * digits are. Rows are then summed, warp after warp:
+/* The ops histogram, rank, arrange and lookup, of which sorting is made. A warp counts in its own
+ * row of shared memory. A histogram uses atomic additions, whose order has no effect. To rank, a
+ * warp processes its elements in order, one per lane: ballots over the bits of the digit tell each
+ * lane which lanes have the same digit; the earlier ones count for its rank, and all of them write
+ * the same new count, so there is no contention, whatever the digits are. The rows are then
+ * summed, warp after warp:
  *
- *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
+ *     i32 rows[warps][groups + 1]      an invalid digit uses the last column, which is not counted
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
  * arrange writes its values to shared memory and reads them in the order of the result; lookup

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
- * Reductions that stand together meet once (passes/sync/combine_reductions.c). Every step combines
- * in an order that does not depend on the thread: all holders of a result get the same bits, on
- * every run. */
+/* The op reduce: registers of a thread first, then lanes by butterfly shuffles, then warps through
+ * shared memory. Several reductions may share one barrier (passes/sync/combine_reductions.c).
+ * Every step combines in an order that does not depend on the thread, so all owners of a result
+ * get the same bits, on every run. */
 #include "codegen/gpu/gpu_reduce.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"

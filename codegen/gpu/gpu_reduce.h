@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the emitter of reductions: gpu_reduce.c, gpu_reduce_pairs.c. */
+/* Declarations of the reduction emitter, shared by gpu_reduce.c and gpu_reduce_pairs.c. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_REDUCE_H
 #define TESSERA_CODEGEN_GPU_GPU_REDUCE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The greatest of 16-bit floats, two at a time, as they were loaded. */
+/* Maximum reductions of 16-bit floats by packed instructions that process two elements at once. */
 #include "codegen/gpu/gpu_reduce.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows whose pieces straddle their ends: a tile that begins before its row, so that its pieces are
- * aligned. The first and the last piece of the row also hold neighbours' elements. */
+/* Rows that do not begin at a multiple of 16 bytes. The tile begins before its row, so that its
+ * vectors are aligned; the first and the last vector of the row then also hold elements of the
+ * adjacent rows, which a load replaces by its padding value and a store leaves unchanged. */
 #include "codegen/gpu/gpu_global.h"
 #include "ir/layout/layout.h"
 

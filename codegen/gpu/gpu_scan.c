@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan and fold: elements along an axis combined in their order, by an operation or by the
- * program's own function over several values at once.
+/* The ops scan and fold: elements along an axis are combined in order, by a built-in operation or
+ * by the program's own function over several values at once.
  *
- * An axis' coordinate is bits; from the lowest on, groups that differ in one bit are joined: the
- * later half's elements get the earlier half's total before them, and both halves the total of all
- * (Hillis and Steele, "Data parallel algorithms", 1986, by bits). A bit that is a register's costs
- * a combination, a lane's a shuffle; neighbouring bits that are warps' are joined at once, through
- * shared scratch. What a thread's neighbouring registers have before them in other threads is the
- * same: it is computed once, and put before what each has in the thread at the end. */
+ * A coordinate of the axis is a set of bits. From the lowest bit on, groups that differ in one bit
+ * are joined: the elements of the later half get the total of the earlier half in front of them,
+ * and both halves get the combined total (Hillis and Steele, "Data parallel algorithms", 1986, bit
+ * by bit). A register bit costs a combination, a lane bit a shuffle; adjacent warp bits are joined
+ * at once, through shared memory. The total of earlier threads is the same for all adjacent
+ * registers of a thread: it is computed once and combined with each of them at the end. */
 #include "codegen/gpu/gpu_scan.h"
 #include "codegen/scalar/scalar_ops.h"
 

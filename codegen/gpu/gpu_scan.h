@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a scan or fold holds while it goes through the bits of its axis: gpu_scan.c (registers,
- * lanes), gpu_scan_warps.c (warps). Private to them. */
+/* The state of a scan or fold while it iterates over the bits of its axis. Private to gpu_scan.c
+ * (registers, lanes) and gpu_scan_warps.c (warps). */
 #ifndef TESSERA_CODEGEN_GPU_GPU_SCAN_H
 #define TESSERA_CODEGEN_GPU_GPU_SCAN_H
 

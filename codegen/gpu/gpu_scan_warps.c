@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a scan or fold that crosses warps: each writes what it comes to into shared scratch,
- * all meet, each reads what all came to, in order, and all meet again. The scratch holds, a part of
- * the values after the other: by warp along the axis, by place along the axis above these warps'
- * bits, by element of the other axes. */
+/* The part of a scan or fold that crosses warps. Each warp writes its total to shared memory;
+ * after a barrier each reads the totals of all in order; a second barrier ends the use of the
+ * memory. For each of the scanned values the memory is indexed by the warp along the axis, by the
+ * coordinate bits above the warps' bits, and by the element of the other axes. */
 #include "codegen/gpu/gpu_scan.h"
 
 /* i32: where the register's total lies among those of its warp. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that stay inside a thread: constants, indices, arithmetic, shapes, masks. Registers that hold
- * the same element share one LLVM value: work is done for the first of them. */
+/* Ops that need no communication between threads: constants, indices, arithmetic, shapes, masks.
+ * Registers that hold the same element share one LLVM value, so it is computed once. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_known_bits.h"
 #include "codegen/scalar/scalar_ops.h"

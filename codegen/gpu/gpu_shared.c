@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: where allocations lie, ring slots, and tiles between registers and shared memory.
- * The address of an element follows shared_offset (layout.h): chunks of columns, rows, 16-byte
- * pieces XORed by the row. Thread part and constant part share no bits, so all but the XORed bits
- * of a register's offset is an immediate of the access. */
+/* Shared memory: offsets of allocations, pipeline stages, and transfers of tiles between registers
+ * and shared memory. The address of an element follows shared_offset (layout.h): column chunks,
+ * rows, and 16-byte vectors XORed by the row. The thread part and the constant part of an offset
+ * share no bits, so that all but the XORed bits of a register's offset are an immediate of the
+ * access. */
 #include "codegen/gpu/gpu_emitters.h"
 
 #include "ir/build.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of shared memory, element by element (gpu_shared.c): for what GPUs share and for the
- * emitters of one. */
+/* Access to shared-memory tiles element by element, for the shared and the vendor-specific
+ * emitters. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_SHARED_H
 #define TESSERA_CODEGEN_GPU_GPU_SHARED_H
 

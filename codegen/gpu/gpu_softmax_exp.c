@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exponentials of 16-bit elements less the greatest of their row, as a softmax has them:
+/* Exponentials of 16-bit elements minus the maximum of their row, as in a softmax:
  *
  *     c = max(x - m, -104)              c = x - m
  *     t = c * k + 1.5 2^23 + 32         t = c * k + 1.5 2^23
@@ -8,14 +8,14 @@
  *     f = 2^(n + 32), by t's bits
  *     e = p * f * 2^-32                 e = p, with n added to its exponent, by t's bits
  *
- * Bits are the same while no x lies more than LOW below m: the clamp does nothing, and p f 2^-32,
- * which is normal, is not rounded. Whether that is so a thread knows before it begins, of the least
- * of its elements, two of which are compared at once; a thread for which it is not (what a mask
- * left out, NaN) takes the long way. That p lies between 1/4 and 4 is shown by intervals.
+ * The bits are the same as long as no x is more than LOW below m: the clamp has no effect, and p f
+ * 2^-32, which is normal, is not rounded. A thread tests this beforehand on the minimum of its
+ * elements, two of which are compared at once; a thread with other elements (masked ones, NaN)
+ * takes the long form. p is between 1/4 and 4 by interval arithmetic.
  *
- * Within a cluster alone: its blocks wait for one another, so that fewer operations are less time.
- * In one block, whose work others' accesses hide, the two ways were slower than the long one alone
- * (docs/lab/memory_bound.md). */
+ * This is done only within a cluster, whose blocks wait for one another, so that fewer operations
+ * take less time. In a single block other blocks' memory accesses hide the work, and a choice of
+ * two forms is slower than the long form alone (docs/lab/memory_bound.md). */
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 

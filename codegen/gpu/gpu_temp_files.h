@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A linker takes files: a folder of our own with two of them. */
+/* A temporary folder with an input and an output file, for the linker and other programs that
+ * accept only files. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_TEMP_FILES_H
 #define TESSERA_CODEGEN_GPU_GPU_TEMP_FILES_H
 

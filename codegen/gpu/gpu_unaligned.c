@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs that begin anywhere: the two aligned pieces that hold one, of which the words are moved down
- * by what the address is past its piece. Neighbouring lanes read each piece twice, the second time
- * from the first-level cache. What lies behind the run's own elements in memory comes with it:
- * padding, which nothing reads. Where the second piece ends past the tensor, elements come one by
- * one. */
+/* Vector loads from unaligned addresses. A thread loads the two aligned vectors that contain its
+ * elements and shifts the words by the misalignment. Adjacent lanes load each vector twice, the
+ * second time from L1. Elements behind the thread's own are padding that nothing reads. If the
+ * second vector would end past the tensor, elements are loaded one by one. */
 #include "codegen/gpu/gpu_global.h"
 
 enum { WORD_BYTES = 4, MAX_WORDS = 8 };

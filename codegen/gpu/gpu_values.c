@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* IR values to LLVM values: registers of tiles, scalars, ranges, size expressions; and the small
- * LLVM helpers that every emitter here uses. */
+/* Maps IR values to LLVM values (registers of tiles, scalars, ranges, size expressions), and holds
+ * the small LLVM helpers that all GPU emitters use. */
 #include "codegen/gpu/gpu_emit.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loads and stores share: runs of registers that one access takes, vectors, bytes for bools,
- * and a branch around an access. */
+/* Common parts of loads and stores: contiguous runs of registers that one access covers, vectors,
+ * bytes for bools, and a branch around a conditional access. */
 #include "codegen/gpu/gpu_emitters.h"
 
 #include <string.h>

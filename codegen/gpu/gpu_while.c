@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* while: each element goes on while its own condition holds. A thread goes round as long as one of
- * its registers does; the others keep their values, and scatter nothing. Threads do not wait for
- * each other, but for their warp where old elements are handed from lane to lane, and for all warps
- * where they are handed from one to another. */
+/* The op while over arrays: each element iterates while its own condition holds. A thread iterates
+ * until the last of its registers has ended; the ended ones keep their values and scatter nothing.
+ * Threads do not wait for one another, except for their warp where old elements pass between
+ * lanes, and for all warps where they pass between warps. */
 #include "codegen/gpu/gpu_emitters.h"
 
 typedef struct While {

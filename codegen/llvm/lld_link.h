@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lld's ELF linker, in this process. Written in C++ because lld has no C interface. */
+/* lld's ELF linker as a function call. It is written in C++ because lld has no C interface. */
 #ifndef TESSERA_CODEGEN_LLVM_LLD_LINK_H
 #define TESSERA_CODEGEN_LLVM_LLD_LINK_H
 

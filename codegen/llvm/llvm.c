@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a module: made, checked, optimized, emitted, freed. */
+/* The life cycle of an LLVM module: creation, verification, optimization, emission and disposal. */
 #include "codegen/llvm/llvm.h"
 
 #include "codegen/llvm/llvm_fatal.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one header that includes llvm-c. An Llvm is one module under construction for one target:
- * llvm_run makes it, hands it to a body and takes it apart again, whatever happens inside. */
+ * llvm_run creates it, passes it to a body and disposes of it afterwards, also if the body fails.
+ */
 #ifndef TESSERA_CODEGEN_LLVM_LLVM_H
 #define TESSERA_CODEGEN_LLVM_LLVM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Line tables: which line of the source an instruction comes from, for profilers and sanitizers.
- * Places are given as `.loc` in the assembly and nowhere else. A compile unit of any other kind
- * makes NVPTX print `.target …, debug`, and the assembler then stops optimizing. */
+/* Line tables: which source line an instruction comes from, for profilers and sanitizers.
+ * Locations are emitted only as `.loc` in the assembly. A full compile unit would make NVPTX print
+ * `.target …, debug`, and the assembler would then stop optimizing. */
 #include "codegen/llvm/llvm.h"
 
 #include "ir/build.h"

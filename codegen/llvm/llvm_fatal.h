@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LLVM's fatal errors ("Cannot select", out of memory), whose default is to end the process.
- * Written in C++ because what `new` throws for want of memory has to be caught. */
+/* Catches LLVM's fatal errors ("Cannot select", out of memory), which by default end the process.
+ * It is written in C++ because the exception that `new` throws must be caught. */
 #ifndef TESSERA_CODEGEN_LLVM_LLVM_FATAL_H
 #define TESSERA_CODEGEN_LLVM_LLVM_FATAL_H
 

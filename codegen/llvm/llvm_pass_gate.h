@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaves passes out of the lists that LLVM's back ends run on their own account. Written in C++
- * because LLVM-C has no way to a context's gate but options of the whole process. */
+/* Disables single passes of LLVM's back ends for one context. It is written in C++ because LLVM-C
+ * can disable a pass only for the whole process. */
 #ifndef TESSERA_CODEGEN_LLVM_LLVM_PASS_GATE_H
 #define TESSERA_CODEGEN_LLVM_LLVM_PASS_GATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_90a: barriers of shared memory, warp roles, and the table of this folder's ops. */
+/* sm_90a: mbarriers, warp roles, and the table of the ops that this folder emits. */
 #include "codegen/nvptx/hopper.h"
 
 #include "codegen/gpu/gpu_emitters.h"

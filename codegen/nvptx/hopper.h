@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops that only sm_90a has, one file a kind: barriers and roles (hopper.c), the bulk copy
- * engine (hopper_tma.c), products from shared memory (hopper_wgmma.c). They emit inline assembly;
- * each statement is a whole sequence, so that LLVM can put nothing between its instructions. */
+/* The ops that only sm_90a has, one file per kind: mbarriers and roles (hopper.c), TMA
+ * (hopper_tma.c), warp-group MMA (hopper_wgmma.c). They are inline assembly; each statement is a
+ * whole sequence, so that LLVM can put nothing between its instructions. */
 #ifndef TESSERA_CODEGEN_NVPTX_HOPPER_H
 #define TESSERA_CODEGEN_NVPTX_HOPPER_H
 
 #include "codegen/gpu/gpu_emit.h"
 
-/* A tile in a ring slot of shared memory, as the engines see it: chunks of `repack_pitched` bytes
+/* A tile in a ring slot of shared memory, as the engines see it: chunks of `pitch` bytes
  * of columns, each `rows` rows of them one after the other, swizzled inside (layout.h,
  * shared_offset). */
 typedef struct HopperTile {

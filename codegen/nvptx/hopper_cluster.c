@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters: where a block is in its own, and messages to the others (PTX ISA, "mapa", "st.async",
- * "mbarrier", "barrier.cluster"). What is sent is counted by the receiver's barrier, in bytes: no
- * fence of the whole memory, as a meeting of all threads of all blocks would be. */
+/* Clusters: the rank of a block in its cluster, and messages to the other blocks (PTX ISA, "mapa",
+ * "st.async", "mbarrier", "barrier.cluster"). The receiver's mbarrier counts the bytes that
+ * arrive. This needs no fence of the whole memory, which a barrier over all threads of the cluster
+ * would. */
 #include "codegen/nvptx/hopper.h"
 
 enum { BARRIER_BYTES = 8 };

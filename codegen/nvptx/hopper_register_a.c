@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_90a: a left operand that threads read for the matrix unit. It takes elements of 32 bits from
- * shared memory along k alone, but from registers in any way. A tile with k along its rows is read
- * as the result lies (layout_wgmma_row_permuted): a thread's rows are neighbours there, and lanes
- * beside one another meet all banks.
+/* sm_90a: wgmma with a register A operand. wgmma takes 32-bit elements from shared memory only if
+ * they are contiguous along k, but from registers in any arrangement. A tile that is contiguous
+ * along m is read in a row-permuted layout of the result (layout_wgmma_row_permuted): the rows of
+ * a thread are contiguous there, and adjacent lanes access all banks.
  *
- * Elements of four bits, which lie along k, become 16 bits on their way. The four lanes that share
- * a row read the same words of eight; the instruction wants two neighbours of each from a lane, a
- * byte. So k stays in its order, which the right operand has in shared memory. */
+ * Elements of four bits, which are contiguous along k, are upcast to 16 bits in registers. The
+ * four lanes that share a row read the same words of eight elements; the instruction takes two
+ * adjacent elements of each word from a lane, which is one byte. The order of k is unchanged, as
+ * the right operand in shared memory requires. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/gpu/gpu_shared.h"
 #include "codegen/nvptx/hopper.h"

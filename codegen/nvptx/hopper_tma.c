@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_90a: the bulk copy engine between tensors and shared memory.
+/* sm_90a: asynchronous copies between tensors and shared memory by TMA.
  *
- * A tile goes as one box for each chunk of columns (as wide as the swizzle, or as the engine takes)
- * and, when it has more rows than a box may have, for each part of the rows. Indices that are
- * scalars have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips
- * stores. It fills slowly: of a tensor with fewer rows than a tile, the box has as many as there
- * are, and the rest of the tile is 0 from the block's begin on.
+ * A tile is copied as one box per column chunk (as wide as the swizzle, or the maximum of TMA)
+ * and, if it has more rows than a box may have, per slice of rows. Scalar indices have box extent
+ * 1. TMA fills elements outside of the tensor with 0 and clips stores. That fill is slow: if the
+ * tensor has fewer rows than the tile, the box has only those rows, and the rest of the tile is
+ * cleared once when the block begins.
  *
- * Of a view of windows the rows are pixels, which the engine walks by itself (im2col mode): from
- * the first one of a tile, each as a window begins there, and moved by the taps. */
+ * The rows of an im2col view are output positions, which TMA iterates over by itself (im2col
+ * mode): from the first one of the tile, each at the start of its window, offset by the filter
+ * tap. */
 #include "codegen/nvptx/hopper.h"
 
 #include "codegen/plan_builder.h"

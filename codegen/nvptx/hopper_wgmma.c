@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_90a: products issued to the matrix unit. A warp group (4 warps) multiplies 64 rows of A by up
- * to 256 columns of B, 32 bytes deep an instruction; a dot_async is all instructions of its tile,
- * one group of them committed at the end.
+/* sm_90a: warp-group MMA (wgmma). A warp group (4 warps) multiplies 64 rows of A by up to 256
+ * columns of B, 32 bytes of k per instruction. A dot_async issues all instructions of its tile and
+ * commits them as one group.
  *
- * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of
- * `repack_pitched` = swizzle bytes (hopper.h) there are two ways to hold one:
- *   k along the columns     an instruction's depth is 32 bytes inside a row; 8 rows are
- *                           8 * pitch bytes apart (stride); chunks are reached by address, the
- *                           leading offset does not count
- *   k along the rows        of 16 bits only: m (or n) runs along a row and, after `repack_pitched`
- * bytes, in
- *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
- *                           (stride) */
+ * Operands in shared memory are given by descriptors (PTX ISA, "Matrix Descriptor"). A column
+ * chunk is `pitch` = swizzle bytes wide (hopper.h). There are two arrangements:
+ *    k along the columns     one instruction reads 32 bytes of each row; 8 rows are 8 * pitch
+ *                            bytes apart (stride offset); chunks are selected by the address, and
+ *                            the leading offset is not used
+ *    k along the rows        16-bit elements only: m (or n) is contiguous along a row and, after
+ *                            `pitch` bytes, continues in the next chunk (leading offset); 8 steps
+ *                            of k are 8 * pitch bytes apart (stride offset) */
 #include "codegen/nvptx/hopper.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"

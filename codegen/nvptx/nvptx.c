@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA: the basics of every part. What sm_90a alone has is in hopper*.c. */
+/* The NVIDIA back end as far as all its targets share it. Ops that only sm_90a has are in
+ * hopper*.c. */
 #include "codegen/gpu/gpu_emit.h"
 
 #include "ir/ir_errors.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma.sync and ldmatrix (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). */
+/* Warp-level matrix instructions of NVIDIA: mma.sync and ldmatrix (PTX ISA, "Warp Level Matrix
+ * Multiply-Accumulate Instructions"). */
 #include "codegen/nvptx/nvptx_mma.h"
 
 #include "codegen/gpu/gpu_emitters.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_80 and later: products of one warp, and reads of shared memory for them. */
+/* sm_80 and later: warp-level MMA, and the loads of its fragments from shared memory. */
 #ifndef TESSERA_CODEGEN_NVPTX_NVPTX_MMA_H
 #define TESSERA_CODEGEN_NVPTX_NVPTX_MMA_H
 

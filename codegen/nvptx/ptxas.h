@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PTX to machine code, by NVIDIA's assembler as a process of its own. */
+/* Assembles PTX to machine code by NVIDIA's assembler, in a child process. */
 #ifndef TESSERA_CODEGEN_NVPTX_PTXAS_H
 #define TESSERA_CODEGEN_NVPTX_PTXAS_H
 

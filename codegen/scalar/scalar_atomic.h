@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One element of memory changed atomically, for every back end. Orders of memory are relaxed: what
- * a launch wrote is published by its end. */
+/* The atomic change of one element of memory, for all back ends. Memory order is relaxed, because
+ * the end of a launch publishes its stores. */
 #ifndef TESSERA_CODEGEN_SCALAR_SCALAR_ATOMIC_H
 #define TESSERA_CODEGEN_SCALAR_SCALAR_ATOMIC_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts, fma and the approximate exp2. x86 before AVX-512 converts to bf16 by a call into a
- * library, and its instruction flushes subnormals, so the CPU rounds by integer arithmetic; f16 and
- * fma are emulated where the processor lacks them. */
+/* Casts, fma and the approximate exp2. x86 before AVX-512 converts to bf16 by a library call, and
+ * the newer instruction flushes subnormals, so the CPU rounds by integer arithmetic; f16 and fma
+ * are emulated on processors that lack them. */
 #include "codegen/scalar/scalar_ops.h"
 
 static LLVMValueRef bits_of(Llvm *l, LLVMTypeRef integer, LLVMValueRef a)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OCP 8-bit floats, by integer arithmetic on vectors of any length, as dtype.c does it for one:
- * LLVM refuses e4m3 on some targets. */
+/* Conversions of OCP 8-bit floats by integer arithmetic on vectors of any length, with the
+ * algorithm of dtype.c. LLVM's own type for e4m3 is not supported on all targets. */
 #include "codegen/scalar/scalar_ops.h"
 
 typedef struct Format8 {

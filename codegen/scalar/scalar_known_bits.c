@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indices whose low bits are known. A thread's elements lie at base + 0, 1, 2, 3, where base is a
- * multiple of four: their quarter is one value, and what is left of it a constant.
+/* Simplifies shifts and masks of indices whose low bits are known. A thread's elements have the
+ * indices base + 0, 1, 2, 3, where base is a multiple of four: their quotient by four is one
+ * value, and the remainder is a constant.
  *
- *     (base + 5) >> 2  →  (base + 4) >> 2        what follows is the same for neighbours, and
- *     (base + 5) & 3   →  1                      computed once
+ *     (base + 5) >> 2  →  (base + 4) >> 2        adjacent elements then share the computation of
+ *     (base + 5) & 3   →  1                      everything that follows
  *
- * LLVM's instcombine knows that too, but costs GPUs' code more time than all else. */
+ * LLVM's instcombine does this, too, but it would take more compile time on GPU code than all
+ * else. */
 #include "codegen/scalar/scalar_known_bits.h"
 
 enum { DEEP = 8, WORD = 64 };

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The remainder of floats, exactly and without a library. A float is an integer of 24 or 53 bits
- * times a power of two, so what is wanted is (m << n) mod d: that many bits at a time as 64 hold.
+/* The remainder of floats, exact and without a library call. A float is an integer of 24 or 53
+ * bits times a power of two, so the result is (m << n) mod d, computed in steps of as many bits as
+ * fit into 64.
  *
  *     r = m mod d
  *     while n > 0: s = min(n, 64 - bits); r = (r << s) mod d; n -= s
  *
- * Its sign is the divisor's. It is a function of its own, one for each type in a module, called for
- * each lane of a vector. */
+ * The result has the sign of the divisor. Each module has one such function per type, which is
+ * called for each lane of a vector. */
 #include "codegen/scalar/scalar_ops.h"
 
 typedef struct Mod {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise ops but for casts and their kin (scalar_cast.c). LLVM leaves much undefined that the
- * IR defines: division by zero, wide shifts, least // -1; the selects here close those holes. */
+/* Elementwise ops except casts and similar ops (scalar_cast.c). LLVM leaves cases undefined that
+ * the IR defines (division by zero, wide shifts, minimum // -1); the selects here implement those.
+ */
 #include "codegen/scalar/scalar_ops.h"
 
 #include "codegen/scalar/scalar_known_bits.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One element's meaning, in LLVM: the elementwise ops of ops.def on scalars or vectors, for every
- * back end. Strict IEEE: no fast-math flags. Values of bool are i1; nothing here calls a library
- * function, except fma on f64 for processors that have none. */
+/* The elementwise ops of ops.def on LLVM scalars or vectors, for all back ends. Strict IEEE: no
+ * fast-math flags. Values of bool are i1; nothing here calls a library function, except fma on f64
+ * for processors that have none. */
 #ifndef TESSERA_CODEGEN_SCALAR_SCALAR_OPS_H
 #define TESSERA_CODEGEN_SCALAR_SCALAR_OPS_H
 

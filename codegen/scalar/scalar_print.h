@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record of print or assert in the log of a launch (runtime/device/plan.h), for every back
- * end. */
+/* Writes one record of print or assert to the log of a launch (runtime/device/plan.h), for all
+ * back ends. */
 #ifndef TESSERA_CODEGEN_SCALAR_SCALAR_PRINT_H
 #define TESSERA_CODEGEN_SCALAR_SCALAR_PRINT_H
 
