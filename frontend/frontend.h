@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From text to tensor IR: lexer → parser (AST) → names and types → IR. Everything that the user can
- * get wrong is reported here, with its place; what comes out is verified IR of LEVEL_TENSOR. */
+/* The front end: from text to tensor IR (lexer, parser, AST, names and types, IR). Every mistake
+ * of the user is reported here, with its source location; the result is verified IR of
+ * LEVEL_TENSOR. */
 #ifndef TESSERA_FRONTEND_FRONTEND_H
 #define TESSERA_FRONTEND_FRONTEND_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `import "norms.tile"`, `import random`: files of functions. A path is taken from the folder of
- * the file that names it and may only lead downwards; each file is read once. */
+/* Imports: `import "norms.tile"` and `import random` make the functions of another file visible. A
+ * path is relative to the folder of the importing file and may only lead into that folder and
+ * below; each file is read once. */
 #include "frontend/messages/frontend_errors.h"
 #include "frontend/stdlib_sources.h"
 #include "frontend/syntax/ast.h"

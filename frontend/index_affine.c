@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of index variables, and the bounds of their values. */
+/* Affine forms of index values: sums of index variables with size coefficients, and the bounds of
+ * such sums. */
 #include "frontend/index_affine.h"
 
 enum { MAX_TERMS = 16 };

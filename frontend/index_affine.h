@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of an integer while the program is read: a sum of index variables, each times a
- * size expression. Shows that an index lies inside of its axis whatever the sizes are. */
+/* Integer values as affine forms: a sum of index variables, each times a size expression. The
+ * front end uses them to prove that an index is inside of its axis for all sizes. */
 #ifndef TESSERA_FRONTEND_INDEX_AFFINE_H
 #define TESSERA_FRONTEND_INDEX_AFFINE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file as a module: parsing it, finding its kernels. */
+/* A source file as a module: parses it and finds its kernels. */
 #include "frontend/messages/frontend_errors.h"
 #include "frontend/stdlib_sources.h"
 #include "frontend/syntax/ast.h"

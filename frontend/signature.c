@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the outside sees of a kernel before anything is bound; the checks that need no values. */
+/* The signature of a kernel before any generic or size is bound, and the checks that need no
+ * values. */
 #include "frontend/messages/frontend_errors.h"
 #include "frontend/syntax/ast.h"
 

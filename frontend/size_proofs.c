@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proofs about size expressions. Each fact is a polynomial that is never negative: an extent of a
- * parameter, what a quotient divides (a launch refuses a negative one), and the two bounds of a
- * quotient q = of // by: by * q <= of < by * q + by. A polynomial is shown to be at least 0 by
- * taking positive multiples of facts from it until what is left is at least 0 by the bounds of its
- * sizes: a search for a certificate as Farkas' lemma has it, cut off at a small depth. */
+ * parameter, the dividend of a quotient (a launch refuses a negative one), and the two bounds of a
+ * quotient q = of // by: by * q <= of < by * q + by. To prove that a polynomial is at least 0, the
+ * search subtracts positive multiples of facts from it until the rest is at least 0 by the bounds
+ * of its sizes. This is a search for a certificate as in Farkas' lemma, cut off at a small depth.
+ */
 #include "frontend/size_proofs.h"
 
 enum {

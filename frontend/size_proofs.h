@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of size expressions: proofs from the facts about sizes. A fact is a precondition
- * that is checked before each launch. */
+/* Proofs about size expressions from the facts about sizes. A fact is a precondition that is
+ * checked before each launch. */
 #ifndef TESSERA_FRONTEND_SIZE_PROOFS_H
 #define TESSERA_FRONTEND_SIZE_PROOFS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The standard library's sources (stdlib/ *.tile), built into the program by cmake/stdlib.cmake. */
+/* The sources of the standard library (stdlib/ *.tile), which cmake/stdlib.cmake builds into the
+ * program. */
 #ifndef TESSERA_FRONTEND_STDLIB_SOURCES_H
 #define TESSERA_FRONTEND_STDLIB_SOURCES_H
 

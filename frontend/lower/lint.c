@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks statements with the names in scope; see lint.h. What the standard library, or an imported
- * file, does is not looked at. */
+/* The warnings of lint.h: a traversal of the statements with the names in scope. The standard
+ * library and imported files are not checked, because the user did not write them. */
 #include "frontend/lower/lint.h"
 
 #include <string.h>

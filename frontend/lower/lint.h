@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warnings that the tree alone tells, of a kernel that has no errors: names that nobody reads,
- * names that hide others, sums in few bits, products that are cast to 32 bits. Changes nothing. */
+/* Warnings about a kernel that has no errors, from its AST alone: unused names, names that hide
+ * others, sums in narrow types, products that are cast to 32 bits too late. The kernel is not
+ * changed. */
 #ifndef TESSERA_FRONTEND_LOWER_LINT_H
 #define TESSERA_FRONTEND_LOWER_LINT_H
 

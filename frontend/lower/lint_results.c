@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warnings about results whose elements a kernel leaves as memory happened to be: an atomic before
- * anything is written, and a result that is written at some indices only. */
+/* Warnings about results of which a kernel leaves elements uninitialized: an atomic before the
+ * first write, and a result that is written at some indices only. */
 #include "frontend/lower/lint.h"
 #include "frontend/size_proofs.h"
 

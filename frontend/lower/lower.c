@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One kernel: its parameters become the function's, its body becomes ops, its schedule lines are
- * given to the function. */
+/* Lowers one kernel: its parameters become those of the IR function, its body becomes ops, and its
+ * schedule entries are added to the function. */
 #include "frontend/lower/lint.h"
 #include "frontend/lower/lower_inline.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and lowering in one walk: generics and consts are bound, functions are inlined, so every
- * expression has one type when it is met. What an expression gives is a Val; poison is a Val whose
- * error has been reported, and makes more of itself in silence. */
+/* Type checking and lowering in one traversal of the AST. Generics and constants are bound and
+ * functions are inlined first, so every expression has exactly one type when it is lowered. The
+ * result of an expression is a Val. A poison Val stands for an expression whose error has been
+ * reported; what is computed from it is poison, too, and reports nothing more. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_H
 #define TESSERA_FRONTEND_LOWER_LOWER_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators. Two operands meet in one element type and one shape; what is known now is computed
- * now; a*b + c of floats is one fma. */
+/* Operators. The operands are converted to one element type and broadcast to one shape; constant
+ * operands are folded; a*b + c of floats becomes one fma. */
 #include "frontend/lower/lint.h"
 #include "ir/scalar_eval.h"
 

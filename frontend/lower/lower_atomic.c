@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atomic.add(y[i], v) and its like: each element of v changes a place of y at once, in any order,
- * however often a place is named. Outside of y nothing happens. */
+/* Atomics such as atomic.add(y[i], v): each element of v changes one element of y, in any order,
+ * and several may change the same one. An index outside of y has no effect. */
 #include "frontend/lower/lower_index.h"
 #include "frontend/lower/lower_inline.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is given for a compilation: element types of generics, values of const parameters, sizes
- * that become constants. */
+/* Values that are given for one compilation: element types of generics, values of const
+ * parameters, and sizes that become constants. */
 #include "frontend/lower/lower.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: casts, what is built in, the standard library's intrinsics. Inlining is in
- * lower_inline.c. */
+/* Calls: casts, built-in functions, and the intrinsics of the standard library. Calls of other
+ * functions are inlined (lower_inline.c). */
 #include "frontend/lower/lower_views.h"
 #include "ir/scalar_eval.h"
 

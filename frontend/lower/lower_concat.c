@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays joined and taken apart along an axis, and arrays that are made of their indices alone. */
+/* Concatenating and splitting arrays along an axis, and arrays that are computed from their
+ * indices alone. */
 #include "frontend/lower/lower_views.h"
 
 /* ---- concat, stack ---- */

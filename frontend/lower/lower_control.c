@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* if, while, break and continue on conditions of the running program. A condition that is one for
- * all is an op `if`, or the op `while` on a scalar. One that differs from lane to lane chooses what
- * variables become, masks what is stored, and lets each element of a `while` end by itself. */
+/* The statements if, while, break and continue with conditions that are known only at run time. A
+ * scalar condition becomes the op `if` or `while`. A condition that differs by lane selects the
+ * new values of variables, masks stores, and lets each element of a `while` end separately. */
 #include "frontend/lower/lower_control.h"
 
 /* ---- masks ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables that regions change: what a loop carries and what branches merge. */
+/* Variables that are assigned inside of regions: loop-carried variables, and variables that
+ * branches merge. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_CONTROL_H
 #define TESSERA_FRONTEND_LOWER_LOWER_CONTROL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helps that a tool can apply: edits of the user's text. */
+/* Fix-it hints: edits of the user's text that a tool can apply. */
 #include "frontend/lower/lower.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results that functions write: `fn f(x: T[M, N]) -> y: f32[M] { … }`. One that is written as a
- * whole, also by `y[i, j] = …` over all of it, is the value that was written; one that is written
- * in parts is memory, which the call reads when the body has ended. */
+/* Results that functions assign: `fn f(x: T[M, N]) -> y: f32[M] { … }`. A result that is assigned
+ * as a whole, also by `y[i, j] = …` over all of it, is the assigned value. A result that is
+ * assigned piecewise is an intermediate tensor, which the call reads after the body. */
 #include "frontend/lower/lower_index.h"
 #include "frontend/lower/lower_inline.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes in the parameters of functions: `fn f(x: T[M, N], y: T[N])` has M, N and T from what it is
- * called with, and the two N are checked to be one. */
+/* Shapes in the parameters of functions: `fn f(x: T[M, N], y: T[N])` takes M, N and T from its
+ * arguments, and the two occurrences of N are checked to be equal. */
 #include "frontend/lower/lower_index.h"
 #include "frontend/lower/lower_inline.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce(f, x, init=…) and scan(f, x, init=…): folds by an associative function of the program. x
- * and init are arrays, or tuples of arrays of one shape and of their neutral elements; f takes two
- * such elements, the earlier ones' fold first. */
+ * and init are arrays, or tuples of arrays of one shape with their identity elements; f takes two
+ * such elements, the earlier one first. */
 #include "frontend/lower/lower_reduce.h"
 
 enum { MAX_PARTS = 8 };

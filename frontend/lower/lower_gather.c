@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers: what reads memory at computed indices. Windows, views and look-ups all end here, as
- * arrays of indices; passes find out which are affine. */
+/* Gathers: reads of memory at computed indices. Windows, views and table look-ups are all lowered
+ * to gathers with arrays of indices; passes find out later which indices are affine. */
 #include "frontend/lower/lower_index.h"
 
 Val iota_val(Lower *l, Dim extent, int trailing)

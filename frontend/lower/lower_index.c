@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Brackets: reading tensors and arrays by index, new axes, parts of an axis, array types. What is
- * taken whole, by a range, or by a lane that walks the axis is a load; everything else is a gather,
- * whose indices are proven inside here, or have a default, or come from data. */
+/* Brackets: reading tensors and arrays by index, new axes, slices of an axis, array types. An axis
+ * that is taken whole, by a range, or by a lane that iterates over it is a load. Everything else
+ * is a gather, whose indices are proven to be in bounds here, or have a default value, or are
+ * data. */
 #include "frontend/lower/lower_index.h"
 
 static bool is_whole(const Expr *index)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reading and writing by index share: the indices of one access, taken apart. */
+/* The parsed indices of one access, shared by reads and writes. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_INDEX_H
 #define TESSERA_FRONTEND_LOWER_LOWER_INDEX_H
 

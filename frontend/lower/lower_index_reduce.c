@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefix reductions: `sum(r in R, s in S if c) body`. The variables are lanes while the body is
- * lowered; then each lane is reduced. */
+/* Prefix reductions such as `sum(r in R, s in S if c) body`. The variables are lanes while the
+ * body is lowered; then the lanes are reduced one after the other. */
 #include "frontend/lower/lower.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions are inlined where they are called: their parameters take the arguments' types, their
- * body sees its file's functions and nothing of the caller. */
+/* Inlines functions at their calls. The parameters take the types of the arguments; the body sees
+ * the functions of its own file and no names of the caller. */
 #include "frontend/lower/lower_inline.h"
 
 #include <string.h>

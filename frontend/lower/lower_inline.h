@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of functions with shapes: `x: T[M, N]`. Private to the component. */
+/* Function parameters with shapes, such as `x: T[M, N]`. Private to the component. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_INLINE_H
 #define TESSERA_FRONTEND_LOWER_LOWER_INLINE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes: index variables as axes. Nothing is executed an element at a time: a value inside of index
- * notation is an array over the lanes that it depends on, and two values meet over the union of
- * theirs. */
+/* Lanes: index variables as axes. Index notation is not executed element by element. A value in it
+ * is an array over the lanes that it depends on, and two values are broadcast to the union of
+ * their lanes. */
 #include "frontend/lower/lower.h"
 
 int lane_count(Lanes lanes)

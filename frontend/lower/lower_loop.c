@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loops walk, and for. What a `for` assigns to variables from outside of it becomes its
- * carried values. */
+/* The statement `for` and the ranges that it iterates over. A variable from outside of a `for`
+ * that its body assigns becomes a loop-carried value. */
 #include "frontend/lower/lower_control.h"
 
 enum { MAX_STEP = 1 << 20 };

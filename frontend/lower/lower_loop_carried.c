@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loops carry. */
+/* Finds the loop-carried variables of a loop and gives them one type for all iterations. */
 #include "frontend/lower/lower_control.h"
 
 /* ---- which variables ---- */

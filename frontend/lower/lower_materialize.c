@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a program does not name: arrays that are made before a `parallel` over ranges and
- * read in it by tiles. And which memory has been written so far. */
+/* Intermediate tensors that a program does not name: arrays that are computed before a `parallel`
+ * over ranges and read in it by tiles. It also tracks which memory has been written so far. */
 #include "frontend/lower/lower.h"
 
 #include <string.h>

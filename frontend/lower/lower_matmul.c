@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* a @ b and dot(a, b, precision=…): products of matrices, with batches before their axes. */
+/* Matrix products: a @ b and dot(a, b, precision=…), with batch axes in front. */
 #include "frontend/lower/lower.h"
 
 #include <math.h>

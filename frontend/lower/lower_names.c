@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names: what they mean, and what may have been meant. */
+/* Resolves names, and finds the name that a misspelt one may have meant. */
 #include "frontend/lower/lower_views.h"
 
 #include <math.h>

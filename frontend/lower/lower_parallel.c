@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parallel. Over numbers alone each variable is a lane. With ranges the program is tiled by hand:
- * its body is lowered once, for one tile. */
+/* The statement `parallel`. If it is over numbers only, each variable is a lane. With ranges the
+ * program is hand-tiled: its body is lowered once, for one tile. */
 #include "frontend/lower/lower_control.h"
 
 enum { MAX_AXES = MAX_RANK };

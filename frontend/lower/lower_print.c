@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print(…) and assert(condition, …): an op that says something for each index that is open and for
- * each element of its arguments. What it says is a text with holes; the first values are the place
- * of the element, by which everything that was said is put in order. */
+/* print(…) and assert(condition, …) become an op that produces one message for each open index and
+ * each element of its arguments. A message is a text with placeholders; its first values are the
+ * coordinates of the element, by which all messages are sorted. */
 #include "frontend/lower/lower_index.h"
 
 enum { MAX_SAID = 16 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sum, prod, max, min, mean, any, all, var, std over axes. An axis stays, with extent 1; no axis: a
- * scalar. */
+/* Reductions over axes: sum, prod, max, min, mean, any, all, var, std. A reduced axis stays with
+ * extent 1; without an axis argument the result is a scalar. */
 #include "frontend/lower/lower_reduce.h"
 
 /* ---- arguments ---- */

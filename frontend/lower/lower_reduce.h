@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reductions, scans and folds share: arguments by name, axes. */
+/* Arguments that reductions, scans and folds have in common: named arguments and axes. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_REDUCE_H
 #define TESSERA_FRONTEND_LOWER_LOWER_REDUCE_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans and folds: cumsum and its like, argmax and argmin, and reduce and scan by a function of the
- * program over values or tuples of them. */
+/* Scans and reductions with positions: cumsum and similar functions, argmax and argmin. */
 #include "frontend/lower/lower_reduce.h"
 
 /* ---- cumsum, cumprod, cummax, cummin ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes: in words, broadcast, and from type expressions. */
+/* Shapes: their text in messages, broadcasting, and shapes of type expressions. */
 #include "frontend/lower/lower.h"
 #include "ir/text/ir_text.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* x[a: b: step]: a part of an axis, every step-th element of it, or backwards. Its ends are size
- * expressions, so that its extent is one; negative numbers count from the end of the axis. */
+/* Slices x[a: b: step]: a part of an axis, every step-th element of it, or in reverse order. The
+ * ends are size expressions, so that the extent is one, too; a negative number counts from the end
+ * of the axis. */
 #include "frontend/lower/lower_index.h"
 
 /* ---- extents ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: definitions, assignments, return, if; and the dispatch of expressions. */
+/* Statements: definitions, assignments, return and if; and the dispatch of expressions by kind. */
 #include "frontend/lower/lower_control.h"
 #include "frontend/lower/lower_inline.h"
 

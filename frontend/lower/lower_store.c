@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing to results: whole, by index, by lanes. */
+/* Assignments to results: as a whole, by index, or over lanes. */
 #include "frontend/lower/lower_index.h"
 #include "frontend/lower/lower_inline.h"
 

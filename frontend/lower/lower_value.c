@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vals: making them, converting between element types, turning them into IR. */
+/* Operations on Vals: creating them, converting their element type, and materializing them as IR
+ * values. */
 #include "frontend/lower/lower.h"
 #include "ir/scalar_eval.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: the elements of an array in another shape or order. Each is a gather whose indices are
- * arithmetic on the result's own; nothing is copied unless a pass finds that it pays. */
+/* Views: the elements of an array in another shape or order. Each view is a gather whose indices
+ * are arithmetic on the result's own indices; nothing is copied unless a pass finds that a copy is
+ * faster. */
 #include "frontend/lower/lower_views.h"
 
 /* ---- arguments ---- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views and arrays made of indices: the files of these builtins share little. Private to the
- * component. */
+/* The built-in functions for views and for arrays made of indices. Private to the component. */
 #ifndef TESSERA_FRONTEND_LOWER_LOWER_VIEWS_H
 #define TESSERA_FRONTEND_LOWER_LOWER_VIEWS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `where` of functions: what must hold where they are called, and sizes that follow from others.
- * Nothing is checked when the kernel runs: the caller's sizes show it, or the caller assumes it. */
+/* The `where` clause of functions: conditions on the arguments, and sizes that are computed from
+ * other sizes. Nothing is checked at run time: the facts about the caller's sizes must prove a
+ * condition, or the caller must assume it. */
 #include "frontend/lower/lower_inline.h"
 
 #include <string.h>

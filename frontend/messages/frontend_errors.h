@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of the front end: codes from frontend_errors.def, one way to report, "did you mean". */
+/* The error codes of the front end (frontend_errors.def), the functions that report them, and the
+ * "did you mean" search. */
 #ifndef TESSERA_FRONTEND_MESSAGES_FRONTEND_ERRORS_H
 #define TESSERA_FRONTEND_MESSAGES_FRONTEND_ERRORS_H
 

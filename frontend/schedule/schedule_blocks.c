@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which schedule blocks of the source count for a compilation, and which line of theirs wins:
- * blocks for all targets, then those that name this one; of each kind those without `when`
- * first; and behind them, in the same order, those of the name that was chosen. */
+/* Selects the schedule blocks that apply to a compilation, and the entry that wins if several
+ * blocks have it. From weakest to strongest: blocks for all targets, blocks that name this target,
+ * each first without and then with `when`; then, in the same order, the blocks with the name that
+ * was chosen. */
 #include "frontend/schedule/schedule_blocks.h"
 #include "frontend/schedule/when_clause.h"
 

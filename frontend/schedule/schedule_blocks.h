@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What schedule and tune blocks have in common: for which kernel, target and sizes they are.
- * Private to the component. */
+/* Common parts of schedule and tune blocks: for which kernel, target and sizes they apply. Private
+ * to the component. */
 #ifndef TESSERA_FRONTEND_SCHEDULE_SCHEDULE_BLOCKS_H
 #define TESSERA_FRONTEND_SCHEDULE_SCHEDULE_BLOCKS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tune blocks want tried: the lines of those that are for this compilation, ranges as the
- * numbers that are in them. A line of a stronger block takes the place of a weaker one's. */
+/* The candidates that tune blocks ask for: the entries of all blocks that apply to this
+ * compilation, with ranges expanded to numbers. An entry of a stronger block replaces that of a
+ * weaker one. */
 #include "frontend/schedule/schedule_blocks.h"
 
 static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)

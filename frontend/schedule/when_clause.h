@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `schedule k when M <= 64 and K % 16 == 0`: conditions on sizes, answered from what is known of
- * them in this compilation. Private to the component. */
+/* Conditions of schedule blocks on sizes, `schedule k when M <= 64 and K % 16 == 0`, evaluated on
+ * what this compilation knows of the sizes. Private to the component. */
 #ifndef TESSERA_FRONTEND_SCHEDULE_WHEN_CLAUSE_H
 #define TESSERA_FRONTEND_SCHEDULE_WHEN_CLAUSE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program as it was written. Nodes live in the arena and never change after parsing; the bodies
- * of the standard library's functions are parsed when they are first called (fn_complete). */
+/* The AST. Nodes are in the arena and never change after parsing; the bodies of the standard
+ * library's functions are parsed at their first call (fn_complete). */
 #ifndef TESSERA_FRONTEND_SYNTAX_AST_H
 #define TESSERA_FRONTEND_SYNTAX_AST_H
 

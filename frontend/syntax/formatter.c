@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines stay lines: where a statement ends is the author's, and so is where it is broken. What
- * changes is the space before and between tokens, and the number of empty lines. Blocks indent
- * by four, and so does what goes on of a statement, however deep in its brackets. Comments
- * behind code keep their column where there is room for them, so that columns of comments stay
- * columns. */
+/* The formatter keeps line breaks as the author set them, both between and within statements. It
+ * changes only the space between tokens, the indentation and the number of empty lines. Blocks are
+ * indented by four, and so are the continuation lines of a statement, however deep in brackets
+ * they are. A comment behind code keeps its column if it fits, so that columns of comments stay
+ * aligned. */
 #include "frontend/syntax/formatter.h"
 
 #include "frontend/syntax/ast.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Laying out a source anew: the same tokens and comments on the same lines, with the spaces that
- * the language's own sources have. */
+/* Formats a source: the same tokens and comments on the same lines, with the spacing of the
+ * standard library's sources. */
 #ifndef TESSERA_FRONTEND_SYNTAX_FORMATTER_H
 #define TESSERA_FRONTEND_SYNTAX_FORMATTER_H
 

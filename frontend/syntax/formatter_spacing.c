@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators have a space on both sides, or none where their author wrote none: `2*pad + 1` says
- * what binds. Names touch the bracket of a call or an index, commas touch what is before them. */
+/* The spacing rules of the formatter. Operators have a space on both sides, or none if the author
+ * wrote none: `2*pad + 1` shows what binds more tightly. There is no space between a name and the
+ * bracket of its call or index, and none before a comma. */
 #include "frontend/syntax/formatter_spacing.h"
 
 static bool is_keyword(TokenKind kind)

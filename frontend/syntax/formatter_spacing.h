@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tokens of a line stand apart. */
+/* Decides which adjacent tokens of a line are separated by a space. */
 #ifndef TESSERA_FRONTEND_SYNTAX_FORMATTER_SPACING_H
 #define TESSERA_FRONTEND_SYNTAX_FORMATTER_SPACING_H
 

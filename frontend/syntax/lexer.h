@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text to tokens, one at a time. A Lexer is a value: copy it to look ahead. */
+/* The lexer: text to tokens, one at a time. A Lexer is a value: copy it to look ahead. */
 #ifndef TESSERA_FRONTEND_SYNTAX_LEXER_H
 #define TESSERA_FRONTEND_SYNTAX_LEXER_H
 

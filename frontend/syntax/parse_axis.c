@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What binds indices: the axes of loops, of prefix reductions and of `let t[i in N]`. */
+/* Parses index bindings: the axes of loops, of prefix reductions and of `let t[i in N]`. */
 #include "frontend/syntax/parser.h"
 
 static void parse_by(Parser *p, Axis *axis)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations: kernels, functions, and the file as a list of them. */
+/* Parses declarations: kernels, functions, and a file as a list of them. */
 #include "frontend/syntax/parser.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expressions, by precedence climbing:
+/* Parses expressions by precedence climbing:
  *
  *   a if c else b  <  or  <  and  <  not  <  == != < <= > >=  <  |  <  ^  <  &  <  << >>
  *   <  + -  <  * / // % @  <  - ~ (unary)  <  calls, indices, fields
  *
- * A prefix reduction, `sum(r in R) x[r] * y[r]`, takes what a product would take. */
+ * A prefix reduction, `sum(r in R) x[r] * y[r]`, extends as far as a product would. */
 #include "frontend/syntax/parser.h"
 
 enum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule and tune blocks: lines of key, name and value, checked against ir/schedule.def. */
+/* Parses schedule and tune blocks: entries of key, subkey and value, checked against
+ * ir/schedule.def. */
 #include "frontend/syntax/parser.h"
 
 #include "ir/schedule.h"

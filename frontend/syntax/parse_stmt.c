@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements and blocks. */
+/* Parses statements and blocks. */
 #include "frontend/syntax/parser.h"
 
 static Stmt *stmt_new(Parser *p, StmtKind kind)

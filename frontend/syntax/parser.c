@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cursor over tokens, and how the parser gets over an error: it reports once, unwinds to the
- * statement (or declaration), skips to the next one and goes on. */
+/* The token cursor of the parser, and its error recovery: it reports an error once, unwinds to the
+ * enclosing statement or declaration, skips to the next one and continues. */
 #include "frontend/syntax/parser.h"
 
 #include <string.h>

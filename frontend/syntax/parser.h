@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parser's files share: the cursor over tokens, and one entry each. */
+/* What the files of the parser share: the token cursor, and one entry point each. */
 #ifndef TESSERA_FRONTEND_SYNTAX_PARSER_H
 #define TESSERA_FRONTEND_SYNTAX_PARSER_H
 
