@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes of ops: what kinds there are, giving and reading them. */
+/* Attributes of ops: their kinds, and the functions that set and read them. */
 #include "ir/build.h"
 #include "ir/ir.h"
 

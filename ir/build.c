@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One maker an op: checks its operands, infers its type. */
+/* One builder function per op: it checks the operands and infers the result type. */
 #include "ir/build.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The builder: the only maker of ops. It has a cursor and infers result types; a wrong operand
- * is a bug of the caller (diag_bug). Front ends check before they build. */
+/* The builder, the only code that creates ops. It has an insertion point and infers result types.
+ * A wrong operand is a bug of the caller (diag_bug); front ends check before they build. */
 #ifndef TESSERA_IR_BUILD_H
 #define TESSERA_IR_BUILD_H
 

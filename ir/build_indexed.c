@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makers of index notation (iota, gather, scatter), of scans and folds, of loops and choices of
- * single elements, and of what a kernel says while it runs. */
+/* Builder functions for index notation (iota, gather, scatter), scans and folds, loops and
+ * conditions over single elements, and kernel messages. */
 #include "ir/build.h"
 
 static void expect(Builder *b, bool holds, OpKind kind, const char *what)

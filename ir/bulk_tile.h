@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of the copy engine whose tensor has fewer rows than they: what it does not bring is cleared
- * once, before anything is copied. */
+/* Bulk-copied tiles that have more rows than their tensor. The rows that no copy fills are cleared
+ * once, before the first copy. */
 #ifndef TESSERA_IR_BULK_TILE_H
 #define TESSERA_IR_BULK_TILE_H
 

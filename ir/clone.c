@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking, replacing, cloning. */
+/* Walking, replacing and cloning of ops and blocks. */
 #include "ir/build.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dead code. Nothing lives but effects and what they need: a value that only a loop's own next
- * round reads is dead, and so is one that a choice makes for nobody. */
+/* Dead code elimination. Only ops with effects, and the values that they need, are live: a
+ * loop-carried value that only the next iteration of its own loop reads is dead, and so is a
+ * result of `if` that nothing reads. */
 #include "ir/build.h"
 
 typedef struct Life {

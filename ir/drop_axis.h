@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values without one of their axes. */
+/* Recomputes a value without one of its axes. */
 #ifndef TESSERA_IR_DROP_AXIS_H
 #define TESSERA_IR_DROP_AXIS_H
 

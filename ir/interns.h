@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function holds once, so that equal means the same pointer. Only what makes them and what
- * lists them includes this. */
+/* The interning tables of a function, by which equal types, sizes and names are the same pointer.
+ * Only the code that creates or lists them includes this header. */
 #ifndef TESSERA_IR_INTERNS_H
 #define TESSERA_IR_INTERNS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter's entry, its agents, and what one op does. */
+/* The entry point of the interpreter, the scheduling of its agents, and the dispatch of ops. */
 #include "ir/interp/interp_internal.h"
 
 #include "ir/text/ir_text.h"

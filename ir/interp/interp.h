@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: the oracle. Runs a function at any stage, by the meaning of its ops alone. With
- * roles it runs one agent a role, switching at every synchronizing op in an order drawn from a
- * seed, and reports races, deadlocks, reads of unsettled products, padding that reaches an output
- * and accesses outside of tensors. */
+/* The reference interpreter. It runs a function of any level by the meaning of its ops alone. A
+ * function with roles has one agent per role; at each synchronizing op the interpreter switches
+ * agents in an order drawn from a seed. It reports races, deadlocks, reads of dots that were not
+ * waited for, padding that reaches an output, and accesses outside of tensors. */
 #ifndef TESSERA_IR_INTERP_INTERP_H
 #define TESSERA_IR_INTERP_INTERP_H
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers, engines and products in flight. Bulk loads arrive late, at a time drawn from the seed.
+/* Mbarriers, bulk copies and asynchronous dots. A bulk load arrives late, at a time drawn from the
+ * seed.
  *
- * A barrier's generation hands on, to whoever waits for it, the clocks of all who arrived at it.
- * A bulk load writes under the stamp (its barrier slot, the generation that it completes), a bulk
- * store and a product read, and a copy by threads writes, under a component of their agent's own:
- * of copies the number of their group, which is known when it was waited for and all have met. */
+ * A phase of an mbarrier passes the vector clocks of all agents that arrived at it to those that
+ * wait for it. A bulk load writes with the stamp (its mbarrier, the phase that it completes). A
+ * bulk store and a dot read, and a copy by threads writes, with a separate component of their
+ * agent's clock. For copies by threads it is the number of the async-copy group, which other
+ * threads may rely on once it was waited for and all threads passed a barrier. */
 #include "ir/interp/interp_internal.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over the blocks of a cluster, whose result each has, or a part of it. Blocks run one
- * after the other: the first ones to come to a reduction leave their part and stop; when all have,
- * they are begun anew, and find the result. What a block does before it stops it does again: it may
- * store, but not add. */
+/* Reductions over the blocks of a cluster; each block gets the whole result or a slice of it. The
+ * interpreter runs blocks one after the other: a block that reaches a reduction records its
+ * partial result and stops. When all have done so, they are restarted and find the result. A block
+ * repeats what it did before it stopped, so it may store there, but not add. */
 #include "ir/interp/interp_reduce.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions. A frame is a region at work; its op's meaning decides what happens at the region's end:
- * the next iteration, the next block, or back to the frame below. */
+/* Control flow. A frame is an active region; its op decides what happens at the region's end: the
+ * next iteration, the next block, or the return to the enclosing frame. */
 #include "ir/interp/interp_internal.h"
 #include "support/int_math.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places that arrays of indices name, for gathers and scatters. Only interp*.c include this. */
+/* Coordinates that arrays of indices give, for gathers and scatters. Only interp*.c include this.
+ */
 #ifndef TESSERA_IR_INTERP_INTERP_COORDS_H
 #define TESSERA_IR_INTERP_INTERP_COORDS_H
 

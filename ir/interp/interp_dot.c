@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products: accumulated in f64, rounded once, with a bound from analysis. */
+/* Dots: accumulated in f64 and rounded once, with an analytical error bound. */
 #include "ir/interp/interp_reduce.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise ops over flat planes: loops for the common types, scalar_op for the rest. Both give
- * the same bits; the tests compare them. */
+/* Elementwise ops over flat arrays: specialized loops for the common types, scalar_op for the
+ * rest. Both give the same bits; the tests compare them. */
 #include "ir/interp/interp_internal.h"
 #include "ir/scalar_eval.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds by the program's own function. Its region runs on as many scalars at once as a step of the
- * fold has. The result is the left fold's. How far another order may be from it is sampled: by a
- * balanced tree, and by one that begins with the neutral elements; the bound is twice SAFETY times
- * the farther of them. Two orders may meet by chance: where the function rounds, the bound is no
- * less than a rounding for each level of a tree, of the largest that is folded there. */
+/* Folds by the program's own function. Its region runs on all scalars of one fold step at once.
+ * The result is that of a left fold. The error of other association orders is sampled: by a
+ * balanced tree, and by a tree that begins with the identity elements; the bound is SAFETY times
+ * the larger of the two differences, doubled. Two orders may agree by chance, so if the function
+ * rounds, the bound is at least one rounding of the largest folded value per level of a tree. */
 #include "ir/interp/interp_reduce.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers: each element reads the place that its indices name. Awaits, whose elements other blocks
- * have written: blocks run one after the other here, so what is not there never will be. */
+/* Gathers read the elements that their indices name. Awaits read elements that other blocks have
+ * written: blocks run one after the other here, so an element that is missing is an error. */
 #include "ir/interp/interp_coords.h"
 
 #include "ir/target/target.h"

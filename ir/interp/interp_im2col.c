@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of windows, made whole: of inputs before anything runs, of intermediates when they are read
- * after a change. */
+/* Im2col views, expanded to whole matrices: of inputs before the run, of intermediates when they
+ * are read after a change. */
 #include "ir/interp/interp_internal.h"
 
 #include <string.h>

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the interpreter. Only interp*.c include this.
+/* Internals of the interpreter. Only interp*.c include this.
  *
- * One Run executes one function. Control is explicit (frames, not C recursion), so that an Agent,
- * the block's threads or those of one role, can stop at any op and go on later. All memory comes
- * from one arena of the run; buffers are counted and recycled, because loops make many.
+ * One InterpRun executes one function. Control is explicit (frames, not C recursion), so that an
+ * Agent, the block's threads or those of one role, can stop at any op and continue later. All
+ * memory comes from one arena of the run; buffers are counted and recycled, because loops allocate
+ * many.
  *
- * Error bounds. A reduction or product has a bound from analysis. What elementwise ops make of it
- * is sampled: beside its values an inexact array carries SAMPLES further executions, begun at
- * value ± bound with signs that differ by source, in most of them also by element; the bound is
- * SAFETY times the farthest of them. That is no proof, but it needs no idea of what rint, bitcast
- * and select do together. */
+ * Error bounds. A reduction or dot has an analytical bound. Its effect on later elementwise ops is
+ * sampled: an inexact array carries SAMPLES further executions besides its values, started at
+ * value ± bound with signs that differ by source and, in most of them, also by element; the bound
+ * is SAFETY times the largest deviation. This is no proof, but it needs no model of how rint,
+ * bitcast and select combine. */
 #ifndef TESSERA_IR_INTERP_INTERP_INTERNAL_H
 #define TESSERA_IR_INTERP_INTERP_INTERNAL_H
 

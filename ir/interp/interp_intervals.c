@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers that a cast has made of inexact floats are whole numbers of an interval, and the
- * samples are its two ends. What keeps the order of numbers (a sum, a cast to more bits, a
- * comparison of less) maps ends to ends; a remainder, bits or an equality does not: three
- * numbers on, `% 2` of both ends may agree where that of a number between them differs. There
- * the result is free: anything that the op can give. */
+/* Integers that were cast from inexact floats are intervals of whole numbers, and the samples are
+ * their two ends. Operations that preserve order (a sum, a cast to more bits, a less-than
+ * comparison) map ends to ends. A remainder, bit operations or an equality do not: `% 2` may be
+ * equal at both ends of an interval of three numbers and differ in between. The result of such an
+ * op is then unconstrained: any value that the op can give is accepted. */
 #include "ir/interp/interp_internal.h"
 
 enum { MAX_VISITS = 32 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses as views (a start and a count an axis), walked in rows; tensors. */
+/* Memory accesses as views (start and count per axis), processed row by row; and the tensors. */
 #include "ir/interp/interp_internal.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run tells its caller: print and assert, and outcomes that an order decides. */
+/* Events that a run reports to its caller: print and assert, and outcomes that depend on an
+ * unspecified order. */
 #include "ir/interp/interp_internal.h"
 #include "ir/message_format.h"
 

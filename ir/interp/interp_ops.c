@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values from nothing, elementwise ops, shapes. */
+/* Ops that create values (constants, indices), elementwise ops, and ops that change shapes. */
 #include "ir/interp/interp_internal.h"
 
 #include <float.h>

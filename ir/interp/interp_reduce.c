@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions and products. Floats accumulate in f64 and round once: the interpreter is then off by
- * half a unit, and the bound speaks of the other executor alone. An executor may associate in any
- * way, a sum of products may take them unrounded, and a matrix unit may truncate where IEEE rounds,
- * hence the larger unit for products of matrices. */
+/* Reductions and dots. Floats accumulate in f64 and are rounded once, so the interpreter is off by
+ * half a unit in the last place, and the bound describes the backend alone. A backend may use any
+ * association order, a sum of products may use unrounded products, and a matrix unit may truncate
+ * where IEEE rounds; therefore dots have a larger unit. */
 #include "ir/interp/interp_reduce.h"
 
 #include "ir/scalar_eval.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reductions, scans and products share. Only interp*.c include this. */
+/* Common parts of reductions, scans and dots. Only interp*.c include this. */
 #ifndef TESSERA_IR_INTERP_INTERP_REDUCE_H
 #define TESSERA_IR_INTERP_INTERP_REDUCE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans: reductions of every beginning of an axis. As there, floats accumulate in f64 and round
- * once; element i has the bound of a reduction of its i terms in any order. */
+/* Scans, as reductions of every prefix of an axis. As there, floats accumulate in f64 and are
+ * rounded once; element i has the bound of a reduction of its terms in any order. */
 #include "ir/interp/interp_reduce.h"
 
 #include <math.h>

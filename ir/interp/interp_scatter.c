@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scatters: elements in an order drawn from the seed. Memory that is scattered to remembers how
- * each place was written last, so that what depends on the order is noted, and what may not meet is
- * an error. */
+/* Scatters, in an order drawn from the seed. For a tensor that is scattered to, each element
+ * records how it was written last. A result that depends on the order is reported, and a conflict
+ * that is not allowed is an error. */
 #include "ir/interp/interp_coords.h"
 #include "ir/interp/interp_reduce.h"
 #include "ir/scalar_eval.h"

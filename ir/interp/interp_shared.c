@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory with a shadow: who wrote each element and who read it last, as stamps of vector
- * clocks. An access is a race when the agent's clocks do not reach the stamps that it must follow.
- * Order comes from sync (own accesses), barriers (another role's), settle, bulk_wait (engines). */
+/* Shared memory with a shadow that stores, per element, who wrote it and who read it last, as
+ * stamps of vector clocks. An access is a race if the agent's clock does not cover the stamps that
+ * it must follow. Order comes from barriers (the agent's own accesses), mbarriers (other roles),
+ * dot waits, and bulk waits (copies). */
 #include "ir/interp/interp_internal.h"
 
 #include <string.h>

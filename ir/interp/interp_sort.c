@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorting, and what it is made of: counts of digits, ranks among equal ones. Rows are sorted by
- * merging, by keys whose order as u64 is that of the numbers. */
+/* Sorting and the ops that it is lowered to: counts of digits, and ranks among equal digits. Rows
+ * are sorted by merging, by keys that order as u64 like the numbers themselves. */
 #include "ir/interp/interp_reduce.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking on while a program runs: the first op that makes a NaN of what is none, and how one
- * element of a tensor was computed, as a tree of ops from its store down to loads and constants.
- * At the store the values are those of the iteration that it belongs to. Each part of the source
- * has one line, however many ops it became. */
+/* Observes a run: the first op that produces a NaN from operands without one, and how one element
+ * of a tensor was computed, as a tree of ops from its store to loads and constants. The values are
+ * those of the iteration that the store belongs to. Each source expression has one line, however
+ * many ops it became. */
 #include "ir/interp/interp_internal.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays of the interpreter: counted, recycled, with poison and samples only where needed. */
+/* Arrays of the interpreter: reference counted and recycled, with poison and samples only if
+ * needed. */
 #include "ir/interp/interp_internal.h"
 
 #include <float.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops whose elements end one by one. The carried values stay in the frame; after each condition
- * fewer elements are active, and only those take the body's values. Samples are executions of their
- * own: they end by their own conditions. */
+/* Loops whose elements end separately. The loop-carried values are in the frame; after each
+ * condition fewer elements are active, and only those take the values of the body. Samples are
+ * executions of their own, which end by their own conditions. */
 #include "ir/interp/interp_internal.h"
 
 #include <string.h>
