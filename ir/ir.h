@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The IR: one kernel, from whole-tensor statements to staged tiles, in one set of structures.
+/* The IR: one set of structures for a kernel, from whole-tensor statements to staged tiles.
  *
  * A Func holds a body Block; a Block is a list of Ops; an Op may hold regions, which are Blocks.
- * There are no jumps: control is structure, dominance is nesting. Types are interned: compare
- * pointers. Only the builder (build.h) makes ops. docs/ir.md is the reference of the text form. */
+ * There are no jumps: control flow is structured, dominance is nesting. Types are interned:
+ * compare pointers. Only the builder (build.h) creates ops. docs/ir.md describes the text form. */
 #ifndef TESSERA_IR_IR_H
 #define TESSERA_IR_IR_H
 

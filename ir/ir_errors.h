@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Codes of the errors that passes and code generators report; the table is ir/ir_errors.def. */
+/* The codes of errors that passes and code generators report; the table is ir/ir_errors.def. */
 #ifndef TESSERA_IR_IR_ERRORS_H
 #define TESSERA_IR_IR_ERRORS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps in which ranges are walked: a source names them (`by 128`), a schedule may choose others.
- * What is rounded once a step depends on them. `source` is a function as the front end made it,
- * `scheduled` the same one behind the passes. */
+/* The steps of loops over ranges. A source may give them (`by 128`), or a schedule chooses them,
+ * and results that are rounded once per step depend on them. `source` is a function as the front
+ * end built it, `scheduled` the same function after the passes. */
 #ifndef TESSERA_IR_LOOP_STEPS_H
 #define TESSERA_IR_LOOP_STEPS_H
 

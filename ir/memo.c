@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table with open addressing. Its entries have the number of the round in which they were
- * written: forgetting them all is beginning another round. */
+/* A hash table with open addressing. Each entry stores the generation in which it was written, so
+ * that clearing the table is incrementing the generation. */
 #include "ir/memo.h"
 
 typedef struct Entry {

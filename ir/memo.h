@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a walk over operands has found out about each value. Values share operands: a walk that
- * looks at an operand once for each of its uses takes time that is exponential in the depth of the
- * program. So every recursive walk over `operands[i]->def` asks a memo first.
+/* Memoization for walks over operands. Values share operands, so a walk that visits an operand
+ * once per use takes time exponential in the depth of the program. Therefore every recursive walk
+ * over `operands[i]->def` asks a memo first.
  *
  *     int64_t found;
  *     if (memo_known(memo, value, key, &found)) { return found; }
  *     …
  *     return memo_keep(memo, value, key, result);
  *
- * `key` is what else the answer depends on: an axis, which of several questions; 0 where it is
- * nothing. A memo is opened for one question, or for a pass while what it found stays true. */
+ * `key` is what else the answer depends on: an axis, or which of several questions; 0 if nothing.
+ * A memo is opened for one question, or for a pass as long as its answers stay true. */
 #ifndef TESSERA_IR_MEMO_H
 #define TESSERA_IR_MEMO_H
 

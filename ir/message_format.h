@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What print and assert say: a text in which {1} stands for value 1, and {{ for a brace. */
+/* Formats messages of print and assert: {1} in a text stands for value 1, and {{ for a brace. */
 #ifndef TESSERA_IR_MESSAGE_FORMAT_H
 #define TESSERA_IR_MESSAGE_FORMAT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When two ops say the same. What their regions bind is compared by place: two values are the same
- * if both are the n-th argument, or a result of the n-th op, of blocks that are compared. */
+/* Structural equality of ops. Values that regions define are compared by position: two values are
+ * equal if both are the n-th argument, or a result of the n-th op, of blocks that are compared. */
 #include "ir/ir.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Polynomials over dimension variables. A polynomial under construction is a Sum: terms in any
- * order, like ones not yet merged; poly_intern sorts, merges and looks for its equal. */
+/* Polynomials over size variables. A polynomial under construction is a Sum: terms in any order,
+ * like terms not yet merged; poly_intern sorts, merges and finds the existing equal one. */
 #include "ir/poly.h"
 
 #include "ir/interns.h"

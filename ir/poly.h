@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size expressions: polynomials with i64 coefficients over dimension variables, interned, so that
- * two extents are equal exactly when their pointers are. */
+/* Size expressions: polynomials with i64 coefficients over size variables. They are interned, so
+ * that two extents are equal exactly if their pointers are. */
 #ifndef TESSERA_IR_POLY_H
 #define TESSERA_IR_POLY_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a reduction runs over. At the tensor stage an operand has all of the axis: its type says
- * what that is. Below, an operand is a tile, and the op names the axis: `over`. */
+/* The axis that a reduction runs over. At the tensor level an operand has the whole axis, and its
+ * type gives the extent. At lower levels an operand is a tile, so the op names the whole axis in
+ * its attribute `over`. */
 #include "ir/build.h"
 #include "ir/ir.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of one element. Everything that rounds does so once, in the type of the operation:
- * f32 is computed in f32, the narrow floats exactly (or to odd, which leaves the last rounding
- * right) and then rounded. Constant folding and the interpreter share this file. */
+/* The arithmetic of one element. Every rounding happens once, in the type of the operation: f32 is
+ * computed in f32; narrow floats are computed exactly (or rounded to odd, which keeps the last
+ * rounding correct) and then rounded. Constant folding and the interpreter share this file, so
+ * they agree. */
 #include "ir/scalar_eval.h"
 
 #include <math.h>

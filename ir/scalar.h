@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One element as a number, and in memory. What it means to compute with them:
- * ir/interp/interp.h. */
+/* One element as a number, and in its memory format. The arithmetic of elements is in
+ * scalar_eval.h, because memory formats are needed where no op is known (libtessera-launch). */
 #ifndef TESSERA_IR_SCALAR_H
 #define TESSERA_IR_SCALAR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of one element (scalar.c), also used for constant folding. */
+/* The arithmetic of one element (scalar.c), for the interpreter and for constant folding. */
 #ifndef TESSERA_IR_SCALAR_EVAL_H
 #define TESSERA_IR_SCALAR_EVAL_H
 

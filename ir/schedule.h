@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule: every decision about how, one line each. A pass asks for a line; if the user
- * gave it, that value is taken, else the pass derives one and records it with its reason.
- * Printing the lines gives the `schedule` block that a user may write.
+/* The schedule: every decision of the compiler, one entry each. A pass asks for an entry; if the
+ * user specified it, that value is taken, otherwise the pass derives one and records it with its
+ * reason. Printing the entries gives the `schedule` block that a user may write.
  *
- * A line is a key and a value, under an optional subkey: `tile M 128, N 256` is two lines,
- * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps,
- * producer, 4). `launch 1: tile M 16` is for one launch of the kernel, and counts more there than
- * the line for all of them. */
+ * An entry is a key and a value, under an optional subkey: `tile M 128, N 256` is two entries,
+ * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps, producer,
+ * 4). `launch 1: tile M 16` is for one launch of the kernel and overrides the entry for all
+ * launches. */
 #ifndef TESSERA_IR_SCHEDULE_H
 #define TESSERA_IR_SCHEDULE_H
 

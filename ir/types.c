@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types are interned: two are equal exactly when their pointers are. */
+/* Types. They are interned: two are equal exactly if their pointers are. */
 #include "ir/interns.h"
 #include "ir/ir.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts: application, comparison, coverage, and how they follow an array through shape ops. */
+/* Layouts: applying them, comparing them, checking that they cover a tile, and deriving the layout
+ * of a result from that of an operand. */
 #include "ir/layout/layout.h"
 
 #include "ir/interns.h"

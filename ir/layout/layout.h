@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts: how a tile of registers is spread over a block's threads.
+/* Layouts: which thread owns which element of a tile, and in which register.
  *
  * A layout is a linear map over bits (F2): the bits of (register, lane, warp) are XORed into the
- * coordinates of an element. `basis[in][bit][axis]` is what one input bit contributes to one axis.
- * Several inputs may hold the same element (a zero basis vector: replication). Extents that are not
- * powers of two are padded up; registers whose element lies outside for every thread do not exist.
- * Source: "Linear Layouts", Zhou et al. 2025 (arXiv 2505.23819). */
+ * coordinates of an element. `basis[in][bit][axis]` is the contribution of one input bit to one
+ * axis. Several inputs may own the same element (a zero basis vector: replication). Extents that
+ * are not powers of two are padded up; a register whose element is outside for every thread does
+ * not exist. Source: "Linear Layouts", Zhou et al. 2025 (arXiv 2505.23819). */
 #ifndef TESSERA_IR_LAYOUT_LAYOUT_H
 #define TESSERA_IR_LAYOUT_LAYOUT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts that there are: blocked, wgmma accumulators, shared tiles. */
+/* Constructs the layouts that the compiler uses: blocked layouts, wgmma accumulators,
+ * shared-memory tiles. */
 #include "ir/layout/layout.h"
 #include "support/int_math.h"
 

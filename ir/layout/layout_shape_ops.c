@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts through the ops that change shapes. */
+/* The layout of the result of a shape op (reshape, transpose, broadcast and others), derived from
+ * the layout of its operand. */
 #include "ir/layout/layout.h"
 
 static Layout broadcast_operand(const Op *op, const Layout *result)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix instructions, from the table matrix_instrs.def: what multiplies, where, and how its
- * operands and its result lie in the threads of a warp. Layouts of products, operands in registers
- * and reads of shared memory all follow from a row. */
+/* Matrix instructions, from the table matrix_instrs.def: operand types, tile sizes, and the
+ * layouts of operands and result in the threads of a warp. The layouts of dots, register operands
+ * and reads of shared memory all follow from a row of the table. */
 #ifndef TESSERA_IR_LAYOUT_MATRIX_INSTR_H
 #define TESSERA_IR_LAYOUT_MATRIX_INSTR_H
 

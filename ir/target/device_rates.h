@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tiles cost: rates of the part that stands for a target, in cycles of its multiprocessors.
- * Passes choose by them; what is only said to people is in device_specs.h. */
+/* Rates of the reference device of a target, in cycles of its multiprocessors, for the cost models
+ * of the passes. Facts that only reports use are in device_specs.h. */
 #ifndef TESSERA_IR_TARGET_DEVICE_RATES_H
 #define TESSERA_IR_TARGET_DEVICE_RATES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of the part that stands for a target: how fast it is, and how many blocks its
- * multiprocessors hold. For people to read; code does not depend on it. */
+/* Facts about the reference device of a target: its speed, and how many blocks its multiprocessors
+ * hold. They are for reports only; code does not depend on them. */
 #ifndef TESSERA_IR_TARGET_DEVICE_SPECS_H
 #define TESSERA_IR_TARGET_DEVICE_SPECS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of targets.def, once for each width that this machine's vectors may have: facts stay
- * constant data, and finding out about the machine only chooses among them. */
+/* The rows of targets.def, once for each vector width that this machine may have. The facts stay
+ * constant data, and detecting the machine only selects among them. */
 #include "ir/target/target.h"
 
 #include "support/text.h"

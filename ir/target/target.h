@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device can do, as rows of facts. Passes read facts; they never ask for a name. */
+/* Facts about targets, one row each. Passes read facts and never compare a target's name. */
 #ifndef TESSERA_IR_TARGET_TARGET_H
 #define TESSERA_IR_TARGET_TARGET_H
 

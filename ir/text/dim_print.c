@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Size expressions in words, as a source would write them. */
+/* Prints size expressions in the syntax of the source language. */
 #include "ir/text/ir_text.h"
 
 static void put_sum(Text *text, Dim dim);

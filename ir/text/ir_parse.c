@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the text form (docs/ir.md): the header here, operations in ir_parse_op.c. What comes back
- * is well-formed, not yet verified. */
+/* Parses the text form of the IR (docs/ir.md): the header here, ops in ir_parse_op.c. The result
+ * is well-formed but not yet verified. */
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "ir/text/ir_parse.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the parser of the text form (docs/ir.md). Only parse*.c include this.
+/* The internal interface of the parser of the text form (docs/ir.md). Only ir_parse*.c include
+ * this.
  *
  * Any text is input: every failure is a diagnostic, then a jump out of the recursion. */
 #ifndef TESSERA_IR_TEXT_IR_PARSE_H

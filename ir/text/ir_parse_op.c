@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of the text form: attributes, operands, regions. */
+/* Parses the ops of the text form: attributes, operands, regions. */
 #include "ir/text/ir_parse.h"
 
 #include <ctype.h>

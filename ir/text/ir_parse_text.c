@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser's lowest level: characters, words, numbers, quoted text, names of values. */
+/* The lowest level of the parser: characters, words, numbers, quoted text, names of values. */
 #include "ir/text/ir_parse.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and types of the text form. */
+/* Parses the size expressions and types of the text form. */
 #include "ir/text/ir_parse.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text form (docs/ir.md). What it prints, ir_parse.c reads back to the same function. */
+/* Prints the text form of the IR (docs/ir.md). ir_parse.c reads it back to the same function. */
 #include "ir/interns.h"
 #include "ir/layout/layout.h"
 #include "ir/schedule.h"

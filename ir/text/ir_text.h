@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Printing and parsing a function. */
+/* Printing a function as text, and parsing it. */
 #ifndef TESSERA_IR_TEXT_IR_TEXT_H
 #define TESSERA_IR_TEXT_IR_TEXT_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verifier: scopes, counts and stages here; what each operation wants of its operands in
- * verify_ops.c. It collects every failure, one line each. Rules look at operands and into regions,
- * so they are asked only of a function whose scopes and counts are right as a whole. */
+/* The verifier: scopes, operand counts and levels are checked here, the rules of each op in
+ * verify_ops.c. All failures are collected, one line each. The rules of ops look at operands and
+ * into regions, so they are checked only if the scopes and counts of the whole function are right.
+ */
 #include "ir/interns.h"
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify.h"

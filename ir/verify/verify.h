@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifying a function. */
+/* Verification of a function. */
 #ifndef TESSERA_IR_VERIFY_VERIFY_H
 #define TESSERA_IR_VERIFY_VERIFY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of copies past registers. */
+/* Rules of asynchronous copies from global to shared memory (copy_load, copy_wait). */
 #include "ir/verify/verify_ops.h"
 
 /* Extents of what an access takes, of a range its capacity; how many there are. */

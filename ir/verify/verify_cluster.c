@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cluster's blocks reduce together. */
+/* Rules of reductions over the blocks of a cluster. */
 #include "ir/verify/verify_ops.h"
 
 void verify_cluster_reduce(Verifier *v, const Op *op)

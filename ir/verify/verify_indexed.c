@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What index notation, scans, folds and loops of single elements want of their operands. */
+/* Rules of gathers and scatters, scans and folds, and loops of single elements. */
 #include "ir/verify/verify_ops.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ops want of layouts, once there are any: no element changes its thread but through
- * memory. */
+/* Rules about layouts, from the layout passes on: no element moves to another thread except
+ * through memory or an op that exchanges elements. */
 #include "ir/layout/layout.h"
 #include "ir/verify/verify_ops.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each operation wants of its operands and results. */
+/* Rules about the operands and results of each op. */
 #include "ir/verify/verify_ops.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the two halves of the verifier. Private to the component. */
+/* Declarations that the files of the verifier share. Private to the component. */
 #ifndef TESSERA_IR_VERIFY_VERIFY_OPS_H
 #define TESSERA_IR_VERIFY_VERIFY_OPS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions are complete: the tile that an op has along the axis which it reduces, and the loops
- * that carry what it comes to, are all of the axis that it names. Where blocks, or loops over parts
- * of an axis, have the rest, what they come to is combined by an op that says so. */
+/* Checks that reductions are complete: the tile that an op reduces, together with the loops that
+ * carry its result, covers the whole axis that the op names. If other blocks, or loops over slices
+ * of an axis, reduce the rest, an op must combine the partial results explicitly. */
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify_ops.h"
 
