@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be wrong with the arguments of a call before anything is looked at: NULL, types that do
- * not exist, options that contradict each other. */
+/* Checks of public arguments before anything else happens: NULL, unknown types, contradictory
+ * options. */
 #include "runtime/api/api_objects.h"
 
 #include "ir/ir_errors.h"

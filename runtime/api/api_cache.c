@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache, for who uses the library: where it is, what is in it. */
+/* The public functions of the compile cache: its folder, and its entries. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context has besides that launching needs: the compiler's part. */
+/* The compiler's part of a public context, which libtessera-launch does not have. */
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For who works on the compiler: watching and steering its passes. The one header besides tessera.h
- * that the program `tessera` includes. */
+/* Watching and steering the passes, for people who work on the compiler. Besides tessera.h and
+ * api_search.h this is the only header that the program `tessera` includes. */
 #ifndef TESSERA_RUNTIME_API_API_DEBUG_H
 #define TESSERA_RUNTIME_API_API_DEBUG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics as the public interface shows them: copies that the context holds until the next
- * ones, rendered in each form. */
+/* Diagnostics in the public interface: copies that the context keeps until the next call, rendered
+ * in each form. */
 #include "runtime/api/api_objects.h"
 
 #include "frontend/messages/frontend_errors.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of this machine can be used: drivers, devices, tools, each with what its lack costs and what
- * can be done about it; and a small kernel on each device, because what is there need not work. */
+/* Examines this machine: drivers, devices and tools, each with what is lost without it and how to
+ * get it. It also runs a small kernel on each device, because a device that is present need not
+ * work. */
 #define _GNU_SOURCE
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"

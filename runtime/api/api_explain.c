@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers what a report is made from: the schedule, the plan, what the assembler says; for the page
- * also the IR after each pass, of a second compilation, and the code in all its forms. */
+/* Collects the inputs of a report: the schedule, the plan, the output of the assembler; for the
+ * HTML page also the IR after each pass, from a second compilation, and the code in all its forms.
+ */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/bundle/bundle_build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What arguments tell: a generic's type from an array's, sizes from shapes. */
+/* Infers values from arguments: the types of generics from array types, and sizes from shapes. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter behind the public interface, and the comparison with it. */
+/* The interpreter in the public interface, and the comparison of results with it. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

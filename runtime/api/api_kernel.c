@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: one compilation each, and what can be asked of it. */
+/* Public kernels: one compilation each, and the queries on it. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

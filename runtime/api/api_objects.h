@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects behind the public handles, and what the files of the API share. */
+/* The objects behind the public handles, and declarations that the files of the API share. */
 #ifndef TESSERA_RUNTIME_API_API_OBJECTS_H
 #define TESSERA_RUNTIME_API_API_OBJECTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: parsed once for their signatures. Each compilation parses the text again, in an arena
- * of its own, so that it can be freed with all it made. */
+/* Public programs. A program is parsed once for its signatures. Each compilation parses the text
+ * again, in an arena of its own, so that it can be freed with everything it allocated. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be tried of a kernel's schedule, and what the model says of one. */
+/* Lists the values that a tuner may try for each schedule entry of a kernel, and returns the cost
+ * that the model predicts for a schedule. */
 #include "runtime/api/api_search.h"
 
 #include "codegen/nvptx/ptxas.h"

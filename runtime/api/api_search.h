@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For who searches schedules: what may be tried of a kernel, and what the model says of one. Beside
- * tessera.h and api_debug.h the program `tessera` includes this. */
+/* The interface for tuners: which schedules may be tried, and what the cost model predicts for
+ * one. The program `tessera` includes this besides tessera.h and api_debug.h. */
 #ifndef TESSERA_RUNTIME_API_API_SEARCH_H
 #define TESSERA_RUNTIME_API_API_SEARCH_H
 

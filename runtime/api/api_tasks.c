@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling in threads of the library's. A task compiles in a context of its own, which nobody else
- * sees; who waits for it gets the kernel, and the errors, in the context that he has. */
+/* Compilation in threads of the library. A task compiles in a private context; a thread that waits
+ * for it receives the kernel, and the errors, in its own context. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types and target rows as the public header shows them. */
+/* Element types and targets in the form of the public header. */
 #include "runtime/api/api_objects.h"
 
 #include "ir/layout/matrix_instr.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guards: what jumps out of the compiler, out of memory or a bug of ours, lands here. */
+/* The error boundary: an allocation failure or an internal error inside of the compiler jumps here
+ * and becomes a status of the public call. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 

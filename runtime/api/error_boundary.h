@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one object is made with, and where errors of making it end. */
+/* The arena and diagnostics of one public object, with the error boundary in which it is created.
+ */
 #ifndef TESSERA_RUNTIME_API_ERROR_BOUNDARY_H
 #define TESSERA_RUNTIME_API_ERROR_BOUNDARY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that a program imports: below the folder of its first file, never through a symbolic link.
- * Compilations parse again what was read once. */
+/* Reads the files that a program imports: only below the folder of its first file, and never
+ * through a symbolic link. The contents are kept, because each compilation parses them again. */
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"
 #include "support/fd_io.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ahead of time: every kernel for every target in every variant, in one object. */
+/* Ahead-of-time compilation: every kernel for every target in every variant, in one object. */
 #include "runtime/bundle/bundle_build.h"
 
 #include "ir/ir_errors.h"

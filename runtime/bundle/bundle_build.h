@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bundle in the making: what bundle_build.c compiles and bundle_header.c describes. */
+/* A bundle under construction: bundle_build.c compiles it, bundle_header.c describes it. */
 #ifndef TESSERA_RUNTIME_BUNDLE_BUNDLE_BUILD_H
 #define TESSERA_RUNTIME_BUNDLE_BUNDLE_BUILD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C header of a bundle. */
+/* Writes the C header of a bundle, with one typed function per kernel. */
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variants of a bundle for sizes that were tuned. A program does not say which sizes it will have:
- * each bucket that is pinned gets code of its own, which launches of such sizes take. */
+/* Variants of a bundle for tuned sizes. The sizes of later launches are not known at build time,
+ * so each pinned size bucket gets its own code, which launches with such sizes select. */
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which variants there are of a kernel: what is bound and known of it in each. */
+/* Lists the variants of a kernel in a bundle: which types, constants and size facts each of them
+ * is compiled with. */
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warnings of many compilations of one program: each is told once. */
+/* Collects the warnings of all compilations of a bundle, so that each is reported once. */
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
 #include "runtime/launch/launch_context.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file of the cache holds. Private to the component. */
+/* The contents of one file of the cache. Private to the component. */
 #ifndef TESSERA_RUNTIME_CACHE_CACHE_ENTRY_H
 #define TESSERA_RUNTIME_CACHE_CACHE_ENTRY_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder: whose it is, and files of it, each written elsewhere and renamed. */
+/* The cache's folder: the check of its owner, and its files, each written under another name and
+ * then renamed. */
 #include "runtime/cache/cache_folder.h"
 
 #include "support/fd_io.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache's folder and files in it. Private to the component. */
+/* The cache's folder and the files in it. Private to the component. */
 #ifndef TESSERA_RUNTIME_CACHE_CACHE_FOLDER_H
 #define TESSERA_RUNTIME_CACHE_CACHE_FOLDER_H
 

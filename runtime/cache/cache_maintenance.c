@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All entries: listed, checked, thrown away. */
+/* Operations on all entries of the cache: listing, verifying, pruning, clearing. */
 #include "runtime/cache/cache_entry.h"
 
 #include <dirent.h>

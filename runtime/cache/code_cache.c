@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries: what a file holds, and when it is believed.
+/* Entries of the cache: the file format, and the checks before an entry is trusted.
  *
  *     "TESSERAC" | schema, bytes of `about`: u32 | bytes of key and of value: u64 |
  *     about | key | value | XXH3-128 of all before

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compile cache: what took long to make, under the digest of what it was made from.
+/* The compile cache: stores machine code under the digest of everything it was compiled from.
  *
- * One file is one entry; nothing else belongs to it. A file is written under another name and then
- * renamed, so that whoever reads has all of it or nothing, and it echoes its key and ends in a
- * digest of all before: what is damaged, or is another key's, is not there. A failure of the cache
- * is never an error of who uses it: nothing is found, nothing is kept, and cache_state says why.
+ * Each entry is one file. A file is written under another name and then renamed, so that a reader
+ * sees all of it or nothing. It repeats its key and ends in a digest of its contents: a damaged
+ * file, or one of another key, counts as absent. A failure of the cache is never an error of the
+ * caller: nothing is found, nothing is stored, and cache_state gives the reason.
  *
- * The folder is the user's alone: code from it is run. One that others may write to, or own, is not
- * used, and entries are opened below it without following links. */
+ * The folder must be private to the user, because code from it is executed. A folder that others
+ * own or may write to is not used, and entries are opened below it without following links. */
 #ifndef TESSERA_RUNTIME_CACHE_CODE_CACHE_H
 #define TESSERA_RUNTIME_CACHE_CODE_CACHE_H
 

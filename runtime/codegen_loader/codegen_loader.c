@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codegen.h for libtessera: opens the library beside it that has LLVM, and asks that. It stays open
- * until the process ends: LLVM's own statics are made once. */
+/* Implements codegen.h for libtessera: opens libtessera-codegen, which contains LLVM, from the
+ * same folder and forwards the calls. The library stays open until the process ends, because
+ * LLVM's static objects are constructed once. */
 #include "runtime/codegen_loader/codegen_loader.h"
 
 #include "runtime/codegen_loader/codegen_table.h"

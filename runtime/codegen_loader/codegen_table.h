@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam between libtessera and libtessera-codegen, where LLVM is: what codegen.h declares, as
- * functions of a library that is opened when machine code is first made or linked. What takes its
- * code from the cache to a GPU never opens it, and is spared LLVM's 85,000 relocations. */
+/* The interface between libtessera and libtessera-codegen, where LLVM is: the functions of
+ * codegen.h as a table. The library is opened when machine code is first generated or linked, so a
+ * program whose code comes from the cache never pays for LLVM's 85,000 relocations. */
 #ifndef TESSERA_RUNTIME_CODEGEN_LOADER_CODEGEN_TABLE_H
 #define TESSERA_RUNTIME_CODEGEN_LOADER_CODEGEN_TABLE_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps each access of the scheduled code inside its tensor, and the sums of floats that
- * happen in any order. */
+/* Lists how each access of the scheduled code is kept inside its tensor (by a proof, a bounds
+ * check or a size fact), and which float sums have an unspecified order. `tessera check` prints
+ * the list. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/launch/launch_context.h"

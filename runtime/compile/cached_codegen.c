@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code that was made before. The front end and the passes run each time, they are quick;
- * what LLVM and the assembler make of their IR is kept (runtime/cache). */
+/* Code generation through the compile cache. The front end and the passes run each time, because
+ * they are fast; the machine code that LLVM and the assembler make of their IR is cached
+ * (runtime/cache). */
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"
 #include "runtime/launch/launch_context.h"

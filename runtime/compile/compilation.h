@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One compilation, and what is called on it. */
+/* The state of one compilation, and the functions that operate on it. */
 #ifndef TESSERA_RUNTIME_COMPILE_COMPILATION_H
 #define TESSERA_RUNTIME_COMPILE_COMPILATION_H
 

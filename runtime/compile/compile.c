@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler on one screen: text → tensor IR → scheduled IR. codegen_emit makes machine code of
- * what comes out; loading and launching are in runtime/device. */
+ * the result; loading and launching are in runtime/device. */
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"
 

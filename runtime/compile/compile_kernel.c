@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making kernels: a compilation each, and another one without pins where theirs do not hold. */
+/* Creates kernels: one compilation each, and a second one without pins if the pinned schedule does
+ * not fit. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floating-point operations of a kernel's products, two for each multiply and add, as written:
- * whole extents, but a loop that ends where a range of the grid does (a causal mask) counts only
- * the part that it walks. */
+/* Counts the floating-point operations of a kernel's dots as written, two for each multiply-add,
+ * over whole extents. A loop that ends where a range of the grid ends (a causal mask) counts only
+ * the iterations that it executes. */
 #include "runtime/compile/compilation.h"
 
 #include "ir/build.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extents as a signature has them, `2 * N + 1`, `(H - R) // 2`, as a line in the one size that is
- * not known yet. Before a kernel is lowered there is only this text. */
+/* Solves an extent of a signature, such as `2 * N + 1` or `(H - R) // 2`, for the one size that is
+ * not known yet. Before a kernel is lowered only its text exists, so this works on text. */
 #include "runtime/compile/compilation.h"
 
 #include <ctype.h>

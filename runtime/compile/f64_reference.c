@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same program with all floats f64: names of narrower types are replaced in its text, and so is
- * `fast.`. What the program gives then is nearly what it would give without rounding: the measure
- * of what its rounding does. */
+/* The f64 reference: the same program with all floats f64. The names of narrower types are
+ * replaced in its text, and `fast.` is removed. Its result is almost free of rounding errors, so
+ * the difference from it measures the rounding of the original program. */
 #include "runtime/compile/compilation.h"
 
 #include "frontend/syntax/lexer.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a measured schedule is kept under: the kernel as it is typed, its types, its sizes, the
- * device. */
+/* The kernel fingerprint, under which measured schedules are stored: the typed kernel, its types,
+ * its sizes, and the device. */
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"
 #include "runtime/compile/pin_lookup.h"

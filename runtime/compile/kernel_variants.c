@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that were compiled before their sizes were known, and for which there are pins: a launch
- * knows its sizes, and takes the code for their bucket. It is made when the first launch wants it;
- * where it cannot be made, the code for any size runs. */
+/* Size-specific variants of a kernel that was compiled before its sizes were known and for which
+ * pins exist. A launch knows its sizes and uses the code for their bucket, which is compiled at
+ * the first such launch; if that fails, the code for any size runs. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

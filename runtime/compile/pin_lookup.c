@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which entry of a file of pins is for a compilation. The file is looked for beside the source
- * unless another is named; one that cannot be used costs a warning, and no more. */
+/* Finds the entry of a pin file that applies to a compilation. The file is looked for beside the
+ * source unless another is named; a file that cannot be used causes a warning only. */
 #include "runtime/compile/pin_lookup.h"
 
 #include "runtime/api/api_objects.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules that were measured and pinned: what a kernel is known by, and which entry of a file of
- * pins is for it. */
+/* Pinned schedules: the key of a kernel in a pin file, and the search for its entry. */
 #ifndef TESSERA_RUNTIME_COMPILE_PIN_LOOKUP_H
 #define TESSERA_RUNTIME_COMPILE_PIN_LOOKUP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedule lines from the command line or the API, in the syntax of a source's schedule block:
- * "tile M 128, N 256", "warps 8 producer 4"; or the name of one of its schedules. */
+/* Schedule entries from the command line or the API, in the syntax of a source's schedule block
+ * ("tile M 128, N 256", "warps 8 producer 4"), or the name of one of the source's schedules. */
 #include "frontend/messages/frontend_errors.h"
 #include "runtime/compile/compilation.h"
 

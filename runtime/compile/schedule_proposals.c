@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alternatives of each derived line, by its key: a table of how values of it lie beside another.
- * What does not fit, or is refused, is found out by compiling, which is cheap. */
+/* Proposes alternatives to each derived schedule entry, for tuning. A table gives, per key, how
+ * other values are generated from the derived one. Values that do not fit are rejected by
+ * compiling them, which is fast. */
 #include "runtime/compile/schedule_proposals.h"
 
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to try of a schedule that nobody has said what to try of. */
+/* Proposes values for a tuner to try if the source has no tune block. */
 #ifndef TESSERA_RUNTIME_COMPILE_SCHEDULE_PROPOSALS_H
 #define TESSERA_RUNTIME_COMPILE_SCHEDULE_PROPOSALS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the code may take for granted of each size. A size that is known gives facts that many
- * sizes share, so that there are few variants: the power of two that divides it, and the next of
- * four round numbers an octave (4, 5, 6, 7, 8, 10, 12, …) that it does not pass; one that is such
- * a number itself is known exactly, so that a row of 4096 or 5120 fills its tile, one of 131072
- * those of a cluster. The plan carries the facts; every launch is checked against them. */
+/* What the code may assume about each size. A known size is reduced to facts that many sizes
+ * share, so that there are few variants: the power of two that divides it, and the next of four
+ * round numbers per octave (4, 5, 6, 7, 8, 10, 12, …) as its maximum. A size that is such a round
+ * number itself is known exactly, so that a row of 4096 or 5120 fills its tile, and one of 131072
+ * the tiles of a cluster. The plan contains the facts, and every launch is checked against them. */
 #include "runtime/compile/compilation.h"
 #include "support/int_math.h"
 

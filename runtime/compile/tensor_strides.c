@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How tensors lie in memory, as a fact of the compilation: from tensors as they will be, of which
- * what many share is taken, or from words. A tensor that is contiguous, by its own axes or in
- * another order, has its strides by its extents; other strides than 0 and 1 are variables, known at
- * launch, of which the code knows the sign and a power of two that divides them. */
+/* The strides of tensors as facts of a compilation, from example tensors, of which only what many
+ * tensors share is used, or from text. The strides of a tensor that is contiguous, in its own or
+ * another order of axes, follow from its extents. Other strides than 0 and 1 are variables known
+ * at launch, of which the code knows the sign and a power of two that divides them. */
 #include "runtime/compile/compilation.h"
 #include "runtime/launch/launch_context.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do tensors share memory? Exact where they are contiguous; of strided ones some that do not are
- * said to: then the launch is refused. */
+/* Tests whether tensors overlap in memory. The test is exact for contiguous tensors. Strided
+ * tensors may be reported as overlapping although they do not; the launch is then refused. */
 #include "runtime/device/device_launch.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA through its driver. Every call that wants a context is made between enter and leave: the
- * device's primary context is current then, and the caller's again afterwards. */
+/* The CUDA driver as a device. Every call that needs a context is made between enter and leave:
+ * the device's primary context is current in between, and the caller's context again afterwards. */
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/device_launch.h"
 #include "runtime/device/driver_library.h"

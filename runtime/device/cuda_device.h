@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that speak to CUDA's driver share. */
+/* Declarations that the files of the CUDA device share. */
 #ifndef TESSERA_RUNTIME_DEVICE_CUDA_DEVICE_H
 #define TESSERA_RUNTIME_DEVICE_CUDA_DEVICE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own declarations of the CUDA driver's interface: no toolkit is needed to build. */
+/* Our own declarations of the CUDA driver's types, so that no toolkit is needed to build. */
 #ifndef TESSERA_RUNTIME_DEVICE_CUDA_DRIVER_H
 #define TESSERA_RUNTIME_DEVICE_CUDA_DRIVER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's streams, events, graphs, and the memory that copies in streams want. */
+/* CUDA streams, events and graphs, and the pinned host memory that asynchronous copies need. */
 #include "runtime/device/cuda_device.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bulk copy descriptors: boxes of a tensor, and windows of images. */
+/* Builds tensor maps, the descriptors of TMA: boxes of a tensor, and im2col views. */
 #include "runtime/device/cuda_device.h"
 
 #include "runtime/device/device_launch.h"

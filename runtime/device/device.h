@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices behind one table: the host, CUDA and HIP. A device opens its driver with dlopen (or takes
- * an injected one), holds memory, loads modules, launches. No globals: all state is in Device. */
+/* Devices behind one table of functions: the host, CUDA and HIP. A device opens its driver with
+ * dlopen (or uses an injected one), allocates memory, loads modules and launches kernels. There
+ * are no globals: all state is in Device. */
 #ifndef TESSERA_RUNTIME_DEVICE_DEVICE_H
 #define TESSERA_RUNTIME_DEVICE_DEVICE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launching a plan: prepared once (sizes checked, arguments packed, descriptors made), then it
- * costs what the driver costs. */
+/* Launching a plan. A launch is prepared once (sizes checked, arguments packed, tensor maps
+ * built); after that it costs only the driver's call. */
 #ifndef TESSERA_RUNTIME_DEVICE_DEVICE_LAUNCH_H
 #define TESSERA_RUNTIME_DEVICE_DEVICE_LAUNCH_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory that a device hands out: what is out, and what was given back and is kept for who asks
- * next. Kept blocks belong to the stream in whose order they were given back: work that is put
- * there later begins when theirs is done, so that nobody waits. */
+/* The memory of a device: blocks in use, and freed blocks that are cached for reuse. A cached
+ * block belongs to the stream in whose order it was freed: later work in that stream begins after
+ * the earlier use has ended, so reuse needs no synchronization. */
 #ifndef TESSERA_RUNTIME_DEVICE_DEVICE_MEMORY_H
 #define TESSERA_RUNTIME_DEVICE_DEVICE_MEMORY_H
 

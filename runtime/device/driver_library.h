@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver's shared library: opened by name, its symbols put into a table of function pointers. */
+/* Opens the shared library of a driver by name and puts its symbols into a table of function
+ * pointers. */
 #ifndef TESSERA_RUNTIME_DEVICE_DRIVER_LIBRARY_H
 #define TESSERA_RUNTIME_DEVICE_DRIVER_LIBRARY_H
 

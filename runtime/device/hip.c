@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AMD through HIP's module interface. Every call that works on a device is made between enter and
- * leave: ours is current then (modules, the default stream and events belong to the current one),
- * and the caller's again afterwards. */
+/* AMD GPUs through HIP's module interface. Every call that works on a device is made between enter
+ * and leave: our device is current in between (modules, the default stream and events belong to
+ * the current device), and the caller's again afterwards. */
 #include "runtime/device/driver_library.h"
 #include "runtime/device/hip_device.h"
 

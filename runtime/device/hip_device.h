@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that speak to HIP's runtime share. */
+/* Declarations that the files of the HIP device share. */
 #ifndef TESSERA_RUNTIME_DEVICE_HIP_DEVICE_H
 #define TESSERA_RUNTIME_DEVICE_HIP_DEVICE_H
 

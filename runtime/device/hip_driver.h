@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own declarations of HIP's runtime: no ROCm is needed to build. */
+/* Our own declarations of HIP's types, so that no ROCm is needed to build. */
 #ifndef TESSERA_RUNTIME_DEVICE_HIP_DRIVER_H
 #define TESSERA_RUNTIME_DEVICE_HIP_DRIVER_H
 

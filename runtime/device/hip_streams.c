@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP's streams, events, graphs, and the memory that copies in streams want. */
+/* HIP streams, events and graphs, and the pinned host memory that asynchronous copies need. */
 #include "runtime/device/hip_device.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host: its memory is the process's, a module is code already there, a launch is a loop. */
+/* The host as a device: its memory is the process's, a module is code that is already loaded, and
+ * a launch is a call of its function for all blocks. */
 #include "runtime/device/device.h"
 #include "runtime/device/thread_pool.h"
 

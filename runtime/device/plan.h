@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan: all that a launch needs to know about a compiled kernel, and nothing about compilers.
- * Code generation makes it; launching reads it. Pointers are into the owner's arena. */
+/* The launch plan: everything that a launch needs to know about a compiled kernel, without the
+ * compiler. Code generation builds it, launching reads it. Its pointers are into the owner's
+ * arena. */
 #ifndef TESSERA_RUNTIME_DEVICE_PLAN_H
 #define TESSERA_RUNTIME_DEVICE_PLAN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan as bytes, for code that outlives the process that made it. */
+/* Serialized plans, for code that outlives the process that generated it. */
 #ifndef TESSERA_RUNTIME_DEVICE_PLAN_BYTES_H
 #define TESSERA_RUNTIME_DEVICE_PLAN_BYTES_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the intermediates of a plan lie: those that do not live at the same time share memory. */
+/* Assigns memory offsets to the intermediates of a plan; intermediates whose live ranges do not
+ * overlap share memory. */
 #include "runtime/device/device_launch.h"
 
 enum { SCRATCH_ALIGN = 256 };

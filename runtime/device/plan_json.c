@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan for programs that launch the code themselves; docs/tools.md says what each field means. */
+/* Prints a launch plan as JSON, for programs that launch the machine code themselves;
+ * docs/tools.md explains the fields. */
 #include "runtime/device/plan_json.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and texts as bytes, little-endian, 8 bytes a number. One description serves both ways:
- * each `pass_` writes what it is shown, or reads into it and checks what it read. */
+/* Serializes numbers and texts: little-endian, 8 bytes per number. One function per struct serves
+ * both directions: each `serialize_` function writes the value it points to, or reads and checks
+ * it. */
 #ifndef TESSERA_RUNTIME_DEVICE_SERIALIZE_H
 #define TESSERA_RUNTIME_DEVICE_SERIALIZE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that share a loop over blocks. A forked child has no threads of its parent: the pool
- * notices and starts its own. */
+/* A pool of threads that share a loop over blocks. A forked child has none of its parent's
+ * threads: the pool detects this and starts its own. */
 #ifndef TESSERA_RUNTIME_DEVICE_THREAD_POOL_H
 #define TESSERA_RUNTIME_DEVICE_THREAD_POOL_H
 

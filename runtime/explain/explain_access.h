@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accesses of an op, as its warps make them, in one round of the loops around it. They follow
- * what codegen/gpu emits. */
+/* The memory accesses of an op as its warps make them, in one iteration of the loops around it.
+ * They must match the code that codegen/gpu emits. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_ACCESS_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_ACCESS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to try next: what costs most first. */
+/* Suggests what to try next, starting with what costs most. */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch's product does in a step, how many tiles there are for how many multiprocessors,
- * and what keeps it from the matrix units' rate, by the model that chose its tiles
+/* Describes the dot of a launch: the work of one step, the number of tiles per multiprocessor, and
+ * what keeps it below the peak rate of the matrix units, by the model that chose its tiles
  * (passes/analysis/wave_model.c). */
 #include "runtime/explain/explain_occupancy.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiles of a grid, under given sizes: how many there are, and which has which number, as
- * codegen/gpu/gpu_control.c hands them to blocks. */
+/* The tiles of a grid for given sizes: their number, and their order, as codegen/gpu/gpu_control.c
+ * assigns them to blocks. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_GRID_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_GRID_H
 

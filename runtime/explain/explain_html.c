@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page that needs nothing else. */
+/* Writes the report as one self-contained HTML page. */
 #include "runtime/explain/explain_html.h"
 
 #include "runtime/explain/explain_words.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the page. */
+/* The functions that write the parts of the HTML page. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HTML_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HTML_H
 

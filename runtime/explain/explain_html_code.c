@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The source beside what becomes of it. A line of a listing has the class l<line of the source>;
- * the page's script lights all of a class. */
+/* The source beside the code it becomes. Each line of a listing has the class l<source line>; the
+ * page's script highlights all lines of a class. */
 #include "runtime/explain/explain_html.h"
 
 #include "passes/pass.h"

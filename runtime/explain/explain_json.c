@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one object of JSON (RFC 8259). */
+/* Writes the report as one JSON object (RFC 8259). */
 #include "runtime/explain/explain_report.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory itself moves: where a launch asks for more than each array once, the second-level
- * cache has kept a part of that. Blocks are walked as they run, as many at once as the device
- * holds, all of them as far along as the others; what they touch goes through a model of the cache,
- * which begins empty. After a while the rest of the launch is taken to go on alike. */
+/* Estimates the traffic of global memory. If a launch requests more than each array once, L2
+ * serves a part of it. Blocks are traced as they run, as many at once as the device holds and all
+ * equally far advanced; their accesses go through a cache model that begins empty. After some time
+ * the rest of the launch is assumed to continue at the same rate. */
 #include "runtime/explain/explain_occupancy.h"
 #include "support/int_math.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a matrix instruction of a warp reads of shared memory: the fragments of its operands, as
- * codegen/gpu/gpu_mma.c reads them. Where lanes read matrices of 8 × 16 bytes for one another
- * (ldmatrix), a request has a row of one a lane; else each lane reads its own neighbours. */
+/* The shared-memory reads of a warp-level matrix instruction: the fragments of its operands, as
+ * codegen/gpu/gpu_mma.c reads them. With ldmatrix each lane gives the address of one 16-byte row
+ * of an 8 × 16-byte matrix and receives elements of all; otherwise each lane reads its own
+ * contiguous elements. */
 #include "runtime/explain/explain_access.h"
 #include "runtime/explain/warp_request.h"
 

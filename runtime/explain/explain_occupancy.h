@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch takes of a multiprocessor, what it asks of memory, and what to try next. */
+/* The resources of a multiprocessor that a launch uses, the memory traffic it causes, and advice
+ * on what to try next. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round of the loops around an op: the values of sizes, ranges and indices there. */
+/* One iteration of the loops around an op: the values of sizes, ranges and indices in it. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_POINT_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_POINT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is to say about a compiled kernel: one report, made once from its final IR, its plan
- * and its machine code; text, JSON and HTML are three ways to write it. Numbers of an access are
- * totals of its launch, under the sizes that were given. */
+/* The report about a compiled kernel, built once from its final IR, its plan and its machine code;
+ * text, JSON and HTML are three ways to write it. Numbers of an access are totals over its launch
+ * for the given sizes. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_REPORT_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_REPORT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What scans and folds across warps do with their scratch: each warp writes what its part comes to,
- * and each thread reads what all came to. */
+/* The shared-memory accesses of scans and folds across warps: each warp writes the total of its
+ * elements, and each thread reads all totals. */
 #include "runtime/explain/explain_access.h"
 #include "runtime/explain/warp_request.h"
 

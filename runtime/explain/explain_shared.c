@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses of shared memory: tiles, partial results of reductions, operands of products. */
+/* The accesses of shared memory: tiles, partial results of reductions, operands of dots. */
 #include "ir/build.h"
 #include "ir/bulk_tile.h"
 #include "runtime/explain/explain_access.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for a terminal: the schedule, and a few lines a launch, as comments of it. */
+/* Writes the report for a terminal: the schedule, and a few lines per launch as comments in it. */
 #include "runtime/explain/explain_report.h"
 
 #include "runtime/explain/explain_words.h"

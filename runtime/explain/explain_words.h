@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reasons, in words. */
+/* The reasons in the report, as text. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_WORDS_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_WORDS_H
 

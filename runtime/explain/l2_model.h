@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second-level cache: lines of 128 bytes in sectors of 32, of which the one gives way that was
- * touched longest ago. Of all lines only a sample is followed, in a cache that is smaller by as
- * much. */
+/* A model of the L2 cache: lines of 128 bytes in sectors of 32, replaced by least recent use. To
+ * save time it follows only a sample of the lines, in a cache that is smaller by the same factor.
+ */
 #ifndef TESSERA_RUNTIME_EXPLAIN_L2_MODEL_H
 #define TESSERA_RUNTIME_EXPLAIN_L2_MODEL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks a launch as its blocks do, but not all of them: of each loop and grid the last round, which
- * may be ragged, and a few of the others, which stand for the rest. */
+/* Walks a launch as its blocks execute it, on a sample: of each loop and grid the last iteration,
+ * which may be partial, and a few of the others, which represent the rest. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_LAUNCH_TRACE_H
 #define TESSERA_RUNTIME_EXPLAIN_LAUNCH_TRACE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads that a warp has made already in this round of the loops around it: LLVM makes one of those
- * of the same place under the same condition. */
+/* Detects loads that a warp has already made in this iteration of the loops around it. LLVM merges
+ * loads of the same addresses under the same condition into one. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
 #define TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a kernel takes, by what its launches ask of the parts of a device: a ranking of
- * schedules before any of them runs, not a promise.
+/* Predicts the time of a kernel from what its launches require of each part of a device. The
+ * purpose is to rank schedules before any of them runs, not to give exact times.
  *
- * A launch waits for memory, the second-level cache and arithmetic, which overlap as in
- * passes/analysis/wave_model.c: the norm of their times with exponent 4. Memory is as fast as bytes
- * are on their way: a multiprocessor needs its share of bandwidth times latency (Little's law).
- * What a multiprocessor does takes as long as that of the one with most blocks. A product that the
- * model of its tiles knows takes what that says.
+ * A launch waits for global memory, L2 and arithmetic. These overlap as in
+ * passes/analysis/wave_model.c: the result is the norm of their times with exponent 4. The speed
+ * of memory depends on the bytes in flight: each multiprocessor needs its fraction of bandwidth
+ * times latency (Little's law). Work on the multiprocessors takes as long as on the one with most
+ * blocks. A dot that the tile model covers takes the time of that model.
  *
- * A core of a CPU does so with its caches in the place of L2; beside it each block costs what it
- * takes to begin, and so does each run of memory; operands of products are laid out anew. */
+ * For a CPU, a core takes the place of a multiprocessor and its caches the place of L2. Each block
+ * and each contiguous run of memory has a startup cost, and packing the operands of dots is added.
+ */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/target/device_rates.h"

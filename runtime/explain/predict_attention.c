@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products that depend on one another within a step, as in attention: warp groups multiply what
- * they have computed from another product. What a step multiplies and what it computes overlap as
- * far as there are groups that take turns, or products that run under the next step's work.
+/* Predicts dots that depend on one another within a step, as in attention: warp groups multiply
+ * values that they have computed from another dot. The dots and the computation of a step overlap
+ * if several warp groups alternate, or if dots run during the next step's computation.
  *
- * Fitted to 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
+ * Calibrated on 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
 #include "runtime/explain/explain_occupancy.h"
 #include "support/int_math.h"
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch asks of the parts of a multiprocessor, in cycles of one, if all have as much to do:
+/* What a launch requires of the parts of a multiprocessor, in cycles of one, if all have the same
+ * amount of work:
  *
- *   issue     instructions of its warps: products, accesses and their addresses, narrow elements
- *             that are widened, steps of loops
+ *   issue     instructions of its warps: dots, accesses and their addresses, upcasts of narrow
+ *             elements, steps of loops
  *   matrix    the matrix unit
- *   first     turns of the first-level cache: its lines lie over 32 banks of 4 bytes
- *   shared    turns of shared memory, which is the same memory: both wait for one another
- *   second    bytes that the second-level cache brings: what a block loads again while it is still
- *             in the first-level cache does not count
+ *   first     wavefronts of L1, whose lines are spread over 32 banks of 4 bytes
+ *   shared    wavefronts of shared memory, which is the same memory: both wait for one another
+ *   second    bytes from L2; a repeated load of a block that hits L1 does not count
  *
- * These overlap, of one block and of all that a multiprocessor holds. What a block waits for in
- * each step of its loops (what it loads, and its threads for one another) overlaps with the work of
- * other blocks alone, or, where it is loaded a step ahead, with the step. */
+ * These overlap, within one block and across all blocks of a multiprocessor. The waits of a block
+ * in each step of its loops (for loads, and for its threads at barriers) overlap only with the
+ * work of other blocks, or, if loads are issued a step ahead, with the step. */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The course of a block that loads, reduces and stores. What waits is of one block: it begins,
- * its loads come, its threads meet, a cluster's blocks meet, its stores go. Other blocks of a
- * multiprocessor fill that with their work, so that with few of them time goes by rounds; and
- * blocks of a cluster begin together, on as many multiprocessors, which takes the longer the more
- * they are.
+/* Predicts a block that loads, reduces and stores. The latencies of one block add up: its start,
+ * its loads, its barriers, the barriers of its cluster, its stores. Other blocks of the
+ * multiprocessor fill these gaps with their work, so with few of them the time grows in whole
+ * rounds. The blocks of a cluster start together on as many multiprocessors, which takes longer
+ * the more there are.
  *
- * Fitted to 31 schedules of a softmax on an H200 (tests/tune/recorded, model.py). */
+ * Calibrated on 31 schedules of a softmax on an H200 (tests/tune/recorded, model.py). */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

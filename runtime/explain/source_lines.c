@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which line of the source each line of LLVM's text or of assembly comes from, by what they carry
- * of debug information: `!dbg !7` and `!7 = !DILocation(line: 3, …)`; `.file 1 "name"` and
- * `.loc 1 3 …`, which holds until the next one. Without any, all lines are 0. */
+/* Maps each line of LLVM IR or assembly to a source line, from the debug information in the text:
+ * `!dbg !7` and `!7 = !DILocation(line: 3, …)`; `.file 1 "name"` and `.loc 1 3 …`, which holds
+ * until the next one. Without debug information all lines are 0. */
 #include "runtime/explain/explain_report.h"
 
 #include "support/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One access of one warp: what memory makes of it. */
+/* One access of one warp, and how many sectors and wavefronts it takes. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_WARP_REQUEST_H
 #define TESSERA_RUNTIME_EXPLAIN_WARP_REQUEST_H
 

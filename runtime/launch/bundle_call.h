@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One launch of what a bundle holds (bundle_launch.c), and those that are kept (bundle_entry.c). */
+/* One launch of a kernel of a bundle (bundle_launch.c), and the cache of prepared launches
+ * (bundle_entry.c). */
 #ifndef TESSERA_RUNTIME_LAUNCH_BUNDLE_CALL_H
 #define TESSERA_RUNTIME_LAUNCH_BUNDLE_CALL_H
 

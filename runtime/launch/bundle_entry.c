@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the functions of a bundle's header call. Launches are kept, and had again. */
+/* The functions that a bundle's header calls. They keep prepared launches and reuse them for equal
+ * arguments. */
 #include "runtime/launch/bundle_call.h"
 
 #include <inttypes.h>

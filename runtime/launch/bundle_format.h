@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `tessera compile -o k` puts into k.o: a table of functions and of their code for several
- * targets and sizes, as bytes, and the addresses of the code that is for the host. */
+/* The format of the object that `tessera compile -o k` writes: a table of functions and of their
+ * code for several targets and sizes, as bytes, and the addresses of the host's code. */
 #ifndef TESSERA_RUNTIME_LAUNCH_BUNDLE_FORMAT_H
 #define TESSERA_RUNTIME_LAUNCH_BUNDLE_FORMAT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launching what `tessera compile` put into the program: read once a device, a variant chosen for
- * each launch, its code loaded when it is first chosen. */
+/* Launches kernels of a bundle that is linked into the program. The table is read once per device,
+ * a variant is chosen for each launch, and its code is loaded at first use. */
 #include "runtime/launch/bundle_call.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which code runs on which part, and which of several that do is made for less. */
+/* Decides which code of a bundle runs on a device, and which of several suitable variants is the
+ * most specialized. */
 #include "runtime/launch/bundle_format.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of others through DLPack, and ours for others. */
+/* Converts tensors of other libraries to ours and back, through DLPack. */
 #include "runtime/launch/dlpack.h"
 
 #include <stdlib.h>

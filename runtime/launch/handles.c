@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects that are used after they were freed: what has been freed last is kept, so that this can
- * be told. */
+/* Detects the use of freed objects: the most recently freed handles are retained, so that a later
+ * use is an error instead of undefined behaviour. */
 #include "runtime/launch/launch_context.h"
 
 void *handle_take(TesseraContext *context, size_t bytes)

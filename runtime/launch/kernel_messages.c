@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels say: records of a launch's log, or the interpreter's notes, put in order and into
- * words. */
+/* Kernel messages: sorts and formats the records of a launch's log, or the events of the
+ * interpreter. */
 #include "runtime/launch/launch_context.h"
 
 #include "ir/message_format.h"

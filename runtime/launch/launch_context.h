@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects behind the public handles, as far as launching needs them: the same in libtessera and
- * in libtessera-launch. */
+/* The objects behind the public handles as far as launching needs them. They are the same in
+ * libtessera and libtessera-launch. */
 #ifndef TESSERA_RUNTIME_LAUNCH_LAUNCH_CONTEXT_H
 #define TESSERA_RUNTIME_LAUNCH_LAUNCH_CONTEXT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices, their memory, and launches on them. */
+/* The public functions for devices, their memory, and launches on them. */
 #include "runtime/device/device_memory.h"
 #include "runtime/launch/launch_context.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was prepared for arrays like those of a call. */
+/* Finds, for the Python package, a prepared launch whose tensors have the same types, shapes,
+ * strides and alignment as those of a call, so that a repeated call prepares nothing. */
 #include "runtime/launch/dlpack.h"
 
 enum { MAX_OBJECTS = 64, ALIGNED = 16 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's memory: who has how much of it, and what nobody gave back. */
+/* The public functions about the memory of a device: how much is used and by whom, and which
+ * allocations were never freed. */
 #include "runtime/device/device_memory.h"
 
 #include "runtime/launch/launch_context.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events, graphs, and copies in streams. */
+/* The public functions for streams, events, graphs, and asynchronous copies. */
 #include "runtime/device/device_memory.h"
 #include "runtime/launch/launch_context.h"
 

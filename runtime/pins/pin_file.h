@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of pins: schedules that were measured, beside the source that they are for. Text, made for
- * version control: one entry a kernel, types, device and bucket of sizes, in an order that does not
- * depend on who wrote them.
+/* Pin files: measured schedules, stored beside the source that they are for. The format is text
+ * made for version control: one entry per kernel, types, device and size bucket, in an order that
+ * does not depend on the writer.
  *
  *     tessera pins 1
- *
+ * |
  *     pin linear on sm_90a {
  *         device NVIDIA H200
  *         kernel 6f0c1b2a9d3e4f58a7b6c5d4e3f20112

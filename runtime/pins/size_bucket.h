@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets of sizes: what was measured at one size is used at all of its bucket.
+/* Size buckets: a schedule that was measured at one size is used for all sizes of its bucket.
  *
- * A bucket is an octave that ends in a power of two, as 2049..4096, so that tiles chosen for its
- * greatest size hold what the others need; and what divides its sizes: 64, which tiles of products
- * and vectors of every type fit, 8, the least for which rows of 16-bit elements begin at multiples
- * of 16 bytes, or neither. */
+ * A bucket is an octave that ends in a power of two, such as 2049..4096, so that tiles chosen for
+ * its maximum cover the others, combined with a divisor of its sizes: 64, which suits dot tiles
+ * and vectors of every type; 8, the least for which rows of 16-bit elements begin at multiples of
+ * 16 bytes; or 1. */
 #ifndef TESSERA_RUNTIME_PINS_SIZE_BUCKET_H
 #define TESSERA_RUNTIME_PINS_SIZE_BUCKET_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code made in a program of its own, which may fail as it likes. What goes there is what
- * tessera_compile was given, and what comes back is what the cache would keep. */
+/* Code generation in a separate process, which may crash without harm to the caller. The request
+ * contains the arguments of tessera_compile; the answer is what the cache would store. */
 #ifndef TESSERA_RUNTIME_WORKER_COMPILE_WORKER_H
 #define TESSERA_RUNTIME_WORKER_COMPILE_WORKER_H
 

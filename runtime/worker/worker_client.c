@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The side that asks: starts a worker for one order, waits for so long, takes what it answers. The
- * worker has a process group of its own, so that an assembler that it started ends with it. */
+/* The caller's side of the compile worker: it starts a worker for one request, waits up to a time
+ * limit and reads the answer. The worker has its own process group, so that an assembler that it
+ * started ends with it. */
 #define _GNU_SOURCE
 #include "runtime/api/api_objects.h"
 #include "runtime/compile/compilation.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders as bytes: one walk over what an order has writes it, or reads it. */
+/* Serializes requests to the compile worker; one function per struct writes and reads. */
 #include "runtime/compile/compilation.h"
 #include "runtime/worker/compile_worker.h"
 

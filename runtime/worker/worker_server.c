@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's side: reads its order, compiles, answers with a status and the code or the words. */
+/* The worker's side: it reads its request, compiles, and answers with a status and the code or the
+ * error message. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"

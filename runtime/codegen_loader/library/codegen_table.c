@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that libtessera-codegen shows. */
+/* The only symbols that libtessera-codegen exports. */
 #include "runtime/codegen_loader/codegen_table.h"
 
 extern const CodegenTable tessera_codegen;

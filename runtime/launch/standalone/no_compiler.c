@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libtessera-launch has where libtessera has its compiler: nothing. */
+/* Replaces the compiler's part of a context in libtessera-launch, which has no compiler. */
 #include "runtime/launch/launch_context.h"
 
 TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
