@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bump allocation. Everything the compiler makes for one compilation lives in one Arena and is
- * freed with it; nothing is freed singly. An allocation that fails does not return: it jumps to
- * the guard that the outermost caller set (see arena_guard), so no caller checks for NULL. */
+/* Arena allocation. Everything the compiler allocates for one compilation is in one Arena and is
+ * freed with it, never singly. A failed allocation does not return: it jumps to the error boundary
+ * that the outermost caller set (arena_guard), so no caller checks for NULL. */
 #ifndef TESSERA_SUPPORT_ARENA_H
 #define TESSERA_SUPPORT_ARENA_H
 

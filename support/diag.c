@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting diagnostics; diag_render.c makes text of them. */
+/* Collects diagnostics; diag_render.c formats them. */
 #include "support/diag.h"
 
 #include <stdlib.h>

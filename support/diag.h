@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compiler has to say. Two verbs, kept apart:
- *   diag_error  the user's mistake: a code, a place, both sides, a way out; compilation goes on
- *   diag_bug    our mistake: it names the pass, and ends the compilation by a jump to the guard
- * Neither prints: the caller renders the list when it wants text. */
+/* Diagnostics, of two separate kinds:
+ *    diag_error  the user's mistake: a code, a location, both sides, a fix; compilation continues
+ *    diag_bug    our mistake: it names the pass and jumps to the error boundary
+ *    neither prints: the caller renders the list when it needs text */
 #ifndef TESSERA_SUPPORT_DIAG_H
 #define TESSERA_SUPPORT_DIAG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics for programs: one line each, or one object of JSON (RFC 8259) on a line. */
+/* Diagnostics for programs: one line each, or one JSON object per line (RFC 8259). */
 #include "support/diag.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics as text, in the manner of rustc:
+/* Formats diagnostics as text, in the manner of rustc:
  *
  *     error[E0301]: cannot find `exq`
  *      --> softmax.tile:3:13
@@ -11,8 +11,8 @@
  *       |
  *       = help: did you mean `exp`?
  *
- * Sources are hostile: control characters and bytes that are not UTF-8 show as U+FFFD, and of a
- * very long line only the part around the first mark is shown. */
+ * Sources may be hostile: control characters and invalid UTF-8 are shown as U+FFFD, and of a very
+ * long line only the part around the first mark is shown. */
 #include "support/diag.h"
 #include "support/unicode.h"
 

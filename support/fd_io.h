@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole runs of bytes, however few the system moves at a time and whatever signals come between. */
+/* Reads and writes of complete byte ranges, despite partial transfers and signals. */
 #ifndef TESSERA_SUPPORT_FD_IO_H
 #define TESSERA_SUPPORT_FD_IO_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding what is equal among many: a hash table, open addressing, in an arena. It holds pointers
- * to items that live elsewhere and are never taken out; what an item's hash is, and when it is the
- * one that is looked for, its user says. */
+/* A hash table with open addressing in an arena. It holds pointers to items that are stored
+ * elsewhere and are never removed; the caller provides the hash of an item and the comparison with
+ * the key. */
 #ifndef TESSERA_SUPPORT_HASH_TABLE_H
 #define TESSERA_SUPPORT_HASH_TABLE_H
 

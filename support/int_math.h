@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic of sizes that C has no operator for. */
+/* Integer arithmetic on sizes for which C has no operator, such as ceil_div. */
 #ifndef TESSERA_SUPPORT_INT_MATH_H
 #define TESSERA_SUPPORT_INT_MATH_H
 

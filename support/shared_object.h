@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared library, or the program, that an address of code or data is in. */
+/* Finds the shared library, or the program, that contains an address of code or data. */
 #ifndef TESSERA_SUPPORT_SHARED_OBJECT_H
 #define TESSERA_SUPPORT_SHARED_OBJECT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing text. Held by an arena; `data` is always terminated. */
+/* A growing string buffer in an arena; `data` is always terminated. */
 #ifndef TESSERA_SUPPORT_TEXT_H
 #define TESSERA_SUPPORT_TEXT_H
 

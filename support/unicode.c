@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What utf8proc knows of characters. */
+/* Properties of Unicode characters, from utf8proc. */
 #include "support/unicode.h"
 
 #include <utf8proc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Characters of sources, which may be anything: UTF-8 is decoded one at a time. */
+/* Characters of sources, which may be any bytes: UTF-8 is decoded one character at a time. */
 #ifndef TESSERA_SUPPORT_UNICODE_H
 #define TESSERA_SUPPORT_UNICODE_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sweep came to, for one question (tuning_case.h): which lines mattered, how well the model
- * ranked, why candidates failed. Three writers: text, JSON, and one page for a browser. */
+/* The report of a sweep for one tuning case (tuning_case.h): which schedule entries mattered, how
+ * well the cost model ranked the candidates, and why candidates failed. There are three writers:
+ * text, JSON, and one HTML page. */
 #ifndef TESSERA_TUNE_REPORT_TUNE_REPORT_H
 #define TESSERA_TUNE_REPORT_TUNE_REPORT_H
 

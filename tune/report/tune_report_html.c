@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page, which needs nothing else: pictures are SVG; its script tests the page. */
+/* Writes the report as one self-contained HTML page, with pictures as SVG and a small script. */
 #include "tune/report/tune_report.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report for a terminal, and for programs. */
+/* Writes the report as text for a terminal and as JSON for programs. */
 #include "tune/report/tune_report.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store in SQLite. A rollback journal, not a log of writes: it needs no memory that processes
- * share, so that it holds where their locks do, and a store at rest is one file. */
+/* The tuning store in SQLite. It uses a rollback journal instead of a write-ahead log: a journal
+ * needs no memory shared between processes, so it works wherever file locks do, and a store that
+ * is not in use is one file. */
 #include "tune/store/tune_store.h"
 
 #include "support/clock.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tuning store: what was measured, one record a kernel, sizes, device and candidate.
+/* The tuning store: measurements, one record per kernel, sizes, device and candidate.
  *
- * One SQLite file, which any number of processes of one host may write at once, and which a file
- * system whose locks work (NFS with its lock daemon) may hold; jobs of a cluster write stores of
- * their own and merge them. Each row carries a digest of all that is in it: a damaged row is not
- * there, and costs nothing but itself. A file that SQLite cannot read any more is read page by page
- * for the rows that are whole; they go on in a new file, the old one stays beside it under another
- * name. Nothing of a file that is no store is touched. */
+ * It is one SQLite file. Any number of processes of one host may write it at once, and it may be
+ * on a file system with working locks (NFS with its lock daemon); jobs on a cluster write separate
+ * stores and merge them. Each row has a digest of its contents, so a damaged row is ignored and
+ * affects no other. If SQLite cannot read the file any more, the intact rows are recovered from
+ * its bytes into a new file, and the old one is kept under another name. A file that is not a
+ * store is never changed. */
 #ifndef TESSERA_TUNE_STORE_TUNE_STORE_H
 #define TESSERA_TUNE_STORE_TUNE_STORE_H
 

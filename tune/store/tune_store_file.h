@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's file: where it is, whose it is, and its pages where SQLite cannot read them.
- * Private to the component. */
+/* The store's file: its path, its owner, and recovery if SQLite cannot read it. Private to the
+ * component. */
 #ifndef TESSERA_TUNE_STORE_TUNE_STORE_FILE_H
 #define TESSERA_TUNE_STORE_TUNE_STORE_FILE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records as rows of a table: the columns in order, their digest, which row goes before which.
+/* Records as rows of a table: the order of the columns, the digest, and the sort order of rows.
  * Private to the component. */
 #ifndef TESSERA_TUNE_STORE_TUNE_STORE_ROW_H
 #define TESSERA_TUNE_STORE_TUNE_STORE_ROW_H

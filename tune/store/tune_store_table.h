@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records in SQLite's table: a row is what was written, or it is not there. Codes are SQLite's.
+/* Records in SQLite's table: a row is intact or counts as absent. Return codes are SQLite's.
  * Private to the component. */
 #ifndef TESSERA_TUNE_STORE_TUNE_STORE_TABLE_H
 #define TESSERA_TUNE_STORE_TUNE_STORE_TABLE_H

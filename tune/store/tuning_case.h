@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of one question: the same kernel, types, device, sizes and version. What was best, what
- * the compiler derives, and whether the two can be told apart. */
+/* A tuning case: all records with the same kernel, types, device, sizes and version. It gives the
+ * best schedule, the derived one, and whether the measured difference is significant. */
 #ifndef TESSERA_TUNE_STORE_TUNING_CASE_H
 #define TESSERA_TUNE_STORE_TUNING_CASE_H
 

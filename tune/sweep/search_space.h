@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The space of a sweep: every way to choose one value of each axis, and the words for a choice. */
+/* The search space of a sweep: all combinations of one value per axis, and the schedule text of a
+ * combination. */
 #ifndef TESSERA_TUNE_SWEEP_SEARCH_SPACE_H
 #define TESSERA_TUNE_SWEEP_SEARCH_SPACE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model-guided strategy begins with what the compiler's model ranks first, and with candidates
- * that differ from those; from then on it takes those of which, by the Gaussian process, most
- * improvement is to be expected (D. R. Jones, M. Schonlau, W. J. Welch, Efficient Global
- * Optimization, 1998), a batch at a time: each one chosen is believed to take what is expected of
- * it. A few are always left to chance. */
+/* Search strategies. The model-guided strategy begins with the best candidates by the compiler's
+ * cost model and with candidates that differ from those. Then it takes, in batches, the candidates
+ * with the largest expected improvement by the Gaussian process (D. R. Jones, M. Schonlau, W. J.
+ * Welch, Efficient Global Optimization, 1998); within a batch, each chosen candidate is assumed to
+ * take its predicted time. A few candidates are always random. */
 #include "tune/sweep/search_strategy.h"
 
 #include "tune/sweep/surrogate.h"

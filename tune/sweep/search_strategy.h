@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which candidates to measure next. Given the same measurements and seed, the same ones. */
+/* Chooses which candidates to measure next. The choice is a function of the measurements and the
+ * seed. */
 #ifndef TESSERA_TUNE_SWEEP_SEARCH_STRATEGY_H
 #define TESSERA_TUNE_SWEEP_SEARCH_STRATEGY_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What measurements say of what was not measured: a Gaussian process over the lines of a schedule
+/* Predicts the times of unmeasured candidates: a Gaussian process over the entries of a schedule
  * (C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, chapters 2 and 5).
- * Its mean is what the compiler's model predicts, as far as the two agree; each line has a length
- * of its own over which it matters, which is fitted. */
+ * Its mean follows the prediction of the compiler's cost model as far as the two agree; each
+ * schedule entry has a fitted length scale. */
 #ifndef TESSERA_TUNE_SWEEP_SURROGATE_H
 #define TESSERA_TUNE_SWEEP_SURROGATE_H
 

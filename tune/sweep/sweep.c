@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The course of a sweep: all candidates are weighed; batches are chosen, compiled while those
- * before are measured, and measured; the best eight are measured together, rested. What is chosen
- * depends on what was measured and on the seed, not on who was faster: a batch is chosen when
- * another has just begun to be measured, by all that came before that one. */
+/* The main loop of a sweep. The cost of all candidates is estimated; batches are chosen, compiled
+ * while the previous batch is measured, and measured; the best eight are measured again together,
+ * with pauses. Which candidates are chosen depends only on the measurements and the seed, not on
+ * the speed of workers: a batch is chosen when measuring of the previous one begins, from the
+ * results of all batches before that. */
 #include "tune/sweep/sweep_state.h"
 
 #include "support/clock.h"

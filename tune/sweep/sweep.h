@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sweep: candidates are weighed by the model, compiled by workers that need no device, measured
- * by one worker a device, beside what the compiler derives; the best are measured once more. */
+/* A sweep: the cost model ranks candidates, workers without a device compile them, one worker per
+ * device measures them against the derived schedule, and the best are measured again. */
 #ifndef TESSERA_TUNE_SWEEP_SWEEP_H
 #define TESSERA_TUNE_SWEEP_SWEEP_H
 

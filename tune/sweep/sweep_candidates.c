@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The candidates of a sweep: all of the space, or, where that is too large to weigh, what differs
- * from the derived schedule in one line or two, and others by chance. */
+/* Lists the candidates of a sweep: the whole search space, or, if that is too large to rank, the
+ * candidates that differ from the derived schedule in one or two entries, and random ones. */
 #include "tune/sweep/sweep_state.h"
 
 #include <math.h>

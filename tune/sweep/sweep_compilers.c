@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers that compile: they weigh candidates by the model, make their code, into a folder of
- * the compile cache that those who measure read, and ask the interpreter how far answers may be
- * apart. */
+/* The compiling workers. They estimate the cost of candidates by the model, compile them into a
+ * folder of the compile cache that the measuring workers read, and compute error bounds with the
+ * interpreter. */
 #include "tune/sweep/sweep_state.h"
 
 #include "support/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers that measure: one a device. A group of candidates and the derived schedule are
- * loaded, their answers compared with the derived one's, and then they take turns. A worker that
- * faults or hangs is ended with its group of processes; what it was at is marked, and a new one
- * goes on with the others. */
+/* The measuring workers, one per device. A group of candidates and the derived schedule are
+ * loaded, their results are compared with the derived one's, and then they are timed alternately.
+ * A worker that faults or hangs is ended with its process group; its current candidate is marked,
+ * and a new worker continues with the others. */
 #include "tune/sweep/sweep_state.h"
 
 #include "support/clock.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sweep keeps in the store, as soon as it is known, and what it tells.
+/* Stores the results of a sweep as soon as they are known, and reports them.
  *
- * Times of candidates are told as shares of the derived schedule's in the same turns, times what
- * that one takes: a device that grows hot, or another device of the same kind, changes both. */
+ * The time of a candidate is stored as its ratio to the derived schedule in the same rounds, times
+ * the time of the derived schedule, because a device that heats up, or another device of the same
+ * kind, changes both. */
 #include "tune/sweep/sweep_state.h"
 
 #include "support/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a sweep share. Private to the component. */
+/* The state that the files of a sweep share. Private to the component. */
 #ifndef TESSERA_TUNE_SWEEP_SWEEP_STATE_H
 #define TESSERA_TUNE_SWEEP_SWEEP_STATE_H
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far answers of candidates may be from the derived schedule's. A worker asks the interpreter
- * (cli/tune/sweep_error_bound.c), of a smaller run, once for all candidates that walk ranges in the
- * same steps: what is rounded once a step depends on those. The larger the run the less has to be
- * assumed, so it grows as long as the next one ends in time. */
+/* Determines how far the results of candidates may be from those of the derived schedule. A
+ * compiling worker asks the interpreter (cli/tune/sweep_error_bound.c) on a smaller run, once for
+ * all candidates whose loops have the same steps, because values that are rounded once per step
+ * depend on those. A larger run needs fewer assumptions, so the size grows as long as the next run
+ * is expected to end in time. */
 #include "tune/sweep/sweep_state.h"
 
 #include <stdlib.h>

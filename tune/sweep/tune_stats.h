@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of one kernel: their median, and where the true one is. */
+/* Statistics of the times of one kernel: the median, and a confidence interval for the true one. */
 #ifndef TESSERA_TUNE_SWEEP_TUNE_STATS_H
 #define TESSERA_TUNE_SWEEP_TUNE_STATS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that work for a sweep, and talk to it in lines. Each has a group of its own, so that
- * what it starts ends with it, and no signal of the terminal's; it ends with its parent. */
+/* Worker processes of a sweep, which communicate in lines. Each has its own process group, so that
+ * its child processes end with it and the terminal's signals do not reach it; it ends with its
+ * parent. */
 #ifndef TESSERA_TUNE_SWEEP_WORKER_POOL_H
 #define TESSERA_TUNE_SWEEP_WORKER_POOL_H
 
