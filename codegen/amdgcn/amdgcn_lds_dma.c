@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads from global memory directly to LDS: lane i of a wave fills the i-th vector behind an
- * address that all its lanes share (M0). The hardware counts them together with loads to registers
- * (vmcnt), in order, so "wait for all but the newest n groups" is a count of instructions if every
- * wave has issued equally many; otherwise all are waited for. LLVM would wait for all of them
- * before each read of LDS, because the read might touch another pipeline stage; alias metadata
- * tells it that the two never overlap. */
+/* Loads from global memory directly to LDS. Lane i of a wave fills the i-th vector behind an
+ * address that all its lanes share (M0). The hardware counts these loads together with loads to
+ * registers (vmcnt), in order, so "wait for all but the newest n groups" is a count of
+ * instructions if every wave has issued equally many; otherwise all are waited for. LLVM would
+ * wait for all of them before each read of LDS, because the read might touch another pipeline
+ * stage; alias metadata tells it that the two never overlap. */
 #include "codegen/amdgcn/amdgcn_lds_dma.h"
 
 #include "codegen/gpu/gpu_emitters.h"

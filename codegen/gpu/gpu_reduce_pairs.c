@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maximum reductions of 16-bit floats by packed instructions that process two elements at once. */
+/* Maximum reductions of 16-bit floats that compare both elements of a 32-bit word at once, as they
+ * were loaded, instead of upcasting each first. */
 #include "codegen/gpu/gpu_reduce.h"
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"

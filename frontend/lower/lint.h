@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warnings about a kernel that has no errors, from its AST alone: unused names, names that hide
- * others, sums in narrow types, products that are cast to 32 bits too late. The kernel is not
- * changed. */
+ * others, sums in narrow float types, products of sizes that may overflow the integer type they
+ * are cast to, exact comparisons of floats. The kernel is not changed. */
 #ifndef TESSERA_FRONTEND_LOWER_LINT_H
 #define TESSERA_FRONTEND_LOWER_LINT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the loop-carried variables of a loop and gives them one type for all iterations. */
+/* Finds the variables that a loop carries from one iteration to the next. The flags that `break`
+ * and `continue` set are loop-carried variables, too. */
 #include "frontend/lower/lower_control.h"
 
 /* ---- which variables ---- */

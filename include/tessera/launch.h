@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tessera: devices, and kernels on them that are compiled already. It is all in libtessera, and its
- * header <tessera/tessera.h> includes this one.
+/* Tessera: devices, and launches of kernels that are already compiled. All of it is in libtessera,
+ * too, whose header <tessera/tessera.h> includes this one.
  *
- * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
- * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
- * a time; threads have contexts of their own. Text and bytes that a call hands out live as long as
- * the object that they were asked of. Objects are freed by their `_free`, NULL allowed: launches
- * before the devices that they run on, the context last. Any other argument that is NULL where
- * something is needed is an error of usage, or an answer of nothing. So is one that has been freed,
- * unless 64 others of the context have been freed since, and a launch whose device or kernel has;
- * freeing twice does nothing. A stream of another context is an error of the driver's. */
+ * Every call that can fail returns a TesseraStatus; tessera_error has the message. Nothing here
+ * prints, exits, or keeps global state. A context and the objects that were created with it may be
+ * used by one thread at a time; other threads use other contexts. Text and bytes that a call
+ * returns live as long as the object that the call was made on. Objects are freed by their `_free`,
+ * which accepts NULL: launches before the devices that they run on, the context last. Any other
+ * argument that is NULL although a value is needed is a usage error, or gives an empty answer. The
+ * same holds for a freed object, unless 64 others of the context have been freed since, and for a
+ * launch whose device or kernel was freed; freeing twice does nothing. A stream of another context
+ * is an error of the driver. */
 #ifndef TESSERA_LAUNCH_H
 #define TESSERA_LAUNCH_H
 

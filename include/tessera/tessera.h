@@ -24,23 +24,24 @@
  *     tessera_launch(launch, NULL);
  *     tessera_sync(device, NULL);
  *
- * x and y are memory of the device: of the process for "cpu", else from tessera_alloc. To compile
- * and link, with $T the folder that holds include/ and lib/:
+ * x and y point to memory of the device: of the process for "cpu", else from tessera_alloc. To
+ * compile and link, where $T is the folder that contains include/ and lib/:
  *
  *     cc app.c -I$T/include -L$T/lib -ltessera -Wl,-rpath,$T/lib
  *
- * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
- * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
- * a time; threads have contexts of their own, which may share a folder of the cache. Text and bytes
- * that a call hands out live as long as the object that they were asked of. Objects are freed by
- * their `_free`, NULL allowed: launches before kernels, kernels before the devices on which they
- * were prepared, the context last. Any other argument that is NULL where something is needed is an
- * error of usage, or an answer of nothing. So is one that has been freed, unless 64 others of the
- * context have been freed since, and a launch whose device or kernel has.
+ * Every call that can fail returns a TesseraStatus; tessera_error has the message. Nothing here
+ * prints, exits, or keeps global state. A context and the objects that were created with it may be
+ * used by one thread at a time; other threads use other contexts, which may share a cache folder.
+ * Text and bytes that a call returns live as long as the object that the call was made on. Objects
+ * are freed by their `_free`, which accepts NULL: launches before kernels, kernels before the
+ * devices on which they were prepared, the context last. Any other argument that is NULL although a
+ * value is needed is a usage error, or gives an empty answer. The same holds for a freed object,
+ * unless 64 others of the context have been freed since, and for a launch whose device or kernel
+ * was freed.
  *
- * Compiling and kernels run in the calling process, or for it, and end only by themselves: who
- * compiles what others wrote gives that a process and a limit of time (tessera_isolate), and so
- * does who runs it. */
+ * Compilations and kernels run in the calling process and have no time limit. A caller that
+ * compiles untrusted programs lets a separate process with a time limit do so (tessera_isolate);
+ * a caller that runs untrusted kernels has to start such a process for them itself. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules about layouts, from the layout passes on: no element moves to another thread except
- * through memory or an op that exchanges elements. */
+/* Rules about layouts, from the pass that assigns them on: no element moves to another thread
+ * except through memory. */
 #include "ir/layout/layout.h"
 #include "ir/verify/verify_ops.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists how each access of the scheduled code is kept inside its tensor (by a proof, a bounds
- * check or a size fact), and which float sums have an unspecified order. `tessera check` prints
- * the list. */
+/* Counts the accesses of the scheduled code by what keeps them inside their tensor: a proof, a
+ * bounds check, or clipping by the bulk copy engine. It also lists the atomic float sums, whose
+ * association order is unspecified. `tessera check` prints both. */
 #include "runtime/api/api_objects.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/launch/launch_context.h"
