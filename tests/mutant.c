@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Random mutations of text: bytes, words and pieces are inserted, removed, repeated and exchanged.
+ */
 #include "tests/mutant.h"
 
 #include <check.h>

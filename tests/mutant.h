@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that is changed at random: what a parser must survive. */
+/* Random mutations of text, which parsers must survive. */
 #ifndef TESSERA_TESTS_MUTANT_H
 #define TESSERA_TESTS_MUTANT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU's time that this process has taken, and how fast the CPU is: limits of tests on time are
- * those of the machine that they were written on, times machine_slowness(). */
+/* The CPU time of this process, and the speed of the CPU: a test's time limit is the limit on the
+ * machine where it was written, times machine_slowness(). */
 #ifndef TESSERA_TESTS_SPEED_H
 #define TESSERA_TESTS_SPEED_H
 

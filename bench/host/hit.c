@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hit FILE DEVICE [T=TYPE]: kernels compiled and loaded again and again, whose machine code the
- * cache has; the microseconds from the key to the bytes, one a line. bench/host.py builds and runs
- * it. */
+/* hit FILE DEVICE [T=TYPE]: measures the time of a compilation whose machine code is in the cache.
+ * Kernels are compiled and loaded repeatedly; the output is the microseconds from computing the
+ * cache key to having the code, one per line. bench/host.py builds and runs it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

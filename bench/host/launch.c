@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch costs its caller, from C: cuLaunchKernel and tessera_launch of the same code, turn
- * by turn, in nanoseconds. Issuing alone is timed, of fewer launches than the driver queues, so
- * that nothing waits for the device. bench/host.py builds and runs it. */
+/* Measures the CPU time of a launch from C: cuLaunchKernel and tessera_launch of the same code,
+ * alternately, in nanoseconds. Only issuing is timed, and of fewer launches than the driver
+ * queues, so that no launch waits for the device. bench/host.py builds and runs it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loaded FILE SYMBOL: what the driver takes until the code in a file can be launched, and to end:
- * the floor under `tessera run`. bench/host.py builds and runs it. */
+/* loaded FILE SYMBOL: measures the time that the driver alone takes from the start of the process
+ * until the code in a file can be launched, and to exit. This is a lower bound for `tessera run`.
+ * bench/host.py builds and runs it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What these examples do with an error: they say which call it was, and end. */
+/* Error handling of the examples: print the call that failed with its message, and exit. */
 #ifndef TRY_H
 #define TRY_H
 

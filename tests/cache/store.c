@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache keeps what it is given, and never gives anything else: whatever happens to its files,
- * to its writers, to memory. */
+/* The compile cache returns exactly what was stored or nothing, whatever happens to its files, to
+ * concurrent writers and to memory. */
 #include "tests/unit.h"
 
 #include "runtime/cache/code_cache.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU code against the interpreter: programs of tests/codegen/cpu, random data, many sizes. */
+/* Compares CPU code with the interpreter: programs of tests/codegen/cpu, random data, many sizes.
+ */
 #include "codegen/codegen.h"
 #include "ir/interp/interp.h"
 #include "ir/ir_errors.h"

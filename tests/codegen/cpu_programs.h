@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs made for an element type: every elementwise op and cast; what indexes, scans, changes
- * memory by atomics. */
+/* Programs generated for an element type: every elementwise op and cast, indexing, scans, and
+ * atomics. */
 #ifndef TESSERA_TESTS_CODEGEN_CPU_PROGRAMS_H
 #define TESSERA_TESTS_CODEGEN_CPU_PROGRAMS_H
 

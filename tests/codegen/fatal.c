@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LLVM's fatal errors end a compilation, not the process, and the next one works. */
+/* A fatal error of LLVM ends the compilation but not the process, and the next compilation works.
+ */
 #include "codegen/llvm/llvm.h"
 #include "ir/target/target.h"
 #include "tests/unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our declarations of the CUDA driver against its own header, where that is installed: each call's
- * type, each structure's layout, each number. */
+/* Compares our declarations of the CUDA driver with its own header, if that is installed: the type
+ * of each call, the layout of each structure, each constant. */
 #include "tests/unit.h"
 
 #if __has_include("/usr/local/cuda/include/cuda.h")

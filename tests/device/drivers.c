@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA and HIP on mock drivers: each call of the driver and each allocation failing once, without a
- * crash, a leak or silence. */
+/* CUDA and HIP on mock drivers: each driver call and each allocation fails once, which must cause
+ * an error, but no crash and no leak. */
 #include "tests/device/drivers.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests on mock drivers share: a plan, and what is done with it (drivers.c). */
+/* A launch plan, and the steps that the tests on mock drivers perform with it (drivers.c). */
 #ifndef TESSERA_TESTS_DEVICE_DRIVERS_H
 #define TESSERA_TESTS_DEVICE_DRIVERS_H
 

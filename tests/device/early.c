@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches that begin while those before them end, on a mock driver. */
+/* Programmatic dependent launches on a mock driver: launches that begin before the previous one
+ * ends. */
 #include "tests/mock_driver/mock.h"
 #include "tests/unit.h"
 

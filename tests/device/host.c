@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host: every block once, on any number of threads, also in a forked child. */
+/* The host device executes every block exactly once, on any number of threads, also in a forked
+ * child. */
 #include "runtime/device/device_launch.h"
 #include "runtime/device/thread_pool.h"
 #include "tests/unit.h"

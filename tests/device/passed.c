@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch passes on to the driver, on mock drivers, and how many calls a launch costs. */
+/* The arguments that a launch passes to the driver, on mock drivers, and the number of driver
+ * calls per launch. */
 #include "tests/device/drivers.h"
 
 #include <stdio.h>

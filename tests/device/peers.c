@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between two devices on mock drivers: each may reach the memory of the other before the
- * first copy, so that none goes by way of the host. */
+/* Copies between two devices on mock drivers: peer access is enabled before the first copy, so
+ * that no copy goes through host memory. */
 #include "tests/device/drivers.h"
 
 #include <string.h>

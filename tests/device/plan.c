@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Launch plans: evaluating size expressions, counting blocks, and solving for sizes from shapes. */
 #include "runtime/device/device_launch.h"
 #include "tests/unit.h"
 

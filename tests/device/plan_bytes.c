@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan goes to bytes and back; bytes that are no plan are told, whatever is wrong with them. */
+/* A plan survives the conversion to bytes and back; damaged bytes are rejected, whatever the
+ * damage. */
 #include "tests/unit.h"
 
 #include "runtime/device/plan_bytes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of windows on a mock driver: corners, steps, and the tensor's own axes where the
- * code has merged them. */
+/* im2col tensor maps on a mock driver: corners, strides, and the tensor's own axes if the code has
+ * collapsed them. */
 #include "tests/mock_driver/mock.h"
 #include "tests/unit.h"
 

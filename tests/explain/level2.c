@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cache keeps of what blocks touch. */
+/* The cache model keeps the right sectors for given accesses. */
 #include "runtime/explain/l2_model.h"
 #include "tests/unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of the source, read from the debug information of LLVM's text and of assembly. */
+/* Source lines from the debug information of LLVM IR and of assembly. */
 #include "runtime/explain/explain_report.h"
 #include "tests/unit.h"
 

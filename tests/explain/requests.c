@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory makes of a warp's access. */
+/* Sectors and wavefronts of one warp access. */
 #include "runtime/explain/warp_request.h"
 #include "tests/unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The standard library: bodies wait until they are called, and all of them parse. */
+/* The standard library: function bodies are parsed at their first call, and all of them parse. */
 #include "frontend/syntax/ast.h"
 #include "tests/unit.h"
 

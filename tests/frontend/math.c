@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The standard library's functions, as they stand in stdlib, run by the interpreter and compared
- * with the C library in f64: within 4 ulp over a sample of all 2^32 floats, and at the edges. */
+/* The standard library's functions, run by the interpreter and compared with the C library in f64:
+ * within 4 ulp over a sample of all 2^32 floats, and at the edges. */
 #include "frontend/frontend.h"
 #include "ir/interp/interp.h"
 #include "tests/unit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hostile programs: the examples, mutated. Whatever comes in, the front end gives IR that verifies,
- * or errors that render. A crash names its seed: TESSERA_SEED=n runs that one; TESSERA_MUTATIONS=n
- * runs more or fewer. */
+/* Hostile programs: mutated examples. For any input the front end returns IR that verifies, or
+ * errors that render. A crash names its seed: TESSERA_SEED=n runs that one; TESSERA_MUTATIONS=n
+ * sets the number of programs. */
 #include "frontend/frontend.h"
 #include "tests/mutant.h"
 #include "tests/unit.h"

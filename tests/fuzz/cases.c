@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of cases: lines `#: key value…` before a program. */
+/* Parses the header of a fuzz case: lines `#: key value…` before a program. */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdarg.h>

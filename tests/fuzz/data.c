@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs are run on: the same for each way a case is run. */
+/* Input data of fuzz programs: the same for every way in which a case is run. */
 #include "tests/fuzz/fuzz.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many programs in one process: each is interpreted, compiled in several ways, run and compared. */
+/* Runs many programs in one process: each is interpreted, compiled in several ways, run and
+ * compared. */
 #ifndef TESSERA_TESTS_FUZZ_H
 #define TESSERA_TESTS_FUZZ_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One case through the public interface: the interpreter, then each way on the device. */
+/* Runs one case through the public interface: on the interpreter first, then in each way on the
+ * device. */
 #include "tests/fuzz/fuzz.h"
 
 #include "runtime/api/api_debug.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error bounds: 0 where bits are exact; else wide enough for another order, and not much wider. */
+/* Error bounds: 0 if the bits are exact; otherwise wide enough for another association order, and
+ * not much wider. */
 #include "tests/interp/product.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges, loops, branches, grids; what blocks may not do to one another; memory that runs out. */
+/* Ranges, loops, branches, grids, conflicts between blocks, and running out of memory. */
 #include "tests/interp/product.h"
 
 static int32_t *ints(const Harness *h, int n)

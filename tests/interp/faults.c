@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults planted in the staged product: each must be reported, whatever the seed. */
+/* Faults planted in a staged dot: the interpreter must report each of them, for every seed. */
 #include "tests/interp/product.h"
 
 typedef struct Fault {

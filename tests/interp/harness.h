@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a function given as text. Arrays are f32 here and are stored in the parameter's type. */
+/* Runs a function given as text. Arrays are f32 here and are converted to the parameter's type. */
 #ifndef TESSERA_TESTS_INTERP_HARNESS_H
 #define TESSERA_TESTS_INTERP_HARNESS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One product, y = x · wᵀ, at every stage (docs/ir.md), with small tiles. `T`: the type. */
+/* One matrix product, y = x · wᵀ, at every level (docs/ir.md), with small tiles. `T`: the element
+ * type. */
 #ifndef TESSERA_TESTS_INTERP_PRODUCT_H
 #define TESSERA_TESTS_INTERP_PRODUCT_H
 

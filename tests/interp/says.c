@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run says to its caller, and what happens when nobody listens. */
+/* Kernel messages that a run reports to its caller, also if the caller ignores them. */
 #include "tests/interp/harness.h"
 
 static const char program[] = "func says level tensor {\n"

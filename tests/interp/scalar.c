@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meaning of one element, by tables; and that the interpreter's loops say the same. */
+/* Tables of results of elementwise ops; the interpreter's specialized loops must give the same. */
 #include "ir/interp/interp_internal.h"
 #include "ir/scalar_eval.h"
 #include "tests/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One product through the stages: the same answer, for every seed. */
+/* One matrix product at each level has the same result, for every seed. */
 #include "ir/scalar_eval.h"
 #include "tests/interp/product.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that prints as it was read; what the verifier refuses; ops that are the same; what is unused
- * and goes. */
+/* The text form prints as it was read; the verifier's refusals; equality of ops; dead code
+ * elimination. */
 #include "tests/unit.h"
 
 #include "ir/build.h"

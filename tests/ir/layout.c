@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts against brute force: who holds what, under every shape op; shared tiles against a
- * model of what the bulk copy engine does to addresses. */
+/* Layouts against brute force: who owns which element, under every shape op; shared tiles against
+ * a model of the swizzle of TMA. */
 #include "tests/unit.h"
 
 #include "ir/layout/layout.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hostile IR: the text of the pass tests, mutated. It is refused with errors that render, or it
- * verifies, prints, parses to what prints alike, and is interpreted within a limit of steps.
- * TESSERA_SEED=n runs one; TESSERA_MUTATIONS says how many. */
+/* Hostile IR: mutated text of the pass tests. It is rejected with errors that render, or it
+ * verifies, prints, parses again to the same text, and is interpreted within a limit of steps.
+ * TESSERA_SEED=n runs one; TESSERA_MUTATIONS=n sets the number. */
 #include "ir/interp/interp.h"
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedule lines: who wins, what prints. */
+/* Schedule entries: which of several wins, and how they print. */
 #include "tests/unit.h"
 
 #include "ir/schedule.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hash table, and what rests on it: equal size expressions are one, in large functions too. */
+/* The hash table, and its use by interning: equal size expressions are the same pointer, also in
+ * large functions. */
 #include "support/hash_table.h"
 
 #include "ir/build.h"

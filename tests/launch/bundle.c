@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bundles by hand: their bytes, which variant is taken, and launching without a compiler, with too
- * little memory at every moment. */
+/* Bundles built by hand: their bytes, the selection of variants, and launches without a compiler,
+ * with each allocation failing once. */
 #include "runtime/launch/bundle_format.h"
 #include "runtime/launch/launch_context.h"
 #include "tests/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formulas in double, arranged so that nothing cancels: their own errors are far below an ulp of
+/* Formulas in double, arranged to avoid cancellation: their own errors are far below an ulp of
  * f32. */
 #define _GNU_SOURCE /* exp10l */
 #include "tests/math/reference.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the standard library's functions should give, by other means: the C library in double (or
- * long double for f64), by vectors where glibc has them. */
+/* Reference results for the standard library's functions by other means: the C library in double
+ * (or long double for f64), vectorized where glibc has it. */
 #ifndef TESSERA_TESTS_MATH_REFERENCE_H
 #define TESSERA_TESTS_MATH_REFERENCE_H
 

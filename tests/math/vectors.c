@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C library over arrays: glibc's vector functions where the machine has AVX2 (at most 4 ulp of
- * double), one call an element elsewhere. */
+/* The C library over arrays: glibc's vector functions on machines with AVX2 (at most 4 ulp of
+ * double), one call per element elsewhere. */
 #define _GNU_SOURCE /* exp10 */
 #include "tests/math/vectors.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* all_exp(x, y, n): y[i] = exp(x[i]), and so on. */
+/* Functions of the C library over arrays: all_exp(x, y, n) sets y[i] = exp(x[i]), and so on. */
 #ifndef TESSERA_TESTS_MATH_VECTORS_H
 #define TESSERA_TESTS_MATH_VECTORS_H
 

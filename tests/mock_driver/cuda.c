@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's calls; most have nothing to do but count. */
+/* The calls of the mock CUDA driver; most of them only count. */
 #include "tests/mock_driver/mock.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP's calls; most have nothing to do but count. */
+/* The calls of the mock HIP runtime; most of them only count. */
 #include "tests/mock_driver/mock.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drivers made of plain memory: CUDA's and HIP's calls, counted, of which any one, or all from one
- * on, can be made to fail. What is open is counted, so that a leak shows. Unit tests link them; as
- * libcuda.so.1 and libamdhip64.so.6 they serve the library and the program, where the environment
- * says what fails (state.c). */
+/* Mock drivers, whose device memory is host memory: the calls of CUDA and HIP are counted, and any
+ * one, or all from one on, can be made to fail. Open objects are counted, so that leaks are found.
+ * Unit tests link them; as libcuda.so.1 and libamdhip64.so.6 they serve the library and the
+ * program, and environment variables select the failures (state.c). */
 #ifndef TESSERA_TESTS_MOCK_DRIVER_MOCK_H
 #define TESSERA_TESTS_MOCK_DRIVER_MOCK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bank conflicts are counted right: known patterns with known answers. */
+/* Counting of bank conflicts: known access patterns with known results. */
 #include "tests/unit.h"
 
 #include "passes/analysis/bank_conflicts.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of passes keeps the order that the constraints ask for. */
+/* The table of passes is in the order that the constraints require. */
 #include "tests/unit.h"
 
 #include "passes/pass.h"

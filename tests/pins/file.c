@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of pins: what is written reads back, in an order that does not depend on who wrote; what is
- * damaged is seen, and never makes anything up. */
+/* Pin files: what is written reads back, in an order that does not depend on the writer; damage is
+ * detected and never read as a schedule. */
 #include "tests/unit.h"
 
 #include "runtime/pins/pin_file.h"

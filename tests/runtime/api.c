@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public interface: what it answers, whose fault it says a failure is, and that it survives
- * each of its allocations failing. */
+/* The public interface: results, the class of each failure, and survival of each failing
+ * allocation. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

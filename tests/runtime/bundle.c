@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making bundles: what is refused, and memory that ends at any moment. What they do is tested by
- * programs (tests/aot) and by hand (tests/launch). */
+/* Building bundles: rejected inputs, and each allocation failing once. What bundles do is tested
+ * by programs (tests/aot) and on hand-made bundles (tests/launch). */
 #include "tests/runtime/harness.h"
 
 static const char *const TARGETS[] = {"x86-64-v3", "sm_80", "gfx942"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels whose code was made before: the same answers, by another context; whatever fails. */
+/* Kernels whose code comes from the cache: the same results, also in another context and after
+ * failures of the cache. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

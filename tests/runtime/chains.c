@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long chains of statements through all passes: what grows faster than with the square of their
- * length runs out of the time, of the CPU, or out of the memory that is there. */
+/* Long chains of statements through all passes: a step whose cost grows faster than quadratically
+ * exceeds the limit of CPU time or of memory. */
 #include "support/text.h"
 #include "tests/speed.h"
 #include "tests/unit.h"

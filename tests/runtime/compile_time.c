@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Source to PTX, in time of the CPU: three times what docs/performance.md promises, and the best of
- * three attempts, so that only a step that grows faster than the code fails it. */
+/* The CPU time from source to PTX. The limit is three times what docs/performance.md promises, for
+ * the best of three attempts, so that only a superlinear step fails. */
 #include "tests/speed.h"
 #include "tests/unit.h"
 

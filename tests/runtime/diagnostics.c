@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnostics as structures: what a program that shows them itself is given. */
+/* Diagnostics as structures, for programs that display them themselves. */
 #include "tests/runtime/harness.h"
 
 static const char MISTAKE[] = "kernel f(x: f32[M, N], y: f32[N, M]) -> f32[M, N] {\n"

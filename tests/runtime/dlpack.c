@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DLPack's structures in and out; tests/python has NumPy's. */
+/* Conversion of DLPack structures in both directions; tests/python tests NumPy's. */
 #include "tests/runtime/harness.h"
 
 /* As in dlpack.h. */

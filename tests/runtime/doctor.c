@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tessera_doctor finds, and that no allocation that fails in it, or in the machine code it
- * makes and runs, costs more than an answer. */
+/* The findings of tessera_doctor, and that a failing allocation in it, or in the kernels that it
+ * compiles and runs, loses no more than one finding. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public interface on drivers made of plain memory, found as the installed ones would be: each
- * of their calls fails once, alone and with all that come after it. */
+/* The public interface on mock drivers, found like installed ones: each driver call fails once,
+ * alone and together with all later calls. */
 #include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 

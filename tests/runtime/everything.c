@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function of the public headers, in one program that a host could be: each allocation fails
- * once in it, and each call of a driver, alone and with all that come after it. Nothing crashes or
- * leaks, and what could not be done is told. Functions that the headers have and this has not are
- * an error. */
+/* A program that calls every function of the public headers: each allocation fails once, and each
+ * driver call, alone and together with all later ones. Nothing crashes or leaks, and each failure
+ * is reported. A function that the headers declare and this file does not call is an error. */
 #include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles that are used after they were freed, or freed twice, or outlive what they were made of:
- * each call says so, and nothing is lost. On the CPU, and on a driver that only counts. */
+/* Handles that are used after they were freed, freed twice, or outlive the object they were
+ * created from: each call reports it, and nothing leaks. On the CPU and on a mock driver. */
 #include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the public interface share: one of each object, made before a test and freed
- * after it; programs; what an error should be. */
+/* What the tests of the public interface share: one object of each kind, created before a test and
+ * freed after it; programs; checks of errors. */
 #ifndef TESSERA_TESTS_RUNTIME_HARNESS_H
 #define TESSERA_TESTS_RUNTIME_HARNESS_H
 

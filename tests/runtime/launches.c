@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is prepared once and launched often: with other arguments, in several streams. */
+/* Launches that are prepared once and executed often: with other arguments, in several streams. */
 #include "runtime/launch/dlpack.h"
 #include "tests/runtime/harness.h"
 

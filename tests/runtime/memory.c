@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is used again, what is told of it, and what callers may get wrong; drivers.c has what
- * streams do with it. */
+/* The caching allocator, its statistics, and wrong uses of memory; drivers.c tests it with
+ * streams. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

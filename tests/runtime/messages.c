@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels say, through the public interface: from a launch and from the interpreter. */
+/* Kernel messages through the public interface, from a launch and from the interpreter. */
 #include "tests/runtime/harness.h"
 
 #include <string.h>

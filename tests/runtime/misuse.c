@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What callers may get wrong: every function of the public interface with NULL, with types and
- * numbers that do not exist, with options that contradict each other; and extents that are sizes
- * only after some arithmetic. */
+/* Wrong uses of every function of the public interface: NULL, types and numbers that do not exist,
+ * contradictory options; and extents that determine sizes only after some arithmetic. */
 #include "tests/runtime/harness.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker is told, as bytes and back. */
+/* Requests to the compile worker, converted to bytes and back. */
 #include "runtime/api/error_boundary.h"
 #include "runtime/launch/launch_context.h"
 #include "runtime/worker/compile_worker.h"

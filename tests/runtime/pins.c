@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules that were measured, through the C API: taken from beside the source by compilations
- * that know their sizes, and by launches of kernels that were compiled without. */
+/* Pinned schedules through the C API: compilations with known sizes read them from beside the
+ * source, and launches of kernels that were compiled without sizes select them. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

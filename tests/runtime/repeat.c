@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compile, launch, free, over and over, on the CPU and on a driver that only counts: the process
- * does not grow, and keeps no files. 100 times; TESSERA_REPEAT says otherwise (make check-long:
- * 10,000). */
+/* Compiles, launches and frees in a loop, on the CPU and on a mock driver: the process does not
+ * grow and leaves no files. 100 rounds; TESSERA_REPEAT sets the number (make check-long: 10,000).
+ */
 #include "tests/mock_driver/mock.h"
 #include "tests/runtime/harness.h"
 

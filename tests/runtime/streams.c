@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events, memory and the log on the CPU, and what is wrong with them; drivers.c has the
- * same on mock drivers. */
+/* Streams, events, memory and the log on the CPU, and their wrong uses; drivers.c tests the same
+ * on mock drivers. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

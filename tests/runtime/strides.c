@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that lie otherwise than row-major, through the public interface. */
+/* Tensors with other strides than row-major, through the public interface. */
 #include "tests/runtime/harness.h"
 
 #include <math.h>

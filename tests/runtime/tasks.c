@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling in the library's threads; many threads with a context each; a cache that is all there
- * is. Sound under ThreadSanitizer, too (LLVM's own part is not instrumented). */
+/* Compilation in the library's threads, many threads with a context each, and a cache shared by
+ * all. It is also clean under ThreadSanitizer (LLVM's part is not instrumented). */
 #include "tests/runtime/harness.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element types as the library shows them: names, bytes, elements in halves of bytes. */
+/* Element types in the public interface: names, sizes, packed 4-bit elements. */
 #include "tests/unit.h"
 
 #include "tessera/tessera.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jumps out of the compiler lands in a status: our bugs with a reproducer, silence as one. */
+/* The error boundary: internal errors become a status with a reproducer, and so does a failure
+ * without a diagnostic. */
 #include "runtime/api/error_boundary.h"
 #include "runtime/launch/launch_context.h"
 #include "tests/unit.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers that fail in every way: each is an error, and the caller goes on. The real one is tested
- * by tests/cli/worker.test. */
+/* Compile workers that fail in every way: each failure is an error, and the caller continues. The
+ * real worker is tested by tests/cli/worker.test. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>

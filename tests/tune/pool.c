@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that work for a sweep: their lines, how they end, and that nothing of them stays. */
+/* Worker processes of a sweep: their lines, how they end, and that they leave nothing behind. */
 #include "tests/unit.h"
 
 #include "support/clock.h"

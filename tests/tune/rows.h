@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of the tuning store share: a folder of its own for each, and rows of which each says
- * in all of its fields which it is. */
+/* What tests of the tuning store share: a separate folder per test, and rows whose every field
+ * identifies the row. */
 #ifndef TESSERA_TESTS_TUNE_ROWS_H
 #define TESSERA_TESTS_TUNE_ROWS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spaces as points, numbers and lines; medians and their intervals; which candidates a sweep
- * measures, on a device that is simulated: its times were recorded, or are computed. */
+/* Search spaces as points, numbers and schedule text; medians and confidence intervals; the
+ * candidates that a sweep measures, on a simulated device with recorded or computed times. */
 #include "tests/unit.h"
 
 #include "tune/sweep/search_strategy.h"

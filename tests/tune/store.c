@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tuning store keeps what it is given, and merges it. */
+/* The tuning store keeps the rows that it is given, and merges stores. */
 #include "tests/tune/rows.h"
 
 START_TEST(keeps_and_finds)

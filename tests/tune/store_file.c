@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tuning store never gives anything but what it was given: whatever happens to its file, to its
- * writers, to the disk. */
+/* The tuning store never returns a row that was not written, whatever happens to its file, to its
+ * writers and to the disk. */
 #include "tests/tune/rows.h"
 #include "tune/store/tune_store_file.h"
 

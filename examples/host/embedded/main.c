@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax as a part of the program: no compiler, no file to load. `embedded [cpu|cuda|hip] [N]` */
+/* A softmax kernel linked into the program: it needs neither a compiler nor a file at run time.
+ * Usage: `embedded [cpu|cuda|hip] [N]` */
 #include "softmax.h"
 
 #include <stdio.h>

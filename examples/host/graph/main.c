@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step of three kernels, captured once and replayed as one. `graph [cpu|cuda|hip|auto]` */
+/* Captures three kernels as one graph and replays it. Usage: `graph [cpu|cuda|hip|auto]` */
 #include "step.h"
 #include "../try.h"
 

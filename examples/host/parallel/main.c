@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data-parallel steps: every GPU has a share of the rows, gradients are summed by NCCL, all take
- * the same step. One GPU, or the CPU, has all rows. `parallel [cpu|cuda|hip|auto]` */
+/* Data-parallel training steps: each GPU has a slice of the rows, NCCL sums the gradients, and all
+ * GPUs take the same step. With one GPU, or on the CPU, it has all rows. Usage: `parallel
+ * [cpu|cuda|hip|auto]` */
 #include "fit.h"
 #include "nccl.h"
 #include "../try.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The little of NCCL that an all-reduce takes, from the library that is there when the program
- * runs: neither its headers nor the library are needed to build. */
+/* Declarations of the few NCCL functions that an all-reduce needs. The library is opened at run
+ * time, so neither it nor its headers are needed to build. */
 #ifndef NCCL_H
 #define NCCL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that is compiled when the program runs: `run [cpu|cuda|hip|auto] [N]` */
+/* Compiles a kernel at run time and launches it. Usage: `run [cpu|cuda|hip|auto] [N]` */
 #include "../try.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A long array in parts: while one is worked on, the next is copied in and the last one out, in two
- * streams. `streams [cpu|cuda|hip|auto]` */
+/* Processes a long array in slices with two streams: while one slice is computed, the next is
+ * copied to the device and the previous one back. Usage: `streams [cpu|cuda|hip|auto]` */
 #include "scale.h"
 #include "../try.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that take rows from one counter and launch for them. A context is for one thread, so each
- * has its own, with a stream of its own on the same GPU. `threads [cpu|cuda|hip|auto]` */
+/* Threads that take rows from a shared counter and launch a kernel for each. A context may be used
+ * by one thread at a time, so each thread has its own, with its own stream on the same GPU. Usage:
+ * `threads [cpu|cuda|hip|auto]` */
 #include "row.h"
 #include "../try.h"
 

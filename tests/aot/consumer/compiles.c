@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library that compiles, from the installed tree. */
+/* A program that uses the library with the compiler from the installed tree. */
 #include <stdio.h>
 #include <string.h>
 #include <tessera/tessera.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way to launch what the object holds, on the device that the command line names: answers;
- * where drivers only count, which code was taken. */
+/* Launches kernels of a bundle in every possible way on the device that the command line names,
+ * and checks the results. With mock drivers, which execute nothing, it checks which code was
+ * selected. */
 #include "my_kernels.h"
 
 #include <stdio.h>

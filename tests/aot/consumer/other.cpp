@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header in C++. */
+/* Compiles the header of a bundle as C++. */
 #include "my_kernels.h"
 
 extern "C" int from_cpp(TesseraDevice *device, const void *x, void *y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An NCCL for the mock drivers, whose memory is the process's: groups, sums, and what is wrong with
- * the calls, which ends the process. */
+/* An NCCL for the mock drivers, whose device memory is the memory of the process. It sums within
+ * groups, and ends the process on wrong calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peers KIND: memory goes from device to device, in streams, and each works on what came; with one
- * device it is opened twice. A stream of another context is an error, after which all goes on.
- * Prints how fast the copies are, from the first device to the second and back, in memory of
- * tessera_alloc and of the pool; torch_peers.py has torch's beside them. gpu.py builds and runs
- * it. */
+/* peers KIND: copies memory between devices in streams and computes on the copies; with one device
+ * it is opened twice. It also checks that a stream of another context is an error that does no
+ * harm. It prints the speed of copies from the first device to the second and back, in memory of
+ * tessera_alloc and of the pool, for comparison with torch_peers.py. gpu.py builds and runs it. */
 #include "twice.h"
 
 #include <dlfcn.h>

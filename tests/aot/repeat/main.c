@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repeat KIND [ROUNDS [SECONDS]]: compile (from the cache, mostly), load, launch, free, over and
- * over on a device that stays open: neither the process nor the device's memory grows. Ends early
- * after so many seconds. gpu.py builds and runs it; tests/runtime/repeat.c does the same on drivers
- * that only count. */
+/* repeat KIND [ROUNDS [SECONDS]]: compiles (mostly from the cache), loads, launches and frees in a
+ * loop on a device that stays open, and checks that neither the process nor the device's memory
+ * grows. It stops after SECONDS. gpu.py builds and runs it; tests/runtime/repeat.c does the same
+ * on mock drivers. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Named buffers of the GPU emulators, and the parsing of the lines on standard input that create,
+ * fill and save them. */
 #include "tests/codegen/emulator/buffers.h"
 
 #include <stdio.h>

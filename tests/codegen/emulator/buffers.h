@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the emulators of GPUs share: the memory that kernels are given, and the lines on standard
- * input that say what to do. */
+/* What the GPU emulators share: the memory that kernels may access, and the commands on standard
+ * input. */
 #ifndef TESSERA_TESTS_EMULATOR_BUFFERS_H
 #define TESSERA_TESTS_EMULATOR_BUFFERS_H
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Conversions between f32 and the 16-bit floats for the GPU emulators. They are independent of the
+ * compiler's own, so that an error in those is found. */
 #include "tests/codegen/emulator/numbers.h"
 
 #include <math.h>

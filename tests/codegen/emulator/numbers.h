@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floats of 16 bits, whatever the machine has: to nearest even where not said otherwise. */
+/* Arithmetic of 16-bit floats on any machine; rounding is to nearest even unless stated otherwise.
+ */
 #ifndef TESSERA_TESTS_EMULATOR_NUMBERS_H
 #define TESSERA_TESTS_EMULATOR_NUMBERS_H
 

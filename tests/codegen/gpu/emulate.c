@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An AMD GPU's threads as coroutines of this process: what emulate.py calls where the code says
- * intrinsics. A wave's threads meet at its shuffles, a block's at its barriers; whoever comes to
- * another one is reported. Blocks run one after the other. Shared memory starts as NaNs. What is
- * copied to it comes when its thread waits for it, not before. */
+/* Runs the threads of an AMD GPU as coroutines of this process; emulate.py replaces intrinsics by
+ * calls of these functions. The threads of a wave synchronize at shuffles, those of a block at
+ * barriers; threads that reach different ones are reported. Blocks run one after the other. Shared
+ * memory starts as NaNs. An asynchronous copy arrives when its thread waits for it, not before. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What vector operations do in a lane. */
+/* The arithmetic of vector instructions in one lane. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions from LLVM's disassembly: operands and modifiers are parsed once. */
+/* Decodes instructions from LLVM's disassembly: operands and modifiers are parsed once. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <ctype.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An emulator of AMD's instruction sets that executes code objects as they are: the kernel
- * descriptor says which registers a wave starts with, the metadata what the kernel's arguments are
- * and how much local memory (LDS) there is. What a program may not do is an error that names the
- * instruction: an access outside of the buffers, of the arguments or of LDS; a register that was
- * not allocated; one that is read before its load was waited for; an instruction that is not known.
- * Registers, LDS and what is not an argument start as poison. Results arrive when their counter is
- * waited for, not before. Not modelled: wait states between instructions (s_nop), caches. */
+/* An emulator of AMD's instruction sets that executes code objects unchanged. The kernel
+ * descriptor defines the initial registers of a wave; the metadata defines the kernel's arguments
+ * and the size of local memory (LDS). An illegal action is an error that names the instruction: an
+ * access outside of the buffers, of the arguments or of LDS; a register that was not allocated; a
+ * register that is read before its load was waited for; an unknown instruction. Registers, LDS and
+ * non-argument memory start as poison. Results arrive when their counter is waited for, not
+ * before. Not modelled: wait states between instructions (s_nop), caches. */
 #ifndef TESSERA_TESTS_EMULATOR_H
 #define TESSERA_TESTS_EMULATOR_H
 

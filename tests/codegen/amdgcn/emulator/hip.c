@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP's runtime with the emulator for a device: libamdhip64.so.6 in a folder that is a $ROCM_PATH.
- * So whatever runs with --device hip runs AMD's code without a GPU. TESSERA_EMULATED names the part
- * (gfx942). A kernel that does what it may not ends the process, with the emulator's words; so does
- * one that has scratch memory, unless TESSERA_EMULATED_SCRATCH is set. One call at a time; streams
- * are done when a call returns. */
+/* HIP's runtime with the emulator as its device: libamdhip64.so.6 in a folder that serves as
+ * $ROCM_PATH, so that everything that runs with --device hip executes AMD code without a GPU.
+ * TESSERA_EMULATED names the GPU (gfx942). An illegal action of a kernel ends the process with the
+ * emulator's message; so does the use of scratch memory, unless TESSERA_EMULATED_SCRATCH is set.
+ * One call runs at a time; the work of a stream is finished when the call returns. */
 #include "tests/codegen/amdgcn/emulator/launch.h"
 
 #include "runtime/device/hip_driver.h"

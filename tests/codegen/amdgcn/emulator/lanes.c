@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of vector instructions in all lanes, with their modifiers, and results under the mask
- * of active lanes. */
+/* Reads the operands of vector instructions in all lanes, with their modifiers, and writes results
+ * under the mask of active lanes. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch gives a kernel: its memory, its arguments, those that the metadata calls hidden. */
+/* Sets up a launch: memory, arguments, and the hidden arguments that the metadata lists. */
 #include "tests/codegen/amdgcn/emulator/launch.h"
 
 #include <stdio.h>

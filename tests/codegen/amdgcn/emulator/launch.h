@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches: arguments one by one, then the kernel, as main.c and hip.c ask for them. */
+/* Launches: arguments are added one by one, then the kernel runs. main.c and hip.c use it. */
 #ifndef TESSERA_TESTS_EMULATOR_LAUNCH_H
 #define TESSERA_TESTS_EMULATOR_LAUNCH_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Local memory (LDS) and the exchanges between lanes that go through its crossbar. Accesses are
- * within what the metadata declares. */
+/* Local memory (LDS), and the lane exchanges that use its crossbar. Accesses must be within the
+ * size that the metadata declares. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <stdio.h>

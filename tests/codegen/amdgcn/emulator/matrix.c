@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix instructions: result, A, B, C. 16 by 16 and 32 by 32, in the layouts of AMD's manuals. */
+/* Matrix instructions (result, A, B, C) of 16 by 16 and 32 by 32, in the layouts of AMD's manuals.
+ */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <math.h>

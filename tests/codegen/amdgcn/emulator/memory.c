@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar loads, global loads, stores and atomics, and what is under way: a load's registers have
- * its values when its counter was waited for. */
+/* Scalar loads, global loads, stores and atomics, and operations in flight: the registers of a
+ * load get their values when its counter is waited for. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <stdio.h>

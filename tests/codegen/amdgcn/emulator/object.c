@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code objects: ELF, the metadata (MessagePack in a note), kernel descriptors, code. */
+/* Reads code objects: ELF, the metadata (MessagePack in a note), kernel descriptors, code. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <elf.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scratch memory, a lane's own: what registers are spilled to. As gfx940 and later have it. */
+/* Scratch memory, which is private to a lane and to which registers are spilled, as on gfx940 and
+ * later. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scalar instructions: a wave's own registers, branches, barriers, waits. */
+/* Scalar instructions: the registers of a wave, branches, barriers, waits. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector instructions with masks, carries, other lanes, or tables of their own. */
+/* Vector instructions with masks, carries, other lanes, or operations that ops.def cannot
+ * describe. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <math.h>

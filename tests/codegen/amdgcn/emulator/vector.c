@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector instructions that are the same in each lane: those of ops.def, their packed forms, and
+/* Vector instructions that do the same in each lane: those of ops.def, their packed forms, and
  * comparisons. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 

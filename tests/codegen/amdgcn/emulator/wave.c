@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grid: blocks one after the other, the waves of a block in turn. A wave starts with the
- * registers that its kernel's descriptor asks for, and poison in all others. */
+/* The grid: blocks run one after the other, the waves of a block alternately. A wave starts with
+ * the registers that its kernel's descriptor asks for, and poison in all others. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 #include "tests/codegen/amdgcn/emulator/launch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mbarrier: arrivals and bytes of a phase. In memory: bytes that are still to come, arrivals that
- * are, arrivals of a phase and the phase's parity in the top bit. */
+/* mbarriers: the arrivals and bytes of a phase. In memory an mbarrier is the pending bytes, the
+ * pending arrivals, the arrivals per phase, and the parity of the phase in the top bit. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cvt. */
+/* The instruction cvt. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <fenv.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies that are under way: cp.async, boxes and windows by maps, messages within a cluster. Where
- * they go is poison from their beginning on, where they come from is read at their end. */
+/* Asynchronous copies: cp.async, TMA in tiled and im2col mode, and messages within a cluster. A
+ * destination is poison from the start of its copy on; the source is read at the end. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdlib.h>

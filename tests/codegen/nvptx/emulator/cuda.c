@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA's driver with the emulator for a device: libcuda.so.1 in a folder of LD_LIBRARY_PATH. So
- * whatever runs with --device cuda runs PTX without a GPU. TESSERA_EMULATED names the part
- * (sm_90a). A kernel that does what it may not ends the process, with the emulator's words. One
- * call at a time; streams are done when a call returns. */
+/* CUDA's driver with the emulator as its device: libcuda.so.1 in a folder of LD_LIBRARY_PATH, so
+ * that everything that runs with --device cuda executes PTX without a GPU. TESSERA_EMULATED names
+ * the GPU (sm_90a). An illegal action of a kernel ends the process with the emulator's message.
+ * One call runs at a time; the work of a stream is finished when the call returns. */
 #include "tests/codegen/nvptx/emulator/launch.h"
 
 #include "runtime/device/cuda_driver.h"

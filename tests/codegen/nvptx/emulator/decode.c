@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One instruction: its guard, its opcode, its operands. */
+/* Decodes one instruction: its guard, its opcode, its operands. */
 #include "tests/codegen/nvptx/emulator/parse.h"
 
 #include <ctype.h>

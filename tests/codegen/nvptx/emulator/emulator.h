@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An emulator of PTX, as the back end prints it. A register is a row: a value for each lane of a
- * warp (a predicate: a bit); a number that stands in an instruction is a row, too. Code is decoded
- * once. A warp runs its lanes in lockstep; where they part they are splits, of which the one that
- * is furthest behind goes on, until they meet again.
+/* An emulator of the PTX that the back end prints. A register is a row: one value per lane of a
+ * warp (a predicate: one bit); constants are rows, too. Code is decoded once. The lanes of a warp
+ * run in lockstep; after a divergent branch they form splits, of which the one that is furthest
+ * behind continues, until they reconverge.
  *
- * What a program may not do is an error that names the line: an access outside of the buffers and
- * of shared memory, or misaligned; lanes missing where all of a warp have to be; nothing that can
- * go on. What is asynchronous comes late, in any order: copies when they are waited for or at a
- * random time before, their destination poison until then; products (wgmma) when they are waited
- * for, from what shared memory holds at that time. Registers and shared memory start as poison.
- * What threads wrote is to be fenced before copies or products read it. Not modelled: caches and
- * the order in which other threads see writes, other fences, time. */
+ * An illegal action is an error that names the line: an access outside of buffers and shared
+ * memory, a misaligned one, missing lanes where the whole warp is required, a deadlock.
+ * Asynchronous operations complete late, in any order: copies when they are waited for or at a
+ * random time before, with a poison destination until then; wgmma when it is waited for, from the
+ * contents of shared memory at that time. Registers and shared memory start as poison. Writes of
+ * threads must be fenced before copies or wgmma read them. Not modelled: caches and the order in
+ * which other threads see writes, other fences, time. */
 #ifndef TESSERA_TESTS_PTX_EMULATOR_H
 #define TESSERA_TESTS_PTX_EMULATOR_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocks of a launch: as many at once as a small device holds, their warps in turn for a while
- * that varies. A block begins when one before it has ended. */
+/* The blocks of a launch: as many at once as on a small device; their warps run alternately for
+ * random lengths of time. A block begins when an earlier one has ended. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgmma: each warp of a group for its own 16 rows. What an instruction reads of shared memory it
- * reads when it is waited for; until then its sums are poison. Instructions that go on with the
- * sums of one before share them, and so do the registers to which they were moved meanwhile. */
+/* wgmma: each warp of a warp group computes its own 16 rows. An instruction reads shared memory
+ * when it is waited for; until then its accumulators are poison. Instructions that continue with
+ * the accumulators of an earlier one share them, also if they were moved to other registers in
+ * between. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic, lane by lane (lanes.def), comparisons and choices. */
+/* Lane-by-lane arithmetic (lanes.def), comparisons and selects. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <math.h>

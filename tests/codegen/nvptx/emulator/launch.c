@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch gives a kernel, checked against what the kernel says. */
+/* Sets up a launch, and checks its arguments against the kernel's declaration. */
 #include "tests/codegen/nvptx/emulator/launch.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ldmatrix, stmatrix, mma.sync: fragments are those of the PTX ISA's tables, which are one rule. */
+/* ldmatrix, stmatrix and mma.sync. The fragments of the PTX ISA's tables all follow from one rule.
+ */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a module: kernels, their parameters, registers and labels. */
+/* Parses the text of a module: kernels, their parameters, registers and labels. */
 #include "tests/codegen/nvptx/emulator/parse.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The state of the parser of PTX text, shared by parse.c and decode.c. */
 #ifndef TESSERA_TESTS_PTX_PARSE_H
 #define TESSERA_TESTS_PTX_PARSE_H
 

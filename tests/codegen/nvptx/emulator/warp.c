@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A warp: its splits, and the instructions by which lanes and warps meet. */
+/* A warp: its splits, and the instructions that synchronize lanes and warps. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdarg.h>
