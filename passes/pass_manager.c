@@ -72,8 +72,8 @@ static const PassConstraint CONSTRAINTS[] = {
      "fuse limits how many ops it recomputes in a second launch; it would count both forms of "
      "each activation"},
     {"raise_to_dot", "fuse",
-     "a dot gets its own grid; as multiplications and a sum it would be grouped with element- "
-     "wise statements, whose tiles fit no matrix instruction"},
+     "a dot gets its own grid; as multiplications and a sum it would be grouped with "
+     "element-wise statements, whose tiles fit no matrix instruction"},
     {"raise_to_dot", "repack_pitched",
      "repack_pitched looks for operands of dots; without dots it would copy nothing"},
     {"repack_pitched", "fuse",

@@ -7,9 +7,11 @@ says whether they are current. The tables of docs/performance.md come from docs_
 import pathlib
 import re
 import sys
+import textwrap
 
 from docs_results import performance
 
+LONGEST_CELL = 170  # characters; what is longer becomes a paragraph below the table
 FIRST_WARNING = 2000  # as in support/diag.h
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*|[(),]|[^\s"(),]+', re.S)
@@ -22,7 +24,11 @@ def words(text):
 
 def rows(path, macro):
     """The arguments of each `macro(…)` of a table; strings are joined and unquoted."""
-    text = re.sub(r"^\s*#[^\n]*\n", "", (ROOT / path).read_text(), flags=re.M)
+    return rows_of((ROOT / path).read_text(), macro)
+
+
+def rows_of(table_text, macro):
+    text = re.sub(r"^\s*#[^\n]*\n", "", table_text, flags=re.M)
     tokens, found, i = words(text), [], 0
     while i < len(tokens) - 1:
         if tokens[i] == macro and tokens[i + 1] == "(":
@@ -57,19 +63,49 @@ def title(name, source):
     return f"# {name}\n\n<!-- Made by `make docs` from {source}; do not edit. -->\n\n"
 
 
+def groups(path, macro):
+    """The rows of a table below each comment that starts a line of its own: (heading, rows)."""
+    text = (ROOT / path).read_text()
+    parts = re.split(r"\n\n/\* (.*?) \*/\n", text, flags=re.S)
+    for comment, part in zip(parts[1::2], parts[2::2]):
+        yield comment.split(":")[0].replace("\n *", " "), rows_of(part, macro)
+
+
+def summary(doc):
+    """What a cell of a table holds: all of a short text, else its first sentence."""
+    return doc if len(doc) <= LONGEST_CELL else re.match(r"(?:.(?!\. ))*.\.?", doc, re.S).group(0)
+
+
+def filled(text):
+    """A paragraph in lines of the width that documents have."""
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
+
+
 def ops():
-    stages = {"TLS": "all", "TL": "tensor, loop", "LS": "loop, staged", "S": "staged",
+    levels = {"TLS": "all", "TL": "tensor, loop", "LS": "loop, staged", "S": "staged",
               "L": "loop", "T": "tensor"}
     body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
-    body += "What the text form looks like and what the structures mean: [ir.md](ir.md).\n\n"
-    body += table(
-        ["operation", "operands", "results", "traits", "stages", "meaning"],
-        [[f"`{name}`", operands.replace("V", "varies"), results.replace("V", "varies"),
-          "" if traits == "0" else traits.lower().replace(" | ", ", "), stages[stage], doc]
-         for _, name, operands, results, traits, stage, doc in rows("ir/ops.def", "OP")])
+    body += ("The text form and the structures are described in [ir.md](ir.md). An operation is\n"
+             "legal at the levels that its row names; its traits say what passes may do with it.\n"
+             "Texts too long for a cell continue below the table.\n")
+    for heading, listed in groups("ir/ops.def", "OP"):
+        body += f"\n## {heading}\n\n" + table(
+            ["operation", "operands", "results", "traits", "levels", "meaning"],
+            [[f"`{name}`", operands.replace("V", "varies"), results.replace("V", "varies"),
+              "" if traits == "0" else traits.lower().replace(" | ", ", "), levels[level],
+              summary(doc)]
+             for _, name, operands, results, traits, level, doc in listed])
+        for _, name, *_, doc in listed:
+            rest = doc[len(summary(doc)):].strip()
+            if rest:
+                body += "\n" + filled(f"**`{name}`**: {rest}") + "\n"
     body += "\n## Attributes\n\n"
-    body += table(["attribute", "kind"],
-                  [[f"`{r[1]}`", r[2].lower()] for r in rows("ir/attrs.def", "ATTR")])
+    text = (ROOT / "ir/attrs.def").read_text()
+    body += table(["attribute", "kind", "meaning"],
+                  [[f"`{name}`", kind.lower(), re.sub(r"\s*\n \* *|\s*\n     \* *", " ", meaning)]
+                   for name, kind, meaning in
+                   re.findall(r'^ATTR\(\w+, "(\w+)", (\w+)\)\s*/\* (.*?) \*/', text,
+                              flags=re.M | re.S)])
     body += "\n## Element types\n\n"
     kinds = {"B": "bool", "I": "signed", "U": "unsigned", "F": "float"}
     return body + table(["type", "bits", "class"], [[f"`{r[1]}`", r[2], kinds[r[3]]]
@@ -100,7 +136,7 @@ def passes():
     listed = rows("passes/passes.def", "PASS")
     lines = rows("ir/schedule.def", "SCHEDULE_ENTRY")
     body = title("Passes", "passes/passes.def, passes/pass_manager.c, "
-                 "ir/schedule.def, the files' heads")
+                 "ir/schedule.def, heads of files")
     body += ("The passes are listed in the order in which they run. A pass that is not required "
              "can be skipped (`--skip`).\n\n")
     body += table(["pass", "required", "what it does", "schedule keys it decides"],
@@ -132,37 +168,40 @@ def unit_targets(text):
 
 
 def targets():
-    fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks",
-              "shared bytes", "registers", "registers of a thread", "units",
-              "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs", "copies"]
+    fields = ["target", "family", "lanes of a warp", "threads per block",
+              "threads per multiprocessor", "blocks per multiprocessor", "shared bytes per block",
+              "registers per multiprocessor", "registers per thread", "multiprocessors",
+              "blocks per cluster", "vector bytes", "bulk copies", "setmaxnreg", "packed min/max",
+              "async copies (bytes)"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/target/targets.def")
-    body += "The facts that passes read; what each means: `ir/target/target.h`.\n\n"
+    body += ("Passes read these facts and never the name of a target. All counts are maxima;\n"
+             "`ir/target/target.h` explains each column. On a CPU, the shared bytes are the part\n"
+             "of the L2 cache that a block may use, and the registers are vector registers.\n\n")
     body += table(fields, [
         [f"`{r[0]}`", families[r[1]], *r[5:14], "this machine's" if "NATIVE" in r[14] else r[14],
          *("yes" if x == "true" else "no" for x in r[15:18]),
          ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"]
         for r in rows("ir/target/targets.def", "TARGET")])
-    body += "\n## Matrix units\n\n"
-    body += ("What multiplies by itself, from `ir/layout/matrix_instrs.def`: the value of the "
-             "schedule line "
-             "`instruction`, the operands' type in registers, the result's, and rows by columns by "
-             "depth of one instruction, of which tiles are multiples. Of a target's rows "
-             "the first that takes a "
-             "product does it: operands of narrower types are widened where a row's type holds "
-             "each of them (8-bit floats as f16, f16 and bf16 as f32, 4-bit integers as i8), which "
-             "changes no result. Everything else is fused multiply-adds.\n\n")
-    body += table(["unit", "targets", "operands", "result", "m × n × k"],
+    body += ("\n## Matrix instructions\n\n"
+             "The rows of `ir/layout/matrix_instrs.def`: the value of the schedule key\n"
+             "`instruction`, the element types of operands and result in registers, and the\n"
+             "extents m × n × k of one instruction, of which tiles are multiples. A dot uses\n"
+             "the first row of its target that can compute it. Operands of a narrower type\n"
+             "are upcast if the row's type can represent each of their values (8-bit floats\n"
+             "as f16, f16 and bf16 as f32, 4-bit integers as i8), which is exact. All other\n"
+             "dots are computed by fused multiply-adds.\n\n")
+    body += table(["instruction", "targets", "operands", "result", "m × n × k"],
                   [[f"`{r[0]}`", unit_targets(r[1]), f"`{r[2].lower()}`", f"`{r[3].lower()}`",
                     f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("WARPGROUP_MMA", "WARP_MMA")
                    for r in rows("ir/layout/matrix_instrs.def", kind)])
-    body += "\n## The parts that stand for them\n\n"
-    body += ("What `explain` reckons with, from `ir/target/device_specs.def`; what each means: "
-             "`ir/target/device_specs.h`. "
-             "No pass reads them.\n\n")
-    fields = ["target", "part", "GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
-              "shared bytes", "of them a block's own", "in steps of", "schedulers",
-              "registers in steps of", "L2 MiB", "sector bytes"]
+    body += ("\n## Reference devices\n\n"
+             "`explain` estimates times and occupancy with these facts, from\n"
+             "`ir/target/device_specs.def`; `ir/target/device_specs.h` explains each column. No\n"
+             "pass reads them. Warps, blocks and shared bytes are maxima per multiprocessor.\n\n")
+    fields = ["target", "device", "memory GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
+              "shared bytes", "reserved per block", "shared granularity (bytes)", "schedulers",
+              "register granularity", "L2 MiB", "sector bytes"]
     return body + table(fields, [[f"`{r[0]}`", *r[1:]] for r in rows("ir/target/device_specs.def",
                                                                      "PART")])
 
@@ -172,11 +211,12 @@ def schedule():
     begin, end = "<!-- lines: made by `make docs` from ir/schedule.def -->", "<!-- /lines -->"
     text = (ROOT / "docs/schedule.md").read_text()
     head, rest = text.split(begin)
-    lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`", f"`{owner}`",
+    lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`",
+              " ".join(f"`{name}`" for name in owner.split()),
               "yes" if bits == "true" else "no", said, where]
              for key, subs, values, owner, bits, said, where
              in rows("ir/schedule.def", "SCHEDULE_ENTRY")]
-    fields = ["key", "names", "values", "pass", "changes bits", "what it decides", "where"]
+    fields = ["key", "subkeys", "values", "decided by", "changes bits", "meaning", "applies to"]
     return head + begin + "\n" + table(fields, lines) + end + rest.split(end)[1]
 
 
@@ -252,7 +292,7 @@ def folders():
 
 def errors():
     body = title("Errors", "frontend/messages/frontend_errors.def, ir/ir_errors.def")
-    body += "`tessera explain E0412` shows an example, too.\n"
+    body += "`tessera explain E0412` also shows an example of the error.\n"
     found = rows("frontend/messages/frontend_errors.def", "ERROR") + rows("ir/ir_errors.def",
                                                                           "ERROR")
     for _, code, name, explanation in sorted(found, key=lambda row: int(row[1])):

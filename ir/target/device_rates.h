@@ -8,16 +8,16 @@ struct Target;
 
 typedef struct DeviceRates {
     const char *target;
-    int product16;    /* FLOP of a multiprocessor, by its matrix units, of f16 and bf16 */
-    int sm_bytes;     /* that the second-level cache brings to one multiprocessor */
-    int memory_bytes; /* that memory brings to all of them */
-    int lanes;        /* threads of a multiprocessor that are issued to: element-wise work */
-    int step_overhead; /* cycles of a step of a product's loop beside what it moves and
-                        * multiplies */
-    int start;        /* cycles from one launch to the next one's first product */
+    int product16;     /* FLOP per cycle of the matrix units of one multiprocessor, f16 and bf16 */
+    int sm_bytes;      /* bytes per cycle from the L2 cache to one multiprocessor */
+    int memory_bytes;  /* bytes per cycle from global memory to all multiprocessors */
+    int lanes;         /* lanes of a multiprocessor that execute an element-wise op per cycle */
+    int step_overhead; /* cycles per step of a loop of dots in addition to its copies and
+                        * multiplications */
+    int start;         /* cycles from the end of a launch to the first dot of the next one */
 } DeviceRates;
 
-/* NULL: nothing is known. */
+/* NULL: the table has no row for the target. */
 const DeviceRates *device_rates_of(const struct Target *target);
 
 #endif

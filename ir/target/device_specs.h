@@ -10,13 +10,13 @@ typedef struct DeviceSpec {
     const char *target, *name; /* "sm_90a", "NVIDIA H200" */
     double memory;             /* GB/s */
     double flops32, flops16;   /* TFLOP/s: f32 without, f16 and bf16 with the matrix units */
-    int sm_warps, sm_blocks, sm_shared;       /* most that a multiprocessor holds at once */
-    int block_shared;                         /* bytes that each block takes besides its own */
-    int shared_step;                          /* bytes in which shared memory is handed out */
-    int schedulers;    /* of a multiprocessor: each has its share of the registers */
-    int register_step; /* registers of a thread come in multiples of this */
+    int sm_warps, sm_blocks, sm_shared; /* maximum of a multiprocessor at once */
+    int block_shared;                   /* bytes reserved per block */
+    int shared_step;                    /* allocation granularity, in bytes */
+    int schedulers;                     /* of a multiprocessor; each has a part of the registers */
+    int register_step;                  /* allocation granularity of registers per thread */
     int l2_mib;
-    int sector; /* bytes that memory moves at least */
+    int sector; /* bytes of the smallest memory transfer */
 } DeviceSpec;
 
 /* NULL for targets without one: CPUs. */

@@ -12,20 +12,20 @@ struct Target {
     const char *name; /* sm_90a, gfx942, x86-64-v4, native */
     TargetFamily family;
     const char *triple, *cpu, *features;
-    int warp;             /* lanes of a warp (wave); CPU: 1 */
-    int max_threads;      /* of a block */
-    int sm_threads;       /* that a multiprocessor runs at once */
-    int sm_blocks;        /* likewise */
-    int shared_bytes;     /* most that one block may hold */
-    int registers;        /* 32-bit registers of a multiprocessor */
-    int registers_thread; /* most a thread may have */
-    int num_sms;          /* multiprocessors (compute units) of the usual part */
-    int cluster;          /* blocks that a cluster may have; 1: the target has none */
-    int vector_bytes;     /* widest access of a thread (CPU: of a vector register) */
-    bool has_bulk_copy;   /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
-    bool has_setmaxnreg;  /* registers move between warps of a block (setmaxnreg) */
+    int warp;               /* lanes of a warp (wave); CPU: 1 */
+    int max_threads;        /* maximum threads of a block */
+    int sm_threads;         /* threads that a multiprocessor runs at once */
+    int sm_blocks;          /* blocks that a multiprocessor runs at once */
+    int shared_bytes;       /* maximum bytes of shared memory per block */
+    int registers;          /* 32-bit registers of a multiprocessor */
+    int registers_thread;   /* maximum registers per thread */
+    int num_sms;            /* multiprocessors (compute units) of the reference device */
+    int cluster;            /* maximum blocks of a cluster; 1: the target has no clusters */
+    int vector_bytes;       /* bytes of the widest access of a thread (CPU: of a vector register) */
+    bool has_bulk_copy;     /* tensor copies by descriptor (TMA) that complete mbarriers */
+    bool has_setmaxnreg;    /* registers move between warps of a block (setmaxnreg) */
     bool has_packed_minmax; /* two pairs of 16-bit floats are compared at once */
-    int async_copy_bytes; /* bytes that a thread may copy past its registers: the sum of 4, 8, 16 */
+    int async_copy_bytes; /* asynchronous copies (cp.async): sum of the sizes 4, 8 and 16 */
 };
 
 /* NULL when there is none. */

@@ -243,7 +243,7 @@ void lines_warn_unused(Func *func)
                 diag_note(func->diags, diag, "%s on %s has %d launch%s, counted from 0", func->name,
                           func->target->name, launches, launches == 1 ? "" : "es");
             } else {
-                diag_note(func->diags, diag, "it is for %s; %s on %s has none",
+                diag_note(func->diags, diag, "it applies to %s; %s on %s has none",
                           schedule_key(line->key)->where, func->name, func->target->name);
             }
         }
