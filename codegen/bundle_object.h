@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The object that `tessera compile` makes of many kernels: functions with a C interface, the table
- * that the runtime reads (runtime/launch/bundle_format.h), and the host's code. */
+/* The object of a bundle, which `tessera compile` builds from many kernels: functions with a C
+ * interface, the table that the runtime reads (runtime/launch/bundle_format.h), and the host's
+ * code. */
 #ifndef TESSERA_CODEGEN_BUNDLE_OBJECT_H
 #define TESSERA_CODEGEN_BUNDLE_OBJECT_H
 

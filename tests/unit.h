@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests: tests/<component>/<file>.c holds
+/* Unit tests: a file tests/<component>/<file>.c contains
  *
  *     START_TEST(adds_terms) { ck_assert_int_eq(…); } END_TEST
  *
@@ -10,9 +10,8 @@
  *         return tests;
  *     }
  *
- * and is found by CMake, which makes one program per component out of such files (unit_main.c.in).
- * A file that has a main of its own becomes a program of its own; both end with Check's line of
- * counts. */
+ * CMake finds such files and builds one program per component from them (unit_main.c.in). A file
+ * with its own main becomes a separate program; both end with Check's line of counts. */
 #ifndef TESSERA_TESTS_UNIT_H
 #define TESSERA_TESTS_UNIT_H
 

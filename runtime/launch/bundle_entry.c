@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that a bundle's header calls. They keep prepared launches and reuse them for equal
- * arguments. */
+/* The functions that a bundle's header calls. They keep prepared launches and reuse them for calls
+ * with the same sizes and address alignments, after setting the new addresses and scalars. */
 #include "runtime/launch/bundle_call.h"
 
 #include <inttypes.h>

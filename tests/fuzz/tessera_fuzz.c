@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs many programs, each with the head that tests/fuzz/README.md describes.
+/* Runs many programs, each with the header that tests/fuzz/README.md describes.
  *
  *     tessera-fuzz [--jobs N] [--device cpu|cuda|hip] [--seconds N] [FILE]
  *
- * A line for each: its name, a status (ok invalid refused usage differs outside fault internal
- * crash timeout), the way it was run and what was said, apart by tabs. Workers are processes: a
- * crash ends one program. */
+ * It prints one line per program, separated by tabs: its name, a status (ok invalid refused usage
+ * differs outside fault internal crash timeout), the way in which it was run, and the message. The
+ * programs run in worker processes, so a crash ends only one of them. */
 #include "tests/fuzz/fuzz.h"
 
 #include <signal.h>

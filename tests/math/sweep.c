@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The standard library's functions against the C library.
+/* Compares the standard library's functions with the C library.
  *
  *     sweep [--every N] [NAME]…
  *
- * Of each function of one f32 every N-th of the 2^32 inputs: 1 takes all, of slow functions as many
- * as their rows say. Prints what each is off by at most. On edges and a sample the interpreter has
- * the same bits. The last line says `N passed, N failed`. */
+ * A function of one f32 is tested on every N-th of the 2^32 inputs (1: all of them); slow
+ * functions are tested on as many as their rows say. The program prints the largest error of each.
+ * On the edges and a sample of inputs the interpreter must give the same bits. The last line says
+ * `N passed, N failed`. */
 #include "tests/math/reference.h"
 #include "tests/math/vectors.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
- * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
- * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
- * never end, MOCK_WRONG that no answer is right, MOCK_SWEEP what goes wrong with some kernels only
- * (below), MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file that gets "calls open" when the
- * process ends by itself. */
+/* The counters of the mock drivers, and what makes their calls fail. In a separate library, where
+ * no test can set `mock`, the environment does: MOCK_FAIL=7 fails the seventh call, 7+ that one
+ * and all later calls; MOCK_ERROR is the error number, MOCK_DEVICES the number of devices,
+ * MOCK_HANGS makes kernels never end, MOCK_WRONG makes all results wrong, MOCK_SWEEP makes only
+ * some kernels fail (below), MOCK_MAJOR is the architecture (8: sm_80), MOCK_REPORT is a file that
+ * gets "calls open" when the process ends by itself. */
 #include "tests/mock_driver/mock.h"
 
 #include <stdio.h>

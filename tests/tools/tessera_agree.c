@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a program in the interpreter before the first pass and after every pass, with several orders
- * of blocks and roles, and compares: what a pass breaks is seen at that pass, without any device.
- * From the pass on that chooses in which steps ranges are walked, it is compared with the program
- * as it was before the first pass, walked in those steps: what is rounded once a step depends on
- * them.
+/* Runs a program in the interpreter before the first pass and after every pass, with several
+ * orders of blocks and roles, and compares the results. An error of a pass is thus found at that
+ * pass, without any device. From the pass on that chooses the steps of loops, the comparison is
+ * with the original program run with those steps, because values that are rounded once per step
+ * depend on them.
  *
  *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts]
  *                   --size M=5,N=7 FILE
  *
- * FILE is IR text of the tensor stage. --facts gives the passes what the sizes imply (multiples,
- * bounds), as a compilation for known sizes does. Exit code 5 when answers differ. */
+ * FILE is IR text of the tensor level. --facts gives the passes the facts that follow from the
+ * sizes (multiples, bounds), as in a compilation for known sizes. The exit code is 5 if results
+ * differ. */
 #include "ir/interp/interp.h"
 #include "ir/loop_steps.h"
 #include "ir/schedule.h"

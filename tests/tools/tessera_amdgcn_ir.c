@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads LLVM IR, rewrites what LLVM's AMDGPU back end gets wrong
- * (codegen/amdgcn/amdgcn_workarounds.h), prints it:
+/* Reads LLVM IR, applies the workarounds for LLVM's AMDGPU back end
+ * (codegen/amdgcn/amdgcn_workarounds.h) and prints it:
  *
  *     tessera-amdgcn-ir FILE.ll */
 #include "codegen/amdgcn/amdgcn_workarounds.h"

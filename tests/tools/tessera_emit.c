@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads IR text, runs passes, generates code: the tool of the text tests of code generation.
+/* Reads IR text, runs passes and generates code: the tool for the text tests of code generation.
  *
  *     tessera-emit [--target NAME] [--pass NAME]… [--emit llvm|ptx|asm|cubin|hsaco|obj]
  *                  [--ptxas PATH] [--plan FILE] [-o FILE] [FILE | -]
  *
- * `--pass all` runs all of the table's. --plan writes what a launch needs to know, as JSON. Exit
- * code 1 after a diagnostic. */
+ * `--pass all` runs all passes. --plan writes the launch plan as JSON. The exit code is 1 after a
+ * diagnostic. */
 #include "codegen/codegen.h"
 #include "ir/target/target.h"
 #include "ir/text/ir_text.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front end alone, for its text tests and for fuzzing:
+/* Runs only the front end, for its text tests and for fuzzing:
  *
  *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
  *
- * Prints the verified IR of the tensor stage; exit code 1 after errors in the source, 2 after a
- * wrong use, 70 after a bug of ours. */
+ * It prints the verified IR of the tensor level. The exit code is 1 after errors in the source, 2
+ * after wrong usage, 70 after an internal error. */
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
 #include "ir/text/ir_text.h"

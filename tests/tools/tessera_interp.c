@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs IR text in the interpreter on bytes of files, for tests that know the answers.
+/* Runs IR text in the interpreter with inputs from files, for tests that know the results.
  *
  *     tessera-interp [--seed N] [--bounds] [--size M=5,N=7] FILE DIR [NAME=VALUE]…
  *
  * A tensor that is read comes from DIR/NAME.in, one that is written goes to DIR/NAME.out, its
- * bounds (f64) to DIR/NAME.bound: the bytes as they lie in memory. Scalars are NAME=VALUE. What the
- * program says goes to standard output, a line each. Exit code 5 and one line when it may not do
- * what it does, 2 when it is no program. */
+ * error bounds (f64) to DIR/NAME.bound: raw bytes in memory order. Scalars are NAME=VALUE. Kernel
+ * messages go to standard output, one per line. The exit code is 5, with one line of text, if the
+ * program performs an illegal action, and 2 if the input is not a program. */
 #include "ir/interp/interp.h"
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify.h"

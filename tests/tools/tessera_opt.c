@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads IR text, runs passes, verifies, prints: the tool of the text tests below the language.
+/* Reads IR text, runs passes, verifies and prints: the tool for the text tests of the passes.
  *
  *     tessera-opt [--target NAME] [--pass NAME]… [--set KEY[.SUB]=VALUE]… [FILE | -]
  *
- * Without --pass it only parses, verifies and prints. Exit code 1 after a diagnostic. */
+ * Without --pass it only parses, verifies and prints. The exit code is 1 after a diagnostic. */
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "ir/text/ir_text.h"

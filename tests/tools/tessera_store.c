@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills a tuning store with what is said to have been measured, for tests of what reads it:
+/* Fills a tuning store with given measurements, for tests of the programs that read it:
  *
  *     tessera-store STORE.db FILE.tile:KERNEL T=f32,M=64 DEVICE ARCH [VERSION] < rows
  *
- * DEVICE `cpu` is this machine's, whatever ARCH says. A row is
+ * DEVICE `cpu` is this machine's CPU, whatever ARCH says. A row is
  *
  *     ok 7 1.0e-6 0.9e-6 1.1e-6 1.2e-6 | tile M 4; vector 8 | message
  *
- * status (or `derived`, which is ok; `-` stands for a space in it), count, median, low, high and
- * predicted seconds, the candidate's lines, what was said. Behind the predicted seconds may stand
- * what a sweep found: how many times as fast as the derived schedule, from and to, and `open`,
- * `stays` or `faster`. Without them it is a row of a store of schema 1. */
+ * status (or `derived`, which means ok; `-` stands for a space in it), count, median, low, high
+ * and predicted seconds, the candidate's schedule entries, and the message. After the predicted
+ * seconds a row may contain the result of a sweep: the speedup over the derived schedule, its
+ * interval, and `open`, `stays` or `faster`. Without them it is a row of a store of schema 1. */
 #include "tune/store/tune_store.h"
 
 #include <tessera/tessera.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tessera-amdgcn: runs kernels of a code object for AMD on this machine. Reads what to do from
- * standard input, a line a step:
+/* tessera-amdgcn: executes kernels of an AMD code object on this machine. It reads commands from
+ * standard input, one per line:
  *
  *   object FILE
- *   buffer NAME in|out BYTES [FILE]     memory of its own, poison or the file's bytes
- *   value OFFSET BYTES NUMBER           of the next launch's arguments
- *   address OFFSET NAME
- *   launch SYMBOL BLOCKS THREADS        arguments that were given, hidden ones as the metadata asks
+ *   buffer NAME in|out BYTES [FILE]     a separate buffer, with poison or the file's bytes
+ *   value OFFSET BYTES NUMBER           an argument of the next launch
+ *   address OFFSET NAME                 the address of a buffer as an argument
+ *   launch SYMBOL BLOCKS THREADS        with these arguments, and the metadata's hidden ones
  *   save NAME FILE
  *
- * tessera-amdgcn --decode FILE… only disassembles code objects.
- * Ends with status 1 when a kernel does what it may not, with 2 when something is not emulated. */
+ * tessera-amdgcn --decode FILE… only disassembles code objects. The exit status is 1 if a kernel
+ * performs an illegal action, 2 if something is not emulated. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 #include "tests/codegen/amdgcn/emulator/launch.h"
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tessera-ptx: runs kernels of a PTX module on this machine. Reads what to do from standard input,
- * a line a step:
+/* tessera-ptx: executes kernels of a PTX module on this machine. It reads commands from standard
+ * input, one per line:
  *
  *   object FILE                         the module's text
- *   buffer NAME in|out BYTES [FILE]     memory of its own, poison or the file's bytes
- *   value OFFSET BYTES NUMBER           of the next launch's arguments
- *   address OFFSET NAME
+ *   buffer NAME in|out BYTES [FILE]     a separate buffer, with poison or the file's bytes
+ *   value OFFSET BYTES NUMBER           an argument of the next launch
+ *   address OFFSET NAME                 the address of a buffer as an argument
  *   map OFFSET NAME ELEMENT SWIZZLE TF32 RANK WINDOWS DIM… STRIDE… BOX… (LOWER UPPER STEP)…
- *   nothing OFFSET BYTES                where a map would be, of a tensor without elements
+ *   nothing OFFSET BYTES                in place of a tensor map, for a tensor without elements
  *   shared BYTES CLUSTER                of the next launch
  *   launch SYMBOL BLOCKS THREADS
  *   save NAME FILE
  *
- * A map's axes are counted from the fastest, strides in bytes; of windows the box is channels and
- * pixels. Ends with status 1 when a kernel does what it may not, with 2 when something is not
- * emulated. */
+ * The axes of a tensor map are counted from the fastest, strides are in bytes; the box of an
+ * im2col map is channels and pixels. The exit status is 1 if a kernel performs an illegal action,
+ * 2 if something is not emulated. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 #include "tests/codegen/nvptx/emulator/launch.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads, stores and atomics. */
+/* Loads, stores and atomics, with checks that each access is aligned and inside of a buffer. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
 
 #include <stdio.h>
