@@ -45,11 +45,19 @@ int cmd_help(const Options *options)
     for (size_t i = 0; i < n; i++) {
         printf("  %-8s %s\n", rows[i].name, rows[i].doc);
     }
-    puts("\n`tessera help VERB` lists the options of a verb.\n"
-         "Exit status: 0, 1 error in the source, 2 usage, 3 environment, 4 fault in the kernel,\n"
-         "or it does not end (--timeout), 5 answers differ, 70 a bug of Tessera, 124 compiling\n"
-         "takes too long (--timeout), 130 interrupted, 141 nobody reads the output any more\n"
-         "(128 + the signal, for others, too).");
+    puts("\n`tessera help COMMAND` lists the options of a command.\n"
+         "Exit status:\n"
+         "  0    success\n"
+         "  1    error in the source\n"
+         "  2    wrong usage\n"
+         "  3    unsuitable environment: device, library, file or memory\n"
+         "  4    fault in the kernel, or it exceeds --timeout\n"
+         "  5    results differ\n"
+         "  70   internal error of Tessera\n"
+         "  124  compiling exceeds --timeout\n"
+         "  130  interrupted\n"
+         "  141  the reader of the output has closed it\n"
+         "For other signals it is 128 + the number of the signal.");
     return 0;
 }
 

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warpgroup_epilogue: warp groups that share a tile store its rows each by itself.
+/* warpgroup_epilogue: lets each warp group store its rows without a barrier over all of them.
  *
- *   bulk_wait                              bulk_wait apart=2
- *   sync                                   sync apart=2
+ *   bulk_wait                              bulk_wait warpgroups=2
+ *   barrier                                barrier warpgroups=2
  *   shared_store %s[…], %x           →     shared_store %s[…], %x
  *   fence_async                            fence_async
- *   sync                                   sync apart=2
+ *   barrier                                barrier warpgroups=2
  *   bulk_store %s[…], %y[…]                bulk_store %s[…], %y[…] warpgroups=2
  *
- * A group of four warps holds rows of its own of a product's tile. When it has written them to
- * shared memory, one of its threads copies them on: nothing that it does concerns the others' rows.
- * If all meet instead, who is done first waits with work on results for who is done last, and no
- * one multiplies meanwhile; alone, a group begins the next tile's products under the other's work.
- * But groups out of step hold two slots of a ring, which lets copies run ahead by one less: tiles
- * of many steps, which have little other work, stay together, unless threads add what steps come
- * to: one group's sums run under the other's products where they are out of step. Roles where
- * something else goes from warp to warp, which may count on these meetings, stay together, and
- * where rings bring scales.
+ * Each warp group owns separate rows of a dot's tile. When it has written them to shared memory,
+ * one of its threads issues their bulk copy, which touches no rows of another group. With barriers
+ * over all groups, the group that finishes first waits in its epilogue for the last one, and the
+ * matrix unit is idle; with barriers per group, it starts the dots of the next tile during the
+ * epilogue of the others.
+ *
+ * The price: groups that are out of step occupy two pipeline stages of a ring buffer, so copies run
+ * ahead by one stage less. Tiles of many steps, whose epilogue is short in comparison, keep the
+ * common barriers, unless threads add partial sums to an accumulator: then one group adds while
+ * another multiplies. Roles in which other data passes between warps keep them too, since that
+ * may rely on these barriers, and so do rings that hold scales.
+ *
  * Requires layouts. Changes no values. */
 #include "ir/build.h"
 #include "ir/layout/layout.h"

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dependent_launch: launches begin while those before them end.
+/* dependent_launch: lets launches start before the preceding ones end.
  *
  *     launch dims=[K] … { store %p, … }        launch grid_wait=start dims=[K] … { store %p, … }
  *     launch dims=[M] … { store %q, … }    →   launch grid_wait=end dims=[M] … { store %q, … }
  *     launch dims=[M] … { dot %q, %p … }       launch grid_wait=start dims=[M] … { dot %q, %p … }
  *
- * A device that can (programmatic dependent launch) makes room for a launch's blocks as soon as the
- * blocks before them leave some, instead of when all of them are done and their caches are written
- * back. What waits `first` waits for that before it touches memory: blocks are there, their
- * barriers are made, and that is what it gains; whatever was launched before it, by this kernel or
- * by anyone. What needs nothing of the launches before it, back to one that waits `first`, runs
- * beside them, and waits `last`, before it ends: so the end of a launch is the end of all before
- * it. Launches let the next one begin once they have waited, and not before: what runs beside them
- * must not meet what came before them.
+ * With programmatic dependent launch, a device starts the blocks of a launch as soon as the blocks
+ * of the preceding one leave resources free, instead of after all of them have ended and their
+ * caches are written back. A launch with grid_wait=start waits before its first access to memory
+ * until all preceding launches, of this kernel or of others, have ended; it gains the time to start
+ * its blocks and to initialize their mbarriers. A launch that needs nothing of the launches before
+ * it, back to one with grid_wait=start, runs concurrently with them and waits at its end
+ * (grid_wait=end), so that the end of a launch implies the end of all launches before it. A launch
+ * executes launch_dependents only after its own grid wait, so a dependent launch never overlaps the
+ * launch before its predecessor.
  *
- * Not so a product that is alone and waits long for what its tiles have in common
- * (analysis/waves.h), nor, where that is not known, one that leaves many multiprocessors idle:
- * their blocks are dealt out when all are free; but for a product's tail, which runs where the
- * others' last tiles leave room.
+ * Two kinds of launches start normally: a single dot that waits long for operands that its tiles
+ * share (passes/analysis/wave_model.h), and, where that is not known, a dot that leaves many
+ * multiprocessors idle. Their blocks are distributed evenly only if all multiprocessors are free. A
+ * split-K tail is the exception: it runs where the last tiles of the other launch leave resources.
  *
- * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
- * such launches. Changes no values. */
+ * Requires layouts (it examines the final accesses to memory). Does nothing on targets without such
+ * launches. Changes no values. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"

@@ -12,8 +12,8 @@
  *
  * Half the registers hold a row, so that twice the blocks share a multiprocessor, which is what
  * hides the waiting; it costs an operation or two an element. tile counts on it where all that is
- * held can be so (analysis/again.h): a softmax keeps its exponentials, but nothing wide before
- * them, beside what the first wait takes.
+ * held can be so (analysis/narrow_rows.h): a softmax keeps its exponentials, but nothing wide
+ * before them, beside what the first wait takes.
  *
  * Within a block it is done where it costs nothing: behind a reduction that compares the elements
  * two at a time, as they were loaded, so that nothing was widened yet; where few warps meet, each

@@ -9,13 +9,13 @@
  *
  * An index of images, one of channels, and between them spatial ones, each made of a place that is
  * kept and a tap that is summed; what is outside reads 0. From then on it is a tensor like any
- * other, whose rows of pixels are one axis (flatten) of a product (contract). Only what the copy
- * engine brings by itself is made one: the view has no memory, and the limits are those of the
- * engine's descriptors (im2col mode). Images that lie otherwise are copied first, where that pays
- * (passes/operands/im2col_repack.c): channels that are not last, or no multiple of 16 bytes, or so
- * few that a tap would leave most of a product's depth empty. What becomes no operand of a matrix
- * unit's tiles is a gather again (passes/stage/stage_im2col_fallback.c). Requires the tensor stage.
- * Changes the order of sums where it copies. */
+ * other, whose rows of pixels are one axis (collapse_axes) of a product (raise_to_dot). Only what
+ * the copy engine brings by itself is made one: the view has no memory, and the limits are those
+ * of the engine's descriptors (im2col mode). Images that lie otherwise are copied first, where
+ * that pays (passes/operands/im2col_repack.c): channels that are not last, or no multiple of 16
+ * bytes, or so few that a tap would leave most of a product's depth empty. What becomes no operand
+ * of a matrix unit's tiles is a gather again (passes/stage/stage_im2col_fallback.c). Requires the
+ * tensor stage. Changes the order of sums where it copies. */
 #include "passes/operands/im2col_view.h"
 
 #include "ir/ir_errors.h"

@@ -8,7 +8,7 @@
  *
  * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
  * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
- * (analysis/waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets
+ * (analysis/wave_model.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets
  * threads read the left one as it lies: `a @ b` is multiplied swapped. Of four bits it takes a left
  * operand alone, which threads widen in registers: `x @ w.T` is multiplied swapped, where single
  * warps, which widen either, are not as fast.

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eliminate_barriers: removes barriers of a block's threads that separate nothing.
+/* eliminate_barriers: removes barriers that separate no conflicting accesses.
  *
- *     sync                                sync
+ *     barrier                             barrier
  *     shared_store %a[…], %x              shared_store %a[…], %x
- *     barrier                           →    shared_store %b[…], %y
- *     sync                                sync
- *     shared_store %b[…], %y              dot %a[…], %b[…], %c
- *     sync
+ *     barrier                        →    shared_store %b[…], %y
+ *     shared_store %b[…], %y              barrier
+ *     barrier                             dot %a[…], %b[…], %c
  *     dot %a[…], %b[…], %c
  *
- * A sync goes when what lies between the one before and the one after it in its block never touches
- * one buffer from both sides, unless both only read. Regions, roles' barriers and asynchronous ops
- * end what is looked at. Requires layouts, which add syncs. Changes no values. */
+ * A barrier is removed if no buffer is accessed both between the previous barrier of its block and
+ * this one and between this one and the next, unless both accesses are loads. The search ends at
+ * regions, at barriers of roles and at asynchronous ops. Requires layouts, whose conversions add
+ * barriers. Changes no values. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
