@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink_dot_waits: products are issued as early, and settled as late, as what stands between them
- * allows.
+/* sink_dot_waits: issues asynchronous dots as early, and waits for them as late, as the ops
+ * between them allow.
  *
  *   %s = dot_async %k, %q; dot_wait            %s = dot_async %k, %q
  *   %p = f(%s)                          →    %d = dot_async %v, %g
@@ -11,10 +11,11 @@
  *                                            %e = %p * %d
  *                                            dot_wait %o; yield %o
  *
- * The matrix unit then works under the element-wise work of the same step. A product whose operands
- * all lie in shared memory goes up to the first product of its block, with the waits for its tiles;
- * a slot is handed back when the products before that place are settled. Loops that `pipeline_dots`
- * has taken stay as they are. Requires: stage. Changes no bits. */
+ * The matrix unit then works during the element-wise work of the same iteration. A dot whose
+ * operands are all in shared memory moves up to the first dot of its block, together with the
+ * mbarrier waits for its tiles; a pipeline stage is released after the waits for the dots that
+ * read it. Loops that `pipeline_dots` has transformed are left alone. Requires: stage. Changes no
+ * bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/schedule.h"

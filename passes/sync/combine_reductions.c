@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* combine_reductions: reductions that need nothing of one another stand together.
+/* combine_reductions: moves independent reductions together so that they share one barrier.
  *
  *   %a = reduce %g fn=sum                      %a = reduce %g fn=sum
  *   %b = div %a, %n                            %h = mul %g, %g
@@ -7,10 +7,10 @@
  *   %h = mul %g, %g                            %b = div %a, %n
  *   %c = reduce %h fn=sum                      … %b …
  *
- * Where they cross warps the threads of a block then meet once for all of them
- * (codegen/gpu/gpu_reduce.c); likewise the blocks of a cluster for all reductions across it. What a
- * later one reduces is made between them, element by element. What is made `remat` stays where it
- * is. Does nothing on CPUs. Changes no bits. */
+ * Adjacent reductions that cross warps share one barrier (codegen/gpu/gpu_reduce.c), and so do
+ * adjacent reductions across a cluster. Element-wise ops that compute the operand of a later
+ * reduction move between them. A `remat` op is not moved. Does nothing on
+ * CPUs. Changes no bits. */
 #include "passes/sync/combine_reductions.h"
 
 #include "ir/build.h"

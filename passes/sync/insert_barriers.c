@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* insert_barriers: threads of a block meet between what they store to memory and what others of
- * them read.
+/* insert_barriers: inserts a barrier between global stores and later loads of the same memory by
+ * other threads of the block.
  *
  *   store %s[%n], %a                        store %s[%n], %a
  *   %b = gather %s[%i]               →      barrier
  *                                           %b = gather %s[%i]
  *
- * Only launches that read what they write themselves have such places: loops whose steps mix
- * elements. What is loaded and stored element by element in place gets one too: it costs little.
- * Does nothing on CPUs, where one thread walks a block. Requires: stage. Changes no values. */
+ * Only launches that read what they have written need this: loops whose steps have a cross-element
+ * dependence. Accesses that load and store the same element in place get a barrier too, because it
+ * costs little. Does nothing on CPUs, where one thread executes a block. Requires: stage. Changes
+ * no values. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* privatize_atomics: changes of small tensors are gathered in shared memory.
+/* privatize_atomics: accumulates atomics on small tensors in shared memory, merged once per block.
  *
  *   launch dims=[N] steps=[4096] {       launch dims=[N] steps=[4096] persistent=1 {
  *     (%n: range)                          shared_store %own[0, :, :], 0; barrier
@@ -7,11 +7,11 @@
  *     scatter %h[%i], %v fn=add            barrier; %s = reduce (shared_load %own[0, :, :]) fn=sum
  *   }                                      scatter %h[%all], %s, (%s is not 0) fn=add }
  *
- * Few blocks then change the tensor, each once, and nobody waits for all of them at one address of
- * it. A block has several copies side by side, and each lane its own where they fit: a warp's
- * changes of one element neither wait for one another. Counts of 64 bits are made in 32 where the
- * tiles of a block cannot add up to more. On CPUs each call has its own copy, which code
- * generation makes. Requires: stage. Reorders float additions, as atomics do. */
+ * Few blocks then change the tensor, once each, instead of all threads contending for the same
+ * addresses. A block has several copies of the tensor, one per lane if they fit, so that the lanes
+ * of a warp do not contend for one element either. 64-bit counts are kept in 32 bits if the tiles
+ * of a block cannot count further. On CPUs code generation gives each call its own copy. Requires:
+ * stage. Reorders float additions, as atomics do. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
