@@ -2,7 +2,7 @@
 """Softmax of 16-bit rows, long enough for clusters: elements lie near their row's greatest, or
 far from it, or are no numbers: the shorter way of exponentials must be taken for the first alone.
 
-    near.py --tessera PROGRAM --device DEVICE
+    approx16.py --tessera PROGRAM --device DEVICE
 """
 
 import argparse

@@ -4,7 +4,7 @@
 NumPy: all units and ways of copying, tiles with ends along each axis, shares that are empty, what
 is done with the product. Operands are small integers, so that every sum is exact.
 
-    together.py --tessera PROGRAM --emulator PROGRAM [--every N]
+    cluster_split_k.py --tessera PROGRAM --emulator PROGRAM [--every N]
 """
 
 import pathlib
