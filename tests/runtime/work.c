@@ -10,7 +10,7 @@
 static bool bug_task(void *user)
 {
     ErrorBoundary *work = user;
-    work->diags.pass = "layout";
+    work->diags.pass = "assign_layouts";
     diag_bug(&work->diags, "a tile has %d lanes", 33);
 }
 
