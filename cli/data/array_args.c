@@ -242,7 +242,7 @@ static int complete_tensor(const Options *options, const Session *session,
                          param->name);
     }
     if (!tensor_bytes(&shape, &elements, &bytes)) {
-        return fail(TESSERA_SOURCE, "'%s' has more elements than memory can", param->name);
+        return fail(TESSERA_SOURCE, "'%s' has more elements than memory can hold", param->name);
     }
     shape.data = calloc(1, bytes ? bytes : 1);
     if (!shape.data) {

@@ -88,7 +88,7 @@ static Array *array_header(InterpRun *run, DType dtype, int rank, const int64_t 
     if (empty) {
         array->n = 0;
     } else if (over || array->n > INT64_MAX / 64) {
-        run_refuse(run, DIAG_ENVIRONMENT, NULL, "an array of more elements than memory can");
+        run_refuse(run, DIAG_ENVIRONMENT, NULL, "an array of more elements than memory can hold");
     }
     return array;
 }

@@ -198,7 +198,7 @@ static bool explain_task(void *user)
     Plan plan;
     if (c->stopped || !c->target) {
         diag_failure(&kernel->work.diags, DIAG_USAGE,
-                     "the compilation was stopped: only its IR is there");
+                     "the compilation was stopped after a pass: only its IR is there (--emit ir)");
         return false;
     }
     if (listed && !compile_again(c, &again, &input.listings)) {

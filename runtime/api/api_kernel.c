@@ -266,7 +266,8 @@ static bool emit_task(void *user)
         return emit_ir(task);
     }
     if (c->stopped) {
-        diag_failure(&work->diags, DIAG_USAGE, "the compilation was stopped: only its IR is there");
+        diag_failure(&work->diags, DIAG_USAGE,
+                     "the compilation was stopped after a pass: only its IR is there (--emit ir)");
         return false;
     }
     if (text_equal(task->kind, "launch")) {

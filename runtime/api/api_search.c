@@ -367,7 +367,7 @@ static bool predict_task(void *user)
     Folded folded;
     if (c->stopped || !c->target) {
         diag_failure(&c->work->diags, DIAG_USAGE,
-                     "the compilation was stopped: only its IR is there");
+                     "the compilation was stopped after a pass: only its IR is there (--emit ir)");
         return false;
     }
     if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan) ||

@@ -86,7 +86,7 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
     const PlanParam *param = &plan->params[index];
     size_t before, bytes;
     if (!plan_reach(tensor, &before, &bytes)) {
-        return device_fail(error, DIAG_SOURCE, 0, "%s: '%s' has more bytes than memory can",
+        return device_fail(error, DIAG_SOURCE, 0, "%s: '%s' has more bytes than memory can hold",
                            plan->kernel, param->name);
     }
     bool empty = bytes == 0;

@@ -32,7 +32,7 @@ bool plan_scratch_tensor(const Plan *plan, int index, const int64_t *sizes, Devi
     }
     if (!fits || !scratch_bytes(tensor, bytes)) {
         return device_fail(error, DIAG_SOURCE, 0,
-                           "%s: an intermediate has more bytes than memory can", plan->kernel);
+                           "%s: an intermediate has more bytes than memory can hold", plan->kernel);
     }
     *bytes = scratch->first > scratch->last ? 0 : *bytes;
     return true;
