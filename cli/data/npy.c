@@ -254,7 +254,8 @@ static int read_data(FILE *file, Header *h)
     size_t elements, bytes;
     TesseraTensor *tensor = &h->tensor;
     if (!tensor_bytes(tensor, &elements, &bytes)) {
-        return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: its shape has more elements than memory can hold",
+        return fail_code(FAIL_NPY, TESSERA_USAGE,
+                         "%s: its shape has more elements than memory can hold",
                          h->path);
     }
     if (!long_enough(file, bytes)) {
