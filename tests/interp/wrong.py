@@ -53,7 +53,7 @@ AWAITED = """launch dims=[1] steps=[0] {
       (%%m: i64)
       %%zero = const value=0 : i64
       %%there = const value=1 : bool
-      %%a = await %%w[%%zero], %%there : u64
+      %%a = spin_load %%w[%%zero], %%there : u64
       %%v = const value=1 : u64
       %s
     }"""
@@ -81,11 +81,11 @@ FAULTS = [
     %bad = gather %k[%b] guard=[1] : i64[%m]
     %none = mul %bad, %z : i64[%m]
     %far = add %rel, %none : i64[%m]
-    %a = arrange %v, %far : f32[%m]
+    %a = tile_scatter %v, %far : f32[%m]
     store %y[%m], %a guard=[1]"""), "a place depends on padding"),
     ("a place that nothing comes to", padded(
         PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
-    %a = arrange %v, %z : f32[%m]
+    %a = tile_scatter %v, %z : f32[%m]
     %r = reduce %a fn=sum axis=0 : f32[1]
     %q = squeeze %r axis=0 : f32
     %p = start %m : i64
@@ -170,7 +170,7 @@ FAULTS = [
       (%m: i64)
       %lo = const value=0 : i64
       %hi = const value=5 : i64
-      for %lo, %hi dims=[N] steps=[4] once=1 {
+      for %lo, %hi dims=[N] steps=[4] single_trip=1 {
         (%i: range)
         yield
       }

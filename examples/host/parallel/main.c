@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data-parallel training steps: each GPU has a slice of the rows, NCCL sums the gradients, and all
- * GPUs take the same step. With one GPU, or on the CPU, it has all rows. Usage: `parallel
- * [cpu|cuda|hip|auto]` */
+/* Data-parallel training: each GPU has a slice of the rows, and NCCL sums the gradients. With one
+ * GPU, or on the CPU, it has all rows. Usage: `parallel [cpu|cuda|hip|auto]` */
 #include "fit.h"
 #include "nccl.h"
 #include "../try.h"
