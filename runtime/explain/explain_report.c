@@ -415,9 +415,10 @@ static void forget_loads(Walk *walk)
 
 double report_share(const Report *report)
 {
-    enum { MAX_LAUNCHES = 3 };
+    enum { MAX_WHOLE = 3 };
+    static const double OF_MANY = 1.5; /* launches: what all of them take together */
     int n = report->n_launches;
-    return n > MAX_LAUNCHES ? (double)MAX_LAUNCHES / n : 1;
+    return n > MAX_WHOLE ? OF_MANY / n : 1;
 }
 
 static void tally_launch(const Report *report, LaunchReport *launch)
