@@ -7,7 +7,7 @@
 
 enum { WIDE = 4, WIDE_BYTES = 16, BATCH = 8 };
 
-/* Stands in the kernel's entry block: memory of a frame that is there once. */
+/* Allocates local memory in the kernel's entry block, so that it is allocated once per thread. */
 static LLVMValueRef entry_alloca(GpuEmitter *em, LLVMTypeRef type, unsigned align)
 {
     LLVMBasicBlockRef now = LLVMGetInsertBlock(em->builder);
@@ -110,9 +110,9 @@ void gpu_totals_begin(GpuTotals *totals, int i, LLVMValueRef *regs, int n)
     }
 }
 
-/* regs += the total; `store`: the total becomes that. The thread's own memory is as far as the L2
- * cache, so that BATCH loads are on their way at once: the registers of a step's operands are free
- * here. */
+/* Adds the totals to regs and, if `store`, writes the sums back as the new totals. Local memory may
+ * be as far away as the L2 cache, so BATCH loads are issued before the first one is used; the
+ * registers of a step's operands are free for them here. */
 static void add_total(GpuTotals *totals, int i, LLVMValueRef *regs, int n, bool store)
 {
     GpuEmitter *em = totals->em;
@@ -145,7 +145,7 @@ void gpu_totals_chunk(GpuTotals *totals, LLVMValueRef **regs, const int *n)
     }
 }
 
-/* A branch around `add_total`, where the loop was shorter than a chunk. */
+/* Adds the totals behind the loop, unless the loop was shorter than a chunk and has none. */
 void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n)
 {
     GpuEmitter *em = totals->em;

@@ -202,7 +202,7 @@ typedef struct CountedLoop {
     Carried carried;
 } CountedLoop;
 
-/* Opens the loop over chunks. Returns where its chunk ends. */
+/* Opens the loop over chunks and returns the index at which the current chunk ends. */
 static LLVMValueRef open_chunk(GpuEmitter *em, CountedLoop *loop, LLVMValueRef lo, GpuValue *inits)
 {
     Carried *c = &loop->carried;
@@ -245,7 +245,7 @@ static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVM
     return loop;
 }
 
-/* Behind a chunk: its sums become totals, and the next chunk begins, if there is one. */
+/* Ends a chunk: adds its sums to the totals and branches to the next chunk if one is left. */
 static void close_chunk(GpuEmitter *em, CountedLoop *loop)
 {
     Carried *c = &loop->carried;

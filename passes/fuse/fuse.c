@@ -260,8 +260,8 @@ static void place(Func *func, Units *units, Op *statement)
 
 /* ---- statements that only shared a grid through an intermediate ---- */
 
-/* An intermediate that is read nowhere but in the unit itself, which has the stored value: its
- * store is dropped (drop_unread), and what it had in common with others is gone. */
+/* True if `store` writes an intermediate that only its own unit reads. The unit uses the stored
+ * value directly, drop_unread removes the store, and with it the ties of axes that it made. */
 static bool is_dropped(const Units *units, size_t at, const Op *store, const MemoryEffects *yield)
 {
     const Value *memory = store->kind == OP_STORE ? store->operands[0] : NULL;
@@ -288,7 +288,7 @@ static bool is_dropped(const Units *units, size_t at, const Op *store, const Mem
     return !read;
 }
 
-/* Do the statements share a grid without the stores of these intermediates? */
+/* True if the unit's statements still share a grid when the stores marked in `dropped` are gone. */
 static bool share_without(Func *func, const Unit *unit, const bool *dropped)
 {
     uint32_t n_values = func->n_values;
@@ -317,8 +317,8 @@ static void add(Unit *unit, const Unit *from, int i)
     unit->statements[unit->n++] = from->statements[i];
 }
 
-/* Takes what does not share the grid of the first statement that stays out of the unit; NULL: all
- * do. */
+/* Moves the statements that do not share the grid of the unit's first remaining statement into a
+ * new unit, which is returned; NULL if all of them share it. */
 static Unit *taken_out(Units *units, size_t at, const MemoryEffects *yield)
 {
     Func *func = units->func;
@@ -349,7 +349,7 @@ static Unit *taken_out(Units *units, size_t at, const MemoryEffects *yield)
     return rest->n ? rest : NULL;
 }
 
-/* Each unit once more, now that it is known who reads what. */
+/* Splits units whose statements shared a grid only through an intermediate that is dropped. */
 static void take_apart(Units *units, const MemoryEffects *yield)
 {
     for (size_t i = 0; i < units->n; i++) {
