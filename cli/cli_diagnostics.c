@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints errors and warnings on stderr in the form that --diagnostics selects: text for people,
- * one line each, or one JSON object each. */
+ * one line each, or one JSON object each. All commands report errors through these functions, so
+ * that a failure looks the same everywhere. */
+#include "cli/cli_diagnostics.h"
 #include "cli/json_write.h"
-#include "cli/options.h"
-#include "cli/session.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef enum Form { FORM_HUMAN, FORM_SHORT, FORM_JSON } Form;
 
-static Form form; /* of all that this process tells */
+static Form form; /* of all diagnostics of this process */
 
 static int read_form(const char *text)
 {
@@ -21,7 +24,8 @@ static int read_form(const char *text)
             return 0;
         }
     }
-    return fail_code(FAIL_VALUE, TESSERA_USAGE, "--diagnostics %.60s: human, short or json", text);
+    return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                     "--diagnostics %.60s: expected human, short or json", text);
 }
 
 int diagnostics_read(int argc, char **argv)
@@ -41,7 +45,7 @@ int diagnostics_read(int argc, char **argv)
 
 static void show(const char *text)
 {
-    static bool any; /* for people a line is left between them */
+    static bool any; /* the human form has an empty line between two diagnostics */
     if (any && form == FORM_HUMAN) {
         fputc('\n', stderr);
     }
@@ -54,13 +58,13 @@ void show_diagnostics(const TesseraContext *context)
     const TesseraDiagnostic *items;
     size_t n = tessera_diagnostics(context, &items);
     for (size_t i = 0; i < n; i++) {
-        show(form == FORM_HUMAN   ? items[i].human
-             : form == FORM_SHORT ? items[i].brief
-                                  : items[i].json);
+        const char *const forms[] = {items[i].human, items[i].brief, items[i].json};
+        show(forms[form]);
     }
 }
 
-static void tell(FILE *to, const char *severity, int code, const char *format, va_list args)
+static void write_diagnostic(FILE *to, const char *severity, int code, const char *format,
+                             va_list args)
 {
     char message[1024], name[16] = "";
     vsnprintf(message, sizeof message, format, args);
@@ -87,7 +91,7 @@ void show_note(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell(stderr, "note", 0, format, args);
+    write_diagnostic(stderr, "note", 0, format, args);
     va_end(args);
 }
 
@@ -95,7 +99,7 @@ int fail(TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell(stderr, "error", 0, format, args);
+    write_diagnostic(stderr, "error", 0, format, args);
     va_end(args);
     return (int)status;
 }
@@ -104,12 +108,12 @@ int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell(stderr, "error", (int)code, format, args);
+    write_diagnostic(stderr, "error", (int)code, format, args);
     va_end(args);
     return (int)status;
 }
 
-size_t fail_words(char *out, size_t n, FailCode code, const char *format, ...)
+size_t fail_text(char *out, size_t n, FailCode code, const char *format, ...)
 {
     FILE *to = fmemopen(out, n, "w");
     if (!to) {
@@ -117,15 +121,59 @@ size_t fail_words(char *out, size_t n, FailCode code, const char *format, ...)
     }
     va_list args;
     va_start(args, format);
-    tell(to, "error", (int)code, format, args);
+    write_diagnostic(to, "error", (int)code, format, args);
     va_end(args);
     long written = ftell(to);
     fclose(to);
     return written > 0 ? (size_t)written : 0;
 }
 
-int session_warn(const Options *options, TesseraContext *context)
+/* Writes to the folder of temporary files, so that the user's folders stay as they are. */
+static void write_reproducer(const char *text)
 {
-    TesseraWarnings warnings = {options->allow.items, options->allow.n, options->deny};
-    return tessera_warn(context, &warnings) == TESSERA_OK ? 0 : fail_context(context);
+    const char *folder = getenv("TMPDIR");
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s/tessera-bug-XXXXXX.tile",
+                     folder && *folder ? folder : "/tmp");
+    int file = n > 0 && (size_t)n < sizeof path ? mkstemps(path, 5) : -1;
+    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+    if (stream && fputs(text, stream) >= 0 && fclose(stream) == 0) {
+        show_note("a program that reproduces it is in %s", path);
+    }
+}
+
+int fail_context(const TesseraContext *context)
+{
+    const TesseraError *error = tessera_error(context);
+    const TesseraDiagnostic *items;
+    if (tessera_diagnostics(context, &items) > 0) {
+        show_diagnostics(context);
+    } else {
+        fail(error->status, "%s", error->message); /* no memory for a diagnostic */
+    }
+    if (error->reproducer) {
+        write_reproducer(error->reproducer);
+    }
+    return (int)error->status;
+}
+
+int fail_assertions(const TesseraMessages *messages)
+{
+    const TesseraMessage *failed = NULL;
+    for (size_t i = 0; i < messages->n && !failed; i++) {
+        failed = messages->items[i].failed ? &messages->items[i] : NULL;
+    }
+    if (messages->failures == 0) {
+        return 0;
+    }
+    if (!failed) {
+        return fail_code(FAIL_ASSERTION, TESSERA_FAULT,
+                         "%" PRIu64 " assertions failed; the log was full", messages->failures);
+    }
+    int code = fail_code(FAIL_ASSERTION, TESSERA_FAULT, "%s:%d: %s",
+                         failed->file ? failed->file : "?", failed->line, failed->text);
+    if (messages->failures > 1) {
+        show_note("%" PRIu64 " assertions failed; this is the first", messages->failures);
+    }
+    return code;
 }

@@ -80,8 +80,8 @@ static void set_traps(const char *kernel, const char *where)
     struct sigaction action = {.sa_handler = trap};
     for (int i = 0; i < N_TRAPS; i++) {
         trapped[i].n =
-            fail_words(trapped[i].words, MAX_WORDS, FAIL_TRAP, "%.60s on %.80s: the kernel made %s",
-                       kernel, where, TRAPS[i].what);
+            fail_text(trapped[i].words, MAX_WORDS, FAIL_TRAP, "%.60s on %.80s: the kernel made %s",
+                      kernel, where, TRAPS[i].what);
         trapped[i].status = TESSERA_FAULT;
         sigaction(TRAPS[i].number, &action, &before_traps[i]);
     }
@@ -153,12 +153,11 @@ void timeout_begin(const Options *options)
 {
     int given = options->timeout;
     stop_clocks();
-    out_of_time.n =
-        fail_words(out_of_time.words, MAX_WORDS, FAIL_TIMEOUT,
-                   "compiling takes too long; --timeout SECONDS gives more time, 0 any");
+    out_of_time.n = fail_text(out_of_time.words, MAX_WORDS, FAIL_COMPILE_TIMEOUT,
+                              "compiling takes too long; --timeout SECONDS gives more time, 0 any");
     out_of_time.status = OUT_OF_TIME;
-    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_AT_MAX : given));
-    if (given == NO_TIMEOUT) {
+    alarm((unsigned int)(given == NOT_GIVEN ? COMPILING_AT_MAX : given));
+    if (given == NOT_GIVEN) {
         struct itimerval limit = {.it_value.tv_sec = COMPILING_SECONDS};
         setitimer(ITIMER_PROF, &limit, NULL);
     }
@@ -168,11 +167,11 @@ void inputs_begin(const Options *options)
 {
     int given = options->timeout;
     stop_clocks();
-    if (given != NO_TIMEOUT) {
-        out_of_time.n = fail_words(out_of_time.words, MAX_WORDS, FAIL_TIMEOUT,
-                                   "the inputs are not made after %d second%s (--timeout): give "
-                                   "smaller sizes, or files",
-                                   given, given == 1 ? "" : "s");
+    if (given != NOT_GIVEN) {
+        out_of_time.n = fail_text(out_of_time.words, MAX_WORDS, FAIL_COMPILE_TIMEOUT,
+                                  "the inputs are not made after %d second%s (--timeout): give "
+                                  "smaller sizes, or files",
+                                  given, given == 1 ? "" : "s");
         out_of_time.status = OUT_OF_TIME;
         alarm((unsigned int)given);
     }
@@ -191,11 +190,11 @@ void run_begin(const Options *options, bool own_code, const char *kernel, const 
     if (own_code) {
         set_traps(kernel, where);
     }
-    if (given != NO_TIMEOUT) {
-        out_of_time.n = fail_words(out_of_time.words, MAX_WORDS, FAIL_NO_END,
-                                   "%.60s on %.80s: the kernel has not ended after %d second%s "
-                                   "(--timeout)",
-                                   kernel, where, given, given == 1 ? "" : "s");
+    if (given != NOT_GIVEN) {
+        out_of_time.n = fail_text(out_of_time.words, MAX_WORDS, FAIL_KERNEL_TIMEOUT,
+                                  "%.60s on %.80s: the kernel has not ended after %d second%s "
+                                  "(--timeout)",
+                                  kernel, where, given, given == 1 ? "" : "s");
         out_of_time.status = TESSERA_FAULT;
         alarm((unsigned int)given);
     }

@@ -20,4 +20,8 @@ int out_close(OutFile *out);
 void out_cancel(OutFile *out);
 int out_bytes(const char *path, const TesseraBytes *bytes);
 
+/* Writes a rule for make, which says that `output` depends on the files of the program, into the
+ * output's file that ends in .d (dependencies.c). */
+int write_dependencies(const TesseraProgram *program, const char *output);
+
 #endif

@@ -25,7 +25,7 @@ static void add_size(BaseEntry *entry, const char *name, double value)
     free(entry->sizes);
     bool whole = value >= 0 && value < 0x1p63;
     more[entry->n_sizes++] =
-        (TesseraSize){take_text(name, strlen(name)), whole ? (int64_t)value : -1};
+        (TesseraSize){copy_or_exit(name, strlen(name)), whole ? (int64_t)value : -1};
     entry->sizes = more;
 }
 
@@ -73,7 +73,7 @@ static void collect(void *user, const char *path, const char *text, double numbe
         }
     } else if (word) {
         free(*word);
-        *word = take_text(text, strlen(text));
+        *word = copy_or_exit(text, strlen(text));
     } else if (strcmp(path, "seconds") == 0) {
         c->entry.seconds = number;
     } else if (strcmp(path, "spread") == 0) {

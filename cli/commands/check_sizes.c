@@ -59,7 +59,7 @@ size_t check_variants(const TesseraSignature *signature, const Options *options)
 
 static void add_pair(TesseraPair **pairs, size_t *n, const char *name, const char *value)
 {
-    *pairs = keep_more(*pairs, *n, sizeof **pairs);
+    *pairs = session_grow(*pairs, *n, sizeof **pairs);
     (*pairs)[(*n)++] = (TesseraPair){name, value};
 }
 
@@ -78,7 +78,7 @@ static const char *choice_for(const TesseraChoice *choice, size_t variant)
 {
     char text[32];
     int64_t value = choice->values[variant % (choice->n < 2 ? choice->n : 2)];
-    return keep_text(text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
+    return session_text(text, (size_t)snprintf(text, sizeof text, "%lld", (long long)value));
 }
 
 int check_bindings(const TesseraSignature *signature, const Options *options, size_t variant,

@@ -3,7 +3,7 @@
  * rounds of back-to-back launches, with pauses between the rounds. */
 #include "cli/commands/cmd_bench.h"
 
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -154,7 +154,7 @@ static int bench_in_session(Bench *bench)
     Session *s = &bench->session;
     const char *device = bench->options->device ? bench->options->device : "auto";
     if (strcmp(device, "interp") == 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "the interpreter is not made for speed: `tessera run`");
     }
     int code = arrays_read(bench->options, s, &bench->arrays, &with_consts);
@@ -215,7 +215,7 @@ int cmd_bench(const Options *options)
 {
     Baseline base = {0};
     if (options->csv && options->json) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--csv or --json, not both");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--csv or --json, not both");
     }
     int code = options->compare ? baseline_read(options->compare, &base) : 0;
     code = code ? code : sweep(options, &base);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera compile --emit bundle`: writes a C header and an object that holds the machine code of
  * all kernels for several targets. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
@@ -9,13 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-bool is_bundle(const Options *options)
-{
-    const char *emit = options->emit;
-    return options->targets.n > 1 || options->variants.n > 0 ||
-           (emit && (strcmp(emit, "bundle") == 0 || strcmp(emit, "shared") == 0));
-}
 
 /* ---- --variant ---- */
 
@@ -84,7 +77,7 @@ static int read_variant(const Session *session, const char *text, Options *varia
 {
     for (const char *at = text; *at;) {
         size_t n = piece_length(at);
-        int code = n ? read_piece(session, keep_text(at, n), variant) : 0;
+        int code = n ? read_piece(session, session_text(at, n), variant) : 0;
         if (code != 0) {
             return code;
         }
@@ -93,7 +86,7 @@ static int read_variant(const Session *session, const char *text, Options *varia
     return variant->ranges.n == 0
                ? 0
                : fail_code(FAIL_SIZE, TESSERA_USAGE,
-                           "--variant \"%.60s\": one size is wanted, no range", text);
+                           "--variant \"%.60s\": a variant has one size, no range", text);
 }
 
 static void fill_variant(const Options *options, const Options *variant, TesseraOptions *to)
@@ -107,9 +100,9 @@ static void fill_variant(const Options *options, const Options *variant, Tessera
         .n_facts = variant->facts.n,
         .strides = variant->strides.items,
         .n_strides = variant->strides.n,
-        .lines = options->lines.items,
-        .n_lines = options->lines.n,
-        .optimize = options->optimize,
+        .lines = options->schedule.items,
+        .n_lines = options->schedule.n,
+        .optimize = options_optimize(options),
         .pins = options->no_pins ? "" : options->pins,
     };
 }
@@ -146,20 +139,20 @@ int check_bundle(const Options *options)
     const char *emit = options->emit ? options->emit : "bundle";
     const char *object = strcmp(emit, "shared") == 0 ? "so" : "o";
     if (strcmp(emit, "bundle") != 0 && strcmp(emit, "shared") != 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "several targets and --variant go with --emit bundle or shared, not %s",
                          emit);
     }
     if (options->stop_after) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--stop-after goes with --emit ir");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--stop-after goes with --emit ir");
     }
     if (!*path || strcmp(path, "-") == 0 || ends(path, "/") || ends(path, ".o") ||
         ends(path, ".h") || ends(path, ".so")) {
-        return fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+        return fail_code(FAIL_NO_OUTPUT, TESSERA_USAGE,
                          "-o NAME says where to: it makes NAME.h and NAME.%s", object);
     }
     if (options->variants.n > 0 && (options->sizes.n > 0 || options->strides.n > 0)) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "with --variant, sizes and strides stand in the variants");
     }
     return 0;
@@ -178,7 +171,7 @@ static char *join(const char *path, const char *end)
 static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *name = keep_text(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
+    char *name = session_text(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
     for (char *at = name; *at; at++) {
         *at = *at == '-' || *at == '.' ? '_' : *at;
     }

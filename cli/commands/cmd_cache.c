@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera cache`: lists, verifies, prunes and clears the entries of the compile cache, and prints
  * its folder. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -132,9 +132,9 @@ static int no_act(const char *name)
 {
     const char *nearest = nearest_name(name, act_name);
     return nearest
-               ? fail_code(FAIL_VERB, TESSERA_USAGE, "cache does not '%.60s': did you mean '%s'?",
-                           name, nearest)
-               : fail_code(FAIL_VERB, TESSERA_USAGE,
+               ? fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                           "cache does not '%.60s': did you mean '%s'?", name, nearest)
+               : fail_code(FAIL_COMMAND, TESSERA_USAGE,
                            "cache does not '%.60s': it has info, list, verify, prune, clear", name);
 }
 
@@ -150,11 +150,11 @@ int cmd_cache(const Options *options)
         return no_act(name);
     }
     if (options->values.n > 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "cache %s takes nothing more: '%.60s'", name,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "cache %s takes nothing more: '%.60s'", name,
                          options->values.items[0]);
     }
     if (options->limit >= 0 && ACTS[act].run != do_prune) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--limit is of cache prune");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--limit is of cache prune");
     }
     if (tessera_context_new(NULL, &context) != TESSERA_OK) {
         return fail(TESSERA_ENVIRONMENT, "out of memory");

@@ -4,8 +4,9 @@
  * and how far rounding takes the results from the f64 reference. */
 #include "cli/commands/cmd_check.h"
 
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/data/array_args.h"
+#include "cli/data/backend_args.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -34,7 +35,7 @@ typedef struct Check {
     Executor executors[EXECUTORS];
     TesseraFact *facts;
     size_t n_sizes;
-    Rounding *roundings; /* by parameter */
+    Rounding *roundings;      /* by parameter */
     const char *no_reference; /* why there is no run in f64 */
     size_t rounds;
     bool differs;
@@ -71,10 +72,10 @@ static int compare(Check *c, Executor *executor, const Arrays *arrays, const Tes
 {
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
-        if (!check_is_result(array)) {
+        if (!array_is_result(array)) {
             continue;
         }
-        void *got = check_download(executor->at, array, &args[i]);
+        void *got = args_download(executor->at, array, &args[i]);
         if (!got) {
             return fail_context(c->session.context);
         }
@@ -104,11 +105,11 @@ static int execute(Check *c, Executor *executor, const Arrays *arrays, const Tes
 {
     TesseraLaunch *launch = NULL;
     TesseraArg *args = arrays_args(arrays, false);
-    int code = check_upload(executor->at, arrays, args) ? 0 : fail_context(c->session.context);
+    int code = args_upload(executor->at, arrays, args) ? 0 : fail_context(c->session.context);
     code = code ? code : launch_once(c, executor, args, arrays->n, &launch);
     code = code ? code : compare(c, executor, arrays, args, want, wide);
     tessera_launch_free(launch);
-    check_release(executor->at, arrays, args);
+    args_release(executor->at, arrays, args);
     free(args);
     return code;
 }
@@ -131,15 +132,15 @@ static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Array
         return NULL;
     }
     TesseraOptions options = *compile;
-    TesseraArg *args = check_own(arrays, true);
+    TesseraArg *args = args_for_interpreter(arrays, true);
     options.wide = true;
     options.n_strides = 0; /* what is widened lies row-major */
     if (interpret(c, &options, arrays, args) == TESSERA_OK) {
         return args;
     }
     const char *message = tessera_error(c->session.context)->message;
-    c->no_reference = keep_text(message, strcspn(message, "\n"));
-    check_drop(arrays, args);
+    c->no_reference = session_text(message, strcspn(message, "\n"));
+    args_free(arrays, args);
     return NULL;
 }
 
@@ -148,7 +149,7 @@ static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want
 {
     for (size_t i = 0; wide && i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
-        if (check_is_result(array) && wide[i].tensor.type == TESSERA_F64) {
+        if (array_is_result(array) && wide[i].tensor.type == TESSERA_F64) {
             size_t elements, bytes;
             void *wanted = tensor_packed(&want[i].tensor);
             tensor_bytes(&array->tensor, &elements, &bytes);
@@ -182,8 +183,8 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
             continue;
         }
         if (!last || strcmp(last->device, executor->device) != 0) {
-            check_drop(arrays, want);
-            want = check_own(arrays, false);
+            args_free(arrays, want);
+            want = args_for_interpreter(arrays, false);
             code = interpret_for(c, executor, compile, arrays, want);
         }
         if (!last && code == 0) {
@@ -193,8 +194,8 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
         last = executor;
         code = code ? code : execute(c, executor, arrays, want, wide);
     }
-    check_drop(arrays, want);
-    check_drop(arrays, wide);
+    args_free(arrays, want);
+    args_free(arrays, wide);
     return code;
 }
 
@@ -260,7 +261,7 @@ static int make_round(Check *c, const TesseraSize *sizes)
     for (size_t i = 0; i < arrays.n && code == 0; i++) {
         Array *array = &arrays.items[i];
         if (array->param->rank >= 0 && !array->given && array->param->io != TESSERA_OUT) {
-            check_random(array, c->options->seed + c->rounds);
+            array_randomize(array, c->options->seed + c->rounds);
         }
     }
     /* The same code for all of them, unless tensors do not say a size. */
@@ -345,7 +346,7 @@ static int find_facts(Check *c)
     for (size_t i = 0; i < n; i++) {
         TesseraFact *fact = &c->facts[c->n_sizes];
         tessera_kernel_fact(c->session.kernel, i, fact);
-        fact->name = keep_text(fact->name, strlen(fact->name));
+        fact->name = session_text(fact->name, strlen(fact->name));
         c->n_sizes += !tessera_kernel_follows(c->session.kernel, i);
     }
     return code;
@@ -467,8 +468,8 @@ static int check_variant(const Options *options, size_t variant)
                                      .n_bindings = n,
                                      .strides = options->strides.items,
                                      .n_strides = options->strides.n,
-                                     .lines = options->lines.items,
-                                     .n_lines = options->lines.n,
+                                     .lines = options->schedule.items,
+                                     .n_lines = options->schedule.n,
                                      .pins = options->no_pins ? "" : options->pins};
         show_head(&c);
         code = find_facts(&c);

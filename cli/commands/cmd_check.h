@@ -28,22 +28,6 @@ bool check_hopeless(TesseraKernel *kernel, const Options *options, const Tessera
  * Returns how many. */
 size_t check_untold(const TesseraSignature *signature, TesseraSize *sizes, size_t n);
 
-/* ---- arguments of the executors (check_args.c) ---- */
-
-bool check_is_result(const Array *array);
-/* Memory of the device for each tensor, filled with what the tensors hold; false: the context knows
- * why. */
-bool check_upload(TesseraDevice *device, const Arrays *arrays, TesseraArg *args);
-void check_release(TesseraDevice *device, const Arrays *arrays, TesseraArg *args);
-/* The elements of a result in row-major order, to be freed; NULL: the context knows why. */
-void *check_download(TesseraDevice *device, const Array *array, const TesseraArg *arg);
-/* New values for an array that lies where it lies. */
-void check_random(Array *array, uint64_t seed);
-/* The interpreter's: tensors of its own for what is written, with bounds, or, when wide, for all
- * that are floats, in row-major order. */
-TesseraArg *check_own(const Arrays *arrays, bool wide);
-void check_drop(const Arrays *arrays, TesseraArg *args);
-
 /* ---- how far from f64 (check_rounding.c) ---- */
 
 typedef struct Rounding {

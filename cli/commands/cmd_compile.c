@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera compile`: writes machine code or IR to a file. The file is replaced only when the
  * compilation has succeeded. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"
@@ -52,9 +52,9 @@ static int emit(const Options *options, Session *session, const char *target)
     /* A kind that the target has not is the library's to refuse. */
     if (!path && is_binary(kind) && makes(session->context, target, kind)) {
         return options->emit
-                   ? fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+                   ? fail_code(FAIL_NO_OUTPUT, TESSERA_USAGE,
                                "%s is no text: say where to with -o FILE (or -o -)", kind)
-                   : fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+                   : fail_code(FAIL_NO_OUTPUT, TESSERA_USAGE,
                                "for %s code is made as %s, which is no text: say where to with -o "
                                "FILE, or make text with --emit %s",
                                target, kind, makes(session->context, target, "asm") ? "asm" : "ir");
@@ -70,21 +70,21 @@ static int check_output(const Options *options)
 {
     const char *path = options->outputs.n ? options->outputs.items[0] : "";
     if (options->outputs.n > 1 || options->values.n > 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "compile takes one file and one -o; parameters go into --set");
     }
     if (options->json && !options->describe) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json goes with --describe");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json goes with --describe");
     }
     if (options->dependencies && (!*path || strcmp(path, "-") == 0 || options->describe)) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
-                         "-MD wants -o FILE: it names what depends on the sources");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
+                         "-MD needs -o FILE: it names what depends on the sources");
     }
     if (name_before(path, '=')) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "-o %.200s: compiling has one result: -o FILE (or ./%.200s)", path, path);
     }
-    return is_bundle(options) && !options->describe ? check_bundle(options) : 0;
+    return options_make_bundle(options) && !options->describe ? check_bundle(options) : 0;
 }
 
 static int described(const Options *options, Session *session)
@@ -111,7 +111,7 @@ int cmd_compile(const Options *options)
     if (code == 0 && options->describe) {
         return described(options, &session);
     }
-    if (code == 0 && is_bundle(options)) {
+    if (code == 0 && options_make_bundle(options)) {
         code = compile_bundle(options, &session);
         session_close(&session);
         return code;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera compile --describe`: prints the parameters and results of each kernel, as text or JSON.
  */
+#include "cli/commands/cmd_functions.h"
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/session.h"

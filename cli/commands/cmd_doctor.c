@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera doctor`: reports which drivers, devices and tools of this machine can be used, which
  * are missing, what is lost without them and how to get them. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/interrupt.h"
 #include "cli/json_write.h"
 #include "cli/options.h"
@@ -145,7 +145,7 @@ int cmd_doctor(const Options *options)
     const TesseraFinding *findings;
     size_t n;
     if (options->path) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "doctor takes no file");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "doctor takes no file");
     }
     int code = options->device ? check_device_name(options->device) : 0;
     if (code != 0) {
@@ -155,7 +155,7 @@ int cmd_doctor(const Options *options)
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
     Options limited = *options;
-    limited.timeout = options->timeout == NO_TIMEOUT ? MAX_SECONDS : options->timeout;
+    limited.timeout = options->timeout == NOT_GIVEN ? MAX_SECONDS : options->timeout;
     run_begin(&limited, true, "doctor", "this machine");
     TesseraStatus status = tessera_doctor(context, &findings, &n);
     run_end();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera explain FILE`: prints the decisions that were taken for a kernel, with their reasons
  * and their estimated costs. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"
@@ -26,10 +26,10 @@ int cmd_explain(const Options *options)
         return explain_code(options);
     }
     if (options->json && options->html) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --html FILE: one of them");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json and --html FILE: one of them");
     }
     if (options->values.n > 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "explain takes one file; parameters go into --set");
     }
     int code = session_open(options, &session);

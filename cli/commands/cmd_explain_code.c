@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera explain E0412`: prints the meaning of an error code with an example. Without a code it
  * lists all of them. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/json_write.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -99,7 +99,7 @@ int explain_code(const Options *options)
 {
     TesseraExplanation row = {0};
     if (options->values.n > 0) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "explain takes one code");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "explain takes one code");
     }
     if (options->path && !tessera_explain(options->path, &row)) {
         return fail_code(FAIL_NO_CODE, TESSERA_USAGE,

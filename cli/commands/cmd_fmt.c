@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera fmt`: formats source files. A file is replaced as a whole, and only if its text
  * changes. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera run`: compiles a kernel, loads it, launches it, optionally compares its results with
  * the interpreter, and prints or writes them. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/data/array_args.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
@@ -311,11 +311,11 @@ static int run_in_session(Run *run)
     Session *s = &run->session;
     FILE *to = run->to = uses_stdout(run->options) ? stderr : stdout;
     int code = arrays_read(run->options, s, &run->arrays, &with_consts);
-    bool watched = run->options->trace || run->options->trap;
+    bool watched = run->options->trace || run->options->trap != NOT_GIVEN;
     const char *device = run->options->device ? run->options->device : watched ? "interp" : "auto";
     run->interpreted = strcmp(device, "interp") == 0;
     if (code == 0 && watched && !run->interpreted) {
-        code = fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+        code = fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "--trace and --trap are the interpreter's: --device interp");
     }
     if (code == 0 && !run->interpreted) {

@@ -59,7 +59,7 @@ static int unknown_param(const TesseraSignature *signature, const char *text)
 static void add_const(const TesseraParam *param, const char *value, Options *options)
 {
     options->sets.items =
-        keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
+        session_grow(options->sets.items, options->sets.n, sizeof *options->sets.items);
     options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
 }
 
@@ -78,7 +78,7 @@ static int wanted_type(const TesseraParam *param, const Options *options)
 static int read_array(Array *array, const char *text, int wanted)
 {
     const char *part = slice_after(text);
-    char *path = take_text(text, part ? (size_t)(part - text) : strlen(text));
+    char *path = copy_or_exit(text, part ? (size_t)(part - text) : strlen(text));
     size_t elements;
     int code = npy_read(path, wanted, &array->tensor);
     free(path);

@@ -11,64 +11,6 @@
 
 enum { ALIGNED = 16 };
 
-void strides_of_tensor(const TesseraTensor *tensor, int64_t *strides)
-{
-    int64_t stride = 1;
-    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        strides[axis] = tensor->strides ? tensor->strides[axis] : stride;
-        stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
-    }
-}
-
-/* ---- copies ---- */
-
-/* Between a tensor and the same elements in row-major order. */
-static void move(const TesseraTensor *tensor, char *packed, bool pack)
-{
-    size_t elements, bytes, width = tessera_type_bytes(tensor->type);
-    int64_t strides[TESSERA_MAX_RANK], index[TESSERA_MAX_RANK] = {0}, offset = 0;
-    tensor_bytes(tensor, &elements, &bytes);
-    strides_of_tensor(tensor, strides);
-    for (size_t i = 0; i < elements; i++) {
-        char *at = (char *)tensor->data + offset * (int64_t)width;
-        memcpy(pack ? packed + i * width : at, pack ? at : packed + i * width, width);
-        for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-            offset += strides[axis];
-            if (++index[axis] < tensor->dims[axis]) {
-                break;
-            }
-            offset -= index[axis] * strides[axis];
-            index[axis] = 0;
-        }
-    }
-}
-
-void *tensor_packed(const TesseraTensor *tensor)
-{
-    size_t elements, bytes;
-    tensor_bytes(tensor, &elements, &bytes);
-    void *packed = alloc_or_exit(bytes);
-    if (tensor->strides) {
-        move(tensor, packed, true);
-    } else {
-        memcpy(packed, tensor->data, bytes);
-    }
-    return packed;
-}
-
-void tensor_spread(const TesseraTensor *tensor, void *packed)
-{
-    size_t elements, bytes;
-    tensor_bytes(tensor, &elements, &bytes);
-    if (tensor->strides) {
-        move(tensor, packed, false);
-    } else {
-        memcpy(tensor->data, packed, bytes);
-    }
-}
-
-/* ---- memory as --strides says ---- */
-
 typedef struct Words {
     const char *text, *at;
     const TesseraOptions *compile;
@@ -211,7 +153,7 @@ int array_apply_strides(Array *array, const char *words, const TesseraOptions *c
     first = (first + ALIGNED - 1) / ALIGNED * ALIGNED + w.align % ALIGNED;
     laid.data = block + first;
     char *packed = tensor_packed(tensor);
-    move(&laid, packed, false);
+    tensor_spread(&laid, packed);
     bool same = holds(array, &laid, packed);
     free(packed);
     if (!same) {

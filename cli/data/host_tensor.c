@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One array in host memory: its size in bytes, random values for it, and how it is printed. */
+/* One array in host memory: its size in bytes, copies to and from row-major memory, random values
+ * for it, and how it is printed. */
 #include "cli/data/array_args.h"
 
 #include <inttypes.h>
@@ -25,6 +26,62 @@ bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes)
     over = __builtin_mul_overflow(product, tessera_type_bytes(tensor->type), bytes) || over;
     *bytes = tessera_type_size(tensor->type, product);
     return !over && *bytes <= PTRDIFF_MAX;
+}
+
+/* ---- strides ---- */
+
+void strides_of_tensor(const TesseraTensor *tensor, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        strides[axis] = tensor->strides ? tensor->strides[axis] : stride;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
+    }
+}
+
+/* Copies the elements of a strided tensor to row-major memory, or back. */
+static void copy_elements(const TesseraTensor *tensor, char *packed, bool pack)
+{
+    size_t elements, bytes, width = tessera_type_bytes(tensor->type);
+    int64_t strides[TESSERA_MAX_RANK], index[TESSERA_MAX_RANK] = {0}, offset = 0;
+    tensor_bytes(tensor, &elements, &bytes);
+    strides_of_tensor(tensor, strides);
+    for (size_t i = 0; i < elements; i++) {
+        char *at = (char *)tensor->data + offset * (int64_t)width;
+        memcpy(pack ? packed + i * width : at, pack ? at : packed + i * width, width);
+        for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+            offset += strides[axis];
+            if (++index[axis] < tensor->dims[axis]) {
+                break;
+            }
+            offset -= index[axis] * strides[axis];
+            index[axis] = 0;
+        }
+    }
+}
+
+void *tensor_packed(const TesseraTensor *tensor)
+{
+    size_t elements, bytes;
+    tensor_bytes(tensor, &elements, &bytes);
+    void *packed = alloc_or_exit(bytes);
+    if (tensor->strides) {
+        copy_elements(tensor, packed, true);
+    } else {
+        memcpy(packed, tensor->data, bytes);
+    }
+    return packed;
+}
+
+void tensor_spread(const TesseraTensor *tensor, void *packed)
+{
+    size_t elements, bytes;
+    tensor_bytes(tensor, &elements, &bytes);
+    if (tensor->strides) {
+        copy_elements(tensor, packed, false);
+    } else {
+        memcpy(tensor->data, packed, bytes);
+    }
 }
 
 /* ---- random ---- */

@@ -255,8 +255,7 @@ static int read_data(FILE *file, Header *h)
     TesseraTensor *tensor = &h->tensor;
     if (!tensor_bytes(tensor, &elements, &bytes)) {
         return fail_code(FAIL_NPY, TESSERA_USAGE,
-                         "%s: its shape has more elements than memory can hold",
-                         h->path);
+                         "%s: its shape has more elements than memory can hold", h->path);
     }
     if (!long_enough(file, bytes)) {
         return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: it ends before its %zu bytes of data",
@@ -311,7 +310,7 @@ static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
         if (!fits && tensor->type != TESSERA_F8E4M3) {
             free(to.data);
             free(from_data);
-            return fail_code(FAIL_HOLD, TESSERA_USAGE,
+            return fail_code(FAIL_NOT_REPRESENTABLE, TESSERA_USAGE,
                              "%s: element %zu is %g, which %s cannot hold", path, i, value,
                              tessera_type_name(type));
         }

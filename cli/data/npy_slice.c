@@ -44,10 +44,10 @@ __attribute__((format(printf, 2, 3))) static bool complain(Reader *r, const char
     return false;
 }
 
-static bool wants(Reader *r, const char *what)
+static bool expected(Reader *r, const char *what)
 {
-    return *r->at ? complain(r, "%s is wanted at \"%.20s\"", what, r->at)
-                  : complain(r, "%s is wanted at its end", what);
+    return *r->at ? complain(r, "expected %s at \"%.20s\"", what, r->at)
+                  : complain(r, "expected %s at its end", what);
 }
 
 static bool take_char(Reader *r, char c)
@@ -118,7 +118,7 @@ static int take_axis(Reader *r, int axis, int to)
     if (!has_first || first < -extent || first >= extent) {
         has_first ? complain(r, "axis %d has %lld elements: there is no index %lld", axis,
                              (long long)extent, (long long)first)
-                  : wants(r, "a number or a `:`");
+                  : expected(r, "a number or a `:`");
         return -1;
     }
     r->offset += (first < 0 ? first + extent : first) * r->strides[axis];
@@ -144,7 +144,7 @@ static bool take_brackets(Reader *r)
         keep_axis(r, to++, r->tensor.dims[axis], r->strides[axis]);
     }
     r->tensor.rank = to;
-    return take_char(r, ']') || wants(r, "a `,` or `]`");
+    return take_char(r, ']') || expected(r, "a `,` or `]`");
 }
 
 static void transpose(Reader *r)
@@ -164,7 +164,7 @@ static bool take_parts(Reader *r)
             r->at += 2;
             transpose(r);
         } else {
-            good = take_char(r, '[') ? take_brackets(r) : wants(r, "`[` or `.T`");
+            good = take_char(r, '[') ? take_brackets(r) : expected(r, "`[` or `.T`");
         }
     }
     return good;

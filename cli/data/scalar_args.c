@@ -12,16 +12,16 @@
 
 static int does_not_fit(const TesseraParam *param, const char *text)
 {
-    return fail_code(FAIL_HOLD, TESSERA_USAGE, "%s=%.60s: %s cannot hold it", param->name, text,
-                     param->type);
+    return fail_code(FAIL_NOT_REPRESENTABLE, TESSERA_USAGE, "%s=%.60s: %s cannot hold it",
+                     param->name, text, param->type);
 }
 
 static int read_bool(const TesseraParam *param, const char *text, Array *array)
 {
     bool yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
     if (!yes && strcmp(text, "false") != 0 && strcmp(text, "0") != 0) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: true or false is wanted",
-                         param->name, text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: expected true or false", param->name,
+                         text);
     }
     array->integer = yes;
     return 0;
@@ -36,7 +36,7 @@ static int read_integer(const TesseraParam *param, TesseraType type, const char 
     int base = strpbrk(text, "xX") ? 16 : 10; /* 010 is ten */
     array->integer = wide ? (int64_t)strtoull(text, &end, base) : strtoll(text, &end, base);
     if (end == text || *end) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a whole number is wanted for %s",
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: expected a whole number for %s",
                          param->name, text, param->type);
     }
     int bits = (int)tessera_type_size(type, 8);
@@ -53,7 +53,7 @@ static int read_float(const TesseraParam *param, TesseraType type, const char *t
     _Alignas(8) char stored[8];
     array->number = strtod(text, &end);
     if (end == text || *end) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name,
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: expected a number", param->name,
                          text);
     }
     tessera_put(type, stored, 0, array->number);
@@ -68,7 +68,7 @@ int scalar_read(const TesseraParam *param, const char *text, Array *array)
         return fail(TESSERA_INTERNAL, "'%s' has no type", param->name);
     }
     if (isspace((unsigned char)text[0])) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name,
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: expected a number", param->name,
                          text);
     }
     array->number = 0;

@@ -6,20 +6,26 @@
 #include "cli/options.h"
 #include "tune/store/tuning_case.h"
 
-/* `show`, `diff`, …: false when the first word is none of them, and a source is to be tuned. */
-bool tune_verb(const Options *options, int *code);
+int cmd_tune(const Options *options);
 
-/* An arena whose end is the program's where there is no more memory. */
+/* ---- the store (store_access.c); functions return 0, or an exit code after a message ---- */
+
+/* An arena that ends the program if there is no memory. */
 void tune_arena(Arena *arena);
-/* `kernel=linear device="NVIDIA H200"` from values[first] on; a word alone is the kernel's name. */
+/* Parses `kernel=linear device="NVIDIA H200"` from values[first] on; a word without `=` is the name
+ * of a kernel. */
 int tune_filter(const Options *options, size_t first, TuneFilter *filter);
-/* 0, or an exit code after a message; what the store warns of is told once. */
+/* Opens a store, or that of --store if path is NULL, and prints its warning. */
 int tune_open(const Options *options, const char *path, TuneAccess access, Arena *arena,
               TuneStore **store);
+/* Prints the store's warning, if it has a new one. */
 void tune_warn(TuneStore *store);
-/* Opens the store of --store to be read, and queries it. */
+/* Opens the store of --store for reading, and queries it. */
 int tune_query(const Options *options, size_t first_word, Arena *arena, TuneRecords *records);
+/* Reports an error of the store. */
 int tune_failed(const char *why);
+
+/* ---- the subcommands ---- */
 
 int tune_show(const Options *options);
 int tune_diff(const Options *options);

@@ -141,7 +141,7 @@ int tune_diff(const Options *options)
     TuningCases sides[2];
     if (options->values.n < 2) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
-                         "tune diff wants two stores, or two versions: tessera tune diff OLD.db "
+                         "tune diff needs two stores, or two versions: tessera tune diff OLD.db "
                          "NEW.db, tessera tune diff 0.1.0 0.2.0");
     }
     tune_arena(&arena);

@@ -110,7 +110,7 @@ int tune_export(const Options *options)
     OutFile out;
     TuneRecords records;
     if (options->json && options->csv) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --csv: one of them");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json and --csv: one of them");
     }
     tune_arena(&arena);
     int code = tune_query(options, 0, &arena, &records);

@@ -33,7 +33,7 @@ int tune_merge(const Options *options)
     TuneStore *into;
     if (options->values.n == 0) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
-                         "tune merge wants stores: tessera tune merge SHARD.db... [--store FILE]");
+                         "tune merge needs stores: tessera tune merge SHARD.db... [--store FILE]");
     }
     tune_arena(&arena);
     int code = tune_open(options, NULL, TUNE_WRITE, &arena, &into);

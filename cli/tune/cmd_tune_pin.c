@@ -256,7 +256,7 @@ int tune_pin(const Options *options)
     Pinning p = {.options = options, .arena = &arena};
     if (options->values.n == 0) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
-                         "tune pin wants a source: tessera tune pin FILE.tile[:KERNEL]");
+                         "tune pin needs a source: tessera tune pin FILE.tile[:KERNEL]");
     }
     path_split(options->values.items[0], &p.source, &p.kernel);
     if (tessera_context_new(NULL, &p.context) != TESSERA_OK) {

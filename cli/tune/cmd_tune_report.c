@@ -34,7 +34,7 @@ int tune_report(const Options *options)
     TuneRecords records;
     TuningCases groups;
     if (options->json && options->html) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --html FILE: one of them");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json and --html FILE: one of them");
     }
     tune_arena(&arena);
     int code = tune_query(options, 0, &arena, &records);

@@ -118,7 +118,7 @@ static int read_shard(const char *text, SweepOptions *sweep)
     }
     if (nth < 1 || of < nth || of > 100000 || (text && *end)) {
         return fail_code(FAIL_VALUE, TESSERA_USAGE,
-                         "--shard %.60s: i/n is wanted, with i from 1 to n", text);
+                         "--shard %.60s: expected i/n, with i from 1 to n", text);
     }
     sweep->shard = (int)nth;
     sweep->shards = (int)of;
@@ -135,34 +135,18 @@ static int read_budget(const char *text, double *seconds)
         end += *end == 's' || *end == 'm' || *end == 'h';
         if (end == text || *end || !(*seconds >= 0) || *seconds > 1e7) {
             return fail_code(FAIL_VALUE, TESSERA_USAGE,
-                             "--budget %.60s: a time is wanted, as 60s, 10m or 2h; 0: any", text);
+                             "--budget %.60s: expected a time, as 60s, 10m or 2h; 0: no limit",
+                             text);
         }
         *seconds *= unit;
     }
     return 0;
 }
 
-static const char *const STRATEGIES[] = {"model", "random", "exhaustive"};
-
-static const char *strategy_name(size_t i)
-{
-    return i < sizeof STRATEGIES / sizeof *STRATEGIES ? STRATEGIES[i] : NULL;
-}
-
-static int read_strategy(const char *text, Strategy *strategy)
-{
-    if (!text || strategy_find(text, strategy)) {
-        return 0;
-    }
-    const char *nearest = nearest_name(text, strategy_name);
-    return fail_code(FAIL_VALUE, TESSERA_USAGE,
-                     "--strategy %.60s: model, random or exhaustive%s%s%s", text,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-}
-
 static int read_sweep(const Options *options, SweepOptions *sweep)
 {
     *sweep = (SweepOptions){.seed = options->seed,
+                            .strategy = (Strategy)options->strategy,
                             .candidates = (size_t)options->candidates,
                             .resume = options->resume,
                             .workers = options->workers ? options->workers : cpus(),
@@ -175,7 +159,7 @@ static int read_sweep(const Options *options, SweepOptions *sweep)
     if (!options->budget && (options->candidates > 0 || options->resume)) {
         sweep->budget = options->candidates > 0 ? 0 : sweep->budget;
     }
-    return code ? code : read_strategy(options->strategy, &sweep->strategy);
+    return code;
 }
 
 /* "all", or "cuda:0,cuda:2"; without it the one of --device. */
@@ -186,7 +170,7 @@ static size_t list_devices(const Options *options, Session *session, const char 
     if (options->devices && strcmp(options->devices, "all") != 0) {
         for (const char *at = options->devices; *at && n < MAX_DEVICES;) {
             size_t length = strcspn(at, ",");
-            devices[n++] = keep_text(at, length);
+            devices[n++] = session_text(at, length);
             at += length + (at[length] == ',');
         }
         return n;
@@ -206,7 +190,7 @@ static size_t list_devices(const Options *options, Session *session, const char 
         }
         int length = snprintf(name, sizeof name, "%s:%zu", info->kind, n);
         tessera_device_free(device);
-        devices[n] = keep_text(name, (size_t)length);
+        devices[n] = session_text(name, (size_t)length);
     }
     return n;
 }
@@ -226,7 +210,7 @@ typedef struct One {
 /* Longer than the device lives. */
 static const char *kept(const char *text)
 {
-    return keep_text(text, strlen(text));
+    return session_text(text, strlen(text));
 }
 
 static int begin_case(One *one)
@@ -237,7 +221,7 @@ static int begin_case(One *one)
     const char *device = one->options->device ? one->options->device : "auto";
     if (one->options->devices && strcmp(one->options->devices, "all") != 0) {
         size_t n = strcspn(one->options->devices, ",");
-        device = keep_text(one->options->devices, n);
+        device = session_text(one->options->devices, n);
     }
     int code = session_open(one->options, s);
     code = code ? code : arrays_read(one->options, s, &one->arrays, &with_consts);
@@ -408,7 +392,7 @@ int tune_sweep(const Options *options)
     }
     if (!options->path) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
-                         "tune wants a file: tessera tune FILE.tile "
+                         "tune needs a file: tessera tune FILE.tile "
                          "--size M=...");
     }
     int code = sweep_cases_make(options, &cases);

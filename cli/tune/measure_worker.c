@@ -3,8 +3,8 @@
  * results with those of the derived schedule, and times them in the order that the parent asks
  * for. After a fault the device's context may be corrupt, so the worker ends and the parent starts
  * another one. */
-#include "cli/commands/cmd_check.h"
 #include "cli/data/array_args.h"
+#include "cli/data/backend_args.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune_sweep.h"
 
@@ -80,7 +80,7 @@ static bool prepare_results(Measure *m)
     const Session *s = &m->work->session;
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
-        if (check_is_result(array)) {
+        if (array_is_result(array)) {
             const void *from = array->param->io == TESSERA_INOUT ? array->block : m->poison;
             if (tessera_copy_in(s->device, array->memory, from, array->bytes) != TESSERA_OK) {
                 return false;
@@ -95,7 +95,7 @@ static bool take_reference(Measure *m)
     const Session *s = &m->work->session;
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
-        if (check_is_result(array)) {
+        if (array_is_result(array)) {
             m->reference[i] = m->reference[i] ? m->reference[i] : alloc_or_exit(array->bytes);
             if (tessera_copy_out(s->device, m->reference[i], array->memory, array->bytes) !=
                 TESSERA_OK) {
@@ -165,7 +165,7 @@ static int compare_answers(Measure *m, const char *id, const char *how)
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
         SweepDifference d;
-        if (!check_is_result(array)) {
+        if (!array_is_result(array)) {
             continue;
         }
         if (envelopes && !envelopes[i].known) {
@@ -353,7 +353,7 @@ static int begin(Measure *m)
     m->args = arrays_args(&work->arrays, true);
     m->reference = alloc_or_exit(work->arrays.n * sizeof *m->reference);
     for (size_t i = 0; i < work->arrays.n; i++) {
-        size_t bytes = check_is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
+        size_t bytes = array_is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;
     }
     take_copies(m, largest);

@@ -46,7 +46,7 @@ static int add_pieces(const char *text, bool sizes, Options *options)
 {
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ",");
-        char *piece = keep_text(at, n);
+        char *piece = session_text(at, n);
         int code = n == 0  ? 0
                    : sizes ? size_read("--size", piece, options)
                            : set_read("--set", piece, options);
@@ -90,7 +90,7 @@ static void add_case(const Options *options, const Options *sets, const Options 
     for (size_t i = 0; i < n; i++) {
         one.sizes.items[fixed + i] = (TesseraSize){sizes->ranges.items[i].name, values[i]};
     }
-    cases->items = keep_more(cases->items, cases->n, sizeof *cases->items);
+    cases->items = session_grow(cases->items, cases->n, sizeof *cases->items);
     cases->items[cases->n++] = one;
 }
 
@@ -125,8 +125,8 @@ int sweep_cases_make(const Options *options, SweepCases *cases)
 
 static void add_word(SweepCommand *command, const char *word)
 {
-    command->words = keep_more(command->words, command->n, sizeof *command->words);
-    command->words[command->n++] = word ? keep_text(word, strlen(word)) : NULL;
+    command->words = session_grow(command->words, command->n, sizeof *command->words);
+    command->words[command->n++] = word ? session_text(word, strlen(word)) : NULL;
 }
 
 static void add_option(SweepCommand *command, const char *name, const char *value)
@@ -141,7 +141,7 @@ static const char *number_text(int64_t number)
 {
     char text[32];
     int n = snprintf(text, sizeof text, "%" PRId64, number);
-    return keep_text(text, (size_t)n);
+    return session_text(text, (size_t)n);
 }
 
 const char *sweep_pair(const char *name, const char *value)
@@ -181,11 +181,10 @@ char *const *sweep_command(void *user, WorkerRole role, const char *device)
     for (size_t i = 0; i < o->strides.n; i++) {
         add_option(c, "--strides", sweep_pair(o->strides.items[i].name, o->strides.items[i].value));
     }
-    for (size_t i = 0; i < o->lines.n; i++) {
-        add_option(c, "--schedule", o->lines.items[i]);
+    for (size_t i = 0; i < o->schedule.n; i++) {
+        add_option(c, "--schedule", o->schedule.items[i]);
     }
-    add_option(c, "--optimize",
-               o->optimize ? number_text(o->optimize < 0 ? 0 : o->optimize) : NULL);
+    add_option(c, "--optimize", o->optimize == NOT_GIVEN ? NULL : number_text(o->optimize));
     add_option(c, "--threads", o->threads ? number_text(o->threads) : NULL);
     add_option(c, "--device", role == WORKER_MEASURES ? device : NULL);
     add_word(c, "--");

@@ -8,8 +8,8 @@
  * interpreter uses those steps, too. Values that are rounded once per step (softmax weights
  * relative to the running maximum) are then rounded differently, which neither bound covers, so
  * the results of the two interpreter runs are compared instead. */
-#include "cli/commands/cmd_check.h"
 #include "cli/data/array_args.h"
+#include "cli/data/backend_args.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune_sweep.h"
@@ -130,9 +130,9 @@ static TesseraArg *interpret(Runs *r, const char *steps)
     TesseraOptions compile = r->compile;
     compile.n_lines = step_lines(steps, lines);
     compile.lines = lines; /* others change nothing of what it means */
-    TesseraArg *args = check_own(&r->arrays, false);
+    TesseraArg *args = args_for_interpreter(&r->arrays, false);
     if (tessera_interpret(s->program, &compile, args, r->arrays.n) != TESSERA_OK) {
-        check_drop(&r->arrays, args);
+        args_free(&r->arrays, args);
         return NULL;
     }
     return args;
@@ -182,7 +182,7 @@ static void tell(const Runs *r, const TesseraArg *args, const TesseraArg *derive
         const Array *array = &r->arrays.items[i];
         size_t elements, bytes;
         tensor_bytes(&array->tensor, &elements, &bytes);
-        if (!check_is_result(array) || !args[i].bound || elements == 0) {
+        if (!array_is_result(array) || !args[i].bound || elements == 0) {
             continue;
         }
         Envelope envelope = {0};
@@ -202,9 +202,9 @@ static bool run(Runs *r, const char *steps, const char *derived, double scale)
         tell(r, args, want, scale);
     }
     if (args != want) {
-        check_drop(&r->arrays, args);
+        args_free(&r->arrays, args);
     }
-    check_drop(&r->arrays, want);
+    args_free(&r->arrays, want);
     return args;
 }
 
@@ -236,7 +236,7 @@ static const char *steps_of(SweepWork *work, TesseraKernel *kernel)
         tessera_kernel_predict(kernel, work->options->threads, &prediction) != TESSERA_OK) {
         return NULL;
     }
-    return keep_text(prediction.steps, strlen(prediction.steps));
+    return session_text(prediction.steps, strlen(prediction.steps));
 }
 
 static double make_smaller(const SweepWork *work, const TesseraSpace *space, double cost,

@@ -300,7 +300,7 @@ def bad_input(s):
         (1, "nothing to search: of", [s.source(
             "none.tile", KERNEL + "tune f { tile M in 524288, 262144 }\n"), "a.db", *SIZE]),
         (3, "E1051", [s.source("space.tile", KERNEL), "one.tile/a.db", *SIZE]),
-        (2, "--strategy modal: model, random or exhaustive; did you mean model?",
+        (2, "--strategy modal: expected model, random or exhaustive; did you mean model?",
          [one, "a.db", *SIZE, "--strategy", "modal"]),
         (2, "--shard 3/2", [one, "a.db", *SIZE, "--shard", "3/2"]),
         (2, "--budget soon", [one, "a.db", *SIZE, "--budget", "soon"]),

@@ -19,18 +19,6 @@ enum {
     CHANCE = 8,    /* one of so many is any */
 };
 
-bool strategy_find(const char *name, Strategy *strategy)
-{
-    static const char *const names[] = {"model", "random", "exhaustive"}; /* Strategy */
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *strategy = (Strategy)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_free(const Search *search, size_t i)
 {
     return !search->items[i].taken;

@@ -6,13 +6,12 @@
 
 #include "tune/sweep/search_space.h"
 
+/* In the order of --strategy (cli/options.def). */
 typedef enum Strategy {
     STRATEGY_MODEL,      /* what the compiler's model and the measurements so far promise most of */
     STRATEGY_RANDOM,     /* any */
     STRATEGY_EXHAUSTIVE, /* all, those that the model ranks first first */
 } Strategy;
-/* False where there is none of this name. */
-bool strategy_find(const char *name, Strategy *strategy);
 
 typedef struct SearchItem {
     double predicted; /* seconds; 0: the model says nothing */

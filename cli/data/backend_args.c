@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arguments of `tessera check`. Each backend gets its own copies of the inputs and outputs,
- * with the strides of the arrays, so that one backend cannot hide the errors of another. */
-#include "cli/commands/cmd_check.h"
-#include "cli/data/array_args.h"
-#include "cli/options.h"
+/* The arguments of `tessera check`, and of sweeps that check their candidates. Each backend gets
+ * its own copies of the inputs and outputs, with the strides of the arrays, so that one backend
+ * cannot hide the errors of another. */
+#include "cli/data/backend_args.h"
 #include "cli/session.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool check_is_result(const Array *array)
+bool array_is_result(const Array *array)
 {
     return array->param->rank >= 0 && array->param->io != TESSERA_IN;
 }
 
-/* The block of which array_moved made the tensor's data. */
+/* The start of the memory block that holds the tensor; array_moved gave its data. */
 static void *block_of(const Array *array, const TesseraArg *arg)
 {
     ptrdiff_t before = (char *)array->tensor.data - (char *)array->block;
     return (char *)arg->tensor.data - (arg->tensor.strides ? before : 0);
 }
 
-static bool is_own(const Array *array, const TesseraArg *arg)
+static bool has_copy(const Array *array, const TesseraArg *arg)
 {
     return array->param->rank >= 0 && arg->tensor.data != array->tensor.data;
 }
 
 /* ---- on a device ---- */
 
-bool check_upload(TesseraDevice *device, const Arrays *arrays, TesseraArg *args)
+bool args_upload(TesseraDevice *device, const Arrays *arrays, TesseraArg *args)
 {
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
@@ -47,16 +46,16 @@ bool check_upload(TesseraDevice *device, const Arrays *arrays, TesseraArg *args)
     return true;
 }
 
-void check_release(TesseraDevice *device, const Arrays *arrays, TesseraArg *args)
+void args_release(TesseraDevice *device, const Arrays *arrays, TesseraArg *args)
 {
     for (size_t i = 0; i < arrays->n; i++) {
-        if (is_own(&arrays->items[i], &args[i])) {
+        if (has_copy(&arrays->items[i], &args[i])) {
             tessera_release(device, block_of(&arrays->items[i], &args[i]));
         }
     }
 }
 
-void *check_download(TesseraDevice *device, const Array *array, const TesseraArg *arg)
+void *args_download(TesseraDevice *device, const Array *array, const TesseraArg *arg)
 {
     void *block = alloc_or_exit(array->bytes), *packed = NULL;
     TesseraTensor tensor = array->tensor;
@@ -68,9 +67,9 @@ void *check_download(TesseraDevice *device, const Array *array, const TesseraArg
     return packed;
 }
 
-/* ---- the interpreter's ---- */
+/* ---- on the host ---- */
 
-void check_random(Array *array, uint64_t seed)
+void array_randomize(Array *array, uint64_t seed)
 {
     size_t elements, bytes;
     TesseraTensor packed = array->tensor;
@@ -82,7 +81,7 @@ void check_random(Array *array, uint64_t seed)
     free(packed.data);
 }
 
-static void widen(const Array *array, size_t elements, TesseraArg *arg)
+static void copy_as_f64(const Array *array, size_t elements, TesseraArg *arg)
 {
     double *data = alloc_or_exit(elements * sizeof *data);
     void *packed = tensor_packed(&array->tensor);
@@ -95,29 +94,29 @@ static void widen(const Array *array, size_t elements, TesseraArg *arg)
     arg->tensor.strides = NULL;
 }
 
-TesseraArg *check_own(const Arrays *arrays, bool wide)
+TesseraArg *args_for_interpreter(const Arrays *arrays, bool as_f64)
 {
     TesseraArg *args = arrays_args(arrays, false);
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
         size_t elements = 0, bytes;
         bool is_tensor = array->param->rank >= 0 && tensor_bytes(&array->tensor, &elements, &bytes);
-        if (is_tensor && wide && tessera_type_is_float(array->tensor.type)) {
-            widen(array, elements, &args[i]);
-        } else if (check_is_result(array)) {
+        if (is_tensor && as_f64 && tessera_type_is_float(array->tensor.type)) {
+            copy_as_f64(array, elements, &args[i]);
+        } else if (array_is_result(array)) {
             void *block = alloc_or_exit(array->bytes);
             memcpy(block, array->block, array->bytes);
             args[i].tensor.data = array_moved(array, block);
-            args[i].bound = wide ? NULL : alloc_or_exit(elements * sizeof(double));
+            args[i].bound = as_f64 ? NULL : alloc_or_exit(elements * sizeof(double));
         }
     }
     return args;
 }
 
-void check_drop(const Arrays *arrays, TesseraArg *args)
+void args_free(const Arrays *arrays, TesseraArg *args)
 {
     for (size_t i = 0; args && i < arrays->n; i++) {
-        if (is_own(&arrays->items[i], &args[i])) {
+        if (has_copy(&arrays->items[i], &args[i])) {
             free(block_of(&arrays->items[i], &args[i]));
         }
         free(args[i].bound);

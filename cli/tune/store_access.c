@@ -1,33 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommands of `tessera tune` that read the store: `show`, `diff`, `export`, `pin`, `merge`
- * and `report`. */
+/* Opens and queries the tuning store for the subcommands of `tessera tune`. */
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/tune/cmd_tune.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-    const char *name;
-    int (*run)(const Options *options);
-} ACTS[] = {
-    {"show", tune_show}, {"diff", tune_diff},   {"export", tune_export},
-    {"pin", tune_pin},   {"merge", tune_merge}, {"report", tune_report},
-};
-
-enum { N_ACTS = sizeof ACTS / sizeof *ACTS };
-
-bool tune_verb(const Options *options, int *code)
-{
-    for (size_t i = 0; i < N_ACTS; i++) {
-        if (options->path && !options->kernel && strcmp(options->path, ACTS[i].name) == 0) {
-            *code = ACTS[i].run(options);
-            return true;
-        }
-    }
-    return false;
-}
 
 static void *take_memory(void *user, size_t bytes)
 {

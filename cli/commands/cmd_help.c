@@ -1,49 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands `tessera help`, `targets` and `version`. They print the tables of commands, options
  * and targets. */
-#include "cli/cli.h"
+#include "cli/commands/cmd_functions.h"
 #include "cli/options.h"
 #include "cli/session.h"
 
-#include <string.h>
-
-static void show_options(unsigned int bit)
+int fail_no_command(const char *name)
 {
-    for (size_t i = 0; i < n_option_rows; i++) {
-        const OptionRow *row = &option_rows[i];
-        if (row->verbs & bit && row->doc) {
-            char head[64];
-            snprintf(head, sizeof head, "%s %s", row->name, row->value ? row->value : "");
-            printf("  %-42s %s\n", head, row->doc);
-        }
-    }
+    const char *nearest = nearest_name(name, command_name);
+    return nearest ? fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                               "no command '%.60s': did you mean '%s'?", name, nearest)
+                   : fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                               "no command '%.60s': `tessera help` lists them", name);
 }
 
-static int help_verb(const char *name)
+void help_command(CommandId command)
 {
-    size_t n;
-    const Command *rows = cmd_rows(&n);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(rows[i].name, name) == 0) {
-            printf("tessera %s%s%s\n%s\n", rows[i].name, *rows[i].synopsis ? " " : "",
-                   rows[i].synopsis, rows[i].doc);
-            show_options(rows[i].bit & ~(unsigned int)VERB_OTHER);
-            return 0;
+    const CommandRow *row = &command_rows[command];
+    printf("tessera %s%s%s\n%s\n", row->name, *row->arguments ? " " : "", row->arguments,
+           row->help);
+    for (size_t i = 0; i < n_option_rows; i++) {
+        const OptionRow *option = &option_rows[i];
+        if (option->commands >> command & 1 && option->help) {
+            char head[64];
+            snprintf(head, sizeof head, "%s %s", option->name, option->value ? option->value : "");
+            printf("  %-42s %s\n", head, option->help);
         }
     }
-    return fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s'", name);
 }
 
 int cmd_help(const Options *options)
 {
-    size_t n;
-    const Command *rows = cmd_rows(&n);
     if (options->path) {
-        return help_verb(options->path);
+        CommandId command = command_find(options->path);
+        if (command == N_COMMANDS) {
+            return fail_no_command(options->path);
+        }
+        help_command(command);
+        return 0;
     }
     puts("tessera: compiles .tile files for NVIDIA, AMD and the CPU\n");
-    for (size_t i = 0; i < n; i++) {
-        printf("  %-8s %s\n", rows[i].name, rows[i].doc);
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        printf("  %-8s %s\n", command_rows[i].name, command_rows[i].help);
     }
     puts("\n`tessera help COMMAND` lists the options of a command.\n"
          "Exit status:\n"

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entry point of the program `tessera`: finds the command that the first argument names, parses
+ * the options and calls the command. */
+#include "cli/commands/cmd_functions.h"
+#include "cli/interrupt.h"
+#include "cli/options.h"
+#include "cli/session.h"
+
+#include <string.h>
+
+static int (*const COMMAND_FUNCTIONS[N_COMMANDS])(const Options *options) = {
+#define COMMAND(id, name, ...) cmd_##name,
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+static CommandId find_command(const char *name)
+{
+    if (strcmp(name, "--version") == 0) {
+        return COMMAND_VERSION;
+    }
+    bool help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    return help ? COMMAND_HELP : command_find(name);
+}
+
+/* True for `tessera run --help`, which prints what `tessera help run` prints. */
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_command(CommandId command, int argc, char **argv)
+{
+    Options options;
+    if (asks_for_help(argc, argv)) {
+        help_command(command);
+        return 0;
+    }
+    int code = options_read(command, argc - 2, argv + 2, &options);
+    return code == 0 ? COMMAND_FUNCTIONS[command](&options) : code;
+}
+
+int main(int argc, char **argv)
+{
+    interrupts_begin();
+    int code = diagnostics_read(argc, argv);
+    if (code != 0) {
+        return code;
+    }
+    if (argc < 2) {
+        return fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                         "no command is given: `tessera help` lists them");
+    }
+    CommandId command = find_command(argv[1]);
+    if (command == N_COMMANDS) {
+        return fail_no_command(argv[1]);
+    }
+    code = run_command(command, argc, argv);
+    /* Output that could not be written is a failure, too. */
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    if (lost && code == 0) {
+        code = fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT, "cannot write to standard output");
+    }
+    session_free();
+    return code;
+}
