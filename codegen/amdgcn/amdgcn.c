@@ -2,14 +2,18 @@
 /* The AMD back end: waves, LDS, and code objects. A guarded access is a branch, which LLVM turns
  * into an execution mask. */
 
-#include "ir/ir_errors.h"
+#include "codegen/amdgcn/amdgcn.h"
+
 #include "codegen/amdgcn/amdgcn_lds_dma.h"
 #include "codegen/amdgcn/amdgcn_mfma.h"
+#include "codegen/amdgcn/amdgcn_opaque.h"
 #include "codegen/amdgcn/amdgcn_workarounds.h"
 #include "codegen/amdgcn/amdgcn_reschedule.h"
+#include "codegen/gpu/gpu.h"
 #include "codegen/gpu/gpu_emit.h"
 #include "codegen/gpu/gpu_temp_files.h"
 #include "codegen/llvm/lld_link.h"
+#include "ir/ir_errors.h"
 
 #include <string.h>
 
@@ -277,7 +281,7 @@ static bool make_code_object(GpuEmitter *em, Code *code)
     if (!folder) {
         return false;
     }
-    amdgcn_emit(em, LLVMObjectFile, &object);
+    amdgcn_emit_module(em, LLVMObjectFile, &object);
     bool good = link_object(em, folder, &object, code);
     gpu_folder_remove(em->func, folder);
     return good;
@@ -286,8 +290,8 @@ static bool make_code_object(GpuEmitter *em, Code *code)
 static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
 {
     switch (kind) {
-    case EMIT_ASM: amdgcn_emit(em, LLVMAssemblyFile, code); return true;
-    case EMIT_OBJ: amdgcn_emit(em, LLVMObjectFile, code); return true;
+    case EMIT_ASM: amdgcn_emit_module(em, LLVMAssemblyFile, code); return true;
+    case EMIT_OBJ: amdgcn_emit_module(em, LLVMObjectFile, code); return true;
     case EMIT_HSACO: return make_code_object(em, code);
     default: break;
     }
@@ -302,10 +306,12 @@ static void rewrite(GpuEmitter *em)
     amdgcn_copies_apart(em);
 }
 
-const GpuTarget gpu_amdgcn = {
+static const GpuTarget HOOKS = {
     .name = "amdgcn",
     .shared_space = 3,
     .device_scope = "agent",
+    /* LLVM moves all reads of a basic block to its begin: what a chunk reads must fit there. */
+    .fma = {.chunk = 8, .chunk_registers = 64, .block_registers = 64},
     .module_begin = module_begin,
     .kernel_attributes = kernel_attributes,
     .shared_memory = shared_memory,
@@ -318,8 +324,8 @@ const GpuTarget gpu_amdgcn = {
     .warp_sync = sync_wave,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
-    .loop_carry = amdgcn_carry,
-    .compute_here = amdgcn_here,
+    .loop_carry = amdgcn_opaque,
+    .compute_here = amdgcn_opaque_here,
     .multiply = amdgcn_multiply,
     .settle = amdgcn_settle,
     .copy = amdgcn_copy,
@@ -330,3 +336,8 @@ const GpuTarget gpu_amdgcn = {
     .rewrite = rewrite,
     .finish = finish,
 };
+
+bool amdgcn_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
+{
+    return gpu_emit(func, &HOOKS, kind, options, code, plan);
+}

@@ -12,10 +12,12 @@
  * it is useful: reductions of 32-bit values need no separate move.
  *
  * Therefore the value of another lane is hidden behind an empty inline assembly statement
- * (amdgcn_carry), unless all its readers, also through phis and casts, are known to become 32-bit
+ * (amdgcn_opaque), unless all its readers, also through phis and casts, are known to become 32-bit
  * instructions. Integer products are not: the back end makes V_MAD_U64_U32 of i32 products and
  * sums, too. */
 #include "codegen/amdgcn/amdgcn_workarounds.h"
+
+#include "codegen/amdgcn/amdgcn_opaque.h"
 
 #include <string.h>
 
@@ -130,7 +132,7 @@ void amdgcn_hide_exchange(GpuEmitter *em, LLVMValueRef op)
         return;
     }
     LLVMPositionBuilderBefore(em->builder, LLVMGetNextInstruction(op));
-    LLVMValueRef hidden = amdgcn_carry(em, op);
+    LLVMValueRef hidden = amdgcn_opaque(em, op);
     LLVMReplaceAllUsesWith(op, hidden);
     LLVMSetOperand(hidden, 0, op);
 }

@@ -79,7 +79,7 @@ static long scratch_of(GpuEmitter *em, const Code *code, bool is_text, LLVMModul
 /* More than the scheduler's doing is not undone by it, and takes LLVM long. */
 enum { MAX_SCRATCH = 1024 };
 
-void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
+void amdgcn_emit_module(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
 {
     Llvm *l = em->l;
     bool is_text = type == LLVMAssemblyFile;

@@ -8,6 +8,6 @@
 
 /* Text or object of the module. Kernels that LLVM gives scratch memory are scheduled again, for
  * the fewest registers. */
-void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code);
+void amdgcn_emit_module(GpuEmitter *em, LLVMCodeGenFileType type, Code *code);
 
 #endif

@@ -16,7 +16,7 @@
  * is copied to a vector register in each iteration. PeepholeOptimizer merges that copy with
  * another one that the loop needs, and SIFoldOperands then reads the scalar after the loop: each
  * lane gets the last lane's count. An empty inline assembly statement whose result is in a vector
- * register gives each lane its own value (amdgcn_carry).
+ * register gives each lane its own value (amdgcn_opaque).
  *
  * The other known fault, a v_dot4 from sums of i8 products, is avoided by target features.
  *
@@ -34,6 +34,8 @@
  *
  * Errors with values of other lanes: amdgcn_dpp.c. */
 #include "codegen/amdgcn/amdgcn_workarounds.h"
+
+#include "codegen/amdgcn/amdgcn_opaque.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)
 {
@@ -72,34 +74,6 @@ static void split_or(GpuEmitter *em, LLVMValueRef op, LLVMValueRef x, LLVMValueR
     LLVMInstructionEraseFromParent(op);
 }
 
-/* An instruction of no bytes, that has the value in a vector register, and gives it back. Inline
- * assembly has registers for words and for pairs of them on all parts. */
-static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef value, bool stays)
-{
-    LLVMBuilderRef b = em->builder;
-    LLVMTypeRef type = LLVMTypeOf(value), i16 = LLVMIntTypeInContext(em->context, 16);
-    LLVMTypeKind kind = LLVMGetTypeKind(type);
-    bool is_half = kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind;
-    value = is_half ? LLVMBuildBitCast(b, value, i16, "") : value;
-    LLVMTypeRef integer = LLVMTypeOf(value);
-    bool is_narrow =
-        LLVMGetTypeKind(integer) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(integer) < 32;
-    value = is_narrow ? LLVMBuildZExt(b, value, em->i32, "") : value;
-    value = gpu_asm(em, LLVMTypeOf(value), "", "=v,0", stays, 1, &value);
-    value = is_narrow ? LLVMBuildTrunc(b, value, integer, "") : value;
-    return is_half ? LLVMBuildBitCast(b, value, type, "") : value;
-}
-
-LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value)
-{
-    return opaque(em, value, false);
-}
-
-LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value)
-{
-    return opaque(em, value, true);
-}
-
 static bool subtracts_from_zero(LLVMValueRef op)
 {
     LLVMValueRef left = is_op(op, LLVMFSub) ? LLVMGetOperand(op, 0) : NULL;
@@ -109,7 +83,7 @@ static bool subtracts_from_zero(LLVMValueRef op)
 static void hide_zero(GpuEmitter *em, LLVMValueRef op)
 {
     LLVMPositionBuilderBefore(em->builder, op);
-    LLVMSetOperand(op, 0, opaque(em, LLVMGetOperand(op, 0), false));
+    LLVMSetOperand(op, 0, amdgcn_opaque(em, LLVMGetOperand(op, 0)));
 }
 
 /* ---- vectors of i4 ---- */

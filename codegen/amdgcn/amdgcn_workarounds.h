@@ -11,8 +11,5 @@ void amdgcn_rewrite(GpuEmitter *em);
 /* Of one instruction: where it is a word of another lane that LLVM would fold into a reader of
  * which no part has such a form, the reader no longer sees where it is from (amdgcn_dpp.c). */
 void amdgcn_hide_exchange(GpuEmitter *em, LLVMValueRef op);
-/* Hooks of codegen/gpu/gpu_emit.h: `carry`, for the same reason, and `here`. */
-LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value);
-LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value);
 
 #endif

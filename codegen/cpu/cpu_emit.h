@@ -13,7 +13,7 @@
 #define TESSERA_CODEGEN_CPU_CPU_EMIT_H
 
 #include "codegen/llvm/llvm.h"
-#include "codegen/plan_builder.h"
+#include "codegen/plan/plan_builder.h"
 #include "codegen/scalar/scalar_ops.h"
 
 /* A piece of the stack. Free for another buffer after the op at position `free_after`. */

@@ -4,94 +4,13 @@
 #include "codegen/gpu/gpu.h"
 
 #include "codegen/gpu/gpu_emitters.h"
-#include "codegen/plan_builder.h"
+#include "codegen/plan/plan_builder.h"
 #include "ir/build.h"
 
 /* What is worth doing before the back end's own passes. The code has no calls and no arrays in
  * memory, is simple where it is emitted, and its instructions are simplified again when they are
  * selected: instcombine finds nothing more, and takes longest. */
 static const char MIDDLE_END[] = "function(early-cse<memssa>,simplifycfg,loop-mssa(licm),dce)";
-
-/* ---- tensor maps ---- */
-
-static bool same_expr(const PlanExpr *a, const PlanExpr *c)
-{
-    bool same = a->n == c->n;
-    for (int i = 0; same && i < a->n; i++) {
-        same = a->terms[i].coef == c->terms[i].coef && a->terms[i].n == c->terms[i].n;
-        for (int k = 0; same && k < a->terms[i].n; k++) {
-            same = a->terms[i].vars[k] == c->terms[i].vars[k];
-        }
-    }
-    return same;
-}
-
-static bool same_windows(const PlanTensorMap *a, const PlanTensorMap *c)
-{
-    bool same = a->n_windows == c->n_windows;
-    for (int i = 0; same && i < a->n_windows; i++) {
-        same = a->windows[i].step == c->windows[i].step &&
-               same_expr(&a->windows[i].first, &c->windows[i].first) &&
-               same_expr(&a->windows[i].places, &c->windows[i].places);
-    }
-    return same;
-}
-
-static bool same_map(const PlanTensorMap *a, const PlanTensorMap *c)
-{
-    bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
-                a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c) &&
-                a->tf32 == c->tf32;
-    for (int axis = 0; same && axis < a->rank; axis++) {
-        same = a->box[axis] == c->box[axis];
-    }
-    return same;
-}
-
-static GpuMap *find_map(GpuEmitter *em, const PlanTensorMap *wanted)
-{
-    for (size_t i = 0; i < em->maps.n; i++) {
-        if (same_map(&em->plan->maps[em->maps.items[i].plan_map], wanted)) {
-            return &em->maps.items[i];
-        }
-    }
-    GpuMap map = {.plan_map = plan_add_map(em->func, em->plan, wanted)};
-    ARENA_PUSH(em->arena, &em->maps, map);
-    return &em->maps.items[em->maps.n - 1];
-}
-
-static void collect_map(Op *op, void *user)
-{
-    GpuEmitter *em = user;
-    if (op->kind == OP_SHARED) { /* describe_map asks for the swizzle of the shared side */
-        GpuShared shared = {op, 0, 0};
-        ARENA_PUSH(em->arena, &em->shareds, shared);
-    }
-    if (op->kind != OP_BULK_LOAD && op->kind != OP_BULK_STORE) {
-        return;
-    }
-    if (!em->target->describe_map) {
-        gpu_bug(em, op, "this target has no bulk copies");
-    }
-    Access tensor = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
-    PlanTensorMap map = {.param = plan_param_index(em->func, tensor.memory)};
-    em->target->describe_map(em, op, &map);
-    const Op *mapped = op;
-    GpuMap *found = find_map(em, &map);
-    ARENA_PUSH(em->arena, &found->ops, mapped);
-}
-
-LLVMValueRef gpu_map(GpuEmitter *em, const Op *op)
-{
-    for (size_t i = 0; i < em->maps.n; i++) {
-        for (size_t k = 0; k < em->maps.items[i].ops.n; k++) {
-            if (em->maps.items[i].ops.items[k] == op) {
-                return em->maps.items[i].pointer;
-            }
-        }
-    }
-    gpu_bug(em, op, "has no tensor map");
-}
 
 /* ---- the kernel function ---- */
 
@@ -165,11 +84,6 @@ static void take_arguments(GpuEmitter *em)
         case ARG_LOG: em->log = value; break;
         }
     }
-}
-
-LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor)
-{
-    return gpu_value(em, tensor)->regs[0];
 }
 
 static bool has_barriers(GpuEmitter *em)
@@ -252,16 +166,12 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
 /* ---- the module ---- */
 
 typedef struct GpuRequest {
+    const GpuTarget *target;
     EmitKind kind;
     const CodegenOptions *options;
     Code *code;
     Plan *plan;
 } GpuRequest;
-
-static const GpuTarget *gpu_target(const Target *target)
-{
-    return target->family == FAMILY_NVPTX ? &gpu_nvptx : &gpu_amdgcn;
-}
 
 /* By their numbers in the plan, which knows no views. */
 static void list_params(GpuEmitter *em)
@@ -296,7 +206,7 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
                        .bf16 = l->bf16,
                        .f32 = l->f32,
                        .f64 = l->f64};
-    em->target = gpu_target(l->target);
+    em->target = request->target;
     em->global_ptr = LLVMPointerTypeInContext(l->context, 1);
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
     em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
@@ -311,7 +221,7 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
 static void emit_module(GpuEmitter *em)
 {
     LaunchOps launches = plan_launch_ops(em->func);
-    block_walk(em->func->body, collect_map, em);
+    gpu_collect_maps(em);
     em->target->module_begin(em);
     for (size_t i = 0; i < launches.n; i++) {
         Op *launch = em->func->body->first;
@@ -347,9 +257,10 @@ static bool emit_body(Llvm *l, void *user)
     return em->target->finish(em, request->kind, request->code);
 }
 
-bool gpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
+bool gpu_emit(Func *func, const GpuTarget *target, EmitKind kind, const CodegenOptions *options,
+              Code *code, Plan *plan)
 {
-    GpuRequest request = {kind, options, code, plan};
-    LlvmOptions llvm = {options, kind == EMIT_LLVM, gpu_target(func->target)->left_out};
+    GpuRequest request = {target, kind, options, code, plan};
+    LlvmOptions llvm = {options, kind == EMIT_LLVM, target->left_out};
     return llvm_run(func, &llvm, emit_body, &request);
 }

@@ -12,16 +12,16 @@
  * take in turns: when a block sends for a tile, all others have sent for the one before it, so that
  * they have read what came for the tile before that one.
  * Source: as above. */
-enum { MBARRIER_BYTES = 8, ACCESS_BYTES = 16, MIN_BYTES = 4, MAX_RUN = 4 };
+enum { ACCESS_BYTES = 16, MIN_BYTES = 4, MAX_RUN = 4 };
 
 typedef struct Exchange {
     GpuEmitter *em;
     Type type;
     DType dtype;
     LLVMValueRef base, receive_mbarrier; /* of this block's memory */
-    LLVMValueRef position;      /* i32: the tile's number; NULL: there is one */
-    int64_t elements;           /* of a part */
-    int blocks, bytes;          /* of an element, as it is sent */
+    LLVMValueRef position;               /* i32: the tile's number; NULL: there is one */
+    int64_t elements;                    /* of a part */
+    int blocks, bytes;                   /* of an element, as it is sent */
 } Exchange;
 
 static int sent_bytes(DType dtype)
@@ -74,7 +74,7 @@ static ReceiveMbarriers find_receive_mbarriers(GpuEmitter *em)
 
 int gpu_mailbox_bytes(GpuEmitter *em)
 {
-    return (int)find_receive_mbarriers(em).bytes.n * MBARRIER_BYTES;
+    return (int)find_receive_mbarriers(em).bytes.n * GPU_MBARRIER_BYTES;
 }
 
 static LLVMValueRef receive_mbarriers_at(GpuEmitter *em)
@@ -140,10 +140,10 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.elements = gpu_elements(em, type);
     join_cluster(em);
     x.receive_mbarrier =
-        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MBARRIER_BYTES);
+        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * GPU_MBARRIER_BYTES);
     if (x.position) {
         LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
-        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MBARRIER_BYTES), "");
+        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, GPU_MBARRIER_BYTES), "");
         x.receive_mbarrier = gpu_at(em, x.receive_mbarrier, at);
     }
     em->n_mailboxes += slots_of(em, op);

@@ -256,8 +256,8 @@ static void close_chunk(GpuEmitter *em, CountedLoop *loop)
     gpu_go(em, next);
     GpuValue *values = last_values(c);
     for (int i = 0; i < c->n; i++) {
-        values[i].regs = arena_copy(em->arena, values[i].regs,
-                                    sizeof(LLVMValueRef) * (size_t)values[i].n);
+        values[i].regs =
+            arena_copy(em->arena, values[i].regs, sizeof(LLVMValueRef) * (size_t)values[i].n);
     }
     add_totals(c, values, true);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);

@@ -4,17 +4,6 @@
  * the XOR is also an OR and an ADD, which fold into addresses. */
 #include "codegen/gpu/gpu_emitters.h"
 
-int gpu_register_coord(const Layout *layout, int axis, int r)
-{
-    int coord = 0;
-    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        if (r >> bit & 1) {
-            coord ^= layout->basis[IN_REGISTER][bit][axis];
-        }
-    }
-    return coord;
-}
-
 bool gpu_is_disjoint(const Layout *layout, int axis)
 {
     uint32_t mine = (uint32_t)gpu_register_coord(layout, axis, layout_registers(layout) - 1);

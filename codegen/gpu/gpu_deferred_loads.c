@@ -3,7 +3,7 @@
  * registers. A value is loaded together with the chain of elementwise ops that reads it
  * (gpu_elementwise_chain.c), some iterations ahead, and not for the whole tile at once. The
  * assembler delays loads by itself, but not loads under a bounds check. */
-#include "codegen/gpu/gpu_global.h"
+#include "codegen/gpu/gpu_access.h"
 
 enum {
     AHEAD_REGISTERS = 40, /* of a thread, that all loads of a chain may fill ahead */

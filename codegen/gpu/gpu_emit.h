@@ -20,6 +20,8 @@
 
 typedef struct GpuEmitter GpuEmitter;
 
+enum { GPU_MBARRIER_BYTES = 8 };
+
 /* Where a 16-bit element lies that was loaded with its neighbour. */
 typedef struct GpuHalf {
     LLVMValueRef word; /* i32; NULL: it came alone */
@@ -75,12 +77,22 @@ typedef struct GpuCopyVector {
     int bytes;           /* 4, 8, 16: one of target->copies */
 } GpuCopyVector;
 
+/* Limits of straight-line code in the loop of a dot without matrix instructions (gpu_fma_dot.c). A
+ * limit of 0 means none. */
+typedef struct GpuFmaLimits {
+    int chunk;           /* k of an iteration */
+    int chunk_products;  /* multiply-adds of an iteration */
+    int chunk_registers; /* 32-bit registers of the elements that an iteration reads */
+    int block_registers; /* the same of a block, which is read at once */
+} GpuFmaLimits;
+
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
 typedef struct GpuTarget {
     const char *name;
     unsigned shared_space;    /* address space of shared memory; global is 1 on both */
     const char *device_scope; /* LLVM's name for all threads of the device */
     bool dynamic_shared;      /* its size is given at launch, not in the code object */
+    GpuFmaLimits fma;
     /* Module: triple and data layout are set already; flags, attributes and shared memory are
      * not. */
     void (*module_begin)(GpuEmitter *em);
@@ -95,7 +107,8 @@ typedef struct GpuTarget {
     LLVMValueRef (*warp_uniform)(GpuEmitter *em, LLVMValueRef i32);
     /* The value (i32) of lane ^ mask. */
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
-    /* The same value, of which nothing is known. NULL: values are computed once. */
+    /* A copy of the i32 that LLVM knows nothing about: what depends on it is computed here, in each
+     * iteration of a loop, and occupies no registers until then. NULL: values are computed once. */
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
     /* The greater (or lesser) ones of two pairs of 16-bit floats, words of 32 bits; NaN wins. NULL:
      * no instruction does. */
@@ -249,16 +262,15 @@ struct GpuEmitter {
 /* ---- gpu_emit.c: the walk ---- */
 void gpu_emit_block(GpuEmitter *em, Block *block);
 void gpu_emit_op(GpuEmitter *em, Op *op);
-/* A new block at the end of the kernel; the cursor moves only by gpu_go. */
-LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name);
-void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block);
+
+/* ---- gpu_role.c ---- */
 /* A role over warps [first, first + warps) of the block, in so many teams, at the cursor: makes its
  * entry block, goes past it, and computes its ids. Becomes em->role; the caller restores the old
  * one. */
 GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier);
-_Noreturn void gpu_bug(GpuEmitter *em, const Op *op, const char *what);
 
 /* ---- gpu_values.c ---- */
+_Noreturn void gpu_bug(GpuEmitter *em, const Op *op, const char *what);
 /* The registers of an operand or result (result: allocated, all NULL). */
 GpuValue *gpu_value(GpuEmitter *em, const Value *value);
 GpuValue *gpu_define(GpuEmitter *em, const Value *value);
@@ -270,6 +282,8 @@ int gpu_registers(GpuEmitter *em, Type type);
 /* Static extent of an axis of a tile. */
 int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
 int64_t gpu_elements(GpuEmitter *em, Type type);
+/* Bytes of an allocation in shared memory, all pipeline stages. */
+int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory);
 /* Does register r hold an element for any thread? */
 bool gpu_exists(GpuEmitter *em, Type type, int r);
 /* The first register with the same element (zero basis vectors cleared). */
@@ -277,6 +291,10 @@ int gpu_canonical(const Layout *layout, int r);
 /* Does register r hold an element of its own? Others do not exist, or are copies. */
 bool gpu_holds(GpuEmitter *em, Type type, int r);
 LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
+/* The register's part of a coordinate. */
+int gpu_register_coord(const Layout *layout, int axis, int r);
+/* Data pointer of a tensor parameter (address space 1). */
+LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor);
 
 /* ---- gpu_coords.c ---- */
 
@@ -288,7 +306,6 @@ bool gpu_is_disjoint(const Layout *layout, int axis);
 LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
 /* i32: coordinate on `axis` of register r. */
 LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
-int gpu_register_coord(const Layout *layout, int axis, int r);
 /* i1: is this thread the first of those that hold the same elements? NULL: each is. */
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
 /* The same of warps: is it in the first one that holds its elements? NULL: each has its own. */
@@ -305,8 +322,6 @@ bool gpu_overhangs(GpuEmitter *em, Type type, int axis);
 LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c);
 
 /* ---- memory ---- */
-/* Data pointer of a tensor parameter (address space 1). */
-LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor);
 const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
 /* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent
  * of axis 0; NULL position: slot 0. */
@@ -331,6 +346,9 @@ int gpu_deposit_bits(const int *bits, int n, int i);
 int64_t gpu_copies_of_group(GpuEmitter *em);
 
 /* ---- small LLVM helpers ---- */
+/* A new block at the end of the kernel; the cursor moves only by gpu_go. */
+LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name);
+void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block);
 LLVMValueRef gpu_i32(GpuEmitter *em, int64_t value);
 LLVMValueRef gpu_i64(GpuEmitter *em, int64_t value);
 LLVMTypeRef gpu_type(GpuEmitter *em, DType dtype); /* bool: i1 */
@@ -342,19 +360,9 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
                            int n_args, LLVMValueRef *args);
 LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
                      bool effects, int n_args, LLVMValueRef *args);
-/* A copy of an i32 that is made here: what is computed of it is, too, in each step of a loop, and
- * waits in no registers for it. Of NVIDIA's parts. */
-LLVMValueRef gpu_opaque_copy(GpuEmitter *em, LLVMValueRef value);
+/* A copy of the i64, which is uniform in a warp. LLVM moves neither it nor what depends on it out
+ * of a loop. */
+LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64);
 LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value);
-
-extern const GpuTarget gpu_nvptx;  /* codegen/nvptx/nvptx.c */
-extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */
-
-/* codegen/nvptx/hopper.c: the hooks of sm_90a that gpu_nvptx carries. */
-void hopper_describe_map(GpuEmitter *em, const Op *op, PlanTensorMap *map);
-void hopper_launches_wait(GpuEmitter *em);
-void hopper_launches_next(GpuEmitter *em);
-void hopper_barriers_begin(GpuEmitter *em);
-bool hopper_emit_op(GpuEmitter *em, Op *op);
 
 #endif

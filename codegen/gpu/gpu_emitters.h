@@ -127,6 +127,8 @@ LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef 
                               LLVMValueRef at, LLVMValueRef otherwise, unsigned align);
 void gpu_store_guarded(GpuEmitter *em, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
                        unsigned align);
+/* Is it an input? No thread writes one during a launch. */
+bool gpu_is_constant(const GpuEmitter *em, const Value *memory);
 
 /* gpu_int4.c: n elements of a tensor, `at` of which are before the first; several begin a byte. */
 void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
@@ -168,14 +170,16 @@ void gpu_emit_lookup(GpuEmitter *em, const Op *op);
 /* gpu_scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);
 
-/* gpu_shared.c */
-/* Finds an offset for every allocation of the launch; em->shared_bytes is their end. */
+/* gpu_tensor_maps.c: adds the tensor maps of all bulk copies to the plan. */
+void gpu_collect_maps(GpuEmitter *em);
+
+/* gpu_shared_layout.c: finds an offset for every allocation of the launch; em->shared_bytes is
+ * their end. */
 void gpu_place_shared(GpuEmitter *em, Op *launch);
+
+/* gpu_shared.c */
 void gpu_emit_shared_load(GpuEmitter *em, const Op *op);
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
-
-/* The i64, uniform in a warp, as LLVM does not move it, and what follows from it, out of loops. */
-LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64);
 
 /* gpu_async_copy.c */
 void gpu_emit_copy_load(GpuEmitter *em, const Op *op);

@@ -6,20 +6,17 @@
  * that they overlap with other multiply-adds (register blocking and double buffering as in maxas,
  * Gray 2014, and CUTLASS).
  *
- * A step visits the rows alternately forwards and backwards: NVIDIA's register file delivers two
- * operands per cycle to a multiply-add and caches the last ones, so that at each turn one operand
- * of a and one of b are reused. Sums run over k in ascending order. */
+ * A step visits the rows alternately forwards and backwards: where the register file delivers two
+ * operands per cycle to a multiply-add and caches the last ones, one operand of a and one of b are
+ * reused at each change of direction. Sums run over k in ascending order. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 
 enum {
-    MAX_CHUNK = 32,
-    BLOCK_REGISTERS = 96,  /* of a block's elements */
-    CHUNK_PRODUCTS = 1024, /* straight code that a multiprocessor's caches feed */
+    MAX_CHUNK = 32, /* of any target */
     MAX_ACCUMULATORS = 64,
-    AHEAD_PRODUCTS = 64, /* reads go so far ahead: twice shared memory's latency */
-    AMD_CHUNK = 8,
-    AMD_REGISTERS = 64, /* of a chunk's elements */
+    AHEAD_PRODUCTS = 64, /* multiply-adds between a read and its use: twice the latency of shared
+                          * memory */
 };
 
 /* One operand: its free axis (m or n) and k, in the shared tile's rows and columns. */
@@ -150,29 +147,22 @@ static int chunk_registers(const DotLoop *dot, int chunk)
     return chunk * (dot->a.n * dot->a.tile.elem_bytes + dot->b.n * dot->b.tile.elem_bytes) / 4;
 }
 
-/* Straight code: longer where a thread has many accumulators, as its first reads wait. Without a
- * loop, reads of the next tile wait for that tile as well: half a tile at most (measured on sm_90a:
- * docs/lab/products.md). */
-static int most_products(const DotLoop *dot, int chunk)
-{
-    bool many = dot->a.n * dot->b.n > MAX_ACCUMULATORS && 2 * chunk <= dot->k;
-    return many ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS;
-}
-
-/* ptxas orders straight code by the registers that it has. LLVM for AMD moves all reads of a block
- * to its begin: what a chunk reads must fit there. */
+/* An iteration is twice as long where a thread has many accumulators, since its first reads wait.
+ * Without a loop, reads of the next tile wait for that tile as well: an iteration takes half a tile
+ * at most. */
 static bool chunk_fits(const DotLoop *dot, int chunk)
 {
-    return dot->em->func->target->family == FAMILY_NVPTX
-               ? chunk <= MAX_CHUNK && chunk * dot->a.n * dot->b.n <= most_products(dot, chunk)
-               : chunk <= AMD_CHUNK && chunk_registers(dot, chunk) <= AMD_REGISTERS;
+    const GpuFmaLimits *limits = &dot->em->target->fma;
+    bool many = dot->a.n * dot->b.n > MAX_ACCUMULATORS && 2 * chunk <= dot->k;
+    int products = many ? 2 * limits->chunk_products : limits->chunk_products;
+    return chunk <= limits->chunk && (!products || chunk * dot->a.n * dot->b.n <= products) &&
+           (!limits->chunk_registers || chunk_registers(dot, chunk) <= limits->chunk_registers);
 }
 
 static bool block_fits(const DotLoop *dot, int block)
 {
-    return dot->em->func->target->family == FAMILY_NVPTX
-               ? chunk_registers(dot, block) <= BLOCK_REGISTERS
-               : block <= AMD_CHUNK && chunk_registers(dot, block) <= AMD_REGISTERS;
+    const GpuFmaLimits *limits = &dot->em->target->fma;
+    return block <= limits->chunk && chunk_registers(dot, block) <= limits->block_registers;
 }
 
 /* k of a block: what an access along k gives, as far as a's elements of it leave registers. */

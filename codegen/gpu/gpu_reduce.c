@@ -15,27 +15,6 @@ enum {
     MAX_RUN = 4
 };
 
-LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
-{
-    if (!a || !c) {
-        return a ? a : c;
-    }
-    return scalar_combine(red->em->l, red->fn, red->dtype, a, c);
-}
-
-bool gpu_reduce_moves(const Reducer *red, const int32_t *basis)
-{
-    if (basis[red->axis] == 0) {
-        return false;
-    }
-    for (int axis = 0; axis < red->from->rank; axis++) {
-        if (axis != red->axis && basis[axis]) {
-            gpu_bug(red->em, red->op, "a layout bit that moves along the reduced axis and another");
-        }
-    }
-    return true;
-}
-
 /* The element of register r; threads beyond the extent hold none: it counts as neutral. */
 static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
 {
@@ -48,58 +27,6 @@ static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
     LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
     LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
     return LLVMBuildSelect(em->builder, inside, value, neutral, "");
-}
-
-int gpu_reduce_target(const Reducer *red, int r)
-{
-    const Layout *layout = red->from->layout;
-    int side = red->n > GPU_MAX_TILE_REGISTERS ? GPU_GROUP / 2 : GPU_GROUP;
-    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        if (1 << bit >= side && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
-            r &= ~(1 << bit);
-        }
-    }
-    return r;
-}
-
-/* Halves the registers along each bit of the axis, highest first: short chains. */
-static void reduce_registers(Reducer *red)
-{
-    const Layout *layout = red->from->layout;
-    for (int bit = layout->bits[IN_REGISTER] - 1; bit >= 0; bit--) {
-        if (!gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
-            continue;
-        }
-        for (int r = 0; r < red->n; r++) {
-            if (!(r >> bit & 1)) {
-                red->regs[r] = gpu_reduce_combine(red, red->regs[r], red->regs[r | 1 << bit]);
-            } else {
-                red->regs[r] = NULL;
-            }
-        }
-    }
-}
-
-/* Is r the register that stands for its result? */
-static bool stands(const Reducer *red, int r)
-{
-    return red->regs[r] && gpu_canonical(red->from->layout, r) == r;
-}
-
-static void reduce_lanes(Reducer *red)
-{
-    const Layout *layout = red->from->layout;
-    for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
-        if (!gpu_reduce_moves(red, layout->basis[IN_LANE][bit])) {
-            continue;
-        }
-        for (int r = 0; r < red->n; r++) {
-            if (stands(red, r)) {
-                LLVMValueRef other = gpu_shuffle(red->em, red->regs[r], 1 << bit);
-                red->regs[r] = gpu_reduce_combine(red, red->regs[r], other);
-            }
-        }
-    }
 }
 
 /* ---- across warps ---- */
@@ -263,7 +190,7 @@ static void read_all_partials(Reducer *red, const Scratch *scratch)
     GpuRun run;
     int n = run_length(red, scratch);
     for (int r = 0; r < red->n; r++) {
-        if (stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
+        if (gpu_reduce_stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
             read_partials(red, scratch, run.regs, n);
         }
     }
@@ -401,7 +328,7 @@ static bool shares_parts(Reducer *red, const Scratch *scratch)
 {
     int results = 0;
     for (int r = 0; r < red->n; r++) {
-        results += stands(red, r);
+        results += gpu_reduce_stands(red, r);
     }
     return layout_parts_shared(results, 1 << __builtin_popcount(scratch->mask));
 }
@@ -446,7 +373,7 @@ static void reduce_warps(Reducer *red)
     GpuRun run;
     int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {
-        if (stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
+        if (gpu_reduce_stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
             write_partials(red, &scratch, first, run.regs, n);
         }
     }
@@ -466,8 +393,8 @@ static void reduce_warps(Reducer *red)
 void gpu_reduce_end(GpuReduce *red)
 {
     if (!gpu_reduce_end_pairs(red)) {
-        reduce_registers(red);
-        reduce_lanes(red);
+        gpu_reduce_registers(red);
+        gpu_reduce_lanes(red);
     }
     if (warp_mask(red)) {
         reduce_warps(red);

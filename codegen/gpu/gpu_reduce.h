@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations of the reduction emitter, shared by gpu_reduce.c and gpu_reduce_pairs.c. */
+/* Declarations of the reduction emitter, shared by gpu_reduce.c (warps), gpu_reduce_lanes.c
+ * (registers and lanes) and gpu_reduce_pairs.c. */
 #ifndef TESSERA_CODEGEN_GPU_GPU_REDUCE_H
 #define TESSERA_CODEGEN_GPU_GPU_REDUCE_H
 
@@ -29,6 +30,11 @@ bool gpu_reduce_moves(const Reducer *red, const int32_t *basis);
  * by side, so that each waits for its own predecessor only; fewer of them where registers are
  * short. */
 int gpu_reduce_target(const Reducer *red, int r);
+/* Combines the registers of a thread, then those of the lanes of a warp, along the axis. */
+void gpu_reduce_registers(Reducer *red);
+void gpu_reduce_lanes(Reducer *red);
+/* Is r the register that stands for its result? */
+bool gpu_reduce_stands(const Reducer *red, int r);
 
 /* gpu_reduce_pairs.c: the operand's words of two elements, if they are compared as they were
  * loaded. */

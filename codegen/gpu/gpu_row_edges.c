@@ -2,7 +2,7 @@
 /* Rows that do not begin at a multiple of 16 bytes. The tile begins before its row, so that its
  * vectors are aligned; the first and the last vector of the row then also hold elements of the
  * adjacent rows, which a load replaces by its padding value and a store leaves unchanged. */
-#include "codegen/gpu/gpu_global.h"
+#include "codegen/gpu/gpu_access.h"
 #include "ir/layout/layout.h"
 
 bool gpu_has_edges(GlobalAccess *g)

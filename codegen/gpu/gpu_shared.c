@@ -1,67 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: offsets of allocations, pipeline stages, and transfers of tiles between registers
- * and shared memory. The address of an element follows shared_offset (layout.h): column chunks,
- * rows, and 16-byte vectors XORed by the row. The thread part and the constant part of an offset
- * share no bits, so that all but the XORed bits of a register's offset are an immediate of the
- * access. */
+/* Shared memory: pipeline stages, and transfers of tiles between registers and shared memory. The
+ * address of an element follows shared_offset (layout.h): column chunks, rows, and 16-byte vectors
+ * XORed by the row. The thread part and the constant part of an offset share no bits, so that all
+ * but the XORed bits of a register's offset are an immediate of the access. */
 #include "codegen/gpu/gpu_emitters.h"
 
 #include "ir/build.h"
 
-enum {
-    BARRIER_BYTES = 8,
-    SWIZZLE_ALIGN = 1024,
-    PLAIN_ALIGN = 16,
-    MAX_VECTOR_BYTES = 16,
-    HANDED_ALIGN = 16
-};
-
-/* ---- places ---- */
-
-static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
-{
-    bool barrier = memory->type->kind == TYPE_MBARRIER;
-    int64_t count = gpu_elements(em, memory->type);
-    return op_int(memory->def, ATTR_PACKED, 0)
-               ? count / 2
-               : count * (barrier ? BARRIER_BYTES : dtype_bytes(memory->type->dtype));
-}
-
-static void place(Op *op, void *user)
-{
-    GpuEmitter *em = user;
-    if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
-        return;
-    }
-    const Value *memory = op->results[0];
-    int align = op->kind == OP_MBARRIER           ? BARRIER_BYTES
-                : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
-                                                  : PLAIN_ALIGN;
-    int after = (em->shared_bytes + align - 1) / align * align;
-    GpuShared shared = {op, (int)op_int(op, ATTR_OFFSET, after), (int)memory_bytes(em, memory)};
-    ARENA_PUSH(em->arena, &em->shareds, shared);
-    int end = shared.offset + shared.bytes;
-    em->shared_bytes = end > em->shared_bytes ? end : em->shared_bytes;
-}
-
-static void find_handed(Op *op, void *user)
-{
-    GpuEmitter *em = user;
-    int bytes = op->kind == OP_SCATTER ? (int)gpu_handed_bytes(em, op) : 0;
-    int end = em->handed + bytes;
-    em->shared_bytes = bytes && end > em->shared_bytes ? end : em->shared_bytes;
-}
-
-void gpu_place_shared(GpuEmitter *em, Op *launch)
-{
-    em->shareds.n = 0;
-    em->shared_bytes = 0;
-    block_walk(launch->regions[0], place, em);
-    em->mailboxes = (em->shared_bytes + BARRIER_BYTES - 1) / BARRIER_BYTES * BARRIER_BYTES;
-    em->shared_bytes = em->mailboxes + gpu_mailbox_bytes(em);
-    em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
-    block_walk(launch->regions[0], find_handed, em);
-}
+enum { MAX_VECTOR_BYTES = 16 };
 
 const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
 {
@@ -78,7 +24,7 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
 static int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
 {
     int64_t slots = gpu_extent(em, memory->type, 0);
-    return memory_bytes(em, memory) / (slots ? slots : 1);
+    return gpu_memory_bytes(em, memory) / (slots ? slots : 1);
 }
 
 static LLVMValueRef position_i32(GpuEmitter *em, LLVMValueRef position)
@@ -204,7 +150,7 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
     if (tile->afresh) {
-        part = *tile->afresh = *tile->afresh ? *tile->afresh : gpu_opaque_copy(em, part);
+        part = *tile->afresh = *tile->afresh ? *tile->afresh : em->target->opaque(em, part);
     }
     /* Last, so that neighbours differ by this one instruction. */
     part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");

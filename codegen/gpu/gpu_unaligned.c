@@ -3,7 +3,7 @@
  * elements and shifts the words by the misalignment. Adjacent lanes load each vector twice, the
  * second time from L1. Elements behind the thread's own are padding that nothing reads. If the
  * second vector would end past the tensor, elements are loaded one by one. */
-#include "codegen/gpu/gpu_global.h"
+#include "codegen/gpu/gpu_access.h"
 
 enum { WORD_BYTES = 4, MAX_WORDS = 8 };
 

@@ -168,13 +168,6 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
     return llvm_intrinsic(em->l, name, n_types, types, n_args, args);
 }
 
-/* All threads come to it together, once: two branches on one condition around it must not become
- * one branch with a copy of it on each side. */
-static bool is_joint(const char *text)
-{
-    return strstr(text, "barrier.cluster") != NULL;
-}
-
 LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
                      bool effects, int n_args, LLVMValueRef *args)
 {
@@ -185,22 +178,57 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
     LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n_args, false);
     LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
                                          effects, false, LLVMInlineAsmDialectATT, false);
-    LLVMValueRef call = LLVMBuildCall2(em->builder, type, code, args, (unsigned)n_args, "");
-    if (is_joint(text)) {
-        unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
-        LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                                 LLVMCreateEnumAttribute(em->context, kind, 0));
-    }
-    return call;
-}
-
-LLVMValueRef gpu_opaque_copy(GpuEmitter *em, LLVMValueRef value)
-{
-    return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &value);
+    return LLVMBuildCall2(em->builder, type, code, args, (unsigned)n_args, "");
 }
 
 LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
     return LLVMCreateEnumAttribute(em->context, kind, value);
+}
+
+LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name)
+{
+    return llvm_block(em->l, em->kernel, name);
+}
+
+void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block)
+{
+    LLVMPositionBuilderAtEnd(em->builder, block);
+}
+
+LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor)
+{
+    return gpu_value(em, tensor)->regs[0];
+}
+
+int gpu_register_coord(const Layout *layout, int axis, int r)
+{
+    int coord = 0;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        if (r >> bit & 1) {
+            coord ^= layout->basis[IN_REGISTER][bit][axis];
+        }
+    }
+    return coord;
+}
+
+LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef shift = gpu_i64(em, 32);
+    LLVMValueRef low = LLVMBuildTrunc(b, i64, em->i32, "");
+    LLVMValueRef high = LLVMBuildTrunc(b, LLVMBuildLShr(b, i64, shift, ""), em->i32, "");
+    low = LLVMBuildZExt(b, em->target->warp_uniform(em, low), em->i64, "");
+    high = LLVMBuildZExt(b, em->target->warp_uniform(em, high), em->i64, "");
+    return LLVMBuildOr(b, low, LLVMBuildShl(b, high, shift, ""), "");
+}
+
+int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory)
+{
+    bool barrier = memory->type->kind == TYPE_MBARRIER;
+    int64_t count = gpu_elements(em, memory->type);
+    return op_int(memory->def, ATTR_PACKED, 0)
+               ? count / 2
+               : count * (barrier ? GPU_MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
 }

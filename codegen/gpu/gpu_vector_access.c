@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Common parts of loads and stores: contiguous runs of registers that one access covers, vectors,
- * bytes for bools, and a branch around a conditional access. */
+ * bytes for bools, a branch around a conditional access, and guarded accesses. */
 #include "codegen/gpu/gpu_emitters.h"
 
 #include <string.h>
@@ -160,4 +160,62 @@ LLVMValueRef gpu_branch_end_value(GpuEmitter *em, GpuBranch branch, LLVMValueRef
     LLVMValueRef merged = LLVMBuildPhi(em->builder, LLVMTypeOf(inside), "");
     LLVMAddIncoming(merged, (LLVMValueRef[]){inside, otherwise}, from, 2);
     return merged;
+}
+
+/* ---- guarded accesses of global memory ---- */
+
+bool gpu_is_constant(const GpuEmitter *em, const Value *memory)
+{
+    for (size_t i = 0; i < em->func->params.n; i++) {
+        if (em->func->params.items[i].value == memory) {
+            return em->func->params.items[i].io == PARAM_IN;
+        }
+    }
+    return false;
+}
+
+static LLVMValueRef plain_load(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, unsigned align,
+                               bool constant)
+{
+    LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
+    LLVMSetAlignment(load, align);
+    if (constant) {
+        static const char name[] = "invariant.load";
+        unsigned kind = LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1);
+        LLVMMetadataRef empty = LLVMMDNodeInContext2(em->context, NULL, 0);
+        LLVMSetMetadata(load, kind, LLVMMetadataAsValue(em->context, empty));
+    }
+    return load;
+}
+
+LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef inside,
+                              LLVMValueRef at, LLVMValueRef otherwise, unsigned align)
+{
+    bool constant = gpu_is_constant(em, memory);
+    LLVMTypeRef type = LLVMTypeOf(otherwise);
+    if (!inside) {
+        return plain_load(em, type, at, align, constant);
+    }
+    if (em->target->load_if) {
+        return em->target->load_if(em, inside, at, otherwise, constant, false);
+    }
+    GpuBranch branch = gpu_branch_begin(em, inside);
+    return gpu_branch_end_value(em, branch, plain_load(em, type, at, align, constant), otherwise);
+}
+
+void gpu_store_guarded(GpuEmitter *em, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
+                       unsigned align)
+{
+    if (inside && em->target->store_if) {
+        em->target->store_if(em, inside, at, value);
+        return;
+    }
+    GpuBranch branch = {0};
+    if (inside) {
+        branch = gpu_branch_begin(em, inside);
+    }
+    LLVMSetAlignment(LLVMBuildStore(em->builder, value, at), align);
+    if (inside) {
+        gpu_branch_end(em, branch);
+    }
 }

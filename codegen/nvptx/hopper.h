@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops that only sm_90a has, one file per kind: mbarriers and roles (hopper.c), TMA
- * (hopper_tma.c), warp-group MMA (hopper_wgmma.c). They are inline assembly; each statement is a
+/* The ops that only sm_90a has, one file per kind: mbarriers (hopper_mbarrier.c), roles
+ * (hopper_roles.c), TMA (hopper_tma.c), clusters (hopper_cluster.c), warp-group MMA
+ * (hopper_wgmma.c). They are inline assembly; each statement is a
  * whole sequence, so that LLVM can put nothing between its instructions. */
 #ifndef TESSERA_CODEGEN_NVPTX_HOPPER_H
 #define TESSERA_CODEGEN_NVPTX_HOPPER_H
@@ -20,26 +21,51 @@ typedef struct HopperTile {
 } HopperTile;
 
 HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access);
+/* ---- hopper_elect.c ---- */
 /* i32: a pointer into shared memory as the instructions take it. */
 LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr);
-/* Code for one thread of the role: opens a branch unless the role is solo; hopper_elected_end
- * closes it. Returns where it goes on; NULL: no branch. */
-/* Code for the role's first thread alone, until hopper_elected_end. */
+/* Teams of a role of `roles`. */
+int hopper_teams(const Op *roles, int role);
+/* Warps of the role or team that executes op; outside of roles, all warps of the block. */
+int hopper_role_warps(GpuEmitter *em, const Op *op);
+/* Does one thread execute the whole role, because the role only waits and copies? Then nothing in
+ * it elects a thread. */
+bool hopper_is_solo(const Op *op);
+/* i32: which warp group of its role this is. */
+LLVMValueRef hopper_group(GpuEmitter *em);
+/* Begins code that only the role's first thread executes; hopper_elected_end ends it. */
 LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name);
+/* Begins code that one thread of the role, or of each warp group (ATTR_WARPGROUPS), executes.
+ * Returns the block behind that code; NULL: the role is solo, and there is no branch. */
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op);
 void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after);
+/* Waits until the mbarrier at this shared address (i32) has left the phase of that parity. */
+void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 
+/* ---- hopper_mbarrier.c, hopper_roles.c ---- */
+void hopper_emit_wait(GpuEmitter *em, const Op *op);
+void hopper_emit_arrive(GpuEmitter *em, const Op *op);
+void hopper_emit_roles(GpuEmitter *em, const Op *op);
+/* A barrier of each warp group by itself; false: the op is a barrier of the whole role. */
+bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op);
+/* Ordered MMA issue: waits until it is this team's or warp group's turn; passes the turn on. */
+void hopper_emit_ordered_wait(GpuEmitter *em);
+void hopper_emit_ordered_arrive(GpuEmitter *em);
+
+/* ---- hopper_tma.c ---- */
 /* Sets tiles to 0 whose tensors may have fewer rows: every thread, before the block meets. */
 void hopper_clear_few(GpuEmitter *em);
 void hopper_emit_bulk_load(GpuEmitter *em, Op *op);
-/* i32: which warp group of its role this is. */
-LLVMValueRef hopper_group(GpuEmitter *em);
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */
 void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op);
 
-/* Until the barrier of shared memory at this address (i32) has left the parity's generation. */
-void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
+/* Hooks of GpuTarget. */
+void hopper_describe_map(GpuEmitter *em, const Op *op, PlanTensorMap *map);
+void hopper_grid_wait(GpuEmitter *em);
+void hopper_grid_launch_dependents(GpuEmitter *em);
+void hopper_barriers_begin(GpuEmitter *em);
+bool hopper_emit_op(GpuEmitter *em, Op *op);
 
 /* Clusters (hopper_cluster.c): the hooks of GpuTarget. */
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
@@ -65,6 +91,6 @@ LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *acce
                                 int64_t k);
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
-void hopper_emit_settle(GpuEmitter *em, Op *op);
+void hopper_emit_dot_wait(GpuEmitter *em, Op *op);
 
 #endif

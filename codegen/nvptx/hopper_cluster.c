@@ -5,8 +5,6 @@
  * would. */
 #include "codegen/nvptx/hopper.h"
 
-enum { BARRIER_BYTES = 8 };
-
 /* Read anew each time: a register that waits for its second use may be one too many. */
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em)
 {
@@ -15,18 +13,25 @@ LLVMValueRef hopper_cluster_rank(GpuEmitter *em)
 
 static void on_barrier(GpuEmitter *em, LLVMValueRef at, int nth, const char *text, int64_t number)
 {
-    LLVMValueRef place = gpu_i32(em, (int64_t)nth * BARRIER_BYTES);
+    LLVMValueRef place = gpu_i32(em, (int64_t)nth * GPU_MBARRIER_BYTES);
     LLVMValueRef args[] = {LLVMBuildAdd(em->builder, hopper_address(em, at), place, ""),
                            gpu_i32(em, number)};
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,r,~{memory}", true, 2, args);
 }
 
-/* What a barrier is made of goes before, by a fence of its own: nothing else needs one. */
+/* One half of a barrier over all threads of the cluster. It is convergent: two branches on one
+ * condition around it must not become one branch with a copy of it on each side. */
+static void cluster_barrier(GpuEmitter *em, const char *text)
+{
+    LLVMValueRef call = gpu_asm(em, em->l->nothing, text, "~{memory}", true, 0, NULL);
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             gpu_attribute(em, "convergent", 0));
+}
+
+/* A fence of their own orders the initialization of mbarriers before it; nothing else needs one. */
 static void arrive(GpuEmitter *em)
 {
-    gpu_asm(em, LLVMVoidTypeInContext(em->context),
-            "bar.warp.sync 0xffffffff;\n\tbarrier.cluster.arrive.relaxed.aligned;", "~{memory}",
-            true, 0, NULL);
+    cluster_barrier(em, "bar.warp.sync 0xffffffff;\n\tbarrier.cluster.arrive.relaxed.aligned;");
 }
 
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n)
@@ -43,8 +48,7 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n)
 
 void hopper_cluster_wait(GpuEmitter *em)
 {
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), "barrier.cluster.wait.acquire.aligned;",
-            "~{memory}", true, 0, NULL);
+    cluster_barrier(em, "barrier.cluster.wait.acquire.aligned;");
 }
 
 /* All of a barrier's bytes are one generation, which its own thread opens. Bytes may come before:

@@ -12,7 +12,7 @@
  * tap. */
 #include "codegen/nvptx/hopper.h"
 
-#include "codegen/plan_builder.h"
+#include "codegen/plan/plan_builder.h"
 #include "ir/bulk_tile.h"
 #include "ir/build.h"
 

@@ -557,7 +557,7 @@ static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots,
     }
 }
 
-void hopper_emit_settle(GpuEmitter *em, Op *op)
+void hopper_emit_dot_wait(GpuEmitter *em, Op *op)
 {
     int64_t pending = op_int(op, ATTR_PENDING, 0);
     int total = 0, n = 0;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NVIDIA back end as far as all its targets share it. Ops that only sm_90a has are in
  * hopper*.c. */
-#include "codegen/gpu/gpu_emit.h"
+#include "codegen/nvptx/nvptx.h"
 
-#include "ir/ir_errors.h"
+#include "codegen/gpu/gpu.h"
+#include "codegen/gpu/gpu_emit.h"
 #include "codegen/nvptx/hopper.h"
 #include "codegen/nvptx/nvptx_mma.h"
 #include "codegen/nvptx/ptxas.h"
+#include "ir/ir_errors.h"
 
 #include <string.h>
 
@@ -119,6 +121,11 @@ static LLVMValueRef warp_uniform(GpuEmitter *em, LLVMValueRef i32)
 static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 {
     return shuffle(em, "llvm.nvvm.shfl.sync.bfly.i32", i32, mask);
+}
+
+static LLVMValueRef opaque_copy(GpuEmitter *em, LLVMValueRef i32)
+{
+    return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
 }
 
 static LLVMValueRef extreme_pair(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
@@ -383,11 +390,14 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     return false;
 }
 
-const GpuTarget gpu_nvptx = {
+static const GpuTarget HOOKS = {
     .name = "nvptx",
     .shared_space = 3,
     .device_scope = "device",
     .dynamic_shared = true,
+    /* The assembler orders straight code by the registers that it has. 1024 products are what a
+     * multiprocessor's instruction caches feed. */
+    .fma = {.chunk = 32, .chunk_products = 1024, .block_registers = 96},
     .lines = true,
     .module_begin = module_begin,
     .kernel_attributes = kernel_attributes,
@@ -397,7 +407,7 @@ const GpuTarget gpu_nvptx = {
     .block_count = block_count,
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
-    .opaque = gpu_opaque_copy,
+    .opaque = opaque_copy,
     .extreme_pair = extreme_pair,
     .ballot = ballot,
     .same_bit = same_bit,
@@ -416,8 +426,8 @@ const GpuTarget gpu_nvptx = {
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,
-    .grid_wait = hopper_launches_wait,
-    .grid_launch_dependents = hopper_launches_next,
+    .grid_wait = hopper_grid_wait,
+    .grid_launch_dependents = hopper_grid_launch_dependents,
     .cluster_rank = hopper_cluster_rank,
     .cluster_begin = hopper_cluster_begin,
     .cluster_await = hopper_cluster_await,
@@ -430,3 +440,8 @@ const GpuTarget gpu_nvptx = {
     .left_out = LEFT_OUT,
     .finish = finish,
 };
+
+bool nvptx_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
+{
+    return gpu_emit(func, &HOOKS, kind, options, code, plan);
+}

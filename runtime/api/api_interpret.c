@@ -4,7 +4,7 @@
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"
 
-#include "codegen/plan_builder.h"
+#include "codegen/plan/plan_builder.h"
 #include "ir/build.h"
 #include "ir/interp/interp.h"
 #include "ir/loop_steps.h"

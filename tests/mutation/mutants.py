@@ -149,7 +149,7 @@ CODEGEN = [
      "LLVMBuildLShr(b, value, LLVMConstInt(word, «at», false), \"\");", "at ^ 4"),
     ("AMD: a wave waits for nothing that it has done to LDS", "codegen/amdgcn/amdgcn_lds_dma.c",
      "wait_counts(em, MAX_LOADS, «0»);", "MAX_LOCAL"),
-    ("GPU: the last element of a tail is not there", "codegen/gpu/gpu_global.c",
+    ("GPU: the last element of a tail is not there", "codegen/gpu/gpu_access.c",
      "LLVMBuildICmp(em->builder, «LLVMIntSLT», coord, limit, \"\")", "LLVMIntSLE"),
     ("GPU: a gather reads one past its end", "codegen/gpu/gpu_gather.c",
      "LLVMBuildICmp(em->builder, «LLVMIntULT», at, end, \"\")", "LLVMIntULE"),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One load or store of a tile of a tensor, shared by gpu_global.c, gpu_row_edges.c and gpu_int4.c.
- */
-#ifndef TESSERA_CODEGEN_GPU_GPU_GLOBAL_H
-#define TESSERA_CODEGEN_GPU_GPU_GLOBAL_H
+/* One load or store of a tile of a tensor, shared by gpu_access.c, gpu_global.c, gpu_row_edges.c
+ * and gpu_unaligned.c. */
+#ifndef TESSERA_CODEGEN_GPU_GPU_ACCESS_H
+#define TESSERA_CODEGEN_GPU_GPU_ACCESS_H
 
 #include "codegen/gpu/gpu_emitters.h"
 

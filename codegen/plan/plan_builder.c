@@ -2,7 +2,7 @@
 /* Builds the launch plan of a compiled function: sizes with their facts, parameters,
  * intermediates, messages and one entry per launch. The runtime launches from the plan alone and
  * never sees the IR. */
-#include "codegen/plan_builder.h"
+#include "codegen/plan/plan_builder.h"
 
 #include "ir/build.h"
 #include "ir/target/target.h"

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tensor maps of a function: each bulk copy needs one, and copies of equal boxes share it. A
+ * map is a row of the launch plan and a parameter of the kernels. */
+#include "codegen/gpu/gpu_emitters.h"
+#include "codegen/plan/plan_builder.h"
+#include "ir/build.h"
+
+static bool same_expr(const PlanExpr *a, const PlanExpr *c)
+{
+    bool same = a->n == c->n;
+    for (int i = 0; same && i < a->n; i++) {
+        same = a->terms[i].coef == c->terms[i].coef && a->terms[i].n == c->terms[i].n;
+        for (int k = 0; same && k < a->terms[i].n; k++) {
+            same = a->terms[i].vars[k] == c->terms[i].vars[k];
+        }
+    }
+    return same;
+}
+
+static bool same_windows(const PlanTensorMap *a, const PlanTensorMap *c)
+{
+    bool same = a->n_windows == c->n_windows;
+    for (int i = 0; same && i < a->n_windows; i++) {
+        same = a->windows[i].step == c->windows[i].step &&
+               same_expr(&a->windows[i].first, &c->windows[i].first) &&
+               same_expr(&a->windows[i].places, &c->windows[i].places);
+    }
+    return same;
+}
+
+static bool same_map(const PlanTensorMap *a, const PlanTensorMap *c)
+{
+    bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
+                a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c) &&
+                a->tf32 == c->tf32;
+    for (int axis = 0; same && axis < a->rank; axis++) {
+        same = a->box[axis] == c->box[axis];
+    }
+    return same;
+}
+
+static GpuMap *find_map(GpuEmitter *em, const PlanTensorMap *wanted)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        if (same_map(&em->plan->maps[em->maps.items[i].plan_map], wanted)) {
+            return &em->maps.items[i];
+        }
+    }
+    GpuMap map = {.plan_map = plan_add_map(em->func, em->plan, wanted)};
+    ARENA_PUSH(em->arena, &em->maps, map);
+    return &em->maps.items[em->maps.n - 1];
+}
+
+static void collect_map(Op *op, void *user)
+{
+    GpuEmitter *em = user;
+    if (op->kind == OP_SHARED) { /* describe_map asks for the swizzle of the shared side */
+        GpuShared shared = {op, 0, 0};
+        ARENA_PUSH(em->arena, &em->shareds, shared);
+    }
+    if (op->kind != OP_BULK_LOAD && op->kind != OP_BULK_STORE) {
+        return;
+    }
+    if (!em->target->describe_map) {
+        gpu_bug(em, op, "this target has no bulk copies");
+    }
+    Access tensor = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
+    PlanTensorMap map = {.param = plan_param_index(em->func, tensor.memory)};
+    em->target->describe_map(em, op, &map);
+    const Op *mapped = op;
+    GpuMap *found = find_map(em, &map);
+    ARENA_PUSH(em->arena, &found->ops, mapped);
+}
+
+void gpu_collect_maps(GpuEmitter *em)
+{
+    block_walk(em->func->body, collect_map, em);
+}
+
+LLVMValueRef gpu_map(GpuEmitter *em, const Op *op)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        for (size_t k = 0; k < em->maps.items[i].ops.n; k++) {
+            if (em->maps.items[i].ops.items[k] == op) {
+                return em->maps.items[i].pointer;
+            }
+        }
+    }
+    gpu_bug(em, op, "has no tensor map");
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm_90a: warp roles, their registers, and the named barriers by which the warp groups or teams of
+ * a role issue their dots in order. */
+#include "codegen/nvptx/hopper.h"
+
+#include "codegen/gpu/gpu_emitters.h"
+#include "ir/build.h"
+
+enum {
+    REGISTER_STEP = 8,
+    MAX_REGISTERS = 255,
+    MIN_REGISTERS = 24,
+    GROUP_WARPS = 4, /* warps that a product is issued by */
+};
+
+/* Registers that a thread has at the kernel's entry: all of them, dealt evenly. */
+static int entry_registers(GpuEmitter *em)
+{
+    int threads = em->warps << em->warp_bits;
+    int all = em->func->target->registers / em->plan_launch->blocks_per_unit;
+    int registers = all / threads / REGISTER_STEP * REGISTER_STEP;
+    return registers < MAX_REGISTERS ? registers : MAX_REGISTERS;
+}
+
+/* Registers move between whole warp groups, and a role waits for what the others have not given up:
+ * if all together want more than there are, the block hangs. */
+static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, const Attr *registers)
+{
+    int64_t total = 0;
+    for (int i = 0; i < registers->n; i++) {
+        int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
+        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < MIN_REGISTERS ||
+                                   wanted > MAX_REGISTERS || warps->ints[i] % 4)) {
+            gpu_bug(em, op, "roles with registers: 4 warps or a multiple, 24 to 248 by 8");
+        }
+        total += wanted * (warps->ints[i] << em->warp_bits);
+    }
+    if (total > em->func->target->registers / em->plan_launch->blocks_per_unit) {
+        gpu_bug(em, op, "its roles want more registers than there are");
+    }
+}
+
+static void emit_registers(GpuEmitter *em, int64_t wanted)
+{
+    int entry = entry_registers(em);
+    if (wanted == 0 || wanted == entry) {
+        return;
+    }
+    const char *text = arena_printf(em->arena, "setmaxnreg.%s.sync.aligned.u32 %d;",
+                                    wanted < entry ? "dec" : "inc", (int)wanted);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "~{memory}", true, 0, NULL);
+}
+
+static void see_bulk_store(Op *op, void *user)
+{
+    if (op->kind == OP_BULK_STORE) {
+        *(const Op **)user = op;
+    }
+}
+
+/* The last one; NULL: there is none. */
+static const Op *bulk_store_of(Block *block)
+{
+    const Op *found = NULL;
+    block_walk(block, see_bulk_store, &found);
+    return found;
+}
+
+static void begin_apart(GpuEmitter *em, const Op *store)
+{
+    int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
+    em->role->apart = groups ? em->n_named_barriers + 1 : 0;
+    em->n_named_barriers += groups;
+}
+
+bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op)
+{
+    if (!op_attr(op, ATTR_WARPGROUPS)) {
+        return false;
+    }
+    LLVMValueRef first = gpu_i32(em, em->role->apart);
+    LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, hopper_group(em), ""),
+                           gpu_i32(em, GROUP_WARPS << em->warp_bits)};
+    gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
+    return true;
+}
+
+/* Who go in turns: a role's teams, or the warp groups of its only one. */
+static int turn_takers(const GpuEmitter *em)
+{
+    const GpuRole *role = em->role;
+    return role->team ? role->teams : role->warps / GROUP_WARPS;
+}
+
+static LLVMValueRef own_turn(GpuEmitter *em)
+{
+    LLVMValueRef groups = gpu_i32(em, GROUP_WARPS);
+    return em->role->team ? em->role->team : LLVMBuildUDiv(em->builder, em->role->warp, groups, "");
+}
+
+/* A named barrier for each of them: it waits there, and the one before it arrives there when it
+ * passes its turn on. */
+static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef who)
+{
+    int warps = em->role->team ? em->role->warps : GROUP_WARPS;
+    LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->turns), "");
+    const char *text = arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * warps << em->warp_bits);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);
+}
+
+void hopper_emit_ordered_wait(GpuEmitter *em)
+{
+    if (turn_takers(em) > 1) {
+        emit_turn(em, "sync", own_turn(em));
+    }
+}
+
+void hopper_emit_ordered_arrive(GpuEmitter *em)
+{
+    int takers = turn_takers(em);
+    if (takers > 1) {
+        LLVMValueRef next = LLVMBuildAdd(em->builder, own_turn(em), gpu_i32(em, 1), "");
+        emit_turn(em, "arrive", LLVMBuildURem(em->builder, next, gpu_i32(em, takers), ""));
+    }
+}
+
+static void see_turn(Op *op, void *user)
+{
+    *(bool *)user |= op->kind == OP_ORDERED_WAIT;
+}
+
+/* The first turn is the first one's: as if the last one had passed it on. */
+static void begin_turns(GpuEmitter *em, Block *block)
+{
+    bool found = false;
+    int takers = turn_takers(em);
+    block_walk(block, see_turn, &found);
+    if (!found || takers < 2) {
+        return;
+    }
+    em->role->turns = em->n_named_barriers + 1;
+    em->n_named_barriers += takers;
+    LLVMBasicBlockRef last = gpu_new_block(em, "last"), after = gpu_new_block(em, "turns");
+    LLVMValueRef is_last =
+        LLVMBuildICmp(em->builder, LLVMIntEQ, own_turn(em), gpu_i32(em, takers - 1), "");
+    LLVMBuildCondBr(em->builder, is_last, last, after);
+    gpu_go(em, last);
+    hopper_emit_ordered_arrive(em);
+    LLVMBuildBr(em->builder, after);
+    gpu_go(em, after);
+}
+
+static void emit_role(GpuEmitter *em, const Op *op, int role)
+{
+    Block *block = op->regions[role];
+    const Op *first = block->first;
+    LLVMBasicBlockRef after = NULL;
+    if (first && hopper_is_solo(first)) {
+        after = hopper_if_first_thread(em, "solo");
+    }
+    const Op *store = bulk_store_of(block);
+    begin_turns(em, block);
+    begin_apart(em, store);
+    gpu_emit_block(em, block);
+    if (store) { /* shared memory must outlive the copies out of it */
+        hopper_emit_bulk_wait(em, store);
+    }
+    hopper_elected_end(em, after);
+}
+
+/* Who arrived where the cluster meets waits there, too, before he ends: one that ends in between
+ * would count twice. */
+static void end_role(GpuEmitter *em)
+{
+    if (!em->joined && em->plan_launch->cluster > 1) {
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
+                true, 0, NULL);
+    }
+    gpu_cluster_end(em);
+}
+
+/* A chain of branches on the warp. Each role is one branch: that is what lets registers move. */
+void hopper_emit_roles(GpuEmitter *em, const Op *op)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    const Attr *registers = op_attr(op, ATTR_REGISTERS);
+    GpuRole *outer = em->role;
+    if (registers) {
+        check_registers(em, op, warps, registers);
+    }
+    LLVMBasicBlockRef joined = gpu_new_block(em, "joined");
+    int first = 0;
+    for (int i = 0; i < op->n_regions; i++) {
+        int count = (int)warps->ints[i];
+        LLVMBasicBlockRef inside = gpu_new_block(em, "role");
+        LLVMBasicBlockRef next = i + 1 < op->n_regions ? gpu_new_block(em, "other") : joined;
+        LLVMValueRef mine =
+            LLVMBuildICmp(em->builder, LLVMIntULT, outer->warp, gpu_i32(em, first + count), "");
+        LLVMBuildCondBr(em->builder, mine, inside, next);
+        gpu_go(em, inside);
+        if (registers) {
+            emit_registers(em, registers->ints[i]);
+        }
+        int teams = hopper_teams(op, i);
+        em->role = gpu_role_enter(em, first, count, teams, em->n_named_barriers + 1);
+        em->n_named_barriers += teams;
+        em->joined = false;
+        emit_role(em, op, i);
+        end_role(em);
+        LLVMBuildBr(em->builder, joined);
+        em->role = outer;
+        gpu_go(em, next);
+        first += count;
+    }
+    em->joined = true;
+}
