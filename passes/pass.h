@@ -29,9 +29,20 @@ typedef struct PassHooks {
     bool verify; /* after each pass; a failure is diag_bug */
 } PassHooks;
 
-/* Runs all passes for func->target; hooks may be NULL. False when a pass reported an error or a
- * hook stopped it. */
-bool passes_run(Func *func, const PassHooks *hooks);
+/* The two parts of the table, for func->target: the passes before `tile` run once, those from
+ * `tile` on again with smaller tiles while these do not fit. False when a pass reported an error or
+ * a hook stopped it. */
+bool passes_run_before_tile(Func *func, const PassHooks *hooks);
+bool passes_run_from_tile(Func *func, const PassHooks *hooks);
+
+/* The attempts to find tiles that fit (retry_smaller_tiles.c). Begins with a copy of the
+ * function as it is before `tile`; `hooks` must stay valid. */
+typedef struct TileRetry TileRetry;
+TileRetry *retry_begin(Func *func, const PassHooks *hooks);
+/* After passes_run_from_tile has failed: the function is as before `tile` again, and `tile` will
+ * choose smaller tiles. False: another error, a hook that stopped, or nothing is left to try; the
+ * diagnostics then say which schedule entries would fit. */
+bool retry_with_smaller_tiles(TileRetry *retry);
 
 #define PASS(id, name, required, doc) void pass_##id(Func *func);
 #include "passes/passes.def"

@@ -6,7 +6,6 @@
 #include "ir/build.h"
 #include "ir/verify/verify.h"
 #include "passes/analysis/axis_classes.h"
-#include "passes/retry_smaller_tiles.h"
 #include "support/clock.h"
 
 static const Pass ROWS[] = {
@@ -366,20 +365,16 @@ static bool run_rows(Func *func, const PassHooks *hooks, int first, int end)
             going = run_one(&ROWS[i], func, hooks);
         }
     }
-    return going;
-}
-
-static bool run_from(Func *func, const PassHooks *hooks, int first)
-{
-    return run_rows(func, hooks, first, N_ROWS);
-}
-
-bool passes_run(Func *func, const PassHooks *hooks)
-{
-    static const PassHooks NONE = {0};
-    hooks = hooks ? hooks : &NONE;
-    int tile = row_of("tile");
-    bool going = run_rows(func, hooks, 0, tile) && retry_run(func, hooks, tile, run_from);
     func->diags->pass = NULL;
     return going;
+}
+
+bool passes_run_before_tile(Func *func, const PassHooks *hooks)
+{
+    return run_rows(func, hooks, 0, row_of("tile"));
+}
+
+bool passes_run_from_tile(Func *func, const PassHooks *hooks)
+{
+    return run_rows(func, hooks, row_of("tile"), N_ROWS);
 }

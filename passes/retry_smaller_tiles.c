@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "passes/retry_smaller_tiles.h"
+/* What is derived fits. Shared memory and registers are known exactly only after layouts are
+ * assigned, long after `tile` has chosen. If they do not suffice, the function is restored as it
+ * was before `tile`, and the passes from there on run again with smaller tiles. What the user's own
+ * entries make too large is refused, and the error says which entries would fit. The loop over the
+ * attempts is in runtime/compile/compile.c. */
+#include "passes/pass.h"
 
 #include "ir/build.h"
 #include "ir/ir_errors.h"
@@ -86,20 +91,6 @@ static bool did_not_fit(const Func *func, const Mark *mark)
     return func->diags->errors > mark->errors;
 }
 
-static void note_product(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
-}
-
-bool retry_request(Func *func, const Op *launch)
-{
-    bool products = false;
-    block_walk(launch->regions[0], note_product, &products);
-    func->retry.is_plain = func->retry.is_plain || !products;
-    return products;
-}
-
 /* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
  * ones; then all again with buffers that take turns, for which threads wait more often. False: they
  * are as small as they get. */
@@ -144,15 +135,15 @@ static Given given_lines(Func *func)
 }
 
 /* With everything that is derived as small as it gets: then the search above ends there too. */
-static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, RetryFn *run)
+static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks)
 {
     const PassHooks quiet = {.user = hooks->user, .skip = hooks->skip};
     func->retry = (ResourceRetry){
         .dot_halvings = MAX_SMALLER, .plain_halvings = MAX_PLAIN, .alias_buffers = true};
-    bool fits = run(func, &quiet, first);
+    bool fits = passes_run_from_tile(func, &quiet);
     if (!fits && did_not_fit(func, mark) && func->retry.reserved_bytes) {
         mark_restore(func, mark);
-        fits = run(func, &quiet, first);
+        fits = passes_run_from_tile(func, &quiet);
     }
     return fits;
 }
@@ -161,8 +152,6 @@ typedef struct Search {
     Func *func;
     const Mark *mark;
     const PassHooks *hooks;
-    RetryFn *run;
-    int first;
     const char *found;
 } Search;
 
@@ -204,7 +193,7 @@ static bool try_less(Search *s, int which, int64_t number, int times)
             changed.lines[line - s->func->schedule->entries.items].number = line->number;
         }
     }
-    if (text.n == 0 || !would_fit(s->func, &changed, s->hooks, s->first, s->run)) {
+    if (text.n == 0 || !would_fit(s->func, &changed, s->hooks)) {
         return false;
     }
     s->found = text.data;
@@ -287,28 +276,41 @@ static bool refuse(Search *s)
     const char *given = keys_of(func, &lines);
     const PassHooks quiet = {.user = s->hooks->user, .skip = s->hooks->skip};
     func->retry = (ResourceRetry){.dot_halvings = 0};
-    s->run(func, &quiet, s->first);
+    passes_run_from_tile(func, &quiet);
     give_help(func, s->mark, fits, given);
     return false;
 }
 
-/* ---- the search ---- */
+/* ---- the attempts ---- */
 
-bool retry_run(Func *func, const PassHooks *hooks, int first, RetryFn *run)
+struct TileRetry {
+    Func *func;
+    const PassHooks *hooks;
+    Mark mark;
+    bool has_mark; /* for a CPU nothing is retried, and no copy is made */
+    bool learnt;   /* the same tiles have been tried with what is known of reserved memory */
+};
+
+TileRetry *retry_begin(Func *func, const PassHooks *hooks)
 {
-    bool learnt = false;
-    if (!func->target || func->target->warp == 1) {
-        return run(func, hooks, first);
+    TileRetry *retry = ARENA_NEW(func->arena, TileRetry);
+    *retry = (TileRetry){.func = func, .hooks = hooks};
+    retry->has_mark = func->target && func->target->warp > 1;
+    if (retry->has_mark) {
+        retry->mark = mark_take(func);
     }
-    Mark mark = mark_take(func);
-    while (!run(func, hooks, first)) {
-        if (!did_not_fit(func, &mark)) {
-            return false;
-        }
-        if (!next_try(func, &learnt)) {
-            return refuse(&(Search){func, &mark, hooks, run, first, NULL});
-        }
-        mark_restore(func, &mark);
+    return retry;
+}
+
+bool retry_with_smaller_tiles(TileRetry *retry)
+{
+    Func *func = retry->func;
+    if (!retry->has_mark || !did_not_fit(func, &retry->mark)) {
+        return false;
     }
+    if (!next_try(func, &retry->learnt)) {
+        return refuse(&(Search){func, &retry->mark, retry->hooks, NULL});
+    }
+    mark_restore(func, &retry->mark);
     return true;
 }

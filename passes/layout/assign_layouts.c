@@ -16,7 +16,6 @@
 
 #include "ir/ir_errors.h"
 #include "passes/pass.h"
-#include "passes/retry_smaller_tiles.h"
 
 /* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
 enum { MAX_HELD = 1024 };
@@ -82,7 +81,7 @@ static bool tiles_can_be_held(LayoutPass *pass)
             diag_help(pass->func->diags, diag, "choose smaller tiles, or more warps");
             const Op *launch = value->def ? op_enclosing(value->def, OP_LAUNCH) : NULL;
             if (launch) {
-                retry_request(pass->func, launch);
+                layout_request_retry(pass->func, launch);
             }
             return false;
         }

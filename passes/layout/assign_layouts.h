@@ -119,6 +119,9 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);
+/* Notes for passes/retry_smaller_tiles.c that the tiles of this launch must become smaller, and
+ * whether they are those of a dot, which it returns. */
+bool layout_request_retry(Func *func, const Op *launch);
 
 /* ---- layout_skew.c ---- */
 /* Where lanes read rows that are some apart: shifts them for the fewest conflicts of banks. */

@@ -3,7 +3,6 @@
 #include "ir/ir_errors.h"
 #include "passes/analysis/bank_conflicts.h"
 #include "passes/layout/assign_layouts.h"
-#include "passes/retry_smaller_tiles.h"
 #include "support/int_math.h"
 
 enum {
@@ -331,6 +330,14 @@ static void note_beside(const Placer *placer)
     fit->reserved_bytes = fit->reserved_bytes > beside ? fit->reserved_bytes : beside;
 }
 
+bool layout_request_retry(Func *func, const Op *launch)
+{
+    const Block *body = launch->regions[0];
+    bool has_dots = block_contains(body, OP_DOT) || block_contains(body, OP_DOT_ASYNC);
+    func->retry.is_plain = func->retry.is_plain || !has_dots;
+    return has_dots;
+}
+
 static void report(const Placer *placer, const Op *launch)
 {
     Func *func = placer->func;
@@ -340,7 +347,7 @@ static void report(const Placer *placer, const Op *launch)
                    "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
                    func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
-    if (retry_request(func, launch)) {
+    if (layout_request_retry(func, launch)) {
         note_beside(placer);
     }
 }

@@ -103,7 +103,7 @@ static bool stops_here(const Compilation *c, const char *pass)
     return stop && text_equal(stop, pass);
 }
 
-void debug_took(void *user, const char *part, double seconds)
+void debug_report_time(void *user, const char *part, double seconds)
 {
     Compilation *c = user;
     const TesseraDebug *debug = &c->work->context->compiler->debug;
@@ -114,12 +114,13 @@ void debug_took(void *user, const char *part, double seconds)
     }
 }
 
-void debug_counted(Compilation *c, const char *part)
+void debug_report_phase(Compilation *c, const char *phase, double seconds)
 {
     const TesseraDebug *debug = &c->work->context->compiler->debug;
+    debug_report_time(c, phase, seconds);
     if (debug->count_work && c->func) {
         Text text = text_new(&c->work->arena);
-        text_printf(&text, "%-12s %9llu ops\n", part,
+        text_printf(&text, "%-12s %9llu ops\n", phase,
                     (unsigned long long)(c->func->visited - c->visited));
         say(debug, &text);
         c->visited = c->func->visited;
@@ -130,8 +131,7 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
 {
     Compilation *c = user;
     (void)func;
-    debug_took(c, pass->name, seconds);
-    debug_counted(c, pass->name);
+    debug_report_phase(c, pass->name, seconds);
     print_if_wanted(c, pass->name);
     compilation_record(c, pass->name);
     const atomic_bool *cancelled = c->work->context->compiler->cancelled;

@@ -150,7 +150,7 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
     *again = compilation_again(c);
     again->pinned = pins_again(&c->pinned);
     again->record = listings;
-    bool good = compile(again);
+    bool good = compile(again, (CompileGoal){COMPILE_IR});
     if (good) {
         c->work->diags.list.n = told;
     }

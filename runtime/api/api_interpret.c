@@ -135,7 +135,7 @@ static const Func *scheduled(const Compilation *c, const char *target)
     int errors = diags->errors;
     Compilation again = compilation_again(c);
     again.options.target = target;
-    bool good = compile(&again);
+    bool good = compile(&again, (CompileGoal){COMPILE_IR});
     diags->list.n = told;
     diags->errors = errors;
     return good ? again.func : NULL;
@@ -166,7 +166,7 @@ static bool oracle_task(void *user)
     if (!stop || text_equal(stop, "frontend")) {
         c->options.target = NULL;
     }
-    if (!compile(c)) {
+    if (!compile(c, (CompileGoal){COMPILE_IR})) {
         return false;
     }
     if (!stop && target && !c->options.wide) {

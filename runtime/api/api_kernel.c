@@ -187,7 +187,7 @@ CodegenOptions compilation_codegen(Compilation *c)
     return (CodegenOptions){.optimize = level == 0  ? 3
                                         : level < 0 ? 0
                                                     : level,
-                            .took = debug_took,
+                            .took = debug_report_time,
                             .user = c};
 }
 
@@ -232,7 +232,7 @@ static bool emit_code(EmitTask *task, EmitKind kind)
     TesseraKernel *kernel = task->kernel;
     Code code = {0};
     Plan plan;
-    if (!code_make(&kernel->compilation, kind, &code, &plan)) {
+    if (!generate_code(&kernel->compilation, kind, &code, &plan)) {
         return false;
     }
     char *ended = arena_alloc(&kernel->work.arena, code.n + 1);

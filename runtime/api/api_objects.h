@@ -62,6 +62,8 @@ struct DeviceCode {
     Plan plan;
     JitCode *jit;
     LoadedModule loaded;
+    bool is_refused; /* by the driver, with this error */
+    DeviceError error;
 };
 
 struct TesseraKernel {
@@ -69,10 +71,6 @@ struct TesseraKernel {
     ErrorBoundary work;
     Compilation compilation;
     TesseraSignature signature;
-    bool is_made; /* machine code that was made ahead */
-    EmitKind made_kind;
-    Code made;
-    Plan made_plan;
     DeviceCode *devices;
     TesseraKernel *variants; /* for sizes that became known at a launch (kernel_variants.c) */
     TesseraKernel *next;     /* of these */

@@ -105,7 +105,7 @@ static bool find_folded(TesseraKernel *kernel, Folded *folded)
     again.options.target = NULL;
     again.options.n_lines = 0;
     again.options.pins = "";
-    if (!compile(&again)) {
+    if (!compile(&again, (CompileGoal){COMPILE_IR})) {
         return false;
     }
     c->work->diags.list.n = told;

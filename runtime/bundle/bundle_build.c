@@ -148,14 +148,12 @@ static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
 typedef struct EmitTask {
     TesseraKernel *kernel;
     EmitKind kind;
-    Code code;
-    Plan plan;
 } EmitTask;
 
 static bool emit_task(void *user)
 {
     EmitTask *task = user;
-    return cached_emit(&task->kernel->compilation, task->kind, &task->code, &task->plan);
+    return compile(&task->kernel->compilation, (CompileGoal){COMPILE_CODE, task->kind, NULL});
 }
 
 static void emit_reproducer(void *user, Text *out)
@@ -213,7 +211,8 @@ static void copy_plan(Arena *arena, const Plan *from, Plan *to)
 static void keep_code(BundleBuilder *making, const EmitTask *emitted, BundleVariant *variant)
 {
     Arena *arena = &making->work->arena;
-    Code code = {arena_copy(arena, emitted->code.bytes, emitted->code.n), emitted->code.n};
+    const Code *from = &emitted->kernel->compilation.code;
+    Code code = {arena_copy(arena, from->bytes, from->n), from->n};
     variant->first = (int)making->symbols.n;
     if (variant->kind != BUNDLE_HOST) {
         variant->code = code.bytes;
@@ -260,7 +259,7 @@ static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit
     if (making->status != TESSERA_OK) {
         return false;
     }
-    copy_plan(arena, &task.plan, &variant.plan);
+    copy_plan(arena, &task.kernel->compilation.plan, &variant.plan);
     variant.about = bundle_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);

@@ -9,7 +9,6 @@
 #include "ir/text/ir_text.h"
 #include "runtime/cache/code_cache.h"
 #include "runtime/device/plan_bytes.h"
-#include "support/clock.h"
 #include "support/shared_object.h"
 
 #include <inttypes.h>
@@ -113,79 +112,66 @@ Text code_pack(Arena *arena, const Code *code, const Plan *plan)
     return value;
 }
 
-/* ---- emitting ---- */
+/* ---- finding and storing ---- */
 
-static bool take(Cache *cache, Arena *arena, CacheKey key, Code *code, Plan *plan)
+static bool take(const CachedCode *cached, Compilation *c)
 {
+    Arena *arena = &c->work->arena;
     Text value;
-    return cache_take(cache, arena, key, &value) && code_unpack(arena, &value, code, plan);
+    return cache_take(cached->cache, arena, cached->key, &value) &&
+           code_unpack(arena, &value, &c->code, &c->plan);
 }
 
-/* Code that may only be taken is not there. */
-static bool refuse_to_make(Compilation *c)
+CachedCode cached_code_find(Compilation *c, EmitKind kind)
 {
-    Diags *diags = &c->work->diags;
-    Diag *diag = diag_failure(diags, DIAG_ENVIRONMENT,
-                              "%s for %s is not in the cache, and compiling is forbidden",
-                              c->func->name, c->target->name);
-    diag_help(diags, diag,
-              "run it once where it may compile, with this build, these options and "
-              "this cache");
-    return false;
+    TesseraContext *context = c->work->context;
+    const TesseraDebug *debug = &context->compiler->debug;
+    bool is_measured = debug->time_passes || debug->count_work; /* which needs the code made */
+    CachedCode cached = {.cache = is_measured ? NULL : context_cache(context),
+                         .state = CODE_MISSING};
+    enum { KEY_BYTES = 32 << 10 }; /* mostly */
+    Text text = text_new_for(&c->work->arena, KEY_BYTES);
+    text.exact = true;
+    if (cached.cache && !key_of(c, kind, compilation_codegen(c).optimize, &text)) {
+        cached.cache = NULL;
+    }
+    cached.key = (CacheKey){text.data, text.n};
+    if (cached.cache && take(&cached, c)) {
+        cached.state = CODE_FOUND;
+    } else if (context->compiler->cache_only) {
+        cached.state = CODE_FORBIDDEN;
+        Diag *diag = diag_failure(&c->work->diags, DIAG_ENVIRONMENT,
+                                  "%s for %s is not in the cache, and compiling is forbidden",
+                                  c->func->name, c->target->name);
+        diag_help(&c->work->diags, diag,
+                  "run it once where it may compile, with this build, these options and "
+                  "this cache");
+    } else if (cached.cache) {
+        cache_begin(cached.cache, cached.key, WAIT_SECONDS);
+        cached.is_locked = true;
+        cached.state = take(&cached, c) ? CODE_FOUND : CODE_MISSING;
+    }
+    return cached;
 }
 
-bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+void cached_code_done(Compilation *c, const CachedCode *cached, bool made)
+{
+    if (!cached->is_locked) {
+        return;
+    }
+    if (made) {
+        Text value = code_pack(&c->work->arena, &c->code, &c->plan);
+        const char *about =
+            arena_printf(&c->work->arena, "%s for %s", c->func->name, c->target->name);
+        cache_put(cached->cache, cached->key, about, &value);
+    }
+    cache_end(cached->cache, cached->key);
+}
+
+bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
     bool done;
     bool good = worker_emit(c, kind, code, plan, &done);
     return done ? good : codegen_emit(c->func, kind, &options, code, plan);
-}
-
-static bool emit_through_cache(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *made)
-{
-    CodegenOptions options = compilation_codegen(c);
-    Arena *arena = &c->work->arena;
-    const TesseraDebug *debug = &c->work->context->compiler->debug;
-    bool made_anew = debug->time_passes || debug->count_work;
-    Cache *cache = made_anew ? NULL : context_cache(c->work->context);
-    enum { KEY_BYTES = 32 << 10 }; /* mostly */
-    Text text = text_new_for(arena, KEY_BYTES);
-    text.exact = true;
-    *made = true;
-    if (!cache || !key_of(c, kind, options.optimize, &text)) {
-        bool only = c->work->context->compiler->cache_only;
-        return only ? refuse_to_make(c) : code_make(c, kind, code, plan);
-    }
-    CacheKey key = {text.data, text.n};
-    if (take(cache, arena, key, code, plan)) {
-        *made = false;
-        return true;
-    }
-    if (c->work->context->compiler->cache_only) {
-        return refuse_to_make(c);
-    }
-    cache_begin(cache, key, WAIT_SECONDS);
-    *made = !take(cache, arena, key, code, plan);
-    bool good = !*made || code_make(c, kind, code, plan);
-    if (*made && good) {
-        Text value = code_pack(arena, code, plan);
-        const char *about = arena_printf(arena, "%s for %s", c->func->name, c->target->name);
-        cache_put(cache, key, about, &value);
-    }
-    cache_end(cache, key);
-    return good;
-}
-
-bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
-{
-    bool made;
-    double start = clock_seconds();
-    bool good = emit_through_cache(c, kind, code, plan, &made);
-    if (good) {
-        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.3f ms",
-                    c->func->name, c->target->name, made ? "made" : "taken from the cache",
-                    1e3 * (clock_seconds() - start));
-    }
-    return good;
 }

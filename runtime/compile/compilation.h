@@ -9,7 +9,9 @@
 #include "ir/target/target.h"
 #include "passes/pass.h"
 #include "runtime/api/error_boundary.h"
+#include "runtime/cache/code_cache.h"
 #include "runtime/compile/pin_lookup.h"
+#include "runtime/device/device.h"
 
 #include <tessera/tessera.h>
 
@@ -36,7 +38,7 @@ Importer imports_kept(Imports *imports);
 /* All texts, so that a kernel needs its program no more. */
 Imports *imports_copy(Arena *arena, const Imports *imports);
 
-/* One compilation: text → func, scheduled. compile.c */
+/* One compilation: text → func, scheduled → machine code (compile.c). */
 typedef struct Compilation {
     ErrorBoundary *work;
     const char *name, *text;
@@ -51,9 +53,22 @@ typedef struct Compilation {
     const char *before;      /* the IR as it was last printed, for print_changed */
     bool stopped;            /* by stop_after */
     double flops;
-    uint64_t visited; /* ops that were looked at until the last pass (debug_counted) */
+    uint64_t visited; /* ops that were looked at until the last pass (debug_report_phase) */
     PinLookup pinned;
+    /* The machine code and its launch plan, once they are made. */
+    bool has_code;
+    EmitKind code_kind;
+    Code code;
+    Plan plan;
 } Compilation;
+
+/* How far compile() is to go. */
+typedef enum CompileLevel { COMPILE_IR, COMPILE_CODE, COMPILE_LOAD } CompileLevel;
+typedef struct CompileGoal {
+    CompileLevel level;
+    EmitKind kind;             /* of the machine code; from COMPILE_CODE on */
+    struct DeviceCode *module; /* for COMPILE_LOAD: names its device, and is filled */
+} CompileGoal;
 
 /* ---- strides (tensor_strides.c) ---- */
 
@@ -75,8 +90,10 @@ bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user,
 
 /* ---- compiling ---- */
 
-/* The one screen: compile.c */
-bool compile(Compilation *c);
+/* The compiler on one screen: compile.c. False after a diagnostic; a module that a driver refuses
+ * has the driver's error. True without having reached the goal if a debugging stop or a cancelled
+ * task ended the passes (`stopped`). */
+bool compile(Compilation *c, CompileGoal goal);
 /* What was compiled, to be compiled again with other options or to be told of. */
 Compilation compilation_again(const Compilation *c);
 /* The front end alone: the kernel typed, its identity known, and how its tensors lie. */
@@ -94,17 +111,33 @@ CodegenOptions compilation_codegen(Compilation *c); /* api_kernel.c */
 /* Opened when it is first asked for; NULL: no memory. */
 struct Cache *context_cache(TesseraContext *context);
 void cache_free(TesseraContext *context);
-/* codegen_emit, unless what it would make is there already. */
 /* Which build of the compiler this is, LLVM with it; false: there is no telling. */
 bool build_id(Text *out);
-bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* The code and its plan as one value, and back; false where it is none. */
 Text code_pack(Arena *arena, const Code *code, const Plan *plan);
 bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan);
-/* Makes it anew, here or in a worker. */
-bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan);
+/* Code and plan of a compilation in the cache. */
+typedef struct CachedCode {
+    struct Cache *cache; /* NULL: none is used */
+    CacheKey key;
+    bool is_locked; /* other processes wait for this one, which makes the entry */
+    enum {
+        CODE_FOUND, /* it is the compilation's */
+        CODE_MISSING,
+        CODE_FORBIDDEN, /* it is missing, and must not be made; after a diagnostic */
+    } state;
+} CachedCode;
+CachedCode cached_code_find(Compilation *c, EmitKind kind);
+/* Stores what was made, and lets other processes continue. */
+void cached_code_done(Compilation *c, const CachedCode *cached, bool made);
+/* Generates the code without the cache, here or in a worker. */
+bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* By a worker, if that is to be (worker_client.c); `done`: it was, whatever came of it. */
 bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *done);
+/* The last steps of compile(): the machine code as a driver, or the linker of the CPU's code, loads
+ * it, and the module of it on the device (load_kernel.c). */
+bool module_image(Compilation *c, struct DeviceCode *module, DeviceImage *image);
+bool module_open(Compilation *c, struct DeviceCode *module, const DeviceImage *image);
 /* As it may stand in the source. */
 const char *schedule_block(const Compilation *c, bool reasons); /* api_kernel.c */
 /* The IR as it is now, with the lines of the source that it comes from (api_explain.c). */
@@ -134,10 +167,10 @@ bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg
                      int64_t *sizes);                            /* api_shapes.c */
 void signature_of_func(Func *func, TesseraSignature *signature); /* api_shapes.c */
 
-/* Says how long a part of the compilation took, when that is wanted; `user` is a Compilation. */
-void debug_took(void *user, const char *part, double seconds);
-/* Likewise how often it looked at an op. */
-void debug_counted(Compilation *c, const char *part);
+/* Report how long a part of the compilation took, and for a phase of it also how many ops it
+ * visited, if that is wanted. `user` is a Compilation. */
+void debug_report_time(void *user, const char *part, double seconds);
+void debug_report_phase(Compilation *c, const char *phase, double seconds);
 /* Hooks that do what the context's debug settings say (api_debug.c). */
 PassHooks debug_hooks(Compilation *c);
 /* After the front end, which is no pass; false: stop. */

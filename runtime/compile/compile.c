@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compiler on one screen: text → tensor IR → scheduled IR. codegen_emit makes machine code of
- * the result; loading and launching are in runtime/device. */
+/* The compiler on one screen: compile() goes from text to a module that is loaded on a device. A
+ * public call names how far it needs a kernel: tessera_compile the staged IR, a task or a bundle
+ * the machine code, the first launch on a device all. A later call continues where an earlier one
+ * ended. */
 #include "runtime/api/error_boundary.h"
 #include "runtime/compile/compilation.h"
+#include "runtime/launch/launch_context.h"
 
 #include "frontend/messages/frontend_errors.h"
 #include "ir/ir_errors.h"
@@ -44,23 +47,6 @@ bool compilation_type(Compilation *c, Module **out, const KernelSignature **kern
            strides_apply(c->func, options, c->target) && fingerprint_strided(c);
 }
 
-/* Facts come before schedule blocks, whose conditions are about them. */
-static bool lower(Compilation *c)
-{
-    Module *module;
-    const KernelSignature *kernel;
-    const TesseraOptions *options = &c->options;
-    if (!pins_load(c) || !compilation_type(c, &module, &kernel) ||
-        !size_facts_apply(c->func, options, c->target)) {
-        return false;
-    }
-    const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
-    const char *target = c->target ? c->target->name : "", *chosen;
-    return lines_name(c->func, options->lines, options->n_lines, &chosen) &&
-           frontend_schedule(module, kernel, c->func, target, sizes, chosen) &&
-           frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
-}
-
 Compilation compilation_again(const Compilation *c)
 {
     return (Compilation){.work = c->work,
@@ -71,31 +57,85 @@ Compilation compilation_again(const Compilation *c)
                          .options = c->options};
 }
 
-bool compile(Compilation *c)
+/* `schedule` and `tune` blocks of the source, as far as their conditions hold. */
+static bool apply_schedule_blocks(Compilation *c, Module *module, const KernelSignature *kernel)
 {
-    if (!choose_target(c)) {
-        return false;
+    const TesseraOptions *options = &c->options;
+    const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
+    const char *target = c->target ? c->target->name : "", *chosen;
+    return lines_name(c->func, options->lines, options->n_lines, &chosen) &&
+           frontend_schedule(module, kernel, c->func, target, sizes, chosen) &&
+           frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
+}
+
+bool compile(Compilation *c, CompileGoal goal)
+{
+    if (!c->func) {
+        /* Text → AST → typed AST → tensor IR. Facts about sizes come before schedule blocks, whose
+         * conditions test them. */
+        Module *module;
+        const KernelSignature *kernel;
+        double start = clock_cpu_seconds();
+        if (!choose_target(c)) {
+            return false;
+        }
+        bool lowered = pins_load(c) && compilation_type(c, &module, &kernel) &&
+                       size_facts_apply(c->func, &c->options, c->target) &&
+                       apply_schedule_blocks(c, module, kernel);
+        debug_report_phase(c, "frontend", clock_cpu_seconds() - start);
+        if (!lowered) {
+            return false;
+        }
+
+        /* Schedule entries from outside of the source: pins, and those of the caller. */
+        c->func->target = c->target;
+        c->flops = func_flops(c->func, &c->options);
+        if (!pins_apply(c) ||
+            !schedule_entries_apply(c->func, c->options.lines, c->options.n_lines)) {
+            return false;
+        }
+        if (!debug_after_frontend(c) || !c->target) {
+            return true; /* the interpreter runs tensor IR */
+        }
+
+        /* Tensor IR → staged IR. Whether tiles fit is known after layouts are assigned; while they
+         * do not, the passes from `tile` on run again. */
+        PassHooks hooks = debug_hooks(c);
+        bool done = passes_run_before_tile(c->func, &hooks);
+        TileRetry *retry = done ? retry_begin(c->func, &hooks) : NULL;
+        while (done && !passes_run_from_tile(c->func, &hooks)) {
+            done = retry_with_smaller_tiles(retry);
+        }
+        if (!done) {
+            return c->stopped;
+        }
+        lines_warn_unused(c->func);
+        warn_waste(c->func);
     }
-    double start = clock_cpu_seconds();
-    bool good = lower(c);
-    debug_took(c, "frontend", clock_cpu_seconds() - start);
-    debug_counted(c, "frontend");
-    if (!good) {
-        return false;
-    }
-    c->func->target = c->target;
-    c->flops = func_flops(c->func, &c->options);
-    if (!pins_apply(c) || !schedule_entries_apply(c->func, c->options.lines, c->options.n_lines)) {
-        return false;
-    }
-    if (!debug_after_frontend(c) || !c->target) {
+    if (goal.level == COMPILE_IR || c->stopped) {
         return true;
     }
-    PassHooks hooks = debug_hooks(c);
-    if (!passes_run(c->func, &hooks)) {
-        return c->stopped;
+
+    /* Staged IR → machine code and launch plan, unless the cache has them. */
+    if (!c->has_code || c->code_kind != goal.kind) {
+        double start = clock_seconds();
+        CachedCode cached = cached_code_find(c, goal.kind);
+        bool made = cached.state == CODE_MISSING && generate_code(c, goal.kind, &c->code, &c->plan);
+        cached_code_done(c, &cached, made);
+        if (!made && cached.state != CODE_FOUND) {
+            return false;
+        }
+        c->has_code = true;
+        c->code_kind = goal.kind;
+        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.3f ms",
+                    c->func->name, c->target->name, made ? "made" : "taken from the cache",
+                    1e3 * (clock_seconds() - start));
     }
-    lines_warn_unused(c->func);
-    warn_waste(c->func);
-    return true;
+    if (goal.level == COMPILE_CODE) {
+        return true;
+    }
+
+    /* Machine code → a module that is loaded on a device. */
+    DeviceImage image;
+    return module_image(c, goal.module, &image) && module_open(c, goal.module, &image);
 }

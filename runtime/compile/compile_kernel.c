@@ -40,7 +40,7 @@ static bool compile_task(void *user)
     }
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
-    if (!compile(c) || kernel->work.diags.errors > 0) {
+    if (!compile(c, (CompileGoal){COMPILE_IR}) || kernel->work.diags.errors > 0) {
         return false; /* warnings that are errors, too */
     }
     if (task->refused) {

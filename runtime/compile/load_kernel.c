@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct LoadTask {
-    TesseraKernel *kernel;
-    TesseraDevice *device;
-    DeviceCode *made;
-    DeviceImage image;
-    DeviceError error;
-} LoadTask;
-
 static bool runs_on(const Target *target, const TesseraDevice *device)
 {
     if (device->device->ops == &device_host) {
@@ -24,118 +16,111 @@ static bool runs_on(const Target *target, const TesseraDevice *device)
     return text_equal(target->name, device->info.target);
 }
 
-static void *find_symbol(void *user, const char *name)
-{
-    return jit_symbol(user, name);
-}
-
 /* The driver assembles PTX, so that no toolkit is needed; an assembler that is named does it
  * instead. Register limits are directives of the PTX: both obey them. */
-static EmitKind kind_to_load(const Target *target)
+EmitKind kernel_kind(const TesseraKernel *kernel)
 {
     const char *ptxas = getenv("TESSERA_PTXAS");
-    switch (target->family) {
+    switch (kernel->compilation.target->family) {
     case FAMILY_CPU: return EMIT_OBJ;
     case FAMILY_NVPTX: return ptxas && *ptxas ? EMIT_CUBIN : EMIT_PTX;
     default: return EMIT_HSACO;
     }
 }
 
-/* The sizes that the code was compiled for. */
-static void give_sizes(Plan *plan, const TesseraOptions *options)
+/* ---- machine code before the first launch ---- */
+
+typedef struct CodeTask {
+    TesseraKernel *kernel;
+    EmitKind kind;
+} CodeTask;
+
+static bool code_task(void *user)
 {
-    for (int i = 0; i < plan->n_sizes; i++) {
-        PlanSize *size = &plan->sizes[i];
-        for (size_t j = 0; j < options->n_sizes && !size->stride; j++) {
-            if (text_equal(options->sizes[j].name, size->name)) {
-                size->is_given = true;
-                size->given = options->sizes[j].value;
-            }
-        }
-    }
+    CodeTask *task = user;
+    return compile(&task->kernel->compilation, (CompileGoal){COMPILE_CODE, task->kind, NULL});
 }
 
-static bool make_ahead(void *user)
+static void code_reproducer(void *user, Text *out)
 {
-    TesseraKernel *kernel = user;
-    kernel->is_made =
-        cached_emit(&kernel->compilation, kernel->made_kind, &kernel->made, &kernel->made_plan);
-    return kernel->is_made;
-}
-
-static void ahead_reproducer(void *user, Text *out)
-{
-    compilation_reproducer(&((TesseraKernel *)user)->compilation, out);
-}
-
-EmitKind kernel_kind(const TesseraKernel *kernel)
-{
-    return kind_to_load(kernel->compilation.target);
+    compilation_reproducer(&((CodeTask *)user)->kernel->compilation, out);
 }
 
 TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind)
 {
-    if (kernel->compilation.stopped) {
-        return TESSERA_OK;
-    }
-    kernel->made_kind = kind;
+    CodeTask task = {kernel, kind};
     kernel->work.diags.list.n = 0;
     kernel->work.diags.errors = 0;
-    return error_boundary_run(&kernel->work, make_ahead, ahead_reproducer, kernel);
+    return error_boundary_run(&kernel->work, code_task, code_reproducer, &task);
 }
 
-/* As it was made ahead, or now. */
-static bool get_code(TesseraKernel *kernel, Code *code, Plan *plan)
+/* ---- the last steps of compile() ---- */
+
+static void *find_symbol(void *user, const char *name)
 {
-    Compilation *c = &kernel->compilation;
-    if (kernel->is_made && kernel->made_kind == kind_to_load(c->target)) {
-        *code = kernel->made;
-        *plan = kernel->made_plan;
-        return true;
-    }
-    return cached_emit(c, kind_to_load(c->target), code, plan);
+    return jit_symbol(user, name);
 }
 
-static bool make_code(LoadTask *task)
+bool module_image(Compilation *c, DeviceCode *module, DeviceImage *image)
 {
-    TesseraKernel *kernel = task->kernel;
-    Compilation *c = &kernel->compilation;
-    DeviceCode *made = task->made;
-    Code code = {0};
-    if (!get_code(kernel, &code, &made->plan)) {
-        return false;
-    }
+    module->plan = c->plan;
     if (c->target->family == FAMILY_CPU) {
-        made->jit = codegen_jit(c->func, &code, &made->plan);
-        task->image = (DeviceImage){.symbol = find_symbol, .user = made->jit};
-        return made->jit != NULL;
+        module->jit = codegen_jit(c->func, &c->code, &module->plan);
+        *image = (DeviceImage){.symbol = find_symbol, .user = module->jit};
+        return module->jit != NULL;
     }
-    char *ended = arena_alloc_raw(&kernel->work.arena, code.n + 1);
-    memcpy(ended, code.bytes, code.n);
-    ended[code.n] = '\0'; /* of PTX the driver asks for it */
-    task->image = (DeviceImage){.bytes = ended, .n = code.n};
+    char *ended = arena_alloc_raw(&c->work->arena, c->code.n + 1);
+    memcpy(ended, c->code.bytes, c->code.n);
+    ended[c->code.n] = '\0'; /* the driver expects PTX to end in one */
+    *image = (DeviceImage){.bytes = ended, .n = c->code.n};
     return true;
 }
+
+bool module_open(Compilation *c, DeviceCode *module, const DeviceImage *image)
+{
+    Plan *plan = &module->plan;
+    for (int i = 0; i < plan->n_sizes; i++) {
+        PlanSize *size = &plan->sizes[i];
+        for (size_t j = 0; j < c->options.n_sizes && !size->stride; j++) {
+            if (text_equal(c->options.sizes[j].name, size->name)) {
+                size->is_given = true; /* the code was compiled for this size */
+                size->given = c->options.sizes[j].value;
+            }
+        }
+    }
+    if (loaded_open(module->device->device, plan, image, &module->loaded, &module->error)) {
+        return true;
+    }
+    if (module->jit) {
+        jit_free(module->jit);
+    }
+    module->is_refused = true;
+    diag_failure(&c->work->diags, module->error.kind, "%s", module->error.text);
+    return false;
+}
+
+/* ---- loading ---- */
+
+typedef struct LoadTask {
+    TesseraKernel *kernel;
+    TesseraDevice *device;
+    DeviceCode *module;
+} LoadTask;
 
 static bool load_task(void *user)
 {
     LoadTask *task = user;
     TesseraKernel *kernel = task->kernel;
-    Diags *diags = &kernel->work.diags;
-    const Compilation *c = &kernel->compilation;
+    Compilation *c = &kernel->compilation;
     if (c->stopped || !runs_on(c->target, task->device)) {
-        diag_failure(diags, DIAG_USAGE, "%s was compiled for %s, %s wants %s",
+        diag_failure(&kernel->work.diags, DIAG_USAGE, "%s was compiled for %s, %s wants %s",
                      kernel->signature.name, c->stopped ? "its IR only" : c->target->name,
                      task->device->info.name, task->device->info.target);
         return false;
     }
-    task->made = ARENA_NEW(&kernel->work.arena, DeviceCode);
-    task->made->device = task->device;
-    if (!make_code(task)) {
-        return false;
-    }
-    give_sizes(&task->made->plan, &c->options);
-    return true;
+    task->module = ARENA_NEW(&kernel->work.arena, DeviceCode);
+    task->module->device = task->device;
+    return compile(c, (CompileGoal){COMPILE_LOAD, kernel_kind(kernel), task->module});
 }
 
 static void load_reproducer(void *user, Text *out)
@@ -143,31 +128,9 @@ static void load_reproducer(void *user, Text *out)
     compilation_reproducer(&((LoadTask *)user)->kernel->compilation, out);
 }
 
-/* Code of ours that a driver refuses is a bug to report, with what reproduces it. */
-static bool refused_task(void *user)
-{
-    LoadTask *task = user;
-    diag_failure(&task->kernel->work.diags, task->error.kind, "%s", task->error.text);
-    return false;
-}
-
-static TesseraStatus load_failed(LoadTask *task)
-{
-    TesseraContext *context = task->kernel->work.context;
-    if (task->made->jit) {
-        jit_free(task->made->jit);
-    }
-    if (task->error.kind != DIAG_INTERNAL) {
-        return context_device_fail(context, &task->error);
-    }
-    TesseraStatus status =
-        error_boundary_run(&task->kernel->work, refused_task, load_reproducer, task);
-    context->error.driver_code = task->error.code;
-    return status;
-}
-
 static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, DeviceCode **out)
 {
+    TesseraContext *context = kernel->work.context;
     for (*out = kernel->devices; *out; *out = (*out)->next) {
         if ((*out)->device == device && (*out)->loaded.device) {
             return TESSERA_OK;
@@ -177,16 +140,21 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, Devic
     kernel->work.diags.list.n = 0;
     kernel->work.diags.errors = 0;
     TesseraStatus status = error_boundary_run(&kernel->work, load_task, load_reproducer, &task);
+    DeviceCode *module = task.module;
+    if (status != TESSERA_OK && module && module->is_refused) {
+        /* Code that a driver refuses is a bug of the compiler and stays reported with what
+         * reproduces it; other errors of a driver are reported as those of a launch. */
+        if (module->error.kind != DIAG_INTERNAL) {
+            return context_device_fail(context, &module->error);
+        }
+        context->error.driver_code = module->error.code;
+    }
     if (status != TESSERA_OK) {
         return status;
     }
-    if (!loaded_open(device->device, &task.made->plan, &task.image, &task.made->loaded,
-                     &task.error)) {
-        return load_failed(&task);
-    }
-    loaded_keep(device, &task.made->loaded);
-    task.made->next = kernel->devices;
-    kernel->devices = *out = task.made;
+    loaded_keep(device, &module->loaded);
+    module->next = kernel->devices;
+    kernel->devices = *out = module;
     return TESSERA_OK;
 }
 

@@ -64,7 +64,7 @@ static int fulfil(TesseraContext *context, ErrorBoundary *work, const WorkerRequ
     if (kernel_make_code(kernel, (EmitKind)order->kind) != TESSERA_OK) {
         code = answer_error(context);
     } else {
-        Text value = code_pack(&work->arena, &kernel->made, &kernel->made_plan);
+        Text value = code_pack(&work->arena, &kernel->compilation.code, &kernel->compilation.plan);
         code = answer(TESSERA_OK, value.data, value.n);
     }
     tessera_kernel_free(kernel);

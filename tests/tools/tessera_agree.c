@@ -342,6 +342,17 @@ static bool begin(Run *run, const Options *o)
     return true;
 }
 
+/* As compile() of runtime/compile/compile.c runs them. */
+static bool run_passes(Func *func, const PassHooks *hooks)
+{
+    bool done = passes_run_before_tile(func, hooks);
+    TileRetry *retry = done ? retry_begin(func, hooks) : NULL;
+    while (done && !passes_run_from_tile(func, hooks)) {
+        done = retry_with_smaller_tiles(retry);
+    }
+    return done;
+}
+
 /* The program once more, to be walked in the steps that the passes choose; NULL: they choose none,
  * or fail, which is told when they run for good. */
 static Func *walk_as_scheduled(const Run *run, const Options *o, int source)
@@ -352,7 +363,7 @@ static Func *walk_as_scheduled(const Run *run, const Options *o, int source)
     again.func = parse_func(run->arena, run->diags, source);
     Func *walked = steps_any(again.func) ? parse_func(run->arena, run->diags, source) : NULL;
     PassHooks hooks = {0};
-    if (walked && begin(&again, o) && passes_run(again.func, &hooks) &&
+    if (walked && begin(&again, o) && run_passes(again.func, &hooks) &&
         run->diags->errors == errors) {
         steps_take(walked, again.func);
     } else {
@@ -374,7 +385,7 @@ static int run_all(Run *run, const Options *o, int source)
         return 5;
     }
     PassHooks hooks = {.user = run, .after = after_pass, .verify = true};
-    bool done = passes_run(run->func, &hooks);
+    bool done = run_passes(run->func, &hooks);
     Text text = text_new(run->arena);
     diags_render(run->diags, &text);
     fputs(text.data, stderr);
