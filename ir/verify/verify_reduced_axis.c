@@ -42,17 +42,28 @@ static bool reads_marked(const Verifier *v, const Op *op)
     return false;
 }
 
-/* Hands what it is given to others: an intermediate in memory, a word of one, the cluster. */
+/* The tensor that an op writes or reads. A bulk_store names its buffer of shared memory first. */
+static const Value *tensor_of(const Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && op->operands[i]->type->kind == TYPE_TENSOR) {
+            return op->operands[i];
+        }
+    }
+    return NULL;
+}
+
+/* True if the op passes its operand on to other blocks or launches: through an intermediate in
+ * global memory, or within the cluster. */
 static bool hands_on(const Verifier *v, const Op *op)
 {
-    const Value *memory = op->n_operands ? op->operands[0] : NULL;
-    bool tensor = memory && memory->type->kind == TYPE_TENSOR;
+    const Value *tensor = tensor_of(op);
     switch (op->kind) {
     case OP_CLUSTER_REDUCE:
     case OP_CLUSTER_REDUCE_SCATTER: return true;
     case OP_STORE:
     case OP_BULK_STORE:
-    case OP_SCATTER: return tensor && v->func->params.items[memory->index].io == PARAM_SCRATCH;
+    case OP_SCATTER: return tensor && v->func->params.items[tensor->index].io == PARAM_SCRATCH;
     default: return false;
     }
 }
