@@ -14,6 +14,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "examples" / "ladder.tile"
@@ -122,6 +123,12 @@ def measure(program, steps, rounds):
 # ---- the document ----
 
 
+def wrapped(line, indent=""):
+    """In lines of the width of documents."""
+    return textwrap.wrap(line, 120, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False)
+
+
 def figure(value):
     """Three digits."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
@@ -130,8 +137,8 @@ def figure(value):
 def table(size, steps, reports, record):
     """A row a step; without a record the measured columns stay empty."""
     times = record["sizes"].get(label(size), {})
-    lines = ["| step | predicted, TFLOP/s | measured | measured / predicted | over the step before"
-             " | of cuBLAS | limited, by the model, by |", "|---|---|---|---|---|---|---|"]
+    lines = ["| step | predicted, TFLOP/s | measured | ratio | over the step before | of cuBLAS"
+             " | predicted limit |", "|---|---|---|---|---|---|---|"]
     before = None
     for step in steps:
         report = reports[step, size]
@@ -157,9 +164,9 @@ def summary(steps, reports, record):
     lines = []
     for size in SIZES:
         lines += [f"{DTYPE} {label(size)}:", "", *table(size, steps, reports, record), ""]
-    lines.append(f"Measured on {record['device'].split(',')[0]}, torch {record['torch']}, median of"
-                 f" {record['rounds']} rested bursts (bench/timing.py), answers compared first.")
-    return lines
+    return lines + wrapped(
+        f"Measured on {record['device'].split(',')[0]}, torch {record['torch']}, median of"
+        f" {record['rounds']} rested bursts (bench/timing.py), answers compared first.")
 
 
 def count(value):
@@ -195,7 +202,7 @@ def facts(step, reports):
             seen[key] = at
     lines += [f"- {access_line(at)}" for at in seen.values()]
     lines.append(f"- limited by {launch['predicted_limiter']}")
-    return lines
+    return [part for line in lines for part in wrapped(line, "  ")]
 
 
 def part(step, text, reports):

@@ -322,6 +322,13 @@ def parse():
     return parser.parse_args()
 
 
+def table_lines(row, before):
+    """A row, below one that names the launch and its sizes where they are others than before."""
+    launch = f"| {row[0]} | {row[1]} | | | | |"
+    last = next((line for line in reversed(before) if not line.startswith("| | |")), None)
+    return [*([launch] if launch != last else []), "| | | " + " | ".join(row[2:]) + " |"]
+
+
 def main():
     options, begun = parse(), time.monotonic()
     METRICS.update({name: name for name in options.metric})
@@ -348,8 +355,9 @@ def main():
                     continue
                 have = counters(options, case, sizes, words, report, kept)
                 for row in rows_of(options, case, sizes, report, have, counts):
-                    lines.append("| " + " | ".join(row) + " |")
-                    print(lines[-1], flush=True)
+                    for line in table_lines(row, lines):
+                        lines.append(line)
+                        print(line, flush=True)
             except (RuntimeError, OSError, ValueError, KeyError,
                     subprocess.TimeoutExpired) as problem:
                 failed.append(case.program)

@@ -15,25 +15,47 @@ import sys
 
 import verdict
 
+WIDTH = 120  # columns of a line of a document
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def row_of(result, before):
+def rows_text(workload, unit, before, ours, peers, goals, rounds):
+    """One row of a table; where it would be too long for a document, a row for each peer, of which
+    the later ones leave the cells of the workload empty."""
+    row = "| " + " | ".join([workload, unit, before, ours, " · ".join(peers), ", ".join(goals),
+                             rounds]) + " |"
+    if len(row) <= WIDTH:
+        return [row]
+    of_peer = {goal[:goal.rindex(" ", 0, goal.rindex(":"))]: goal for goal in goals}
+    named = [of_peer.pop(re.sub(r" [\d.e+]+(?:, ×[\d.]+)?$", "", peer), "") for peer in peers]
+    for goal in of_peer.values():  # of the best peer, or of one that was not measured
+        at = named.index("") if "" in named else 0
+        named[at] = f"{named[at]}, {goal}".strip(", ")
+    later = [f"| | | | | {peer} | {goal} | |" for peer, goal in zip(peers, named)]
+    first = f"| {workload} | {unit} | {before} | {ours} | {peers[0]} | {named[0]} | {rounds} |"
+    if len(first) <= WIDTH:
+        return [first, *later[1:]]
+    return [f"| {workload} | {unit} | {before} | {ours} | | | {rounds} |", *later]
+
+
+def rows_of(result, before):
     ours = result.get("ours")
     peers = [f"{name} {entry['rate']:.3g}, ×{ours['rate'] / entry['rate']:.2f}" if ours else
              f"{name} {entry['rate']:.3g}" for name, entry in result["peers"].items()]
-    cells = [result["workload"], result["unit"], before, f"{ours['rate']:.4g}" if ours else "–",
-             " · ".join(peers), verdict.of(result), str(result.get("rounds", "–"))]
-    return "| " + " | ".join(cells) + " |"
+    return rows_text(result["workload"], result["unit"], before,
+                     f"{ours['rate']:.4g}" if ours else "–", peers, verdict.cells(result),
+                     str(result.get("rounds", "–")))
 
 
 def update_document(document, latest):
     """Returns the results that no table of the document has."""
-    left, lines = dict(latest), document.read_text().splitlines()
-    for i, line in enumerate(lines):
+    left, lines, replaced = dict(latest), [], False
+    for line in document.read_text().splitlines():
         cells = re.split(r" *\| *", line.strip("| "))
-        if line.startswith("| ") and cells[0] in left:
-            lines[i] = row_of(left.pop(cells[0]), cells[2])
+        if line.startswith("| | | | | ") and replaced:
+            continue  # further peers of the row that was replaced
+        replaced = line.startswith("| ") and cells[0] in left
+        lines += rows_of(left.pop(cells[0]), cells[2]) if replaced else [line]
     document.write_text("\n".join(lines) + "\n")
     return left
 
@@ -79,7 +101,7 @@ def main():
     records = words[2] if len(words) > 2 else HERE / "results.json"
     latest = {row["workload"]: row for row in map(json.loads, words[0].read_text().splitlines())}
     for result in update_document(document, latest).values():
-        print(row_of(result, "–"))
+        print("\n".join(rows_of(result, "–")))
     update_records(records, latest, datetime.date.today().isoformat())
 
 

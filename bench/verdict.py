@@ -4,10 +4,14 @@
 ROUNDING = 0.01  # of a ratio: a figure less this is met
 
 
-def of(row):
+def cells(row):
     """Each goal with what it asks for: "met", or by how much it is missed."""
-    cells = []
+    found = []
     for goal, (ratio, least) in row.get("goals", {}).items():
         met = ratio >= least - ROUNDING
-        cells.append(f"{goal} {least:.2f}: " + ("met" if met else f"**{ratio:.2f}**"))
-    return ", ".join(cells)
+        found.append(f"{goal} {least:.2f}: " + ("met" if met else f"**{ratio:.2f}**"))
+    return found
+
+
+def of(row):
+    return ", ".join(cells(row))

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md
-and the README's table of folders from the tables and comments of the sources; with --check only
-says whether they are current. The tables of docs/performance.md come from docs_results.py."""
+and the lists of folders in README.md and docs/architecture.md from the tables and comments of the
+sources; with --check only says whether they are current. The tables of docs/performance.md come
+from docs_results.py.
+
+Lines have at most 120 columns. A table has short cells; texts are lists, which are wrapped."""
 
 import pathlib
 import re
@@ -11,7 +14,7 @@ import textwrap
 
 from docs_results import performance
 
-LONGEST_CELL = 170  # characters; what is longer becomes a paragraph below the table
+WIDTH = 120  # columns of a line; tests/layering/documents.py checks it
 FIRST_WARNING = 2000  # as in support/diag.h
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*|[(),]|[^\s"(),]+', re.S)
@@ -71,41 +74,41 @@ def groups(path, macro):
         yield comment.split(":")[0].replace("\n *", " "), rows_of(part, macro)
 
 
-def summary(doc):
-    """What a cell of a table holds: all of a short text, else its first sentence."""
-    return doc if len(doc) <= LONGEST_CELL else re.match(r"(?:.(?!\. ))*.\.?", doc, re.S).group(0)
+def filled(text, first="", rest=""):
+    """A paragraph in lines of the width that documents have. Code of one line is not broken."""
+    kept = re.sub(r"`[^`]{1,90}`", lambda code: code[0].replace(" ", "\0"), text)
+    kept = re.sub(r" (?=(?:[-+*#=>|]|\d+[.)])(?: |$))", "\0", kept)  # no marker begins a line
+    lines = textwrap.wrap(kept, WIDTH, initial_indent=first, subsequent_indent=rest,
+                          break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
-def filled(text):
-    """A paragraph in lines of the width that documents have."""
-    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
+def listed(items):
+    """A list, an item for each text."""
+    return "\n".join(filled(text, "- ", "  ") for text in items) + "\n"
 
 
 def ops():
     levels = {"TLS": "all", "TL": "tensor, loop", "LS": "loop, staged", "S": "staged",
               "L": "loop", "T": "tensor"}
     body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
-    body += ("The text form and the structures are described in [ir.md](ir.md). An operation is\n"
-             "legal at the levels that its row names; its traits say what passes may do with it.\n"
-             "Texts too long for a cell continue below the table.\n")
-    for heading, listed in groups("ir/ops.def", "OP"):
+    body += filled("The text form and the structures are described in [ir.md](ir.md). An operation "
+                   "is legal at the levels that its row names; its traits say what passes may do "
+                   "with it. The list below each table says what the operations mean.") + "\n"
+    for heading, rows_of_group in groups("ir/ops.def", "OP"):
         body += f"\n## {heading}\n\n" + table(
-            ["operation", "operands", "results", "traits", "levels", "meaning"],
+            ["operation", "operands", "results", "traits", "levels"],
             [[f"`{name}`", operands.replace("V", "varies"), results.replace("V", "varies"),
-              "" if traits == "0" else traits.lower().replace(" | ", ", "), levels[level],
-              summary(doc)]
-             for _, name, operands, results, traits, level, doc in listed])
-        for _, name, *_, doc in listed:
-            rest = doc[len(summary(doc)):].strip()
-            if rest:
-                body += "\n" + filled(f"**`{name}`**: {rest}") + "\n"
+              "" if traits == "0" else traits.lower().replace(" | ", ", "), levels[level]]
+             for _, name, operands, results, traits, level, _ in rows_of_group])
+        body += "\n" + listed(f"`{name}`: {doc}" for _, name, *_, doc in rows_of_group)
     body += "\n## Attributes\n\n"
     text = (ROOT / "ir/attrs.def").read_text()
-    body += table(["attribute", "kind", "meaning"],
-                  [[f"`{name}`", kind.lower(), re.sub(r"\s*\n \* *|\s*\n     \* *", " ", meaning)]
+    body += listed(f"`{name}` ({kind.lower()}): " +
+                   re.sub(r"\s*\n \* *|\s*\n     \* *", " ", meaning)
                    for name, kind, meaning in
                    re.findall(r'^ATTR\(\w+, "(\w+)", (\w+)\)\s*/\* (.*?) \*/', text,
-                              flags=re.M | re.S)])
+                              flags=re.M | re.S))
     body += "\n## Element types\n\n"
     kinds = {"B": "bool", "I": "signed", "U": "unsigned", "F": "float"}
     return body + table(["type", "bits", "class"], [[f"`{r[1]}`", r[2], kinds[r[3]]]
@@ -133,24 +136,22 @@ def orders():
 
 
 def passes():
-    listed = rows("passes/passes.def", "PASS")
-    lines = rows("ir/schedule.def", "SCHEDULE_ENTRY")
-    body = title("Passes", "passes/passes.def, passes/pass_manager.c, "
-                 "ir/schedule.def, heads of files")
-    body += ("The passes are listed in the order in which they run. A pass that is not required "
-             "can be skipped (`--skip`).\n\n")
-    body += table(["pass", "required", "what it does", "schedule keys it decides"],
-                  [[f"`{name}`", "yes" if required == "true" else "no", doc,
-                    " ".join(f"`{l[0]}`" for l in lines if name in l[3].split())]
-                   for _, name, required, doc in listed])
-    body += ("\n## Ordering constraints\n\n"
-             "Each row names two passes, in the order in which they must run, and what would\n"
-             "break in the other order. A test checks that the table of passes keeps all of\n"
-             "them.\n\n")
-    body += table(["before", "after", "what breaks otherwise"],
-                  [[f"`{a}`", f"`{b}`", c] for a, b, c in orders()])
-    body += "\nThe schedule keys are described in [schedule.md](schedule.md#keys).\n"
-    for function, name, _, _ in listed:
+    rows_of_passes = rows("passes/passes.def", "PASS")
+    entries = rows("ir/schedule.def", "SCHEDULE_ENTRY")
+    body = title("Passes", "passes/passes.def, pass_manager.c, ir/schedule.def, heads of files")
+    body += filled("The passes are listed in the order in which they run, with what each does and "
+                   "the [schedule keys](schedule.md#keys) that it decides. A pass that is not "
+                   "required can be skipped (`--skip`).") + "\n\n"
+    for number, (_, name, required, doc) in enumerate(rows_of_passes, 1):
+        keys = ", ".join(f"`{entry[0]}`" for entry in entries if name in entry[3].split())
+        body += filled(f"`{name}`: {doc}" + (" Required." if required == "true" else "") +
+                       (f" Decides {keys}." if keys else ""), f"{number}. ".ljust(4), "    ") + "\n"
+    body += "\n## Ordering constraints\n\n"
+    body += filled("Each item names two passes, in the order in which they must run, and what "
+                   "would break in the other order. A test checks that the table of passes keeps "
+                   "all of them.") + "\n\n"
+    body += listed(f"`{first}` before `{second}`: {reason}" for first, second, reason in orders())
+    for function, name, _, _ in rows_of_passes:
         path, text = contract(function)
         if text:
             body += f"\n## {name}\n\n{path}\n\n" + "\n".join(
@@ -168,21 +169,25 @@ def unit_targets(text):
 
 
 def targets():
-    fields = ["target", "family", "lanes of a warp", "threads per block",
-              "threads per multiprocessor", "blocks per multiprocessor", "shared bytes per block",
-              "registers per multiprocessor", "registers per thread", "multiprocessors",
-              "blocks per cluster", "vector bytes", "bulk copies", "setmaxnreg", "packed min/max",
-              "async copies (bytes)"]
+    limits = ["target", "family", "lanes of a warp", "threads per block",
+              "threads per multiprocessor", "blocks per multiprocessor"]
+    memory = ["target", "shared bytes per block", "registers per multiprocessor",
+              "registers per thread", "multiprocessors"]
+    features = ["target", "blocks per cluster", "vector bytes", "bulk copies", "setmaxnreg",
+                "packed min/max", "async copies (bytes)"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
+    found = rows("ir/target/targets.def", "TARGET")
     body = title("Targets", "ir/target/targets.def")
-    body += ("Passes read these facts and never the name of a target. All counts are maxima;\n"
-             "`ir/target/target.h` explains each column. On a CPU, the shared bytes are the part\n"
-             "of the L2 cache that a block may use, and the registers are vector registers.\n\n")
-    body += table(fields, [
-        [f"`{r[0]}`", families[r[1]], *r[5:14], "this machine's" if "NATIVE" in r[14] else r[14],
+    body += filled("Passes read these facts and never the name of a target. All counts are maxima; "
+                   "`ir/target/target.h` explains each column. On a CPU, the shared bytes are the "
+                   "part of the L2 cache that a block may use, and the registers are vector "
+                   "registers.") + "\n\n"
+    body += table(limits, [[f"`{r[0]}`", families[r[1]], *r[5:9]] for r in found]) + "\n"
+    body += table(memory, [[f"`{r[0]}`", *r[9:13]] for r in found]) + "\n"
+    body += table(features, [
+        [f"`{r[0]}`", r[13], "this machine's" if "NATIVE" in r[14] else r[14],
          *("yes" if x == "true" else "no" for x in r[15:18]),
-         ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"]
-        for r in rows("ir/target/targets.def", "TARGET")])
+         ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"] for r in found])
     body += ("\n## Matrix instructions\n\n"
              "The rows of `ir/layout/matrix_instrs.def`: the value of the schedule key\n"
              "`instruction`, the element types of operands and result in registers, and the\n"
@@ -199,11 +204,13 @@ def targets():
              "`explain` estimates times and occupancy with these facts, from\n"
              "`ir/target/device_specs.def`; `ir/target/device_specs.h` explains each column. No\n"
              "pass reads them. Warps, blocks and shared bytes are maxima per multiprocessor.\n\n")
-    fields = ["target", "device", "memory GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
-              "shared bytes", "reserved per block", "shared granularity (bytes)", "schedulers",
-              "register granularity", "L2 MiB", "sector bytes"]
-    return body + table(fields, [[f"`{r[0]}`", *r[1:]] for r in rows("ir/target/device_specs.def",
-                                                                     "PART")])
+    speed = ["target", "device", "memory GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
+             "L2 MiB", "sector bytes"]
+    details = ["target", "shared bytes", "reserved per block",
+               "shared granularity (bytes)", "schedulers", "register granularity"]
+    parts = rows("ir/target/device_specs.def", "PART")
+    return (body + table(speed, [[f"`{r[0]}`", *r[1:7], *r[12:]] for r in parts]) + "\n" +
+            table(details, [[f"`{r[0]}`", *r[7:12]] for r in parts]))
 
 
 def schedule():
@@ -211,13 +218,14 @@ def schedule():
     begin, end = "<!-- lines: made by `make docs` from ir/schedule.def -->", "<!-- /lines -->"
     text = (ROOT / "docs/schedule.md").read_text()
     head, rest = text.split(begin)
-    lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`",
-              " ".join(f"`{name}`" for name in owner.split()),
-              "yes" if bits == "true" else "no", said, where]
-             for key, subs, values, owner, bits, said, where
-             in rows("ir/schedule.def", "SCHEDULE_ENTRY")]
-    fields = ["key", "subkeys", "values", "decided by", "changes bits", "meaning", "applies to"]
-    return head + begin + "\n" + table(fields, lines) + end + rest.split(end)[1]
+    found = rows("ir/schedule.def", "SCHEDULE_ENTRY")
+    keys = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`",
+             " ".join(f"`{name}`" for name in owner.split()), "yes" if bits == "true" else "no"]
+            for key, subs, values, owner, bits, _, _ in found]
+    fields = ["key", "subkeys", "values", "decided by", "changes bits"]
+    texts = [f"`{key}`: {meaning} Applies to {where}." for key, *_, meaning, where in found]
+    return (head + begin + "\n" + table(fields, keys) + "\n" + listed(texts) + end +
+            rest.split(end)[1])
 
 
 def declared(lines, at):
@@ -263,31 +271,45 @@ def module_head(path):
 
 def stdlib():
     body = title("The standard library", "stdlib/*.tile")
-    body += ("Functions of `.tile`, there in every program without an import. Arguments of f16 and "
-             "bf16 are computed in f32; `float`, `int`, `number` and `any` are classes of element "
-             "types; names in brackets are extents that the arguments give. What is built into the "
-             "language stands in [language.md](language.md).\n\n")
+    body += filled(
+        "Functions of `.tile`, there in every program without an import. Arguments of f16 and "
+        "bf16 are computed in f32; `float`, `int`, `number` and `any` are classes of element "
+        "types; names in brackets are extents that the arguments give. What is built into the "
+        "language stands in [language.md](language.md).") + "\n\n"
     for path in sorted((ROOT / "stdlib").glob("*.tile")):
-        body += f"## {path.stem}\n\n{module_head(path)}\n\n"
-        lines, last = [], ""
+        body += f"## {path.stem}\n\n{filled(module_head(path))}\n\n"
+        texts, last = {}, ""  # functions of one text are one item
         for head, text in functions(path):
             last = text or last
-            lines.append((f"`{head}`", last))
-        body += table(("function", "what it is"), lines) + "\n"
+            texts.setdefault(last, []).append(f"`{head}`")
+        body += listed(", ".join(heads) + f": {text}" for text, heads in texts.items()) + "\n"
     return body.rstrip("\n") + "\n"
+
+
+def components():
+    sys.path.insert(0, str(ROOT / "tests/layering"))
+    import layering
+    return layering.read_components().values()
 
 
 def folders():
     """The README: its table of folders, from the components of CMakeLists.txt."""
-    sys.path.insert(0, str(ROOT / "tests/layering"))
-    import layering
     text = (ROOT / "README.md").read_text()
     begin, end = "<!-- folders: made by `make docs` from CMakeLists.txt -->", "<!-- /folders -->"
     head, rest = text.split(begin)
-    listed = [[f"`{c.folder}/`", c.holds, ", ".join(f"`{i}`" for i in c.includes) or "–"]
-              for c in layering.read_components().values()]
-    return (head + begin + "\n" + table(["folder", "what lives there", "may include"], listed)
-            + end + rest.split(end)[1])
+    holds = [[f"`{c.folder}/`", c.holds] for c in components()]
+    return (head + begin + "\n" + table(["folder", "what lives there"], holds) + end +
+            rest.split(end)[1])
+
+
+def includes():
+    """docs/architecture.md: what each folder may include, from the same components."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    begin, end = "<!-- includes: made by `make docs` from CMakeLists.txt -->", "<!-- /includes -->"
+    head, rest = text.split(begin)
+    items = [f"`{c.folder}/`: " + (", ".join(f"`{i}`" for i in c.includes) or "nothing")
+             for c in components()]
+    return head + begin + "\n" + listed(items) + end + rest.split(end)[1]
 
 
 def errors():
@@ -297,16 +319,16 @@ def errors():
                                                                           "ERROR")
     for _, code, name, explanation in sorted(found, key=lambda row: int(row[1])):
         letter = "W" if int(code) >= FIRST_WARNING else "E"
-        body += f"\n**{letter}{int(code):04}** {name}. {explanation}\n"
+        body += "\n" + filled(f"**{letter}{int(code):04}** {name}. {explanation}") + "\n"
     return body
 
 
 def main():
     stale = []
-    for name, make in (("../README", folders), ("ops", ops), ("passes", passes), ("targets",
-                                                                                  targets),
-                       ("stdlib", stdlib), ("schedule", schedule), ("errors", errors),
-                       ("performance", performance)):
+    documents = (("../README", folders), ("architecture", includes), ("ops", ops),
+                 ("passes", passes), ("targets", targets), ("stdlib", stdlib),
+                 ("schedule", schedule), ("errors", errors), ("performance", performance))
+    for name, make in documents:
         path, text = (ROOT / "docs" / f"{name}.md").resolve(), make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

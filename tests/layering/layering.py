@@ -10,6 +10,8 @@
 - no two sources of components have one basename, a .c and its .h aside
 - every source begins with one SPDX line, has lines of at most 100 columns, no tabs, no trailing
   blanks (text tests and tables may be wider; text tests need no SPDX line)
+- text tests compare something, in lines that can be read (text_tests.py); documents have lines of
+  at most 120 columns and short cells (documents.py)
 - no absolute path of the machine on which it was written; nothing left to do behind
 - files under 600 lines are normal: longer ones are reported, above 900 they fail
 """
@@ -19,6 +21,9 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import documents
+import text_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPONENT = re.compile(r'^tessera_component\((\w+)\s+(\S+)\s+"([^"]*)"([^)]*)\)', re.M)
@@ -156,6 +161,11 @@ def check_look(path, text, fail):
         fail(f"{path}: {len(lines)} lines: look for the seam")
 
 
+def report_problems(path, found, fail):
+    for number, what in found:
+        fail(f"{path}:{number}: {what}")
+
+
 def tracked():
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     try:
@@ -173,24 +183,35 @@ def report(lengths):
         print(f"{len(code)} files of C, {sum(code)} lines; median {code[len(code) // 2]},"
               f" p90 {code[len(code) * 9 // 10]}, longest {code[-1]}")
     for path, n in sorted(lengths.items(), key=lambda item: -item[1]):
-        if n > LONG:
+        if n > LONG and not path.endswith(".md"):
             print(f"note: {path} has {n} lines")
+
+
+def check_file(path, text, components, exceptions, fail):
+    suffix = pathlib.Path(path).suffix
+    if suffix == ".md":
+        report_problems(path, documents.problems(text), fail)
+        return
+    if suffix in CODE:
+        check_includes(path, text, components, exceptions, fail)
+    check_look(path, text, fail)
+    if path.startswith("tests/") and suffix in text_tests.SUFFIXES:
+        report_problems(path, text_tests.problems(text), fail)
 
 
 def main():
     components, exceptions = read_components(), read_exceptions()
-    failures, passed, lengths, paths = [], 0, {}, tracked()
+    failures, passed, checked, lengths, paths = [], 0, 0, {}, tracked()
     for path in paths:
-        if pathlib.Path(path).suffix not in TEXT:
+        if pathlib.Path(path).suffix not in TEXT | {".md"}:
             continue
         text = (ROOT / path).read_text(errors="replace")
         before = len(failures)
-        if pathlib.Path(path).suffix in CODE:
-            check_includes(path, text, components, exceptions, failures.append)
-        check_look(path, text, failures.append)
+        check_file(path, text, components, exceptions, failures.append)
         lengths[path] = text.count("\n")
+        checked += 1
         passed += len(failures) == before
-    bad = len(lengths) - passed
+    bad = checked - passed
     before = len(failures)
     check_basenames(paths, components, failures.append)
     for path, header in sorted(exceptions):
