@@ -46,6 +46,12 @@ TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
     return TESSERA_OK;
 }
 
+/* A program that asks for this name at run time gets the first version of the structures. */
+TesseraStatus(tessera_context_new)(const TesseraAllocator *allocator, TesseraContext **context)
+{
+    return tessera_context_open(1, allocator, context);
+}
+
 const char *tessera_warnings(const TesseraContext *context)
 {
     return context && context->compiler->warnings ? context->compiler->warnings : "";

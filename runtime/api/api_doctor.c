@@ -380,8 +380,12 @@ static void find_cache(struct Doctor *doctor)
 static bool doctor_task(void *user)
 {
     struct Doctor *doctor = user;
-    CodegenHost host;
-    codegen_host(&doctor->work.arena, &host);
+    Arena *arena = &doctor->work.arena;
+    CodegenHost host = {.cpu = "", .features = ""};
+    const CodegenTable *codegen = codegen_find(arena, &host.why);
+    if (codegen) {
+        codegen->host(arena, &host);
+    }
     find_compiler(doctor, &host);
     find_cpu(doctor, &host);
     for (size_t i = 0; i < sizeof VENDORS / sizeof *VENDORS; i++) {

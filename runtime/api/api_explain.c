@@ -116,7 +116,7 @@ static bool emit(Compilation *c, EmitKind kind, bool lines, Code *code, Plan *pl
 {
     CodegenOptions options = compilation_codegen(c);
     options.lines = lines;
-    return codegen_emit(c->func, kind, &options, code, plan);
+    return compilation_emit(c, kind, &options, code, plan);
 }
 
 /* The plan, and the machine's text where there is one. */
@@ -135,7 +135,8 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
         add_listing(c, &input->listings, "LLVM", &llvm);
         add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
     }
-    if (family == FAMILY_NVPTX && codegen_ptxas_info(c->func, &options, &text, &said)) {
+    const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
+    if (family == FAMILY_NVPTX && codegen && codegen->ptxas_info(c->func, &options, &text, &said)) {
         read_ptxas(&c->work->arena, said.bytes, input);
     } else if (family == FAMILY_AMDGCN) {
         read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);

@@ -115,7 +115,7 @@ void tessera_kernel_free(TesseraKernel *kernel)
     for (DeviceCode *at = kernel->devices; at; at = at->next) {
         loaded_end(at->device, &at->loaded);
         if (at->jit) {
-            jit_free(at->jit);
+            at->codegen->jit_free(at->jit);
         }
     }
     work_free(&kernel->work);
@@ -219,7 +219,7 @@ static bool emit_launch(EmitTask *task)
     Text text = text_new(&kernel->work.arena);
     Code code = {0};
     Plan plan;
-    if (!codegen_emit(kernel->compilation.func, EMIT_LLVM, &options, &code, &plan)) {
+    if (!compilation_emit(&kernel->compilation, EMIT_LLVM, &options, &code, &plan)) {
         return false;
     }
     plan_json(&plan, &text);
@@ -396,7 +396,7 @@ static bool resources_task(void *user)
     CodegenOptions options = {.optimize = 0}; /* the plan is the same */
     Code code;
     Plan plan;
-    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {
+    if (!compilation_emit(c, EMIT_LLVM, &options, &code, &plan)) {
         return false;
     }
     int64_t *sizes = plan_sizes(kernel, &plan);

@@ -60,7 +60,8 @@ struct DeviceCode {
     DeviceCode *next;
     TesseraDevice *device;
     Plan plan;
-    JitCode *jit;
+    JitCode *jit;                /* of a CPU; NULL for a GPU */
+    const CodegenTable *codegen; /* its functions */
     LoadedModule loaded;
     bool is_refused; /* by the driver, with this error */
     DeviceError error;

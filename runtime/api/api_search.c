@@ -370,7 +370,7 @@ static bool predict_task(void *user)
                      "the compilation was stopped after a pass: only its IR is there (--emit ir)");
         return false;
     }
-    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan) ||
+    if (!compilation_emit(c, EMIT_LLVM, &options, &code, &plan) ||
         !find_folded(task->kernel, &folded)) {
         return false;
     }

@@ -402,7 +402,8 @@ static bool write_object(BundleBuilder *making, TesseraBundled *bundled)
         making->objects.items, making->options->shared};
     Code code;
     bundle_to_bytes(&table, &object.bytes);
-    if (!codegen_bundle(arena, &making->work->diags, &object, &code)) {
+    const CodegenTable *codegen = codegen_open(arena, &making->work->diags);
+    if (!codegen || !codegen->bundle(arena, &making->work->diags, &object, &code)) {
         return false;
     }
     bundled->object = (TesseraBytes){code.bytes, code.n};

@@ -35,14 +35,23 @@ bool build_id(Text *out)
     return object_build(&here, out);
 }
 
+CodegenHost native_cpu(Arena *arena)
+{
+    CodegenHost host = {.cpu = "", .features = ""};
+    const CodegenTable *codegen = codegen_find(arena, &host.why);
+    if (codegen) {
+        codegen->host_cpu(arena, &host);
+    }
+    return host;
+}
+
 static const char *host_words(TesseraContext *context, Arena *arena)
 {
     CompilerState *compiler = context->compiler;
-    CodegenHost host = {0};
     if (compiler->host) {
         return compiler->host;
     }
-    codegen_host_cpu(arena, &host);
+    CodegenHost host = native_cpu(arena);
     const char *words = arena_printf(arena, "cpu %s %s\n", host.cpu, host.features);
     context_set(context, &compiler->host, words);
     return words;
@@ -168,10 +177,17 @@ void cached_code_done(Compilation *c, const CachedCode *cached, bool made)
     cache_end(cached->cache, cached->key);
 }
 
+bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *options, Code *code,
+                      Plan *plan)
+{
+    const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
+    return codegen && codegen->emit(c->func, kind, options, code, plan);
+}
+
 bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
     bool done;
     bool good = worker_emit(c, kind, code, plan, &done);
-    return done ? good : codegen_emit(c->func, kind, &options, code, plan);
+    return done ? good : compilation_emit(c, kind, &options, code, plan);
 }

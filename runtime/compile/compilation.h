@@ -3,13 +3,13 @@
 #ifndef TESSERA_RUNTIME_COMPILE_COMPILATION_H
 #define TESSERA_RUNTIME_COMPILE_COMPILATION_H
 
-#include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"
 #include "runtime/api/error_boundary.h"
 #include "runtime/cache/code_cache.h"
+#include "runtime/codegen_loader/codegen_loader.h"
 #include "runtime/compile/pin_lookup.h"
 #include "runtime/device/device.h"
 
@@ -130,6 +130,11 @@ typedef struct CachedCode {
 CachedCode cached_code_find(Compilation *c, EmitKind kind);
 /* Stores what was made, and lets other processes continue. */
 void cached_code_done(Compilation *c, const CachedCode *cached, bool made);
+/* Generates code in this process; the code generator's table of functions is opened for it. */
+bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *options, Code *code,
+                      Plan *plan);
+/* The CPU that "native" means; its names are empty where the code generator is not found. */
+CodegenHost native_cpu(Arena *arena);
 /* Generates the code without the cache, here or in a worker. */
 bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* By a worker, if that is to be (worker_client.c); `done`: it was, whatever came of it. */

@@ -146,10 +146,9 @@ const char *sizes_text(Compilation *c, const int64_t *sizes)
 
 const char *architecture_of(Compilation *c)
 {
-    CodegenHost host = {0};
     if (!text_equal(c->target->name, "native")) {
         return c->target->name;
     }
-    codegen_host_cpu(&c->work->arena, &host);
+    CodegenHost host = native_cpu(&c->work->arena);
     return host.cpu ? host.cpu : "native";
 }

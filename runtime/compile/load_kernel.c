@@ -58,15 +58,18 @@ TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind)
 
 static void *find_symbol(void *user, const char *name)
 {
-    return jit_symbol(user, name);
+    const DeviceCode *module = user;
+    return module->codegen->jit_symbol(module->jit, name);
 }
 
 bool module_image(Compilation *c, DeviceCode *module, DeviceImage *image)
 {
     module->plan = c->plan;
     if (c->target->family == FAMILY_CPU) {
-        module->jit = codegen_jit(c->func, &c->code, &module->plan);
-        *image = (DeviceImage){.symbol = find_symbol, .user = module->jit};
+        module->codegen = codegen_open(&c->work->arena, &c->work->diags);
+        module->jit =
+            module->codegen ? module->codegen->jit(c->func, &c->code, &module->plan) : NULL;
+        *image = (DeviceImage){.symbol = find_symbol, .user = module};
         return module->jit != NULL;
     }
     char *ended = arena_alloc_raw(&c->work->arena, c->code.n + 1);
@@ -92,7 +95,7 @@ bool module_open(Compilation *c, DeviceCode *module, const DeviceImage *image)
         return true;
     }
     if (module->jit) {
-        jit_free(module->jit);
+        module->codegen->jit_free(module->jit);
     }
     module->is_refused = true;
     diag_failure(&c->work->diags, module->error.kind, "%s", module->error.text);

@@ -35,12 +35,6 @@ const char *tessera_version(void)
     return TESSERA_VERSION;
 }
 
-/* What programs get that ask by this name at run time: the first structures. */
-TesseraStatus(tessera_context_new)(const TesseraAllocator *allocator, TesseraContext **context)
-{
-    return tessera_context_open(1, allocator, context);
-}
-
 TesseraStatus context_open(int abi, const TesseraAllocator *allocator, const ContextHooks *hooks,
                            TesseraContext **context)
 {

@@ -8,7 +8,8 @@
 
 #include <tessera/launch.h>
 
-/* What a library adds that has a compiler. */
+/* What a library adds that has a compiler: libtessera gives the table to context_open
+ * (runtime/api/api_context.c), libtessera-launch gives none (runtime/launch/standalone). */
 typedef struct ContextHooks {
     /* An error has become the context's: tessera_diagnostics tells it, too. */
     void (*tell)(TesseraContext *context, TesseraStatus status, int code, const char *message);

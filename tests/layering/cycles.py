@@ -18,10 +18,6 @@ HEAD = """\
 # Written by tests/layering/cycles.py BUILD --write: folders, then object files, that need each
 # other. A group is a strongly connected component of the graph of who uses whose names.
 """
-# Where a name is defined twice, a use from outside of both means the first one that is found in
-# this order: the loader stands for the codegen library, the runtime's own for launching alone.
-STANDINS = ("/tessera_launch_standalone.dir/", "/tessera_launch_alone.dir/",
-            "/tessera_codegen.dir/")
 
 
 def objects(build):
@@ -43,22 +39,10 @@ def objects(build):
 
 def uses(found):
     """{object: objects whose names it uses}"""
-    homes = collections.defaultdict(list)
-    for path, (defined, _) in found.items():
-        for name in defined:
-            homes[name].append(path)
-
-    def home(name, user):
-        several = homes.get(name, [])
-        library = user.split(".dir/")[0]
-        own = [p for p in several if p.split(".dir/")[0] == library]
-        rank = lambda p: next((i for i, s in enumerate(STANDINS[::-1], 1) if s in p),
-                              0)  # noqa: E731
-        return min(own or several, key=rank, default=None)
-    graph = {}
-    for path, (_, used) in found.items():
-        graph[path] = {h for h in (home(n, path) for n in used) if h} - {path}
-    return graph
+    # The entry points that libtessera and libtessera-launch both have are used by neither.
+    home = {name: path for path, (defined, _) in found.items() for name in defined}
+    return {path: {home[n] for n in used if n in home} - {path}
+            for path, (_, used) in found.items()}
 
 
 def groups(graph):

@@ -6,11 +6,11 @@ extern const CodegenTable tessera_codegen;
 
 __attribute__((visibility("default"))) const CodegenTable tessera_codegen = {
     .emit = codegen_emit,
-    .assembler_says = codegen_ptxas_info,
+    .ptxas_info = codegen_ptxas_info,
     .bundle = codegen_bundle,
     .host = codegen_host,
     .host_cpu = codegen_host_cpu,
     .jit = codegen_jit,
-    .symbol = jit_symbol,
-    .free = jit_free,
+    .jit_symbol = jit_symbol,
+    .jit_free = jit_free,
 };
