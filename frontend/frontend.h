@@ -82,7 +82,7 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
 /* A line of a `tune` block with the values to try, as they are written, in its order. */
 typedef struct TuneChoice {
     const char *key, *sub; /* sub "": none */
-    bool alone;            /* of one launch of the kernel */
+    bool per_launch;       /* of one launch of the kernel */
     int launch;
     struct {
         const char **items;

@@ -42,7 +42,7 @@ PASSES = {
 EXCERPTS = {
     "frontend": ("frontend", [(r"^  in %x", r"^  out "), (r"^  body", r"^  }")]),
     "fuse": ("fuse", [(r"^  body", r"%0 = "), (r"%2 = dot", None), (r"store %out", r"^  }")]),
-    "schedule": ("tile", [(r"^  line ", r"warps = ")]),
+    "schedule": ("tile", [(r"^  schedule ", r"warps = ")]),
     "tile": ("tile", [(r"^  body", r"^  }")]),
     "bounds": ("bounds", [(r"load %x", r"load %w"), (r"load %b", None), (r"store %out", None)]),
     "buffers": ("stage", [(r"^    launch", r"roles ")]),

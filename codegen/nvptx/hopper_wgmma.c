@@ -242,7 +242,7 @@ static void check_extents(Product *p)
 static void read_types(Product *p, DType operands)
 {
     const MatrixInstr *unit = mma_of_dot(p->em->func->target, p->op);
-    if (!unit || unit->out) {
+    if (!unit || unit->scope == MMA_WARP) {
         gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
     }
     p->type = unit->instruction;

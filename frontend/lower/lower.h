@@ -39,12 +39,11 @@ typedef struct Val {
     Scalar scalar;  /* CONST */
     bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
-    Dim from, to;  /* PART: its ends, where they are made of sizes; NULL: others, or none */
-    bool is_local; /* TENSOR: a result of the function that is inlined */
-    Value *
-        known_value; /* TENSOR that is inout or local: the elements it was given last, as a whole
+    Dim from, to;       /* PART: its ends, where they are made of sizes; NULL: others, or none */
+    bool is_local;      /* TENSOR: a result of the function that is inlined */
+    Value *known_value; /* TENSOR that is inout or local: the elements it was given last, as a whole
                       * … */
-    Lanes held_lanes; /* … and their lanes, of a local one */
+    Lanes held_lanes;   /* … and their lanes, of a local one */
     Dim dim;
     Type type;
     Lanes lanes;          /* ARRAY: its leading axes */

@@ -101,8 +101,8 @@ Val lower_concat(Lower *l, const Expr *expr, const char *name)
     }
     for (int i = 0; i < pieces.n; i++) {
         pieces.vals[i] = stacks ? with_axis(l, &pieces.vals[i], axis) : pieces.vals[i];
-        extent = dim_exact(l->func,
-                           poly_add(l->func, extent, shape_of(&pieces.vals[i]).dims[axis]));
+        extent =
+            dim_exact(l->func, poly_add(l->func, extent, shape_of(&pieces.vals[i]).dims[axis]));
     }
     Val out = {0};
     for (int i = 0; i < pieces.n; i++) {

@@ -15,7 +15,6 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val);
  * others have to be equal. False after an error. */
 bool bind_shapes(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals);
 
-
 /* ---- results that are written (lower_fn_results.c) ---- */
 /* Inside of the function, when its sizes are bound; false after an error. */
 bool define_results(Lower *l, const FnDecl *fn);

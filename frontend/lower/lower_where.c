@@ -93,8 +93,8 @@ static const char *assumption(Lower *l, const Expr *rule)
     Val a = lower_expr(l, modulo ? rule->a->a : rule->a), b = lower_expr(l, rule->b);
     Dim left = val_dim(l, &a), right = val_dim(l, &b);
     int64_t by;
-    bool comparison = rule->op == TOK_GE || rule->op == TOK_GT || rule->op == TOK_LE ||
-                      rule->op == TOK_LT;
+    bool comparison =
+        rule->op == TOK_GE || rule->op == TOK_GT || rule->op == TOK_LE || rule->op == TOK_LT;
     if (!left || !right || (modulo ? rule->op != TOK_EQ : !comparison)) {
         return NULL;
     }

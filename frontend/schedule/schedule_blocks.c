@@ -18,18 +18,18 @@ static bool names_target(const ScheduleDecl *schedule, const char *target)
     return false;
 }
 
-void block_check_dimension(Lower *l, const LineDecl *line)
+void block_check_dimension(Lower *l, const EntryDecl *entry)
 {
-    Nearest nearest = nearest_to(line->sub);
-    bool found = schedule_names_axis(line->sub, NULL);
+    Nearest nearest = nearest_to(entry->sub);
+    bool found = schedule_names_axis(entry->sub, NULL);
     for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
         const char *name = l->kernel->signature.sizes.items[i];
-        found = found || schedule_names_axis(line->sub, name);
+        found = found || schedule_names_axis(entry->sub, name);
         nearest_try(&nearest, name);
     }
     for (size_t i = 0; i < l->func->dimvars.n; i++) {
         const char *name = l->func->dimvars.items[i]->name;
-        found = found || (name && schedule_names_axis(line->sub, name));
+        found = found || (name && schedule_names_axis(entry->sub, name));
         if (name) {
             nearest_try(&nearest, name);
         }
@@ -37,27 +37,27 @@ void block_check_dimension(Lower *l, const LineDecl *line)
     if (found) {
         return;
     }
-    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
-                             l->kernel->name, line->sub);
-    lower_fix_near(l, diag, line->sub_span, &nearest);
+    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, entry->sub_span, "`%s` has no dimension `%s`",
+                             l->kernel->name, entry->sub);
+    lower_fix_near(l, diag, entry->sub_span, &nearest);
 }
 
-static ScheduleEntry line_of(const LineDecl *decl)
+static ScheduleEntry entry_of(const EntryDecl *decl)
 {
     return (ScheduleEntry){
-        .key = decl->key, .sub = decl->sub, .per_launch = decl->alone, .launch = decl->launch};
+        .key = decl->key, .sub = decl->sub, .per_launch = decl->per_launch, .launch = decl->launch};
 }
 
-bool block_same_line(const LineDecl *a, const LineDecl *b)
+bool block_same_entry(const EntryDecl *a, const EntryDecl *b)
 {
-    ScheduleEntry one = line_of(a), other = line_of(b);
+    ScheduleEntry one = entry_of(a), other = entry_of(b);
     return schedule_same_name(&one, &other);
 }
 
-const char *block_line_name(Lower *l, const LineDecl *decl)
+const char *block_entry_name(Lower *l, const EntryDecl *decl)
 {
-    ScheduleEntry line = line_of(decl);
-    return schedule_name(l->arena, &line);
+    ScheduleEntry entry = entry_of(decl);
+    return schedule_name(l->arena, &entry);
 }
 
 static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
@@ -65,20 +65,20 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
     const char *reason =
         schedule->name ? arena_printf(l->arena, "given in the source, by `%s`", schedule->name)
                        : NULL;
-    for (size_t i = 0; i < schedule->lines.n; i++) {
-        const LineDecl *line = &schedule->lines.items[i];
-        if (text_equal(line->key, "tile")) {
-            block_check_dimension(l, line);
+    for (size_t i = 0; i < schedule->entries.n; i++) {
+        const EntryDecl *entry = &schedule->entries.items[i];
+        if (text_equal(entry->key, "tile")) {
+            block_check_dimension(l, entry);
         }
-        schedule_add_user(l->func, (ScheduleEntry){.key = line->key,
-                                                   .sub = line->sub,
-                                                   .per_launch = line->alone,
-                                                   .launch = line->launch,
-                                                   .symbol = line->word,
-                                                   .number = line->number,
+        schedule_add_user(l->func, (ScheduleEntry){.key = entry->key,
+                                                   .sub = entry->sub,
+                                                   .per_launch = entry->per_launch,
+                                                   .launch = entry->launch,
+                                                   .symbol = entry->symbol,
+                                                   .number = entry->number,
                                                    .origin = ENTRY_SOURCE,
                                                    .reason = reason,
-                                                   .span = line->span});
+                                                   .span = entry->span});
     }
 }
 
@@ -89,13 +89,14 @@ bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *tar
 }
 
 /* Of lines for one target that decide the same, none is meant: not the last of them either. */
-static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, const LineDecl *line)
+static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first,
+                         const EntryDecl *entry)
 {
     for (size_t i = 0; i < n_first; i++) {
-        const LineDecl *other = &first->lines.items[i];
-        if (block_same_line(other, line)) {
-            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s` is given twice",
-                                     block_line_name(l, line));
+        const EntryDecl *other = &first->entries.items[i];
+        if (block_same_entry(other, entry)) {
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, entry->span, "`%s` is given twice",
+                                     block_entry_name(l, entry));
             diag_label(l->diags, diag, other->span, "and here");
             return;
         }
@@ -109,17 +110,17 @@ static bool is_called(const ScheduleDecl *schedule, const char *name)
 }
 
 /* All lines of the i-th block against those before them. */
-static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
+static void check_entries_twice(Lower *l, size_t nth, const char *target, bool named)
 {
     const ScheduleDecl *schedule = l->module->schedules.items[nth];
-    for (size_t i = 0; i < schedule->lines.n; i++) {
-        refuse_twice(l, schedule, i, &schedule->lines.items[i]);
+    for (size_t i = 0; i < schedule->entries.n; i++) {
+        refuse_twice(l, schedule, i, &schedule->entries.items[i]);
         for (size_t k = 0; k < nth; k++) {
             const ScheduleDecl *earlier = l->module->schedules.items[k];
             bool plain = !earlier->tune && !earlier->when && !schedule->when &&
                          is_called(earlier, schedule->name);
             if (plain && block_applies(l, earlier, target, named)) {
-                refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
+                refuse_twice(l, earlier, earlier->entries.n, &schedule->entries.items[i]);
             }
         }
     }
@@ -139,7 +140,7 @@ static void apply_block(Lower *l, size_t nth, const BlockSelection *for_what, bo
 {
     const ScheduleDecl *schedule = l->module->schedules.items[nth];
     if (!schedule->tune && block_holds(l, schedule, for_what->sizes)) {
-        check_lines_twice(l, nth, for_what->target, named);
+        check_entries_twice(l, nth, for_what->target, named);
         apply_schedule(l, schedule);
     }
 }
@@ -197,7 +198,7 @@ static bool check_name(Lower *l, const char *name, const char *target)
         return true;
     }
     Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
-                                 "%s has no schedule, and schedules no line, called `%s`",
+                                 "%s has no schedule, and schedules no entry, called `%s`",
                                  l->kernel->name, name);
     if (nearest_found(&nearest)) {
         diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));

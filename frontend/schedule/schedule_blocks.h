@@ -19,9 +19,9 @@ bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *tar
 bool block_holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes);
 /* That the kernel has the dimension that the line is for. */
 /* Do they decide the same, for the same launches? */
-bool block_same_line(const LineDecl *a, const LineDecl *b);
+bool block_same_entry(const EntryDecl *a, const EntryDecl *b);
 /* "tile M", "launch 1: tile M" */
-const char *block_line_name(Lower *l, const LineDecl *decl);
-void block_check_dimension(Lower *l, const LineDecl *line);
+const char *block_entry_name(Lower *l, const EntryDecl *decl);
+void block_check_dimension(Lower *l, const EntryDecl *entry);
 
 #endif

@@ -4,15 +4,15 @@
  * weaker one. */
 #include "frontend/schedule/schedule_blocks.h"
 
-static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)
+static TuneChoice *find_choice(TuneChoices *choices, const EntryDecl *entry)
 {
     for (size_t i = 0; i < choices->n; i++) {
         TuneChoice *choice = &choices->items[i];
-        LineDecl old = {.key = choice->key,
-                        .sub = choice->sub,
-                        .alone = choice->alone,
-                        .launch = choice->launch};
-        if (block_same_line(&old, line)) {
+        EntryDecl old = {.key = choice->key,
+                         .sub = choice->sub,
+                         .per_launch = choice->per_launch,
+                         .launch = choice->launch};
+        if (block_same_entry(&old, entry)) {
             return choice;
         }
     }
@@ -31,18 +31,18 @@ static void add_value(Lower *l, TuneChoice *choice, const char *value)
 
 static TuneChoice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
 {
-    TuneChoice choice = {.key = decl->line.key,
-                         .sub = decl->line.sub,
-                         .alone = decl->line.alone,
-                         .launch = decl->line.launch,
-                         .span = decl->line.span,
+    TuneChoice choice = {.key = decl->entry.key,
+                         .sub = decl->entry.sub,
+                         .per_launch = decl->entry.per_launch,
+                         .launch = decl->entry.launch,
+                         .span = decl->entry.span,
                          .strength = strength};
     for (size_t i = 0; i < decl->values.n; i++) {
         const ChoiceValue *value = &decl->values.items[i];
-        if (value->word) {
-            add_value(l, &choice, value->word);
+        if (value->symbol) {
+            add_value(l, &choice, value->symbol);
         }
-        for (int64_t at = value->first; !value->word && at <= value->last; at++) {
+        for (int64_t at = value->first; !value->symbol && at <= value->last; at++) {
             add_value(l, &choice, arena_printf(l->arena, "%lld", (long long)at));
         }
     }
@@ -53,14 +53,14 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneCho
 {
     for (size_t i = 0; i < block->choices.n; i++) {
         const ChoiceDecl *decl = &block->choices.items[i];
-        TuneChoice *old = find_choice(choices, &decl->line);
-        if (text_equal(decl->line.key, "tile")) {
-            block_check_dimension(l, &decl->line);
+        TuneChoice *old = find_choice(choices, &decl->entry);
+        if (text_equal(decl->entry.key, "tile")) {
+            block_check_dimension(l, &decl->entry);
         }
         if (old && !block->when && old->strength == strength) {
             Diag *diag =
-                lower_error(l, ERR_SCHEDULE_TWICE, decl->line.span,
-                            "what to try of `%s` is said twice", block_line_name(l, &decl->line));
+                lower_error(l, ERR_SCHEDULE_TWICE, decl->entry.span,
+                            "what to try of `%s` is said twice", block_entry_name(l, &decl->entry));
             diag_label(l->diags, diag, old->span, "and here");
         } else if (old) {
             *old = make_choice(l, decl, strength);

@@ -171,24 +171,24 @@ typedef struct KernelDecl {
 bool is_saying(const char *name);
 
 /* One item of a line: `tile M 128` is {tile, M, 128}. */
-typedef struct LineDecl {
-    const char *key, *sub, *word; /* sub "": none; word NULL: number */
-    bool alone;                   /* for one launch of the kernel */
+typedef struct EntryDecl {
+    const char *key, *sub, *symbol; /* sub "": none; symbol NULL: number */
+    bool per_launch;                /* for one launch of the kernel */
     int launch;
     int64_t number;
     Span span, sub_span;
-} LineDecl;
+} EntryDecl;
 
 /* `128`, `resident`, or `2..6`: a number and the last one of those after it. */
 typedef struct ChoiceValue {
-    const char *word; /* NULL: numbers */
+    const char *symbol; /* NULL: numbers */
     int64_t first, last;
     Span span;
 } ChoiceValue;
 
 /* `tile M in 64, 128`. */
 typedef struct ChoiceDecl {
-    LineDecl line; /* without its value */
+    EntryDecl entry; /* without its value */
     struct {
         ChoiceValue *items;
         size_t n, cap;
@@ -206,9 +206,9 @@ typedef struct ScheduleDecl {
         size_t n, cap;
     } targets; /* none: all */
     struct {
-        LineDecl *items;
+        EntryDecl *items;
         size_t n, cap;
-    } lines;
+    } entries;
     struct {
         ChoiceDecl *items;
         size_t n, cap;

@@ -13,7 +13,7 @@ typedef enum TokenKind {
 
 typedef struct Token {
     TokenKind kind;
-    bool first;      /* on its line */
+    bool first; /* on its line */
     Span span;
     int64_t integer; /* INT */
     double number;   /* INT and FLOAT: the nearest f64, */

@@ -10,7 +10,7 @@
 
 enum { MAX_CHOICES = 1024 /* values of a range */, MAX_LAUNCHES = 1000 };
 
-static bool at_line_end(const Parser *p)
+static bool at_entry_end(const Parser *p)
 {
     return p->token.first || parser_at(p, TOK_SEMI) || parser_at(p, TOK_RBRACE);
 }
@@ -74,14 +74,14 @@ static void wrong_value(Parser *p, const ScheduleKey *kind, Span span)
 }
 
 /* The value at the cursor; false after an error. */
-static bool parse_value(Parser *p, const ScheduleKey *kind, LineDecl *line)
+static bool parse_value(Parser *p, const ScheduleKey *kind, EntryDecl *entry)
 {
-    line->span = span_join(line->span, p->token.span);
+    entry->span = span_join(entry->span, p->token.span);
     if (parser_at(p, TOK_INT) && schedule_lists(kind->values, "int")) {
-        line->number = p->token.integer;
+        entry->number = p->token.integer;
     } else if (parser_at(p, TOK_NAME) && !parser_at_word(p, "int") &&
                schedule_lists(kind->values, token_name(p, p->token))) {
-        line->word = token_name(p, p->token);
+        entry->symbol = token_name(p, p->token);
     } else {
         wrong_value(p, kind, p->token.span);
         return false;
@@ -99,26 +99,26 @@ static bool at_sub(const Parser *p, const ScheduleKey *kind)
     return text_equal(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
 }
 
-static LineDecl parse_sub(Parser *p, const ScheduleKey *kind, const LineDecl *of)
+static EntryDecl parse_sub(Parser *p, const ScheduleKey *kind, const EntryDecl *of)
 {
-    LineDecl line = *of;
-    line.key = kind->key;
-    line.sub = "";
-    line.sub_span = p->token.span;
+    EntryDecl entry = *of;
+    entry.key = kind->key;
+    entry.sub = "";
+    entry.sub_span = p->token.span;
     if (at_sub(p, kind)) {
-        line.sub = token_name(p, p->token);
-        line.span = p->token.span;
+        entry.sub = token_name(p, p->token);
+        entry.span = p->token.span;
         parser_next(p);
     } else if (!schedule_lists(kind->subs, "-")) {
         wrong_value(p, kind, p->token.span);
     }
-    return line;
+    return entry;
 }
 
 /* `launch 1:`, whose line follows. */
-static void parse_launch(Parser *p, LineDecl *line)
+static void parse_launch(Parser *p, EntryDecl *entry)
 {
-    *line = (LineDecl){.span = p->token.span};
+    *entry = (EntryDecl){.span = p->token.span};
     if (!parser_take_word(p, "launch")) {
         return;
     }
@@ -130,8 +130,8 @@ static void parse_launch(Parser *p, LineDecl *line)
                   "`tessera explain` shows them: the first one is 0, as in `launch 0: warps 8`");
         return;
     }
-    line->alone = true;
-    line->launch = (int)p->token.integer;
+    entry->per_launch = true;
+    entry->launch = (int)p->token.integer;
     parser_next(p);
     parser_expect(p, TOK_COLON, "and the line that is for this launch");
 }
@@ -153,18 +153,18 @@ static const ScheduleKey *parse_key(Parser *p, Span *span)
     return kind;
 }
 
-static void parse_line(Parser *p, ScheduleDecl *schedule)
+static void parse_entry(Parser *p, ScheduleDecl *schedule)
 {
-    LineDecl of;
+    EntryDecl of;
     parse_launch(p, &of);
     const ScheduleKey *kind = parse_key(p, &of.span);
-    if (kind && at_line_end(p)) {
+    if (kind && at_entry_end(p)) {
         wrong_value(p, kind, of.span);
     }
-    while (kind && !p->recovering && !at_line_end(p)) {
-        LineDecl line = parse_sub(p, kind, &of);
-        if (!p->recovering && parse_value(p, kind, &line)) {
-            ARENA_PUSH(p->arena, &schedule->lines, line);
+    while (kind && !p->recovering && !at_entry_end(p)) {
+        EntryDecl entry = parse_sub(p, kind, &of);
+        if (!p->recovering && parse_value(p, kind, &entry)) {
+            ARENA_PUSH(p->arena, &schedule->entries, entry);
             parser_count(p);
             parser_take(p, TOK_COMMA);
         }
@@ -172,16 +172,16 @@ static void parse_line(Parser *p, ScheduleDecl *schedule)
 }
 
 /* `2..6`: both ends belong to it. */
-static bool parse_last(Parser *p, const ScheduleKey *kind, const LineDecl *first,
+static bool parse_last(Parser *p, const ScheduleKey *kind, const EntryDecl *first,
                        ChoiceValue *value)
 {
-    LineDecl last = {.key = kind->key, .span = p->token.span};
+    EntryDecl last = {.key = kind->key, .span = p->token.span};
     if (!parse_value(p, kind, &last)) {
         return false;
     }
     value->span = span_join(first->span, last.span);
     value->last = last.number;
-    bool numbers = !first->word && !last.word;
+    bool numbers = !first->symbol && !last.symbol;
     if (numbers && last.number >= first->number && last.number - first->number < MAX_CHOICES) {
         return true;
     }
@@ -206,30 +206,30 @@ static void parse_choices(Parser *p, const ScheduleKey *kind, ChoiceDecl *choice
         return;
     }
     do {
-        LineDecl line = {.key = kind->key, .span = p->token.span};
-        if (parse_value(p, kind, &line)) {
-            ChoiceValue value = {line.word, line.number, line.number, line.span};
-            if (!parser_take(p, TOK_DOTS) || parse_last(p, kind, &line, &value)) {
+        EntryDecl entry = {.key = kind->key, .span = p->token.span};
+        if (parse_value(p, kind, &entry)) {
+            ChoiceValue value = {entry.symbol, entry.number, entry.number, entry.span};
+            if (!parser_take(p, TOK_DOTS) || parse_last(p, kind, &entry, &value)) {
                 ARENA_PUSH(p->arena, &choice->values, value);
             }
         }
     } while (!p->recovering && parser_take(p, TOK_COMMA));
 }
 
-static void parse_tune_line(Parser *p, ScheduleDecl *schedule)
+static void parse_choice(Parser *p, ScheduleDecl *schedule)
 {
-    LineDecl of;
+    EntryDecl of;
     parse_launch(p, &of);
     const ScheduleKey *kind = parse_key(p, &of.span);
     if (!kind) {
         return;
     }
-    ChoiceDecl choice = {.line = of};
-    choice.line.key = kind->key;
-    choice.line.sub = "";
-    choice.line.sub_span = of.span;
+    ChoiceDecl choice = {.entry = of};
+    choice.entry.key = kind->key;
+    choice.entry.sub = "";
+    choice.entry.sub_span = of.span;
     if (!parser_at(p, TOK_IN)) {
-        choice.line = parse_sub(p, kind, &of);
+        choice.entry = parse_sub(p, kind, &of);
     } else if (!schedule_lists(kind->subs, "-")) {
         wrong_value(p, kind, p->token.span);
     }
@@ -301,7 +301,7 @@ static ScheduleDecl *parse_head(Parser *p, bool tune)
     return schedule;
 }
 
-static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
+static void parse_entries(Parser *p, ScheduleDecl *schedule, bool tune)
 {
     while (!p->recovering && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_END)) {
         if (parser_take(p, TOK_SEMI)) {
@@ -309,9 +309,9 @@ static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
         }
         size_t before = p->lexer.at;
         if (tune) {
-            parse_tune_line(p, schedule);
+            parse_choice(p, schedule);
         } else {
-            parse_line(p, schedule);
+            parse_entry(p, schedule);
         }
         if (p->recovering && p->lexer.at == before) {
             parser_next(p);
@@ -326,7 +326,7 @@ static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
 void parse_schedule(Parser *p)
 {
     ScheduleDecl *schedule = parse_head(p, false);
-    parse_lines(p, schedule, false);
+    parse_entries(p, schedule, false);
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }
 
@@ -334,6 +334,6 @@ void parse_schedule(Parser *p)
 void parse_tune(Parser *p)
 {
     ScheduleDecl *schedule = parse_head(p, true);
-    parse_lines(p, schedule, true);
+    parse_entries(p, schedule, true);
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }

@@ -12,11 +12,11 @@ enum { GROUP_WARPS = 4 };
 
 static const MatrixInstr ROWS[] = {
 #define WARP_MMA(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out) \
-    {word,        targets, DT_##operands, DT_##result, m,   n,     k,                              \
-     instruction, swapped, left,          right,       out, false, 0},
+    {word,    targets,  DT_##operands, DT_##result, m,   n,     k, instruction,                    \
+     swapped, MMA_WARP, left,          right,       out, false, 0},
 #define WARPGROUP_MMA(word, targets, operands, result, m, n, k, instruction, along_k, most_k)      \
-    {word,        targets, DT_##operands, DT_##result, m,    n,       k,                           \
-     instruction, false,   NULL,          NULL,        NULL, along_k, most_k},
+    {word,  targets,       DT_##operands, DT_##result, m,    n,       k,     instruction,          \
+     false, MMA_WARPGROUP, NULL,          NULL,        NULL, along_k, most_k},
 #include "ir/layout/matrix_instrs.def"
 #undef WARP_MMA
 #undef WARPGROUP_MMA
@@ -50,14 +50,15 @@ bool mma_upcasts(DType from, DType to)
 /* Integers wrap: their sums have the same bits, signed or not. */
 static bool takes(const MatrixInstr *unit, DType operands)
 {
-    bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
+    bool as_they_are =
+        unit->scope == MMA_WARPGROUP; /* read from shared memory by the instruction itself */
     return as_they_are ? operands == unit->operands : mma_upcasts(operands, unit->operands);
 }
 
 bool mma_upcasts_a(const MatrixInstr *unit, DType left)
 {
     bool half = unit->operands == DT_F16 || unit->operands == DT_BF16;
-    return !unit->out && half && (left == DT_I4 || left == DT_U4);
+    return unit->scope == MMA_WARPGROUP && half && (left == DT_I4 || left == DT_U4);
 }
 
 bool mma_takes(const MatrixInstr *unit, DType left, DType right, DType result)
@@ -77,7 +78,8 @@ static const MatrixInstr *find(const Target *target, const char *word, DType lef
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         const MatrixInstr *unit = &ROWS[i];
         if (mma_on(unit, target) && (!word || text_equal(word, unit->family)) &&
-            (!unit->out || depth % unit->k == 0) && mma_takes(unit, left, right, result)) {
+            (unit->scope == MMA_WARPGROUP || depth % unit->k == 0) &&
+            mma_takes(unit, left, right, result)) {
             if (unit->operands == left || unit->operands == right) {
                 return unit;
             }
@@ -147,7 +149,7 @@ Layout mma_group_result(const MatrixInstr *unit, const int64_t *extents, int war
 
 int mma_warps(const MatrixInstr *unit)
 {
-    return unit->out ? 1 : GROUP_WARPS;
+    return unit->scope == MMA_WARP ? 1 : GROUP_WARPS;
 }
 
 /* ---- layouts in a warp ---- */
@@ -456,7 +458,7 @@ static bool same_rows(const Layout *left, const Layout *out)
 
 bool mma_k_order_registers(const MatrixInstr *unit, int64_t k, MmaKOrder *depth)
 {
-    if (!unit->out) {
+    if (unit->scope == MMA_WARPGROUP) {
         return false;
     }
     Layout left = mma_layout(unit, MMA_A), out = mma_layout(unit, MMA_OUT);

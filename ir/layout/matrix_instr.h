@@ -8,6 +8,9 @@
 #include "ir/layout/layout.h"
 #include "ir/target/target.h"
 
+/* Which threads issue an instruction together. */
+typedef enum MmaScope { MMA_WARP, MMA_WARPGROUP } MmaScope;
+
 typedef struct MatrixInstr {
     const char *family;      /* of the schedule line: wgmma, mma, mfma, wmma */
     const char *targets;     /* that have it, space separated */
@@ -15,7 +18,8 @@ typedef struct MatrixInstr {
     int m, n, k;             /* of one instruction; tiles are multiples. wgmma: the least */
     const char *instruction; /* for code generation */
     bool swaps_operands;     /* the right operand goes first: the manual's layouts, transposed */
-    const char *left, *right, *out; /* layouts in a warp; NULL: four warps multiply together */
+    MmaScope scope;
+    const char *left, *right, *out; /* layouts in a warp; NULL if the scope is a warp group */
     bool smem_k_major_only; /* takes operands of shared memory alone, where k must be contiguous */
     int max_accumulate_k;   /* that it may add up, as its sums keep few bits; 0: any */
 } MatrixInstr;

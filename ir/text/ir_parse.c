@@ -53,23 +53,23 @@ static void size_line(Parser *p, DimKind kind)
     }
 }
 
-static void merged_param(Parser *p, Param *param)
+static void collapsed_param(Parser *p, Param *param)
 {
-    int64_t merged[MAX_RANK];
+    int64_t collapsed[MAX_RANK];
     Dim dims[MAX_RANK];
     Type type = param->value->type;
     size_t start = p->at;
-    int n = parse_int_list(p, merged, MAX_RANK);
+    int n = parse_int_list(p, collapsed, MAX_RANK);
     if (n != type->rank || !parse_take_word(p, "of")) {
         parse_fail(p, start, "expected how many axes each axis is, and `of` the caller's");
     }
     int rank = parse_dims(p, dims);
     param->caller_type = type_tensor(p->func, type->dtype, rank, dims);
-    param->collapsed = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
+    param->collapsed = arena_copy(p->arena, collapsed, sizeof *collapsed * (size_t)n);
 }
 
 /* `%x [1, 1, -1] [2, 1, -1*half]` */
-static void windows_param(Parser *p, Param *param)
+static void im2col_param(Parser *p, Param *param)
 {
     Im2colView windows = {.of = parse_value(p)};
     Dim axis[MAX_RANK];
@@ -78,8 +78,7 @@ static void windows_param(Parser *p, Param *param)
         int i = windows.n++;
         if (parse_dims(p, axis) != 3 || !poly_is_const(axis[0], &windows.axes[i].stride) ||
             !poly_is_const(axis[1], &windows.axes[i].dilation)) {
-            parse_fail(p, start,
-                       "an axis of windows has a step, a distance of taps, a first place");
+            parse_fail(p, start, "an axis of im2col has a stride, a dilation and an offset");
         }
         windows.axes[i].offset = axis[2];
     }
@@ -91,26 +90,26 @@ static void param_line(Parser *p, ParamIo io)
     const char *name = parse_value_name(p);
     parse_need(p, ':');
     Value *param = func_param(p->func, name, parse_value_type(p), io);
-    if (parse_take_word(p, "order")) {
+    if (parse_take_word(p, "axis_perm")) {
         int64_t order[MAX_RANK];
         size_t start = p->at;
         if (parse_int_list(p, order, MAX_RANK) != param->type->rank) {
-            parse_fail(p, start, "an order has one axis an axis");
+            parse_fail(p, start, "an axis permutation names each axis once");
         }
         p->func->params.items[param->index].axis_perm =
             arena_copy(p->arena, order, sizeof *order * param->type->rank);
     }
-    if (parse_take_word(p, "merged")) {
-        merged_param(p, &p->func->params.items[param->index]);
+    if (parse_take_word(p, "collapsed")) {
+        collapsed_param(p, &p->func->params.items[param->index]);
     }
-    if (parse_take_word(p, "windows")) {
-        windows_param(p, &p->func->params.items[param->index]);
+    if (parse_take_word(p, "im2col")) {
+        im2col_param(p, &p->func->params.items[param->index]);
     }
     parse_define(p, param, name);
 }
 
-/* line KEY[.SUB] = VALUE ORIGIN, or line launch N KEY… */
-static void schedule_line(Parser *p)
+/* schedule KEY[.SUB] = VALUE ORIGIN, or schedule launch N KEY… */
+static void schedule_entry(Parser *p)
 {
     bool alone = parse_take_word(p, "launch");
     int64_t launch = alone ? parse_integer(p) : 0;
@@ -189,8 +188,8 @@ static void header_lines(Parser *p)
             param_line(p, PARAM_INOUT);
         } else if (parse_take_word(p, "scratch")) {
             param_line(p, PARAM_SCRATCH);
-        } else if (parse_take_word(p, "line")) {
-            schedule_line(p);
+        } else if (parse_take_word(p, "schedule")) {
+            schedule_entry(p);
         } else if (parse_take_word(p, "layout")) {
             layout_line(p);
         } else {

@@ -364,10 +364,10 @@ static void put_sizes(Printer *p)
     }
 }
 
-static void put_merged(Printer *p, const Param *param)
+static void put_collapsed(Printer *p, const Param *param)
 {
     for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
-        text_printf(p->out, "%s%" PRId64, axis ? ", " : " merged [", param->collapsed[axis]);
+        text_printf(p->out, "%s%" PRId64, axis ? ", " : " collapsed [", param->collapsed[axis]);
     }
     if (param->collapsed) {
         text_add(p->out, "] of ");
@@ -375,11 +375,11 @@ static void put_merged(Printer *p, const Param *param)
     }
 }
 
-/* `windows %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
-static void put_windows(Printer *p, const Im2colView *windows)
+/* `im2col %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
+static void put_im2col(Printer *p, const Im2colView *windows)
 {
     if (windows) {
-        text_add(p->out, " windows ");
+        text_add(p->out, " im2col ");
         put_value(p, windows->of);
         for (int i = 0; i < windows->n; i++) {
             text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[i].stride,
@@ -400,11 +400,11 @@ static void put_params(Printer *p)
         text_add(p->out, ": ");
         put_type(p, param->value->type);
         for (int axis = 0; param->axis_perm && axis < param->value->type->rank; axis++) {
-            text_printf(p->out, "%s%" PRId64, axis ? ", " : " order [", param->axis_perm[axis]);
+            text_printf(p->out, "%s%" PRId64, axis ? ", " : " axis_perm [", param->axis_perm[axis]);
         }
         text_add(p->out, param->axis_perm ? "]" : "");
-        put_merged(p, param);
-        put_windows(p, param->im2col);
+        put_collapsed(p, param);
+        put_im2col(p, param->im2col);
         text_char(p->out, '\n');
     }
 }
@@ -413,7 +413,7 @@ static void put_schedule(Printer *p)
 {
     for (size_t i = 0; i < p->func->schedule->entries.n; i++) {
         const ScheduleEntry *line = &p->func->schedule->entries.items[i];
-        text_add(p->out, "  line ");
+        text_add(p->out, "  schedule ");
         if (line->per_launch) {
             text_printf(p->out, "launch %d ", line->launch);
         }

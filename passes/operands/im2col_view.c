@@ -2,7 +2,7 @@
 /* im2col_view: what a convolution reads becomes a view of its windows.
  *
  *                                                   in %v: tensor<bf16[N, P, Q, R, S, C]>
- *                                                       windows %x [1, 1, -1] [1, 1, -1]
+ *                                                       im2col %x [1, 1, -1] [1, 1, -1]
  *   %g = gather %x[%n, %p + %r - 1, %q + %s - 1, %c]
  *            : bf16[N, P, Q, R, S, C]          →    %g = load %v[:, :, :, :, :, :]
  *   %d = sum over r, s, c of %g * …                 %d = …

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* canonicalize_strides: the axes of a tensor in the order in which its elements lie.
  *
- *   in %x: tensor<f32[M, N] strides [1, M]>       in %x: tensor<f32[N, M]> order [1, 0]
+ *   in %x: tensor<f32[M, N] strides [1, M]>       in %x: tensor<f32[N, M]> axis_perm [1, 0]
  *   %0 = load %x[:, :] : f32[M, N]           →    %1 = load %x[:, :] : f32[N, M]
  *                                                 %0 = permute %1 perm=[1, 0] : f32[M, N]
  *

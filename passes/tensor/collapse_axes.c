@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collapse_axes: rows of a product that have several axes become one axis.
  *
- *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> merged [2, 1] of [B, S, K]
+ *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> collapsed [2, 1] of [B, S, K]
  *   %p = dot %x, %w : f32[B, S, N]    →    %p = dot %x, %w : f32[B*S, N]
  *   store %y[:, :, :], %p                  store %y[:, :], %p
  *

@@ -176,13 +176,13 @@ static const ScheduleEntry *find_line(const Func *func, const TuneChoice *choice
     const ScheduleEntry *found = NULL;
     for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
         const ScheduleEntry *line = &func->schedule->entries.items[i];
-        bool its = !line->per_launch || (choice->alone && line->launch == choice->launch);
+        bool its = !line->per_launch || (choice->per_launch && line->launch == choice->launch);
         if (its && text_equal(line->key, choice->key) && text_equal(line->sub, choice->sub) &&
             (!found || line->per_launch)) {
             found = line;
         }
     }
-    return found && choice->alone ? schedule_for_launch(found, choice->launch) : found;
+    return found && choice->per_launch ? schedule_for_launch(found, choice->launch) : found;
 }
 
 static const char *value_words(Arena *arena, const ScheduleEntry *line)
@@ -203,13 +203,13 @@ static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *spa
             arena_printf(arena, "%s%s%s", choice->key, *choice->sub ? " " : "", choice->sub);
         return;
     }
-    *axis = (TesseraAxis){
-        .key = choice->alone ? arena_printf(arena, "launch %d: %s", choice->launch, choice->key)
-                             : choice->key,
-        .sub = choice->sub,
-        .values = choice->values.items,
-        .n_values = choice->values.n,
-        .derived = line && line->used ? value_words(arena, line) : NULL};
+    *axis = (TesseraAxis){.key = choice->per_launch ? arena_printf(arena, "launch %d: %s",
+                                                                   choice->launch, choice->key)
+                                                    : choice->key,
+                          .sub = choice->sub,
+                          .values = choice->values.items,
+                          .n_values = choice->values.n,
+                          .derived = line && line->used ? value_words(arena, line) : NULL};
     axis->numbers = choice->values.n > 0 && (strtoll(choice->values.items[0], &end, 10), !*end);
     space->n_axes++;
 }
@@ -222,7 +222,7 @@ static void add_axes(Compilation *c, const TuneChoices *choices, const char *key
     for (int launch = -1; launch <= last; launch++) {
         for (size_t i = 0; i < choices->n; i++) {
             const TuneChoice *choice = &choices->items[i];
-            int its = choice->alone ? choice->launch : -1;
+            int its = choice->per_launch ? choice->launch : -1;
             last = its > last ? its : last;
             if (its == launch && text_equal(choice->key, key)) {
                 add_axis(c, choice, space);

@@ -145,7 +145,7 @@ static void propose_line(const Compilation *c, const ScheduleEntry *line, bool a
     Arena *arena = &c->work->arena;
     TuneChoice choice = {.key = line->key,
                          .sub = line->sub,
-                         .alone = alone,
+                         .per_launch = alone,
                          .launch = line->launch,
                          .span = SPAN_NONE};
     if (line->symbol) {

@@ -110,7 +110,7 @@ static const char *const PIECES[] = {"%",
                                      "\n",
                                      "\"",
                                      "\x80",
-                                     "line tile.M = 3",
+                                     "schedule tile.M = 3",
                                      NULL};
 
 /* Memory for each tensor; false where that is much. */

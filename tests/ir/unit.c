@@ -114,7 +114,7 @@ START_TEST(operands_agree)
         const MatrixInstr *unit = &rows[i];
         int64_t extents[] = {4 * unit->m, 8 * unit->n};
         MmaKOrder depth;
-        if (!unit->out) {
+        if (unit->scope == MMA_WARPGROUP) {
             continue;
         }
         for (int spread = 1; spread <= 4; spread *= 2) {
