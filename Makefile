@@ -79,6 +79,7 @@ package: build
 docs: build
 	@$(PYTHON) scripts/docs.py
 	@$(PYTHON) scripts/docs_architecture.py --tessera $(BUILD)/bin/tessera
+	@$(PYTHON) tests/decisions/decisions.py --tessera $(BUILD)/bin/tessera --write
 
 # Beside NumPy on OpenBLAS, both of Debian: the set-up installs them.
 bench-cpu: $(if $(TESSERA),,build)
