@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions of the compile cache: its folder, and its entries. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "runtime/cache/code_cache.h"
 

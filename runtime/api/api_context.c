@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler's part of a public context, which libtessera-launch does not have. */
 #include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
 
 #include <string.h>
 
@@ -57,12 +56,20 @@ const char *tessera_warnings(const TesseraContext *context)
     return context && context->compiler->warnings ? context->compiler->warnings : "";
 }
 
-TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
-                                 const char *rendered)
+TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when, const char *worker,
+                              double seconds)
 {
-    context_set_error(context, status, 0, rendered);
-    context_store_diagnostics(context, diags);
-    return status;
+    if (!context) {
+        return context_null(NULL, __func__, "context");
+    }
+    if (when > TESSERA_ISOLATE_ALWAYS || !(seconds >= 0)) {
+        return context_usage(context, "%s: no such way, or no such time", __func__);
+    }
+    CompilerState *compiler = context->compiler;
+    context_set(context, &compiler->worker, worker);
+    compiler->isolate = when;
+    compiler->isolate_seconds = seconds;
+    return TESSERA_OK;
 }
 
 /* ---- contexts of tasks ---- */

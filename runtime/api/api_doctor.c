@@ -4,7 +4,6 @@
  * work. */
 #define _GNU_SOURCE
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
 
 #include <inttypes.h>
 #include <dirent.h>

@@ -3,10 +3,6 @@
  * HTML page also the IR after each pass, from a second compilation, and the code in all its forms.
  */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/bundle/bundle_build.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
 
 #include "ir/text/ir_text.h"
 #include "runtime/explain/explain_report.h"
@@ -21,35 +17,6 @@ typedef struct Task {
 } Task;
 
 /* ---- listings ---- */
-
-static int line_in(const Compilation *c, Span span)
-{
-    return span.source == c->source ? diag_source_loc(&c->work->diags, span).line : 0;
-}
-
-void compilation_record(Compilation *c, const char *pass)
-{
-    if (!c->record) {
-        return;
-    }
-    Arena *arena = &c->work->arena;
-    Text text = text_new(arena);
-    PrintSpans spans = {0};
-    print_func_spans(c->func, &text, &spans);
-    Listing listing = {.name = pass, .text = text.data, .n = (int)spans.n};
-    listing.lines = ARENA_ARRAY(arena, int, spans.n);
-    for (size_t i = 0; i < spans.n; i++) {
-        listing.lines[i] = line_in(c, spans.items[i]);
-    }
-    for (size_t i = 0; i < c->record->n; i++) { /* tiles were chosen again */
-        if (text_equal(c->record->items[i].name, pass)) {
-            c->record->n = i;
-        }
-    }
-    size_t n = c->record->n;
-    listing.unchanged = n > 0 && text_equal(c->record->items[n - 1].text, text.data);
-    ARENA_PUSH(arena, c->record, listing);
-}
 
 static void add_listing(Compilation *c, Listings *listings, const char *name, const Code *code)
 {
@@ -217,7 +184,7 @@ static bool explain_task(void *user)
         return false;
     }
     input.schedule = schedule_block(c, true);
-    input.variant = bundle_facts(c->func->arena, &plan, usual_align(c->target));
+    input.variant = plan_facts(c->func->arena, &plan, usual_align(c->target));
     Report report;
     report_make(&input, &report);
     Text out = text_new(&kernel->work.arena);

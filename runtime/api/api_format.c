@@ -2,7 +2,6 @@
 /* The public function that formats a source text (tessera_format). It runs the formatter inside an
  * error boundary, like every other call that parses text. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
 
 #include "frontend/syntax/formatter.h"
 

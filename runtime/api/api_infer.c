@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Infers values from arguments: the types of generics from array types, and sizes from shapes. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "ir/ir_errors.h"
 

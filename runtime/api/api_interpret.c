@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter in the public interface, and the comparison of results with it. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "codegen/plan/plan_builder.h"
 #include "ir/build.h"

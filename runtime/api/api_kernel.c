@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public kernels: one compilation each, and the queries on it. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "ir/ir_errors.h"
 #include "ir/text/ir_text.h"
@@ -12,116 +10,62 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- compiling ---- */
+/* ---- compiling and loading ---- */
 
-static const char *copy_text(Arena *arena, const char *text)
+TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
+                              TesseraKernel **out)
 {
-    return text ? arena_strdup(arena, text) : NULL;
+    TesseraContext *context = program ? program->work.context : NULL;
+    const TesseraSignature *signature;
+    const char *null = !program ? "program" : !options ? "options" : !out ? "kernel" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    REFUSE_FREED(program);
+    if (null) {
+        return context_null(context, __func__, null);
+    }
+    TesseraStatus status = options_suit_compiling(program, options, &signature);
+    return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
 }
 
-static const TesseraPair *copy_pairs(Arena *arena, const TesseraPair *from, size_t n)
+TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device)
 {
-    TesseraPair *pairs = ARENA_ARRAY(arena, TesseraPair, n);
-    for (size_t i = 0; i < n; i++) {
-        pairs[i] = (TesseraPair){copy_text(arena, from[i].name), copy_text(arena, from[i].value)};
+    REFUSE_FREED(device);
+    REFUSE_FREED(kernel);
+    DeviceCode *on;
+    if (!kernel || !device) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "device" : "kernel");
     }
-    return pairs;
+    return kernel_load(kernel, device, &on);
 }
 
-static const TesseraArg *copy_args(Arena *arena, const TesseraOptions *from)
+TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args,
+                              size_t n_args, TesseraLaunch **out)
 {
-    TesseraArg *args = ARENA_ARRAY(arena, TesseraArg, from->n_args);
-    for (size_t i = 0; i < from->n_args; i++) {
-        args[i] = from->args[i];
-        TesseraTensor *tensor = &args[i].tensor;
-        bool ranked = tensor->rank >= 0 && tensor->rank <= TESSERA_MAX_RANK;
-        size_t bytes = ranked ? sizeof(int64_t) * (size_t)tensor->rank : 0;
-        tensor->strides =
-            tensor->strides && ranked ? arena_copy(arena, tensor->strides, bytes) : NULL;
+    TesseraContext *context = kernel ? kernel->work.context : NULL;
+    DeviceCode *on;
+    const char *null = !kernel ? "kernel" : !device ? "device" : !out ? "launch" : NULL;
+    if (out) {
+        *out = NULL;
     }
-    return args;
+    REFUSE_FREED(device);
+    REFUSE_FREED(kernel);
+    if (null) {
+        return context_null(context, __func__, null);
+    }
+    TesseraStatus status = args_check(context, &kernel->signature, args, n_args);
+    if (status == TESSERA_OK) {
+        status = kernel_load(kernel_for(kernel, device, args), device, &on);
+    }
+    if (status != TESSERA_OK) {
+        return status;
+    }
+    return launch_make(device, &on->loaded, args, out);
 }
 
-static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
-{
-    TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
-    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, from->n_facts);
-    for (size_t i = 0; i < from->n_sizes; i++) {
-        sizes[i] = (TesseraSize){copy_text(arena, from->sizes[i].name), from->sizes[i].value};
-    }
-    for (size_t i = 0; i < from->n_facts; i++) {
-        facts[i] = from->facts[i];
-        facts[i].name = copy_text(arena, from->facts[i].name);
-    }
-    to->sizes = sizes;
-    to->facts = facts;
-    to->args = copy_args(arena, from);
-    to->strides = copy_pairs(arena, from->strides, from->n_strides);
-}
-
-void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
-{
-    const char **lines = ARENA_ARRAY(arena, const char *, from->n_lines);
-    for (size_t i = 0; i < from->n_lines; i++) {
-        lines[i] = copy_text(arena, from->lines[i]);
-    }
-    *to = *from;
-    to->kernel = copy_text(arena, from->kernel);
-    to->target = copy_text(arena, from->target);
-    to->pins = copy_text(arena, from->pins);
-    to->device = copy_text(arena, from->device);
-    to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
-    to->lines = lines;
-    copy_names(arena, from, to);
-}
-
-void compilation_reproducer(void *user, Text *out)
-{
-    const Compilation *c = user;
-    const TesseraOptions *o = &c->options;
-    text_printf(out, "# tessera %s: compile %s", TESSERA_VERSION, c->name);
-    text_printf(out, "%s%s", o->kernel ? ":" : "", o->kernel ? o->kernel : "");
-    text_printf(out, " --target %s", o->target ? o->target : "(none)");
-    for (size_t i = 0; i < o->n_bindings; i++) {
-        text_printf(out, " --set %s=%s", o->bindings[i].name, o->bindings[i].value);
-    }
-    for (size_t i = 0; i < o->n_sizes; i++) {
-        text_printf(out, " --size %s=%" PRId64, o->sizes[i].name, o->sizes[i].value);
-    }
-    for (size_t i = 0; i < o->n_strides; i++) {
-        text_printf(out, " --strides '%s=%s'", o->strides[i].name, o->strides[i].value);
-    }
-    for (size_t i = 0; i < o->n_lines; i++) {
-        text_printf(out, " --schedule '%s'", o->lines[i]);
-    }
-    for (size_t i = 0; c->pinned.taken && i < c->pinned.taken->lines.n; i++) {
-        text_printf(out, " --schedule '%s'", c->pinned.taken->lines.items[i].text);
-    }
-    text_char(out, '\n');
-    text_add_n(out, c->text, c->n);
-}
-
-void tessera_kernel_free(TesseraKernel *kernel)
-{
-    if (!kernel || handle_is_freed(&kernel->handle)) {
-        return;
-    }
-    TesseraContext *context = kernel->work.context;
-    while (kernel->variants) {
-        TesseraKernel *variant = kernel->variants;
-        kernel->variants = variant->next;
-        tessera_kernel_free(variant);
-    }
-    for (DeviceCode *at = kernel->devices; at; at = at->next) {
-        loaded_end(at->device, &at->loaded);
-        if (at->jit) {
-            at->codegen->jit_free(at->jit);
-        }
-    }
-    work_free(&kernel->work);
-    context_drop(context, kernel->bucket);
-    handle_drop(context, &kernel->handle);
-}
+/* ---- what is known of it ---- */
 
 const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
 {
@@ -180,16 +124,6 @@ static const struct {
     {"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX},     {"cubin", EMIT_CUBIN},
     {"asm", EMIT_ASM},   {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
 };
-
-CodegenOptions compilation_codegen(Compilation *c)
-{
-    int level = c->options.optimize;
-    return (CodegenOptions){.optimize = level == 0  ? 3
-                                        : level < 0 ? 0
-                                                    : level,
-                            .took = debug_report_time,
-                            .user = c};
-}
 
 static bool target_makes(TesseraContext *context, const Target *target, const char *kind)
 {

@@ -2,8 +2,6 @@
 /* Public programs. A program is parsed once for its signatures. Each compilation parses the text
  * again, in an arena of its own, so that it can be freed with everything it allocated. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "frontend/messages/frontend_errors.h"
 

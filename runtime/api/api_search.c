@@ -9,12 +9,9 @@
 #include "ir/loop_steps.h"
 #include "ir/text/ir_text.h"
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 #include "runtime/compile/schedule_proposals.h"
 #include "runtime/device/thread_pool.h"
 #include "runtime/explain/explain_report.h"
-#include "runtime/launch/launch_context.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,6 @@
 /* Compilation in threads of the library. A task compiles in a private context; a thread that waits
  * for it receives the kernel, and the errors, in its own context. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "runtime/device/thread_pool.h"
 

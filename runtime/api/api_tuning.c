@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The key under which measurements of a kernel are stored, for tuners. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 
 #include "ir/ir_errors.h"
 

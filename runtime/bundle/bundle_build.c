@@ -4,10 +4,7 @@
 
 #include "ir/ir_errors.h"
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
 #include "runtime/device/plan_bytes.h"
-#include "runtime/launch/launch_context.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +257,7 @@ static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit
         return false;
     }
     copy_plan(arena, &task.kernel->compilation.plan, &variant.plan);
-    variant.about = bundle_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
+    variant.about = plan_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);
         ARENA_PUSH(arena, &making->variants, variant);

@@ -5,7 +5,7 @@
 
 #include "codegen/bundle_object.h"
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
 #include "runtime/launch/bundle_format.h"
 
 /* A kernel with its generics bound: a function of the header. */
@@ -67,9 +67,5 @@ void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function);
 /* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
 const char *bundle_name_twice(const BundleBuilder *making);
 void bundle_header(const BundleBuilder *making, Text *out);
-/* "N % 8 == 0, x with strides", or "any size". usual: what addresses are multiples of. */
-const char *bundle_facts(Arena *arena, const Plan *plan, int usual);
-/* Of addresses of which nothing is said: what a target's code asks for as a rule. */
-int usual_align(const Target *target);
 
 #endif

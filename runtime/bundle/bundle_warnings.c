@@ -2,7 +2,6 @@
 /* Collects the warnings of all compilations of a bundle, so that each is reported once. */
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
-#include "runtime/launch/launch_context.h"
 
 /* The same sources have the same numbers in every compilation. */
 static void keep_sources(const Diags *from, Diags *to)

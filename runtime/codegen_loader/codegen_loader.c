@@ -62,3 +62,13 @@ const CodegenTable *codegen_open(Arena *arena, Diags *diags)
     }
     return table;
 }
+
+CodegenHost codegen_native_cpu(Arena *arena)
+{
+    CodegenHost host = {.cpu = "", .features = ""};
+    const CodegenTable *codegen = codegen_find(arena, &host.why);
+    if (codegen) {
+        codegen->host_cpu(arena, &host);
+    }
+    return host;
+}

@@ -11,6 +11,8 @@
 const CodegenTable *codegen_open(Arena *arena, Diags *diags);
 /* The same without a diagnostic: NULL, and why the library cannot be opened. */
 const CodegenTable *codegen_find(Arena *arena, const char **why);
+/* The CPU that "native" means; its names are empty where the library cannot be opened. */
+CodegenHost codegen_native_cpu(Arena *arena);
 /* For a program that is linked with the code generator: nothing is opened. */
 void codegen_use(const CodegenTable *table);
 

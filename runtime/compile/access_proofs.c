@@ -2,9 +2,7 @@
 /* Counts the accesses of the scheduled code by what keeps them inside their tensor: a proof, a
  * bounds check, or clipping by the bulk copy engine. It also lists the atomic float sums, whose
  * association order is unspecified. `tessera check` prints both. */
-#include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/launch/launch_context.h"
+#include "runtime/compile/kernel_objects.h"
 
 #include "ir/build.h"
 

@@ -2,9 +2,8 @@
 /* Code generation through the compile cache. The front end and the passes run each time, because
  * they are fast; the machine code that LLVM and the assembler make of their IR is cached
  * (runtime/cache). */
-#include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
+#include "runtime/compile/kernel_objects.h"
+#include "runtime/context/compiler_context.h"
 
 #include "ir/text/ir_text.h"
 #include "runtime/cache/code_cache.h"
@@ -29,29 +28,13 @@ Cache *context_cache(TesseraContext *context)
 
 /* ---- the key ---- */
 
-bool build_id(Text *out)
-{
-    static const char here;
-    return object_build(&here, out);
-}
-
-CodegenHost native_cpu(Arena *arena)
-{
-    CodegenHost host = {.cpu = "", .features = ""};
-    const CodegenTable *codegen = codegen_find(arena, &host.why);
-    if (codegen) {
-        codegen->host_cpu(arena, &host);
-    }
-    return host;
-}
-
 static const char *host_words(TesseraContext *context, Arena *arena)
 {
     CompilerState *compiler = context->compiler;
     if (compiler->host) {
         return compiler->host;
     }
-    CodegenHost host = native_cpu(arena);
+    CodegenHost host = codegen_native_cpu(arena);
     const char *words = arena_printf(arena, "cpu %s %s\n", host.cpu, host.features);
     context_set(context, &compiler->host, words);
     return words;
@@ -90,35 +73,6 @@ static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
         text_add_n(key, text->text, text->n);
     }
     return true;
-}
-
-/* ---- the value: the plan's length, the plan, the code ---- */
-
-bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
-{
-    uint64_t n;
-    if (value->n < sizeof n) {
-        return false;
-    }
-    memcpy(&n, value->data, sizeof n);
-    if (n > value->n - sizeof n ||
-        !plan_from_bytes(arena, value->data + sizeof n, (size_t)n, plan)) {
-        return false;
-    }
-    size_t before = sizeof n + (size_t)n;
-    *code = (Code){value->data + before, value->n - before};
-    return true;
-}
-
-Text code_pack(Arena *arena, const Code *code, const Plan *plan)
-{
-    Text bytes = text_new(arena), value = text_new(arena);
-    plan_to_bytes(plan, &bytes);
-    uint64_t n = bytes.n;
-    text_add_n(&value, (const char *)&n, sizeof n);
-    text_add_n(&value, bytes.data, bytes.n);
-    text_add_n(&value, code->bytes, code->n);
-    return value;
 }
 
 /* ---- finding and storing ---- */
@@ -175,19 +129,4 @@ void cached_code_done(Compilation *c, const CachedCode *cached, bool made)
         cache_put(cached->cache, cached->key, about, &value);
     }
     cache_end(cached->cache, cached->key);
-}
-
-bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *options, Code *code,
-                      Plan *plan)
-{
-    const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
-    return codegen && codegen->emit(c->func, kind, options, code, plan);
-}
-
-bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan)
-{
-    CodegenOptions options = compilation_codegen(c);
-    bool done;
-    bool good = worker_emit(c, kind, code, plan, &done);
-    return done ? good : compilation_emit(c, kind, &options, code, plan);
 }

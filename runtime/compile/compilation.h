@@ -7,7 +7,7 @@
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
 #include "runtime/cache/code_cache.h"
 #include "runtime/codegen_loader/codegen_loader.h"
 #include "runtime/compile/pin_lookup.h"
@@ -88,6 +88,13 @@ typedef bool ExtentValue(void *user, const char *name, int64_t *value);
 /* False when the text is no such line. */
 bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
 
+/* ---- what code assumes (plan_facts.c) ---- */
+
+/* "N % 8 == 0, x with strides", or "any size". usual: what addresses are multiples of. */
+const char *plan_facts(Arena *arena, const Plan *plan, int usual);
+/* Of addresses of which nothing is said: what a target's code asks for as a rule. */
+int usual_align(const Target *target);
+
 /* ---- compiling ---- */
 
 /* The compiler on one screen: compile.c. False after a diagnostic; a module that a driver refuses
@@ -104,7 +111,7 @@ void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
 void compilation_to_f64(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
-CodegenOptions compilation_codegen(Compilation *c); /* api_kernel.c */
+CodegenOptions compilation_codegen(Compilation *c); /* compile_options.c */
 
 /* ---- the compile cache (cached_codegen.c, api_cache.c) ---- */
 
@@ -133,20 +140,14 @@ void cached_code_done(Compilation *c, const CachedCode *cached, bool made);
 /* Generates code in this process; the code generator's table of functions is opened for it. */
 bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *options, Code *code,
                       Plan *plan);
-/* The CPU that "native" means; its names are empty where the code generator is not found. */
-CodegenHost native_cpu(Arena *arena);
 /* Generates the code without the cache, here or in a worker. */
 bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* By a worker, if that is to be (worker_client.c); `done`: it was, whatever came of it. */
 bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *done);
 /* The last steps of compile(): the machine code as a driver, or the linker of the CPU's code, loads
- * it, and the module of it on the device (load_kernel.c). */
+ * it, and the module of it on the device (open_module.c). */
 bool module_image(Compilation *c, struct DeviceCode *module, DeviceImage *image);
 bool module_open(Compilation *c, struct DeviceCode *module, const DeviceImage *image);
-/* As it may stand in the source. */
-const char *schedule_block(const Compilation *c, bool reasons); /* api_kernel.c */
-/* The IR as it is now, with the lines of the source that it comes from (api_explain.c). */
-void compilation_record(Compilation *c, const char *pass);
 
 /* size_facts.c */
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target);
@@ -161,22 +162,22 @@ double func_flops(Func *func, const TesseraOptions *options); /* dot_flops.c */
 /* Elements that all ops of a function make under these sizes, roughly; 0: not known. */
 double func_work(Func *func, const TesseraSize *sizes, size_t n);
 /* Values of the size variables by id, -1 where options have none. */
-int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* api_shapes.c */
+int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* argument_sizes.c */
 /* How many parameters the caller gives: all but the intermediates, which stand last. */
-size_t params_given(const Func *func); /* api_shapes.c */
+size_t params_given(const Func *func); /* argument_sizes.c */
 /* What follows from the sizes that are known; false after a diagnostic. */
-bool sizes_derived(Func *func, int64_t *sizes); /* api_shapes.c */
+bool sizes_derived(Func *func, int64_t *sizes); /* argument_sizes.c */
 /* From the arguments' shapes, and what these leave open from the options; false after a
  * diagnostic. */
 bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,
-                     int64_t *sizes);                            /* api_shapes.c */
-void signature_of_func(Func *func, TesseraSignature *signature); /* api_shapes.c */
+                     int64_t *sizes);                            /* argument_sizes.c */
+void signature_of_func(Func *func, TesseraSignature *signature); /* argument_sizes.c */
 
 /* Report how long a part of the compilation took, and for a phase of it also how many ops it
  * visited, if that is wanted. `user` is a Compilation. */
 void debug_report_time(void *user, const char *part, double seconds);
 void debug_report_phase(Compilation *c, const char *phase, double seconds);
-/* Hooks that do what the context's debug settings say (api_debug.c). */
+/* Hooks that do what the context's debug settings say (pass_hooks.c). */
 PassHooks debug_hooks(Compilation *c);
 /* After the front end, which is no pass; false: stop. */
 bool debug_after_frontend(Compilation *c);

@@ -3,7 +3,7 @@
  * public call names how far it needs a kernel: tessera_compile the staged IR, a task or a bundle
  * the machine code, the first launch on a device all. A later call continues where an earlier one
  * ended. */
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
 #include "runtime/compile/compilation.h"
 #include "runtime/launch/launch_context.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates kernels: one compilation each, and a second one without pins if the pinned schedule does
  * not fit. */
-#include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
+#include "runtime/compile/kernel_objects.h"
+#include "runtime/context/compiler_context.h"
 
 #include "ir/ir_errors.h"
 #include "support/clock.h"
@@ -156,19 +154,24 @@ TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
     return make_kernel(like->work.context, &task, out);
 }
 
-TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
-                              TesseraKernel **out)
+void tessera_kernel_free(TesseraKernel *kernel)
 {
-    TesseraContext *context = program ? program->work.context : NULL;
-    const TesseraSignature *signature;
-    const char *null = !program ? "program" : !options ? "options" : !out ? "kernel" : NULL;
-    if (out) {
-        *out = NULL;
+    if (!kernel || handle_is_freed(&kernel->handle)) {
+        return;
     }
-    REFUSE_FREED(program);
-    if (null) {
-        return context_null(context, __func__, null);
+    TesseraContext *context = kernel->work.context;
+    while (kernel->variants) {
+        TesseraKernel *variant = kernel->variants;
+        kernel->variants = variant->next;
+        tessera_kernel_free(variant);
     }
-    TesseraStatus status = options_suit_compiling(program, options, &signature);
-    return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
+    for (DeviceCode *at = kernel->devices; at; at = at->next) {
+        loaded_end(at->device, &at->loaded);
+        if (at->jit) {
+            at->codegen->jit_free(at->jit);
+        }
+    }
+    work_free(&kernel->work);
+    context_drop(context, kernel->bucket);
+    handle_drop(context, &kernel->handle);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel fingerprint, under which measured schedules are stored: the typed kernel, its types,
  * its sizes, and the device. */
-#include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
+#include "runtime/compile/kernel_objects.h"
 #include "runtime/compile/pin_lookup.h"
 
 #include "ir/text/ir_text.h"
@@ -149,6 +148,6 @@ const char *architecture_of(Compilation *c)
     if (!text_equal(c->target->name, "native")) {
         return c->target->name;
     }
-    CodegenHost host = native_cpu(&c->work->arena);
+    CodegenHost host = codegen_native_cpu(&c->work->arena);
     return host.cpu ? host.cpu : "native";
 }

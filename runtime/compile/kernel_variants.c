@@ -2,10 +2,7 @@
 /* Size-specific variants of a kernel that was compiled before its sizes were known and for which
  * pins exist. A launch knows its sizes and uses the code for their bucket, which is compiled at
  * the first such launch; if that fails, the code for any size runs. */
-#include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
+#include "runtime/compile/kernel_objects.h"
 
 #include "runtime/pins/size_bucket.h"
 
@@ -78,9 +75,10 @@ static TesseraKernel *no_variant(TesseraContext *context)
 static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device)
 {
     TesseraKernel *kernel = task->kernel, *made = NULL;
+    DeviceCode *module;
     TesseraContext *context = kernel->work.context;
     if (kernel_make_pinned(kernel, task->bucket, &task->options, &made) != TESSERA_OK ||
-        tessera_kernel_load(made, device) != TESSERA_OK) {
+        kernel_load(made, device, &module) != TESSERA_OK) {
         context_log(context, TESSERA_LOG_INFO, "%s: the pin for %s does not hold: %s",
                     kernel->signature.name, task->bucket, tessera_error(context)->message);
         tessera_kernel_free(made);

@@ -3,9 +3,8 @@
  * source unless another is named; a file that cannot be used causes a warning only. */
 #include "runtime/compile/pin_lookup.h"
 
-#include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
+#include "runtime/compile/kernel_objects.h"
+#include "runtime/context/compiler_context.h"
 #include "support/fd_io.h"
 
 #include "ir/ir_errors.h"

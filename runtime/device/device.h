@@ -52,7 +52,7 @@ typedef struct DeviceKernel {
     const char *symbol; /* the plan's; for messages */
     int threads, shared_bytes, cluster;
     int workers; /* CPU: threads that share the blocks at most; 0: all */
-    bool early; /* see PlanLaunch */
+    bool early;  /* see PlanLaunch */
 } DeviceKernel;
 
 enum { DEVICE_MAP_BYTES = 128 };

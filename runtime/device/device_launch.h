@@ -47,7 +47,7 @@ typedef struct LoadedModule {
     Device *device;
     const Plan *plan;
     DeviceModule module;
-    DeviceKernel *kernels; /* one a launch of the plan */
+    DeviceKernel *kernels;     /* one a launch of the plan */
     struct LoadedModule *next; /* of the caller's, who keeps a list of them */
 } LoadedModule;
 bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, LoadedModule *loaded,

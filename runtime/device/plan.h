@@ -45,10 +45,10 @@ typedef struct PlanParam {
     int rank;          /* -1: a scalar, passed by value */
     PlanExpr *dims;    /* rank of them */
     PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
-    int order[PLAN_MAX_RANK];   /* axis i is the caller's axis order[i] */
-    int align;                  /* the pointer must be a multiple of this many bytes */
-    int n_merged;               /* axes by which the code knows it; 0: by these */
-    int merged[PLAN_MAX_RANK];  /* how many of these each is, one behind the other */
+    int order[PLAN_MAX_RANK];  /* axis i is the caller's axis order[i] */
+    int align;                 /* the pointer must be a multiple of this many bytes */
+    int n_merged;              /* axes by which the code knows it; 0: by these */
+    int merged[PLAN_MAX_RANK]; /* how many of these each is, one behind the other */
 } PlanParam;
 
 /* An intermediate tensor: memory from the launch of the plan that fills it to the last that reads

@@ -14,9 +14,9 @@ typedef struct Tally {
     const Target *target;
     Diags *diags;
     int sector;
-    bool brief;         /* shared memory is left out */
+    bool brief;             /* shared memory is left out */
     struct LoadDedup *seen; /* loads of this round */
-    double matrix_work; /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
+    double matrix_work;     /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
     double flops, matrix_flops; /* of the ops that were walked */
 } Tally;
 

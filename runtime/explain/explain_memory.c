@@ -287,8 +287,8 @@ static void follow_for(Course *course, const Op *op)
     int64_t each = step ? step : 1, n = hi > lo ? (hi - lo + each - 1) / each : 0;
     bool back = op_int(op, ATTR_DESCENDING, 0) != 0;
     for (int64_t i = 0; i < n && !course->gave_up; i++) {
-        course->gave_up = course->visits > 2 * course->most_visits ||
-                          course->pieces > 2 * course->most_pieces;
+        course->gave_up =
+            course->visits > 2 * course->most_visits || course->pieces > 2 * course->most_pieces;
         context_bind(c, op->regions[0]->args[0], lo + (back ? n - 1 - i : i) * each, step, hi);
         follow_block(course, op->regions[0]);
     }

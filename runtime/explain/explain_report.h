@@ -77,11 +77,11 @@ enum { BANK_COUNT = 32, MAX_LANES = 64 };
 
 /* One access of one warp, kept to be drawn. */
 typedef struct WarpRequest {
-    int lanes;              /* of a warp */
-    int bytes;              /* of a lane */
-    bool pairs;             /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
-    uint64_t active;        /* a bit a lane */
-    int64_t at[MAX_LANES];  /* bytes from where the memory begins */
+    int lanes;             /* of a warp */
+    int bytes;             /* of a lane */
+    bool pairs;            /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
+    uint64_t active;       /* a bit a lane */
+    int64_t at[MAX_LANES]; /* bytes from where the memory begins */
 } WarpRequest;
 
 typedef struct AccessReport {
@@ -92,14 +92,14 @@ typedef struct AccessReport {
     int line;                  /* of the source */
     int bytes;                 /* of a thread's access */
     const char *why_width, *guard;
-    double requests;           /* of warps */
-    double sectors;            /* of global memory */
-    double first;              /* turns of the first-level cache */
-    double least_sectors;      /* that would do for these bytes */
+    double requests;                /* of warps */
+    double sectors;                 /* of global memory */
+    double first;                   /* turns of the first-level cache */
+    double least_sectors;           /* that would do for these bytes */
     double wavefronts, least_turns; /* of shared memory: wavefronts */
-    double moved;              /* bytes that threads, or the copy engine, ask for */
-    bool assumed;              /* places that depend on data: taken as spread evenly */
-    WarpRequest sample;        /* the one of most turns, or sectors; no lanes: none */
+    double moved;                   /* bytes that threads, or the copy engine, ask for */
+    bool assumed;                   /* places that depend on data: taken as spread evenly */
+    WarpRequest sample;             /* the one of most turns, or sectors; no lanes: none */
     int sample_turns;
 } AccessReport;
 
@@ -155,8 +155,8 @@ typedef struct ProductReport {
     int ops;      /* on each element of its result */
     const char *unit;
     const MatrixInstr *instruction; /* NULL: fma */
-    int64_t m, n_columns;    /* of its tile; 0: not a matrix */
-    int slots;               /* of the rings that it reads; 0: none */
+    int64_t m, n_columns;           /* of its tile; 0: not a matrix */
+    int slots;                      /* of the rings that it reads; 0: none */
     int64_t slot_bytes;
     int64_t tiles;
     double waves,
@@ -181,11 +181,11 @@ typedef struct CpuReport {
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
-    const char *tiles;          /* "M by 128, N by 256" */
-    const char *why;            /* it is a launch of its own */
+    const char *tiles;              /* "M by 128, N by 256" */
+    const char *why;                /* it is a launch of its own */
     const AssemblerInfo *assembled; /* NULL: not known */
-    int warps, shared_bytes;    /* of a block */
-    int64_t blocks;             /* -1: not known */
+    int warps, shared_bytes;        /* of a block */
+    int64_t blocks;                 /* -1: not known */
     int line;
     bool uncertain;     /* branches or loops whose course depends on data */
     bool data_loops;    /* some of them are loops: all numbers are of one round of each */
@@ -218,7 +218,7 @@ typedef struct Report {
     const ReportInput *input;
     const Target *target;
     const DeviceSpec *part; /* NULL: a CPU */
-    bool sized;       /* all sizes were given, so that there are totals */
+    bool sized;             /* all sizes were given, so that there are totals */
     LaunchReport *launches;
     int n_launches;
 } Report;

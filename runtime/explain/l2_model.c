@@ -28,8 +28,7 @@ struct Level2 {
 Level2 *level2_new(Arena *arena, int64_t bytes, int64_t rate)
 {
     Level2 *l = ARENA_NEW(arena, Level2);
-    int64_t sets = bytes / LINE
-    / WAYS / rate;
+    int64_t sets = bytes / LINE / WAYS / rate;
     *l = (Level2){.arena = arena, .rate = rate, .sets = (uint64_t)(sets > 0 ? sets : 1)};
     l->lines = ARENA_ARRAY(arena, Line, l->sets * WAYS);
     return l;
@@ -44,10 +43,8 @@ static uint64_t mix(uint64_t x)
 
 static void note_line(Level2 *l, float at, int64_t line, int64_t from, int64_t end, bool writes)
 {
-    int64_t first = line * LINE
-    , lo = from > first ? from - first : 0;
-    int64_t hi = end < first + LINE
-    ? end - first : LINE;
+    int64_t first = line * LINE, lo = from > first ? from - first : 0;
+    int64_t hi = end < first + LINE ? end - first : LINE;
     unsigned sectors = (2u << ((hi - 1) / SECTOR)) - (1u << (lo / SECTOR));
     Touch touch = {at, (uint8_t)sectors, writes, (uint64_t)line};
     ARENA_PUSH(l->arena, &l->noted, touch);

@@ -24,7 +24,7 @@ struct DeviceBundle {
     Arena arena;
     BundleTable table;
     LoadedModule *loaded; /* one a variant; device NULL: not yet */
-    bool *is_refused; /* one a variant: the driver says that it is for another part */
+    bool *is_refused;     /* one a variant: the driver says that it is for another part */
     Ready ready[MAX_READY];
     uint64_t clock; /* of what was used last */
 };

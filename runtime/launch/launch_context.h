@@ -31,11 +31,11 @@ struct TesseraContext {
     Allocator allocator;
     int abi; /* of the caller's header: what it does not know is neither read nor written */
     TesseraError error;
-    char *message, *reproducer; /* from the allocator; NULL: none */
+    char *message, *reproducer;  /* from the allocator; NULL: none */
     struct KernelMessages *said; /* kernel_messages.c; NULL: nothing yet */
-    TesseraLog *log;            /* NULL: nobody wants to know */
+    TesseraLog *log;             /* NULL: nobody wants to know */
     void *log_user;
-    const ContextHooks *hooks; /* NULL: there is no compiler */
+    const ContextHooks *hooks;      /* NULL: there is no compiler */
     struct CompilerState *compiler; /* runtime/api/api_objects.h */
     Handle *freed[MAX_FREED];       /* a ring; NULL: not used yet */
     unsigned n_freed;
@@ -59,8 +59,8 @@ struct TesseraLaunch {
     const Plan *plan;
     const LoadedModule *loaded;
     PreparedLaunch *prepared; /* NULL: its device or kernel has been freed */
-    const char *variant; /* of a bundle; NULL: it is from none */
-    TesseraLaunch *next; /* of the device */
+    const char *variant;      /* of a bundle; NULL: it is from none */
+    TesseraLaunch *next;      /* of the device */
 };
 
 /* ---- contexts and errors (launch_context.c) ---- */

@@ -2,9 +2,7 @@
 /* The worker's side: it reads its request, compiles, and answers with a status and the code or the
  * error message. */
 #include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
+#include "runtime/compile/worker_request.h"
 #include "runtime/worker/compile_worker.h"
 #include "support/fd_io.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to the compile worker, converted to bytes and back. */
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
 #include "runtime/launch/launch_context.h"
+#include "runtime/compile/worker_request.h"
 #include "runtime/worker/compile_worker.h"
 #include "tests/unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The error boundary: internal errors become a status with a reproducer, and so does a failure
  * without a diagnostic. */
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
 #include "runtime/launch/launch_context.h"
 #include "tests/unit.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the files that a program imports: only below the folder of its first file, and never
  * through a symbolic link. The contents are kept, because each compilation parses them again. */
-#include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
+#include "runtime/compile/kernel_objects.h"
 #include "support/fd_io.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The error boundary: an allocation failure or an internal error inside of the compiler jumps here
  * and becomes a status of the public call. */
-#include "runtime/api/api_objects.h"
-#include "runtime/api/error_boundary.h"
+#include "runtime/context/error_boundary.h"
+
+#include "runtime/context/compiler_context.h"
 
 /* More than any sensible kernel needs; a runaway pass ends here and not with the machine. */
 static const size_t MAX_BYTES = (size_t)2 << 30;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Serializes requests to the compile worker; one function per struct writes and reads. */
 #include "runtime/compile/compilation.h"
-#include "runtime/worker/compile_worker.h"
+#include "runtime/compile/worker_request.h"
 
 #include <string.h>
 

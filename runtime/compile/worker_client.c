@@ -3,10 +3,9 @@
  * limit and reads the answer. The worker has its own process group, so that an assembler that it
  * started ends with it. */
 #define _GNU_SOURCE
-#include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
-#include "runtime/launch/launch_context.h"
-#include "runtime/worker/compile_worker.h"
+#include "runtime/compile/kernel_objects.h"
+#include "runtime/context/compiler_context.h"
+#include "runtime/compile/worker_request.h"
 
 #include "support/clock.h"
 #include "support/fd_io.h"
@@ -25,22 +24,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when, const char *worker,
-                              double seconds)
-{
-    if (!context) {
-        return context_null(NULL, __func__, "context");
-    }
-    if (when > TESSERA_ISOLATE_ALWAYS || !(seconds >= 0)) {
-        return context_usage(context, "%s: no such way, or no such time", __func__);
-    }
-    CompilerState *compiler = context->compiler;
-    context_set(context, &compiler->worker, worker);
-    compiler->isolate = when;
-    compiler->isolate_seconds = seconds;
-    return TESSERA_OK;
-}
 
 /* ---- where it is ---- */
 

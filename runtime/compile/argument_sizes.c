@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and shapes of a function: from arguments, from names, and as a signature. */
-#include "runtime/api/api_objects.h"
-#include "runtime/compile/compilation.h"
+#include "runtime/compile/kernel_objects.h"
 
 #include "ir/ir_errors.h"
 #include "ir/text/ir_text.h"

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code generation without the cache: by the code generator's table of functions, or by a worker
+ * process. */
+#include "runtime/compile/compilation.h"
+
+bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *options, Code *code,
+                      Plan *plan)
+{
+    const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
+    return codegen && codegen->emit(c->func, kind, options, code, plan);
+}
+
+bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    bool done;
+    bool good = worker_emit(c, kind, code, plan, &done);
+    return done ? good : compilation_emit(c, kind, &options, code, plan);
+}
