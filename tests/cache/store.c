@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compile cache returns exactly what was stored or nothing, whatever happens to its files, to
  * concurrent writers and to memory. */
+#include "tests/few_allocations.h"
 #include "tests/unit.h"
 
 #include "runtime/cache/code_cache.h"
@@ -533,30 +534,16 @@ END_TEST
 
 /* ---- memory ---- */
 
-static int allocations;
-
-static void *alloc_some(void *user, size_t bytes)
-{
-    (void)user;
-    return allocations-- > 0 ? malloc(bytes) : NULL;
-}
-
-static void release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
-
 START_TEST(memory_may_end)
 {
-    Allocator few = {alloc_some, release, NULL};
+    Allocator few = {few_allocate, few_release, NULL};
     Cache *cache = opened(0);
     put(cache, 1);
     cache_close(cache);
     for (int n = 0; n < 12; n++) {
         CacheState state;
         size_t damaged;
-        allocations = n;
+        allocations_left = n;
         cache = cache_open(few, &(CacheOptions){folder, 0});
         if (!cache) {
             continue;

@@ -17,7 +17,7 @@ RUN = re.compile(r"RUN:(.*)")
 FILECHECK = re.compile(r"%FileCheck([^|&;]*)")
 PREFIXES = re.compile(r"--check-prefix(?:es)?[= ](\S+)")
 POSITIVE = r"(?<![\w-]){}(?:-(?:NEXT|SAME|DAG|LABEL|EMPTY|COUNT-\d+))?(?:\{{\w+\}})?:"
-COMPARES = re.compile(r"--check\b|%exit\b|%agree\b|%python\b|\b(?:cmp|diff|grep|not|test)\b")
+COMPARES = re.compile(r"--check\b|%exit\b|%compare\b|%python\b|\b(?:cmp|diff|grep|not|test)\b")
 
 
 def commands(text):

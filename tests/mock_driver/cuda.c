@@ -40,6 +40,24 @@ static void want_context(void)
         MOCK_CALL(name);                                                                           \
     } while (0)
 
+/* A call that makes a handle, a pointer of any type, and stores it. */
+static CuResult made(void *handle, size_t bytes, const char *name)
+{
+    CALL_INSIDE(name);
+    void *opened = mock_open(bytes);
+    memcpy(handle, &opened, sizeof opened);
+    return 0;
+}
+
+/* A call that destroys one, which it does also where it reports a failure. */
+static CuResult destroyed(void *handle, const char *name)
+{
+    want_context();
+    mock_close(handle);
+    MOCK_CALL(name);
+    return 0;
+}
+
 /* ---- devices ---- */
 
 static CuResult cu_init(unsigned int flags)
@@ -219,10 +237,7 @@ static CuResult cu_module_load(CuModule *module, const void *image, unsigned int
 
 static CuResult cu_module_unload(CuModule module)
 {
-    want_context();
-    mock_close(module);
-    MOCK_CALL("module_unload");
-    return 0;
+    return destroyed(module, "module_unload");
 }
 
 static CuResult cu_module_function(CuFunction *function, CuModule module, const char *name)
@@ -299,9 +314,7 @@ static CuResult cu_stream_sync(CuStream stream)
 static CuResult cu_event_create(CuEvent *event, unsigned int flags)
 {
     (void)flags;
-    CALL_INSIDE("event_create");
-    *event = mock_open(1);
-    return 0;
+    return made(event, 1, "event_create");
 }
 
 static CuResult cu_event_record(CuEvent event, CuStream stream)
@@ -330,10 +343,23 @@ static CuResult cu_event_elapsed(float *milliseconds, CuEvent first, CuEvent las
 
 static CuResult cu_event_destroy(CuEvent event)
 {
-    want_context();
-    mock_close(event);
-    MOCK_CALL("event_destroy");
-    return 0;
+    return destroyed(event, "event_destroy");
+}
+
+/* What both kinds of tensor maps have. */
+static void note_map(CuTensorMap *map, CuTensorMapType type, CuU32 rank, void *address,
+                     const CuU64 *dims, const CuU64 *strides, CuTensorMapSwizzle swizzle)
+{
+    mock.map_address = address;
+    mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
+    memset(map, 0x5a, sizeof *map);
+    mock.map_rank = rank;
+    mock.map_type = type;
+    mock.map_swizzle = swizzle;
+    for (CuU32 i = 0; i < rank; i++) {
+        mock.map_dims[i] = dims[i];
+        mock.map_strides[i] = strides[i];
+    }
 }
 
 static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 rank, void *address,
@@ -344,17 +370,10 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
 {
     (void)interleave, (void)promotion, (void)fill;
     CALL_INSIDE("encode_tiled");
-    mock.map_address = address;
-    mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
-    memset(map, 0x5a, sizeof *map);
-    mock.map_rank = rank;
-    mock.map_type = type;
-    mock.map_swizzle = swizzle;
+    note_map(map, type, rank, address, dims, strides, swizzle);
     for (CuU32 i = 0; i < rank; i++) {
         mock_want(steps[i] == 1, "steps of a bulk copy");
-        mock.map_dims[i] = dims[i];
         mock.map_box[i] = box[i];
-        mock.map_strides[i] = strides[i];
     }
     return 0;
 }
@@ -375,18 +394,11 @@ static CuResult cu_encode_im2col(CuTensorMap *map, CuTensorMapType type, CuU32 r
 {
     (void)interleave, (void)promotion, (void)fill;
     CALL_INSIDE("encode_im2col");
-    mock.map_address = address;
-    mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
-    memset(map, 0x5a, sizeof *map);
-    mock.map_rank = rank;
-    mock.map_type = type;
-    mock.map_swizzle = swizzle;
+    note_map(map, type, rank, address, dims, strides, swizzle);
     mock.map_channels = channels;
     mock.map_pixels = pixels;
     for (CuU32 i = 0; i < rank; i++) {
         mock.map_steps[i] = steps[i];
-        mock.map_dims[i] = dims[i];
-        mock.map_strides[i] = strides[i];
     }
     for (CuU32 i = 0; i + 2 < rank; i++) {
         mock.map_lower[i] = lower[i];
@@ -414,10 +426,7 @@ static CuResult cu_stream_create(CuStream *stream, unsigned int flags)
 
 static CuResult cu_stream_destroy(CuStream stream)
 {
-    want_context();
-    mock_close(stream);
-    MOCK_CALL("stream_destroy");
-    return 0;
+    return destroyed(stream, "stream_destroy");
 }
 
 static CuResult cu_stream_wait(CuStream stream, CuEvent event, unsigned int flags)
@@ -430,17 +439,12 @@ static CuResult cu_stream_wait(CuStream stream, CuEvent event, unsigned int flag
 static CuResult cu_host_alloc(void **memory, size_t bytes, unsigned int flags)
 {
     (void)flags;
-    CALL_INSIDE("host_alloc");
-    *memory = mock_open(bytes);
-    return 0;
+    return made(memory, bytes, "host_alloc");
 }
 
 static CuResult cu_host_release(void *memory)
 {
-    want_context();
-    mock_close(memory);
-    MOCK_CALL("host_release");
-    return 0;
+    return destroyed(memory, "host_release");
 }
 
 static CuResult cu_copy_in_async(CuAddress to, const void *from, size_t n, CuStream stream)
@@ -514,9 +518,7 @@ static CuResult cu_capture_end(CuStream stream, CuGraph *graph)
 static CuResult cu_graph_instantiate(CuGraphExec *instance, CuGraph graph, unsigned long long flags)
 {
     (void)graph, (void)flags;
-    CALL_INSIDE("graph_instantiate");
-    *instance = mock_open(1);
-    return 0;
+    return made(instance, 1, "graph_instantiate");
 }
 
 static CuResult cu_graph_launch(CuGraphExec instance, CuStream stream)
@@ -528,18 +530,12 @@ static CuResult cu_graph_launch(CuGraphExec instance, CuStream stream)
 
 static CuResult cu_graph_destroy(CuGraph graph)
 {
-    want_context();
-    mock_close(graph);
-    MOCK_CALL("graph_destroy");
-    return 0;
+    return destroyed(graph, "graph_destroy");
 }
 
 static CuResult cu_instance_destroy(CuGraphExec instance)
 {
-    want_context();
-    mock_close(instance);
-    MOCK_CALL("instance_destroy");
-    return 0;
+    return destroyed(instance, "instance_destroy");
 }
 
 /* All calls of the table, under our names and, for dlsym, under the driver's. */

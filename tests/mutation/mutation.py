@@ -25,7 +25,7 @@ import patience  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"frontend": ["frontend"], "passes": ["passes", "ir"], "codegen": ["codegen"],
          "runtime": ["device", "runtime"]}
-TOOLS = ["fuzz", "interp", "opt", "emit", "agree", "front", "amdgcn"]
+TOOLS = ["fuzz", "interp", "opt", "emit", "compare", "front", "amdgcn"]
 TARGETS = ["tessera", *(f"tessera-{tool}" for tool in TOOLS),
            *(f"unit_{unit}" for units in UNITS.values() for unit in units)]
 PASS_OF = {"layout": "assign_layouts"}  # passes of several files, by folder

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pinned schedules through the C API: compilations with known sizes read them from beside the
  * source, and launches of kernels that were compiled without sizes select them. */
+#include "tests/few_allocations.h"
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>
@@ -222,22 +223,9 @@ START_TEST(launches_go_on_without)
 END_TEST
 
 /* Every failure of memory on the way is one of the caller's, or costs the pin alone. */
-static int allocations;
-static void *take_some(void *user, size_t bytes)
-{
-    (void)user;
-    return allocations-- > 0 ? malloc(bytes) : NULL;
-}
-
-static void release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
-
 START_TEST(memory_may_end)
 {
-    TesseraAllocator allocator = {take_some, release, NULL};
+    TesseraAllocator allocator = {few_allocate, few_release, NULL};
     TesseraSize sizes[] = {{"N", 7200}};
     TesseraOptions options = {.target = "native", .sizes = sizes, .n_sizes = 1};
     bool good = false;
@@ -246,7 +234,7 @@ START_TEST(memory_may_end)
         TesseraContext *own = NULL;
         TesseraProgram *read = NULL;
         TesseraKernel *made = NULL;
-        allocations = n;
+        allocations_left = n;
         good = tessera_context_new(&allocator, &own) == TESSERA_OK &&
                tessera_program_read(own, source, &read) == TESSERA_OK &&
                tessera_compile(read, &options, &made) == TESSERA_OK;

@@ -5,7 +5,7 @@
  * with the original program run with those steps, because values that are rounded once per step
  * depend on them.
  *
- *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts]
+ *     tessera-compare [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts]
  *                   --size M=5,N=7 FILE
  *
  * FILE is IR text of the tensor level. --facts gives the passes the facts that follow from the
@@ -13,10 +13,9 @@
  * differ. */
 #include "ir/interp/interp.h"
 #include "ir/loop_steps.h"
-#include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "ir/text/ir_text.h"
-#include "passes/pass.h"
+#include "tests/tools/shared/ir_tool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -65,25 +64,9 @@ static double random_normal(uint64_t *state)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-static char *read_file(Arena *arena, const char *path, size_t *n)
-{
-    FILE *file = fopen(path, "rb");
-    Text text = text_new(arena);
-    char buffer[4096];
-    size_t got;
-    while (file && (got = fread(buffer, 1, sizeof buffer, file)) > 0) {
-        text_add_n(&text, buffer, got);
-    }
-    if (file) {
-        fclose(file);
-    }
-    *n = text.n;
-    return file ? text.data : NULL;
-}
-
 static int usage(const char *what)
 {
-    fprintf(stderr, "tessera-agree: %s\n", what);
+    fprintf(stderr, "tessera-compare: %s\n", what);
     return 2;
 }
 
@@ -116,27 +99,6 @@ static bool parse_options(int argc, char **argv, Options *o)
         i++;
     }
     return o->file && o->sizes;
-}
-
-static void give_lines(Run *run, const Options *o)
-{
-    for (int i = 0; i < o->n_lines; i++) {
-        char *key = arena_strdup(run->arena, o->lines[i]);
-        char *value = strchr(key, '=');
-        *value++ = 0;
-        char *sub = strchr(key, '.');
-        if (sub) {
-            *sub++ = 0;
-        }
-        char *end;
-        int64_t number = strtoll(value, &end, 10);
-        schedule_add_user(run->func, (ScheduleEntry){.key = key,
-                                                     .sub = sub ? sub : "",
-                                                     .symbol = *end ? value : NULL,
-                                                     .number = number,
-                                                     .origin = ENTRY_COMMAND,
-                                                     .span = SPAN_NONE});
-    }
 }
 
 /* As runtime/compile/size_facts.c. */
@@ -338,7 +300,11 @@ static bool begin(Run *run, const Options *o)
     if (!run->func->target || !read_sizes(run, o)) {
         return false;
     }
-    give_lines(run, o);
+    for (int i = 0; i < o->n_lines; i++) {
+        if (!tool_add_entry(run->func, o->lines[i])) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -377,7 +343,7 @@ static Func *walk_as_scheduled(const Run *run, const Options *o, int source)
 static int run_all(Run *run, const Options *o, int source)
 {
     if (!begin(run, o)) {
-        return usage("unknown target, or sizes that are not M=1,N=2");
+        return usage("unknown target or schedule key, or sizes that are not M=1,N=2");
     }
     run->walked = walk_as_scheduled(run, o, source);
     make_args(run);
@@ -414,7 +380,7 @@ int main(int argc, char **argv)
         return 70;
     }
     diags.bug_guard = arena.guard = &out;
-    char *text = read_file(&arena, o.file, &n);
+    char *text = tool_read(&arena, o.file, &n);
     if (!text) {
         return usage("cannot read the file");
     }
