@@ -15,4 +15,7 @@ typedef struct FuncInterns {
     } layouts; /* item i has id i; there are few, a search is linear */
 } FuncInterns;
 
+/* A value of the function that no op, block or parameter has yet (block.c). */
+Value *value_new(Func *func, Type type, const char *name);
+
 #endif

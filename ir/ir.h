@@ -65,7 +65,7 @@ bool type_is_tile(Type type); /* an array with axes */
 /* ---- operations ---- */
 
 typedef enum OpKind {
-#define OP(id, name, operands, results, traits, stages, doc) OP_##id,
+#define OP(id, name, operands, results, traits, levels, axes, doc) OP_##id,
 #include "ir/ops.def"
 #undef OP
     OP_COUNT
@@ -90,11 +90,29 @@ typedef enum IrLevel {
 
 enum { VARIES = -1 };
 
+/* How the axes of an op's array operands relate to the axes of its result: a rule that
+ * ir/op_axes.h evaluates. */
+typedef enum AxisRule {
+    AXES_NONE,    /* no operand's axes are the result's by position */
+    AXES_EQUAL,   /* axis i of every array operand is axis i of the result */
+    AXES_FIRST,   /* so it is for the first operand alone */
+    AXES_INDEXED, /* so it is for all but the first operand, whose elements are indexed */
+    AXES_BROADCAST,
+    AXES_EXPAND,
+    AXES_SQUEEZE,
+    AXES_PERMUTE,
+    AXES_REDUCE, /* EQUAL, except that attribute `axis` names an axis that is reduced */
+    AXES_SCAN,   /* EQUAL, except that it names one that is scanned */
+    AXES_FOLD,   /* REDUCE, or SCAN with attribute `scan` */
+    AXES_DOT,
+} AxisRule;
+
 typedef struct OpInfo {
     const char *name;
     int8_t operands, results;
     uint8_t traits;
     uint8_t levels;
+    AxisRule axes;
     const char *doc;
 } OpInfo;
 const OpInfo *op_info(OpKind kind);
@@ -223,7 +241,7 @@ int param_axis(const Param *param, int axis);
 typedef struct ResourceRetry {
     int dot_halvings;   /* so many times derived steps are halved again around products, */
     int plain_halvings; /* and where there is none */
-    bool is_plain;    /* what did not fit is such a launch */
+    bool is_plain;      /* what did not fit is such a launch */
     int64_t
         reserved_bytes; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
     bool alias_buffers; /* buffers that are never needed at once have one place */

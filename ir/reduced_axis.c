@@ -4,13 +4,19 @@
  * its attribute `over`. */
 #include "ir/build.h"
 #include "ir/ir.h"
+#include "ir/op_axes.h"
 
 #include <string.h>
 
 bool op_reduces(const Op *op)
 {
-    return op->kind == OP_REDUCE || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC ||
-           op->kind == OP_FOLD || op->kind == OP_SCAN;
+    switch (op_info(op->kind)->axes) {
+    case AXES_REDUCE:
+    case AXES_SCAN:
+    case AXES_FOLD:
+    case AXES_DOT: return true;
+    default: return false;
+    }
 }
 
 int access_dims(const Access *access, Dim *dims)
@@ -30,16 +36,6 @@ int access_dims(const Access *access, Dim *dims)
     return rank;
 }
 
-/* The axis that is reduced, among `rank` of them; -1: the op is not what it should be. */
-static int reduced_axis(const Op *op, int rank)
-{
-    bool dot = op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
-    int64_t axis = !dot                     ? op_int(op, ATTR_AXIS, -1)
-                   : op_int(op, ATTR_TA, 0) ? rank - 2
-                                            : rank - 1;
-    return axis >= 0 && axis < rank ? (int)axis : -1;
-}
-
 Dim op_reduced_extent(const Op *op)
 {
     Dim dims[MAX_RANK];
@@ -47,7 +43,7 @@ Dim op_reduced_extent(const Op *op)
     if (!first.memory || first.n >= op->n_operands) {
         return NULL;
     }
-    int axis = reduced_axis(op, access_dims(&first, dims));
+    int axis = op_reduced_axis(op, access_dims(&first, dims));
     return axis < 0 ? NULL : dims[axis];
 }
 

@@ -94,13 +94,19 @@ def ops():
     body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
     body += filled("The text form and the structures are described in [ir.md](ir.md). An operation "
                    "is legal at the levels that its row names; its traits say what passes may do "
-                   "with it. The list below each table says what the operations mean.") + "\n"
+                   "with it. Column \"axes\" says how the axes of array operands relate to the "
+                   "axes of the result (or of the array that the op writes): `equal` one by one; "
+                   "`first` only those of the first operand; `indexed` those of all but the first "
+                   "operand, whose elements are indexed; `reduce`, `scan` and `fold` one by one, "
+                   "except for the axis that attribute `axis` names; the other words as the op's "
+                   "text says. The list below each table says what the operations mean.") + "\n"
     for heading, rows_of_group in groups("ir/ops.def", "OP"):
         body += f"\n## {heading}\n\n" + table(
-            ["operation", "operands", "results", "traits", "levels"],
+            ["operation", "operands", "results", "traits", "levels", "axes"],
             [[f"`{name}`", operands.replace("V", "varies"), results.replace("V", "varies"),
-              "" if traits == "0" else traits.lower().replace(" | ", ", "), levels[level]]
-             for _, name, operands, results, traits, level, _ in rows_of_group])
+              "" if traits == "0" else traits.lower().replace(" | ", ", "), levels[level],
+              "" if axes == "NONE" else axes.lower()]
+             for _, name, operands, results, traits, level, axes, _ in rows_of_group])
         body += "\n" + listed(f"`{name}`: {doc}" for _, name, *_, doc in rows_of_group)
     body += "\n## Attributes\n\n"
     text = (ROOT / "ir/attrs.def").read_text()

@@ -8,6 +8,8 @@
  * broadcast) and recomputing costs more than reading a buffer. */
 #include "codegen/cpu/cpu_emit.h"
 
+#include "ir/op_axes.h"
+
 enum { CHEAP = 3, DEAR = 8, MAX_COST = 1000 };
 
 /* ---- numbering ---- */
@@ -299,22 +301,6 @@ static bool contiguous_load(const Op *load, int axis)
 
 static bool contiguous(CpuEmitter *c, const Value *value, int axis);
 
-static bool contiguous_shape(CpuEmitter *c, const Op *op, int axis)
-{
-    const Value *inner = op->operands[0];
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    int lead = op->results[0]->type->rank - inner->type->rank;
-    switch (op->kind) {
-    case OP_BROADCAST:
-        axis -= lead;
-        return axis < 0 || inner->type->dims[axis] != op->results[0]->type->dims[axis + lead] ||
-               contiguous(c, inner, axis);
-    case OP_EXPAND: return axis == at || contiguous(c, inner, axis - (axis > at));
-    case OP_SQUEEZE: return contiguous(c, inner, axis + (axis >= at));
-    default: return contiguous(c, inner, (int)op_attr(op, ATTR_PERM)->ints[axis]);
-    }
-}
-
 static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
 {
     switch (op->kind) {
@@ -322,11 +308,11 @@ static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
     case OP_IOTA:
     case OP_INDEX: return true;
     case OP_LOAD: return contiguous_load(op, axis);
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return contiguous_shape(c, op, axis);
     default: break;
+    }
+    if (op_moves_axes(op)) {
+        int inner = op_operand_axis(op, 0, axis);
+        return inner < 0 || contiguous(c, op->operands[0], inner);
     }
     int first = op->kind == OP_GATHER; /* its indices say so */
     for (int i = first; i < op->n_operands; i++) {

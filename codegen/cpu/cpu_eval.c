@@ -3,6 +3,8 @@
  * place where the vector is read. */
 #include "codegen/cpu/cpu_emit.h"
 
+#include "ir/op_axes.h"
+
 LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value)
 {
     LLVMValueRef scalar = c->values[value->id].scalar;
@@ -42,76 +44,22 @@ const CachedElement *cpu_find_known(const CpuEmitter *c, const Value *value, con
 
 /* ---- from the point of a shape op's result to that of its operand ---- */
 
-static Point broadcast_point(CpuEmitter *c, const Op *op, const Point *point)
-{
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int lead = to->rank - from->rank;
-    Point inner = {.rank = from->rank, .vector_axis = -1, .mask = NULL};
-    for (int i = 0; i < from->rank; i++) {
-        bool stretched = from->dims[i] != to->dims[i + lead];
-        inner.at[i] = stretched ? llvm_i64(c->l, 0) : point->at[i + lead];
-        if (!stretched && point->vector_axis == i + lead) {
-            inner.vector_axis = i;
-            inner.mask = point->mask;
-        }
-    }
-    return inner;
-}
-
-static Point expand_point(const Op *op, const Point *point)
-{
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    Point inner = *point;
-    inner.rank = 0;
-    for (int i = 0; i < point->rank; i++) {
-        if (i != axis) {
-            inner.at[inner.rank++] = point->at[i];
-        }
-    }
-    if (point->vector_axis == axis) {
-        inner.vector_axis = -1;
-        inner.mask = NULL;
-    } else if (point->vector_axis > axis) {
-        inner.vector_axis--;
-    }
-    return inner;
-}
-
-static Point squeeze_point(CpuEmitter *c, const Op *op, const Point *point)
-{
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    Point inner = *point;
-    inner.rank = point->rank + 1;
-    for (int i = 0; i < inner.rank; i++) {
-        inner.at[i] = i == axis ? llvm_i64(c->l, 0) : point->at[i < axis ? i : i - 1];
-    }
-    inner.vector_axis += point->vector_axis >= axis;
-    return inner;
-}
-
-static Point permute_point(const Op *op, const Point *point)
-{
-    const Attr *perm = op_attr(op, ATTR_PERM);
-    Point inner = *point;
-    for (int i = 0; i < point->rank; i++) {
-        inner.at[perm->ints[i]] = point->at[i];
-        if (point->vector_axis == i) {
-            inner.vector_axis = (int)perm->ints[i];
-        }
-    }
-    return inner;
-}
-
-/* Ops that are no shape ops read their operands where they are read. */
 Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point)
 {
-    switch (op->kind) {
-    case OP_BROADCAST: return broadcast_point(c, op, point);
-    case OP_EXPAND: return expand_point(op, point);
-    case OP_SQUEEZE: return squeeze_point(c, op, point);
-    case OP_PERMUTE: return permute_point(op, point);
-    default: return *point;
+    Point inner = *point;
+    if (!op_moves_axes(op)) { /* it reads its operands where it is read itself */
+        return inner;
     }
+    inner.rank = op->operands[0]->type->rank;
+    inner.vector_axis = -1;
+    for (int i = 0; i < inner.rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        bool tied = axis.role == AXIS_TIED;
+        inner.at[i] = tied ? point->at[axis.result] : llvm_i64(c->l, 0);
+        inner.vector_axis = tied && point->vector_axis == axis.result ? i : inner.vector_axis;
+    }
+    inner.mask = inner.vector_axis < 0 ? NULL : point->mask;
+    return inner;
 }
 
 /* ---- one op ---- */

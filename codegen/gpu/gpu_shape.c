@@ -2,6 +2,7 @@
 /* Ops that need no communication between threads: constants, indices, arithmetic, shapes, masks.
  * Registers that hold the same element share one LLVM value, so it is computed once. */
 #include "codegen/gpu/gpu_emitters.h"
+#include "ir/op_axes.h"
 #include "codegen/scalar/scalar_known_bits.h"
 #include "codegen/scalar/scalar_ops.h"
 
@@ -291,26 +292,12 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
 
 /* ---- renaming ---- */
 
-/* What coordinates an element of the result has in the operand; operand axis by operand axis. */
+/* The coordinates in the operand of the element that becomes the result's element `result`. */
 static void operand_coords(const Op *op, const int32_t *result, int32_t *operand)
 {
-    const Type from = op->operands[0]->type, to = op->results[0]->type;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < from->rank; i++) {
-        switch (op->kind) {
-        case OP_BROADCAST: {
-            int at = i + to->rank - from->rank;
-            operand[i] = from->dims[i] == to->dims[at] ? result[at] : 0;
-            break;
-        }
-        case OP_EXPAND: operand[i] = result[i + (i >= axis)]; break;
-        case OP_SQUEEZE: operand[i] = i == axis ? 0 : result[i - (i > axis)]; break;
-        default: operand[i] = result[i]; break;
-        }
-    }
-    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
-    for (int i = 0; perm && i < to->rank; i++) {
-        operand[perm->ints[i]] = result[i];
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        operand[i] = axis.role == AXIS_TIED ? result[axis.result] : 0;
     }
 }
 

@@ -4,6 +4,7 @@
  * those of the iteration that the store belongs to. Each source expression has one line, however
  * many ops it became. */
 #include "ir/interp/interp_internal.h"
+#include "ir/op_axes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -194,22 +195,12 @@ static void print_what(const Trace *t, const Value *value, const int64_t *index)
 
 /* ---- what an element is made of ---- */
 
-static void to_operand(const Op *op, const int64_t *index, const Array *operand, int rank,
-                       int64_t *to)
+/* The index in operand `at` of the element that becomes the result's element `index`. */
+static void to_operand(const Op *op, int at, const int64_t *index, int64_t *to)
 {
-    int64_t axis = op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < operand->rank; i++) {
-        switch (op->kind) {
-        case OP_BROADCAST:
-            to[i] = operand->dims[i] == 1 ? 0 : index[i + rank - operand->rank];
-            break;
-        case OP_EXPAND: to[i] = index[i < axis ? i : i + 1]; break;
-        case OP_SQUEEZE: to[i] = i == axis ? 0 : index[i < axis ? i : i - 1]; break;
-        default: to[i] = index[i]; break;
-        }
-    }
-    for (int i = 0; op->kind == OP_PERMUTE && i < rank; i++) {
-        to[op_attr(op, ATTR_PERM)->ints[i]] = index[i];
+    for (int i = 0; i < op->operands[at]->type->rank; i++) {
+        OpAxis axis = op_axis(op, at, i);
+        to[i] = axis.role == AXIS_TIED ? index[axis.result] : 0;
     }
 }
 
@@ -313,10 +304,9 @@ static void trace_operands(Trace *t, const Op *op, const Array *result, const in
     default: break;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        const Array *operand = array_or_null(t->run, op->operands[i]);
         int64_t to[MAX_RANK];
-        if (operand) {
-            to_operand(op, index, operand, result->rank, to);
+        if (array_or_null(t->run, op->operands[i])) {
+            to_operand(op, i, index, to);
             trace_value(t, op->operands[i], to, depth);
         }
     }

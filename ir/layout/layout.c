@@ -216,8 +216,7 @@ Layout layout_drop_axis(const Layout *layout, int axis)
     return out;
 }
 
-/* Axis i of the result is axis from[i] of `layout`, or no axis (-1: extent 1). */
-static Layout pick_axes(const Layout *layout, int rank, const int *from)
+Layout layout_pick_axes(const Layout *layout, int rank, const int *from)
 {
     Layout out = {.rank = (uint8_t)rank};
     memcpy(out.bits, layout->bits, sizeof out.bits);
@@ -229,51 +228,6 @@ static Layout pick_axes(const Layout *layout, int rank, const int *from)
         }
     }
     return out;
-}
-
-Layout layout_project(const Layout *layout, int rank, const bool *stretched)
-{
-    int from[MAX_RANK];
-    for (int axis = 0; axis < rank; axis++) {
-        from[axis] = stretched[axis] ? -1 : layout->rank - rank + axis;
-    }
-    return pick_axes(layout, rank, from);
-}
-
-Layout layout_permute(const Layout *layout, const int64_t *perm)
-{
-    int from[MAX_RANK];
-    for (int axis = 0; axis < layout->rank; axis++) {
-        from[perm[axis]] = axis;
-    }
-    return pick_axes(layout, layout->rank, from);
-}
-
-Layout layout_permute_result(const Layout *layout, const int64_t *perm)
-{
-    int from[MAX_RANK];
-    for (int axis = 0; axis < layout->rank; axis++) {
-        from[axis] = (int)perm[axis];
-    }
-    return pick_axes(layout, layout->rank, from);
-}
-
-Layout layout_insert_axis(const Layout *layout, int axis)
-{
-    int from[MAX_RANK];
-    for (int i = 0; i <= layout->rank; i++) {
-        from[i] = i == axis ? -1 : i - (i > axis);
-    }
-    return pick_axes(layout, layout->rank + 1, from);
-}
-
-Layout layout_remove_axis(const Layout *layout, int axis)
-{
-    int from[MAX_RANK];
-    for (int i = 0; i + 1 < layout->rank; i++) {
-        from[i] = i + (i >= axis);
-    }
-    return pick_axes(layout, layout->rank - 1, from);
 }
 
 Layout layout_compact(const Layout *layout)

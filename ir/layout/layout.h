@@ -43,16 +43,9 @@ bool layout_covers(const Layout *layout, const int64_t *extents);
 bool layout_owned_by(const Layout *layout, const int64_t *extents, int warps);
 /* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
 Layout layout_drop_axis(const Layout *layout, int axis);
-/* The layout of a broadcast's operand: `rank` trailing axes kept, stretched axes made zero. Same
- * registers, lanes and warps: element (r,l,w) of the result comes from (r,l,w) of the operand. */
-Layout layout_project(const Layout *layout, int rank, const bool *stretched);
-/* The layout of permute's operand, given the result's. */
-Layout layout_permute(const Layout *layout, const int64_t *perm);
-/* The other way: permute's result, given its operand's. */
-Layout layout_permute_result(const Layout *layout, const int64_t *perm);
-/* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
-Layout layout_insert_axis(const Layout *layout, int axis);
-Layout layout_remove_axis(const Layout *layout, int axis);
+/* Axis i of the result is axis from[i] of `layout`; -1: it has one element. Registers, lanes and
+ * warps keep their elements. */
+Layout layout_pick_axes(const Layout *layout, int rank, const int *from);
 /* Without the register bits that hold copies: lanes and warps may, a thread need not. Types
  * name such layouts only. */
 Layout layout_compact(const Layout *layout);
@@ -61,9 +54,11 @@ Layout layout_compact(const Layout *layout);
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
 /* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
 bool layout_is_noop_conversion(const Layout *from, const Layout *to);
-/* The layout of the operand of broadcast, expand, squeeze or permute, given the result's; of other
- * ops, the result's. */
+/* The layout of the first operand of an op that moves axes or leaves them, given the result's. */
 Layout layout_of_operand(const Op *op, const Layout *result);
+/* The layout of the result, given the first operand's, also of a reduction. Not of a broadcast,
+ * whose result has elements that the operand's layout gives to no thread. */
+Layout layout_of_result(const Op *op, const Layout *operand);
 /* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
 /* Does the register exist: is its element inside these extents for at least one thread? */

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of the result of a shape op (reshape, transpose, broadcast and others), derived from
- * the layout of its operand. */
+/* Layouts across an op: that of its operand, given the result's, and the other way. Every element
+ * stays in its register, lane and warp. */
 #include "ir/layout/layout.h"
-
-static Layout broadcast_operand(const Op *op, const Layout *result)
-{
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    bool stretched[MAX_RANK];
-    for (int i = 0; i < from->rank; i++) {
-        stretched[i] = from->dims[i] != to->dims[to->rank - from->rank + i];
-    }
-    return layout_project(result, from->rank, stretched);
-}
+#include "ir/op_axes.h"
 
 Layout layout_of_operand(const Op *op, const Layout *result)
 {
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_BROADCAST: return broadcast_operand(op, result);
-    case OP_EXPAND: return layout_remove_axis(result, axis);
-    case OP_SQUEEZE: return layout_insert_axis(result, axis);
-    case OP_PERMUTE: return layout_permute(result, op_attr(op, ATTR_PERM)->ints);
-    default: return *result;
+    int from[MAX_RANK], rank = op->operands[0]->type->rank;
+    for (int i = 0; i < rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        from[i] = axis.role == AXIS_TIED ? axis.result : -1;
     }
+    return layout_pick_axes(result, rank, from);
+}
+
+Layout layout_of_result(const Op *op, const Layout *operand)
+{
+    int from[MAX_RANK], rank = op->results[0]->type->rank;
+    for (int i = 0; i < rank; i++) {
+        from[i] = op_operand_axis(op, 0, i);
+    }
+    return layout_pick_axes(operand, rank, from);
 }

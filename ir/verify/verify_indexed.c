@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-static bool is_one(Dim dim)
-{
-    int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
-}
-
 static bool same_dims(Type a, Type b)
 {
     return a->kind == TYPE_ARRAY && b->kind == TYPE_ARRAY && a->rank == b->rank &&
@@ -181,7 +175,6 @@ static const Op *end_of(const Block *block)
 static void verify_folded(Verifier *v, const Op *op, int n)
 {
     int64_t axis = op_int(op, ATTR_AXIS, -1);
-    bool scan = op_int(op, ATTR_SCAN, 0) != 0;
     Type first = op->operands[0]->type;
     for (int i = 0; i < n; i++) {
         Type from = op->operands[i]->type, to = op->results[i]->type;
@@ -195,11 +188,7 @@ static void verify_folded(Verifier *v, const Op *op, int n)
             verify_fail(v, op, "array %d, its neutral element and its result do not agree", i);
             return;
         }
-        for (int k = 0; k < from->rank; k++) {
-            if (k == axis && !scan ? !is_one(to->dims[k]) : to->dims[k] != from->dims[k]) {
-                verify_fail(v, op, "axis %d of result %d", k, i);
-            }
-        }
+        verify_operand_axes(v, op, i, to);
     }
 }
 

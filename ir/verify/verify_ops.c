@@ -2,6 +2,8 @@
 /* Rules about the operands and results of each op. */
 #include "ir/verify/verify_ops.h"
 
+#include "ir/op_axes.h"
+
 #include <string.h>
 
 static Type operand_type(const Op *op, int n)
@@ -101,6 +103,27 @@ static void verify_elementwise(Verifier *v, const Op *op)
 
 /* ---- shapes ---- */
 
+void verify_operand_axes(Verifier *v, const Op *op, int at, Type to)
+{
+    Type from = operand_type(op, at);
+    for (int i = 0; i < from->rank; i++) {
+        OpAxis axis = op_axis(op, at, i);
+        bool tied = (axis.role & (AXIS_TIED | AXIS_SCANNED)) != 0;
+        if (tied && from->dims[i] != to->dims[axis.result]) {
+            verify_fail(v, op, "axis %d of the result is not axis %d of the operand", axis.result,
+                        i);
+        }
+        if ((axis.role & (AXIS_STRETCHED | AXIS_DROPPED)) && !is_one(from->dims[i])) {
+            verify_fail(v, op, "axis %d is %s, but its extent is not the literal 1", i,
+                        axis.role == AXIS_DROPPED ? "dropped" : "stretched");
+        }
+        if (axis.role == AXIS_REDUCED && !is_one(to->dims[axis.result])) {
+            verify_fail(v, op, "axis %d is reduced, but the result's extent is not the literal 1",
+                        i);
+        }
+    }
+}
+
 static void verify_broadcast(Verifier *v, const Op *op)
 {
     Type from = operand_type(op, 0), to = result_type(op);
@@ -108,11 +131,7 @@ static void verify_broadcast(Verifier *v, const Op *op)
         verify_fail(v, op, "not an array that fits the result");
         return;
     }
-    for (int i = 0; i < from->rank; i++) {
-        if (from->dims[i] != to->dims[to->rank - from->rank + i] && !is_one(from->dims[i])) {
-            verify_fail(v, op, "axis %d is stretched, but its extent is not the literal 1", i);
-        }
-    }
+    verify_operand_axes(v, op, 0, result_type(op));
 }
 
 /* expand and squeeze: `longer` has one axis of extent 1 more. */
@@ -124,11 +143,7 @@ static void verify_unit_axis(Verifier *v, const Op *op, Type longer, Type shorte
         verify_fail(v, op, "does not add or drop one axis of extent 1");
         return;
     }
-    for (int i = 0; i < shorter->rank; i++) {
-        if (shorter->dims[i] != longer->dims[i < axis ? i : i + 1]) {
-            verify_fail(v, op, "axis %d changes", i);
-        }
-    }
+    verify_operand_axes(v, op, 0, result_type(op));
 }
 
 static void verify_permute(Verifier *v, const Op *op)
@@ -146,11 +161,8 @@ static void verify_permute(Verifier *v, const Op *op)
             return;
         }
         seen |= 1u << perm->ints[i];
-        if (to->dims[i] != from->dims[perm->ints[i]]) {
-            verify_fail(v, op, "axis %d of the result is not axis %d of the operand", i,
-                        (int)perm->ints[i]);
-        }
     }
+    verify_operand_axes(v, op, 0, result_type(op));
 }
 
 static void verify_mask(Verifier *v, const Op *op)
@@ -177,11 +189,7 @@ static void verify_reduce(Verifier *v, const Op *op)
         verify_fail(v, op, "the result does not keep the operand's rank and element type");
         return;
     }
-    for (int i = 0; i < from->rank; i++) {
-        if (i == axis ? !is_one(to->dims[i]) : to->dims[i] != from->dims[i]) {
-            verify_fail(v, op, "axis %d of the result", i);
-        }
-    }
+    verify_operand_axes(v, op, 0, result_type(op));
 }
 
 /* Equal, or of equal capacity: shared tiles have constants where register tiles have ranges. */
@@ -206,18 +214,17 @@ static void verify_dot(Verifier *v, const Op *op)
         verify_fail(v, op, "not a product of matrices");
         return;
     }
-    bool ta = op_int(op, ATTR_TA, 0) != 0, tb = op_int(op, ATTR_TB, 0) != 0;
-    const Dim *result = result_type(op)->dims;
-    if (!dims_agree(a[first + !ta], b[first + tb])) {
-        verify_fail(v, op, "the inner extents differ");
-    }
-    if (!dims_agree(result[first], a[first + ta]) ||
-        !dims_agree(result[first + 1], b[first + !tb])) {
-        verify_fail(v, op, "the result's extents are not the operands' outer ones");
-    }
-    for (int i = 0; i < first; i++) {
-        if (!dims_agree(result[i], a[i]) || !dims_agree(result[i], b[i])) {
-            verify_fail(v, op, "the batches differ");
+    Dim inner = a[op_reduced_axis(op, rank)];
+    for (int i = 0; i < 2 * rank; i++) {
+        Dim own = i < rank ? a[i] : b[i - rank];
+        OpAxis axis = op_axis(op, i < rank ? 0 : right.at, i % rank);
+        if (axis.role == AXIS_CONTRACTED && !dims_agree(own, inner)) {
+            verify_fail(v, op, "the inner extents differ");
+        } else if (axis.role == AXIS_TIED && !dims_agree(result_type(op)->dims[axis.result], own)) {
+            verify_fail(v, op,
+                        axis.result < first
+                            ? "the batches differ"
+                            : "the result's extents are not the operands' outer ones");
         }
     }
     DType of_left = left.memory->type->dtype, of_right = right.memory->type->dtype;

@@ -23,6 +23,8 @@ bool verify_is_among(const char *word, const char *list);
 void verify_op(Verifier *v, const Op *op);
 /* The same for index notation, scans, folds, loops of elements, print (verify_indexed.c). */
 void verify_index_op(Verifier *v, const Op *op);
+/* The axes of array operand `at` agree with those of a result of type `to` (verify_ops.c). */
+void verify_operand_axes(Verifier *v, const Op *op, int at, Type to);
 /* The first operands are memory of these kinds, each with its indices (verify_ops.c). */
 void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds);
 /* Copies past registers (verify_async.c). */

@@ -68,34 +68,48 @@ static void tie_use(const Ties *ties, Op *by, int use, Value *b)
     }
 }
 
-/* The operand is the longer one (squeeze), or the result is (expand). */
-static void tie_unit(const Ties *ties, Op *op)
+/* The operand over whose axes the op writes; -1: it writes nothing. */
+static int written_operand(const Op *op)
 {
-    Value *operand = op->operands[0], *result = op->results[0];
-    bool longer = operand->type->rank > result->type->rank;
-    int dropped = (int)op_int(op, ATTR_AXIS, 0);
-    int rank = longer ? result->type->rank : operand->type->rank;
-    for (int i = 0; i < rank; i++) {
-        int past = i < dropped ? i : i + 1;
-        tie(ties, op, 0, operand, longer ? past : i, result, longer ? i : past);
+    switch (op->kind) {
+    case OP_STORE: return op->n_operands - 1;
+    case OP_SCATTER: {
+        const Value *value = scatter_parts(op).value;
+        int i = 0;
+        while (op->operands[i] != value) {
+            i++;
+        }
+        return i;
+    }
+    case OP_PRINT:
+    case OP_ASSERT: return 0;
+    default: return -1;
     }
 }
 
-/* What a product's operands share with its result, and with one another: axes before the last two
- * are iterated over by all three. */
-static void tie_dot(const Ties *ties, Op *op)
+/* Ties what op_axis says: axes of operands with axes of the result (or of the array that the op
+ * writes), and the contracted axis of a dot's right factor with that of the left one. */
+static void tie_operands(const Ties *ties, Op *op)
 {
-    Value *a = op->operands[0], *b = op->operands[1], *result = op->results[0];
-    int last = result->type->rank - 1;
-    for (int i = 0; i < last - 1; i++) {
-        tie(ties, op, 0, a, i, result, i);
-        tie(ties, op, 1, b, i, result, i);
-    }
-    tie(ties, op, 0, a, last - 1, result, last - 1);
-    tie(ties, op, 1, b, last, result, last);
-    tie(ties, op, 1, b, last - 1, a, last);
-    if (op->n_operands == 3) {
-        tie_use(ties, op, 2, result);
+    int written = written_operand(op);
+    for (int at = 0; at < op->n_operands; at++) {
+        Value *operand = op->operands[at];
+        Value *result = written >= 0
+                            ? op->operands[written]
+                            : op->results[op->kind == OP_FOLD && at < op->n_results ? at : 0];
+        bool array = operand && operand != result && operand->type->kind == TYPE_ARRAY;
+        if (array && op_has_result_axes(op, at) && operand->type->rank != result->type->rank) {
+            continue; /* a pass asks while it replaces operands one by one */
+        }
+        for (int i = 0; array && i < operand->type->rank; i++) {
+            OpAxis axis = op_axis(op, at, i);
+            if (axis.role & (AXIS_TIED | AXIS_SCANNED)) {
+                tie(ties, op, at, operand, i, result, axis.result);
+            } else if (axis.role == AXIS_CONTRACTED && at == 1) {
+                Value *left = op->operands[0];
+                tie(ties, op, at, operand, i, left, op_reduced_axis(op, left->type->rank));
+            }
+        }
     }
 }
 
@@ -118,33 +132,6 @@ static void tie_carried(const Ties *ties, Op *op, int first_init, int first_arg)
         }
     }
     tie_yield(ties, op->regions[op->n_regions - 1], op->n_results, op->results);
-}
-
-/* Arrays among the operands iterate together with `result`. */
-static void tie_arrays(const Ties *ties, Op *op, int first, Value *result)
-{
-    for (int i = first; i < op->n_operands; i++) {
-        tie_use(ties, op, i, result);
-    }
-}
-
-/* Which operand of an op it writes along; -1: it writes nothing. */
-static int written_operand(const Op *op)
-{
-    switch (op->kind) {
-    case OP_STORE: return op->n_operands - 1;
-    case OP_SCATTER: {
-        const Value *value = scatter_parts(op).value;
-        int i = 0;
-        while (op->operands[i] != value) {
-            i++;
-        }
-        return i;
-    }
-    case OP_PRINT:
-    case OP_ASSERT: return 0;
-    default: return -1;
-    }
 }
 
 const Value *axes_written(const Op *op)
@@ -170,41 +157,14 @@ static void tie_while(const Ties *ties, Op *op)
     }
 }
 
-static void tie_moved(const Ties *ties, Op *op)
-{
-    Value *operand = op->operands[0], *result = op->results[0];
-    int skip = result->type->rank - operand->type->rank;
-    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
-    for (int i = 0; i < operand->type->rank; i++) {
-        tie(ties, op, 0, operand, perm ? (int)perm->ints[i] : i, result, perm ? i : i + skip);
-    }
-}
-
 void axes_ties(Op *op, AxesTieFn *fn, void *user)
 {
     const Ties to = {fn, user}, *ties = &to;
-    Value *result = op->n_results ? op->results[0] : NULL;
     int written = written_operand(op);
     switch (op->kind) {
-    case OP_BROADCAST:
-    case OP_PERMUTE: tie_moved(ties, op); break;
-    case OP_EXPAND:
-    case OP_SQUEEZE: tie_unit(ties, op); break;
-    case OP_REDUCE:
-    case OP_SCAN: tie_use(ties, op, 0, result); break;
-    case OP_DOT: tie_dot(ties, op); break;
-    case OP_GATHER: tie_arrays(ties, op, op_access(op, 0).n ? 1 : op->n_operands, result); break;
-    case OP_SCATTER:
-        tie_arrays(ties, op, 1, op->operands[written]);
-        if (result) {
-            tie_values(ties, NULL, 0, result, op->operands[written]);
-        }
-        break;
-    case OP_PRINT:
-    case OP_ASSERT: tie_arrays(ties, op, 1, op->operands[written]); break;
     case OP_FOLD:
-        for (int i = 0; i < op->n_results; i++) {
-            tie_use(ties, op, i, op->results[i]);
+        tie_operands(ties, op);
+        for (int i = 1; i < op->n_results; i++) {
             tie_use(ties, op, i, op->operands[0]);
         }
         break;
@@ -215,8 +175,11 @@ void axes_ties(Op *op, AxesTieFn *fn, void *user)
         tie_yield(ties, op->regions[1], op->n_results, op->results);
         break;
     default:
-        if (op_has(op, TRAIT_ELEMENTWISE)) {
-            tie_arrays(ties, op, 0, result);
+        if (op->n_results || written >= 0) {
+            tie_operands(ties, op);
+        }
+        if (op->n_results && written >= 0) { /* a scatter that also gives the old elements */
+            tie_values(ties, NULL, 0, op->results[0], op->operands[written]);
         }
     }
 }
@@ -298,21 +261,12 @@ static void flag_stored(Axes *axes, const Value *value)
 static void flag_op(Op *op, void *user)
 {
     Axes *axes = user;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_REDUCE: flag(axes, op->operands[0], axis, AXIS_REDUCED); break;
-    case OP_SCAN: flag(axes, op->operands[0], axis, AXIS_REDUCED | AXIS_SCANNED); break;
-    case OP_FOLD:
-        flag(axes, op->operands[0], axis,
-             AXIS_REDUCED | (op_int(op, ATTR_SCAN, 0) ? AXIS_SCANNED : 0));
-        break;
-    case OP_DOT:
-        flag(axes, op->operands[0], op->operands[0]->type->rank - 1, AXIS_CONTRACTED);
-        break;
-    default:
-        if (axes_written(op)) {
-            flag_stored(axes, axes_written(op));
-        }
+    int axis = op_reduces(op) ? op_reduced_axis(op, op->operands[0]->type->rank) : -1;
+    if (axis >= 0) {
+        unsigned role = op_axis(op, 0, axis).role;
+        flag(axes, op->operands[0], axis, role == AXIS_SCANNED ? role | AXIS_REDUCED : role);
+    } else if (axes_written(op)) {
+        flag_stored(axes, axes_written(op));
     }
 }
 

@@ -6,6 +6,7 @@
 #define TESSERA_PASSES_ANALYSIS_AXIS_CLASSES_H
 
 #include "ir/ir.h"
+#include "ir/op_axes.h"
 
 typedef struct Axes {
     Func *func;
@@ -13,7 +14,9 @@ typedef struct Axes {
     uint32_t n_values; /* of the function, when they were tied */
 } Axes;
 
-enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4, AXIS_SCANNED = 8 };
+/* Flags of a class: AXIS_REDUCED, AXIS_CONTRACTED, AXIS_SCANNED (then AXIS_REDUCED, too) of
+ * op_axes.h, and this one: an op writes an array along it. */
+enum { AXIS_STORED = 64 };
 
 /* An axis that nobody has to choose a loop for: one element, or a range of the source's. */
 bool axes_is_settled(Dim dim);

@@ -2,19 +2,15 @@
 #include "passes/analysis/axis_dependence.h"
 
 #include "ir/build.h"
+#include "ir/op_axes.h"
 
 unsigned an_axes_moved(const Op *op, unsigned inner)
 {
-    Type from = op->operands[0]->type, to = op->results[0]->type;
+    Type from = op->operands[0]->type;
     unsigned outer = 0;
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < to->rank; i++) {
-        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
-                : op->kind == OP_EXPAND  ? (i == at ? -1 : i - (i > at))
-                : op->kind == OP_SQUEEZE ? i + (i >= at)
-                                         : i - (to->rank - from->rank);
-        bool kept = k >= 0 && from->dims[k] == to->dims[i];
-        outer |= kept && (inner >> k & 1) ? 1u << i : 0;
+    for (int i = 0; i < from->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        outer |= axis.role == AXIS_TIED && (inner >> i & 1) ? 1u << axis.result : 0;
     }
     return outer;
 }
@@ -30,11 +26,10 @@ static unsigned made_of(Memo *memo, const Op *op)
     int first = op->kind == OP_GATHER;
     switch (op->kind) {
     case OP_CONST: return 0;
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return an_axes_moved(op, an_varies(memo, op->operands[0]));
     default:
+        if (op_moves_axes(op)) {
+            return an_axes_moved(op, an_varies(memo, op->operands[0]));
+        }
         if (op->kind != OP_GATHER && !op_has(op, TRAIT_ELEMENTWISE)) {
             return an_all_axes(op->results[0]->type);
         }

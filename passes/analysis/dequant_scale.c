@@ -2,6 +2,7 @@
 #include "passes/analysis/dequant_scale.h"
 
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "support/int_math.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
@@ -16,8 +17,7 @@ static int64_t changes(Memo *memo, const Value *value, int axis, int depth);
 static bool is_index(const Value *value)
 {
     const Op *op = value->def;
-    while (op && (op->kind == OP_CAST || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
-                  op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE)) {
+    while (op && (op->kind == OP_CAST || op_moves_axes(op))) {
         op = op->operands[0]->def;
     }
     return op && (op->kind == OP_INDEX || op->kind == OP_IOTA);
@@ -57,26 +57,19 @@ static int64_t quotient_changes(Memo *memo, const Op *op, int axis, int depth)
 static int64_t changes_made(Memo *memo, const Value *value, int axis, int depth)
 {
     const Op *op = value->def;
-    int at = op ? (int)op_int(op, ATTR_AXIS, 0) : 0;
     if (!op || ++depth > MAX_DEPTH) {
         return 1;
     }
     switch (op->kind) {
     case OP_CONST: return 0;
-    case OP_BROADCAST: {
-        Type from = op->operands[0]->type, to = value->type;
-        int inner = axis - (to->rank - from->rank);
-        bool stretched = inner < 0 || from->dims[inner] != to->dims[axis];
-        return stretched ? 0 : changes(memo, op->operands[0], inner, depth);
-    }
-    case OP_EXPAND:
-        return axis == at ? 0 : changes(memo, op->operands[0], axis - (axis > at), depth);
-    case OP_SQUEEZE: return changes(memo, op->operands[0], axis + (axis >= at), depth);
-    case OP_PERMUTE:
-        return changes(memo, op->operands[0], (int)op_attr(op, ATTR_PERM)->ints[axis], depth);
     case OP_GATHER: return all_change(memo, op, 1, axis, depth);
     case OP_DIV: return quotient_changes(memo, op, axis, depth);
-    default: return op_has(op, TRAIT_ELEMENTWISE) ? all_change(memo, op, 0, axis, depth) : 1;
+    default:
+        if (op_moves_axes(op)) {
+            int inner = op_operand_axis(op, 0, axis);
+            return inner < 0 ? 0 : changes(memo, op->operands[0], inner, depth);
+        }
+        return op_has(op, TRAIT_ELEMENTWISE) ? all_change(memo, op, 0, axis, depth) : 1;
     }
 }
 
@@ -172,8 +165,7 @@ Op *an_operand_load(const Func *func, const Op *dot, int side)
     ScaledDot factored;
     bool narrow = an_scaled_dot(func, dot, &factored);
     Op *op = (narrow ? factored.sides[side].narrow : dot->operands[side])->def;
-    while (op && (op->kind == OP_PERMUTE || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
-                  op->kind == OP_SQUEEZE || op->kind == OP_TF32)) {
+    while (op && (op->kind == OP_TF32 || op_moves_axes(op))) {
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_LOAD ? op : NULL;

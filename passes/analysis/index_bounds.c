@@ -2,6 +2,7 @@
 #include "passes/analysis/index_bounds.h"
 
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/range_facts.h"
 
@@ -361,18 +362,9 @@ static bool stride_of(Memo *memo, const Value *value, int axis, int depth, int64
 
 static bool stride_moved(Memo *memo, const Op *op, int axis, int depth, int64_t *stride)
 {
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_PERMUTE: axis = (int)op_attr(op, ATTR_PERM)->ints[axis]; break;
-    case OP_EXPAND: axis = axis == at ? -1 : axis < at ? axis : axis - 1; break;
-    case OP_SQUEEZE: axis = axis < at ? axis : axis + 1; break;
-    default: /* broadcast */
-        axis -= to->rank - from->rank;
-        axis = axis >= 0 && from->dims[axis] == to->dims[axis + to->rank - from->rank] ? axis : -1;
-    }
+    int inner = op_operand_axis(op, 0, axis);
     *stride = 0;
-    return axis < 0 || stride_of(memo, op->operands[0], axis, depth, stride);
+    return inner < 0 || stride_of(memo, op->operands[0], inner, depth, stride);
 }
 
 static bool integer_constant(const Value *value, int64_t *number)
@@ -430,13 +422,12 @@ static bool stride_made(Memo *memo, const Value *value, int axis, int depth, int
     case OP_CONST: return true;
     case OP_IOTA:
     case OP_INDEX: *stride = 1; return true;
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return stride_moved(memo, op, axis, depth + 1, stride);
     case OP_CONVERT:
     case OP_TO_STATIC: return stride_of(memo, op->operands[0], axis, depth + 1, stride);
     default:
+        if (op_moves_axes(op)) {
+            return stride_moved(memo, op, axis, depth + 1, stride);
+        }
         return op_has(op, TRAIT_ELEMENTWISE) && stride_computed(memo, op, axis, depth + 1, stride);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/narrow_rows.h"
 
+#include "ir/op_axes.h"
+
 enum { MAX_OPS = 4 }; /* an element: more take longer than the registers are worth */
 
 RowDims an_row_dims(const Block *block)
@@ -50,11 +52,6 @@ static bool is_cheap(OpKind kind)
     }
 }
 
-static bool moves(OpKind kind)
-{
-    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE;
-}
-
 /* Counts operations down in `ops`. */
 static bool takes_few(const RowDims *rows, const Value *value, int *ops)
 {
@@ -66,7 +63,7 @@ static bool takes_few(const RowDims *rows, const Value *value, int *ops)
         DType dtype = value->type->dtype;
         return op && dtype_is_float(dtype) && dtype_bits(dtype) == 16;
     }
-    bool free = moves(op->kind) || op->kind == OP_REMAT;
+    bool free = op_moves_axes(op) || op->kind == OP_REMAT;
     *ops -= !free;
     if (*ops < 0 || (!free && !is_cheap(op->kind))) {
         return false;
@@ -99,7 +96,7 @@ static bool reduces_between(const Op *from, const Op *to)
 /* Moves cost no registers: what is moved is what is held. */
 static const Value *held(const Value *value)
 {
-    while (value->def && moves(value->def->kind)) {
+    while (value->def && op_moves_axes(value->def)) {
         value = value->def->operands[0];
     }
     return value;

@@ -2,6 +2,7 @@
 #include "passes/analysis/padding_value.h"
 
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "ir/scalar_eval.h"
 #include "passes/analysis/range_facts.h"
 #include "support/hash_table.h"
@@ -71,21 +72,6 @@ static bool dominates(Memo *seen, const Value *w, const Value *x, int axis)
            op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
 }
 
-/* The operand's axis that is the result's `axis`; -1: it has none, or it is stretched. */
-static int axis_before(const Op *op, int axis)
-{
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_PERMUTE: return (int)op_attr(op, ATTR_PERM)->ints[axis];
-    case OP_EXPAND: return axis == at ? -1 : axis < at ? axis : axis - 1;
-    case OP_SQUEEZE: return axis < at ? axis : axis + 1;
-    default: /* broadcast */
-        axis -= to->rank - from->rank;
-        return axis >= 0 && poly_as_range(from->dims[axis]) ? axis : -1;
-    }
-}
-
 /* w is never -inf: `select (w == -inf), c, w` replaced it (softmax_reference of the library). */
 static bool replaces_minus_inf(const Value *w)
 {
@@ -104,7 +90,7 @@ static bool replaces_minus_inf(const Value *w)
 static bool is_row_shift(const Op *op, Look look, Scalar *out)
 {
     const Op *spread = value_def_of_kind(op->operands[1], OP_BROADCAST);
-    bool finite = spread && axis_before(spread, look.axis) < 0 &&
+    bool finite = spread && op_operand_axis(spread, 0, look.axis) < 0 &&
                   replaces_minus_inf(unspread(op->operands[1]));
     if (op->kind != OP_SUB || !known(look, op->operands[0], out) || !isinf(out->f) || out->f > 0) {
         return false;
@@ -137,7 +123,7 @@ static bool computed(Look look, const Op *op, Scalar *out)
 /* Along an axis that the operand does not have, only a constant is known. */
 static bool moved(Look look, const Op *op, Scalar *out)
 {
-    int before = axis_before(op, look.axis);
+    int before = op_operand_axis(op, 0, look.axis);
     if (before >= 0) {
         return known(along(look, before), op->operands[0], out);
     }
@@ -179,12 +165,12 @@ static bool holds(Look look, const Value *value, Scalar *out)
                                                       : known(look, op->operands[0], out);
     case OP_LOAD: /* past the tensor's end; before it, the range ends among real data */
         return range_walks_whole(poly_as_range(value->type->dims[look.axis])) && constant(op, out);
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return moved(look, op, out);
     case OP_SELECT: return chosen(look, op, out);
-    default: return op_has(op, TRAIT_ELEMENTWISE) && computed(look, op, out);
+    default:
+        if (op_moves_axes(op)) {
+            return moved(look, op, out);
+        }
+        return op_has(op, TRAIT_ELEMENTWISE) && computed(look, op, out);
     }
 }
 

@@ -12,6 +12,8 @@
  * or takes too many ops, is the costly value. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/op_axes.h"
+
 #include <string.h>
 
 enum {
@@ -260,9 +262,8 @@ static bool reads(Untangler *u, Op *op, Op *by, int use, Value *value)
 
 static bool is_cheap_op(const Op *op)
 {
-    return (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_LOAD || op->kind == OP_CONST ||
-            op->kind == OP_IOTA || op->kind == OP_SIZE || op->kind == OP_BROADCAST ||
-            op->kind == OP_EXPAND || op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE ||
+    return (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || op->kind == OP_LOAD ||
+            op->kind == OP_CONST || op->kind == OP_IOTA || op->kind == OP_SIZE ||
             (op->kind == OP_GATHER && type_is_memory(op->operands[0]->type)));
 }
 

@@ -15,6 +15,7 @@
  */
 #include "passes/fuse/fuse.h"
 
+#include "ir/op_axes.h"
 #include "passes/analysis/index_bounds.h"
 
 enum {
@@ -75,22 +76,12 @@ static bool is_at_own_places(const Value *value, Value *const *indices, Type sha
     return true;
 }
 
-/* The indices of an operand of an op that moves elements: NULL, where it is the first one. */
+/* The indices into the operand of an op that moves axes; NULL: its only element along that axis. */
 static void indices_below(const Op *op, Value *const *indices, Value **inner)
 {
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < from->rank; i++) {
-        int k = i + to->rank - from->rank;
-        switch (op->kind) {
-        case OP_EXPAND: inner[i] = indices[i < axis ? i : i + 1]; break;
-        case OP_SQUEEZE: inner[i] = i == axis ? NULL : indices[i < axis ? i : i - 1]; break;
-        case OP_BROADCAST: inner[i] = from->dims[i] != to->dims[k] ? NULL : indices[k]; break;
-        default: break;
-        }
-    }
-    for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
-        inner[op_attr(op, ATTR_PERM)->ints[i]] = indices[i];
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        inner[i] = axis.role == AXIS_TIED ? indices[axis.result] : NULL;
     }
 }
 
@@ -124,13 +115,11 @@ static int weigh(const Asked *a, const Value *value, Value *const *indices, int 
     case OP_CONST:
     case OP_IOTA: return 0;
     case OP_LOAD: return is_unchanging(a->func, op->operands[0]) ? 0 : most + 1;
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE:
+    default: break;
+    }
+    if (op_moves_axes(op)) {
         indices_below(op, indices, inner);
         return weigh(a, op->operands[0], inner, most);
-    default: break;
     }
     if (is_at_own_places(value, indices, a->shape)) {
         return 0;
@@ -265,9 +254,7 @@ static Value *taken_as_it_is(Spot *p, Value *value, Value *const *indices)
 
 static bool is_computed(const Op *op)
 {
-    return op->kind != OP_LOAD && op->kind != OP_IOTA && op->kind != OP_CONST &&
-           op->kind != OP_BROADCAST && op->kind != OP_EXPAND && op->kind != OP_SQUEEZE &&
-           op->kind != OP_PERMUTE;
+    return op->kind != OP_LOAD && op->kind != OP_IOTA && op->kind != OP_CONST && !op_moves_axes(op);
 }
 
 static Value *made_at(Spot *p, Value *value, Value *const *indices)
@@ -287,11 +274,7 @@ static Value *made_at(Spot *p, Value *value, Value *const *indices)
         copy->def->attrs = op->attrs;
         return copy;
     }
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return moved_at(p, op, indices);
-    default: return computed_at(p, op, indices);
+    default: return op_moves_axes(op) ? moved_at(p, op, indices) : computed_at(p, op, indices);
     }
 }
 

@@ -3,6 +3,7 @@
  * written before the read value is used. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
 
 /* ---- intermediates ---- */
@@ -47,9 +48,7 @@ static void find_operand(Op *op, void *user)
     Operand *operand = user;
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
         const Value *value = op->operands[side];
-        while (value != operand->value && value->def &&
-               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
-                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+        while (value != operand->value && value->def && op_moves_axes(value->def)) {
             value = value->def->operands[0];
         }
         operand->found = operand->found || value == operand->value;

@@ -7,6 +7,7 @@
  * block can walk the whole row and there are rows enough. */
 #include "passes/fuse/fuse_split.h"
 
+#include "ir/op_axes.h"
 #include "support/int_math.h"
 
 enum {
@@ -353,9 +354,7 @@ static const Value *costly_operand(const Splitter *s, const Op *op)
 {
     for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
         const Value *value = op->operands[i];
-        while (value->def && value->def->parent == s->block &&
-               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
-                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+        while (value->def && value->def->parent == s->block && op_moves_axes(value->def)) {
             value = value->def->operands[0];
         }
         int looks = MAX_LOOKS;

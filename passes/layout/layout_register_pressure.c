@@ -6,6 +6,7 @@
  * Without products it decides how many blocks share a multiprocessor: code is reordered between
  * branches and meetings only, so what lives across one is held as a whole. */
 #include "ir/ir_errors.h"
+#include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "ir/text/ir_text.h"
 #include "passes/analysis/access_width.h"
@@ -52,12 +53,10 @@ static bool loops(const Op *op)
     return op->kind == OP_FOR || op->kind == OP_TILE_LOOP;
 }
 
-/* A name for registers that another value holds. */
+/* True if the value is in the registers of another value. */
 static bool is_name(const Value *value)
 {
-    OpKind kind = value->def ? value->def->kind : OP_COUNT;
-    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE ||
-           kind == OP_CONVERT;
+    return value->def && (op_moves_axes(value->def) || value->def->kind == OP_CONVERT);
 }
 
 /* Not what is made where it is used. */

@@ -4,6 +4,7 @@
  * back to operands and on to results; classes that no product reaches are anchored by their memory
  * accesses, largest first. */
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/layout/assign_layouts.h"
 
@@ -22,8 +23,7 @@ bool layout_spreads(const Value *value)
 
 static bool is_shape_op(const Op *op)
 {
-    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-           op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
+    return op_moves_axes(op) || op->kind == OP_REDUCE;
 }
 
 static bool cheap_at(Memo *memo, const Value *value, int depth);
@@ -365,18 +365,10 @@ static bool spread_on(LayoutPass *pass, const Op *op)
 {
     const Layout *from = decided(pass, op->operands[0]);
     const Value *to = op->results[0];
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    if (!from || !has_class(pass, to) || decided(pass, to)) {
+    if (!from || op->kind == OP_BROADCAST || !has_class(pass, to) || decided(pass, to)) {
         return false;
     }
-    switch (op->kind) {
-    case OP_EXPAND: return decide(pass, to, layout_insert_axis(from, axis));
-    case OP_SQUEEZE: return decide(pass, to, layout_remove_axis(from, axis));
-    case OP_PERMUTE:
-        return decide(pass, to, layout_permute_result(from, op_attr(op, ATTR_PERM)->ints));
-    case OP_REDUCE: return decide(pass, to, layout_drop_axis(from, axis));
-    default: return false;
-    }
+    return decide(pass, to, layout_of_result(op, from));
 }
 
 /* The results of a fold have the operands' layout without the axis. */

@@ -11,6 +11,7 @@
  * saturates, either is outside. Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/pass.h"
@@ -22,11 +23,6 @@ enum { MAX_DEPTH = 32 };
 static bool fits(Dim dim)
 {
     return poly_most(dim) < INT32_MAX && poly_least(dim) > INT32_MIN;
-}
-
-static bool is_shape_op(OpKind kind)
-{
-    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE;
 }
 
 static bool is_narrow(const Value *value)
@@ -43,7 +39,7 @@ static bool is_narrow(const Value *value)
     case OP_CONST:
         return op_attr(op, ATTR_VALUE)->i < INT32_MAX && op_attr(op, ATTR_VALUE)->i > INT32_MIN;
     case OP_CAST: return op->operands[0]->type->dtype == DT_I32;
-    default: return is_shape_op(op->kind) && is_narrow(op->operands[0]);
+    default: return op_moves_axes(op) && is_narrow(op->operands[0]);
     }
 }
 
@@ -55,11 +51,11 @@ static Value *narrowed(Func *func, Value *value)
     if (op->kind == OP_CAST && op->operands[0]->type->dtype == DT_I32) {
         return op->operands[0];
     }
-    if (op->kind != OP_INDEX && op->kind != OP_CONST && !is_shape_op(op->kind)) {
+    if (op->kind != OP_INDEX && op->kind != OP_CONST && !op_moves_axes(op)) {
         return build_cast(&b, value, DT_I32);
     }
     Value *operand = op->n_operands ? op->operands[0] : NULL;
-    if (is_shape_op(op->kind)) {
+    if (op_moves_axes(op)) {
         operand = narrowed(func, operand);
     }
     Type type = type_with_dtype(func, value->type, DT_I32);
@@ -93,7 +89,7 @@ static bool keeps_narrow(Func *func, Memo *seen, const Value *value, int depth)
     }
     bool narrow = op->kind == OP_INDEX || op->kind == OP_CONST || op->kind == OP_IOTA ||
                   op->kind == OP_SIZE || op->kind == OP_START || op->kind == OP_END;
-    if (!is_shape_op(op->kind) && !is_index_arithmetic(op->kind)) {
+    if (!op_moves_axes(op) && !is_index_arithmetic(op->kind)) {
         return narrow;
     }
     for (int i = 0; i < op->n_operands; i++) {
@@ -136,7 +132,7 @@ static bool keeps_alike(Func *func, Memo *seen, const Value *value, int depth)
     bool bounds = !type_is_scalar(value->type) && (op->kind == OP_MIN || op->kind == OP_MAX);
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
-        if ((!bounds && !is_shape_op(op->kind)) ||
+        if ((!bounds && !op_moves_axes(op)) ||
             (!keeps_alike(func, seen, operand, depth + 1) && !stays_narrow(func, operand))) {
             return false;
         }
@@ -204,7 +200,7 @@ static void narrow_indices(Func *func, Op *op)
 static bool chooses_narrow(Func *func, const Value *value)
 {
     const Op *op = value->def;
-    while (op && is_shape_op(op->kind)) {
+    while (op && op_moves_axes(op)) {
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_SELECT && stays_narrow(func, op->operands[1]) &&

@@ -19,6 +19,7 @@
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/access_width.h"
 #include "ir/drop_axis.h"
+#include "ir/op_axes.h"
 
 enum {
     PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
@@ -170,8 +171,7 @@ static double gathered(const Im2colMatch *w)
 static bool filters_are_loaded(const Im2colMatch *w)
 {
     const Op *op = w->sums.mul->operands[1 - w->side]->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-                  op->kind == OP_PERMUTE || op->kind == OP_CAST)) {
+    while (op && (op_moves_axes(op) || op->kind == OP_CAST)) {
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_LOAD;

@@ -20,6 +20,7 @@
 
 #include "ir/ir_errors.h"
 #include "ir/layout/matrix_instr.h"
+#include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
@@ -47,19 +48,16 @@ static bool affine(const Finder *pass, const Value *value, Affine *out);
 
 static bool affine_moved(const Finder *pass, const Op *op, Affine *out)
 {
-    Type from = op->operands[0]->type, to = op->results[0]->type;
     Affine inner;
     if (!affine(pass, op->operands[0], &inner)) {
         return false;
     }
     *out = (Affine){.first = inner.first};
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < to->rank; i++) {
-        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
-                : op->kind == OP_EXPAND  ? (i == at ? NO_AXIS : i - (i > at))
-                : op->kind == OP_SQUEEZE ? i + (i >= at)
-                                         : i - (to->rank - from->rank);
-        out->growth[i] = k >= 0 && from->dims[k] == to->dims[i] ? inner.growth[k] : 0;
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        if (axis.role == AXIS_TIED) {
+            out->growth[axis.result] = inner.growth[i];
+        }
     }
     return true;
 }
@@ -124,14 +122,10 @@ static bool affine_op(const Finder *pass, const Op *op, Affine *out)
     case OP_CONST: out->first = poly_const(func, op_attr(op, ATTR_VALUE)->i); return true;
     case OP_SIZE: out->first = op_attr(op, ATTR_DIM)->dims[0]; return true;
     case OP_IOTA: out->growth[0] = 1; return true;
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return affine_moved(pass, op, out);
     case OP_ADD:
     case OP_SUB:
     case OP_MUL: return affine_computed(pass, op, out);
-    default: return false;
+    default: return op_moves_axes(op) && affine_moved(pass, op, out);
     }
 }
 
@@ -273,24 +267,14 @@ static Op *factor_gather(const Value *factor, int *axes)
         axes[i] = i;
     }
     for (; op && op->kind != OP_GATHER; op = op->operands[0]->def) {
-        bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-                     op->kind == OP_PERMUTE;
-        Type to = moves || op->kind == OP_CAST ? op->operands[0]->type : NULL;
-        int at = (int)op_int(op, ATTR_AXIS, 0),
-            more = to ? op->results[0]->type->rank - to->rank : 0;
-        if (!to) {
+        if (op->kind == OP_CAST) {
+            continue;
+        }
+        if (!op_moves_axes(op)) {
             return NULL;
         }
-        for (int i = 0; moves && i < factor->type->rank; i++) {
-            int k = axes[i];
-            if (k < 0) {
-                continue;
-            }
-            axes[i] = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[k]
-                      : op->kind == OP_EXPAND  ? (k == at ? NO_AXIS : k - (k > at))
-                      : op->kind == OP_SQUEEZE ? k + (k >= at)
-                      : k < more || to->dims[k - more] != op->results[0]->type->dims[k] ? NO_AXIS
-                                                                                        : k - more;
+        for (int i = 0; i < factor->type->rank; i++) {
+            axes[i] = axes[i] < 0 ? NO_AXIS : op_operand_axis(op, 0, axes[i]);
         }
     }
     return op;

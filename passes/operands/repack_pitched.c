@@ -27,6 +27,7 @@
  * Requires the tensor stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
+#include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
@@ -57,18 +58,11 @@ typedef struct Pitcher {
 
 /* ---- what is read so ---- */
 
-/* Changes the order and number of axes? */
-static bool moves_axes(const Op *op)
-{
-    return op->kind == OP_PERMUTE || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
-           op->kind == OP_SQUEEZE;
-}
-
 /* What is an operand but for the order and number of its axes; NULL: a parameter. */
 static Op *operand_source(const Value *value)
 {
     Op *op = value->def;
-    while (op && (moves_axes(op) || op->kind == OP_MASK)) {
+    while (op && (op_moves_axes(op) || op->kind == OP_MASK)) {
         op = op->operands[0]->def;
     }
     return op;
@@ -78,16 +72,10 @@ static Op *operand_source(const Value *value)
 static int axis_of_source(const Value *value, int at)
 {
     for (const Op *op = value->def; op && at >= 0; op = op->operands[0]->def) {
-        if (!moves_axes(op)) {
+        if (!op_moves_axes(op)) {
             return op->kind == OP_MASK ? NO_AXIS : at;
         }
-        Type from = op->operands[0]->type, to = op->results[0]->type;
-        int axis = (int)op_int(op, ATTR_AXIS, 0), more = to->rank - from->rank;
-        at = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[at]
-             : op->kind == OP_EXPAND  ? (at == axis ? NO_AXIS : at - (at > axis))
-             : op->kind == OP_SQUEEZE ? at + (at >= axis)
-             : at < more || from->dims[at - more] != to->dims[at] ? NO_AXIS
-                                                                  : at - more;
+        at = op_operand_axis(op, 0, at);
     }
     return NO_AXIS;
 }

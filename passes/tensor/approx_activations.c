@@ -17,6 +17,7 @@
  * alone has both instructions. Requires the tensor stage. Changes bits within the bound that the
  * interpreter computes. */
 #include "ir/build.h"
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"
 
@@ -41,8 +42,7 @@ static void collect(Op *op, void *user)
 /* Each element of the result is made of one of each operand. */
 static bool is_plain(const Op *op)
 {
-    return op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
-           op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE;
+    return op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op);
 }
 
 static bool is_f32(const Value *value)

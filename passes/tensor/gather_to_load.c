@@ -14,6 +14,7 @@
  * is copied in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no
  * bits. */
 #include "ir/build.h"
+#include "ir/op_axes.h"
 #include "passes/pass.h"
 
 /* What an index of a gather is. */
@@ -42,28 +43,15 @@ static bool find_walk(Value *index, Dim extent, Walked *walked)
         *walked = (Walked){0, op->operands[0], index->type->dims[0]};
         return poly_as_range(index->type->dims[0])->whole == extent;
     }
-    bool moves = op->kind == OP_CAST || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
-                 op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE;
+    bool moves = op->kind == OP_CAST || op_moves_axes(op);
     if (!moves || !find_walk(op->operands[0], extent, walked)) {
         return false;
     }
-    int axis = walked->axis, at = (int)op_int(op, ATTR_AXIS, 0), rank = index->type->rank;
-    if (axis < 0) { /* a cast may have changed the number */
+    if (walked->axis < 0) { /* a cast may have changed the number */
         return op->kind != OP_CAST;
     }
-    switch (op->kind) {
-    case OP_BROADCAST: axis += rank - op->operands[0]->type->rank; break;
-    case OP_EXPAND: axis += axis >= at; break;
-    case OP_SQUEEZE: axis -= axis > at; break;
-    case OP_PERMUTE:
-        for (axis = 0; axis < rank && op_attr(op, ATTR_PERM)->ints[axis] != walked->axis;) {
-            axis++;
-        }
-        break;
-    default: break;
-    }
-    walked->axis = axis;
-    return axis >= 0 && axis < rank && index->type->dims[axis] == walked->extent;
+    int axis = walked->axis = op_axis(op, 0, walked->axis).result;
+    return axis >= 0 && index->type->dims[axis] == walked->extent;
 }
 
 /* Which of the result's axes each index walks; false: this is no plain read. */

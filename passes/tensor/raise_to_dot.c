@@ -15,6 +15,7 @@
 #include "passes/analysis/summed_products.h"
 #include "passes/analysis/axis_dependence.h"
 #include "ir/drop_axis.h"
+#include "ir/op_axes.h"
 #include "passes/pass.h"
 
 enum {
@@ -71,17 +72,12 @@ static unsigned axes_read(const Contract *pass, const Value *value, ReadAxes whi
     if (!op || memo_known(pass->axes[which], value, 0, &found)) {
         return op ? (unsigned)found : 0;
     }
-    switch (op->kind) {
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: axes = an_axes_moved(op, axes_read(pass, op->operands[0], which)); break;
-    case OP_GATHER:
-    case OP_LOAD:
+    if (op_moves_axes(op)) {
+        axes = an_axes_moved(op, axes_read(pass, op->operands[0], which));
+    } else if (op->kind == OP_GATHER || op->kind == OP_LOAD) {
         axes = which == TAPS_VIEWED ? taps_viewed(pass, op) : read_together(pass, op);
-        break;
-    default:
-        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+    } else if (op_has(op, TRAIT_ELEMENTWISE)) {
+        for (int i = 0; i < op->n_operands; i++) {
             axes |= axes_read(pass, op->operands[i], which);
         }
     }
@@ -176,17 +172,11 @@ static bool choose_axes(const Contract *pass, Contraction *c)
 
 /* ---- the product ---- */
 
-static bool moves_axes(const Op *op)
-{
-    return op && (op->kind == OP_BROADCAST || op->kind == OP_PERMUTE || op->kind == OP_EXPAND ||
-                  op->kind == OP_SQUEEZE);
-}
-
 /* The 16 bits that a factor was widened from, or its own type. */
 static DType narrow_type(const Value *value)
 {
     const Op *op = value->def;
-    while (moves_axes(op)) {
+    while (op && op_moves_axes(op)) {
         op = op->operands[0]->def;
     }
     DType from = op && op->kind == OP_CAST ? op->operands[0]->type->dtype : DT_F32;
@@ -260,8 +250,8 @@ static unsigned summed_first(const Contract *pass, const Contraction *c)
     unsigned left = an_varies(pass->varies, mul->operands[0]);
     unsigned right = an_varies(pass->varies, mul->operands[1]);
     unsigned kept = an_all_axes(type) & ~c->sums.summed, of_one = c->sums.summed & (left ^ right);
-    bool contracts = (kept & left & ~right) && (kept & right & ~left) &&
-                     (c->sums.summed & left & right);
+    bool contracts =
+        (kept & left & ~right) && (kept & right & ~left) && (c->sums.summed & left & right);
     if (!contracts || of_factors(pass, mul, TAPS_VIEWED)) {
         return 0;
     }

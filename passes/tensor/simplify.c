@@ -10,6 +10,7 @@
  * zero, or which operand wins. Folding uses the interpreter's own arithmetic, so it is the
  * meaning. A value that folds to NaN is left alone, because the text form has one NaN. */
 #include "ir/build.h"
+#include "ir/op_axes.h"
 #include "ir/scalar_eval.h"
 #include "passes/pass.h"
 
@@ -91,8 +92,7 @@ static bool fold_elementwise(Simplifier *s, Op *op)
 
 static bool moves_elements(const Op *op)
 {
-    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-           op->kind == OP_PERMUTE;
+    return op_moves_axes(op);
 }
 
 static bool is_number(const Value *value, double number);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that begin anywhere in memory: tiles that begin before them are accessed 16 bytes at a time.
  */
+#include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/tile/tile_steps.h"
 
@@ -40,8 +41,7 @@ static bool all_contiguous(const Op *group)
 bool tile_has_plain_ops(const Op *group)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-                     op->kind == OP_PERMUTE || op->kind == OP_CONST || op->kind == OP_SIZE;
+        bool moves = op_moves_axes(op) || op->kind == OP_CONST || op->kind == OP_SIZE;
         if (!moves && !op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_LOAD &&
             op->kind != OP_STORE && op->kind != OP_REDUCE) {
             return false;

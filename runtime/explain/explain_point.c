@@ -3,6 +3,7 @@
  * Access counting and the launch trace use it instead of running the kernel. */
 #include "runtime/explain/explain_point.h"
 
+#include "ir/op_axes.h"
 #include "support/int_math.h"
 #include "support/text.h"
 
@@ -81,28 +82,12 @@ static bool binary(const Op *op, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-/* The operand's element that an op of shape hands on. */
+/* The coordinates in the operand of the element that becomes the result's element `coords`. */
 static void operand_coords(const Op *op, const int32_t *coords, int32_t *of)
 {
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    const Attr *perm = op_attr(op, ATTR_PERM);
-    for (int i = 0; i < from->rank; i++) {
-        int64_t one;
-        switch (op->kind) {
-        case OP_BROADCAST:
-            of[i] = poly_is_const(from->dims[i], &one) && one == 1
-                        ? 0
-                        : coords[i + to->rank - from->rank];
-            break;
-        case OP_EXPAND: of[i] = coords[i < axis ? i : i + 1]; break;
-        case OP_SQUEEZE: of[i] = i == axis ? 0 : coords[i < axis ? i : i - 1]; break;
-        case OP_PERMUTE: break;
-        default: of[i] = coords[i]; break;
-        }
-    }
-    for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
-        of[perm->ints[i]] = coords[i];
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        of[i] = axis.role == AXIS_TIED ? coords[axis.result] : 0;
     }
 }
 

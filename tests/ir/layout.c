@@ -138,11 +138,11 @@ START_TEST(shape_ops_follow_elements)
 {
     Layout layout = blocked(64, 64);
     Layout dropped = layout_drop_axis(&layout, 1);
-    Layout row = layout_project(&layout, 1, (bool[]){false});
-    Layout column = layout_project(&layout, 2, (bool[]){false, true});
-    Layout turned = layout_permute(&layout, (int64_t[]){1, 0});
-    Layout wide = layout_insert_axis(&layout, 1);
-    Layout narrow = layout_remove_axis(&wide, 1);
+    Layout row = layout_pick_axes(&layout, 1, (int[]){1});
+    Layout column = layout_pick_axes(&layout, 2, (int[]){0, -1});
+    Layout turned = layout_pick_axes(&layout, 2, (int[]){1, 0});
+    Layout wide = layout_pick_axes(&layout, 3, (int[]){0, -1, 1});
+    Layout narrow = layout_pick_axes(&wide, 2, (int[]){0, 2});
     ck_assert(layout_equal(&dropped, &column));
     ck_assert(layout_equal(&narrow, &layout));
     for (uint32_t reg = 0; reg < 16; reg++) {
@@ -164,11 +164,11 @@ END_TEST
 
 START_TEST(permutes_undo_each_other)
 {
-    int64_t extents[3] = {4, 8, 64}, perm[3] = {2, 0, 1};
+    int64_t extents[3] = {4, 8, 64};
     Layout layout = layout_blocked(3, extents, (int[]){2, 1, 0}, (int[]){1, 1, 4},
                                    (int[]){1, 2, 16}, (int[]){2, 2, 1});
-    Layout there = layout_permute(&layout, perm);
-    Layout back = layout_permute_result(&there, perm);
+    Layout there = layout_pick_axes(&layout, 3, (int[]){2, 0, 1});
+    Layout back = layout_pick_axes(&there, 3, (int[]){1, 2, 0});
     ck_assert(layout_equal(&back, &layout));
 }
 END_TEST

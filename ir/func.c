@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions: their sizes and strides by name, parameters, intermediates and im2col views. */
+#include "ir/build.h"
+#include "ir/interns.h"
+#include "ir/ir.h"
+#include "ir/schedule.h"
+
+Func *func_new(Arena *arena, Diags *diags, const char *name)
+{
+    Func *func = ARENA_NEW(arena, Func);
+    func->arena = arena;
+    func->diags = diags;
+    func->name = arena_strdup(arena, name);
+    func->level = LEVEL_TENSOR;
+    func->interns = ARENA_NEW(arena, struct FuncInterns);
+    func->schedule = ARENA_NEW(arena, Schedule);
+    func->body = build_block(func, NULL);
+    return func;
+}
+
+static DimVar *dimvar_new(Func *func, DimKind kind, const char *name)
+{
+    DimVar *var = ARENA_NEW(func->arena, DimVar);
+    var->kind = kind;
+    var->id = (uint32_t)func->dimvars.n;
+    var->name = name ? arena_strdup(func->arena, name) : NULL;
+    var->multiple = 1;
+    var->least = kind == DIM_STRIDE ? INT64_MIN : 0;
+    var->most = INT64_MAX;
+    ARENA_PUSH(func->arena, &func->dimvars, var);
+    return var;
+}
+
+static DimVar *named(Func *func, DimKind kind, const char *name)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (var->kind == kind && text_equal(var->name, name)) {
+            return var;
+        }
+    }
+    return dimvar_new(func, kind, name);
+}
+
+DimVar *func_size(Func *func, const char *name)
+{
+    return named(func, DIM_SIZE, name);
+}
+
+DimVar *func_stride(Func *func, const char *name)
+{
+    return named(func, DIM_STRIDE, name);
+}
+
+void func_name_dim(Func *func, Dim dim, const char *name)
+{
+    if (dim->n_terms > 1 && !func_dim_name(func, dim)) {
+        ARENA_PUSH(func->arena, &func->named, ((NamedDim){dim, name}));
+    }
+}
+
+const char *func_dim_name(const Func *func, Dim dim)
+{
+    for (size_t i = 0; i < func->named.n; i++) {
+        if (func->named.items[i].dim == dim) {
+            return func->named.items[i].name;
+        }
+    }
+    return NULL;
+}
+
+DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && var->of == of && var->by == by) {
+            return var;
+        }
+    }
+    /* A hyphen: the text form takes it for a letter, the language does not. */
+    const char *own = name ? name : arena_printf(func->arena, "quotient-%zu", func->dimvars.n);
+    DimVar *var = dimvar_new(func, DIM_SIZE, own);
+    var->unnamed = !name;
+    var->of = of;
+    var->by = by;
+    return var;
+}
+
+DimVar *func_own_quotient(Func *func, const char *name, Dim of, int64_t by)
+{
+    size_t before = func->dimvars.n;
+    DimVar *var = func_quotient(func, name, of, by);
+    var->unnamed = var->unnamed || func->dimvars.n > before;
+    return var;
+}
+
+/* Are the sizes known that the polynomial is made of? */
+static bool is_known(Dim dim, const int64_t *sizes)
+{
+    for (int i = 0; i < dim->n_terms; i++) {
+        for (int j = 0; j < dim->terms[i].n; j++) {
+            if (sizes[dim->terms[i].vars[j]->id] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+const DimVar *func_derive_sizes(const Func *func, int64_t *sizes)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        int64_t of;
+        if (var->kind != DIM_SIZE || var->by == 0 || !is_known(var->of, sizes)) {
+            continue;
+        }
+        if (!poly_eval(var->of, sizes, &of)) {
+            return var;
+        }
+        int64_t value = of / var->by - (of % var->by < 0);
+        if (value < 0 || (sizes[i] >= 0 && sizes[i] != value)) {
+            return var;
+        }
+        sizes[i] = value;
+    }
+    return NULL;
+}
+
+DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
+{
+    DimVar *var = dimvar_new(func, DIM_RANGE, name);
+    var->whole = whole;
+    var->capacity = capacity;
+    return var;
+}
+
+Type param_given(const Param *param)
+{
+    return param->caller_type ? param->caller_type : param->value->type;
+}
+
+int param_axis(const Param *param, int axis)
+{
+    return param->axis_perm ? (int)param->axis_perm[axis] : axis;
+}
+
+Value *func_param(Func *func, const char *name, Type type, ParamIo io)
+{
+    Param param = {
+        .value = value_new(func, type, name), .io = io, .name = arena_strdup(func->arena, name)};
+    param.value->index = (uint32_t)func->params.n;
+    ARENA_PUSH(func->arena, &func->params, param);
+    return param.value;
+}
+
+static bool has_param(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (text_equal(func->params.items[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Value *scratch_of(Func *func, Type type)
+{
+    size_t n = func->params.n;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "scratch%zu", n++);
+    } while (has_param(func, name));
+    return func_param(func, name, type, PARAM_SCRATCH);
+}
+
+bool param_is_callers(const Param *param)
+{
+    return param->io != PARAM_SCRATCH && !param->im2col;
+}
+
+const Im2colView *func_im2col_of(const Func *func, const Value *memory)
+{
+    bool tensor = memory->type->kind == TYPE_TENSOR;
+    return tensor ? func->params.items[memory->index].im2col : NULL;
+}
+
+const Value *func_memory_of(const Func *func, const Value *memory)
+{
+    const Im2colView *windows = func_im2col_of(func, memory);
+    return windows ? windows->of : memory;
+}
+
+int view_places(const Param *view)
+{
+    int axis = 0, given = 0;
+    while (given < 1 + view->im2col->n) {
+        given += view->collapsed ? (int)view->collapsed[axis] : 1;
+        axis++;
+    }
+    return given == 1 + view->im2col->n ? axis : 0;
+}
+
+Type im2col_source_type(const Func *func, const Im2colView *windows)
+{
+    return param_given(&func->params.items[windows->of->index]);
+}
+
+Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps)
+{
+    Type of = im2col_source_type(func, windows);
+    Dim dims[2 + 2 * MAX_SPATIAL];
+    int rank = 0;
+    size_t n = func->params.n;
+    const char *name = NULL;
+    dims[rank++] = of->dims[0];
+    for (int i = 0; i < windows->n; i++) {
+        dims[rank++] = places[i];
+    }
+    for (int i = 0; i < windows->n; i++) {
+        if (windows->axes[i].dilation) {
+            dims[rank++] = taps[i];
+        }
+    }
+    dims[rank++] = of->dims[of->rank - 1];
+    do {
+        name = arena_printf(func->arena, "windows%zu", n++);
+    } while (has_param(func, name));
+    Value *view = func_param(func, name, type_tensor(func, of->dtype, rank, dims), PARAM_IN);
+    func->params.items[view->index].im2col = arena_copy(func->arena, windows, sizeof *windows);
+    return view;
+}
+
+Value *func_scratch(Func *func, Type type)
+{
+    return scratch_of(func, type_tensor(func, type->dtype, type->rank, type->dims));
+}
+
+static bool has_size(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->name && text_equal(func->dimvars.items[i]->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A multiple that is no less than the extent, and never 0. NULL: it overflows. */
+static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
+{
+    Dim all = poly_const(func, multiple);
+    int64_t known;
+    if (poly_is_const(extent, &known)) {
+        return poly_const(func, (known / multiple + (known % multiple != 0 || !known)) * multiple);
+    }
+    size_t n = 0;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "pitch%zu", n++);
+    } while (has_size(func, name));
+    Dim whole = poly_var(func, func_own_quotient(func, name, extent, multiple));
+    return poly_add(func, poly_mul(func, all, whole), all);
+}
+
+Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
+{
+    Dim strides[MAX_RANK], next = NULL;
+    for (int axis = type->rank - 1; axis >= 0; axis--) {
+        bool rows = axis == type->rank - 2;
+        strides[axis] = axis == type->rank - 1 ? poly_const(func, 1)
+                        : rows ? pitch_of(func, type->dims[type->rank - 1], multiple)
+                               : poly_mul(func, next, type->dims[axis + 1]);
+        next = strides[axis];
+        if (!next) {
+            return func_scratch(func, type);
+        }
+    }
+    Type tensor = type_tensor(func, type->dtype, type->rank, type->dims);
+    return scratch_of(func, type_with_strides(func, tensor, strides, 0));
+}
