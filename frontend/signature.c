@@ -324,7 +324,8 @@ void make_signature(Module *module, KernelDecl *kernel)
     }
     for (size_t i = 0; i < kernel->where.generics.n; i++) {
         ARENA_PUSH(s.arena, &s.signature->generics, kernel->where.generics.items[i].name);
-        ARENA_PUSH(s.arena, &s.signature->classes, kernel->where.generics.items[i].class_name);
+        ARENA_PUSH(s.arena, &s.signature->classes,
+                   type_class_name(kernel->where.generics.items[i].type_class));
     }
     for (size_t i = 0; i < kernel->where.defs.n; i++) {
         collect_sizes(&s, kernel->where.defs.items[i].value);

@@ -44,8 +44,8 @@ static Facts collect_facts(Func *func)
         DimVar *var = func->dimvars.items[i];
         if (var->kind == DIM_SIZE && var->by > 0) {
             Dim multiple = times(func, poly_var(func, var), var->by);
-            Dim above = poly_add(func, dim_sub(func, multiple, var->of),
-                                 poly_const(func, var->by - 1));
+            Dim above =
+                poly_add(func, dim_sub(func, multiple, var->of), poly_const(func, var->by - 1));
             add_fact(&facts, var->of);
             add_fact(&facts, dim_sub(func, var->of, multiple));
             add_fact(&facts, above);
@@ -303,8 +303,7 @@ static Dim known_quotient(Func *func, Dim of, int64_t by)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
-        Dim difference =
-            var->kind == DIM_SIZE && var->by == by ? dim_sub(func, of, var->of) : NULL;
+        Dim difference = var->kind == DIM_SIZE && var->by == by ? dim_sub(func, of, var->of) : NULL;
         Dim whole, rest;
         if (difference && divide_terms(func, difference, by, &whole, &rest) && is_zero(rest)) {
             return poly_add(func, whole, poly_var(func, var));

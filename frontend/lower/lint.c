@@ -126,13 +126,9 @@ static void check_precision(Lint *lint, const Stmt *stmt)
 
 static bool is_small_integer(const char *name)
 {
-    static const char *const names[] = {"i8", "i16", "i32", "u8", "u16", "u32"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (text_equal(names[i], name)) {
-            return true;
-        }
-    }
-    return false;
+    DType dtype;
+    return dtype_from_name(name, strlen(name), &dtype) && dtype_is_int(dtype) &&
+           dtype_bits(dtype) >= 8 && dtype_bits(dtype) <= 32;
 }
 
 static bool assumed_below(const Stmt *stmt, const char *size)

@@ -60,6 +60,16 @@ typedef struct Shape {
 
 enum { MAX_LANES = 32 };
 
+/* The reductions of the IR along one axis. */
+typedef enum Reducer { REDUCER_NONE, REDUCER_SUM, REDUCER_PROD, REDUCER_MAX, REDUCER_MIN } Reducer;
+
+typedef enum Builtin {
+#define BUILTIN(id, name, lower, reducer) BUILTIN_##id,
+#include "frontend/lower/builtins.def"
+#undef BUILTIN
+    N_BUILTINS
+} Builtin;
+
 typedef struct Lane {
     const char *name;
     Span span;
@@ -243,7 +253,21 @@ Val lower_prefix(Lower *l, const Expr *expr);
 /* An error: inside of a loop whose elements end by themselves nothing mixes elements. */
 void mixes_lanes(Lower *l, Span span, const char *name);
 /* The type in which elements of this one are reduced. */
-DType reduced_dtype(DType dtype, const char *fn);
+DType reduced_dtype(DType dtype, Reducer reducer);
+
+/* ---- built-in functions (lower_builtin.c, builtins.def) ---- */
+typedef Val BuiltinFn(Lower *l, const Expr *expr, Builtin builtin);
+/* False if no built-in function has this name. */
+bool builtin_find(const char *name, Builtin *builtin);
+const char *builtin_name(Builtin builtin);
+/* The reduction that the function computes along an axis, or REDUCER_NONE. */
+Reducer builtin_reducer(Builtin builtin);
+/* As build_reduce takes it. */
+const char *reducer_name(Reducer reducer);
+Val lower_builtin(Lower *l, const Expr *expr, Builtin builtin);
+#define BUILTIN(id, name, lower, reducer) BuiltinFn lower;
+#include "frontend/lower/builtins.def"
+#undef BUILTIN
 
 /* ---- expressions ---- */
 Val lower_expr(Lower *l, const Expr *expr);
@@ -255,7 +279,6 @@ Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Va
 /* The type of a choice between two. */
 bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 Val lower_product(Lower *l, const Expr *expr);
-Val lower_dot(Lower *l, const Expr *expr, const char *name);
 /* The operator itself when there is one: its operands get labels of their own. */
 Span place_of(const Expr *expr);
 /* "does not apply": false. `help` may be NULL. */
@@ -263,24 +286,21 @@ bool operator_error(Lower *l, const Expr *expr, const char *what, const char *he
 /* `otherwise`: what is read outside, or NULL. */
 Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);
+/* True if the call has n arguments, all by position. */
+bool positional(const Expr *expr, size_t n);
+/* Reports E0403 with this help; poison. */
+Val wrong_arguments(Lower *l, const Expr *expr, const char *usage);
 /* `atomic.add(…)` as a statement. */
 void lower_effect(Lower *l, const Expr *expr);
-Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known);
-Val lower_reduction(Lower *l, const Expr *expr, const char *name);
-Val lower_cumulative(Lower *l, const Expr *expr, const char *name);
-Val lower_fold(Lower *l, const Expr *expr, const char *name);
-Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name);
 /* The index of the greatest or least element on one axis of all (lanes counted): of the indices
  * given, -1 where an element does not count. The axis stays, with extent 1. */
-Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis);
+Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int axis);
 bool is_atomic(const char *name);
 /* print(…) and assert(…). */
-void lower_print(Lower *l, const Expr *expr, const char *name);
+void lower_print(Lower *l, const Expr *expr, MessageKind kind);
 /* `old`: the elements before are a value. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
-/* Builtins that other files name, for "did you mean". */
-const char *builtin_name(size_t n); /* NULL after the last */
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 /* What is known of an integer; NULL: nothing. */
 const Affine *affine_of(Lower *l, const Val *val);

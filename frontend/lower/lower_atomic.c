@@ -8,51 +8,52 @@
 
 typedef enum AtomTakes { ATOM_ANY, ATOM_NUMBERS, ATOM_BITS } AtomTakes;
 
-static const struct {
+/* The functions of `atomic.`; `fn` is the word of the op. */
+typedef struct AtomicFunction {
     const char *name, *fn;
     AtomTakes takes;
-} ATOMICS[] = {
-    {"atomic.add", "add", ATOM_NUMBERS},   {"atomic.min", "min", ATOM_NUMBERS},
-    {"atomic.max", "max", ATOM_NUMBERS},   {"atomic.and", "and", ATOM_BITS},
-    {"atomic.or", "or", ATOM_BITS},        {"atomic.xor", "xor", ATOM_BITS},
-    {"atomic.exchange", "xchg", ATOM_ANY}, {"atomic.cas", "cas", ATOM_ANY},
+    bool compares; /* with a further operand, before the value */
+} AtomicFunction;
+
+static const AtomicFunction ATOMICS[] = {
+    {"atomic.add", "add", ATOM_NUMBERS, false},   {"atomic.min", "min", ATOM_NUMBERS, false},
+    {"atomic.max", "max", ATOM_NUMBERS, false},   {"atomic.and", "and", ATOM_BITS, false},
+    {"atomic.or", "or", ATOM_BITS, false},        {"atomic.xor", "xor", ATOM_BITS, false},
+    {"atomic.exchange", "xchg", ATOM_ANY, false}, {"atomic.cas", "cas", ATOM_ANY, true},
 };
 
 typedef struct Atomic {
     const Expr *expr, *target;
-    const char *name, *fn;
+    const AtomicFunction *function;
     Value *tensor;
     Val indices[MAX_RANK];
     int64_t guards[MAX_RANK];
     Shape slot;
 } Atomic;
 
-static bool wrong_use(Lower *l, const Expr *expr, const char *name)
-{
-    bool cas = text_equal(name, "atomic.cas");
-    Diag *diag = lower_wrong_call(l, expr);
-    diag_help(l->diags, diag, cas ? "write `%s(y[i], compare, value)`" : "write `%s(y[i], value)`",
-              name);
-    return false;
-}
-
 static bool check_arguments(Lower *l, const Atomic *a)
 {
-    size_t wanted = text_equal(a->fn, "cas") ? 3 : 2;
-    bool good = a->expr->args.n == wanted && a->expr->args.items[0]->kind == EXPR_INDEX;
+    size_t needed = a->function->compares ? 3 : 2;
+    bool good = a->expr->args.n == needed && a->expr->args.items[0]->kind == EXPR_INDEX;
     for (size_t i = 0; i < a->expr->args.n; i++) {
         good = good && a->expr->args.items[i]->kind != EXPR_NAMED;
     }
-    return good || wrong_use(l, a->expr, a->name);
+    if (!good) {
+        Diag *diag = lower_wrong_call(l, a->expr);
+        diag_help(l->diags, diag, "write `%s(y[i], %svalue)`", a->function->name,
+                  a->function->compares ? "compare, " : "");
+    }
+    return good;
 }
 
-static bool check_type(Lower *l, const Atomic *a, AtomTakes takes)
+static bool check_type(Lower *l, const Atomic *a)
 {
+    AtomTakes takes = a->function->takes;
     DType dtype = a->tensor->type->dtype;
     bool fits = takes == ATOM_ANY || (takes == ATOM_BITS ? dtype_is_int(dtype) : dtype != DT_BOOL);
     if (!fits || dtype_bits(dtype) < 8) {
         Diag *diag = lower_error(l, ERR_OPERATOR, a->expr->a->span, "`%s` does not apply to %s",
-                                 a->name, dtype_name(dtype));
+                                 a->function->name, dtype_name(dtype));
         diag_label(l->diags, diag, a->target->span, "%s", type_text(l, a->tensor->type));
         return false;
     }
@@ -105,15 +106,15 @@ static Value *operand(Lower *l, const Atomic *a, const Expr *expr)
 
 static Val build_atomic(Lower *l, const Atomic *a, bool old)
 {
-    bool cas = text_equal(a->fn, "cas");
-    Value *compare = cas ? operand(l, a, a->expr->args.items[1]) : NULL;
-    Value *value = operand(l, a, a->expr->args.items[cas ? 2 : 1]);
+    bool compares = a->function->compares;
+    Value *compare = compares ? operand(l, a, a->expr->args.items[1]) : NULL;
+    Value *value = operand(l, a, a->expr->args.items[compares ? 2 : 1]);
     Value *indices[MAX_RANK];
-    if (!value || (cas && !compare)) {
+    if (!value || (compares && !compare)) {
         return poison_val();
     }
     if (l->lane_loop && a->slot.rank > 0) {
-        mixes_lanes(l, a->expr->span, a->name);
+        mixes_lanes(l, a->expr->span, a->function->name);
         return poison_val();
     }
     int rank = a->tensor->type->rank;
@@ -121,7 +122,7 @@ static Val build_atomic(Lower *l, const Atomic *a, bool old)
         indices[i] = index_operand(l, &a->indices[i], &a->slot);
     }
     Value *mask = l->mask.kind == VAL_ARRAY ? materialize(l, &l->mask, DT_BOOL, &a->slot) : NULL;
-    Op *op = build_scatter(&l->b, a->fn, a->tensor, indices, value, compare, mask, old);
+    Op *op = build_scatter(&l->b, a->function->fn, a->tensor, indices, value, compare, mask, old);
     op_set_ints(l->func, op, ATTR_GUARD, rank, a->guards);
     op->span = a->expr->span;
     return old ? shaped_val(op->results[0], &a->slot) : poison_val();
@@ -132,25 +133,18 @@ bool is_atomic(const char *name)
     return name && strncmp(name, "atomic.", 7) == 0;
 }
 
-static Val lower_known(Lower *l, Atomic *a, AtomTakes takes, bool old)
-{
-    if (!check_arguments(l, a)) {
-        return poison_val();
-    }
-    a->target = a->expr->args.items[0];
-    if (!target_tensor(l, a) || !check_type(l, a, takes) || !target_places(l, a)) {
-        return poison_val();
-    }
-    return build_atomic(l, a, old);
-}
-
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old)
 {
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < sizeof ATOMICS / sizeof *ATOMICS; i++) {
         if (text_equal(ATOMICS[i].name, name)) {
-            Atomic atomic = {.expr = expr, .name = name, .fn = ATOMICS[i].fn};
-            return lower_known(l, &atomic, ATOMICS[i].takes, old);
+            Atomic a = {.expr = expr, .function = &ATOMICS[i]};
+            if (!check_arguments(l, &a)) {
+                return poison_val();
+            }
+            a.target = expr->args.items[0];
+            bool good = target_tensor(l, &a) && check_type(l, &a) && target_places(l, &a);
+            return good ? build_atomic(l, &a, old) : poison_val();
         }
         nearest_try(&nearest, ATOMICS[i].name);
     }

@@ -63,17 +63,6 @@ static void unknown_binding(Lower *l, const Binding *binding)
 
 /* ---- element types ---- */
 
-static bool class_holds(const char *class_name, DType dtype)
-{
-    if (text_equal(class_name, "float")) {
-        return dtype_is_float(dtype);
-    }
-    if (text_equal(class_name, "int")) {
-        return dtype_is_int(dtype);
-    }
-    return dtype != DT_BOOL || text_equal(class_name, "any");
-}
-
 static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *binding)
 {
     Val val = {.kind = VAL_DTYPE};
@@ -87,9 +76,10 @@ static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *bin
     if (!dtype_from_name(binding->text, strlen(binding->text), &val.dtype)) {
         return wrong_value(l, generic->span, binding, "an element type");
     }
-    if (!class_holds(generic->class_name, val.dtype)) {
-        return wrong_value(l, generic->span, binding,
-                           arena_printf(l->arena, "of the class %s", generic->class_name));
+    if (!type_class_holds(generic->type_class, val.dtype)) {
+        return wrong_value(
+            l, generic->span, binding,
+            arena_printf(l->arena, "of the class %s", type_class_name(generic->type_class)));
     }
     return val;
 }

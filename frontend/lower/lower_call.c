@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: casts, built-in functions, and the intrinsics of the standard library. Calls of other
- * functions are inlined (lower_inline.c). */
-#include "frontend/lower/lower_views.h"
+/* Calls: casts, and the intrinsics of the standard library. Built-in functions have files of their
+ * own (lower_builtin.c); calls of other functions are inlined (lower_inline.c). */
+#include "frontend/lower/lower.h"
 #include "ir/scalar_eval.h"
 
 #include <string.h>
 
-static Val wrong_arguments(Lower *l, const Expr *expr, const char *usage)
+Val wrong_arguments(Lower *l, const Expr *expr, const char *usage)
 {
     Diag *diag = lower_wrong_call(l, expr);
     diag_help(l->diags, diag, "%s", usage);
     return poison_val();
 }
 
-/* n arguments by position? */
-static bool positional(const Expr *expr, size_t n)
+bool positional(const Expr *expr, size_t n)
 {
     for (size_t i = 0; i < expr->args.n; i++) {
         if (expr->args.items[i]->kind == EXPR_NAMED) {
@@ -48,165 +47,6 @@ static Val lower_cast(Lower *l, const Expr *expr, DType dtype)
     Val out = lanes_val(build_cast(&l->b, as_value(l, &val), dtype), val.lanes);
     out.affine = dtype == DT_I64 && dtype_of(&val) == DT_I64 ? val.affine : NULL;
     return out;
-}
-
-/* ---- built in ---- */
-
-static Val lower_extremum(Lower *l, const Expr *expr, const char *name)
-{
-    OpKind kind = text_equal(name, "max") ? OP_MAX : OP_MIN;
-    const Expr *first = expr->args.n ? expr->args.items[0] : NULL;
-    if (expr->args.n < 2 || !positional(expr, expr->args.n)) {
-        return lower_reduction(l, expr, name);
-    }
-    Val out = lower_operand(l, first);
-    for (size_t i = 1; i < expr->args.n; i++) {
-        const Expr *next = expr->args.items[i];
-        Val val = lower_operand(l, next);
-        if (!is_poison(&val) && !is_poison(&out) &&
-            (dtype_of(&val) == DT_BOOL || dtype_of(&out) == DT_BOOL)) {
-            lower_error(l, ERR_OPERATOR, expr->span, "`%s` does not apply to bool", name);
-            return poison_val();
-        }
-        out = apply_binary(l, expr, kind, NULL, &out, &val, first, next);
-    }
-    return out;
-}
-
-static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr *value_expr,
-                  Val value)
-{
-    Val type = lower_expr(l, type_expr);
-    if (type.kind == VAL_DTYPE) {
-        type.type = type_scalar(l->func, type.dtype);
-    } else if (type.kind != VAL_TYPE) {
-        if (!is_poison(&type)) {
-            lower_error(l, ERR_TYPE_NAME, type_expr->span, "%s is not a type", val_text(l, &type));
-        }
-        return poison_val();
-    }
-    Shape shape = type_shape(type.type), from = shape_of(&value);
-    if (is_poison(&value) ||
-        !check_fits(l, ERR_ARGUMENTS, value_expr->span, &value, type.type->dtype, true)) {
-        return poison_val();
-    }
-    if (from.rank > 0) {
-        lower_error(l, ERR_ARGUMENTS, expr->span,
-                    "%s was passed, where a scalar that fills the array is wanted",
-                    val_text(l, &value));
-        return poison_val();
-    }
-    shape.lanes = value.lanes;
-    return shaped_val(materialize(l, &value, type.type->dtype, &shape), &shape);
-}
-
-static Val lower_fill(Lower *l, const Expr *expr, const char *name)
-{
-    if (text_equal(name, "fill")) {
-        return positional(expr, 2) ? filled(l, expr, expr->args.items[1], expr->args.items[0],
-                                            lower_operand(l, expr->args.items[0]))
-                                   : wrong_arguments(l, expr, "write `fill(-inf, f32[M, 1])`");
-    }
-    if (!positional(expr, 1)) {
-        return wrong_arguments(l, expr, arena_printf(l->arena, "write `%s(f32[M, N])`", name));
-    }
-    Val value = int_val(text_equal(name, "ones"), true);
-    return filled(l, expr, expr->args.items[0], expr, value);
-}
-
-/* start, end or len; the last index of a range that has elements is below its extent. */
-static Val range_fact(Lower *l, OpKind kind, const Val *range)
-{
-    Dim whole = poly_as_range(range->dim)->whole;
-    Dim last = dim_sub(l->func, whole, poly_const(l->func, 1));
-    Val val = array_val(build_range_fact(&l->b, kind, range->value));
-    const IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
-    val.affine = affine_var(l->func, var);
-    return val;
-}
-
-static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
-{
-    static const OpKind kinds[] = {OP_INDEX, OP_START, OP_END, OP_LEN};
-    static const char *const names[] = {"index", "start", "end", "len"};
-    const char *usage =
-        arena_printf(l->arena, "write `%s(i)` of a range i: a loop variable with `by`", name);
-    if (!positional(expr, 1)) {
-        return wrong_arguments(l, expr, usage);
-    }
-    Val range = lower_expr(l, expr->args.items[0]);
-    bool variable = expr->args.items[0]->kind == EXPR_NAME && affine_as_var(range.affine);
-    if (variable && range.kind == VAL_ARRAY && text_equal(name, "index")) {
-        return range;
-    }
-    if (range.kind != VAL_RANGE) {
-        if (!is_poison(&range)) {
-            Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
-                                     "%s was passed, where a range is wanted", val_text(l, &range));
-            diag_help(l->diags, diag, "%s", usage);
-        }
-        return poison_val();
-    }
-    for (int i = 1; i < 4; i++) {
-        if (text_equal(names[i], name)) {
-            return range_fact(l, kinds[i], &range);
-        }
-    }
-    Val index = array_val(build_index(&l->b, range.value, DT_I64));
-    index.affine = range.affine;
-    return index;
-}
-
-static Val lower_where(Lower *l, const Expr *expr, const char *name)
-{
-    (void)name;
-    if (!positional(expr, 3)) {
-        return wrong_arguments(l, expr, "write `where(condition, a, b)`");
-    }
-    const Expr *const parts[3] = {expr->args.items[0], expr->args.items[1], expr->args.items[2]};
-    return lower_select(l, expr, parts);
-}
-
-static const struct {
-    const char *name;
-    BuiltinFn *lower;
-} BUILTINS[] = {
-    {"max", lower_extremum},       {"min", lower_extremum},
-    {"sum", lower_reduction},      {"prod", lower_reduction},
-    {"mean", lower_reduction},     {"any", lower_reduction},
-    {"all", lower_reduction},      {"var", lower_reduction},
-    {"std", lower_reduction},      {"argmax", lower_arg_extreme},
-    {"argmin", lower_arg_extreme}, {"cumsum", lower_cumulative},
-    {"cumprod", lower_cumulative}, {"cummax", lower_cumulative},
-    {"cummin", lower_cumulative},  {"reduce", lower_fold},
-    {"scan", lower_fold},          {"where", lower_where},
-    {"fill", lower_fill},          {"zeros", lower_fill},
-    {"ones", lower_fill},          {"index", lower_range_fact},
-    {"start", lower_range_fact},   {"end", lower_range_fact},
-    {"len", lower_range_fact},     {"dot", lower_dot},
-};
-
-const char *builtin_name(size_t n)
-{
-    return n < sizeof BUILTINS / sizeof *BUILTINS ? BUILTINS[n].name : NULL;
-}
-
-Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known)
-{
-    for (size_t i = 0; i < sizeof BUILTINS / sizeof *BUILTINS; i++) {
-        if (text_equal(BUILTINS[i].name, name)) {
-            *known = true;
-            return BUILTINS[i].lower(l, expr, name);
-        }
-    }
-    for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
-        if (text_equal(VIEW_BUILTINS[i].name, name)) {
-            *known = true;
-            return VIEW_BUILTINS[i].lower(l, expr, name);
-        }
-    }
-    *known = false;
-    return poison_val();
 }
 
 /* ---- ir.NAME(…): operations of ir/ops.def, for the standard library ---- */
@@ -393,7 +233,7 @@ static Val call_named(Lower *l, const Expr *expr, const char *name)
 {
     DType dtype;
     const Module *home;
-    bool known;
+    Builtin builtin;
     FnDecl *fn = find_fn(l, name, &home);
     if (is_atomic(name)) {
         return lower_atomic(l, expr, name, true);
@@ -411,9 +251,8 @@ static Val call_named(Lower *l, const Expr *expr, const char *name)
     if (fn && !home->library) {
         return inline_fn(l, expr, fn, home);
     }
-    Val val = lower_builtin(l, expr, name, &known);
-    if (known) {
-        return val;
+    if (builtin_find(name, &builtin)) {
+        return lower_builtin(l, expr, builtin);
     }
     if (fn) {
         return inline_fn(l, expr, fn, home);
@@ -428,8 +267,8 @@ void lower_effect(Lower *l, const Expr *expr)
     const char *name = callee_name(l, expr->a, &intrinsic);
     if (is_atomic(name)) {
         lower_atomic(l, expr, name, false);
-    } else if (name && is_saying(name)) {
-        lower_print(l, expr, name);
+    } else if (name && message_kind(name) != MESSAGE_NONE) {
+        lower_print(l, expr, message_kind(name));
     } else {
         lower_call(l, expr);
     }

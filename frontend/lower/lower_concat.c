@@ -80,12 +80,12 @@ static Val joined(Lower *l, const Expr *expr, const Val *before, const Val *piec
     return is_poison(&part) ? part : select_vals(l, expr, parts, v);
 }
 
-Val lower_concat(Lower *l, const Expr *expr, const char *name)
+Val lower_concat(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"arrays", "axis", NULL};
     const Expr *args[2];
     Pieces pieces = {.n = 0};
-    bool stacks = text_equal(name, "stack");
+    bool stacks = builtin == BUILTIN_STACK;
     int axis;
     if (!view_arguments(l, expr, names, 1,
                         stacks ? "stack([a, b], axis=0)" : "concat([a, b], axis=0)", args) ||
@@ -167,13 +167,13 @@ static int split_extents(Lower *l, const Expr *expr, Dim whole, Dim *out, int mo
     return (int)n;
 }
 
-Val lower_split(Lower *l, const Expr *expr, const char *name)
+Val lower_split(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "parts", "axis", NULL};
     const Expr *args[3];
     Dim extents[64];
     int axis;
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 2, "split(x, 2, axis=0)", args)) {
         return poison_val();
     }
@@ -188,11 +188,11 @@ Val lower_split(Lower *l, const Expr *expr, const char *name)
 
 /* ---- arrays of indices ---- */
 
-Val lower_iota(Lower *l, const Expr *expr, const char *name)
+Val lower_iota(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"extent", NULL};
     const Expr *args[1];
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 1, "iota(N)", args)) {
         return poison_val();
     }
@@ -208,11 +208,11 @@ static Val triangle(Lower *l, const Shape *shape, const char *pred, Val k)
     return view_compute(l, OP_CMP, pred, view_compute(l, OP_SUB, NULL, column, row), k);
 }
 
-Val lower_triangle(Lower *l, const Expr *expr, const char *name)
+Val lower_triangle(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "k", NULL};
     const Expr *args[2];
-    bool upper = text_equal(name, "triu");
+    bool upper = builtin == BUILTIN_TRIU;
     if (!view_arguments(l, expr, names, 1, upper ? "triu(x, k=0)" : "tril(x, k=0)", args)) {
         return poison_val();
     }
@@ -234,11 +234,11 @@ Val lower_triangle(Lower *l, const Expr *expr, const char *name)
     return is_poison(&v[0]) ? v[0] : select_vals(l, expr, parts, v);
 }
 
-Val lower_eye(Lower *l, const Expr *expr, const char *name)
+Val lower_eye(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"type", NULL};
     const Expr *args[1];
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 1, "eye(f32[N, N])", args)) {
         return poison_val();
     }
@@ -256,11 +256,11 @@ Val lower_eye(Lower *l, const Expr *expr, const char *name)
 }
 
 /* n numbers from a to b, both included: a + i (b - a) / (n - 1). */
-Val lower_linspace(Lower *l, const Expr *expr, const char *name)
+Val lower_linspace(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"a", "b", "n", NULL};
     const Expr *args[3];
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 3, "linspace(0.0, 1.0, N)", args)) {
         return poison_val();
     }

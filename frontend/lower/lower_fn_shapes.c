@@ -26,7 +26,7 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
 {
     const Expr *type = param->type;
     DType dtype;
-    bool is_class;
+    TypeClass type_class;
     if (type->kind != EXPR_INDEX || type->a->kind != EXPR_NAME) {
         lower_error(l, ERR_TYPE_NAME, type->span, "this is not a type");
         return poison_val();
@@ -37,8 +37,8 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
     if (is_poison(&val)) {
         return val;
     }
-    bool allowed = class_allows(type->a->name, dtype_of(&val), &is_class);
-    if (is_class) {
+    if (type_class_find(type->a->name, &type_class)) {
+        bool allowed = type_class_holds(type_class, dtype_of(&val));
         return allowed ? val : not_of_class(l, arg, param, &val);
     }
     bool known = dtype_from_name(type->a->name, strlen(type->a->name), &dtype);
@@ -57,9 +57,9 @@ static bool bind_dtype(Lower *l, const Expr *call, const ParamDecl *param, const
                        const Val *val)
 {
     DType dtype;
-    bool is_class;
-    class_allows(type->name, DT_F32, &is_class);
-    if (is_class || dtype_from_name(type->name, strlen(type->name), &dtype)) {
+    TypeClass type_class;
+    if (type_class_find(type->name, &type_class) ||
+        dtype_from_name(type->name, strlen(type->name), &dtype)) {
         return true;
     }
     const Symbol *symbol = find_symbol(l, type->name);

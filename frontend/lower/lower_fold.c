@@ -234,9 +234,9 @@ static Val fold_all(Lower *l, const Fold *f)
     return folded(l, f, arrays, &axes);
 }
 
-Val lower_fold(Lower *l, const Expr *expr, const char *name)
+Val lower_fold(Lower *l, const Expr *expr, Builtin builtin)
 {
-    Fold f = {.expr = expr, .name = name, .scans = text_equal(name, "scan")};
+    Fold f = {.expr = expr, .name = builtin_name(builtin), .scans = builtin == BUILTIN_SCAN};
     const Option options[] = {
         {"init", &f.init}, {"axis", &f.axis}, {"reverse", &f.reverse}, {"exclusive", &f.exclusive}};
     const char *usage = f.scans ? "scan(f, x, init=0, axis=-1, reverse=false, exclusive=false)"
@@ -247,7 +247,7 @@ Val lower_fold(Lower *l, const Expr *expr, const char *name)
         return poison_val();
     }
     if (l->lane_loop) {
-        mixes_lanes(l, expr->span, name);
+        mixes_lanes(l, expr->span, f.name);
         return poison_val();
     }
     return fold_all(l, &f);

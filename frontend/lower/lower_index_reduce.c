@@ -4,10 +4,11 @@
 #include "frontend/lower/lower.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct Prefix {
     const Expr *expr;
+    Builtin builtin;
+    Reducer reducer;
     Lanes lanes; /* that are reduced */
     Val body;
     Val condition; /* CONST true: all elements */
@@ -15,29 +16,38 @@ typedef struct Prefix {
 
 /* ---- elements that do not count ---- */
 
-static bool int_extreme(DType dtype, bool most, int64_t *out)
+static int64_t int_extreme(DType dtype, bool most)
 {
     int bits = dtype_bits(dtype);
     if (!dtype_is_signed(dtype)) {
-        *out = !most ? 0 : bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
-        return true;
+        return !most ? 0 : bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
     }
     int64_t top = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
-    *out = most ? top : -top - 1;
-    return true;
+    return most ? top : -top - 1;
 }
 
-/* What changes no sum, product, greatest or least. */
-static Val neutral_val(const char *fn, DType dtype)
+/* The identity element of a reduction. */
+static Val identity_val(Reducer reducer, DType dtype)
 {
     Val val = {.kind = VAL_CONST, .dtype = dtype};
-    bool least = text_equal(fn, "max"), most = text_equal(fn, "min");
-    if (dtype_is_float(dtype)) {
-        val.scalar.f = least ? -INFINITY : most ? INFINITY : text_equal(fn, "prod") ? 1 : 0;
-    } else if (least || most) {
-        int_extreme(dtype, most, &val.scalar.i);
-    } else {
-        val.scalar.i = text_equal(fn, "prod");
+    bool is_float = dtype_is_float(dtype);
+    switch (reducer) {
+    case REDUCER_MAX:
+    case REDUCER_MIN:
+        if (is_float) {
+            val.scalar.f = reducer == REDUCER_MAX ? -INFINITY : INFINITY;
+        } else {
+            val.scalar.i = int_extreme(dtype, reducer == REDUCER_MIN);
+        }
+        break;
+    case REDUCER_PROD:
+        if (is_float) {
+            val.scalar.f = 1;
+        } else {
+            val.scalar.i = 1;
+        }
+        break;
+    default: break; /* 0 */
     }
     return val;
 }
@@ -71,12 +81,13 @@ static Val spread(Lower *l, const Prefix *p, const Val *val, DType dtype)
     return shaped_val(materialize(l, val, dtype, &shape), &shape);
 }
 
-static Val reduce_lanes(Lower *l, const Prefix *p, const char *fn, Val val)
+static Val reduce_lanes(Lower *l, const Prefix *p, Reducer reducer, Val val)
 {
     for (int i = l->n_lanes - 1; i >= 0 && val.kind == VAL_ARRAY; i--) {
         if (p->lanes >> i & 1) {
             int axis = lane_count(val.lanes & (((Lanes)1 << i) - 1));
-            val.value = build_squeeze(&l->b, build_reduce(&l->b, fn, val.value, axis), axis);
+            Value *reduced = build_reduce(&l->b, reducer_name(reducer), val.value, axis);
+            val.value = build_squeeze(&l->b, reduced, axis);
             val.lanes &= ~((Lanes)1 << i);
             val.affine = NULL;
         }
@@ -84,18 +95,17 @@ static Val reduce_lanes(Lower *l, const Prefix *p, const char *fn, Val val)
     return val;
 }
 
-static Val reduce_body(Lower *l, const Prefix *p, const char *fn, const Val *body)
+static Val reduce_body(Lower *l, const Prefix *p, Reducer reducer, const Val *body)
 {
-    DType dtype = reduced_dtype(dtype_of(body), fn);
+    DType dtype = reduced_dtype(dtype_of(body), reducer);
     Val typed = body->kind == VAL_CONST ? convert_const(body, dtype) : *body;
-    Val neutral = neutral_val(fn, dtype);
     Shape own = shape_of(body);
     if (typed.kind != VAL_CONST) {
         typed = shaped_val(materialize(l, &typed, dtype, &own), &own);
     }
-    typed = where_counted(l, p, typed, neutral);
+    typed = where_counted(l, p, typed, identity_val(reducer, dtype));
     Val all = is_poison(&typed) ? typed : spread(l, p, &typed, dtype);
-    return reduce_lanes(l, p, fn, all);
+    return reduce_lanes(l, p, reducer, all);
 }
 
 static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_float)
@@ -115,20 +125,18 @@ static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_fl
 
 static Val prefix_plain(Lower *l, const Prefix *p)
 {
-    return check_body(l, p, false, false) ? reduce_body(l, p, p->expr->name, &p->body)
-                                          : poison_val();
+    return check_body(l, p, false, false) ? reduce_body(l, p, p->reducer, &p->body) : poison_val();
 }
 
 /* any is the greatest of 0 and 1, all the least; of nothing: false and true. */
 static Val prefix_logical(Lower *l, const Prefix *p)
 {
-    bool any = text_equal(p->expr->name, "any");
     if (!check_body(l, p, true, false)) {
         return poison_val();
     }
     Shape own = shape_of(&p->body);
     Val number = shaped_val(materialize(l, &p->body, DT_I32, &own), &own);
-    Val extreme = reduce_body(l, p, any ? "max" : "min", &number);
+    Val extreme = reduce_body(l, p, p->reducer, &number);
     if (is_poison(&extreme)) {
         return extreme;
     }
@@ -141,7 +149,7 @@ static Val count_lanes(Lower *l, const Prefix *p, DType dtype)
 {
     Val one = {.kind = VAL_CONST, .dtype = DT_I64, .scalar.i = 1};
     if (!all_count(p)) {
-        Val count = reduce_body(l, p, "sum", &one);
+        Val count = reduce_body(l, p, REDUCER_SUM, &one);
         return lanes_val(build_cast(&l->b, count.value, dtype), count.lanes);
     }
     Dim product = poly_const(l->func, 1);
@@ -161,7 +169,7 @@ static Val prefix_mean(Lower *l, const Prefix *p)
     if (!check_body(l, p, false, true)) {
         return poison_val();
     }
-    Val sum = reduce_body(l, p, "sum", &p->body);
+    Val sum = reduce_body(l, p, REDUCER_SUM, &p->body);
     if (is_poison(&sum)) {
         return sum;
     }
@@ -190,38 +198,37 @@ static Val prefix_arg(Lower *l, const Prefix *p)
     }
     Shape shape = shape_of(&values);
     shape.lanes |= index.lanes;
-    Value *best = arg_extreme(l, text_equal(p->expr->name, "argmax"),
-                              materialize(l, &values, dtype_of(&values), &shape),
+    Value *best = arg_extreme(l, p->reducer, materialize(l, &values, dtype_of(&values), &shape),
                               materialize(l, &index, DT_I64, &shape), lane_count(shape.lanes) - 1);
     return lanes_val(build_squeeze(&l->b, best, lane_count(shape.lanes) - 1), shape.lanes & ~lane);
 }
 
 typedef Val PrefixFn(Lower *l, const Prefix *p);
 
-static const struct {
-    const char *name;
-    PrefixFn *lower;
-} PREFIXES[] = {
-    {"sum", prefix_plain}, {"prod", prefix_plain},  {"max", prefix_plain},
-    {"min", prefix_plain}, {"any", prefix_logical}, {"all", prefix_logical},
-    {"mean", prefix_mean}, {"argmax", prefix_arg},  {"argmin", prefix_arg},
+static PrefixFn *const PREFIXES[N_BUILTINS] = {
+    [BUILTIN_SUM] = prefix_plain, [BUILTIN_PROD] = prefix_plain,  [BUILTIN_MAX] = prefix_plain,
+    [BUILTIN_MIN] = prefix_plain, [BUILTIN_ANY] = prefix_logical, [BUILTIN_ALL] = prefix_logical,
+    [BUILTIN_MEAN] = prefix_mean, [BUILTIN_ARGMAX] = prefix_arg,  [BUILTIN_ARGMIN] = prefix_arg,
 };
 
-static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
+/* Finds the function that reduces indices; false after an error. */
+static bool find_prefix(Lower *l, const Expr *expr, Builtin *builtin)
 {
+    if (builtin_find(expr->name, builtin) && PREFIXES[*builtin]) {
+        return true;
+    }
     Nearest nearest = nearest_to(expr->name);
-    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
-        if (text_equal(PREFIXES[i].name, expr->name)) {
-            return PREFIXES[i].lower;
+    for (Builtin i = 0; i < N_BUILTINS; i++) {
+        if (PREFIXES[i]) {
+            nearest_try(&nearest, builtin_name(i));
         }
-        nearest_try(&nearest, PREFIXES[i].name);
     }
     Diag *diag = lower_error(l, ERR_FUNCTION, expr->op_span, "`%s` reduces nothing", expr->name);
     if (!lower_fix_near(l, diag, expr->op_span, &nearest)) {
         diag_help(l->diags, diag,
                   "indices are reduced by sum, prod, max, min, any, all, mean, argmax, argmin");
     }
-    return NULL;
+    return false;
 }
 
 static bool lower_condition(Lower *l, const Expr *expr, Val *out)
@@ -252,26 +259,25 @@ static Expr *named(Lower *l, const Expr *expr, const char *name)
     return out;
 }
 
-static Expr *spelled_step(Lower *l, const Expr *expr)
+/* `reduced + body`, or `max(reduced, body)`. */
+static Expr *spelled_step(Lower *l, const Expr *expr, Builtin builtin)
 {
-    static const struct {
-        const char *name;
-        TokenKind op;
-    } steps[] = {{"sum", TOK_PLUS}, {"prod", TOK_STAR}, {"any", TOK_OR}, {"all", TOK_AND}};
+    static const TokenKind operators[N_BUILTINS] = {[BUILTIN_SUM] = TOK_PLUS,
+                                                    [BUILTIN_PROD] = TOK_STAR,
+                                                    [BUILTIN_ANY] = TOK_OR,
+                                                    [BUILTIN_ALL] = TOK_AND};
     Expr *step = ARENA_NEW(l->arena, Expr);
     *step = (Expr){.kind = EXPR_CALL, .span = expr->span, .op_span = expr->op_span};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if (text_equal(steps[i].name, expr->name)) {
-            step->kind = EXPR_BINARY;
-            step->op = steps[i].op;
-            step->a = named(l, expr, REDUCED);
-            step->b = expr->a;
-            return step;
-        }
+    if (builtin == BUILTIN_MAX || builtin == BUILTIN_MIN) {
+        step->a = named(l, expr, expr->name);
+        ARENA_PUSH(l->arena, &step->args, named(l, expr, REDUCED));
+        ARENA_PUSH(l->arena, &step->args, expr->a);
+    } else {
+        step->kind = EXPR_BINARY;
+        step->op = operators[builtin];
+        step->a = named(l, expr, REDUCED);
+        step->b = expr->a;
     }
-    step->a = named(l, expr, expr->name);
-    ARENA_PUSH(l->arena, &step->args, named(l, expr, REDUCED));
-    ARENA_PUSH(l->arena, &step->args, expr->a);
     return step;
 }
 
@@ -285,11 +291,11 @@ static Stmt *statement(Lower *l, const Expr *expr, StmtKind kind, Stmt *inner)
     return stmt;
 }
 
-static Stmt *spelled_loops(Lower *l, const Expr *expr)
+static Stmt *spelled_loops(Lower *l, const Expr *expr, Builtin builtin)
 {
     Stmt *stmt = statement(l, expr, STMT_ASSIGN, NULL);
     stmt->target = named(l, expr, REDUCED);
-    stmt->value = spelled_step(l, expr);
+    stmt->value = spelled_step(l, expr, builtin);
     if (expr->b) {
         stmt = statement(l, expr, STMT_IF, stmt);
         stmt->value = expr->b;
@@ -309,7 +315,7 @@ static Stmt *spelled_loops(Lower *l, const Expr *expr)
 }
 
 /* The body's element type: what is lowered for it is unused, and dropped. */
-static bool body_dtype(Lower *l, const Expr *expr, DType *out)
+static bool body_dtype(Lower *l, const Expr *expr, Reducer reducer, DType *out)
 {
     Symbol *symbols = l->symbols;
     for (size_t i = 0; i < expr->axes->n; i++) {
@@ -318,28 +324,30 @@ static bool body_dtype(Lower *l, const Expr *expr, DType *out)
     }
     Val body = lower_operand(l, expr->a);
     l->symbols = symbols;
-    *out = reduced_dtype(dtype_of(&body), expr->name);
+    *out = reduced_dtype(dtype_of(&body), reducer);
     return !is_poison(&body);
 }
 
-static Val spelled_prefix(Lower *l, const Expr *expr)
+static Val spelled_prefix(Lower *l, const Expr *expr, Builtin builtin)
 {
     Symbol *symbols = l->symbols;
     DType dtype;
-    if (text_equal(expr->name, "mean") || strncmp(expr->name, "arg", 3) == 0) {
+    if (builtin == BUILTIN_MEAN || builtin == BUILTIN_ARGMAX || builtin == BUILTIN_ARGMIN) {
         Diag *diag =
             lower_error(l, ERR_LANE_LOOP, expr->span,
                         "`%s` inside of a loop that ends for each element by itself", expr->name);
         diag_help(l->diags, diag, "write a `for` loop, or for a mean `sum(…)` by the count");
         return poison_val();
     }
-    if (!body_dtype(l, expr, &dtype)) {
+    if (!body_dtype(l, expr, builtin_reducer(builtin), &dtype)) {
         return poison_val();
     }
-    Val neutral = neutral_val(text_equal(expr->name, "all") ? "prod" : expr->name, dtype);
-    Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &neutral)));
+    bool logical = builtin == BUILTIN_ANY || builtin == BUILTIN_ALL;
+    Val identity =
+        logical ? bool_val(builtin == BUILTIN_ALL) : identity_val(builtin_reducer(builtin), dtype);
+    Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &identity)));
     reduced->is_var = true;
-    const Stmt *loops = spelled_loops(l, expr);
+    const Stmt *loops = spelled_loops(l, expr, builtin);
     lower_loop(l, loops);
     l->symbols = symbols;
     return reduced->val;
@@ -347,20 +355,25 @@ static Val spelled_prefix(Lower *l, const Expr *expr)
 
 Val lower_prefix(Lower *l, const Expr *expr)
 {
-    if (l->lane_loop && prefix_fn(l, expr)) {
-        return spelled_prefix(l, expr);
+    Builtin builtin;
+    bool known = find_prefix(l, expr, &builtin);
+    if (l->lane_loop && known) {
+        return spelled_prefix(l, expr, builtin);
     }
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;
     Prefix p = {.expr = expr};
+    if (known) {
+        p.builtin = builtin;
+        p.reducer = builtin_reducer(builtin);
+    }
     Val out = poison_val();
-    PrefixFn *fn = prefix_fn(l, expr);
     bool good = open_axes(l, expr->axes);
     good = lower_condition(l, expr->b, &p.condition) && good;
     p.body = lower_operand(l, expr->a);
     p.lanes = lanes_from(l, lanes);
-    if (fn && good && !is_poison(&p.body)) {
-        out = fn(l, &p);
+    if (known && good && !is_poison(&p.body)) {
+        out = PREFIXES[builtin](l, &p);
     }
     close_lanes(l, lanes);
     l->symbols = symbols;

@@ -7,17 +7,6 @@
 
 /* ---- arguments ---- */
 
-bool class_allows(const char *name, DType dtype, bool *is_class)
-{
-    bool is_float = text_equal(name, "float"), is_int = text_equal(name, "int");
-    bool is_any = text_equal(name, "any");
-    *is_class = is_float || is_int || is_any || text_equal(name, "number");
-    if (is_float) {
-        return dtype_is_float(dtype);
-    }
-    return is_int ? dtype_is_int(dtype) : is_any || dtype != DT_BOOL;
-}
-
 static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
 {
     Diag *diag =
@@ -37,23 +26,20 @@ Val converted_val(Lower *l, Val val, DType dtype)
     return out;
 }
 
-static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
+static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, TypeClass type_class,
+                          Val val)
 {
-    bool is_class;
-    if (text_equal(param->type->name, "float") && val.literal) {
+    if (type_class == CLASS_FLOAT && val.literal) {
         return convert_const(&val, DT_F32);
     }
-    if (class_allows(param->type->name, dtype_of(&val), &is_class)) {
-        return val;
-    }
-    return argument_error(l, arg, param, &val);
+    return type_class_holds(type_class, dtype_of(&val)) ? val : argument_error(l, arg, param, &val);
 }
 
 /* A parameter `x: f32` takes any shape of that element type. */
 static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
 {
     DType dtype;
-    bool is_class;
+    TypeClass type_class;
     if (param->type->kind != EXPR_NAME) {
         return shaped_argument(l, arg, param, val);
     }
@@ -61,9 +47,8 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
     if (is_poison(&val)) {
         return val;
     }
-    class_allows(param->type->name, DT_F32, &is_class);
-    if (is_class) {
-        return class_argument(l, arg, param, val);
+    if (type_class_find(param->type->name, &type_class)) {
+        return class_argument(l, arg, param, type_class, val);
     }
     if (!dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
         lower_error(l, ERR_TYPE_NAME, param->type->span, "no type is called `%s`",
@@ -229,13 +214,12 @@ static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const V
 /* Does the value go there without a cast? */
 static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
 {
-    bool is_class;
     bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
     bool shaped = param->type && param->type->kind == EXPR_INDEX;
     const Expr *type = shaped ? param->type->a : param->type;
     const GenericDecl *generic =
         type && type->kind == EXPR_NAME ? generic_called(fn, type->name) : NULL;
-    if (generic && has_dtype && !class_allows(generic->class_name, dtype_of(val), &is_class)) {
+    if (generic && has_dtype && !type_class_holds(generic->type_class, dtype_of(val))) {
         return false;
     }
     if (shaped && has_dtype) {
@@ -245,11 +229,12 @@ static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
         return true;
     }
     DType dtype;
-    bool allowed = class_allows(param->type->name, dtype_of(val), &is_class);
-    if (is_class || !dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
-        return allowed || !is_class || val->literal;
+    TypeClass type_class;
+    if (type_class_find(param->type->name, &type_class)) {
+        return val->literal || type_class_holds(type_class, dtype_of(val));
     }
-    return dtype_converts(dtype_of(val), dtype, val->literal, false);
+    return !dtype_from_name(param->type->name, strlen(param->type->name), &dtype) ||
+           dtype_converts(dtype_of(val), dtype, val->literal, false);
 }
 
 static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)

@@ -5,8 +5,6 @@
 
 #include "frontend/lower/lower.h"
 
-/* Is `name` a class of element types, and does it hold this one? */
-bool class_allows(const char *name, DType dtype, bool *is_class);
 /* The value as this element type; the conversion has been checked. */
 Val converted_val(Lower *l, Val val, DType dtype);
 /* Before the call: the argument as the element type that the parameter names, of any shape. */

@@ -154,16 +154,17 @@ static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
     return dtype == DT_F32 ? lanes_val(build_unary(&l->b, OP_TF32, value), lanes) : val;
 }
 
-Val lower_dot(Lower *l, const Expr *expr, const char *name)
+Val lower_dot(Lower *l, const Expr *expr, Builtin builtin)
 {
     Precision precision = PRECISION_F32;
+    (void)builtin;
     size_t n = expr->args.n;
     const Expr *last = n ? expr->args.items[n - 1] : NULL;
     bool has_precision = n == 3 && last->kind == EXPR_NAMED && text_equal(last->name, "precision");
     if ((n != 2 && !has_precision) || expr->args.items[0]->kind == EXPR_NAMED ||
         expr->args.items[1]->kind == EXPR_NAMED) {
         Diag *diag = lower_wrong_call(l, expr);
-        diag_help(l->diags, diag, "write `%s(a, b)`, or `%s(a, b, precision=tf32)`", name, name);
+        diag_help(l->diags, diag, "write `dot(a, b)`, or `dot(a, b, precision=tf32)`");
         return poison_val();
     }
     if (has_precision && !named_precision(l, last, &precision)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resolves names, and finds the name that a misspelt one may have meant. */
-#include "frontend/lower/lower_views.h"
+#include "frontend/lower/lower.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,11 +87,8 @@ static void try_fns(const Lower *l, Nearest *nearest)
             }
         }
     }
-    for (size_t i = 0; builtin_name(i); i++) {
+    for (Builtin i = 0; i < N_BUILTINS; i++) {
         nearest_try(nearest, builtin_name(i));
-    }
-    for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
-        nearest_try(nearest, VIEW_BUILTINS[i].name);
     }
 }
 
@@ -107,7 +104,7 @@ static bool is_kernel(const Lower *l, const char *name)
 
 void unknown_function(Lower *l, const Expr *callee, const char *name)
 {
-    if (is_saying(name)) {
+    if (message_kind(name) != MESSAGE_NONE) {
         Diag *diag = lower_error(l, ERR_NOT_A_VALUE, callee->span, "`%s` gives no value", name);
         diag_help(l->diags, diag, "it is a statement of its own");
         return;

@@ -214,9 +214,9 @@ static void build_saying(Lower *l, Saying *s)
     op->span = s->expr->span;
 }
 
-void lower_print(Lower *l, const Expr *expr, const char *name)
+void lower_print(Lower *l, const Expr *expr, MessageKind kind)
 {
-    Saying s = {.expr = expr, .fails = text_equal(name, "assert"), .text = text_new(l->arena)};
+    Saying s = {.expr = expr, .fails = kind == MESSAGE_ASSERT, .text = text_new(l->arena)};
     s.vals[0] = bool_val(true); /* the first value meets it */
     text_add(&s.text, s.fails ? "assertion failed" : "");
     if (expr->args.n == 0) {

@@ -114,9 +114,9 @@ bool choose_bool(Lower *l, const Expr *expr, bool *out)
 /* ---- axes ---- */
 
 /* f16, bf16: f32; integers under 32 bits: i32 or u32 when they are added up. */
-DType reduced_dtype(DType dtype, const char *fn)
+DType reduced_dtype(DType dtype, Reducer reducer)
 {
-    bool adds = text_equal(fn, "sum") || text_equal(fn, "prod");
+    bool adds = reducer == REDUCER_SUM || reducer == REDUCER_PROD;
     if (adds && dtype_is_int(dtype) && dtype_bits(dtype) < 32) {
         return dtype_is_signed(dtype) ? DT_I32 : DT_U32;
     }
@@ -131,15 +131,24 @@ Value *squeeze_all(Lower *l, Value *value, const Axes *axes, int lanes)
     return value;
 }
 
+const char *reducer_name(Reducer reducer)
+{
+    static const char *const names[] = {[REDUCER_SUM] = "sum",
+                                        [REDUCER_PROD] = "prod",
+                                        [REDUCER_MAX] = "max",
+                                        [REDUCER_MIN] = "min"};
+    return names[reducer];
+}
+
 /* The lanes' axes come first, and are not the operand's own. The axes stay. */
-static Val reduce_axes(Lower *l, const char *fn, const Val *val, DType dtype, const Axes *axes)
+static Val reduce_axes(Lower *l, Reducer reducer, const Val *val, DType dtype, const Axes *axes)
 {
     Shape shape = shape_of(val);
     int lanes = lane_count(shape.lanes);
     Value *value = materialize(l, val, dtype, &shape);
     for (int i = value->type->rank - 1; i >= lanes; i--) {
         if (axes->chosen[i - lanes]) {
-            value = build_reduce(&l->b, fn, value, i);
+            value = build_reduce(&l->b, reducer_name(reducer), value, i);
         }
     }
     return shaped_val(value, &shape);
@@ -165,21 +174,21 @@ static Value *count_elements(Lower *l, const Shape *shape, const Axes *axes, DTy
 
 typedef struct Reduction {
     const Expr *expr;
-    const char *name;
+    Reducer reducer;
     Val x;
     Axes axes;
 } Reduction;
 
 static Val plain(Lower *l, const Reduction *r)
 {
-    return reduce_axes(l, r->name, &r->x, reduced_dtype(dtype_of(&r->x), r->name), &r->axes);
+    DType dtype = reduced_dtype(dtype_of(&r->x), r->reducer);
+    return reduce_axes(l, r->reducer, &r->x, dtype, &r->axes);
 }
 
 /* any is the greatest of 0 and 1, all the least; of nothing: false and true. */
 static Val logical(Lower *l, const Reduction *r)
 {
-    const char *fn = text_equal(r->name, "any") ? "max" : "min";
-    Val extreme = reduce_axes(l, fn, &r->x, DT_I32, &r->axes), zero = int_val(0, true);
+    Val extreme = reduce_axes(l, r->reducer, &r->x, DT_I32, &r->axes), zero = int_val(0, true);
     return apply_binary(l, r->expr, OP_CMP, "gt", &extreme, &zero, r->expr, r->expr);
 }
 
@@ -187,7 +196,7 @@ static Val mean_of(Lower *l, const Reduction *r, const Val *x)
 {
     DType dtype = compute_dtype(dtype_of(x));
     Shape shape = shape_of(x);
-    Val sum = reduce_axes(l, "sum", x, dtype, &r->axes);
+    Val sum = reduce_axes(l, REDUCER_SUM, x, dtype, &r->axes);
     Val count = array_val(count_elements(l, &shape, &r->axes, dtype));
     return apply_binary(l, r->expr, OP_DIV, NULL, &sum, &count, r->expr, r->expr);
 }
@@ -225,15 +234,14 @@ typedef Val ReductionFn(Lower *l, const Reduction *r);
 typedef enum Takes { TAKES_NUMBERS, TAKES_FLOATS, TAKES_BOOLS } Takes;
 
 static const struct {
-    const char *name;
     ReductionFn *lower;
     Takes takes;
-} REDUCTIONS[] = {
-    {"sum", plain, TAKES_NUMBERS},    {"prod", plain, TAKES_NUMBERS},
-    {"max", plain, TAKES_NUMBERS},    {"min", plain, TAKES_NUMBERS},
-    {"any", logical, TAKES_BOOLS},    {"all", logical, TAKES_BOOLS},
-    {"mean", mean, TAKES_FLOATS},     {"var", variance, TAKES_FLOATS},
-    {"std", deviation, TAKES_FLOATS},
+} REDUCTIONS[N_BUILTINS] = {
+    [BUILTIN_SUM] = {plain, TAKES_NUMBERS},    [BUILTIN_PROD] = {plain, TAKES_NUMBERS},
+    [BUILTIN_MAX] = {plain, TAKES_NUMBERS},    [BUILTIN_MIN] = {plain, TAKES_NUMBERS},
+    [BUILTIN_ANY] = {logical, TAKES_BOOLS},    [BUILTIN_ALL] = {logical, TAKES_BOOLS},
+    [BUILTIN_MEAN] = {mean, TAKES_FLOATS},     [BUILTIN_VAR] = {variance, TAKES_FLOATS},
+    [BUILTIN_STD] = {deviation, TAKES_FLOATS},
 };
 
 static bool check_element(Lower *l, const Expr *arg, const char *name, DType dtype, Takes takes)
@@ -251,22 +259,20 @@ static bool check_element(Lower *l, const Expr *arg, const char *name, DType dty
     return fits;
 }
 
-Val lower_reduction(Lower *l, const Expr *expr, const char *name)
+Val lower_reduction(Lower *l, const Expr *expr, Builtin builtin)
 {
     const Expr *axis = NULL;
+    const char *name = builtin_name(builtin);
     const Option options[] = {{"axis", &axis}};
     const char *usage =
         arena_printf(l->arena, "%s(x, axis=1)`, or for all axes `%s(x)", name, name);
-    size_t n = 0;
-    while (!text_equal(REDUCTIONS[n].name, name)) {
-        n++;
-    }
     if (!take_options(l, expr, 1, options, 1, usage)) {
         return poison_val();
     }
     const Expr *arg = expr->args.items[0];
-    Reduction r = {.expr = expr, .name = name, .x = lower_operand(l, arg)};
-    if (is_poison(&r.x) || !check_element(l, arg, name, dtype_of(&r.x), REDUCTIONS[n].takes) ||
+    Reduction r = {.expr = expr, .reducer = builtin_reducer(builtin), .x = lower_operand(l, arg)};
+    if (is_poison(&r.x) ||
+        !check_element(l, arg, name, dtype_of(&r.x), REDUCTIONS[builtin].takes) ||
         !choose_axes(l, axis, shape_of(&r.x).rank, &r.axes)) {
         return poison_val();
     }
@@ -274,7 +280,7 @@ Val lower_reduction(Lower *l, const Expr *expr, const char *name)
         mixes_lanes(l, expr->span, name);
         return poison_val();
     }
-    Val out = REDUCTIONS[n].lower(l, &r);
+    Val out = REDUCTIONS[builtin].lower(l, &r);
     if (!is_poison(&out)) {
         out.value = squeeze_all(l, out.value, &r.axes, lane_count(out.lanes));
     }

@@ -25,9 +25,11 @@ static bool is_refused(Lower *l, const Expr *expr, const Val *x, const char *nam
     return false;
 }
 
-Val lower_cumulative(Lower *l, const Expr *expr, const char *name)
+Val lower_cumulative(Lower *l, const Expr *expr, Builtin builtin)
 {
     ScanOptions o = {.axis = NULL};
+    const char *name = builtin_name(builtin);
+    Reducer reducer = builtin_reducer(builtin);
     const Option options[] = {
         {"axis", &o.axis}, {"reverse", &o.reverse}, {"exclusive", &o.exclusive}};
     const char *usage =
@@ -46,11 +48,11 @@ Val lower_cumulative(Lower *l, const Expr *expr, const char *name)
     if (is_refused(l, expr, &x, name)) {
         return poison_val();
     }
-    const char *fn = name + sizeof "cum" - 1;
     Shape shape = shape_of(&x);
-    Value *value = materialize(l, &x, reduced_dtype(dtype_of(&x), fn), &shape);
+    Value *value = materialize(l, &x, reduced_dtype(dtype_of(&x), reducer), &shape);
     axis += lane_count(shape.lanes);
-    return shaped_val(build_scan(&l->b, fn, value, axis, o.backward, o.excludes), &shape);
+    return shaped_val(build_scan(&l->b, reducer_name(reducer), value, axis, o.backward, o.excludes),
+                      &shape);
 }
 
 /* ---- argmax, argmin ---- */
@@ -62,19 +64,19 @@ static Value *is_nan(Lower *l, Value *value)
 }
 
 /* Is the later element taken? When it is better, or the first NaN, or there was none before. */
-static Value *takes_later(Lower *l, bool most, Value *const *args)
+static Value *takes_later(Lower *l, Reducer reducer, Value *const *args)
 {
     Builder *b = &l->b;
     Value *zero = build_i64(b, 0);
     Value *none = build_cmp(b, "lt", args[1], zero), *real = build_cmp(b, "ge", args[3], zero);
-    Value *better = build_cmp(b, most ? "gt" : "lt", args[2], args[0]);
+    Value *better = build_cmp(b, reducer == REDUCER_MAX ? "gt" : "lt", args[2], args[0]);
     Value *fresh =
         build_binary(b, OP_AND, is_nan(l, args[2]), build_unary(b, OP_NOT, is_nan(l, args[0])));
     Value *wins = build_binary(b, OP_OR, none, build_binary(b, OP_OR, better, fresh));
     return build_binary(b, OP_AND, real, wins);
 }
 
-Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis)
+Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int axis)
 {
     Type scalar = type_scalar(l->func, values->type->dtype);
     Value *neutrals[2] = {dtype_is_float(scalar->dtype) ? build_float(&l->b, scalar, 0)
@@ -82,12 +84,12 @@ Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis)
                           build_i64(&l->b, -1)};
     Value *arrays[2] = {values, indices};
     Op *fold = build_fold(&l->b, 2, arrays, neutrals, axis, false, false, false);
-    op_set_word(l->func, fold, ATTR_ARG, most ? "max" : "min");
+    op_set_word(l->func, fold, ATTR_ARG, reducer_name(reducer));
     Builder outside = l->b;
     l->b = build_at_end(l->func, fold->regions[0]);
     l->b.span = outside.span;
     Value *const *args = fold->regions[0]->args;
-    Value *take = takes_later(l, most, args);
+    Value *take = takes_later(l, reducer, args);
     Value *best[2] = {build_select(&l->b, take, args[2], args[0]),
                       build_select(&l->b, take, args[3], args[1])};
     build_yield(&l->b, 2, best);
@@ -124,7 +126,7 @@ static Val axis_index(Lower *l, const Shape *shape, int axis)
 }
 
 /* One axis after the other, the last first: of equals the first in row order stays. */
-static Val best_of_all(Lower *l, bool most, const Val *x)
+static Val best_of_all(Lower *l, Reducer reducer, const Val *x)
 {
     Shape shape = shape_of(x);
     Val index = flat_index(l, &shape);
@@ -135,20 +137,21 @@ static Val best_of_all(Lower *l, bool most, const Val *x)
         return shaped_val(indices, &shape);
     }
     for (int axis = shape.rank - 1; axis > 0; axis--) { /* the elements of one row */
-        Value *best = arg_extreme(l, most, values, indices, lanes + axis);
-        values = build_reduce(&l->b, most ? "max" : "min", values, lanes + axis);
+        Value *best = arg_extreme(l, reducer, values, indices, lanes + axis);
+        values = build_reduce(&l->b, reducer_name(reducer), values, lanes + axis);
         indices = best;
     }
     Axes all = {.all = true};
-    Value *best = arg_extreme(l, most, values, indices, lanes);
+    Value *best = arg_extreme(l, reducer, values, indices, lanes);
     return shaped_val(squeeze_all(l, best, &all, lanes), &shape);
 }
 
-Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name)
+Val lower_arg_extreme(Lower *l, const Expr *expr, Builtin builtin)
 {
     const Expr *named = NULL;
+    const char *name = builtin_name(builtin);
+    Reducer reducer = builtin_reducer(builtin);
     const Option options[] = {{"axis", &named}};
-    bool most = text_equal(name, "argmax");
     int axis;
     if (!take_options(l, expr, 1, options, 1, arena_printf(l->arena, "%s(x, axis=1)", name))) {
         return poison_val();
@@ -162,7 +165,7 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name)
         return poison_val();
     }
     if (!named) {
-        return best_of_all(l, most, &x);
+        return best_of_all(l, reducer, &x);
     }
     Shape shape = shape_of(&x);
     if (!choose_one(l, expr, named, shape.rank, &axis)) {
@@ -171,6 +174,6 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name)
     Val index = axis_index(l, &shape, axis);
     Value *values = materialize(l, &x, compute_dtype(dtype_of(&x)), &shape);
     Value *indices = materialize(l, &index, DT_I64, &shape);
-    return shaped_val(arg_extreme(l, most, values, indices, lane_count(shape.lanes) + axis),
+    return shaped_val(arg_extreme(l, reducer, values, indices, lane_count(shape.lanes) + axis),
                       &shape);
 }

@@ -102,12 +102,12 @@ Val view_along(Lower *l, const Val *from, int axis, Dim extent, Val index, bool 
 
 /* ---- one axis ---- */
 
-static Val lower_flip(Lower *l, const Expr *expr, const char *name)
+Val lower_flip(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "axis", NULL};
     const Expr *args[2];
     int axis;
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 1, "flip(x, axis=0)", args)) {
         return poison_val();
     }
@@ -122,12 +122,12 @@ static Val lower_flip(Lower *l, const Expr *expr, const char *name)
                       true);
 }
 
-static Val lower_roll(Lower *l, const Expr *expr, const char *name)
+Val lower_roll(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "shift", "axis", NULL};
     const Expr *args[3];
     int axis;
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 2, "roll(x, 1, axis=0)", args)) {
         return poison_val();
     }
@@ -148,12 +148,12 @@ static Val lower_roll(Lower *l, const Expr *expr, const char *name)
 }
 
 /* repeat: a a b b; tile: a b a b. */
-static Val lower_repeat(Lower *l, const Expr *expr, const char *name)
+Val lower_repeat(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "n", "axis", NULL};
     const Expr *args[3];
     int axis;
-    bool whole = text_equal(name, "tile");
+    bool whole = builtin == BUILTIN_TILE;
     if (!view_arguments(l, expr, names, 2, whole ? "tile(x, 2, axis=0)" : "repeat(x, 2, axis=0)",
                         args)) {
         return poison_val();
@@ -216,14 +216,14 @@ static bool pad_value(Lower *l, const Expr *expr, DType dtype, Val *out)
     return true;
 }
 
-static Val lower_pad(Lower *l, const Expr *expr, const char *name)
+Val lower_pad(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "amounts", "value", NULL};
     const Expr *args[3];
     Dim amounts[MAX_RANK][2];
     Val indices[MAX_RANK], value;
     bool inside[MAX_RANK] = {false};
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 2, "pad(x, [[1, 1], [0, 2]], value=0)", args)) {
         return poison_val();
     }
@@ -323,14 +323,14 @@ static void regroup(Lower *l, const Shape *from, const Shape *to, const Group *g
     }
 }
 
-static Val lower_reshape(Lower *l, const Expr *expr, const char *name)
+Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "shape", NULL};
     const Expr *args[2];
     Val indices[MAX_RANK];
     bool inside[MAX_RANK];
     Shape to;
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 2, "reshape(x, [M, N])", args)) {
         return poison_val();
     }
@@ -372,12 +372,12 @@ static bool permutation(Lower *l, const Expr *expr, int rank, int64_t *perm)
     return good;
 }
 
-static Val lower_permute(Lower *l, const Expr *expr, const char *name)
+Val lower_permute(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "order", NULL};
     const Expr *args[2];
     int64_t own[MAX_RANK], all[MAX_RANK];
-    (void)name;
+    (void)builtin;
     if (!view_arguments(l, expr, names, 2, "permute(x, [2, 0, 1])", args)) {
         return poison_val();
     }
@@ -391,12 +391,3 @@ static Val lower_permute(Lower *l, const Expr *expr, const char *name)
     }
     return rank ? lanes_val(build_permute(&l->b, as_value(l, &val), all), val.lanes) : val;
 }
-
-const ViewBuiltin VIEW_BUILTINS[] = {
-    {"flip", lower_flip},       {"roll", lower_roll},     {"repeat", lower_repeat},
-    {"tile", lower_repeat},     {"pad", lower_pad},       {"reshape", lower_reshape},
-    {"permute", lower_permute}, {"concat", lower_concat}, {"stack", lower_concat},
-    {"split", lower_split},     {"iota", lower_iota},     {"eye", lower_eye},
-    {"triu", lower_triangle},   {"tril", lower_triangle}, {"linspace", lower_linspace},
-};
-const size_t N_VIEW_BUILTINS = sizeof VIEW_BUILTINS / sizeof *VIEW_BUILTINS;

@@ -5,15 +5,6 @@
 
 #include "frontend/lower/lower_index.h"
 
-typedef Val BuiltinFn(Lower *l, const Expr *expr, const char *name);
-
-typedef struct ViewBuiltin {
-    const char *name;
-    BuiltinFn *lower;
-} ViewBuiltin;
-extern const ViewBuiltin VIEW_BUILTINS[];
-extern const size_t N_VIEW_BUILTINS;
-
 /* ---- lower_views.c ---- */
 /* Arguments by position or by name, in the order of `names` (ends with NULL); the first `needed`
  * must be there. False after an error that shows `usage`. */
@@ -26,8 +17,5 @@ bool view_axis(Lower *l, const Expr *expr, int rank, int otherwise, int *axis);
 Val view_compute(Lower *l, OpKind kind, const char *pred, Val a, Val b);
 /* A view that changes one axis alone. `proven`: the index is inside. */
 Val view_along(Lower *l, const Val *from, int axis, Dim extent, Val index, bool proven);
-
-/* ---- lower_concat.c ---- */
-BuiltinFn lower_concat, lower_split, lower_iota, lower_eye, lower_triangle, lower_linspace;
 
 #endif

@@ -146,7 +146,6 @@ bool is_generic(const FnDecl *fn, const Expr *type)
 static bool check_class(Lower *l, const Expr *call, const FnDecl *fn, const GenericDecl *generic)
 {
     const Symbol *symbol = find_symbol(l, generic->name);
-    bool is_class;
     if (!symbol || symbol->val.kind != VAL_DTYPE) {
         Diag *diag =
             lower_error(l, ERR_TYPE_NAME, generic->span,
@@ -154,12 +153,12 @@ static bool check_class(Lower *l, const Expr *call, const FnDecl *fn, const Gene
         diag_help(l->diags, diag, "say it of a parameter: `x: %s[N]`", generic->name);
         return false;
     }
-    if (class_allows(generic->class_name, symbol->val.dtype, &is_class)) {
+    if (type_class_holds(generic->type_class, symbol->val.dtype)) {
         return true;
     }
     Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` wants %s: %s, and %s is %s here",
-                             fn->name, generic->name, generic->class_name, generic->name,
-                             dtype_name(symbol->val.dtype));
+                             fn->name, generic->name, type_class_name(generic->type_class),
+                             generic->name, dtype_name(symbol->val.dtype));
     diag_label(l->diags, diag, generic->span, "wanted here");
     diag_help(l->diags, diag, "cast what it is called with");
     return false;

@@ -6,6 +6,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/syntax/lexer.h"
+#include "frontend/syntax/type_class.h"
 
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
@@ -110,7 +111,8 @@ typedef struct ParamList {
 } ParamList;
 
 typedef struct GenericDecl {
-    const char *name, *class_name; /* T: float */
+    const char *name; /* T: float */
+    TypeClass type_class;
     Span span;
 } GenericDecl;
 
@@ -167,8 +169,10 @@ typedef struct KernelDecl {
     } sets;
 } KernelDecl;
 
-/* Is a call of this name a statement: print, assert? */
-bool is_saying(const char *name);
+/* Statements that write a kernel message. */
+typedef enum MessageKind { MESSAGE_NONE, MESSAGE_PRINT, MESSAGE_ASSERT } MessageKind;
+/* MESSAGE_NONE if a call of this name is no such statement. */
+MessageKind message_kind(const char *name);
 
 /* One item of a line: `tile M 128` is {tile, M, 128}. */
 typedef struct EntryDecl {

@@ -114,13 +114,11 @@ static void parse_class(Parser *p, Where *where)
     generic.name = parser_name(p, "a name");
     parser_next(p);
     Span span = p->token.span;
-    generic.class_name = parser_name(p, "float, int, number or any");
-    if (!p->recovering && !text_equal(generic.class_name, "float") &&
-        !text_equal(generic.class_name, "int") && !text_equal(generic.class_name, "number") &&
-        !text_equal(generic.class_name, "any")) {
+    const char *name = parser_name(p, "float, int, number or any");
+    if (!p->recovering && !type_class_find(name, &generic.type_class)) {
         p->recovering = true;
-        Diag *diag = front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`",
-                                 generic.class_name);
+        Diag *diag =
+            front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`", name);
         diag_help(p->diags, diag, "there are float, int, number and any");
     }
     ARENA_PUSH(p->arena, &where->generics, generic);

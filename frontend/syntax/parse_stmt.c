@@ -150,9 +150,15 @@ static Stmt *parse_assume(Parser *p)
     return stmt;
 }
 
-bool is_saying(const char *name)
+MessageKind message_kind(const char *name)
 {
-    return text_equal(name, "print") || text_equal(name, "assert");
+    static const char *const names[] = {[MESSAGE_PRINT] = "print", [MESSAGE_ASSERT] = "assert"};
+    for (MessageKind kind = MESSAGE_PRINT; kind <= MESSAGE_ASSERT; kind++) {
+        if (text_equal(name, names[kind])) {
+            return kind;
+        }
+    }
+    return MESSAGE_NONE;
 }
 
 static bool at_statement_end(const Parser *p)
@@ -162,7 +168,7 @@ static bool at_statement_end(const Parser *p)
 
 static void no_effect(Parser *p, const Expr *expr)
 {
-    bool bare = expr->kind == EXPR_NAME && is_saying(expr->name) && !at_statement_end(p);
+    bool bare = expr->kind == EXPR_NAME && message_kind(expr->name) && !at_statement_end(p);
     if (bare) {
         Diag *diag = parser_error(p, "`(`");
         diag_help(p->diags, diag, "write `%s(…)`", expr->name);
@@ -190,7 +196,7 @@ static bool has_effect(const Expr *expr)
 {
     const Expr *callee = expr->kind == EXPR_CALL ? expr->a : NULL;
     return callee && (callee->kind == EXPR_NAME
-                          ? is_saying(callee->name)
+                          ? message_kind(callee->name)
                           : callee->kind == EXPR_FIELD && callee->a->kind == EXPR_NAME &&
                                 text_equal(callee->a->name, "atomic"));
 }

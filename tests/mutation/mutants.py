@@ -17,9 +17,9 @@ FRONTEND = [
     ("a slice backwards begins one element early", "frontend/lower/lower_slice.c",
      "slice.step < 0 ? «last» : slice.first", "slice.past"),
     ("a greatest integer under a condition begins at 0", "frontend/lower/lower_index_reduce.c",
-     "*out = «most ? top : -top - 1»;", "most ? top : 0"),
+     "return «most ? top : -top - 1»;", "most ? top : 0"),
     ("any is all", "frontend/lower/lower_index_reduce.c",
-     'reduce_body(l, p, «any ? "max" : "min"», &number)', '"min"'),
+     "reduce_body(l, p, «p->reducer», &number)", "REDUCER_MIN"),
     ("lanes that have left a loop go on", "frontend/lower/lower_control.c",
      "holds = «both(l, &l->leaving.active->val, &holds)»", "holds"),
 ]
