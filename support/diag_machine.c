@@ -79,8 +79,20 @@ static void add_place(const Diags *diags, Span span, Text *out)
     text_printf(out, ",\"start\":%u,\"end\":%u", span.start, span.end);
 }
 
-static void add_labels(const Diags *diags, const Diag *diag, Text *out)
+void diag_json(const Diags *diags, const Diag *diag, Text *out)
 {
+    char code[8];
+    diag_code_text(diag->code, code);
+    text_char(out, '{');
+    add_text(out, "severity", severity_name(diag));
+    text_char(out, ',');
+    add_text(out, "code", *code ? code : NULL);
+    text_char(out, ',');
+    add_text(out, "message", diag->message);
+    text_char(out, ',');
+    add_place(diags, diag->span, out);
+    text_char(out, ',');
+    add_text(out, "label", diag->span_label);
     text_add(out, ",\"labels\":[");
     for (size_t i = 0; i < diag->labels.n; i++) {
         const DiagLabel *label = &diag->labels.items[i];
@@ -91,10 +103,11 @@ static void add_labels(const Diags *diags, const Diag *diag, Text *out)
         text_char(out, '}');
     }
     text_char(out, ']');
-}
-
-static void add_help(const Diags *diags, const Diag *diag, Text *out)
-{
+    text_add(out, ",\"notes\":[");
+    if (diag->note) {
+        text_json(out, diag->note, strlen(diag->note));
+    }
+    text_char(out, ']');
     text_add(out, ",\"helps\":[");
     if (diag->help) {
         text_char(out, '{');
@@ -111,28 +124,5 @@ static void add_help(const Diags *diags, const Diag *diag, Text *out)
         text_add(out, "]}");
     }
     text_char(out, ']');
-}
-
-void diag_json(const Diags *diags, const Diag *diag, Text *out)
-{
-    char code[8];
-    diag_code_text(diag->code, code);
-    text_char(out, '{');
-    add_text(out, "severity", severity_name(diag));
-    text_char(out, ',');
-    add_text(out, "code", *code ? code : NULL);
-    text_char(out, ',');
-    add_text(out, "message", diag->message);
-    text_char(out, ',');
-    add_place(diags, diag->span, out);
-    text_char(out, ',');
-    add_text(out, "label", diag->span_label);
-    add_labels(diags, diag, out);
-    text_add(out, ",\"notes\":[");
-    if (diag->note) {
-        text_json(out, diag->note, strlen(diag->note));
-    }
-    text_char(out, ']');
-    add_help(diags, diag, out);
     text_add(out, "}\n");
 }

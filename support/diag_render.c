@@ -215,17 +215,6 @@ static LineAt shown_part(const Source *source, LineAt line, size_t focus)
     return (LineAt){start, end, line.number};
 }
 
-static void place_mark(Mark *mark, const Source *source, LineAt part, int shift)
-{
-    size_t start = clamp(mark->span.start, part.start, part.end);
-    size_t end = clamp(mark->span.end, start, part.end);
-    mark->from = shift + text_width(source->text + part.start, start - part.start);
-    mark->to = mark->from + text_width(source->text + start, end - start);
-    if (mark->to == mark->from) {
-        mark->to++;
-    }
-}
-
 /* `^^^  ---` under the line; carets win where marks overlap. */
 static int add_underlines(Text *out, const Mark *marks, int n)
 {
@@ -306,7 +295,14 @@ static void render_line(Text *out, const Source *source, int margin, Mark *marks
     }
     end_line(out);
     for (int i = 0; i < n; i++) {
-        place_mark(&marks[i], source, part, cut ? 3 : 0);
+        Mark *mark = &marks[i];
+        size_t start = clamp(mark->span.start, part.start, part.end);
+        size_t end = clamp(mark->span.end, start, part.end);
+        mark->from = (cut ? 3 : 0) + text_width(source->text + part.start, start - part.start);
+        mark->to = mark->from + text_width(source->text + start, end - start);
+        if (mark->to == mark->from) {
+            mark->to++;
+        }
     }
     render_marks(out, margin, marks, n);
 }

@@ -31,13 +31,6 @@ static int warning_code(const char *text)
     return 0;
 }
 
-static TesseraStatus unknown_warning(TesseraContext *context, const char *text)
-{
-    return context_fail_code(context, TESSERA_USAGE, ERR_WARNING_NAME,
-                             "no warning is called '%.60s': they are W2001 and on",
-                             text ? text : "");
-}
-
 static size_t count_warnings(void)
 {
     size_t n = 0;
@@ -71,7 +64,9 @@ TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warni
     for (size_t i = 0; i < n; i++) {
         const char *text = warnings->allow ? warnings->allow[i] : NULL;
         if (!text || (!text_equal(text, "all") && !warning_code(text))) {
-            return unknown_warning(context, text);
+            return context_fail_code(context, TESSERA_USAGE, ERR_WARNING_NAME,
+                                     "no warning is called '%.60s': they are W2001 and on",
+                                     text ? text : "");
         }
     }
     int *codes = n ? context_take(context, n * count_warnings() * sizeof *codes) : NULL;

@@ -95,14 +95,6 @@ static const TesseraDeviceInfo *keep_info(Arena *arena, const TesseraDeviceInfo 
     return kept;
 }
 
-static void describe_device(Text *text, const TesseraDeviceInfo *info)
-{
-    text_printf(text,
-                "%s: %s, %d units, %d threads and %d bytes of shared memory a block, %.1f GiB",
-                info->name, info->target, info->units, info->max_threads, info->shared_bytes,
-                (double)info->memory_bytes / (double)(1 << 30));
-}
-
 /* False: it cannot be opened. */
 static bool find_device(struct Doctor *doctor, const char *kind, int ordinal)
 {
@@ -119,7 +111,10 @@ static bool find_device(struct Doctor *doctor, const char *kind, int ordinal)
     }
     Text text = text_new(arena);
     const TesseraDeviceInfo *info = finding.device = keep_info(arena, tessera_device_info(device));
-    describe_device(&text, info);
+    text_printf(&text,
+                "%s: %s, %d units, %d threads and %d bytes of shared memory a block, %.1f GiB",
+                info->name, info->target, info->units, info->max_threads, info->shared_bytes,
+                (double)info->memory_bytes / (double)(1 << 30));
     bool known = target_find(info->target) != NULL;
     const char *wrong = known ? try_device(context, device) : "there is no such target";
     text_printf(&text, "; %s", wrong ? wrong : "a small kernel gives the right answers");

@@ -125,15 +125,6 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
     return good;
 }
 
-static void write_form(TesseraExplain form, const Report *report, Text *out)
-{
-    switch (form) {
-    case TESSERA_EXPLAIN_JSON: report_json(report, out); break;
-    case TESSERA_EXPLAIN_HTML: report_html(report, out); break;
-    default: report_text(report, out); break;
-    }
-}
-
 /* Sizes that a launch would refuse: a window that is larger than what it walks over. */
 static bool has_extents(Diags *diags, const Func *func, const int64_t *sizes)
 {
@@ -188,7 +179,11 @@ static bool explain_task(void *user)
     Report report;
     report_make(&input, &report);
     Text out = text_new(&kernel->work.arena);
-    write_form(task->form, &report, &out);
+    switch (task->form) {
+    case TESSERA_EXPLAIN_JSON: report_json(&report, &out); break;
+    case TESSERA_EXPLAIN_HTML: report_html(&report, &out); break;
+    default: report_text(&report, &out); break;
+    }
     *task->bytes = (TesseraBytes){out.data, out.n};
     return true;
 }

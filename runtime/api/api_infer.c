@@ -139,21 +139,6 @@ static bool other_type(Infer *in, const TesseraParam *param, const char *type, c
     return false;
 }
 
-static bool infer_type(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
-{
-    const char *type = tessera_type_name(tensor->type);
-    if (!is_generic(in, param->type)) {
-        return text_equal(param->type, type) || other_type(in, param, type, param->type, NULL);
-    }
-    size_t at = find_pair(in, param->type);
-    if (at == in->pairs.n) {
-        add_pair(in, (TesseraPair){param->type, type}, param->name);
-        return true;
-    }
-    const char *want = in->pairs.items[at].value;
-    return text_equal(want, type) || other_type(in, param, type, want, in->holders.items[at]);
-}
-
 static void describe(const char *type, int rank, const char *const *names, const int64_t *sizes,
                      Text *out)
 {
@@ -167,17 +152,6 @@ static void describe(const char *type, int rank, const char *const *names, const
         }
     }
     text_add(out, "]");
-}
-
-static bool other_rank(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
-{
-    Text here = text_new(&in->work->arena), there = text_new(&in->work->arena);
-    describe(tessera_type_name(tensor->type), tensor->rank, NULL, tensor->dims, &here);
-    describe(param->type, param->rank, param->dims, NULL, &there);
-    diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
-                    "%s: '%s' is %s, the kernel says %s", in->signature->name, param->name,
-                    here.data, there.data);
-    return false;
 }
 
 /* Sizes that are known so far, and constants. */
@@ -197,15 +171,6 @@ static bool known_name(void *user, const char *name, int64_t *value)
         text = param->is_const && text_equal(param->name, name) ? param->fallback : NULL;
     }
     return text && read_integer(text, value);
-}
-
-static bool no_such_value(Infer *in, const TesseraParam *param, int axis, int64_t value,
-                          const char *size)
-{
-    diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
-                    "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
-                    in->signature->name, axis, param->name, value, size, param->dims[axis]);
-    return false;
 }
 
 /* An axis with one unknown size gives it; one of known sizes is checked when all are known. */
@@ -233,7 +198,11 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
     }
     bool whole = extent.slope == -1 ? rest > INT64_MIN : rest % extent.slope == 0;
     if (!whole || rest / extent.slope < 0) {
-        return no_such_value(in, param, axis, value, extent.unknown);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                        "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
+                        in->signature->name, axis, param->name, value, extent.unknown,
+                        param->dims[axis]);
+        return false;
     }
     return add_size(in, extent.unknown, rest / extent.slope, origin);
 }
@@ -241,9 +210,25 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
 static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
 {
     if (tensor->rank != param->rank) {
-        return other_rank(in, param, tensor);
+        Text here = text_new(&in->work->arena), there = text_new(&in->work->arena);
+        describe(tessera_type_name(tensor->type), tensor->rank, NULL, tensor->dims, &here);
+        describe(param->type, param->rank, param->dims, NULL, &there);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                        "%s: '%s' is %s, the kernel says %s", in->signature->name, param->name,
+                        here.data, there.data);
+        return false;
     }
-    return infer_type(in, param, tensor);
+    const char *type = tessera_type_name(tensor->type);
+    if (!is_generic(in, param->type)) {
+        return text_equal(param->type, type) || other_type(in, param, type, param->type, NULL);
+    }
+    size_t at = find_pair(in, param->type);
+    if (at == in->pairs.n) {
+        add_pair(in, (TesseraPair){param->type, type}, param->name);
+        return true;
+    }
+    const char *want = in->pairs.items[at].value;
+    return text_equal(want, type) || other_type(in, param, type, want, in->holders.items[at]);
 }
 
 /* What one axis gives may be what another waits for: until there is nothing new. */

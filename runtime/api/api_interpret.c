@@ -139,17 +139,6 @@ static const Func *scheduled(const Compilation *c, const char *target)
     return good ? again.func : NULL;
 }
 
-/* Where a range is walked in steps, what is rounded once a step depends on them (attention rounds
- * weights as they are beside the greatest score so far), and `by n` is only a default. */
-static void walk_as_on(const OracleTask *task, const char *target)
-{
-    Func *func = task->c.func;
-    const Func *from = steps_any(func) ? scheduled(&task->c, target) : NULL;
-    if (from) {
-        steps_take(func, from);
-    }
-}
-
 /* The meaning is that of the source, with the steps of the target's schedule; a debugging stop
  * gives that of the IR up to a pass. */
 static bool oracle_task(void *user)
@@ -168,7 +157,13 @@ static bool oracle_task(void *user)
         return false;
     }
     if (!stop && target && !c->options.wide) {
-        walk_as_on(task, target);
+        /* The result of rounding once in each step of a range depends on the steps, and `by n` is
+         * only a default: the interpreter takes the steps of the target's schedule. */
+        Func *func = task->c.func;
+        const Func *from = steps_any(func) ? scheduled(&task->c, target) : NULL;
+        if (from) {
+            steps_take(func, from);
+        }
     }
     return run_interp(task);
 }

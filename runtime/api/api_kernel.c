@@ -138,14 +138,6 @@ static bool target_makes(TesseraContext *context, const Target *target, const ch
     return false;
 }
 
-static bool emit_ir(EmitTask *task)
-{
-    Text text = text_new(&task->kernel->work.arena);
-    print_func(task->kernel->compilation.func, &text);
-    *task->bytes = (TesseraBytes){text.data, text.n};
-    return true;
-}
-
 static bool emit_launch(EmitTask *task)
 {
     TesseraKernel *kernel = task->kernel;
@@ -197,7 +189,10 @@ static bool emit_task(void *user)
     const Compilation *c = &task->kernel->compilation;
     ErrorBoundary *work = &task->kernel->work;
     if (text_equal(task->kind, "ir")) {
-        return emit_ir(task);
+        Text text = text_new(&task->kernel->work.arena);
+        print_func(task->kernel->compilation.func, &text);
+        *task->bytes = (TesseraBytes){text.data, text.n};
+        return true;
     }
     if (c->stopped) {
         diag_failure(&work->diags, DIAG_USAGE,

@@ -248,18 +248,6 @@ static void list_kernels(const TesseraProgram *program, char names[256])
     }
 }
 
-static TesseraStatus say_which(const TesseraProgram *program)
-{
-    char names[256];
-    size_t n = program->signatures.n;
-    list_kernels(program, names);
-    return n == 0 ? context_fail_code(program->work.context, TESSERA_USAGE, ERR_NO_KERNEL,
-                                      "%s has no kernel", program->name)
-                  : context_fail_code(program->work.context, TESSERA_USAGE, ERR_WHICH_KERNEL,
-                                      "%s has %zu kernels: say which, as %s:NAME (%s)",
-                                      program->name, n, program->name, names);
-}
-
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
@@ -274,7 +262,14 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
         return TESSERA_OK;
     }
     if (!name) {
-        return say_which(program);
+        char names[256];
+        size_t n = program->signatures.n;
+        list_kernels(program, names);
+        return n == 0 ? context_fail_code(program->work.context, TESSERA_USAGE, ERR_NO_KERNEL,
+                                          "%s has no kernel", program->name)
+                      : context_fail_code(program->work.context, TESSERA_USAGE, ERR_WHICH_KERNEL,
+                                          "%s has %zu kernels: say which, as %s:NAME (%s)",
+                                          program->name, n, program->name, names);
     }
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < program->signatures.n; i++) {

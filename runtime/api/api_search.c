@@ -123,17 +123,6 @@ static bool has_size(const Func *func, const char *name)
     return false;
 }
 
-static void name_fixed(const Compilation *c, const Func *func, TesseraSpace *space)
-{
-    const char **names = ARENA_ARRAY(&c->work->arena, const char *, c->options.n_sizes);
-    for (size_t i = 0; i < c->options.n_sizes; i++) {
-        if (!has_size(func, c->options.sizes[i].name)) {
-            names[space->n_fixed++] = c->options.sizes[i].name;
-        }
-    }
-    space->fixed = names;
-}
-
 static bool name_folded(TesseraKernel *kernel, TesseraSpace *space)
 {
     Folded folded;
@@ -154,7 +143,14 @@ static bool name_folded(TesseraKernel *kernel, TesseraSpace *space)
     }
     space->folded = names;
     space->ends = ends;
-    name_fixed(&kernel->compilation, func, space);
+    const Compilation *c = &kernel->compilation;
+    const char **fixed = ARENA_ARRAY(&c->work->arena, const char *, c->options.n_sizes);
+    for (size_t i = 0; i < c->options.n_sizes; i++) {
+        if (!has_size(func, c->options.sizes[i].name)) {
+            fixed[space->n_fixed++] = c->options.sizes[i].name;
+        }
+    }
+    space->fixed = fixed;
     return true;
 }
 
@@ -182,13 +178,6 @@ static const ScheduleEntry *find_line(const Func *func, const TuneChoice *choice
     return found && choice->per_launch ? schedule_for_launch(found, choice->launch) : found;
 }
 
-static const char *value_words(Arena *arena, const ScheduleEntry *line)
-{
-    return !line          ? NULL
-           : line->symbol ? line->symbol
-                          : arena_printf(arena, "%lld", (long long)line->number);
-}
-
 static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *space)
 {
     Arena *arena = &c->work->arena;
@@ -200,13 +189,18 @@ static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *spa
             arena_printf(arena, "%s%s%s", choice->key, *choice->sub ? " " : "", choice->sub);
         return;
     }
+    const char *derived = NULL;
+    if (line && line->used) {
+        derived =
+            line->symbol ? line->symbol : arena_printf(arena, "%lld", (long long)line->number);
+    }
     *axis = (TesseraAxis){.key = choice->per_launch ? arena_printf(arena, "launch %d: %s",
                                                                    choice->launch, choice->key)
                                                     : choice->key,
                           .sub = choice->sub,
                           .values = choice->values.items,
                           .n_values = choice->values.n,
-                          .derived = line && line->used ? value_words(arena, line) : NULL};
+                          .derived = derived};
     axis->numbers = choice->values.n > 0 && (strtoll(choice->values.items[0], &end, 10), !*end);
     space->n_axes++;
 }

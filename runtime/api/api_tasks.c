@@ -77,8 +77,10 @@ static void leave_gate(TaskGate *gate)
 
 /* ---- the thread ---- */
 
-static void run_task(TesseraTask *task)
+static void *task_main(void *user)
 {
+    TesseraTask *task = user;
+    pass_gate(task->gate);
     if (!atomic_load(&task->cancelled)) {
         task->status = kernel_make(task->own, task->program, &task->options, &task->kernel);
     }
@@ -92,13 +94,6 @@ static void run_task(TesseraTask *task)
         tessera_kernel_free(task->kernel);
         task->kernel = NULL;
     }
-}
-
-static void *task_main(void *user)
-{
-    TesseraTask *task = user;
-    pass_gate(task->gate);
-    run_task(task);
     leave_gate(task->gate);
     atomic_store(&task->finished, true);
     if (task->done) {
@@ -285,21 +280,6 @@ static TesseraStatus start(TesseraRequest *request, TesseraTask **task)
     return request->status;
 }
 
-/* Where several cannot start, the first of them is asked again after all: the context has its error
- * then, and not that of the last one. */
-static void start_all(TesseraTask **tasks, TesseraRequest *requests, size_t n)
-{
-    size_t n_failed = 0, first = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (start(&requests[i], &tasks[i]) != TESSERA_OK) {
-            first = n_failed++ == 0 ? i : first;
-        }
-    }
-    if (n_failed > 1) {
-        start(&requests[first], &tasks[first]);
-    }
-}
-
 TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *requests, size_t n,
                                   TesseraDevice *device)
 {
@@ -311,7 +291,17 @@ TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *reque
     if (!tasks) {
         return TESSERA_ENVIRONMENT;
     }
-    start_all(tasks, requests, n);
+    /* If several cannot start, the first of them is tried again at the end, so that the context
+     * has its error and not that of the last one. */
+    size_t n_failed = 0, first = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (start(&requests[i], &tasks[i]) != TESSERA_OK) {
+            first = n_failed++ == 0 ? i : first;
+        }
+    }
+    if (n_failed > 1) {
+        start(&requests[first], &tasks[first]);
+    }
     TesseraStatus status = wait_all(tasks, requests, n, device);
     for (size_t i = 0; i < n; i++) {
         tessera_task_free(tasks[i]);

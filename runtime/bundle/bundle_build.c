@@ -104,23 +104,6 @@ static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *fro
     return to->params;
 }
 
-static void fill_launcher(BundleBuilder *making, BundleFunctionInfo *function)
-{
-    Arena *arena = &making->work->arena;
-    size_t n = function->n_params + (size_t)function->of.n_sizes;
-    BundleArg *args = ARENA_ARRAY(arena, BundleArg, n);
-    for (size_t i = 0; i < n; i++) {
-        bool size = i >= function->n_params;
-        const TesseraParam *param = size ? NULL : &function->params[i];
-        args[i].kind = size ? BUNDLE_SIZE : param->rank < 0 ? BUNDLE_SCALAR : BUNDLE_TENSOR;
-        if (!size) {
-            dtype_from_name(param->type, strlen(param->type), &args[i].dtype);
-        }
-    }
-    const char *symbol = arena_printf(arena, "%s_%s", making->name, function->of.name);
-    function->launcher = (BundleLauncher){symbol, n, args};
-}
-
 /* From the first kernel that was compiled of it. */
 static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
 {
@@ -137,7 +120,18 @@ static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
         }
     }
     bundle_name_args(making, function);
-    fill_launcher(making, function);
+    size_t n = function->n_params + (size_t)function->of.n_sizes;
+    BundleArg *args = ARENA_ARRAY(arena, BundleArg, n);
+    for (size_t i = 0; i < n; i++) {
+        bool size = i >= function->n_params;
+        const TesseraParam *param = size ? NULL : &function->params[i];
+        args[i].kind = size ? BUNDLE_SIZE : param->rank < 0 ? BUNDLE_SCALAR : BUNDLE_TENSOR;
+        if (!size) {
+            dtype_from_name(param->type, strlen(param->type), &args[i].dtype);
+        }
+    }
+    const char *symbol = arena_printf(arena, "%s_%s", making->name, function->of.name);
+    function->launcher = (BundleLauncher){symbol, n, args};
 }
 
 /* ---- code ---- */
@@ -156,20 +150,6 @@ static bool emit_task(void *user)
 static void emit_reproducer(void *user, Text *out)
 {
     compilation_reproducer(&((EmitTask *)user)->kernel->compilation, out);
-}
-
-/* Where the sources lie is not in the code: names begin below the folder of the program's. */
-static void forget_folder(TesseraKernel *kernel)
-{
-    Compilation *c = &kernel->compilation;
-    const char *slash = strrchr(c->name, '/');
-    size_t n = slash ? (size_t)(slash + 1 - c->name) : 0;
-    Diags *diags = &kernel->work.diags;
-    for (size_t i = 0; n && i < diags->sources.n; i++) {
-        Source *source = &diags->sources.items[i];
-        source->name += strncmp(source->name, c->name, n) == 0 ? n : 0;
-    }
-    c->name += n;
 }
 
 /* What is made of one kernel: machine code and, where later parts can have it, PTX. An assembler
@@ -195,14 +175,6 @@ static Kinds kinds_of(const Target *target)
         return (Kinds){1, {{EMIT_PTX, BUNDLE_PTX}}};
     }
     return (Kinds){alone ? 1 : 2, {{EMIT_CUBIN, BUNDLE_OBJECT}, {EMIT_PTX, BUNDLE_PTX}}};
-}
-
-/* What the kernel's memory holds, in the bundle's. */
-static void copy_plan(Arena *arena, const Plan *from, Plan *to)
-{
-    Text bytes = text_new(arena);
-    plan_to_bytes(from, &bytes);
-    plan_from_bytes(arena, bytes.data, bytes.n, to);
 }
 
 static void keep_code(BundleBuilder *making, const EmitTask *emitted, BundleVariant *variant)
@@ -256,7 +228,10 @@ static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit
     if (making->status != TESSERA_OK) {
         return false;
     }
-    copy_plan(arena, &task.kernel->compilation.plan, &variant.plan);
+    /* The plan is copied from the memory of the kernel to that of the bundle. */
+    Text bytes = text_new(arena);
+    plan_to_bytes(&task.kernel->compilation.plan, &bytes);
+    plan_from_bytes(arena, bytes.data, bytes.n, &variant.plan);
     variant.about = plan_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);
@@ -276,7 +251,16 @@ bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback)
         kernel->compilation.func->symbol =
             arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, making->variants.n);
     }
-    forget_folder(kernel);
+    /* The folder of the sources is not in the code: file names begin below it. */
+    Compilation *c = &kernel->compilation;
+    const char *slash = strrchr(c->name, '/');
+    size_t n = slash ? (size_t)(slash + 1 - c->name) : 0;
+    Diags *diags = &kernel->work.diags;
+    for (size_t i = 0; n && i < diags->sources.n; i++) {
+        Source *source = &diags->sources.items[i];
+        source->name += strncmp(source->name, c->name, n) == 0 ? n : 0;
+    }
+    c->name += n;
     Kinds kinds = kinds_of(target);
     bool good = true;
     for (int i = 0; i < kinds.n && good; i++) {

@@ -244,21 +244,6 @@ static void add_variants(const BundleBuilder *making, size_t function, bool targ
     }
 }
 
-static void add_words(const BundleBuilder *making, size_t index, Text *out)
-{
-    const BundleFunctionInfo *function = &making->functions.items[index];
-    text_printf(out, "/* %s%s%s:\n", function->of.kernel, *function->bound ? " with " : "",
-                function->bound);
-    for (size_t i = 0; i < function->n_params; i++) {
-        add_param_words(out, &function->params[i], function->args[i]);
-    }
-    text_add(out, " * for ");
-    add_variants(making, index, true, out);
-    text_add(out, "; made for ");
-    add_variants(making, index, false, out);
-    text_add(out, ". */\n");
-}
-
 /* A parameter after others, on a line of its own where that passes 100 columns. */
 static void add_param(Text *out, size_t column, const char *text)
 {
@@ -293,7 +278,16 @@ static void add_function(const BundleBuilder *making, size_t index, Text *out)
     const BundleFunctionInfo *function = &making->functions.items[index];
     const char *symbol = function->launcher.symbol;
     size_t line = strlen("TesseraStatus (") + strlen(symbol);
-    add_words(making, index, out);
+    text_printf(out, "/* %s%s%s:\n", function->of.kernel, *function->bound ? " with " : "",
+                function->bound);
+    for (size_t i = 0; i < function->n_params; i++) {
+        add_param_words(out, &function->params[i], function->args[i]);
+    }
+    text_add(out, " * for ");
+    add_variants(making, index, true, out);
+    text_add(out, "; made for ");
+    add_variants(making, index, false, out);
+    text_add(out, ". */\n");
     text_printf(out, "TesseraStatus %s(TesseraDevice *device", symbol);
     add_param(out, line, "void *stream");
     add_params(function, line, out);

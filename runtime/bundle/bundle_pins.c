@@ -6,13 +6,6 @@
 
 #include "ir/ir_errors.h"
 
-static void warn(BundleBuilder *making, const char *name, const char *bucket)
-{
-    Diag *diag = diag_warning(&making->work->diags, ERR_PINS_UNUSED, SPAN_NONE,
-                              "the pin of %s for %s does not hold, and is not used", name, bucket);
-    diag_note(&making->work->diags, diag, "%s", tessera_error(making->work->context)->message);
-}
-
 static void add_one(BundleBuilder *making, size_t function, TesseraKernel *general,
                     const TesseraOptions *options, const char *bucket)
 {
@@ -20,7 +13,10 @@ static void add_one(BundleBuilder *making, size_t function, TesseraKernel *gener
     options_add_bucket(&making->work->arena, &with, bucket);
     TesseraStatus status = kernel_make_pinned(general, bucket, &with, &making->kernel);
     if (status != TESSERA_OK || !bundle_add_code(making, function, false)) {
-        warn(making, general->signature.name, bucket);
+        Diag *diag = diag_warning(&making->work->diags, ERR_PINS_UNUSED, SPAN_NONE,
+                                  "the pin of %s for %s does not hold, and is not used",
+                                  general->signature.name, bucket);
+        diag_note(&making->work->diags, diag, "%s", tessera_error(making->work->context)->message);
         making->status = TESSERA_OK;
     }
     tessera_kernel_free(making->kernel);

@@ -90,27 +90,6 @@ const char *bundle_bound_to(const TesseraOptions *options, const char *name)
     return NULL;
 }
 
-/* Those of all variants, where this one has no other. */
-static void add_bindings(const BundleBuilder *making, const TesseraSignature *signature,
-                         TesseraOptions *to)
-{
-    const TesseraBundleOptions *options = making->options;
-    TesseraPair *pairs =
-        ARENA_ARRAY(&making->work->arena, TesseraPair, to->n_bindings + options->n_bindings + 1);
-    size_t n = 0;
-    for (; n < to->n_bindings; n++) {
-        pairs[n] = to->bindings[n];
-    }
-    for (size_t i = 0; i < options->n_bindings; i++) {
-        const char *name = options->bindings[i].name;
-        if (keeps(making, signature, name) && !bundle_bound_to(to, name)) {
-            pairs[n++] = options->bindings[i];
-        }
-    }
-    to->bindings = pairs;
-    to->n_bindings = n;
-}
-
 static void add_facts(const BundleBuilder *making, const TesseraSignature *signature,
                       const TesseraFact *from, size_t n, TesseraOptions *to)
 {
@@ -131,7 +110,22 @@ TesseraOptions bundle_variant_of(const BundleBuilder *making, const TesseraSigna
 {
     TesseraOptions to = *from;
     to.kernel = signature->name;
-    add_bindings(making, signature, &to);
+    /* Bindings of all variants hold where this one has no other. */
+    const TesseraBundleOptions *options = making->options;
+    TesseraPair *pairs =
+        ARENA_ARRAY(&making->work->arena, TesseraPair, to.n_bindings + options->n_bindings + 1);
+    size_t n = 0;
+    for (; n < to.n_bindings; n++) {
+        pairs[n] = to.bindings[n];
+    }
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        const char *name = options->bindings[i].name;
+        if (keeps(making, signature, name) && !bundle_bound_to(&to, name)) {
+            pairs[n++] = options->bindings[i];
+        }
+    }
+    to.bindings = pairs;
+    to.n_bindings = n;
     add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
     return to;
 }

@@ -3,15 +3,6 @@
 #include "runtime/api/api_objects.h"
 #include "runtime/bundle/bundle_build.h"
 
-/* The same sources have the same numbers in every compilation. */
-static void keep_sources(const Diags *from, Diags *to)
-{
-    for (size_t i = to->sources.n; i < from->sources.n; i++) {
-        const Source *source = &from->sources.items[i];
-        diags_add_source(to, source->name, source->text, source->n);
-    }
-}
-
 static void keep_warning(const Diag *from, Diags *to)
 {
     if (from->severity != SEVERITY_WARNING || diag_is_reported(to, from->code, from->span)) {
@@ -38,7 +29,12 @@ static void keep_warning(const Diag *from, Diags *to)
 void bundle_keep_warnings(BundleBuilder *making)
 {
     const Diags *from = &making->kernel->work.diags;
-    keep_sources(from, &making->work->diags);
+    /* The same sources have the same numbers in every compilation. */
+    Diags *to = &making->work->diags;
+    for (size_t i = to->sources.n; i < from->sources.n; i++) {
+        const Source *source = &from->sources.items[i];
+        diags_add_source(to, source->name, source->text, source->n);
+    }
     for (size_t i = 0; i < from->list.n; i++) {
         keep_warning(&from->list.items[i], &making->work->diags);
     }

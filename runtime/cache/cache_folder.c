@@ -62,14 +62,6 @@ bool folder_open(Cache *cache, bool make)
     return true;
 }
 
-/* What is used is kept longest; to the hour, so that a hit is no write. */
-static void touch(int file, time_t used)
-{
-    if (time(NULL) - used > TOUCH_SECONDS) {
-        (void)!futimens(file, NULL);
-    }
-}
-
 static bool make_room(Cache *cache, size_t n)
 {
     if (n <= cache->room) {
@@ -96,7 +88,11 @@ bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
         *out = (EntryFile){cache->buffer, (size_t)info.st_size};
         good = fd_read(file, cache->buffer, out->n);
         if (is_use) {
-            touch(file, info.st_mtime);
+            /* An entry that is used stays longest. The time has a resolution of an hour, so that
+             * most hits write nothing. */
+            if (time(NULL) - info.st_mtime > TOUCH_SECONDS) {
+                (void)!futimens(file, NULL);
+            }
         }
     }
     close(file);

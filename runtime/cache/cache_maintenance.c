@@ -16,14 +16,6 @@ static bool is_name(const char *name)
     return strlen(name) == NAME_BYTES - 1 && strspn(name, "0123456789abcdef") == NAME_BYTES - 1;
 }
 
-/* What a writer that was killed left behind. */
-static void drop_stale(Cache *cache, const char *name, const struct stat *info)
-{
-    if (strncmp(name, "tmp-", 4) == 0 && time(NULL) - info->st_mtime > STALE_SECONDS) {
-        folder_remove(cache, name);
-    }
-}
-
 static int by_use(const void *a, const void *b)
 {
     const CacheEntry *one = a, *other = b;
@@ -49,7 +41,11 @@ static size_t read_folder(Cache *cache, CacheEntry *entries, size_t room)
         if (fstatat(cache->at, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
             continue;
         }
-        drop_stale(cache, item->d_name, &info);
+        /* A temporary file is what a killed writer left behind. */
+        const char *name = item->d_name;
+        if (strncmp(name, "tmp-", 4) == 0 && time(NULL) - info.st_mtime > STALE_SECONDS) {
+            folder_remove(cache, name);
+        }
         if (is_name(item->d_name) && n++ < room) {
             entries[n - 1] = (CacheEntry){.bytes = (uint64_t)info.st_size, .used = info.st_mtime};
             memcpy(entries[n - 1].name, item->d_name, NAME_BYTES);
@@ -106,19 +102,6 @@ typedef struct Walk {
     uint64_t bytes;
 } Walk;
 
-static void walk_all(Walk *walk, Arena *arena)
-{
-    Found found = find_all(walk->cache, arena);
-    for (size_t i = 0; i < found.n; i++) {
-        const CacheEntry *entry = &found.items[i];
-        walk->n++;
-        walk->bytes += entry->bytes;
-        bool goes = walk->limit >= 0 ? walk->bytes > (uint64_t)walk->limit
-                                     : !read_about(walk->cache, arena, entry->name);
-        walk->gone += goes && folder_remove(walk->cache, entry->name);
-    }
-}
-
 static void walk_guarded(Walk *walk)
 {
     Arena arena;
@@ -126,7 +109,15 @@ static void walk_guarded(Walk *walk)
     arena_init(&arena, walk->cache->allocator);
     arena.guard = &guard;
     if (setjmp(guard) == 0) {
-        walk_all(walk, &arena);
+        Found found = find_all(walk->cache, &arena);
+        for (size_t i = 0; i < found.n; i++) {
+            const CacheEntry *entry = &found.items[i];
+            walk->n++;
+            walk->bytes += entry->bytes;
+            bool goes = walk->limit >= 0 ? walk->bytes > (uint64_t)walk->limit
+                                         : !read_about(walk->cache, &arena, entry->name);
+            walk->gone += goes && folder_remove(walk->cache, entry->name);
+        }
     }
     arena_free(&arena);
 }

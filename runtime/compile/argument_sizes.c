@@ -157,15 +157,6 @@ static bool solve_axes(Func *func, const TesseraArg *args, int64_t *sizes)
     return true;
 }
 
-/* All at once what no tensor tells: of `Q + P` neither. */
-static void take_given(Func *func, const TesseraOptions *options, int64_t *sizes)
-{
-    const int64_t *given = sizes_by_id(func, options->sizes, options->n_sizes);
-    for (size_t i = 0; i < func->dimvars.n; i++) {
-        sizes[i] = sizes[i] < 0 && func->dimvars.items[i]->by == 0 ? given[i] : sizes[i];
-    }
-}
-
 static bool check_known(Func *func, const int64_t *sizes)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -201,7 +192,12 @@ bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg
     if (!solve_axes(func, args, sizes)) {
         return false;
     }
-    take_given(func, options, sizes);
+    /* Sizes that no tensor determines come from the options, all at once: for `Q + P` neither
+     * is determined. */
+    const int64_t *given = sizes_by_id(func, options->sizes, options->n_sizes);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        sizes[i] = sizes[i] < 0 && func->dimvars.items[i]->by == 0 ? given[i] : sizes[i];
+    }
     if (!solve_axes(func, args, sizes) || !check_known(func, sizes)) {
         return false;
     }

@@ -40,19 +40,6 @@ static const char *host_words(TesseraContext *context, Arena *arena)
     return words;
 }
 
-static void key_of_tools(Compilation *c, EmitKind kind, Text *key)
-{
-    struct stat info;
-    const char *ptxas = getenv("TESSERA_PTXAS");
-    if (kind == EMIT_OBJ) {
-        text_add(key, host_words(c->work->context, &c->work->arena));
-    }
-    if (kind == EMIT_CUBIN && ptxas && stat(ptxas, &info) == 0) {
-        text_printf(key, "ptxas %s %" PRId64 " %" PRId64 "\n", ptxas, (int64_t)info.st_size,
-                    (int64_t)info.st_mtime);
-    }
-}
-
 /* All that code depends on: this build, its options and tools, the IR; and the sources, whose names
  * and lines are in the code. False: there is no telling. */
 static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
@@ -62,7 +49,15 @@ static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
         return false;
     }
     text_printf(key, "\ntarget %s, kind %d, level %d\n", c->target->name, (int)kind, optimize);
-    key_of_tools(c, kind, key);
+    struct stat info;
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    if (kind == EMIT_OBJ) {
+        text_add(key, host_words(c->work->context, &c->work->arena));
+    }
+    if (kind == EMIT_CUBIN && ptxas && stat(ptxas, &info) == 0) {
+        text_printf(key, "ptxas %s %" PRId64 " %" PRId64 "\n", ptxas, (int64_t)info.st_size,
+                    (int64_t)info.st_mtime);
+    }
     text_printf(key, "symbol %s\n", c->func->symbol ? c->func->symbol : "");
     print_func(c->func, key);
     text_printf(key, "source %s, %zu bytes\n", c->name, c->n);

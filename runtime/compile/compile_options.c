@@ -33,23 +33,6 @@ static const TesseraArg *copy_args(Arena *arena, const TesseraOptions *from)
     return args;
 }
 
-static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
-{
-    TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
-    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, from->n_facts);
-    for (size_t i = 0; i < from->n_sizes; i++) {
-        sizes[i] = (TesseraSize){copy_text(arena, from->sizes[i].name), from->sizes[i].value};
-    }
-    for (size_t i = 0; i < from->n_facts; i++) {
-        facts[i] = from->facts[i];
-        facts[i].name = copy_text(arena, from->facts[i].name);
-    }
-    to->sizes = sizes;
-    to->facts = facts;
-    to->args = copy_args(arena, from);
-    to->strides = copy_pairs(arena, from->strides, from->n_strides);
-}
-
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
 {
     const char **lines = ARENA_ARRAY(arena, const char *, from->n_lines);
@@ -63,7 +46,19 @@ void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
     to->device = copy_text(arena, from->device);
     to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
     to->lines = lines;
-    copy_names(arena, from, to);
+    TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
+    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, from->n_facts);
+    for (size_t i = 0; i < from->n_sizes; i++) {
+        sizes[i] = (TesseraSize){copy_text(arena, from->sizes[i].name), from->sizes[i].value};
+    }
+    for (size_t i = 0; i < from->n_facts; i++) {
+        facts[i] = from->facts[i];
+        facts[i].name = copy_text(arena, from->facts[i].name);
+    }
+    to->sizes = sizes;
+    to->facts = facts;
+    to->args = copy_args(arena, from);
+    to->strides = copy_pairs(arena, from->strides, from->n_strides);
 }
 
 void compilation_reproducer(void *user, Text *out)

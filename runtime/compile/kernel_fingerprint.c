@@ -54,27 +54,6 @@ static void add(Arena *arena, Texts *texts, const char *name, const char *value)
     }
 }
 
-static const char *types_of(Compilation *c, const Module *module, const KernelSignature *kernel)
-{
-    Arena *arena = &c->work->arena;
-    Texts texts = {0};
-    for (size_t i = 0; i < kernel->generics.n; i++) {
-        add(arena, &texts, kernel->generics.items[i], bound(c, kernel->generics.items[i]));
-    }
-    for (size_t i = 0; i < kernel->params.n; i++) {
-        const KernelParam *param = &kernel->params.items[i];
-        const char *value = param->is_const ? bound(c, param->name) : NULL;
-        add(arena, &texts, param->name, value ? value : param->is_const ? param->fallback : NULL);
-    }
-    for (size_t i = 0; i < kernel->sizes.n; i++) {
-        size_t n;
-        const char *size = kernel->sizes.items[i];
-        frontend_allowed(module, kernel, size, &n);
-        add(arena, &texts, size, n ? bound(c, size) : NULL);
-    }
-    return join(arena, &texts);
-}
-
 /* ---- the kernel ---- */
 
 static const char *digest_of(Compilation *c)
@@ -87,7 +66,26 @@ static const char *digest_of(Compilation *c)
 bool fingerprint_typed(Compilation *c, const Module *module, const KernelSignature *kernel)
 {
     if (c->pinned.wanted) {
-        c->pinned.identity.types = types_of(c, module, kernel);
+        Arena *arena = &c->work->arena;
+        Texts texts = {0};
+        for (size_t i = 0; i < kernel->generics.n; i++) {
+            add(arena, &texts, kernel->generics.items[i], bound(c, kernel->generics.items[i]));
+        }
+        for (size_t i = 0; i < kernel->params.n; i++) {
+            const KernelParam *param = &kernel->params.items[i];
+            const char *value = param->is_const ? bound(c, param->name) : NULL;
+            add(arena, &texts, param->name,
+                value             ? value
+                : param->is_const ? param->fallback
+                                  : NULL);
+        }
+        for (size_t i = 0; i < kernel->sizes.n; i++) {
+            size_t n;
+            const char *size = kernel->sizes.items[i];
+            frontend_allowed(module, kernel, size, &n);
+            add(arena, &texts, size, n ? bound(c, size) : NULL);
+        }
+        c->pinned.identity.types = join(arena, &texts);
         c->pinned.identity.plain = digest_of(c);
     }
     return true;
@@ -104,18 +102,13 @@ bool fingerprint_strided(Compilation *c)
 
 /* ---- sizes ---- */
 
-static bool is_size(const DimVar *var)
-{
-    return var->kind == DIM_SIZE && var->by == 0 && var->name;
-}
-
 static const char *print_sizes(Compilation *c, const int64_t *sizes, bool buckets)
 {
     Arena *arena = &c->work->arena;
     Texts texts = {0};
     for (size_t i = 0; i < c->func->dimvars.n; i++) {
         const DimVar *var = c->func->dimvars.items[i];
-        if (!is_size(var)) {
+        if (!(var->kind == DIM_SIZE && var->by == 0 && var->name)) {
             continue;
         }
         if (!sizes || sizes[var->id] < 0) {

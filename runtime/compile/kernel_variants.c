@@ -61,17 +61,6 @@ static TesseraKernel *find_variant(const TesseraKernel *kernel, const char *buck
     return at;
 }
 
-/* A kernel that is remembered as one that cannot be. */
-static TesseraKernel *no_variant(TesseraContext *context)
-{
-    TesseraKernel *none = handle_take(context, sizeof *none);
-    if (none) {
-        work_init(&none->work, context);
-        none->is_failed = true;
-    }
-    return none;
-}
-
 static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device)
 {
     TesseraKernel *kernel = task->kernel, *made = NULL;
@@ -82,7 +71,14 @@ static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device
         context_log(context, TESSERA_LOG_INFO, "%s: the pin for %s does not hold: %s",
                     kernel->signature.name, task->bucket, tessera_error(context)->message);
         tessera_kernel_free(made);
-        made = no_variant(context);
+        /* A bucket whose variant failed is remembered, so that it is not compiled at each
+         * launch. */
+        TesseraKernel *none = handle_take(context, sizeof *none);
+        if (none) {
+            work_init(&none->work, context);
+            none->is_failed = true;
+        }
+        made = none;
     } else {
         context_log(context, TESSERA_LOG_INFO, "%s: pinned for %s", kernel->signature.name,
                     task->bucket);

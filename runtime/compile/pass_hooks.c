@@ -14,13 +14,6 @@ static void say(const TesseraDebug *debug, const Text *text)
     }
 }
 
-static void show(Compilation *c, const char *pass, const char *ir)
-{
-    Text text = text_new(&c->work->arena);
-    text_printf(&text, "; ---- after %s ----\n%s", pass, ir);
-    say(&c->work->context->compiler->debug, &text);
-}
-
 /* Printing may be asked for by name, or because something changed. */
 static void print_if_wanted(Compilation *c, const char *pass)
 {
@@ -33,7 +26,9 @@ static void print_if_wanted(Compilation *c, const char *pass)
     Text ir = text_new(&c->work->arena);
     print_func(c->func, &ir);
     if (named || !c->before || !text_equal(c->before, ir.data)) {
-        show(c, pass, ir.data);
+        Text text = text_new(&c->work->arena);
+        text_printf(&text, "; ---- after %s ----\n%s", pass, ir.data);
+        say(&c->work->context->compiler->debug, &text);
     }
     c->before = ir.data;
 }

@@ -61,18 +61,6 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
     return text;
 }
 
-/* What a named file gets wrong is an error; of one that merely lies there, a warning. */
-static void refuse(Compilation *c, const Diags *said)
-{
-    Diags *diags = &c->work->diags;
-    const Diag *first = &said->list.items[0];
-    Diag *diag = diag_warning(diags, ERR_PINS_UNUSED, first->span, "%s is not used: %s",
-                              c->pinned.file, first->message);
-    if (first->help) {
-        diag_help(diags, diag, "%s", first->help);
-    }
-}
-
 static bool parse(Compilation *c)
 {
     PinLookup *pinned = &c->pinned;
@@ -89,7 +77,14 @@ static bool parse(Compilation *c)
     }
     if (!pins_read(&quiet, arena, source, &pinned->pins)) {
         pinned->pins.n = 0;
-        refuse(c, &quiet);
+        /* A mistake in a pin file that was named is an error, in one that lies beside the
+         * source a warning. */
+        const Diag *first = &quiet.list.items[0];
+        Diag *diag = diag_warning(diags, ERR_PINS_UNUSED, first->span, "%s is not used: %s",
+                                  c->pinned.file, first->message);
+        if (first->help) {
+            diag_help(diags, diag, "%s", first->help);
+        }
     }
     return true;
 }

@@ -179,19 +179,6 @@ static bool take_launch(Said *said, Words *words)
     return true;
 }
 
-static bool no_key(const Said *said, const char *key)
-{
-    const char *near = nearest_line(key);
-    Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                                 "schedule line '%s': no such key: '%s'", said->line, key);
-    if (near) {
-        diag_help(said->func->diags, diag, "did you mean '%s'?", near);
-    } else {
-        diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
-    }
-    return false;
-}
-
 static bool give_line(Said *said)
 {
     Words words = {.n = 0};
@@ -207,7 +194,15 @@ static bool give_line(Said *said)
     const char *key = words.items[words.at++];
     const ScheduleKey *kind = schedule_key(key);
     if (!kind) {
-        return no_key(said, key);
+        const char *near = nearest_line(key);
+        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                     "schedule line '%s': no such key: '%s'", said->line, key);
+        if (near) {
+            diag_help(said->func->diags, diag, "did you mean '%s'?", near);
+        } else {
+            diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
+        }
+        return false;
     }
     if (words.n == words.at) {
         return complain(said, "it has no value", NULL);
@@ -220,15 +215,6 @@ static bool give_line(Said *said)
     return true;
 }
 
-static int n_launches(const Func *func)
-{
-    int n = 0;
-    for (const Op *op = func->body->first; op; op = op->next) {
-        n += op->kind == OP_LAUNCH;
-    }
-    return n;
-}
-
 void lines_warn_unused(Func *func)
 {
     for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
@@ -238,7 +224,10 @@ void lines_warn_unused(Func *func)
             Diag *diag =
                 diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
                              schedule_name(func->arena, line));
-            int launches = n_launches(func);
+            int launches = 0;
+            for (const Op *op = func->body->first; op; op = op->next) {
+                launches += op->kind == OP_LAUNCH;
+            }
             if (line->per_launch && line->launch >= launches) {
                 diag_note(func->diags, diag, "%s on %s has %d launch%s, counted from 0", func->name,
                           func->target->name, launches, launches == 1 ? "" : "es");

@@ -105,24 +105,6 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
     }
 }
 
-/* Of words, all others, but no unit that only computes what others compute faster, and no copies
- * through registers where the copy engine brings tiles (4 times slower,
- * docs/lab/tuning_sweeps.md). */
-static void add_words(Arena *arena, TuneChoice *choice, const ScheduleKey *kind,
-                      const char *derived)
-{
-    bool unit = text_equal(kind->key, "instruction") ||
-                (text_equal(kind->key, "copy") && text_equal(derived, "bulk"));
-    for (const char *at = kind->values; *at && !unit;) {
-        size_t n = strcspn(at, " ");
-        const char *word = arena_strndup(arena, at, n);
-        if (!text_equal(word, "int") && !text_equal(word, derived)) {
-            add_value(arena, choice, word);
-        }
-        at += n + strspn(at + n, " ");
-    }
-}
-
 /* A tile is not worth it that has twice the elements of its axis, or more, which is of so many. */
 static int64_t most_tile(const Compilation *c, const ScheduleEntry *line, int64_t most)
 {
@@ -150,7 +132,21 @@ static void propose_line(const Compilation *c, const ScheduleEntry *line, bool a
                          .span = SPAN_NONE};
     if (line->symbol) {
         add_value(arena, &choice, line->symbol);
-        add_words(arena, &choice, schedule_key(line->key), line->symbol);
+        /* A symbol is replaced by all others, except an instruction that computes the same more
+         * slowly, and copies through registers where TMA loads tiles (4 times slower,
+         * docs/lab/tuning_sweeps.md). */
+        const ScheduleKey *kind = schedule_key(line->key);
+        const char *derived = line->symbol;
+        bool unit = text_equal(kind->key, "instruction") ||
+                    (text_equal(kind->key, "copy") && text_equal(derived, "bulk"));
+        for (const char *at = kind->values; *at && !unit;) {
+            size_t n = strcspn(at, " ");
+            const char *word = arena_strndup(arena, at, n);
+            if (!text_equal(word, "int") && !text_equal(word, derived)) {
+                add_value(arena, &choice, word);
+            }
+            at += n + strspn(at + n, " ");
+        }
     } else {
         add_number(arena, &choice, line->number, 0, INT64_MAX);
         for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {

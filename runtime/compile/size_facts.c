@@ -82,24 +82,6 @@ static void facts_of_value(DimVar *var, int64_t value, bool fine)
     add_range(var, value > 0, most);
 }
 
-/* What the source and the facts say together must leave a size. */
-static bool can_be(Func *func, const DimVar *var)
-{
-    int64_t multiple = var->multiple > 1 ? var->multiple : 1, least = var->least;
-    int64_t up = least % multiple ? multiple - least % multiple : 0;
-    bool none = __builtin_add_overflow(least, up, &least) || least > var->most;
-    if (none) {
-        Text rule = text_new(func->arena);
-        if (multiple > 1) {
-            text_printf(&rule, "a multiple of %" PRId64 ", ", multiple);
-        }
-        diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_ASSUMED, SPAN_NONE,
-                        "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64,
-                        var->name, func->name, rule.n ? rule.data : "", var->least, var->most);
-    }
-    return !none;
-}
-
 static bool may_be(Func *func, const DimVar *var, int64_t value)
 {
     char rule[64] = "";
@@ -131,13 +113,20 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
             *any = *any || fact->multiple > 0;
         }
     }
-    return can_be(func, var);
-}
-
-/* Are tiles chosen by how many there are? */
-static bool counts_tiles(Func *func, const Target *target)
-{
-    return block_contains(func->body, OP_DOT) && device_rates_of(target);
+    /* The source and the facts must leave at least one size. */
+    int64_t multiple = var->multiple > 1 ? var->multiple : 1, least = var->least;
+    int64_t up = least % multiple ? multiple - least % multiple : 0;
+    bool none = __builtin_add_overflow(least, up, &least) || least > var->most;
+    if (none) {
+        Text rule = text_new(func->arena);
+        if (multiple > 1) {
+            text_printf(&rule, "a multiple of %" PRId64 ", ", multiple);
+        }
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_ASSUMED, SPAN_NONE,
+                        "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64,
+                        var->name, func->name, rule.n ? rule.data : "", var->least, var->most);
+    }
+    return !none;
 }
 
 static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)
@@ -200,7 +189,7 @@ static bool follows_told(const Func *func, const DimVar *var, const bool *told)
 
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target)
 {
-    bool fine = counts_tiles(func, target);
+    bool fine = block_contains(func->body, OP_DOT) && device_rates_of(target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
     bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
     for (size_t i = 0; i < func->dimvars.n; i++) {

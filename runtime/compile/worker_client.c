@@ -58,16 +58,6 @@ static bool open_files(Run *run)
     return run->in >= 0 && run->out >= 0 && run->log >= 0;
 }
 
-static void close_files(const Run *run)
-{
-    const int files[] = {run->in, run->out, run->log};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (files[i] >= 0) {
-            close(files[i]);
-        }
-    }
-}
-
 static bool put_order(int file, const Text *bytes)
 {
     return fd_write(file, bytes->data, bytes->n) && lseek(file, 0, SEEK_SET) == 0;
@@ -201,7 +191,12 @@ static bool run_order(Compilation *c, const char *worker, const Text *bytes, Cod
         wait_for(context, seconds, &run);
         good = take_answer(c, &run, worker, seconds, code, plan);
     }
-    close_files(&run);
+    const int files[] = {run.in, run.out, run.log};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
     return good;
 }
 

@@ -85,32 +85,6 @@ static const TesseraPair *serialize_pairs(Wire *wire, const TesseraPair *from, s
     return pairs;
 }
 
-/* Of an array's place its alignment is what counts. */
-static void serialize_place(Wire *wire, TesseraTensor *tensor)
-{
-    enum { PAGE = 4096 };
-    uint64_t place = (uintptr_t)tensor->data % PAGE + (tensor->data ? PAGE : 0);
-    serialize_number(wire, &place);
-    if (!wire->out) {
-        tensor->data = (void *)(uintptr_t)place;
-    }
-}
-
-static void serialize_strides(Wire *wire, TesseraTensor *tensor)
-{
-    uint64_t has = tensor->strides != NULL;
-    serialize_number(wire, &has);
-    if (!has) {
-        return;
-    }
-    int64_t *strides = wire->out ? (int64_t *)(uintptr_t)tensor->strides
-                                 : ARENA_ARRAY(wire->arena, int64_t, TESSERA_MAX_RANK);
-    for (int i = 0; i < tensor->rank; i++) {
-        serialize_i64(wire, &strides[i]);
-    }
-    tensor->strides = strides;
-}
-
 static void serialize_arg(Wire *wire, TesseraArg *arg)
 {
     TesseraTensor *tensor = &arg->tensor;
@@ -123,11 +97,27 @@ static void serialize_arg(Wire *wire, TesseraArg *arg)
         *arg = (TesseraArg){.tensor = {.type = (TesseraType)type}};
         tensor->rank = wire->bad ? -1 : (int)rank;
     }
-    serialize_place(wire, tensor);
+    /* Of the address of an array only the alignment matters. */
+    enum { PAGE = 4096 };
+    uint64_t place = (uintptr_t)tensor->data % PAGE + (tensor->data ? PAGE : 0);
+    serialize_number(wire, &place);
+    if (!wire->out) {
+        tensor->data = (void *)(uintptr_t)place;
+    }
     for (int i = 0; i < tensor->rank; i++) {
         serialize_i64(wire, &tensor->dims[i]);
     }
-    serialize_strides(wire, tensor);
+    uint64_t has = tensor->strides != NULL;
+    serialize_number(wire, &has);
+    if (!has) {
+        return;
+    }
+    int64_t *strides = wire->out ? (int64_t *)(uintptr_t)tensor->strides
+                                 : ARENA_ARRAY(wire->arena, int64_t, TESSERA_MAX_RANK);
+    for (int i = 0; i < tensor->rank; i++) {
+        serialize_i64(wire, &strides[i]);
+    }
+    tensor->strides = strides;
 }
 
 /* What is written is not changed, though the same walk could. */

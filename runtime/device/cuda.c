@@ -19,13 +19,6 @@ static const LibrarySymbol SYMBOLS[] = {
 #undef CUDA_CALL
 };
 
-static bool is_fault(CuResult result)
-{
-    return result == CU_ERROR_ILLEGAL_ADDRESS || result == CU_ERROR_LAUNCH_TIMEOUT ||
-           result == CU_ERROR_ASSERT ||
-           (result >= CU_ERROR_FIRST_FAULT && result <= CU_ERROR_LAUNCH_FAILED);
-}
-
 bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char *what,
                 DeviceError *error)
 {
@@ -38,8 +31,11 @@ bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char 
     if (result == CU_ERROR_INVALID_HANDLE) {
         return device_fail_call(error, DIAG_USAGE, (int)result, call, what, name, DEVICE_FOREIGN);
     }
-    return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
-                            call, what, name, text);
+    bool is_fault = result == CU_ERROR_ILLEGAL_ADDRESS || result == CU_ERROR_LAUNCH_TIMEOUT ||
+                    result == CU_ERROR_ASSERT ||
+                    (result >= CU_ERROR_FIRST_FAULT && result <= CU_ERROR_LAUNCH_FAILED);
+    return device_fail_call(error, is_fault ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result, call,
+                            what, name, text);
 }
 
 bool cuda_check_wait(Device *device, CuResult result, const char *call, DeviceError *error)
@@ -326,15 +322,6 @@ static bool cuda_copy(Device *device, void *to, const void *from, size_t n, Devi
 
 /* ---- modules ---- */
 
-/* What of a failure to load is told besides the driver's words. */
-static const char *load_help(CuResult result)
-{
-    return result == CU_ERROR_PTX_VERSION || result == CU_ERROR_NO_ASSEMBLER
-               ? "\nhelp: with $TESSERA_PTXAS naming NVIDIA's ptxas, that assembles and the "
-                 "driver need not"
-               : "";
-}
-
 /* PTX that the driver's assembler refuses is ours, and its words are what a report needs. */
 static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, DeviceError *error)
 {
@@ -349,7 +336,10 @@ static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, Dev
         log[sizeof log - 1] = '\0';
         error->kind = result == CU_ERROR_INVALID_PTX ? DIAG_INTERNAL : error->kind;
         snprintf(error->text + n, sizeof error->text - n, "%s%s%s", *log ? "\n" : "", log,
-                 load_help(result));
+                 result == CU_ERROR_PTX_VERSION || result == CU_ERROR_NO_ASSEMBLER
+                     ? "\nhelp: with $TESSERA_PTXAS naming NVIDIA's ptxas, that assembles and the "
+                       "driver need not"
+                     : "");
         return false;
     }
     *module = loaded;

@@ -59,14 +59,6 @@ static bool grow(Device *device, Memory *m)
     return true;
 }
 
-static void add_out(Memory *m, Block *block)
-{
-    size_t at = bucket_of(m, block->is.memory);
-    block->next = m->out[at];
-    m->out[at] = block;
-    m->n_out++;
-}
-
 static Block *remove_out(Memory *m, MemoryKind kind, const void *memory)
 {
     for (Block **at = &m->out[bucket_of(m, memory)]; *at; at = &(*at)->next) {
@@ -85,24 +77,6 @@ static Block *remove_out(Memory *m, MemoryKind kind, const void *memory)
 static bool is_used_again(MemoryKind kind)
 {
     return kind == MEMORY_POOLED || kind == MEMORY_WORK;
-}
-
-static void count_out(Memory *m, const Block *block)
-{
-    MemoryCount *count = &m->counts.of[block->is.kind];
-    count->blocks++;
-    count->bytes += block->is.bytes;
-    count->total++;
-    count->most_bytes = count->bytes > count->most_bytes ? count->bytes : count->most_bytes;
-}
-
-static void count_held(Memory *m, size_t bytes)
-{
-    MemoryCounts *counts = &m->counts;
-    counts->held_bytes += bytes;
-    if (counts->held_bytes > counts->most_held_bytes) {
-        counts->most_held_bytes = counts->held_bytes;
-    }
 }
 
 /* ---- what is kept ---- */
@@ -228,7 +202,12 @@ static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room,
         device_host_free(device, block);
         return NULL;
     }
-    count_held(m, is_used_again(kind) ? room : 0);
+    size_t bytes = is_used_again(kind) ? room : 0;
+    MemoryCounts *counts = &m->counts;
+    counts->held_bytes += bytes;
+    if (counts->held_bytes > counts->most_held_bytes) {
+        counts->most_held_bytes = counts->held_bytes;
+    }
     return block;
 }
 
@@ -253,8 +232,15 @@ bool memory_alloc(Device *device, MemoryKind kind, size_t bytes, const DeviceStr
         return false;
     }
     block->is = (MemoryBlock){block->is.memory, kind, bytes, ++m->numbers};
-    add_out(m, block);
-    count_out(m, block);
+    size_t at = bucket_of(m, block->is.memory);
+    block->next = m->out[at];
+    m->out[at] = block;
+    m->n_out++;
+    MemoryCount *count = &m->counts.of[block->is.kind];
+    count->blocks++;
+    count->bytes += block->is.bytes;
+    count->total++;
+    count->most_bytes = count->bytes > count->most_bytes ? count->bytes : count->most_bytes;
     *memory = block->is.memory;
     return true;
 }

@@ -18,12 +18,6 @@ static const LibrarySymbol SYMBOLS[] = {
 #undef HIP_TEXT
 };
 
-static bool is_fault(HipResult result)
-{
-    return result == HIP_ERROR_ILLEGAL_ADDRESS || result == HIP_ERROR_LAUNCH_TIMEOUT ||
-           result == HIP_ERROR_ASSERT || result == HIP_ERROR_LAUNCH_FAILED;
-}
-
 bool hip_check(const Hip *hip, HipResult result, const char *call, const char *what,
                DeviceError *error)
 {
@@ -35,8 +29,10 @@ bool hip_check(const Hip *hip, HipResult result, const char *call, const char *w
     if (result == HIP_ERROR_INVALID_HANDLE) {
         return device_fail_call(error, DIAG_USAGE, (int)result, call, what, name, DEVICE_FOREIGN);
     }
-    return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
-                            call, what, name, text);
+    bool is_fault = result == HIP_ERROR_ILLEGAL_ADDRESS || result == HIP_ERROR_LAUNCH_TIMEOUT ||
+                    result == HIP_ERROR_ASSERT || result == HIP_ERROR_LAUNCH_FAILED;
+    return device_fail_call(error, is_fault ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result, call,
+                            what, name, text);
 }
 
 bool hip_check_wait(Device *device, HipResult result, const char *call, DeviceError *error)
@@ -144,20 +140,6 @@ static size_t size_at(const char *bytes, size_t offset)
     return value;
 }
 
-static void read_facts(const char *bytes, const HipLayout *at, DeviceFacts *facts)
-{
-    const char *arch = bytes + at->arch; /* "gfx90a:sramecc+:xnack-" */
-    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, bytes);
-    snprintf(facts->target, sizeof facts->target, "%.*s",
-             (int)strnlen(arch, sizeof facts->target - 1), arch);
-    facts->target[strcspn(facts->target, ":")] = '\0';
-    facts->memory_bytes = size_at(bytes, at->memory);
-    facts->shared_bytes = (int)size_at(bytes, at->shared);
-    facts->warp = int_at(bytes, at->warp);
-    facts->max_threads = int_at(bytes, at->threads);
-    facts->units = int_at(bytes, at->units);
-}
-
 static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
 {
     _Alignas(16) char bytes[HIP_PROPERTIES_BYTES] = "";
@@ -168,7 +150,16 @@ static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
     if (!hip_check(hip, result, "hipGetDeviceProperties", "", error)) {
         return false;
     }
-    read_facts(bytes, &layout, facts);
+    const char *arch = bytes + layout.arch; /* "gfx90a:sramecc+:xnack-" */
+    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, bytes);
+    snprintf(facts->target, sizeof facts->target, "%.*s",
+             (int)strnlen(arch, sizeof facts->target - 1), arch);
+    facts->target[strcspn(facts->target, ":")] = '\0';
+    facts->memory_bytes = size_at(bytes, layout.memory);
+    facts->shared_bytes = (int)size_at(bytes, layout.shared);
+    facts->warp = int_at(bytes, layout.warp);
+    facts->max_threads = int_at(bytes, layout.threads);
+    facts->units = int_at(bytes, layout.units);
     facts->ordinal = hip->ordinal;
     return hip_check(hip, hip->driver.driver_version(&facts->driver_version),
                      "hipRuntimeGetVersion", "", error);

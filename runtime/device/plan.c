@@ -220,25 +220,6 @@ static bool is_constant(const PlanExpr *expr)
     return expr->n == 0 || (expr->n == 1 && expr->terms[0].n == 0);
 }
 
-static bool wrong_dim(Solver *s, const PlanParam *param, int axis, int64_t got, int64_t want)
-{
-    int size = expr_as_size(&param->dims[axis]), other_axis = 0;
-    bool derived = size >= 0 && s->plan->sizes[size].by > 0;
-    const PlanParam *giver = size >= 0 && !derived ? giver_of(s->plan, size, &other_axis) : NULL;
-    if (!giver) {
-        return device_fail(s->error, DIAG_SOURCE, 0,
-                           "%s: axis %d of '%s' has %" PRId64 " elements, but it must have %" PRId64
-                           " by the %s",
-                           s->plan->kernel, axis, param->name, got, want,
-                           is_constant(&param->dims[axis]) ? "kernel" : "other tensors");
-    }
-    return device_fail(s->error, DIAG_SOURCE, 0,
-                       "%s: axis %d of '%s' has %" PRId64 " elements, but %s is %" PRId64
-                       " by axis %d of '%s'",
-                       s->plan->kernel, axis, param->name, got, s->plan->sizes[size].name, want,
-                       other_axis, giver->name);
-}
-
 static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
 {
     for (int axis = 0; axis < param->rank; axis++) {
@@ -249,7 +230,23 @@ static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *te
                                axis, param->name);
         }
         if (tensor->dims[axis] != want) {
-            return wrong_dim(s, param, axis, tensor->dims[axis], want);
+            int64_t got = tensor->dims[axis];
+            int size = expr_as_size(&param->dims[axis]), other_axis = 0;
+            bool derived = size >= 0 && s->plan->sizes[size].by > 0;
+            const PlanParam *giver =
+                size >= 0 && !derived ? giver_of(s->plan, size, &other_axis) : NULL;
+            if (!giver) {
+                return device_fail(s->error, DIAG_SOURCE, 0,
+                                   "%s: axis %d of '%s' has %" PRId64
+                                   " elements, but it must have %" PRId64 " by the %s",
+                                   s->plan->kernel, axis, param->name, got, want,
+                                   is_constant(&param->dims[axis]) ? "kernel" : "other tensors");
+            }
+            return device_fail(s->error, DIAG_SOURCE, 0,
+                               "%s: axis %d of '%s' has %" PRId64 " elements, but %s is %" PRId64
+                               " by axis %d of '%s'",
+                               s->plan->kernel, axis, param->name, got, s->plan->sizes[size].name,
+                               want, other_axis, giver->name);
         }
     }
     return true;
@@ -296,20 +293,6 @@ static bool wrong_stride(Solver *s, const PlanParam *param, int axis, int64_t go
                        s->plan->kernel, param->order[axis], param->name, got, wanted);
 }
 
-static bool bind_stride(Solver *s, const PlanParam *param, int axis, int which, int64_t stride)
-{
-    const PlanSize *size = &s->plan->sizes[which];
-    char wanted[96];
-    snprintf(wanted, sizeof wanted, "%s multiples of %" PRId64,
-             size->least > 0  ? "positive"
-             : size->most < 0 ? "negative"
-                              : "any",
-             size->multiple);
-    s->sizes[which] = stride;
-    return (stride % size->multiple == 0 && stride >= size->least && stride <= size->most) ||
-           wrong_stride(s, param, axis, stride, wanted);
-}
-
 /* What an axis of one element, or a tensor of none, is said to have: no address comes of it. */
 static int64_t free_stride(const PlanSize *size)
 {
@@ -322,10 +305,18 @@ static bool check_stride(Solver *s, const PlanParam *param, const DeviceTensor *
     const PlanExpr *expr = &param->strides[axis];
     int64_t stride = plan_stride(tensor, axis), want = 0;
     int which = expr_as_size(expr);
-    char wanted[32];
+    char wanted[96];
     if (which >= 0 && s->plan->sizes[which].stride) {
-        stride = counts ? stride : free_stride(&s->plan->sizes[which]);
-        return bind_stride(s, param, axis, which, stride);
+        const PlanSize *size = &s->plan->sizes[which];
+        stride = counts ? stride : free_stride(size);
+        snprintf(wanted, sizeof wanted, "%s multiples of %" PRId64,
+                 size->least > 0  ? "positive"
+                 : size->most < 0 ? "negative"
+                                  : "any",
+                 size->multiple);
+        s->sizes[which] = stride;
+        return (stride % size->multiple == 0 && stride >= size->least && stride <= size->most) ||
+               wrong_stride(s, param, axis, stride, wanted);
     }
     if (!counts || (plan_eval(expr, s->sizes, &want) && stride == want)) {
         return true;

@@ -46,19 +46,6 @@ static void pass_exprs(Serializer *way, PlanExpr **exprs, int rank, int sizes)
     }
 }
 
-static void pass_size(Serializer *way, PlanSize *size, int sizes)
-{
-    serialize_text(way, &size->name);
-    serialize_i64(way, &size->multiple);
-    serialize_i64(way, &size->least);
-    serialize_i64(way, &size->most);
-    pass_expr(way, &size->of, sizes);
-    serialize_i64(way, &size->by);
-    serialize_bool(way, &size->stride);
-    serialize_bool(way, &size->is_given);
-    serialize_i64(way, &size->given);
-}
-
 static void pass_param(Serializer *way, PlanParam *param, int sizes)
 {
     int io = (int)param->io;
@@ -123,14 +110,6 @@ static int end_of(const Plan *plan, PlanArgKind kind)
     return 0;
 }
 
-static void pass_arg(Serializer *way, const Plan *plan, PlanArg *arg)
-{
-    int kind = (int)arg->kind;
-    serialize_int(way, &kind, ARG_POINTER, ARG_LOG);
-    arg->kind = (PlanArgKind)kind;
-    serialize_int(way, &arg->index, 0, end_of(plan, arg->kind) - 1);
-}
-
 static void pass_launch(Serializer *way, const Plan *plan, PlanLaunch *launch)
 {
     serialize_text(way, &launch->symbol);
@@ -154,7 +133,11 @@ static void pass_launch(Serializer *way, const Plan *plan, PlanLaunch *launch)
     serialize_bool(way, &launch->concurrent);
     launch->args = serialize_items(way, launch->args, &launch->n_args, sizeof *launch->args);
     for (int i = 0; i < launch->n_args; i++) {
-        pass_arg(way, plan, &launch->args[i]);
+        PlanArg *arg = &launch->args[i];
+        int kind = (int)arg->kind;
+        serialize_int(way, &kind, ARG_POINTER, ARG_LOG);
+        arg->kind = (PlanArgKind)kind;
+        serialize_int(way, &arg->index, 0, end_of(plan, arg->kind) - 1);
     }
 }
 
@@ -179,7 +162,16 @@ static void pass_plan(Serializer *way, Plan *plan)
     serialize_text(way, &plan->target);
     plan->sizes = serialize_items(way, plan->sizes, &plan->n_sizes, sizeof *plan->sizes);
     for (int i = 0; i < plan->n_sizes; i++) {
-        pass_size(way, &plan->sizes[i], plan->n_sizes);
+        PlanSize *size = &plan->sizes[i];
+        serialize_text(way, &size->name);
+        serialize_i64(way, &size->multiple);
+        serialize_i64(way, &size->least);
+        serialize_i64(way, &size->most);
+        pass_expr(way, &size->of, plan->n_sizes);
+        serialize_i64(way, &size->by);
+        serialize_bool(way, &size->stride);
+        serialize_bool(way, &size->is_given);
+        serialize_i64(way, &size->given);
     }
     plan->params = serialize_items(way, plan->params, &plan->n_params, sizeof *plan->params);
     for (int i = 0; i < plan->n_params; i++) {

@@ -46,28 +46,6 @@ static void put_exprs(Text *out, const char *name, const PlanExpr *exprs, int n)
     text_char(out, ']');
 }
 
-static void put_sizes(Text *out, const Plan *plan)
-{
-    text_add(out, "  \"sizes\": [");
-    for (int i = 0; i < plan->n_sizes; i++) {
-        const PlanSize *size = &plan->sizes[i];
-        put_list(out, i);
-        text_printf(out, "{\"name\": \"%s\", ", size->name);
-        put_int(out, "multiple", size->multiple);
-        text_add(out, ", ");
-        put_int(out, "least", size->least);
-        text_add(out, ", ");
-        put_int(out, "most", size->most);
-        text_add(out, ", ");
-        put_int(out, "by", size->by);
-        text_add(out, ", \"of\": ");
-        put_expr(out, &size->of);
-        put_bool(out, "stride", size->stride);
-        text_char(out, '}');
-    }
-    text_add(out, "],\n");
-}
-
 static void put_tensor(Text *out, const char *name, DType dtype, const char *io, int rank)
 {
     text_printf(out,
@@ -95,28 +73,6 @@ static void put_param(Text *out, const PlanParam *param)
     text_add(out, ", ");
     put_int(out, "align", param->align);
     text_char(out, '}');
-}
-
-static void put_params(Text *out, const Plan *plan)
-{
-    text_add(out, "  \"params\": [");
-    for (int i = 0; i < plan->n_params; i++) {
-        put_list(out, i);
-        put_param(out, &plan->params[i]);
-    }
-    for (int i = 0; i < plan->n_scratch; i++) {
-        const PlanScratch *scratch = &plan->scratch[i];
-        char name[32];
-        (void)snprintf(name, sizeof name, "scratch%d", i);
-        put_list(out, plan->n_params + i);
-        put_tensor(out, name, scratch->dtype, "scratch", scratch->rank);
-        put_exprs(out, "dims", scratch->dims, scratch->rank);
-        if (scratch->strides) {
-            put_exprs(out, "strides", scratch->strides, scratch->rank);
-        }
-        text_printf(out, ", \"launches\": [%d, %d]}", scratch->first, scratch->last);
-    }
-    text_add(out, "],\n");
 }
 
 static void put_maps(Text *out, const Plan *plan)
@@ -159,12 +115,6 @@ typedef struct Room {
     int bytes, align;
 } Room;
 
-static Room room_of(const Plan *plan, const PlanArg *arg)
-{
-    int bytes = arg->kind == ARG_SCALAR ? (dtype_bits(plan->params[arg->index].dtype) + 7) / 8 : 8;
-    return arg->kind == ARG_MAP ? (Room){128, 64} : (Room){bytes, bytes};
-}
-
 static void put_args(Text *out, const Plan *plan, const PlanLaunch *launch)
 {
     static const char *const kinds[] = {"pointer", "scalar", "size", "map", "log"};
@@ -172,7 +122,9 @@ static void put_args(Text *out, const Plan *plan, const PlanLaunch *launch)
     text_add(out, ",\n     \"args\": [");
     for (int i = 0; i < launch->n_args; i++) {
         const PlanArg *arg = &launch->args[i];
-        Room room = room_of(plan, arg);
+        int bytes =
+            arg->kind == ARG_SCALAR ? (dtype_bits(plan->params[arg->index].dtype) + 7) / 8 : 8;
+        Room room = arg->kind == ARG_MAP ? (Room){128, 64} : (Room){bytes, bytes};
         at = (at + room.align - 1) / room.align * room.align;
         text_printf(out, "%s{\"kind\": \"%s\", \"index\": %d, \"offset\": %d, \"bytes\": %d}",
                     i ? ",\n              " : "", kinds[arg->kind], arg->index, at, room.bytes);
@@ -218,8 +170,42 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
 void plan_json(const Plan *plan, Text *out)
 {
     text_printf(out, "{\n  \"kernel\": \"%s\", \"target\": \"%s\",\n", plan->kernel, plan->target);
-    put_sizes(out, plan);
-    put_params(out, plan);
+    text_add(out, "  \"sizes\": [");
+    for (int i = 0; i < plan->n_sizes; i++) {
+        const PlanSize *size = &plan->sizes[i];
+        put_list(out, i);
+        text_printf(out, "{\"name\": \"%s\", ", size->name);
+        put_int(out, "multiple", size->multiple);
+        text_add(out, ", ");
+        put_int(out, "least", size->least);
+        text_add(out, ", ");
+        put_int(out, "most", size->most);
+        text_add(out, ", ");
+        put_int(out, "by", size->by);
+        text_add(out, ", \"of\": ");
+        put_expr(out, &size->of);
+        put_bool(out, "stride", size->stride);
+        text_char(out, '}');
+    }
+    text_add(out, "],\n");
+    text_add(out, "  \"params\": [");
+    for (int i = 0; i < plan->n_params; i++) {
+        put_list(out, i);
+        put_param(out, &plan->params[i]);
+    }
+    for (int i = 0; i < plan->n_scratch; i++) {
+        const PlanScratch *scratch = &plan->scratch[i];
+        char name[32];
+        (void)snprintf(name, sizeof name, "scratch%d", i);
+        put_list(out, plan->n_params + i);
+        put_tensor(out, name, scratch->dtype, "scratch", scratch->rank);
+        put_exprs(out, "dims", scratch->dims, scratch->rank);
+        if (scratch->strides) {
+            put_exprs(out, "strides", scratch->strides, scratch->rank);
+        }
+        text_printf(out, ", \"launches\": [%d, %d]}", scratch->first, scratch->last);
+    }
+    text_add(out, "],\n");
     put_maps(out, plan);
     text_printf(out, "  \"log_bytes\": %" PRId64 ",\n",
                 plan->log_words ? (LOG_HEAD + (int64_t)LOG_RECORDS * plan->log_words) * 8 : 0);

@@ -230,36 +230,6 @@ static void find_range(Global *g, int axis, int at)
     }
 }
 
-static void find_scalar(Global *g, int axis)
-{
-    EvalPoint *c = &g->walk->context;
-    int32_t none[MAX_RANK] = {0};
-    if (!context_eval(c, g->access.indices[axis], none, &g->first[axis])) {
-        g->first[axis] = 0;
-        c->guessed = true;
-    }
-    g->report->assumed |= c->guessed;
-    if (c->guessed && g->extents[axis] > 0) {
-        g->first[axis] %= g->extents[axis];
-    }
-    g->outside |=
-        op_is_guarded(g->op, axis) && (g->first[axis] < 0 || g->first[axis] >= g->extents[axis]);
-}
-
-static void find_places(Global *g)
-{
-    int at = 0;
-    for (int axis = 0; axis < g->access.n && !g->gathers; axis++) {
-        const Value *index = g->access.indices[axis];
-        g->axes[axis] = !index || index->type->kind == TYPE_RANGE ? at++ : -1;
-        if (g->axes[axis] >= 0) {
-            find_range(g, axis, g->axes[axis]);
-        } else {
-            find_scalar(g, axis);
-        }
-    }
-}
-
 static bool plain_place(const Global *g, const int32_t *coords, int run, int64_t *at)
 {
     *at = 0;
@@ -363,17 +333,6 @@ static void tally_tile(Global *g, double times)
     }
 }
 
-/* CPUs have no layouts: what is known is how much is asked for. */
-static void tally_elements(Global *g, double times)
-{
-    double n = g->outside ? 0 : 1;
-    for (int axis = 0; axis < g->tile->rank; axis++) {
-        int64_t extent;
-        n *= context_dim(&g->walk->context, g->tile->dims[axis], &extent) ? (double)extent : 0;
-    }
-    g->report->moved += times * n * g->bits / 8;
-}
-
 static void global_tally(Walk *walk, const Op *op, Traffic kind, double times)
 {
     Tally *tally = walk->user;
@@ -388,9 +347,36 @@ static void global_tally(Walk *walk, const Op *op, Traffic kind, double times)
     if (!find_strides(&g)) {
         return;
     }
-    find_places(&g);
+    /* The coordinates of the first element, by axis of memory. */
+    int at = 0;
+    for (int axis = 0; axis < g.access.n && !g.gathers; axis++) {
+        const Value *index = g.access.indices[axis];
+        g.axes[axis] = !index || index->type->kind == TYPE_RANGE ? at++ : -1;
+        if (g.axes[axis] >= 0) {
+            find_range(&g, axis, g.axes[axis]);
+        } else {
+            EvalPoint *c = &g.walk->context;
+            int32_t none[MAX_RANK] = {0};
+            if (!context_eval(c, g.access.indices[axis], none, &g.first[axis])) {
+                g.first[axis] = 0;
+                c->guessed = true;
+            }
+            g.report->assumed |= c->guessed;
+            if (c->guessed && g.extents[axis] > 0) {
+                g.first[axis] %= g.extents[axis];
+            }
+            g.outside |= op_is_guarded(g.op, axis) &&
+                         (g.first[axis] < 0 || g.first[axis] >= g.extents[axis]);
+        }
+    }
     if (tally->target->warp == 1) {
-        tally_elements(&g, times);
+        /* A CPU has no layouts: only the bytes that are accessed are known. */
+        double n = g.outside ? 0 : 1;
+        for (int axis = 0; axis < g.tile->rank; axis++) {
+            int64_t extent;
+            n *= context_dim(&g.walk->context, g.tile->dims[axis], &extent) ? (double)extent : 0;
+        }
+        g.report->moved += times * n * g.bits / 8;
     } else if (g.tile->rank == 0) {
         tally_scalar(&g, times);
     } else if (g.tile->layout) {

@@ -114,17 +114,13 @@ static void split(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
     }
 }
 
-/* Long tiles and short ones in turn: a block takes two, one after the other. */
-static bool is_paired(const Grid *grid, const Numbers *n)
-{
-    return grid->op->kind == OP_TILE_LOOP && op_int(grid->op, ATTR_DESCENDING, 0) &&
-           !op_int(grid->op, ATTR_TILE_INDEX, 0) && n->grouped <= 1 && n->beside < 0;
-}
-
 bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
 {
     Numbers n = numbers_of(grid);
-    bool paired = is_paired(grid, &n), pairs = paired && n.all > (double)blocks;
+    /* Long and short tiles alternate: a block takes one of each. */
+    bool paired = grid->op->kind == OP_TILE_LOOP && op_int(grid->op, ATTR_DESCENDING, 0) &&
+                  !op_int(grid->op, ATTR_TILE_INDEX, 0) && n.grouped <= 1 && n.beside < 0;
+    bool pairs = paired && n.all > (double)blocks;
     int64_t id = pairs ? nth / 2 * 2 * blocks + 2 * block + nth % 2 : nth * blocks + block;
     int64_t tile[MAX_RANK] = {0};
     if ((double)id >= n.all) {

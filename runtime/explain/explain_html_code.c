@@ -61,33 +61,6 @@ static const char *doc_of(const char *name)
                                         : "";
 }
 
-/* Neighbours from one line of the source share an element. */
-static void listing_lines(const Listing *listing, size_t most, Text *out)
-{
-    const char *at = listing->text;
-    size_t from = out->n;
-    int open = 0, i = 0;
-    for (; *at && out->n - from < most; i++) {
-        const char *end = text_line_end(at);
-        int line = i < listing->n ? listing->lines[i] : 0;
-        if (line != open) {
-            text_add(out, open ? "</span>" : "");
-            if (line) {
-                text_printf(out, "<span class=l%d>", line);
-            }
-        }
-        html_words_n(out, at, (size_t)(end - at));
-        int next = i + 1 < listing->n ? listing->lines[i + 1] : 0;
-        text_add(out, *end && (!line || next == line) ? "\n" : "");
-        open = line;
-        at = *end ? end + 1 : end;
-    }
-    text_add(out, open ? "</span>" : "");
-    if (*at) {
-        text_printf(out, "\n… and %zu bytes more: tessera compile --emit", strlen(at));
-    }
-}
-
 static void listing(const Listing *l, size_t room, Text *out)
 {
     if (l->unchanged) {
@@ -100,7 +73,30 @@ static void listing(const Listing *l, size_t room, Text *out)
     text_add(out, "</b><small>");
     html_words(out, doc_of(l->name));
     text_add(out, "</small></summary><pre>");
-    listing_lines(l, room < MAX_LISTING ? room : MAX_LISTING, out);
+    /* Adjacent lines of one source line share an element. */
+    size_t most = room < MAX_LISTING ? room : MAX_LISTING;
+    const char *at = l->text;
+    size_t from = out->n;
+    int open = 0, i = 0;
+    for (; *at && out->n - from < most; i++) {
+        const char *end = text_line_end(at);
+        int line = i < l->n ? l->lines[i] : 0;
+        if (line != open) {
+            text_add(out, open ? "</span>" : "");
+            if (line) {
+                text_printf(out, "<span class=l%d>", line);
+            }
+        }
+        html_words_n(out, at, (size_t)(end - at));
+        int next = i + 1 < l->n ? l->lines[i + 1] : 0;
+        text_add(out, *end && (!line || next == line) ? "\n" : "");
+        open = line;
+        at = *end ? end + 1 : end;
+    }
+    text_add(out, open ? "</span>" : "");
+    if (*at) {
+        text_printf(out, "\n… and %zu bytes more: tessera compile --emit", strlen(at));
+    }
     text_add(out, "</pre></details>\n");
 }
 

@@ -253,27 +253,6 @@ static double plot_y(double flops)
     return PLOT_HEIGHT - BOTTOM - fmin(fmax(at, 0), 1) * (PLOT_HEIGHT - BOTTOM - TOP);
 }
 
-static void plot_grid(Text *out)
-{
-    for (int power = (int)MIN_X; power <= (int)MAX_X; power++) {
-        double x = plot_x(pow(10, power));
-        text_printf(out,
-                    "<path class=grid d=\"M%.0f %d V%d\"/><text x=%.0f y=%d "
-                    "text-anchor=middle>%g</text>",
-                    x, TOP, PLOT_HEIGHT - BOTTOM, x, PLOT_HEIGHT - BOTTOM + 15, pow(10, power));
-    }
-    for (int power = (int)MIN_Y; power <= (int)MAX_Y; power++) {
-        double y = plot_y(pow(10, power));
-        text_printf(out, "<path class=grid d=\"M%d %.0f H%d\"/><text x=%d y=%.0f text-anchor=end>",
-                    LEFT, y, PLOT_WIDTH - RIGHT, LEFT - 6, y + 4);
-        scaled_words(out, pow(10, power), "</text>");
-    }
-    text_printf(out,
-                "<text x=%d y=%d text-anchor=middle>FLOP a byte of memory</text>"
-                "<text x=4 y=%d>FLOP/s</text>",
-                (LEFT + PLOT_WIDTH) / 2, PLOT_HEIGHT - 6, TOP);
-}
-
 static void plot_roof(double memory, double flops, const char *class, const char *words, Text *out)
 {
     double knee = flops / memory;
@@ -310,7 +289,23 @@ void html_roofline(const Report *report, Text *out)
                 PLOT_HEIGHT, PLOT_WIDTH);
     html_words(out, part->name);
     text_add(out, "</title>");
-    plot_grid(out);
+    for (int power = (int)MIN_X; power <= (int)MAX_X; power++) {
+        double x = plot_x(pow(10, power));
+        text_printf(out,
+                    "<path class=grid d=\"M%.0f %d V%d\"/><text x=%.0f y=%d "
+                    "text-anchor=middle>%g</text>",
+                    x, TOP, PLOT_HEIGHT - BOTTOM, x, PLOT_HEIGHT - BOTTOM + 15, pow(10, power));
+    }
+    for (int power = (int)MIN_Y; power <= (int)MAX_Y; power++) {
+        double y = plot_y(pow(10, power));
+        text_printf(out, "<path class=grid d=\"M%d %.0f H%d\"/><text x=%d y=%.0f text-anchor=end>",
+                    LEFT, y, PLOT_WIDTH - RIGHT, LEFT - 6, y + 4);
+        scaled_words(out, pow(10, power), "</text>");
+    }
+    text_printf(out,
+                "<text x=%d y=%d text-anchor=middle>FLOP a byte of memory</text>"
+                "<text x=4 y=%d>FLOP/s</text>",
+                (LEFT + PLOT_WIDTH) / 2, PLOT_HEIGHT - 6, TOP);
     plot_roof(part->memory * 1e9, part->flops32 * 1e12, "roof", "f32", out);
     plot_roof(part->memory * 1e9, part->flops16 * 1e12, "roof16", "16-bit matrix units", out);
     for (int i = 0; i < report->n_launches; i++) {

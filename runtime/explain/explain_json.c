@@ -3,6 +3,7 @@
 #include "runtime/explain/explain_report.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 typedef struct Json {
@@ -108,36 +109,100 @@ static void totals(Json *j, const LaunchReport *launch)
     close(j, '}');
 }
 
+/* ---- records ---- */
+
+/* One member of a record: its key, and where and of which type it is in the struct. */
+typedef enum FieldType { FIELD_TEXT, FIELD_INT, FIELD_INT64, FIELD_NUMBER } FieldType;
+typedef struct Field {
+    const char *key;
+    size_t offset;
+    FieldType type;
+} Field;
+#define TYPE_OF(member)                                                                            \
+    _Generic((member),                                                                             \
+        const char *: FIELD_TEXT,                                                                  \
+        int: FIELD_INT,                                                                            \
+        int64_t: FIELD_INT64,                                                                      \
+        double: FIELD_NUMBER)
+#define FIELD(key, record, member)                                                                 \
+    {                                                                                              \
+        key, offsetof(record, member), TYPE_OF(((record *)0)->member)                              \
+    }
+
+static const Field OCCUPANCY[] = {
+    FIELD("blocks", Occupancy, resident),
+    FIELD("warps", Occupancy, warps),
+    FIELD("share", Occupancy, share),
+    FIELD("by_warps", Occupancy, blocks[LIMIT_WARPS]),
+    FIELD("by_blocks", Occupancy, blocks[LIMIT_BLOCKS]),
+    FIELD("by_registers", Occupancy, blocks[LIMIT_REGISTERS]),
+    FIELD("by_shared", Occupancy, blocks[LIMIT_SHARED]),
+    FIELD("rounds", Occupancy, waves),
+};
+
+static const Field ROOFLINE[] = {
+    FIELD("matrix_flops", Roofline, matrix_flops),
+    FIELD("flops", Roofline, flops),
+    FIELD("read_bytes", Roofline, read),
+    FIELD("written_bytes", Roofline, written),
+    FIELD("asked_read_bytes", Roofline, asked_read),
+    FIELD("memory_read_bytes", Roofline, memory_read),
+    FIELD("memory_written_bytes", Roofline, memory_written),
+    FIELD("asked_written_bytes", Roofline, asked_written),
+    FIELD("intensity", Roofline, intensity),
+    FIELD("memory_seconds", Roofline, memory_seconds),
+    FIELD("compute_seconds", Roofline, compute_seconds),
+};
+
+static const Field PRODUCT[] = {
+    FIELD("unit", ProductReport, unit),
+    FIELD("rows", ProductReport, m),
+    FIELD("columns", ProductReport, n_columns),
+    FIELD("slots", ProductReport, slots),
+    FIELD("slot_bytes", ProductReport, slot_bytes),
+};
+
+static const Field EXPECTED[] = {
+    FIELD("tiles", ProductReport, tiles),
+    FIELD("waves", ProductReport, waves),
+    FIELD("idle_in_last_wave", ProductReport, tail),
+    FIELD("expected_share", ProductReport, share),
+    FIELD("limiter", ProductReport, limiter),
+};
+
+static const Field BUFFER[] = {
+    FIELD("name", BufferReport, name),       FIELD("offset", BufferReport, offset),
+    FIELD("bytes", BufferReport, bytes),     FIELD("slots", BufferReport, slots),
+    FIELD("swizzle", BufferReport, swizzle),
+};
+
+static void put_fields(Json *j, const Field *fields, size_t n, const void *record)
+{
+    for (size_t i = 0; i < n; i++) {
+        const void *at = (const char *)record + fields[i].offset;
+        switch (fields[i].type) {
+        case FIELD_TEXT: words(j, fields[i].key, *(const char *const *)at); break;
+        case FIELD_INT: integer(j, fields[i].key, *(const int *)at); break;
+        case FIELD_INT64: integer(j, fields[i].key, *(const int64_t *)at); break;
+        case FIELD_NUMBER: number(j, fields[i].key, *(const double *)at); break;
+        }
+    }
+}
+#define PUT_FIELDS(j, fields, record)                                                              \
+    put_fields((j), (fields), sizeof(fields) / sizeof *(fields), (record))
+
 static void occupancy(Json *j, const Occupancy *o)
 {
     open(j, "occupancy", '{');
-    integer(j, "blocks", o->resident);
-    integer(j, "warps", o->warps);
-    number(j, "share", o->share);
+    PUT_FIELDS(j, OCCUPANCY, o);
     words(j, "limiter", limit_name(o->limit));
-    integer(j, "by_warps", o->blocks[LIMIT_WARPS]);
-    integer(j, "by_blocks", o->blocks[LIMIT_BLOCKS]);
-    integer(j, "by_registers", o->blocks[LIMIT_REGISTERS]);
-    integer(j, "by_shared", o->blocks[LIMIT_SHARED]);
-    number(j, "rounds", o->waves);
     close(j, '}');
 }
 
-static void roofline(Json *j, const LaunchReport *launch)
+static void roofline(Json *j, const Roofline *r)
 {
-    const Roofline *r = &launch->roofline;
     open(j, "roofline", '{');
-    number(j, "matrix_flops", r->matrix_flops);
-    number(j, "flops", r->flops);
-    number(j, "read_bytes", r->read);
-    number(j, "written_bytes", r->written);
-    number(j, "asked_read_bytes", r->asked_read);
-    number(j, "memory_read_bytes", r->memory_read);
-    number(j, "memory_written_bytes", r->memory_written);
-    number(j, "asked_written_bytes", r->asked_written);
-    number(j, "intensity", r->intensity);
-    number(j, "memory_seconds", r->memory_seconds);
-    number(j, "compute_seconds", r->compute_seconds);
+    PUT_FIELDS(j, ROOFLINE, r);
     words(j, "bound", r->memory_bound ? "memory" : "compute");
     close(j, '}');
 }
@@ -145,36 +210,12 @@ static void roofline(Json *j, const LaunchReport *launch)
 static void product(Json *j, const ProductReport *p)
 {
     open(j, "product", '{');
-    words(j, "unit", p->unit ? p->unit : "");
-    integer(j, "rows", p->m);
-    integer(j, "columns", p->n_columns);
-    integer(j, "slots", p->slots);
-    integer(j, "slot_bytes", p->slot_bytes);
+    PUT_FIELDS(j, PRODUCT, p);
     if (p->limiter) {
         words(j, "expected", p->modelled ? "by the model" : "at most");
-        integer(j, "tiles", p->tiles);
-        number(j, "waves", p->waves);
-        number(j, "idle_in_last_wave", p->tail);
-        number(j, "expected_share", p->share);
-        words(j, "limiter", p->limiter);
+        PUT_FIELDS(j, EXPECTED, p);
     }
     close(j, '}');
-}
-
-static void buffers(Json *j, const LaunchReport *launch)
-{
-    open(j, "buffers", '[');
-    for (size_t i = 0; i < launch->buffers.n; i++) {
-        const BufferReport *at = &launch->buffers.items[i];
-        open(j, NULL, '{');
-        words(j, "name", at->name);
-        integer(j, "offset", at->offset);
-        integer(j, "bytes", at->bytes);
-        integer(j, "slots", at->slots);
-        integer(j, "swizzle", at->swizzle);
-        close(j, '}');
-    }
-    close(j, ']');
 }
 
 static void launch_json(Json *j, const Report *report, const LaunchReport *launch)
@@ -201,7 +242,7 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         occupancy(j, &launch->occupancy);
     }
     if (report->sized) {
-        roofline(j, launch);
+        roofline(j, &launch->roofline);
         totals(j, launch);
     }
     if (launch->predicted > 0) {
@@ -218,7 +259,13 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         access(j, report, &launch->accesses.items[i]);
     }
     close(j, ']');
-    buffers(j, launch);
+    open(j, "buffers", '[');
+    for (size_t i = 0; i < launch->buffers.n; i++) {
+        open(j, NULL, '{');
+        PUT_FIELDS(j, BUFFER, &launch->buffers.items[i]);
+        close(j, '}');
+    }
+    close(j, ']');
     open(j, "advice", '[');
     for (size_t i = 0; i < launch->advice.n; i++) {
         words(j, NULL, launch->advice.items[i]);

@@ -81,26 +81,6 @@ static bool find_box(Course *course, const Access *access, Box *box)
     return true;
 }
 
-/* Axes that lie side by side are one. */
-static void join_axes(Box *box)
-{
-    int n = 0;
-    for (int axis = 0; axis < box->n; axis++) {
-        box->first[n] = box->first[axis];
-        box->counts[n] = box->counts[axis];
-        box->strides[n] = box->strides[axis];
-        if (n > 0 && box->strides[n - 1] == box->counts[n] * box->strides[n] &&
-            box->first[n] == 0) {
-            box->first[n - 1] *= box->counts[n];
-            box->counts[n - 1] *= box->counts[n];
-            box->strides[n - 1] = box->strides[n];
-        } else {
-            n++;
-        }
-    }
-    box->n = n;
-}
-
 static void touch_rows(Course *course, const Box *box, int axis, int64_t at, double bits,
                        int64_t base, bool writes)
 {
@@ -238,21 +218,6 @@ static bool is_followed(const Func *func, const Op *op, Access *access)
     return access->memory->type->kind == TYPE_TENSOR && !func_im2col_of(func, access->memory);
 }
 
-static void follow_access(Course *course, const Op *op)
-{
-    Access access;
-    Box box;
-    bool followed = is_followed(course->func, op, &access);
-    if (followed && op->kind == OP_GATHER) {
-        follow_gather(course, op);
-    } else if (followed && find_box(course, &access, &box)) {
-        bool writes = op->kind == OP_STORE || op->kind == OP_BULK_STORE;
-        double bits = dtype_memory_bits(access.memory->type->dtype);
-        join_axes(&box);
-        touch_rows(course, &box, 0, 0, bits, (int64_t)access.memory->id << 44, writes);
-    }
-}
-
 /* ---- one block, or one of its tiles ---- */
 
 static void follow_block(Course *course, const Block *block);
@@ -323,7 +288,32 @@ static void follow_op(Course *course, const Op *op)
 {
     Grid grid;
     course->visits++;
-    follow_access(course, op);
+    Access access;
+    Box box;
+    bool followed = is_followed(course->func, op, &access);
+    if (followed && op->kind == OP_GATHER) {
+        follow_gather(course, op);
+    } else if (followed && find_box(course, &access, &box)) {
+        bool writes = op->kind == OP_STORE || op->kind == OP_BULK_STORE;
+        double bits = dtype_memory_bits(access.memory->type->dtype);
+        /* Axes that are adjacent in memory become one. */
+        int n = 0;
+        for (int axis = 0; axis < box.n; axis++) {
+            box.first[n] = box.first[axis];
+            box.counts[n] = box.counts[axis];
+            box.strides[n] = box.strides[axis];
+            if (n > 0 && box.strides[n - 1] == box.counts[n] * box.strides[n] &&
+                box.first[n] == 0) {
+                box.first[n - 1] *= box.counts[n];
+                box.counts[n - 1] *= box.counts[n];
+                box.strides[n - 1] = box.strides[n];
+            } else {
+                n++;
+            }
+        }
+        box.n = n;
+        touch_rows(course, &box, 0, 0, bits, (int64_t)access.memory->id << 44, writes);
+    }
     switch (op->kind) {
     case OP_FOR: follow_for(course, op); break;
     case OP_IF: follow_if(course, op); break;
@@ -351,21 +341,6 @@ static void follow_block(Course *course, const Block *block)
 
 /* ---- the launch ---- */
 
-static void follow_one(Course *course, const LaunchReport *launch)
-{
-    Grid grid;
-    course->since = level2_noted(course->level2);
-    course->moved = 0;
-    if (launch->plan->persistent ||
-        (grid_make(&course->context, launch->op, &grid) &&
-         grid_bind_nth(&course->context, &grid, course->block, course->blocks, 0))) {
-        follow_block(course, launch->op->regions[0]);
-    }
-    if (course->moved > 0) {
-        level2_rescale(course->level2, course->since, 1 / course->moved);
-    }
-}
-
 /* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. False: not to
  * the end, from where what is read is taken to go on alike. */
 static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t tiles, int64_t room,
@@ -381,7 +356,17 @@ static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
         for (int64_t b = 0; b < (persistent ? at_once : blocks); b++) {
             course->block = persistent ? b : i * at_once + b;
             course->nth = persistent ? i : 0;
-            follow_one(course, launch);
+            Grid grid;
+            course->since = level2_noted(course->level2);
+            course->moved = 0;
+            if (launch->plan->persistent ||
+                (grid_make(&course->context, launch->op, &grid) &&
+                 grid_bind_nth(&course->context, &grid, course->block, course->blocks, 0))) {
+                follow_block(course, launch->op->regions[0]);
+            }
+            if (course->moved > 0) {
+                level2_rescale(course->level2, course->since, 1 / course->moved);
+            }
         }
         level2_turn(course->level2);
         if (2 * course->visits < course->most_visits && 2 * course->pieces < course->most_pieces) {

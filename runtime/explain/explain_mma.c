@@ -36,12 +36,6 @@ static int bits_in(int count)
     return count > 1 ? 1 + bits_in(count / 2) : 0;
 }
 
-static bool reads_matrices(const Fragments *f, const MatrixInstr *unit, const Target *target)
-{
-    return target->family == FAMILY_NVPTX &&
-           mma_uses_ldmatrix(unit, &f->layout, f->dtype, f->k_is_col);
-}
-
 static int64_t place_of(const Fragments *f, const int32_t *at)
 {
     int32_t place[MAX_RANK] = {0};
@@ -178,7 +172,8 @@ void matrix_tally(Walk *walk, const Op *op, const MatrixInstr *unit, double time
         f.in_byte = elements_in_byte(f.access.memory);
         f.layout = mma_operand(unit, side ? MMA_B : MMA_A, result, &depth);
         f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);
-        bool matrices = reads_matrices(&f, unit, tally->target);
+        bool matrices = tally->target->family == FAMILY_NVPTX &&
+                        mma_uses_ldmatrix(unit, &f.layout, f.dtype, f.k_is_col);
         for (int warp = 0; warp < walk->warps; warp++) {
             (matrices ? tally_matrices : tally_own)(&f, warp, times);
         }

@@ -72,12 +72,6 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
     return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
 }
 
-static int blocks_by_shared(const DeviceSpec *part, int bytes)
-{
-    int taken = up(bytes + part->block_shared, part->shared_step);
-    return taken > 0 ? part->sm_shared / taken : part->sm_warps; /* no more blocks than warps */
-}
-
 void occupancy_make(const Report *report, LaunchReport *launch)
 {
     const DeviceSpec *part = report->part;
@@ -91,7 +85,8 @@ void occupancy_make(const Report *report, LaunchReport *launch)
                                   ? part->sm_warps
                                   : part->sm_blocks;
     o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
-    o->blocks[LIMIT_SHARED] = blocks_by_shared(part, launch->shared_bytes);
+    int taken = up(launch->shared_bytes + part->block_shared, part->shared_step);
+    o->blocks[LIMIT_SHARED] = taken > 0 ? part->sm_shared / taken : part->sm_warps;
     o->limit = LIMIT_WARPS;
     for (int limit = LIMIT_WARPS; limit < LIMIT_GRID; limit++) {
         if (o->blocks[limit] < o->blocks[o->limit]) {

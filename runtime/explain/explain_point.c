@@ -115,13 +115,6 @@ static bool eval_range_op(EvalPoint *c, const Op *op, const int32_t *coords, int
     return range->known;
 }
 
-static bool eval_select(EvalPoint *c, const Op *op, const int32_t *coords, int depth, int64_t *out)
-{
-    int64_t which;
-    return eval(c, op->operands[0], coords, depth, &which) &&
-           eval(c, op->operands[which ? 1 : 2], coords, depth, out);
-}
-
 static bool eval_op(EvalPoint *c, const Value *value, const int32_t *coords, int depth,
                     int64_t *out)
 {
@@ -153,7 +146,11 @@ static bool eval_op(EvalPoint *c, const Value *value, const int32_t *coords, int
     case OP_NOT:
         return eval(c, op->operands[0], coords, depth, &a) &&
                (*out = value->type->dtype == DT_BOOL ? !a : ~a, true);
-    case OP_SELECT: return eval_select(c, op, coords, depth, out);
+    case OP_SELECT: {
+        int64_t which;
+        return eval(c, op->operands[0], coords, depth, &which) &&
+               eval(c, op->operands[which ? 1 : 2], coords, depth, out);
+    }
     default: break;
     }
     if (op->n_operands == 2 && !dtype_is_float(op->operands[0]->type->dtype) &&

@@ -82,16 +82,6 @@ static int line_of(const Report *report, const Op *op)
     return here ? diag_source_loc(report->input->func->diags, span).line : 0;
 }
 
-/* One slot of a ring. */
-static int box_bytes(Type shared)
-{
-    int bytes = dtype_bytes(shared->dtype);
-    for (int axis = 1; axis < shared->rank; axis++) {
-        bytes *= (int)poly_capacity(shared->dims[axis]);
-    }
-    return bytes;
-}
-
 static const char *memory_words(const Func *func, const Value *memory)
 {
     const char *name = value_words(func, memory);
@@ -110,7 +100,12 @@ static void list_access(Lister *l, const Op *op, Traffic kind, const Value *memo
                        .why_width = width_words(func, op, kind),
                        .guard = guard_words(func, op, kind)};
     if (traffic_is_bulk(kind)) {
-        at.bytes = box_bytes(op_access_nth(op, kind == BULK_LOADS ? 1 : 0).memory->type);
+        /* The bytes of one stage of the ring buffer. */
+        Type shared = op_access_nth(op, kind == BULK_LOADS ? 1 : 0).memory->type;
+        at.bytes = dtype_bytes(shared->dtype);
+        for (int axis = 1; axis < shared->rank; axis++) {
+            at.bytes *= (int)poly_capacity(shared->dims[axis]);
+        }
     } else {
         at.bytes = (int)op_int(op, ATTR_VECTOR, 1) * dtype_bytes(memory->type->dtype);
     }
@@ -388,12 +383,6 @@ static void tally_op(Walk *walk, const Op *op, double times)
     access_tally(walk, op, times);
 }
 
-static int launch_warps(const Op *op)
-{
-    const Attr *warps = op_attr(op, ATTR_WARPS);
-    return warps && warps->n > 0 ? (int)warps->ints[0] : 1;
-}
-
 /* Places that are computed, element by element. */
 static bool is_costly(const LaunchReport *launch)
 {
@@ -496,18 +485,6 @@ static const AssemblerInfo *assembled_of(const ReportInput *input, const char *s
     return NULL;
 }
 
-/* What the copy engine takes out of shared memory has the line of what put it there. */
-static void borrow_lines(LaunchReport *launch)
-{
-    for (size_t i = 0; i < launch->accesses.n; i++) {
-        AccessReport *at = &launch->accesses.items[i];
-        for (size_t k = 0; k < launch->accesses.n && !at->line; k++) {
-            const AccessReport *other = &launch->accesses.items[k];
-            at->line = at->op->operands[0] == other->value ? other->line : 0;
-        }
-    }
-}
-
 static int first_line(const LaunchReport *launch)
 {
     int line = 0;
@@ -525,7 +502,8 @@ static void make_launch(Report *report, const Op *op, int nth)
     Lister lister = {report, launch};
     launch->op = op;
     launch->plan = &report->input->plan->launches[nth];
-    launch->warps = launch_warps(op);
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    launch->warps = warps && warps->n > 0 ? (int)warps->ints[0] : 1;
     launch->blocks = blocks_of(report, launch->plan);
     launch->tiles = tiles_words(func, op);
     launch->why = split_words(func, op);
@@ -533,7 +511,14 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->shared_bytes =
         launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
     block_walk(op->regions[0], list_op, &lister);
-    borrow_lines(launch);
+    /* A bulk store gets the line of what wrote its operand to shared memory. */
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        AccessReport *at = &launch->accesses.items[i];
+        for (size_t k = 0; k < launch->accesses.n && !at->line; k++) {
+            const AccessReport *other = &launch->accesses.items[k];
+            at->line = at->op->operands[0] == other->value ? other->line : 0;
+        }
+    }
     launch->line = first_line(launch);
     occupancy_make(report, launch);
     if (report->sized) {

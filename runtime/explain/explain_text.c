@@ -9,23 +9,6 @@
 enum { MAX_ACCESSES = 12 };
 static const double READ_AGAIN = 1.05; /* that is worth a line */
 
-static void shape(const Report *report, const LaunchReport *launch, Text *out)
-{
-    text_printf(out, "# %s: ", launch->plan->symbol);
-    shape_words(report, launch, out);
-    if (launch->shared_bytes > 0) {
-        text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
-    }
-    text_add(out, launch->plan->persistent ? ", persistent\n" : "\n");
-    if (*launch->tiles) {
-        text_printf(out, "#   a block takes %s%s\n", launch->tiles,
-                    launch->plan->persistent ? ", one tile after the other" : "");
-    }
-    if (*launch->why) {
-        text_printf(out, "#   a launch of its own: %s\n", launch->why);
-    }
-}
-
 static const char *limit_words(const Report *report, Limit limit)
 {
     bool waves = limit == LIMIT_WARPS;
@@ -85,18 +68,6 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     }
 }
 
-static void model(const Report *report, const LaunchReport *launch, Text *out)
-{
-    const char *unit = product_words(report, launch), *tiles = product_tiles_words(report, launch);
-    text_printf(out, *unit ? "#   products: %s\n" : "", unit);
-    text_printf(out, *tiles ? "#   %s\n" : "", tiles);
-    if (launch->predicted > 0) {
-        text_add(out, "#   the model expects ");
-        expected_words(out, launch);
-        text_char(out, '\n');
-    }
-}
-
 static void count(Text *out, double n)
 {
     if (n < 99999.5) {
@@ -104,33 +75,6 @@ static void count(Text *out, double n)
     } else {
         text_printf(out, " %9.3g", n);
     }
-}
-
-static void access_line(const Report *report, const AccessReport *at, Text *out)
-{
-    Text name = text_new(report->input->func->arena);
-    text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
-    text_printf(out, at->line ? "#   %5d" : "#        ", at->line);
-    text_printf(out, "  %-20s ", name.data);
-    if (report->target->family != FAMILY_CPU) {
-        text_printf(out, "%5d", at->bytes);
-    } else if (report->sized) {
-        Text moved = text_new(report->input->func->arena);
-        scaled_words(&moved, at->moved, "B");
-        text_printf(out, "%9s", moved.data);
-    }
-    if (report->sized && report->part) {
-        count(out, at->requests);
-        if (traffic_is_shared(at->kind)) {
-            text_printf(out, " %9s", "");
-            count(out, at->wavefronts - at->least_turns);
-        } else {
-            count(out, at->sectors);
-            text_printf(out, " %9s", "");
-        }
-    }
-    text_printf(out, *at->guard ? "  %s" : "", at->guard);
-    text_add(out, at->assumed ? " (places: as if spread evenly)\n" : "\n");
 }
 
 static void accesses(const Report *report, const LaunchReport *launch, Text *out)
@@ -146,7 +90,30 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
     text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
     text_add(out, "  guard\n");
     for (size_t i = 0; i < launch->accesses.n && i < MAX_ACCESSES; i++) {
-        access_line(report, &launch->accesses.items[i], out);
+        const AccessReport *at = &launch->accesses.items[i];
+        Text name = text_new(report->input->func->arena);
+        text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
+        text_printf(out, at->line ? "#   %5d" : "#        ", at->line);
+        text_printf(out, "  %-20s ", name.data);
+        if (report->target->family != FAMILY_CPU) {
+            text_printf(out, "%5d", at->bytes);
+        } else if (report->sized) {
+            Text moved = text_new(report->input->func->arena);
+            scaled_words(&moved, at->moved, "B");
+            text_printf(out, "%9s", moved.data);
+        }
+        if (report->sized && report->part) {
+            count(out, at->requests);
+            if (traffic_is_shared(at->kind)) {
+                text_printf(out, " %9s", "");
+                count(out, at->wavefronts - at->least_turns);
+            } else {
+                count(out, at->sectors);
+                text_printf(out, " %9s", "");
+            }
+        }
+        text_printf(out, *at->guard ? "  %s" : "", at->guard);
+        text_add(out, at->assumed ? " (places: as if spread evenly)\n" : "\n");
     }
     if (launch->accesses.n > MAX_ACCESSES) {
         text_printf(out, "#   … and %zu more: --json or --html FILE\n",
@@ -159,10 +126,30 @@ void report_text(const Report *report, Text *out)
     text_add(out, report->input->schedule);
     for (int i = 0; i < report->n_launches; i++) {
         const LaunchReport *launch = &report->launches[i];
-        shape(report, launch, out);
+        text_printf(out, "# %s: ", launch->plan->symbol);
+        shape_words(report, launch, out);
+        if (launch->shared_bytes > 0) {
+            text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
+        }
+        text_add(out, launch->plan->persistent ? ", persistent\n" : "\n");
+        if (*launch->tiles) {
+            text_printf(out, "#   a block takes %s%s\n", launch->tiles,
+                        launch->plan->persistent ? ", one tile after the other" : "");
+        }
+        if (*launch->why) {
+            text_printf(out, "#   a launch of its own: %s\n", launch->why);
+        }
         resident(report, launch, out);
         roof(report, launch, out);
-        model(report, launch, out);
+        const char *unit = product_words(report, launch),
+                   *tiles = product_tiles_words(report, launch);
+        text_printf(out, *unit ? "#   products: %s\n" : "", unit);
+        text_printf(out, *tiles ? "#   %s\n" : "", tiles);
+        if (launch->predicted > 0) {
+            text_add(out, "#   the model expects ");
+            expected_words(out, launch);
+            text_char(out, '\n');
+        }
         accesses(report, launch, out);
         const char *course = course_words(report, launch);
         text_printf(out, *course ? "#   %s\n" : "", course);

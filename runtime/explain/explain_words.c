@@ -35,13 +35,6 @@ static const char *said(const Func *func, Dim dim)
     return text.data;
 }
 
-static void add_factor(Func *func, Text *text, Dim dim)
-{
-    const char *words = said(func, dim);
-    bool sum = strpbrk(words, " -") != NULL;
-    text_printf(text, sum ? "(%s)" : "%s", words);
-}
-
 /* Of several axes that have become one: as their product. */
 static bool add_product(Func *func, Text *text, Dim dim)
 {
@@ -52,7 +45,9 @@ static bool add_product(Func *func, Text *text, Dim dim)
             bool found = param->collapsed[axis] > 1 && param->value->type->dims[axis] == dim;
             for (int k = 0; found && k < param->collapsed[axis]; k++) {
                 text_add(text, k ? "*" : "");
-                add_factor(func, text, param->caller_type->dims[from + k]);
+                const char *words = said(func, param->caller_type->dims[from + k]);
+                bool sum = strpbrk(words, " -") != NULL;
+                text_printf(text, sum ? "(%s)" : "%s", words);
             }
             if (found) {
                 return true;
@@ -182,29 +177,6 @@ const char *tiles_words(Func *func, const Op *launch)
 
 /* ---- width ---- */
 
-/* Less than the memory allows by what is known of it. */
-static const char *narrow_words(Func *func, const Op *op, int width, int bytes)
-{
-    Access access = op_access_nth(op, 0);
-    Type type = access.memory->type;
-    int last = access.n - 1;
-    const Value *index = access.indices[last];
-    long long rows = an_row_divisor(&access);
-    if (!type_stride_is(type, last, 1) && type->strides) {
-        return "no axis of it has neighbours side by side";
-    }
-    if (index && index->type->kind != TYPE_RANGE) {
-        return "its last index is one element";
-    }
-    if (rows <= width) {
-        return arena_printf(func->arena,
-                            "rows are known to begin at multiples of %lld element%s only", rows,
-                            rows == 1 ? "" : "s");
-    }
-    return arena_printf(func->arena, "%d bytes: the tile or its guard ends at multiples of them",
-                        bytes);
-}
-
 const char *width_words(Func *func, const Op *op, Traffic kind)
 {
     const Target *target = func->target;
@@ -238,7 +210,25 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
         return "the widest there is";
     }
     if (may <= width) {
-        return narrow_words(func, op, width, bytes);
+        /* The access is narrower than what is known of the memory would allow. */
+        Access access = op_access_nth(op, 0);
+        Type memory = access.memory->type;
+        int last = access.n - 1;
+        const Value *index = access.indices[last];
+        long long rows = an_row_divisor(&access);
+        if (!type_stride_is(memory, last, 1) && memory->strides) {
+            return "no axis of it has neighbours side by side";
+        }
+        if (index && index->type->kind != TYPE_RANGE) {
+            return "its last index is one element";
+        }
+        if (rows <= width) {
+            return arena_printf(func->arena,
+                                "rows are known to begin at multiples of %lld element%s only", rows,
+                                rows == 1 ? "" : "s");
+        }
+        return arena_printf(func->arena,
+                            "%d bytes: the tile or its guard ends at multiples of them", bytes);
     }
     if (held <= width) {
         return arena_printf(func->arena, "a thread holds %d neighbour%s in a row", held,
@@ -248,22 +238,6 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
 }
 
 /* ---- guard ---- */
-
-static void guard_axis(Func *func, const Access *access, const Op *op, int axis, Text *text)
-{
-    const Value *index = access->indices[axis];
-    const char *extent = dim_words(func, access->memory->type->dims[axis]);
-    text_add(text, text->n ? "; " : "");
-    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
-        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
-    } else if (index && index->type->kind == TYPE_RANGE) {
-        const DimVar *range = poly_as_range(index->type->dims[0]);
-        text_printf(text, "axis %d: the last tile of %lld may end past %s", axis,
-                    (long long)range->capacity, extent);
-    } else {
-        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
-    }
-}
 
 /* What proves an axis that no guard covers. */
 static void proof_axis(Func *func, const Access *access, int axis, Text *text)
@@ -292,7 +266,18 @@ const char *guard_words(Func *func, const Op *op, Traffic kind)
     Access access = op_access(op, 0);
     for (int axis = 0; axis < access.n; axis++) {
         if (op_is_guarded(op, axis)) {
-            guard_axis(func, &access, op, axis, &text);
+            const Value *index = access.indices[axis];
+            const char *extent = dim_words(func, access.memory->type->dims[axis]);
+            text_add(&text, text.n ? "; " : "");
+            if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+                text_printf(&text, "axis %d: nothing proves the index below %s", axis, extent);
+            } else if (index && index->type->kind == TYPE_RANGE) {
+                const DimVar *range = poly_as_range(index->type->dims[0]);
+                text_printf(&text, "axis %d: the last tile of %lld may end past %s", axis,
+                            (long long)range->capacity, extent);
+            } else {
+                text_printf(&text, "axis %d: nothing proves the index below %s", axis, extent);
+            }
         }
     }
     for (int axis = 0, n = (int)text.n; axis < access.n && n == 0; axis++) {

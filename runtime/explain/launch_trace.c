@@ -91,29 +91,6 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
 
 /* ---- control ---- */
 
-static void walk_for(Walk *walk, const Op *op, double times)
-{
-    EvalPoint *c = &walk->context;
-    int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
-    bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
-    bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
-    bool data = !known || !bounded;
-    walk->uncertain |= data;
-    walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
-    whole = known ? whole : step > 0 ? step : 1; /* one round */
-    hi = bounded && hi < whole ? hi : whole;
-    lo = bounded ? lo : 0;
-    int64_t n = steps_over(hi - lo, step);
-    int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
-    Samples s = sample(walk, bounded || n < 1 ? n : 1, most);
-    for (int i = 0; i < s.n; i++) {
-        context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
-        walk->begin(walk);
-        walk_block(walk, op->regions[0], times * s.times[i]);
-    }
-    walk->begin(walk);
-}
-
 static void find_access(Op *op, void *user)
 {
     bool *found = user;
@@ -155,7 +132,27 @@ static void walk_op(Walk *walk, const Op *op, double times)
     walk->looks++;
     walk->each(walk, op, times);
     switch (op->kind) {
-    case OP_FOR: walk_for(walk, op, times); break;
+    case OP_FOR: {
+        EvalPoint *c = &walk->context;
+        int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
+        bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
+        bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
+        bool data = !known || !bounded;
+        walk->uncertain |= data;
+        walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
+        whole = known ? whole : step > 0 ? step : 1; /* one round */
+        hi = bounded && hi < whole ? hi : whole;
+        lo = bounded ? lo : 0;
+        int64_t n = steps_over(hi - lo, step);
+        int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
+        Samples s = sample(walk, bounded || n < 1 ? n : 1, most);
+        for (int i = 0; i < s.n; i++) {
+            context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+            walk->begin(walk);
+            walk_block(walk, op->regions[0], times * s.times[i]);
+        }
+        walk->begin(walk);
+    } break;
     case OP_IF: walk_if(walk, op, times); break;
     case OP_ROLES: walk_roles(walk, op, times); break;
     case OP_PARALLEL:

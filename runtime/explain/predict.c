@@ -85,10 +85,12 @@ static double imbalance(const LaunchReport *launch, double units)
     return blocks < room ? each * units / blocks : 1 + LAST_ROUND * units / blocks;
 }
 
-/* Bytes that a multiprocessor has on their way: of its resident warps, a few accesses each; of
- * rings, the slots that are not being worked on. */
-static double bytes_under_way(const Report *report, const LaunchReport *launch)
+static double memory_time(const Report *report, const LaunchReport *launch, const Gpu *gpu)
 {
+    double bandwidth = report->part->memory * 1e9;
+    double needed = bandwidth / gpu->units * MEMORY_LATENCY;
+    /* The bytes in flight of a multiprocessor: a few accesses of each resident warp, and the stages
+     * of ring buffers that are not in use. */
     double widest = 0, ahead = 0;
     bool copied = false;
     for (size_t i = 0; i < launch->accesses.n; i++) {
@@ -101,15 +103,8 @@ static double bytes_under_way(const Report *report, const LaunchReport *launch)
     ahead += copied ? (double)launch->product.slot_bytes : 0;
     double warps = launch->occupancy.warps;
     double slots = launch->product.slots > 1 ? launch->product.slots - 1 : 1;
-    return warps * report->target->warp * widest * WARP_TURNS +
-           launch->occupancy.resident * ahead * slots;
-}
-
-static double memory_time(const Report *report, const LaunchReport *launch, const Gpu *gpu)
-{
-    double bandwidth = report->part->memory * 1e9;
-    double needed = bandwidth / gpu->units * MEMORY_LATENCY;
-    double there = bytes_under_way(report, launch);
+    double there = warps * report->target->warp * widest * WARP_TURNS +
+                   launch->occupancy.resident * ahead * slots;
     double share =
         there > 0 ? REACHED / sqrt(1 + (needed / there) * (needed / there) / 4) : REACHED;
     double busy = launch->blocks > 0 && launch->blocks < gpu->units / 2
@@ -168,17 +163,6 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
 
 /* ---- CPUs ---- */
 
-/* How many of the elements that a tile has room for there are, at most. */
-static double extent_of(const EvalPoint *context, Dim dim)
-{
-    const DimVar *range = poly_as_range(dim);
-    int64_t room = poly_capacity(dim), there;
-    if (range && range->whole && context_dim(context, range->whole, &there) && there < room) {
-        room = there;
-    }
-    return room > 0 ? (double)room : 1;
-}
-
 static double held_bytes(const EvalPoint *context, const AccessReport *at)
 {
     const Value *value = at->op->n_results        ? at->op->results[0]
@@ -186,7 +170,13 @@ static double held_bytes(const EvalPoint *context, const AccessReport *at)
                                                   : NULL;
     double elements = value && value->type->kind == TYPE_ARRAY ? 1 : 0;
     for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
-        elements *= extent_of(context, value->type->dims[axis]);
+        Dim dim = value->type->dims[axis];
+        const DimVar *range = poly_as_range(dim);
+        int64_t room = poly_capacity(dim), there;
+        if (range && range->whole && context_dim(context, range->whole, &there) && there < room) {
+            room = there;
+        }
+        elements *= room > 0 ? (double)room : 1;
     }
     return elements * (value ? dtype_bytes(value->type->dtype) : 0);
 }
@@ -261,22 +251,17 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 
-/* What is expected is never less than the least there is. */
-static void at_least(LaunchReport *launch)
-{
-    const Roofline *r = &launch->roofline;
-    double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
-    if (launch->predicted < least) {
-        launch->predicted = least;
-        launch->limiter = r->memory_bound ? "memory" : "arithmetic";
-    }
-}
-
 void predict_make(const Report *report, LaunchReport *launch)
 {
     if (report->part && report->sized && launch->blocks > 0 && device_rates_of(report->target)) {
         launch->predicted = gpu_launch(report, launch, &launch->limiter);
-        at_least(launch);
+        /* No launch is faster than its roofline. */
+        const Roofline *r = &launch->roofline;
+        double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
+        if (launch->predicted < least) {
+            launch->predicted = least;
+            launch->limiter = r->memory_bound ? "memory" : "arithmetic";
+        }
     }
 }
 

@@ -255,23 +255,6 @@ static double all_pipes(const Pipes *p)
                     together(p->first + p->shared + p->unit, p->second));
 }
 
-static const char *slowest(const Pipes *pipes, double waits, double works)
-{
-    struct {
-        double cycles;
-        const char *name;
-    } parts[] = {{pipes->issue, "instructions that warps issue"},
-                 {pipes->matrix, "the matrix units"},
-                 {pipes->first, "turns of the first-level cache"},
-                 {pipes->shared + pipes->unit, "turns of shared memory"},
-                 {pipes->second, "bytes from the second-level cache"}};
-    int worst = 0;
-    for (int i = 1; i < 5; i++) {
-        worst = parts[i].cycles > parts[worst].cycles ? i : worst;
-    }
-    return waits > works ? "waiting for what each step loads" : parts[worst].name;
-}
-
 /* Cycles of a block that its own work does not fill: `each` is that work. */
 static double waits(const LaunchReport *launch, const Steps *steps, const Pipes *p, double each,
                     double missed)
@@ -319,6 +302,19 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     double others = (resident - 1) * each;
     double exposed = wait > 0 ? wait * wait / (wait + others) : 0;
     p.cycles = (resident * each + exposed) * blocks / (resident * units);
-    p.limiter = slowest(&p, exposed, resident * each / 2);
+    double works = resident * each / 2;
+    struct {
+        double cycles;
+        const char *name;
+    } parts[] = {{p.issue, "instructions that warps issue"},
+                 {p.matrix, "the matrix units"},
+                 {p.first, "turns of the first-level cache"},
+                 {p.shared + p.unit, "turns of shared memory"},
+                 {p.second, "bytes from the second-level cache"}};
+    int worst = 0;
+    for (int i = 1; i < 5; i++) {
+        worst = parts[i].cycles > parts[worst].cycles ? i : worst;
+    }
+    p.limiter = exposed > works ? "waiting for what each step loads" : parts[worst].name;
     return p;
 }

@@ -119,24 +119,6 @@ static void read_files(const char *text, const char *source, Assembly *a)
     }
 }
 
-static void read_loc(const char *at, Assembly *a)
-{
-    char *next;
-    const char *loc = at + strspn(at, " \t");
-    if (strncmp(loc, ".loc", 4) == 0 && (loc[4] == ' ' || loc[4] == '\t')) {
-        long file = strtol(loc + 4, &next, 10);
-        long line = strtol(next, NULL, 10);
-        const char *inlined = find(loc, text_line_end(loc), "inlined_at ");
-        if (inlined) {
-            file = strtol(inlined + strlen("inlined_at "), &next, 10);
-            line = strtol(next, NULL, 10);
-        }
-        a->line = file >= 0 && file < MAX_FILES && a->ours[file] ? (int)line : 0;
-    } else if (*loc == '.' && find(loc, text_line_end(loc), ".entry")) {
-        a->line = 0;
-    }
-}
-
 void listing_lines_of_code(Arena *arena, const char *source, Listing *listing)
 {
     Locations locations = read_locations(arena, listing->text);
@@ -147,7 +129,20 @@ void listing_lines_of_code(Arena *arena, const char *source, Listing *listing)
     const char *at = listing->text;
     for (int i = 0; i < listing->n; i++) {
         const char *end = text_line_end(at);
-        read_loc(at, &assembly);
+        char *next;
+        const char *loc = at + strspn(at, " \t");
+        if (strncmp(loc, ".loc", 4) == 0 && (loc[4] == ' ' || loc[4] == '\t')) {
+            long file = strtol(loc + 4, &next, 10);
+            long line = strtol(next, NULL, 10);
+            const char *inlined = find(loc, text_line_end(loc), "inlined_at ");
+            if (inlined) {
+                file = strtol(inlined + strlen("inlined_at "), &next, 10);
+                line = strtol(next, NULL, 10);
+            }
+            assembly.line = file >= 0 && file < MAX_FILES && assembly.ours[file] ? (int)line : 0;
+        } else if (*loc == '.' && find(loc, text_line_end(loc), ".entry")) {
+            assembly.line = 0;
+        }
         int id = number_behind(at, end, "!dbg !");
         listing->lines[i] = id ? location_line(&locations, id) : assembly.line;
         at = *end ? end + 1 : end;

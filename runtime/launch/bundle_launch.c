@@ -31,26 +31,22 @@ static bool read_guarded(DeviceBundle *on, const TesseraBundle *bundle, bool *go
     return true;
 }
 
-static void forget(TesseraDevice *device, DeviceBundle *on)
-{
-    for (int i = 0; i < MAX_READY; i++) {
-        tessera_launch_free(on->ready[i].launch);
-        context_drop(device->context, on->ready[i].values);
-    }
-    for (int i = 0; on->loaded && i < on->table.n_variants; i++) {
-        if (on->loaded[i].device) {
-            loaded_close(&on->loaded[i]);
-        }
-    }
-    arena_free(&on->arena);
-    context_drop(device->context, on);
-}
-
 void bundles_free(TesseraDevice *device)
 {
     while (device->bundles) {
         DeviceBundle *next = device->bundles->next;
-        forget(device, device->bundles);
+        DeviceBundle *on = device->bundles;
+        for (int i = 0; i < MAX_READY; i++) {
+            tessera_launch_free(on->ready[i].launch);
+            context_drop(device->context, on->ready[i].values);
+        }
+        for (int i = 0; on->loaded && i < on->table.n_variants; i++) {
+            if (on->loaded[i].device) {
+                loaded_close(&on->loaded[i]);
+            }
+        }
+        arena_free(&on->arena);
+        context_drop(device->context, on);
         device->bundles = next;
     }
 }

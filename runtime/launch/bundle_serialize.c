@@ -97,25 +97,6 @@ static bool names_symbols(const Plan *plan)
     return all;
 }
 
-static void pass_variant(Serializer *way, const BundleTable *table, int n_code,
-                         BundleVariant *variant)
-{
-    int kind = (int)variant->kind;
-    serialize_int(way, &variant->function, 0, table->n_functions - 1);
-    pass_name(way, &variant->target);
-    pass_name(way, &variant->about);
-    serialize_int(way, &kind, 0, BUNDLE_KINDS - 1);
-    variant->kind = (BundleKind)kind;
-    serialize_int(way, &variant->first, 0, n_code);
-    pass_plan(way, &variant->plan);
-    pass_bytes(way, &variant->code, &variant->n);
-    if (!way->out) {
-        bool inside =
-            variant->kind != BUNDLE_HOST || variant->plan.n_launches <= n_code - variant->first;
-        way->bad |= !inside || !names_symbols(&variant->plan);
-    }
-}
-
 static void pass_table(Serializer *way, BundleTable *table, int n_code)
 {
     pass_name(way, &table->name);
@@ -127,7 +108,21 @@ static void pass_table(Serializer *way, BundleTable *table, int n_code)
     table->variants =
         serialize_items(way, table->variants, &table->n_variants, sizeof *table->variants);
     for (int i = 0; i < table->n_variants; i++) {
-        pass_variant(way, table, n_code, &table->variants[i]);
+        BundleVariant *variant = &table->variants[i];
+        int kind = (int)variant->kind;
+        serialize_int(way, &variant->function, 0, table->n_functions - 1);
+        pass_name(way, &variant->target);
+        pass_name(way, &variant->about);
+        serialize_int(way, &kind, 0, BUNDLE_KINDS - 1);
+        variant->kind = (BundleKind)kind;
+        serialize_int(way, &variant->first, 0, n_code);
+        pass_plan(way, &variant->plan);
+        pass_bytes(way, &variant->code, &variant->n);
+        if (!way->out) {
+            bool inside =
+                variant->kind != BUNDLE_HOST || variant->plan.n_launches <= n_code - variant->first;
+            way->bad |= !inside || !names_symbols(&variant->plan);
+        }
     }
 }
 

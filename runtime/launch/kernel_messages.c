@@ -44,16 +44,6 @@ typedef struct HearTask {
     SaidRecords *records;
 } HearTask;
 
-static void put_message(Arena *arena, const KernelMessage *record, TesseraMessage *out)
-{
-    const PlanMessage *message = record->message;
-    Text text = text_new(arena);
-    say_text(&text, message->text, message->n, message->dtypes, record->values);
-    *out =
-        (TesseraMessage){message->fails, text.n ? text.data : "",
-                         message->file ? arena_strdup(arena, message->file) : NULL, message->line};
-}
-
 static void hear(const void *user)
 {
     const HearTask *task = user;
@@ -64,7 +54,14 @@ static void hear(const void *user)
         qsort(records->items, records->n, sizeof *records->items, compare_records);
     }
     for (size_t i = 0; i < records->n; i++) {
-        put_message(arena, &records->items[i], &items[i]);
+        const KernelMessage *record = &records->items[i];
+        TesseraMessage *out = &items[i];
+        const PlanMessage *message = record->message;
+        Text text = text_new(arena);
+        say_text(&text, message->text, message->n, message->dtypes, record->values);
+        *out = (TesseraMessage){message->fails, text.n ? text.data : "",
+                                message->file ? arena_strdup(arena, message->file) : NULL,
+                                message->line};
     }
     task->said->messages = (TesseraMessages){items, records->n, records->lost, records->failures};
 }
@@ -122,15 +119,6 @@ typedef struct LogTask {
     const LaunchLog *log;
 } LogTask;
 
-static Scalar scalar_of(DType dtype, int64_t word)
-{
-    Scalar value = {.i = word};
-    if (dtype_is_float(dtype)) {
-        memcpy(&value.f, &word, sizeof value.f);
-    }
-    return value;
-}
-
 static void hear_log(const void *user)
 {
     const LogTask *task = user;
@@ -143,7 +131,12 @@ static void hear_log(const void *user)
         const PlanMessage *message = &task->plan->messages[words[0]];
         Scalar *values = ARENA_ARRAY(arena, Scalar, message->n);
         for (int k = 0; k < message->n; k++) {
-            values[k] = scalar_of(message->dtypes[k], words[1 + k]);
+            int64_t word = words[1 + k];
+            Scalar value = {.i = word};
+            if (dtype_is_float(message->dtypes[k])) {
+                memcpy(&value.f, &word, sizeof value.f);
+            }
+            values[k] = value;
         }
         KernelMessage record = {message, (int)words[0], (size_t)i, values};
         ARENA_PUSH(arena, &records, record);

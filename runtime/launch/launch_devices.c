@@ -441,19 +441,6 @@ TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, dou
     return status;
 }
 
-/* Whoever gives another number has another kernel in mind. */
-static TesseraStatus count_tensors(TesseraLaunch *launch, const char *call, size_t given)
-{
-    const Plan *plan = launch->plan;
-    size_t n = 0;
-    for (int i = 0; i < plan->n_params; i++) {
-        n += plan->params[i].rank >= 0;
-    }
-    return n == given ? TESSERA_OK
-                      : context_usage(launch->device->context, "%s: %s has %zu tensors, not %zu",
-                                      call, plan->kernel, n, given);
-}
-
 TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *const *tensors,
                                   size_t n_tensors)
 {
@@ -463,7 +450,16 @@ TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *con
         return context_null(launch ? launch->device->context : NULL, __func__,
                             launch ? "tensors" : "launch");
     }
-    TesseraStatus status = count_tensors(launch, __func__, n_tensors);
+    /* A caller that gives another number has another kernel in mind. */
+    const Plan *plan = launch->plan;
+    size_t n = 0;
+    for (int i = 0; i < plan->n_params; i++) {
+        n += plan->params[i].rank >= 0;
+    }
+    TesseraStatus status =
+        n == n_tensors ? TESSERA_OK
+                       : context_usage(launch->device->context, "%s: %s has %zu tensors, not %zu",
+                                       __func__, plan->kernel, n, n_tensors);
     return status != TESSERA_OK ? status
                                 : device_check(launch->device,
                                                launch_set_all(launch->prepared, tensors, &error) &&

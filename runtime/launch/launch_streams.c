@@ -280,13 +280,6 @@ TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void
         &error);
 }
 
-/* Between kinds of devices there is no way but the host's memory. */
-static TesseraStatus other_kind(TesseraDevice *to, const TesseraDevice *from)
-{
-    return context_usage(to->context, "tessera_copy: from %s to %s: copy by way of the host",
-                         from->info.kind, to->info.kind);
-}
-
 TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
                            const void *from, size_t bytes, void *stream)
 {
@@ -298,7 +291,10 @@ TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_
     }
     Device *d = device->device;
     if (d->ops != from_device->device->ops) {
-        return other_kind(device, from_device);
+        /* Arrays of devices of different kinds can be copied only by way of the host. */
+        return context_usage(device->context,
+                             "tessera_copy: from %s to %s: copy by way of the host",
+                             from_device->info.kind, device->info.kind);
     }
     bool ok = bytes == 0 ||
               (device == from_device ? d->ops->copy(d, to, from, bytes, stream, &error)

@@ -356,18 +356,14 @@ static int compare_pins(const void *a, const void *b)
     return compare_places(a, b);
 }
 
-static void print_field(Text *out, const char *name, const char *value)
-{
-    if (*value) {
-        text_printf(out, "    %s %s\n", name, value);
-    }
-}
-
 static void print_pin(Pin *pin, Text *out)
 {
     text_printf(out, "\n%spin %s on %s {\n", pin->comment, pin->kernel, pin->arch);
     for (size_t i = 0; i < N_FIELDS; i++) {
-        print_field(out, FIELDS[i].name, *field_of(pin, i));
+        const char *value = *field_of(pin, i);
+        if (*value) {
+            text_printf(out, "    %s %s\n", FIELDS[i].name, value);
+        }
     }
     text_add(out, "    schedule {\n");
     for (size_t i = 0; i < pin->lines.n; i++) {

@@ -26,13 +26,6 @@ static const char *next_word(Arena *arena, const char **at)
     return word;
 }
 
-static bool takes_bare(const ScheduleKey *kind, const char *word)
-{
-    bool number = word[strspn(word, "0123456789")] == '\0';
-    return schedule_lists(kind->subs, "-") &&
-           (number ? schedule_lists(kind->values, "int") : schedule_lists(kind->values, word));
-}
-
 /* "launch 1: tile" is one word of three. */
 static const char *next_key(Arena *arena, const char **at, const ScheduleKey **kind)
 {
@@ -54,7 +47,10 @@ static size_t settings_of(Arena *arena, const char *candidate, Setting settings[
         const ScheduleKey *kind;
         const char *key = next_key(arena, &candidate, &kind), *word;
         while (kind && n < MAX_LINES && (word = next_word(arena, &candidate))) {
-            bool bare = takes_bare(kind, word);
+            bool number = word[strspn(word, "0123456789")] == '\0';
+            bool bare =
+                schedule_lists(kind->subs, "-") &&
+                (number ? schedule_lists(kind->values, "int") : schedule_lists(kind->values, word));
             const char *value = bare ? word : next_word(arena, &candidate);
             settings[n].line = bare ? key : arena_printf(arena, "%s %s", key, word);
             settings[n++].value = value ? value : "-";
@@ -173,23 +169,6 @@ static double explained(const TuningCase *group, const Column *column, const Rep
     return all > 0 ? between / all : 0;
 }
 
-static void fill_line(Arena *arena, const TuningCase *group, const Column *column, ReportLine *line)
-{
-    double least = (double)INFINITY, most = 0;
-    for (size_t i = 0; i < group->n; i++) {
-        value_named(arena, line, column->values[i]);
-    }
-    for (size_t i = 0; i < line->values.n; i++) {
-        ReportValue *value = &line->values.items[i];
-        fill_value(arena, group, column, value);
-        least = value->n && value->middle < least ? value->middle : least;
-        most = value->n && value->middle > most ? value->middle : most;
-    }
-    qsort(line->values.items, line->values.n, sizeof *line->values.items, compare_values);
-    line->share = explained(group, column, line);
-    line->spread = most > 0 ? most / least : 1;
-}
-
 static int compare_lines(const void *left, const void *right)
 {
     const ReportLine *a = left, *b = right;
@@ -211,7 +190,20 @@ static void fill_space(Arena *arena, const TuningCase *group, Report *report)
         for (size_t i = 0; i < group->n; i++) {
             column.values[i] = value_of(settings[i], n[i], report->lines.items[l].line);
         }
-        fill_line(arena, group, &column, &report->lines.items[l]);
+        ReportLine *line = &report->lines.items[l];
+        double least = (double)INFINITY, most = 0;
+        for (size_t i = 0; i < group->n; i++) {
+            value_named(arena, line, column.values[i]);
+        }
+        for (size_t i = 0; i < line->values.n; i++) {
+            ReportValue *value = &line->values.items[i];
+            fill_value(arena, group, &column, value);
+            least = value->n && value->middle < least ? value->middle : least;
+            most = value->n && value->middle > most ? value->middle : most;
+        }
+        qsort(line->values.items, line->values.n, sizeof *line->values.items, compare_values);
+        line->share = explained(group, &column, line);
+        line->spread = most > 0 ? most / least : 1;
     }
     if (report->lines.n > 0) {
         qsort(report->lines.items, report->lines.n, sizeof *report->lines.items, compare_lines);
@@ -320,8 +312,11 @@ static int compare_reasons(const void *left, const void *right)
                                     : strcmp(a->message, b->message);
 }
 
-static void fill_reasons(Arena *arena, const TuningCase *group, Report *report)
+void tune_report_make(Arena *arena, const TuningCase *group, Report *report)
 {
+    *report = (Report){.group = group};
+    fill_space(arena, group, report);
+    fill_ranks(arena, group, &report->ranks);
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
         size_t at = 0;
@@ -343,12 +338,4 @@ static void fill_reasons(Arena *arena, const TuningCase *group, Report *report)
         qsort(report->reasons.items, report->reasons.n, sizeof *report->reasons.items,
               compare_reasons);
     }
-}
-
-void tune_report_make(Arena *arena, const TuningCase *group, Report *report)
-{
-    *report = (Report){.group = group};
-    fill_space(arena, group, report);
-    fill_ranks(arena, group, &report->ranks);
-    fill_reasons(arena, group, report);
 }

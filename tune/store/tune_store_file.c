@@ -51,21 +51,16 @@ StoreFile store_file_look(const char *path)
     return (StoreFile){true, is_file, !ours, info.st_dev, info.st_ino, info.st_size};
 }
 
-static void make_folders(Arena *arena, const char *path)
+bool store_file_make(const char *path)
 {
-    char *part = arena_strdup(arena, path);
+    Arena arena;
+    arena_init(&arena, allocator_default());
+    char *part = arena_strdup(&arena, path);
     for (char *slash = strchr(part + (*part != '\0'), '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(part, S_IRWXU);
         *slash = '/';
     }
-}
-
-bool store_file_make(const char *path)
-{
-    Arena arena;
-    arena_init(&arena, allocator_default());
-    make_folders(&arena, path);
     arena_free(&arena);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (file >= 0) {

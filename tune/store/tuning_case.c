@@ -19,16 +19,6 @@ static bool same_group(const TuneRecord *a, const TuneRecord *b)
     return same_bucket(a, b) && text_equal(a->sizes, b->sizes);
 }
 
-static void add_record(TuningCase *group, const TuneRecord *record)
-{
-    group->n++;
-    group->counts[record->status]++;
-    if (record->status == TUNE_OK) {
-        group->best = group->best ? group->best : record;
-        group->derived = record->derived ? record : group->derived;
-    }
-}
-
 double tune_ratio(const TuneRecord *record)
 {
     return record->derived ? 1 : record->ratio > 0 ? record->ratio : (double)NAN;
@@ -64,7 +54,13 @@ void tune_groups(Arena *arena, const TuneRecords *records, TuningCases *groups)
         if (i == 0 || !same_group(&records->items[i - 1], record)) {
             ARENA_PUSH(arena, groups, (TuningCase){.records = record});
         }
-        add_record(&groups->items[groups->n - 1], record);
+        TuningCase *group = &groups->items[groups->n - 1];
+        group->n++;
+        group->counts[record->status]++;
+        if (record->status == TUNE_OK) {
+            group->best = group->best ? group->best : record;
+            group->derived = record->derived ? record : group->derived;
+        }
     }
     for (size_t i = 0; i < groups->n; i++) {
         choose_best(&groups->items[i]);

@@ -100,38 +100,33 @@ typedef struct Items {
     size_t n, cap;
 } Items;
 
-/* `[launch n:] key [sub] value, [sub] value…` a line; a value follows a name where it is not the
- * first of two. */
-static void read_line(Arena *arena, char *line, Items *items)
-{
-    const char *words[64];
-    size_t n = 0;
-    char *state = NULL;
-    for (char *word = strtok_r(line, " ,", &state); word && n < 64;
-         word = strtok_r(NULL, " ,", &state)) {
-        words[n++] = word;
-    }
-    const char *key = n ? words[0] : "";
-    size_t first = 1;
-    if (n > 3 && strcmp(words[0], "launch") == 0) {
-        key = arena_printf(arena, "launch %s %s", words[1], words[2]);
-        first = 3;
-    }
-    for (size_t i = first; i < n;) {
-        /* A bare value stands alone only directly behind the key: what follows has names. */
-        char *end;
-        bool named = strtoll(words[i], &end, 10) >= 0 && *end && i + 1 < n;
-        Item item = {named ? arena_printf(arena, "%s %s", key, words[i]) : key, words[i + named]};
-        ARENA_PUSH(arena, items, item);
-        i += named ? 2 : 1;
-    }
-}
-
 static void read_items(Arena *arena, const char *lines, Items *items)
 {
     char *copy = arena_strdup(arena, lines), *state = NULL;
     for (char *line = strtok_r(copy, "\n;", &state); line; line = strtok_r(NULL, "\n;", &state)) {
-        read_line(arena, line, items);
+        /* A line is `[launch n:] key [sub] value, [sub] value…`. */
+        const char *words[64];
+        size_t n = 0;
+        char *in_line = NULL;
+        for (char *word = strtok_r(line, " ,", &in_line); word && n < 64;
+             word = strtok_r(NULL, " ,", &in_line)) {
+            words[n++] = word;
+        }
+        const char *key = n ? words[0] : "";
+        size_t first = 1;
+        if (n > 3 && strcmp(words[0], "launch") == 0) {
+            key = arena_printf(arena, "launch %s %s", words[1], words[2]);
+            first = 3;
+        }
+        for (size_t i = first; i < n;) {
+            /* A bare value stands alone only directly behind the key: what follows has names. */
+            char *end;
+            bool named = strtoll(words[i], &end, 10) >= 0 && *end && i + 1 < n;
+            Item item = {named ? arena_printf(arena, "%s %s", key, words[i]) : key,
+                         words[i + named]};
+            ARENA_PUSH(arena, items, item);
+            i += named ? 2 : 1;
+        }
     }
 }
 

@@ -154,27 +154,6 @@ static void fit_lengths(Surrogate *s)
     s->n = all;
 }
 
-/* y = level + slope * prior, as far as the two agree: from not at all to one to one. */
-static void fit_mean(Surrogate *s, const size_t *known, const double *y)
-{
-    double x_mean = 0, y_mean = 0, xy = 0, xx = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        x_mean += s->prior[known[i]] / (double)s->n;
-        y_mean += y[i] / (double)s->n;
-    }
-    for (size_t i = 0; i < s->n; i++) {
-        double x = s->prior[known[i]] - x_mean;
-        xy += x * (y[i] - y_mean);
-        xx += x * x;
-    }
-    s->slope = xx > 0 ? xy / (xx + 0.01) : 0;
-    s->slope = s->slope < 0 ? 0 : s->slope > 1.2 ? 1.2 : s->slope;
-    s->level = y_mean - s->slope * x_mean;
-    for (size_t i = 0; i < s->n; i++) {
-        s->residual[i] = y[i] - mean_at(s, known[i]);
-    }
-}
-
 static void solve(Surrogate *s)
 {
     memcpy(s->alpha, s->residual, s->n * sizeof *s->alpha);
@@ -199,7 +178,23 @@ Surrogate *surrogate_fit(Arena *arena, const Features *features, const double *p
     for (int group = 0; group < features->groups; group++) {
         set_length(s, group, LENGTHS[USUAL]);
     }
-    fit_mean(s, known, y);
+    /* The mean is level + slope * prior, with a slope near 1 as far as the prior agrees. */
+    double x_mean = 0, y_mean = 0, xy = 0, xx = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        x_mean += s->prior[known[i]] / (double)s->n;
+        y_mean += y[i] / (double)s->n;
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        double x = s->prior[known[i]] - x_mean;
+        xy += x * (y[i] - y_mean);
+        xx += x * x;
+    }
+    s->slope = xx > 0 ? xy / (xx + 0.01) : 0;
+    s->slope = s->slope < 0 ? 0 : s->slope > 1.2 ? 1.2 : s->slope;
+    s->level = y_mean - s->slope * x_mean;
+    for (size_t i = 0; i < s->n; i++) {
+        s->residual[i] = y[i] - mean_at(s, known[i]);
+    }
     fit_lengths(s);
     if (isinf(unlikely(s))) {
         return NULL;

@@ -44,34 +44,7 @@ char *line_word(char **line)
     return word;
 }
 
-static bool is_stopped(const Sweep *s)
-{
-    return s->failed || s->result->unkept || (s->options->stop && *s->options->stop);
-}
-
 /* ---- workers' news ---- */
-
-static void take_event(Sweep *s, const Event *event)
-{
-    bool is_maker = event->worker < s->n_makers;
-    Maker *maker = is_maker ? &s->makers[event->worker] : NULL;
-    Device *device = is_maker ? NULL : &s->devices[event->worker - s->n_makers];
-    bool bounds = is_maker && maker->job == JOB_BOUND;
-    size_t nth = is_maker ? maker->candidate : 0;
-    if (event->kind == EVENT_LINE && is_maker) {
-        maker_line(s, maker, event->line);
-    } else if (event->kind == EVENT_LINE) {
-        device_line(s, device, event->line);
-    } else if (is_maker) {
-        maker_gone(s, maker, event->kind == EVENT_LATE);
-    } else {
-        device_gone(s, device, event->kind == EVENT_LATE);
-    }
-    bounds = bounds && bound_settled(&s->bounds.items[nth]);
-    for (size_t i = 0; i < s->n_devices && bounds; i++) {
-        device_bounded(s, &s->devices[i], nth);
-    }
-}
 
 /* Waits for one thing to happen; false: it is to be stopped. */
 static bool step(Sweep *s)
@@ -87,10 +60,27 @@ static bool step(Sweep *s)
     makers_feed(s);
     Event event = workers_wait(workers, n, clock_seconds() + BEAT);
     if (event.kind != EVENT_NONE) {
-        take_event(s, &event);
+        bool is_maker = event.worker < s->n_makers;
+        Maker *maker = is_maker ? &s->makers[event.worker] : NULL;
+        Device *device = is_maker ? NULL : &s->devices[event.worker - s->n_makers];
+        bool bounds = is_maker && maker->job == JOB_BOUND;
+        size_t nth = is_maker ? maker->candidate : 0;
+        if (event.kind == EVENT_LINE && is_maker) {
+            maker_line(s, maker, event.line);
+        } else if (event.kind == EVENT_LINE) {
+            device_line(s, device, event.line);
+        } else if (is_maker) {
+            maker_gone(s, maker, event.kind == EVENT_LATE);
+        } else {
+            device_gone(s, device, event.kind == EVENT_LATE);
+        }
+        bounds = bounds && bound_settled(&s->bounds.items[nth]);
+        for (size_t i = 0; i < s->n_devices && bounds; i++) {
+            device_bounded(s, &s->devices[i], nth);
+        }
     }
     sweep_tell(s, false);
-    return !is_stopped(s);
+    return !(s->failed || s->result->unkept || (s->options->stop && *s->options->stop));
 }
 
 /* ---- weighing ---- */
@@ -235,20 +225,6 @@ static void begin_measuring(Sweep *s)
     s->measuring_began = s->measuring_began > 0 ? s->measuring_began : clock_seconds();
 }
 
-static void feed_devices(Sweep *s)
-{
-    for (size_t i = 0; i < s->n_devices; i++) {
-        Device *device = &s->devices[i];
-        size_t left = s->measuring.n - s->measuring.next;
-        size_t n = left < GROUP ? left : GROUP;
-        if (device->step == DEVICE_IDLE && device->n == 0 && n > 0) {
-            const size_t *group = s->measuring.items + s->measuring.next;
-            s->measuring.next += n;
-            device_give(s, device, group, n, false);
-        }
-    }
-}
-
 static bool are_devices_ready(const Sweep *s)
 {
     for (size_t i = 0; i < s->n_devices; i++) {
@@ -292,7 +268,16 @@ static bool search(Sweep *s)
         if (s->n_making == 0 && s->open == 0) {
             return true;
         }
-        feed_devices(s);
+        for (size_t i = 0; i < s->n_devices; i++) {
+            Device *device = &s->devices[i];
+            size_t left = s->measuring.n - s->measuring.next;
+            size_t n = left < GROUP ? left : GROUP;
+            if (device->step == DEVICE_IDLE && device->n == 0 && n > 0) {
+                const size_t *group = s->measuring.items + s->measuring.next;
+                s->measuring.next += n;
+                device_give(s, device, group, n, false);
+            }
+        }
         if (!step(s)) {
             return false;
         }
@@ -370,16 +355,6 @@ static bool devices_start(Sweep *s)
     return true;
 }
 
-static void end_workers(Sweep *s)
-{
-    for (size_t i = 0; i < s->n_makers; i++) {
-        worker_end(&s->makers[i].worker);
-    }
-    for (size_t i = 0; i < s->n_devices; i++) {
-        worker_end(&s->devices[i].worker);
-    }
-}
-
 bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
                const SweepOptions *options, TuneStore *store, SweepResult *result,
                TesseraStatus *status, const char **why)
@@ -401,7 +376,12 @@ bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
         sweep_resume(&s);
     }
     whole = whole && search(&s) && measure_best(&s);
-    end_workers(&s);
+    for (size_t i = 0; i < s.n_makers; i++) {
+        worker_end(&s.makers[i].worker);
+    }
+    for (size_t i = 0; i < s.n_devices; i++) {
+        worker_end(&s.devices[i].worker);
+    }
     sweep_result(&s);
     result->interrupted = !whole && !s.failed;
     sweep_keep_all(&s);

@@ -156,24 +156,6 @@ static bool is_of_shard(const Sweep *s, const Candidate *candidate)
     return (int)(digest % (uint64_t)shards) == s->options->shard - 1 || shards == 1;
 }
 
-/* Of candidates that come to the same code, or the same words, the first one stays. */
-static void drop_same(Sweep *s)
-{
-    Seen seen = {.n = 1};
-    while (seen.n < 8 * s->candidates.n) {
-        seen.n *= 2;
-    }
-    seen.slots = ARENA_ARRAY(s->arena, uint64_t, seen.n);
-    for (size_t i = 0; i < s->candidates.n; i++) {
-        Candidate *candidate = &s->candidates.items[i];
-        if (candidate->stage == CANDIDATE_WEIGHED) {
-            uint64_t words = XXH3_64bits(candidate->searched, strlen(candidate->searched));
-            bool new_code = see(&seen, candidate->code), new_words = see(&seen, words);
-            candidate->stage = new_code && new_words ? CANDIDATE_WEIGHED : CANDIDATE_OUT;
-        }
-    }
-}
-
 static void make_search(Sweep *s)
 {
     size_t n = 0;
@@ -245,7 +227,20 @@ void sweep_sort_out(Sweep *s)
     for (size_t i = 0; i < s->candidates.n; i++) {
         s->result->weighed += s->candidates.items[i].stage != CANDIDATE_NEW;
     }
-    drop_same(s);
+    /* Of candidates with the same code, or the same entries, the first one remains. */
+    Seen seen = {.n = 1};
+    while (seen.n < 8 * s->candidates.n) {
+        seen.n *= 2;
+    }
+    seen.slots = ARENA_ARRAY(s->arena, uint64_t, seen.n);
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        Candidate *candidate = &s->candidates.items[i];
+        if (candidate->stage == CANDIDATE_WEIGHED) {
+            uint64_t words = XXH3_64bits(candidate->searched, strlen(candidate->searched));
+            bool new_code = see(&seen, candidate->code), new_words = see(&seen, words);
+            candidate->stage = new_code && new_words ? CANDIDATE_WEIGHED : CANDIDATE_OUT;
+        }
+    }
     make_search(s);
     if (s->search.n < 2) {
         tell_empty(s);

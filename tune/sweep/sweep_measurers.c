@@ -121,19 +121,6 @@ void device_first_made(Sweep *s, Device *device)
     }
 }
 
-/* What is slower by so much is not measured again: its one launch says enough. */
-static void settle_slow(Sweep *s, Device *device, size_t nth)
-{
-    Candidate *candidate = &s->candidates.items[nth];
-    candidate->ratios[0] = candidate->first / s->derived_first;
-    candidate->n_ratios = 1;
-    candidate->relative = candidate->ratios[0];
-    candidate->seconds = candidate->first;
-    candidate->stage = CANDIDATE_DONE;
-    device->bad[device->at] = true;
-    worker_send(&device->worker, "drop %zu", nth);
-}
-
 static void load_next(Sweep *s, Device *device)
 {
     if (next_good(device, &device->at)) {
@@ -341,7 +328,14 @@ static void take_checked(Sweep *s, Device *device, size_t nth, char *line)
             s->derived_first = candidate->first;
             s->derived = s->derived > 0 ? s->derived : candidate->first;
         } else if (!device->last && candidate->first > SLOWER * s->derived_first) {
-            settle_slow(s, device, nth);
+            /* A candidate that is slower by this factor is not measured again. */
+            candidate->ratios[0] = candidate->first / s->derived_first;
+            candidate->n_ratios = 1;
+            candidate->relative = candidate->ratios[0];
+            candidate->seconds = candidate->first;
+            candidate->stage = CANDIDATE_DONE;
+            device->bad[device->at] = true;
+            worker_send(&device->worker, "drop %zu", nth);
         }
     } else {
         bool room = strcmp(what, "room") == 0;

@@ -25,23 +25,6 @@ static bool is_faster(const Candidate *candidate, const Candidate *derived)
            median_is_below(&candidate->time, &derived->time);
 }
 
-/* Times of what is measured later, or on another day, are of another device as it were. */
-static void set_ratio(const Sweep *s, const Candidate *candidate, TuneRecord *record)
-{
-    const Candidate *derived = s->candidates.items;
-    double ratios[ROUNDS];
-    memcpy(ratios, candidate->ratios, sizeof ratios);
-    Median share = candidate->final ? candidate->share : median_of(ratios, candidate->n_ratios);
-    if (share.n > 0 && share.low > 0) {
-        record->ratio = 1 / share.middle;
-        record->ratio_low = 1 / share.high;
-        record->ratio_high = 1 / share.low;
-    }
-    if (candidate->final) {
-        record->verdict = is_faster(candidate, derived) ? TUNE_FASTER : TUNE_STAYS;
-    }
-}
-
 static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
 {
     double nothing = (double)NAN;
@@ -76,7 +59,18 @@ static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
         record.high = median.high;
     }
     if (!record.derived) {
-        set_ratio(s, candidate, &record);
+        const Candidate *derived = s->candidates.items;
+        double ratios[ROUNDS];
+        memcpy(ratios, candidate->ratios, sizeof ratios);
+        Median share = candidate->final ? candidate->share : median_of(ratios, candidate->n_ratios);
+        if (share.n > 0 && share.low > 0) {
+            record.ratio = 1 / share.middle;
+            record.ratio_low = 1 / share.high;
+            record.ratio_high = 1 / share.low;
+        }
+        if (candidate->final) {
+            record.verdict = is_faster(candidate, derived) ? TUNE_FASTER : TUNE_STAYS;
+        }
     } else if (candidate->final) {
         record.verdict = TUNE_STAYS;
     }
@@ -231,35 +225,20 @@ static void count(const Sweep *s, size_t *done, size_t *measured, size_t *failed
     }
 }
 
-/* Candidates that will be measured: all, or as many as is asked for. */
-static size_t wanted(const Sweep *s)
-{
-    size_t free_ones = 0;
-    for (size_t i = 1; i < s->search.n; i++) {
-        free_ones += s->candidates.items[s->rows[i]].earlier_count == 0;
-    }
-    size_t most = s->options->candidates;
-    return most && most < free_ones ? most : free_ones;
-}
-
-/* Where compiling and measuring take turns: by the clock; what is compiled is half done. */
-static double each_in_turn(const Sweep *s, size_t done)
-{
-    double half = 0;
-    for (size_t i = 0; i < s->search.n; i++) {
-        half += s->candidates.items[s->rows[i]].stage == CANDIDATE_MADE;
-    }
-    double all = (double)done + half / 2;
-    return all > 0 ? (clock_seconds() - s->searching_began) / all : 0;
-}
-
 double sweep_each_seconds(const Sweep *s)
 {
     size_t done = 0, measured = 0, failed[TUNE_STATUSES] = {0};
     double busy = 0, devices = (double)s->n_devices;
     count(s, &done, &measured, failed);
     if (s->options->quiet_device) {
-        return each_in_turn(s, done);
+        /* If compiling and measuring alternate, wall-clock time counts; a compiled candidate is
+         * half done. */
+        double half = 0;
+        for (size_t i = 0; i < s->search.n; i++) {
+            half += s->candidates.items[s->rows[i]].stage == CANDIDATE_MADE;
+        }
+        double all = (double)done + half / 2;
+        return all > 0 ? (clock_seconds() - s->searching_began) / all : 0;
     }
     for (size_t i = 0; i < s->n_devices; i++) {
         const double *parts = s->devices[i].parts;
@@ -308,7 +287,12 @@ void sweep_tell(Sweep *s, bool now)
     SweepProgress progress = {.doing = s->doing, .seconds = time - s->began, .left = -1};
     count(s, &progress.done, &measured, progress.failed);
     if (s->search.n > 0) {
-        progress.all = wanted(s);
+        size_t free_ones = 0;
+        for (size_t i = 1; i < s->search.n; i++) {
+            free_ones += s->candidates.items[s->rows[i]].earlier_count == 0;
+        }
+        size_t most = s->options->candidates;
+        progress.all = most && most < free_ones ? most : free_ones;
         progress.left = now ? 0 : time_left(s, progress.done, progress.all);
     } else {
         progress.done = s->to_weigh;
@@ -411,8 +395,10 @@ static int by_share(const void *a, const void *b)
     return (x->share.middle > y->share.middle) - (x->share.middle < y->share.middle);
 }
 
-static void take_parts(Sweep *s)
+void sweep_result(Sweep *s)
 {
+    SweepResult *result = s->result;
+    size_t done = 0;
     for (size_t i = 0; i < s->n_devices; i++) {
         device_does(&s->devices[i], SWEEP_WAITS);
         for (int part = 0; part < SWEEP_PARTS; part++) {
@@ -421,26 +407,6 @@ static void take_parts(Sweep *s)
     }
     s->result->compiled = s->compiled;
     s->result->compiling = s->compiling;
-}
-
-/* The fastest of those that are surely faster than what is derived goes before all others. */
-static void first_that_wins(SweepResult *result)
-{
-    for (size_t i = 0; i < result->n_best && !result->separated; i++) {
-        if (result->best[i].faster) {
-            SweepWinner winner = result->best[i];
-            memmove(result->best + 1, result->best, i * sizeof winner);
-            result->best[0] = winner;
-            result->separated = true;
-        }
-    }
-}
-
-void sweep_result(Sweep *s)
-{
-    SweepResult *result = s->result;
-    size_t done = 0;
-    take_parts(s);
     count(s, &done, &result->measured, result->failed);
     if (s->candidates.n == 0) {
         return;
@@ -466,5 +432,14 @@ void sweep_result(Sweep *s)
         take_best_so_far(s, result);
     }
     qsort(result->best, result->n_best, sizeof *result->best, by_share);
-    first_that_wins(result);
+    /* The fastest candidate that is surely faster than the derived schedule precedes all
+     * others. */
+    for (size_t i = 0; i < result->n_best && !result->separated; i++) {
+        if (result->best[i].faster) {
+            SweepWinner winner = result->best[i];
+            memmove(result->best + 1, result->best, i * sizeof winner);
+            result->best[0] = winner;
+            result->separated = true;
+        }
+    }
 }
