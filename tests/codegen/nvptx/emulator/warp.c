@@ -132,7 +132,7 @@ bool warp_run(Warp *warp, int steps)
     for (int i = 0; i < warp->n_splits; i++) {
         warp->splits[i].waits = false;
     }
-    while (steps-- > 0 && warp->live) {
+    while (steps > 0 && warp->live) { /* a split that only waits takes no step */
         int at = warp->n_splits == 1 ? (warp->splits[0].waits ? -1 : 0) : pick_split(warp);
         if (at < 0) {
             return done;
@@ -162,6 +162,7 @@ bool warp_run(Warp *warp, int steps)
             }
             split->pc += step == NEXT;
         }
+        steps--;
         warp->steps++;
         emulated_time++;
         done = true;
