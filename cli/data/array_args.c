@@ -177,6 +177,25 @@ static int give_output(const Session *session, const char *text, Arrays *arrays)
     return 0;
 }
 
+/* An output without a name takes the next result, so there are as many of them as results. */
+static int check_outputs(const Options *options, const Session *session, const Arrays *arrays)
+{
+    const TesseraSignature *signature = session->signature;
+    size_t left = next_output(signature, arrays);
+    for (size_t i = 0; i < options->outputs.n && left < signature->n_params; i++) {
+        const char *text = options->outputs.items[i];
+        char *name = name_before(text, '=');
+        if (!name) {
+            return fail_code(FAIL_PARAMETER, TESSERA_USAGE,
+                             "-o %.200s: %s has several results and '%s' is not written; name the "
+                             "result, as in -o %s=FILE, or give one -o for each",
+                             text, signature->name, signature->params[left].name,
+                             signature->params[left].name);
+        }
+    }
+    return 0;
+}
+
 int arrays_read(const Options *options, const Session *session, Arrays *arrays,
                 Options *with_consts)
 {
@@ -196,6 +215,7 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
     for (size_t i = 0; i < options->outputs.n && code == 0; i++) {
         code = give_output(session, options->outputs.items[i], arrays);
     }
+    code = code ? code : check_outputs(options, session, arrays);
     for (size_t i = 0; i < arrays->n; i++) {
         arrays->known[i] = arrays->items[i].tensor;
     }
