@@ -33,6 +33,9 @@ static const DimVar *name_giver(Dim dim)
     return longest ? longest->vars[longest->n - 1] : NULL;
 }
 
+/* The name by which a schedule and `explain` refer to an axis: the size or loop variable of its
+ * extent, followed by its position if an earlier axis has that name (`N2`), or `axis` and the
+ * position. Positions count from 1. */
 static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)
 {
     const DimVar *var = name_giver(dim);
@@ -40,7 +43,7 @@ static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int posi
     const char *name = named ? var->name : arena_printf(func->arena, "axis%d", position);
     for (int i = 0; i < plan->n; i++) {
         if (text_equal(plan->items[i].name, name)) {
-            return arena_printf(func->arena, "%s%d", name, position + 1);
+            return arena_printf(func->arena, "%s%d", name, position);
         }
     }
     return name;
@@ -61,11 +64,13 @@ static AxisPlan *add_axis(Func *func, TilePlan *plan, const Value *value, int ax
         diag_bug(func->diags, "more than %d axes in one group", plan->n);
     }
     Dim dim = value->type->dims[axis];
-    plan->items[plan->n++] = (AxisPlan){.class = class,
-                                        .dim = dim,
-                                        .name = axis_name(func, plan, dim, plan->n),
-                                        .flags = axes_flags(plan->axes, class)};
-    return &plan->items[plan->n - 1];
+    AxisPlan *added = &plan->items[plan->n];
+    *added = (AxisPlan){.class = class,
+                        .dim = dim,
+                        .name = axis_name(func, plan, dim, plan->n + 1),
+                        .flags = axes_flags(plan->axes, class)};
+    plan->n++;
+    return added;
 }
 
 static void add_axes_of(Func *func, TilePlan *plan, const Value *value)
