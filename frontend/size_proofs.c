@@ -7,6 +7,8 @@
  */
 #include "frontend/size_proofs.h"
 
+#include "support/int_math.h"
+
 enum {
     MAX_PROOF_DEPTH = 4,  /* facts in one proof; sums of windows need three */
     MAX_PROOF_TERMS = 24, /* of a polynomial on the way: longer ones are given up */
@@ -78,11 +80,6 @@ static Dim cofactor(Func *func, const PolyTerm *term, const PolyTerm *of)
         }
     }
     return taken == of->n ? product : NULL;
-}
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b ? gcd(b, a % b) : a;
 }
 
 /* dim and the fact, both times positive numbers, subtracted so that the negative term is gone; NULL

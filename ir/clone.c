@@ -78,10 +78,7 @@ void func_walk(Func *func, WalkFn *fn, void *user)
 
 bool op_is_within(const Op *op, const Block *block)
 {
-    while (op && op->parent != block) {
-        op = op->parent ? op->parent->parent : NULL;
-    }
-    return op != NULL;
+    return op_ancestor_in(op, block) != NULL;
 }
 
 static const ValueUse *use_within(const ValueUse *use, const Block *within)

@@ -4,6 +4,7 @@
 #include "ir/interns.h"
 #include "ir/ir.h"
 #include "ir/schedule.h"
+#include "support/int_math.h"
 
 Func *func_new(Arena *arena, Diags *diags, const char *name)
 {
@@ -118,7 +119,7 @@ const DimVar *func_derive_sizes(const Func *func, int64_t *sizes)
         if (!poly_eval(var->of, sizes, &of)) {
             return var;
         }
-        int64_t value = of / var->by - (of % var->by < 0);
+        int64_t value = floor_div(of, var->by);
         if (value < 0 || (sizes[i] >= 0 && sizes[i] != value)) {
             return var;
         }

@@ -339,6 +339,12 @@ Value *op_moved_value(const Op *op);
 bool op_has_operand(const Op *op, const Value *value);
 /* The op that makes the value, where it is of that kind; else NULL. */
 const Op *value_def_of_kind(const Value *value, OpKind kind);
+/* The number of a constant, its attribute `value`; NULL: the value is no constant. */
+const Attr *value_const(const Value *value);
+/* True if the value is a constant with this number, integer or float; -0 is 0. */
+bool value_is_const(const Value *value, double number);
+/* The value before broadcasts and expands gave it further axes or elements. */
+const Value *value_unstretched(const Value *value);
 
 /* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
  *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */
@@ -358,8 +364,16 @@ ScatterParts scatter_parts(const Op *op);
 /* The n-th operand counted with memory operands and their indices as one. */
 Access op_access_nth(const Op *op, int nth);
 
-/* Where does op sit: the innermost op of that kind around it, or NULL. */
+/* The innermost op of that kind whose regions hold the op; NULL: none. */
 Op *op_enclosing(const Op *op, OpKind kind);
+/* The op of `block` that is `op` or whose regions hold it; NULL: `op` is not below the block. */
+Op *op_ancestor_in(const Op *op, const Block *block);
+/* True if `block` is `outer`, or below it. */
+bool block_is_within(const Block *block, const Block *outer);
+/* The block that defines the value, as result or argument; NULL: it is a parameter. */
+Block *value_block(const Value *value);
+/* True if a region of `op`, or one below it, defines the value. */
+bool value_is_inside(const Value *value, const Op *op);
 
 /* REDUCE, DOT, DOT_ASYNC, FOLD, SCAN: do elements along an axis of its operands become one? */
 bool op_reduces(const Op *op);

@@ -67,6 +67,58 @@ const Op *value_def_of_kind(const Value *value, OpKind kind)
     return value->def && value->def->kind == kind ? value->def : NULL;
 }
 
+const Attr *value_const(const Value *value)
+{
+    const Op *op = value ? value_def_of_kind(value, OP_CONST) : NULL;
+    return op ? op_attr(op, ATTR_VALUE) : NULL;
+}
+
+bool value_is_const(const Value *value, double number)
+{
+    const Attr *attr = value_const(value);
+    return attr && (dtype_is_float(value->type->dtype) ? attr->f : (double)attr->i) == number;
+}
+
+const Value *value_unstretched(const Value *value)
+{
+    while (value->def && (value->def->kind == OP_BROADCAST || value->def->kind == OP_EXPAND)) {
+        value = value->def->operands[0];
+    }
+    return value;
+}
+
+Block *value_block(const Value *value)
+{
+    return value->def ? value->def->parent : value->block;
+}
+
+bool value_is_inside(const Value *value, const Op *op)
+{
+    for (const Block *block = value_block(value); block;
+         block = block->parent ? block->parent->parent : NULL) {
+        if (block->parent == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool block_is_within(const Block *block, const Block *outer)
+{
+    while (block && block != outer) {
+        block = block->parent ? block->parent->parent : NULL;
+    }
+    return block != NULL;
+}
+
+Op *op_ancestor_in(const Op *op, const Block *block)
+{
+    while (op && op->parent != block) {
+        op = op->parent ? op->parent->parent : NULL;
+    }
+    return (Op *)(uintptr_t)op;
+}
+
 Op *op_enclosing(const Op *op, OpKind kind)
 {
     for (Op *up = op->parent ? op->parent->parent : NULL; up;

@@ -231,7 +231,7 @@ static double float_unary(OpKind kind, DType dtype, double a)
     }
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
+static int64_t wrapping_floor_div(int64_t a, int64_t b)
 {
     if (b == -1) {
         return (int64_t)(0 - (uint64_t)a);
@@ -254,7 +254,7 @@ static int64_t int_divide(OpKind kind, DType dtype, int64_t a, int64_t b)
         return 0;
     }
     if (dtype_is_signed(dtype)) {
-        return kind == OP_DIV ? floor_div(a, b) : floor_mod(a, b);
+        return kind == OP_DIV ? wrapping_floor_div(a, b) : floor_mod(a, b);
     }
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     return (int64_t)(kind == OP_DIV ? x / y : x % y);

@@ -22,6 +22,22 @@ static inline int64_t ceil_div(int64_t n, int64_t by)
     return n / by + (n % by > 0);
 }
 
+/* a / b rounded toward minus infinity; b is not 0. */
+static inline int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* The least n with 2^n >= value. */
+static inline int log2_ceil(int64_t value)
+{
+    int bits = 0;
+    while (INT64_C(1) << bits < value) {
+        bits++;
+    }
+    return bits;
+}
+
 /* The least multiple of `to` (> 0) that is not below n (>= 0). */
 static inline int64_t round_up(int64_t n, int64_t to)
 {

@@ -129,22 +129,6 @@ typedef struct Reader {
     int last;
 } Reader;
 
-static Block *home(const Value *value)
-{
-    return value->block ? value->block : value->def ? value->def->parent : NULL;
-}
-
-bool cpu_is_below(const Value *value, const Op *op)
-{
-    for (const Block *block = home(value); block;
-         block = block->parent ? block->parent->parent : NULL) {
-        if (block->parent == op) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Inside of a fold, or of a loop over elements: nothing there has a buffer. */
 static bool in_elements(const Op *op)
 {
@@ -157,19 +141,10 @@ static bool in_elements(const Op *op)
     return false;
 }
 
-/* The op around (or itself) that stands in `block`; NULL: `op` is not below it. */
-static const Op *ancestor_in(const Op *op, const Block *block)
-{
-    while (op && op->parent != block) {
-        op = op->parent->parent;
-    }
-    return op;
-}
-
 static void add_reader(CpuEmitter *c, const Value *value, const Op *op, Reader reader, bool repeats)
 {
     CpuValue *facts = &c->values[value->id];
-    const Op *around = ancestor_in(op, home(value));
+    const Op *around = op_ancestor_in(op, value_block(value));
     bool deeper = around && around != op;
     int last = deeper ? cpu_end_position(c, around) : reader.last;
     const Op *nest = reader.nest;

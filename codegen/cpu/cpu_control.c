@@ -77,9 +77,9 @@ static void emit_yield(CpuEmitter *c, const Op *op, const Outlet *outlet)
 /* The loop is known to walk all of its extent, in whole steps. */
 static bool walks_whole(const Op *op, Dim dim)
 {
-    const Op *lo = for_lo(op)->def, *hi = for_hi(op)->def;
-    bool from_zero = lo && lo->kind == OP_CONST && op_attr(lo, ATTR_VALUE)->i == 0;
-    return from_zero && hi && hi->kind == OP_SIZE && op_attr(hi, ATTR_DIM)->dims[0] == dim;
+    const Op *hi = for_hi(op)->def;
+    return value_is_const(for_lo(op), 0) && hi && hi->kind == OP_SIZE &&
+           op_attr(hi, ATTR_DIM)->dims[0] == dim;
 }
 
 static bool divides(Dim dim, int64_t step)

@@ -196,9 +196,9 @@ static Side side_of(CpuEmitter *c, const Value *value, int free_axis)
 
 static bool is_zero(const CpuEmitter *c, const Value *value)
 {
-    const Attr *attr = value->def ? op_attr(value->def, ATTR_VALUE) : NULL;
-    bool constant = attr && value->def->kind == OP_CONST && !c->values[value->id].buffer;
-    return constant && attr->f == 0.0 && attr->i == 0 && !__builtin_signbit(attr->f);
+    const Attr *attr = value_const(value);
+    return attr && !c->values[value->id].buffer && attr->f == 0.0 && attr->i == 0 &&
+           !__builtin_signbit(attr->f);
 }
 
 static Product product_of(CpuEmitter *c, const Op *op)

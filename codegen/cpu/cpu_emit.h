@@ -104,12 +104,12 @@ typedef struct CpuEmitter {
     bool *written;  /* by parameter: this launch writes it */
     int now;        /* position of the op being emitted */
     LLVMValueRef function;
-    LLVMBasicBlockRef entry; /* allocas and arguments */
-    LLVMValueRef *sizes;     /* by DimVar.id */
-    LLVMValueRef *pointers;  /* by parameter */
-    LLVMValueRef log;        /* of print and assert */
+    LLVMBasicBlockRef entry;  /* allocas and arguments */
+    LLVMValueRef *sizes;      /* by DimVar.id */
+    LLVMValueRef *pointers;   /* by parameter */
+    LLVMValueRef log;         /* of print and assert */
     PrivateTensor **privates; /* by parameter; NULL: shared by all threads */
-    LLVMValueRef spare;      /* where accesses that must not happen go */
+    LLVMValueRef spare;       /* where accesses that must not happen go */
     struct {
         StackSlot **items;
         size_t n, cap;
@@ -130,8 +130,6 @@ int cpu_end_position(const CpuEmitter *c, const Op *op);
 void cpu_new_walk(CpuEmitter *c);
 bool cpu_seen(const CpuEmitter *c, const Value *value, int how, bool *answer);
 bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer);
-/* Defined in a region of `op`, at any depth. */
-bool cpu_is_below(const Value *value, const Op *op);
 /* Reads a tensor that this launch writes. */
 bool cpu_reads_written(const CpuEmitter *c, const Op *op);
 /* Computed where it is read, if nothing speaks against it. */

@@ -134,7 +134,7 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
 static Point outside_of_loops(const Value *value, const Point *point)
 {
     Point outer = *point;
-    while (outer.inside && !cpu_is_below(value, outer.inside->loop)) {
+    while (outer.inside && !value_is_inside(value, outer.inside->loop)) {
         outer.mask = outer.mask ? outer.inside->mask : NULL;
         outer.inside = outer.inside->outer;
     }

@@ -132,7 +132,7 @@ static void read_before(CpuEmitter *c, const Op *loop, const Block *region, cons
             !op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_YIELD && op->kind != OP_GATHER;
         for (int i = op->kind == OP_GATHER; i < op->n_operands && !moves; i++) {
             const Value *value = op->operands[i];
-            if (value->type->rank == point->rank && !cpu_is_below(value, loop)) {
+            if (value->type->rank == point->rank && !value_is_inside(value, loop)) {
                 cpu_eval(c, value, point);
             }
         }

@@ -40,18 +40,11 @@ typedef struct Interval {
 
 static bool is_constant(const Value *value, double *number)
 {
-    const Op *op = value_def_of_kind(value, OP_CONST);
-    if (op) {
-        const Attr *attr = op_attr(op, ATTR_VALUE);
+    const Attr *attr = value_const(value);
+    if (attr) {
         *number = dtype_is_float(value->type->dtype) ? attr->f : (double)attr->i;
     }
-    return op != NULL;
-}
-
-static bool is_number(const Value *value, double wanted)
-{
-    double number;
-    return is_constant(value, &number) && number == wanted;
+    return attr != NULL;
 }
 
 /* Of 2^n, made of the bits of t: t, or NULL. */
@@ -61,8 +54,8 @@ static const Value *turned(const Value *value)
     const Op *sum = float_of ? value_def_of_kind(float_of->operands[0], OP_ADD) : NULL;
     const Op *shift = sum ? value_def_of_kind(sum->operands[0], OP_SHL) : NULL;
     const Op *bits = shift ? value_def_of_kind(shift->operands[0], OP_BITCAST) : NULL;
-    bool matches = bits && is_number(sum->operands[1], 0x3f800000) &&
-                   is_number(shift->operands[1], EXPONENT) && value->type->dtype == DT_F32 &&
+    bool matches = bits && value_is_const(sum->operands[1], 0x3f800000) &&
+                   value_is_const(shift->operands[1], EXPONENT) && value->type->dtype == DT_F32 &&
                    bits->operands[0]->type->dtype == DT_F32;
     return matches ? bits->operands[0] : NULL;
 }
@@ -120,7 +113,7 @@ static double bound_rest(GpuPower *power, const Value *value)
     double a, b, k;
     bool matches = n && second->operands[0] == first->operands[0] &&
                    n->operands[0] == power->turns->results[0] &&
-                   is_number(n->operands[1], RAISED) &&
+                   value_is_const(n->operands[1], RAISED) &&
                    first->operands[2] == power->clamp->results[0] &&
                    is_constant(first->operands[1], &a) && is_constant(second->operands[1], &b);
     if (!matches || !is_constant(power->turns->operands[1], &k)) {
@@ -223,7 +216,7 @@ static bool is_apart(const GpuEmitter *em, const GpuPower *power)
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
 {
     const Op *inner = op->kind == OP_MUL ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
-    bool lowered = inner && is_number(op->operands[1], 0x1p-32);
+    bool lowered = inner && value_is_const(op->operands[1], 0x1p-32);
     const Value *t = lowered ? turned(inner->operands[1]) : NULL;
     if (!t) {
         return false;

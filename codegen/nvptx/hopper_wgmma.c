@@ -15,6 +15,7 @@
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
+#include "support/int_math.h"
 
 enum {
     GROUP_ROWS = 64,
@@ -121,15 +122,6 @@ static LLVMValueRef group_offset(Product *p, LLVMValueRef row)
 
 /* ---- reading the op ---- */
 
-static int log2_of(int64_t value)
-{
-    int bits = 0;
-    while (INT64_C(1) << bits < value) {
-        bits++;
-    }
-    return bits;
-}
-
 static Operand shared_operand(Product *p, const Access *access, bool k_rows)
 {
     Operand operand = {.tile = hopper_tile(p->em, p->op, access), .k_rows = k_rows};
@@ -142,16 +134,6 @@ static Operand shared_operand(Product *p, const Access *access, bool k_rows)
         gpu_bug(p->em, p->op, "wgmma reads 8-bit operands along k");
     }
     return operand;
-}
-
-/* Zero needs no registers: the first instruction overwrites. */
-static bool is_zero(const Value *value)
-{
-    if (!value->def || value->def->kind != OP_CONST) {
-        return false;
-    }
-    const Attr *constant = op_attr(value->def, ATTR_VALUE);
-    return dtype_is_float(value->type->dtype) ? constant->f == 0.0 : constant->i == 0;
 }
 
 /* Two 16-bit values in one register. Two roundings from f32 are one instruction. */
@@ -205,13 +187,13 @@ static void read_a(Product *p, const Access *a)
     p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
     if (op_int(p->op, ATTR_TA, 0) && p->elem_bytes == WORD_BYTES) {
         p->a_words = hopper_read_left(em, p->op, a, p->k);
-        p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
+        p->a_stride = A_REGISTERS << log2_ceil(p->k / p->depth);
         return;
     }
     const MatrixInstr *unit = mma_of_dot(em->func->target, p->op);
     if (mma_upcasts_a(unit, a->memory->type->dtype)) {
         p->a_words = hopper_widen_left(em, p->op, a, unit->operands, p->k);
-        p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
+        p->a_stride = A_REGISTERS << log2_ceil(p->k / p->depth);
         return;
     }
     p->a = shared_operand(p, a, op_int(p->op, ATTR_TA, 0) != 0);
@@ -265,13 +247,14 @@ static Product read_product(GpuEmitter *em, Op *op)
     if (b.n == 0) {
         gpu_bug(em, op, "wgmma takes B from shared memory");
     }
-    p.row_registers = 4 << log2_of(p.n / 8);
+    p.row_registers = 4 << log2_ceil(p.n / 8);
     p.repeats = layout_registers(result->layout) / p.row_registers;
     p.b = shared_operand(&p, &b, !b_transposed);
     p.b.descriptor = descriptor_at(em, &p.b, p.b.tile.address);
     read_a(&p, &a);
     int at = access_next(op, access_next(op, 0));
-    if (at < op->n_operands && !is_zero(op->operands[at])) {
+    /* A zero accumulator needs no registers: the first instruction overwrites it. */
+    if (at < op->n_operands && !value_is_const(op->operands[at], 0)) {
         p.acc = gpu_value(em, op->operands[at]);
     }
     return p;

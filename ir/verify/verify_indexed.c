@@ -304,18 +304,6 @@ static void verify_lookup(Verifier *v, const Op *op)
 
 /* ---- while ---- */
 
-static bool is_inside(const Value *value, const Op *loop)
-{
-    const Block *block = value->def ? value->def->parent : value->block;
-    for (const Op *up = block ? block->parent : NULL; up;
-         up = up->parent ? up->parent->parent : NULL) {
-        if (up == loop) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool mixes_elements(const Op *op, const Op *loop)
 {
     switch (op->kind) {
@@ -335,7 +323,7 @@ static bool mixes_elements(const Op *op, const Op *loop)
     case OP_STORE:
     case OP_ROLES: return true;
     case OP_GATHER:
-        return op->operands[0]->type->kind == TYPE_ARRAY && is_inside(op->operands[0], loop);
+        return op->operands[0]->type->kind == TYPE_ARRAY && value_is_inside(op->operands[0], loop);
     default: return op_info(op->kind)->levels == LEVEL_STAGED;
     }
 }

@@ -135,13 +135,6 @@ static int walks(const Op *op, Dim whole, Dim tile)
     return -1;
 }
 
-static bool is_zero(const Value *value)
-{
-    const Attr *zero = value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE)
-                                                                  : NULL;
-    return zero && zero->i == 0 && zero->f == 0;
-}
-
 static bool is_all(const Value *value, Dim whole)
 {
     const Op *op = value->def;
@@ -172,7 +165,7 @@ static bool walks_all(const Op *loop, int i, Dim whole)
 {
     const Op *first = loop, *last = loop;
     int nth = i;
-    while (!is_zero(for_lo(first))) {
+    while (!value_is_const(for_lo(first), 0)) {
         const Op *before = first->operands[2 + nth]->def;
         if (!before || before->kind != OP_FOR || for_hi(before) != for_lo(first)) {
             return false;

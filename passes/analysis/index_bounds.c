@@ -5,6 +5,7 @@
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/range_facts.h"
+#include "support/int_math.h"
 
 enum { MAX_DEPTH = 48 };
 
@@ -97,11 +98,6 @@ static Dim quotient(Func *func, Dim a, Dim b)
         result = sum(func, result, part);
     }
     return result;
-}
-
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
 /* floor(x / d) for x in an interval, d > 0. */
@@ -373,8 +369,9 @@ static bool integer_constant(const Value *value, int64_t *number)
     while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_CAST)) {
         op = op->operands[0]->def;
     }
-    *number = op && op->kind == OP_CONST ? op_attr(op, ATTR_VALUE)->i : 0;
-    return op && op->kind == OP_CONST;
+    const Attr *constant = op ? value_const(op->results[0]) : NULL;
+    *number = constant ? constant->i : 0;
+    return constant != NULL;
 }
 
 static bool stride_computed(Memo *memo, const Op *op, int axis, int depth, int64_t *stride)

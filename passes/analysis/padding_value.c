@@ -45,19 +45,10 @@ static bool constant(const Op *op, Scalar *out)
     return true;
 }
 
-/* The copy may come from a broadcast of a row's value: look through it. */
-static const Value *unspread(const Value *value)
-{
-    while (value->def && (value->def->kind == OP_BROADCAST || value->def->kind == OP_EXPAND)) {
-        value = value->def->operands[0];
-    }
-    return value;
-}
-
 /* w >= every element of x in its row: a maximum of x along the axis, alone or beside another. */
 static bool dominates(Memo *seen, const Value *w, const Value *x, int axis)
 {
-    const Op *op = unspread(w)->def;
+    const Op *op = value_unstretched(w)->def;
     if (op && !memo_visit(seen, op->results[0])) {
         return false; /* or it would have been found */
     }
@@ -77,8 +68,9 @@ static bool replaces_minus_inf(const Value *w)
 {
     const Op *select = value_def_of_kind(w, OP_SELECT);
     const Op *cmp = select ? value_def_of_kind(select->operands[0], OP_CMP) : NULL;
-    const Op *by = select ? value_def_of_kind(unspread(select->operands[1]), OP_CONST) : NULL;
-    const Op *inf = cmp ? value_def_of_kind(unspread(cmp->operands[1]), OP_CONST) : NULL;
+    const Op *by =
+        select ? value_def_of_kind(value_unstretched(select->operands[1]), OP_CONST) : NULL;
+    const Op *inf = cmp ? value_def_of_kind(value_unstretched(cmp->operands[1]), OP_CONST) : NULL;
     Scalar c, limit;
     return by && inf && text_equal(op_word(cmp, ATTR_PRED), "eq") &&
            cmp->operands[0] == select->operands[2] && constant(by, &c) && constant(inf, &limit) &&
@@ -91,7 +83,7 @@ static bool is_row_shift(const Op *op, Look look, Scalar *out)
 {
     const Op *spread = value_def_of_kind(op->operands[1], OP_BROADCAST);
     bool finite = spread && op_operand_axis(spread, 0, look.axis) < 0 &&
-                  replaces_minus_inf(unspread(op->operands[1]));
+                  replaces_minus_inf(value_unstretched(op->operands[1]));
     if (op->kind != OP_SUB || !known(look, op->operands[0], out) || !isinf(out->f) || out->f > 0) {
         return false;
     }
@@ -127,7 +119,7 @@ static bool moved(Look look, const Op *op, Scalar *out)
     if (before >= 0) {
         return known(along(look, before), op->operands[0], out);
     }
-    const Op *from = unspread(op->results[0])->def;
+    const Op *from = value_unstretched(op->results[0])->def;
     return from && from->kind == OP_CONST && constant(from, out);
 }
 

@@ -207,9 +207,6 @@ bool range_ends_with(const DimVar *range, const DimVar *other)
 
 const DimVar *range_of_index(const Value *value)
 {
-    const Op *op = value->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND)) {
-        op = op->operands[0]->def;
-    }
+    const Op *op = value_unstretched(value)->def;
     return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
 }

@@ -64,9 +64,8 @@ static bool counts_steps(const Flight *f, const Value *position)
 {
     int carried = carried_index(f, position);
     const Op *next = carried >= 0 ? f->body->last->operands[carried]->def : NULL;
-    const Op *one = next && next->kind == OP_ADD ? next->operands[1]->def : NULL;
-    return one && next->operands[0] == position && one->kind == OP_CONST &&
-           op_attr(one, ATTR_VALUE)->i == 1;
+    return next && next->kind == OP_ADD && next->operands[0] == position &&
+           value_is_const(next->operands[1], 1);
 }
 
 static bool takes_arrive(Flight *f, Op *op)

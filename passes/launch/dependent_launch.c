@@ -25,79 +25,42 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "passes/analysis/param_effects.h"
 #include "passes/pass.h"
 
-typedef struct Touched {
-    uint64_t *reads, *writes; /* bits by parameter */
-    bool says;                /* records of one launch come before those of the next */
-} Touched;
+/* The effects of a launch, or of all launches that run concurrently. */
+typedef struct LaunchEffects {
+    const Func *func;
+    ParamEffects memory;
+    bool prints; /* kernel messages of one launch come before those of the next */
+} LaunchEffects;
 
-typedef struct Starter {
-    Func *func;
-    size_t words;
-    Touched touched; /* by a launch, or by all that run beside one another */
-} Starter;
-
-static void touch(Op *op, void *user)
+static void add_effects(Op *op, void *user)
 {
-    Starter *s = user;
-    s->touched.says |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
-    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE;
-    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
-        const Value *memory = op->operands[at];
-        if (memory && memory->type->kind == TYPE_TENSOR) {
-            uint32_t index = func_memory_of(s->func, memory)->index;
-            uint64_t *bits = writes ? s->touched.writes : s->touched.reads;
-            bits[index / 64] |= (uint64_t)1 << index % 64;
-        }
-    }
+    LaunchEffects *effects = user;
+    effects->prints |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
+    param_effects_add_op(&effects->memory, effects->func, op);
 }
 
-static Touched touched_by(Func *func, const Op *launch)
+static LaunchEffects effects_of(Func *func, const Op *launch)
 {
-    Starter s = {func, func->params.n / 64 + 1, {0}};
-    s.touched.reads = ARENA_ARRAY(func->arena, uint64_t, s.words);
-    s.touched.writes = ARENA_ARRAY(func->arena, uint64_t, s.words);
+    LaunchEffects effects = {func, param_effects_new(func), false};
     for (Op *op = func->body->first; op != launch; op = op->next) {
-        if (op->kind != OP_LAUNCH) { /* scalars that each launch makes for itself */
-            touch(op, &s);
+        if (op->kind != OP_LAUNCH) { /* scalars, which each launch computes again */
+            add_effects(op, &effects);
         }
     }
-    block_walk(launch->regions[0], touch, &s);
-    return s.touched;
+    block_walk(launch->regions[0], add_effects, &effects);
+    return effects;
 }
 
-static bool needs(const Starter *s, const Touched *own)
+static void find_tile_loop(Op *op, void *user)
 {
-    const Touched *before = &s->touched;
-    bool meet = own->says && before->says;
-    for (size_t i = 0; i < s->words; i++) {
-        meet |= (before->writes[i] & (own->reads[i] | own->writes[i])) != 0 ||
-                (before->reads[i] & own->writes[i]) != 0;
-    }
-    return meet;
+    const Op **found = user;
+    *found = *found ? *found : op->kind == OP_TILE_LOOP ? op : NULL;
 }
 
-static void add(Starter *s, const Touched *own)
-{
-    for (size_t i = 0; i < s->words; i++) {
-        s->touched.reads[i] |= own->reads[i];
-        s->touched.writes[i] |= own->writes[i];
-    }
-    s->touched.says |= own->says;
-}
-
-typedef struct Walk {
-    const Op *tiles; /* the first of a launch, or NULL */
-} Walk;
-
-static void find_tiles(Op *op, void *user)
-{
-    Walk *walk = user;
-    walk->tiles = walk->tiles ? walk->tiles : op->kind == OP_TILE_LOOP ? op : NULL;
-}
-
-/* Tiles that are walked, where that is known; else 0. */
+/* The number of tiles that the loop visits; 0: it is not known. */
 static int64_t count_tiles(const Op *tiles)
 {
     const Attr *dims = op_attr(tiles, ATTR_DIMS), *steps = op_attr(tiles, ATTR_STEPS);
@@ -113,18 +76,18 @@ static int64_t count_tiles(const Op *tiles)
     return all;
 }
 
-/* Does the launch leave an eighth of the multiprocessors idle, each of which has room for one of
- * its blocks? Those that were idle before get its first blocks if it begins early, the others come
- * where there is room first, and parts of the device that share a way to the second-level cache get
- * more of them than others. All at once they are dealt out evenly. */
+/* True if the launch leaves an eighth of the multiprocessors idle, each of which holds one of its
+ * blocks. If such a launch starts early, its first blocks go to the idle multiprocessors and the
+ * others to those that become free first, so that parts of the device that share a path to the L2
+ * cache get more blocks than others. Started on a free device, its blocks are spread evenly. */
 static bool leaves_idle(const Func *func, const Op *launch)
 {
-    Walk walk = {NULL};
     if (!op_int(launch, ATTR_PERSISTENT, 0) || op_int(launch, ATTR_OCCUPANCY, 1) > 1) {
         return false;
     }
-    block_walk(launch->regions[0], find_tiles, &walk);
-    int64_t tiles = walk.tiles ? count_tiles(walk.tiles) : 0;
+    const Op *loop = NULL;
+    block_walk(launch->regions[0], find_tile_loop, &loop);
+    int64_t tiles = loop ? count_tiles(loop) : 0;
     return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->num_sms;
 }
 
@@ -152,39 +115,38 @@ static bool begins_early(Func *func, const Op *launch, bool tail)
                       "on");
 }
 
-static void set_waits(Func *func, Op *launch, Starter *s, bool first)
+/* `before`: the effects of the launches that may still run when this one starts. */
+static void set_waits(Func *func, Op *launch, LaunchEffects *before, bool first)
 {
-    Touched own = touched_by(func, launch);
-    bool waits = first || needs(s, &own);
-    bool tail = !waits && op_attr(launch, ATTR_AXIS_END); /* beside what fills the device */
+    LaunchEffects own = effects_of(func, launch);
+    bool waits = first || (own.prints && before->prints) ||
+                 param_effects_conflict(&before->memory, &own.memory, NULL);
+    bool tail = !waits && op_attr(launch, ATTR_AXIS_END); /* concurrent with a full device */
     schedule_at_op(func, launch);
     if (!begins_early(func, launch, tail)) {
-        s->touched = own;
+        *before = own;
         return;
     }
     op_set_word(func, launch, ATTR_GRID_WAIT, waits ? "start" : "end");
     if (waits) {
-        s->touched = own;
+        *before = own;
     } else {
-        add(s, &own);
+        param_effects_add(&before->memory, &own.memory);
+        before->prints |= own.prints;
     }
-}
-
-static bool can_be_early(const Target *target)
-{
-    return target && target->family == FAMILY_NVPTX && target->cluster > 1; /* from sm_90 on */
 }
 
 void pass_dependent_launch(Func *func)
 {
-    if (!can_be_early(func->target)) {
+    const Target *target = func->target;
+    if (!target || target->family != FAMILY_NVPTX || target->cluster <= 1) { /* before sm_90 */
         return;
     }
-    Starter s = {.func = func, .words = func->params.n / 64 + 1};
+    LaunchEffects before = {func, param_effects_new(func), false};
     bool first = true;
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
-            set_waits(func, op, &s, first);
+            set_waits(func, op, &before, first);
             first = false;
         }
     }

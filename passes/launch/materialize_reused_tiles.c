@@ -52,7 +52,7 @@ typedef struct Kept {
     Value *made, *read;
     bool turned;
     LoopVarMap vars; /* the reader's for the writer's */
-    double saved;  /* operations of an element */
+    double saved;    /* operations of an element */
 } Kept;
 
 /* ---- what it saves ---- */
@@ -122,10 +122,7 @@ static double saved_by(const Value *kept)
 
 static const Value *index_of(const Value *value)
 {
-    const Op *op = value->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND)) {
-        op = op->operands[0]->def;
-    }
+    const Op *op = value_unstretched(value)->def;
     return op && op->kind == OP_INDEX ? op->operands[0] : NULL;
 }
 
@@ -155,13 +152,6 @@ static bool says(const Value *mask, const Value *less, const Value *more)
     return found;
 }
 
-static bool is_zero(const Value *value)
-{
-    const Op *op = value->def;
-    const Attr *attr = op && op->kind == OP_CONST ? op_attr(op, ATTR_VALUE) : NULL;
-    return attr && attr->f == 0 && attr->i == 0;
-}
-
 /* Masks outside of which the tile is zero. */
 static int find_masks(Memo *seen, Value *value, Value **masks, int n)
 {
@@ -176,7 +166,7 @@ static int find_masks(Memo *seen, Value *value, Value **masks, int n)
         n = find_masks(seen, op->operands[0], masks, n);
         return find_masks(seen, op->operands[1], masks, n);
     case OP_SELECT:
-        if (is_zero(op->operands[2])) {
+        if (value_is_const(op->operands[2], 0)) {
             masks[n++] = op->operands[0];
         }
         return n;
@@ -194,12 +184,6 @@ static int masks_of(Value *value, Value **masks)
 
 typedef enum Bound { BOUND_NONE, BOUND_WHOLE, BOUND_MASKED } Bound;
 
-static bool is_first(const Value *lo)
-{
-    const Op *op = lo->def;
-    return op && op->kind == OP_CONST && is_zero(lo);
-}
-
 static bool is_last(const Value *hi, Dim dim)
 {
     const Op *op = hi->def;
@@ -212,7 +196,7 @@ static Bound bound_of(const Op *loop, Value *tile)
     Value *masks[MAX_MASKS], *var = loop->regions[0]->args[0];
     int n = masks_of(tile, masks);
     const Op *lo = for_lo(loop)->def, *hi = for_hi(loop)->def;
-    bool first = is_first(for_lo(loop)), last = is_last(for_hi(loop), an_walked(var));
+    bool first = value_is_const(for_lo(loop), 0), last = is_last(for_hi(loop), an_walked(var));
     bool from = lo && lo->kind == OP_START, to = hi && hi->kind == OP_END;
     bool low = first, high = last;
     for (int i = 0; i < n; i++) {

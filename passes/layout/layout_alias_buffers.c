@@ -63,15 +63,6 @@ static bool is_awaited(const Op *op)
     return op->kind == OP_SHARED_STORE || op->kind == OP_SHARED_LOAD || op->kind == OP_DOT;
 }
 
-/* The op of the block that `op` is, or is in; NULL: it stands elsewhere. */
-static Op *within(Op *op, const Block *block)
-{
-    while (op && op->parent != block) {
-        op = op->parent ? op->parent->parent : NULL;
-    }
-    return op;
-}
-
 static void note_use(Op *op, void *user)
 {
     UseSpans *spans = user;
@@ -86,7 +77,7 @@ static void note_use(Op *op, void *user)
             span->first = op;
             span->is_simple = span->is_simple && fills(op, buffer);
         }
-        span->last = within(op, span->block);
+        span->last = op_ancestor_in(op, span->block);
         span->is_simple = span->is_simple && is_awaited(op) && span->last;
     }
 }

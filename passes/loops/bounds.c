@@ -35,9 +35,8 @@ static bool index_needs_guard(const Value *memory, int axis, const Value *index)
     if (dims && index->index < (uint32_t)dims->n) {
         return dims->dims[index->index] != memory->type->dims[axis];
     }
-    return !(index->def && index->def->kind == OP_CONST &&
-             op_attr(index->def, ATTR_VALUE)->i >= 0 &&
-             op_attr(index->def, ATTR_VALUE)->i < poly_least(memory->type->dims[axis]));
+    const Attr *number = value_const(index);
+    return !(number && number->i >= 0 && number->i < poly_least(memory->type->dims[axis]));
 }
 
 static void guard_access(Func *func, Op *op)

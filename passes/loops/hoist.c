@@ -19,18 +19,6 @@ static bool is_free(const Op *op)
                      op->kind == OP_EXPAND);
 }
 
-static bool is_inside(const Value *value, const Op *loop)
-{
-    const Block *block = value->def ? value->def->parent : value->block;
-    while (block) {
-        if (block->parent == loop) {
-            return true;
-        }
-        block = block->parent ? block->parent->parent : NULL;
-    }
-    return false;
-}
-
 static bool reads_what_changes(const Op *op, const Op *loop)
 {
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
@@ -41,7 +29,7 @@ static bool reads_what_changes(const Op *op, const Op *loop)
 static bool is_invariant(const Op *op, const Op *loop)
 {
     for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] && is_inside(op->operands[i], loop)) {
+        if (op->operands[i] && value_is_inside(op->operands[i], loop)) {
             return false;
         }
     }
@@ -49,7 +37,7 @@ static bool is_invariant(const Op *op, const Op *loop)
         Type type = op->results[r]->type;
         for (int i = 0; i < type->rank; i++) {
             const DimVar *range = poly_as_range(type->dims[i]);
-            if (range && is_inside(range->binder, loop)) {
+            if (range && value_is_inside(range->binder, loop)) {
                 return false;
             }
         }

@@ -117,8 +117,7 @@ Type defer_outliving(const Defer *d, Type type)
 static bool is_neutral(const Value *value, const char *fn)
 {
     int64_t integer = 0;
-    const Attr *number =
-        value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE) : NULL;
+    const Attr *number = value_const(value);
     double neutral = reduce_neutral(fn, value->type->dtype, &integer);
     bool is_float = dtype_is_float(value->type->dtype);
     return number && (is_float ? number->f == neutral && !signbit(number->f) == !signbit(neutral)

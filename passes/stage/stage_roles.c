@@ -24,14 +24,6 @@ static Value *next_position(StageContext *s, Builder *b, Value *position)
     return build_binary(b, OP_ADD, position, build_int(b, position_type(s), 1));
 }
 
-static bool block_is_in(const Block *block, const Block *outer)
-{
-    while (block && block != outer) {
-        block = block->parent ? block->parent->parent : NULL;
-    }
-    return block != NULL;
-}
-
 static int position_of(const Positions *p, int leader)
 {
     for (int i = 0; i < p->n; i++) {
@@ -58,7 +50,7 @@ static Positions positions_start(StageContext *s, Value *zero)
 static bool turns_in(const StageContext *s, int leader, const Block *block)
 {
     for (int i = 0; i < s->n_streams; i++) {
-        if (s->streams[i].leader == leader && block_is_in(s->streams[i].home, block)) {
+        if (s->streams[i].leader == leader && block_is_within(s->streams[i].home, block)) {
             return true;
         }
     }
@@ -265,14 +257,6 @@ void stage_arrive(Builder *b, Value *barrier, Value *position)
     build_op(b, OP_ARRIVE, 2, (Value *[]){barrier, position}, 0, NULL, 0);
 }
 
-static bool is_inside(const Op *op, const Op *outer)
-{
-    while (op && op != outer) {
-        op = op->parent->parent;
-    }
-    return op != NULL;
-}
-
 /* The statement of the stream's home in which a product reads it last. */
 static Op *last_reader(const StageContext *s, const OperandStream *stream)
 {
@@ -281,7 +265,7 @@ static Op *last_reader(const StageContext *s, const OperandStream *stream)
         for (int i = 0; i < s->n; i++) {
             const StagedOperand *item = &s->items[i];
             bool own = item->bulk && &s->streams[item->stream] == stream;
-            last = own && is_inside(item->dot, op) ? op : last;
+            last = own && op_ancestor_in(item->dot, stream->home) == op ? op : last;
         }
     }
     return last;

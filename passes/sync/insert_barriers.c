@@ -12,127 +12,83 @@
  * no values. */
 #include "ir/build.h"
 #include "ir/target/target.h"
+#include "passes/analysis/param_effects.h"
 #include "passes/pass.h"
 
-typedef struct Touched {
-    uint64_t *reads, *writes; /* bits by parameter */
-} Touched;
-
-typedef struct Orderer {
+typedef struct BarrierInsertion {
     Func *func;
-    size_t words;
-    Touched both; /* of the launch */
-} Orderer;
+    ParamEffects launch; /* only tensors that the launch both reads and writes need barriers */
+} BarrierInsertion;
 
-static Touched touched_new(const Orderer *o)
-{
-    return (Touched){ARENA_ARRAY(o->func->arena, uint64_t, o->words),
-                     ARENA_ARRAY(o->func->arena, uint64_t, o->words)};
-}
+typedef struct EffectWalk {
+    const Func *func;
+    ParamEffects effects;
+} EffectWalk;
 
-static void touch(Op *op, void *user)
+static void add_effects(Op *op, void *user)
 {
-    Touched *touched = user;
-    if (op->kind == OP_SPIN_LOAD) { /* waits for what it reads */
-        return;
-    }
-    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
-        const Value *memory = op_access(op, at).memory;
-        if (memory && memory->type->kind == TYPE_TENSOR) {
-            bool writes =
-                op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE;
-            uint64_t *bits = writes ? touched->writes : touched->reads;
-            bits[memory->index / 64] |= (uint64_t)1 << memory->index % 64;
-        }
+    EffectWalk *walk = user;
+    if (op->kind != OP_SPIN_LOAD) { /* which waits until other blocks have written */
+        param_effects_add_op(&walk->effects, walk->func, op);
     }
 }
 
-static Touched touched_by(const Orderer *o, Op *op)
+static ParamEffects effects_of(const Func *func, Op *op)
 {
-    Touched touched = touched_new(o);
-    touch(op, &touched);
+    EffectWalk walk = {func, param_effects_new(func)};
+    add_effects(op, &walk);
     for (int r = 0; r < op->n_regions; r++) {
-        block_walk(op->regions[r], touch, &touched);
+        block_walk(op->regions[r], add_effects, &walk);
     }
-    return touched;
+    return walk.effects;
 }
 
-/* Is something here that the launch both reads and writes in both sets? */
-static bool meets(const Orderer *o, const uint64_t *a, const uint64_t *b)
-{
-    for (size_t i = 0; i < o->words; i++) {
-        if (a[i] & b[i] & o->both.reads[i] & o->both.writes[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add(const Orderer *o, uint64_t *to, const uint64_t *from)
-{
-    for (size_t i = 0; i < o->words; i++) {
-        to[i] |= from[i];
-    }
-}
-
-static void put_sync(Func *func, Op *before)
-{
-    Builder b = build_before(func, before);
-    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
-}
-
-/* Threads leave such a loop one by one: they cannot meet in it, and what it does is each element's
- * own. */
-static bool has_lanes(const Op *op)
+/* True for a loop that each element leaves on its own: the threads of a block cannot synchronize in
+ * it, and each of its effects concerns one element. */
+static bool is_element_loop(const Op *op)
 {
     return op->kind == OP_WHILE && op->regions[0]->last->operands[0]->type->rank > 0;
 }
 
-static void order_block(Orderer *o, Block *block)
+static void insert_before(Func *func, Op *op)
 {
-    Touched since = touched_new(o), all = touched_new(o); /* since the last meeting; in all */
-    for (Op *op = block->first; op; op = op->next) {
-        Touched own = touched_by(o, op);
-        if (meets(o, since.writes, own.reads) || meets(o, since.writes, own.writes) ||
-            meets(o, since.reads, own.writes)) {
-            put_sync(o->func, op);
-            since = touched_new(o);
-        }
-        add(o, since.reads, own.reads);
-        add(o, since.writes, own.writes);
-        add(o, all.reads, own.reads);
-        add(o, all.writes, own.writes);
-        for (int r = 0; r < op->n_regions && !has_lanes(op); r++) {
-            order_block(o, op->regions[r]);
-        }
-    }
-    /* The next step of a loop begins with what this one has written. */
-    bool loops =
-        block->parent && (block->parent->kind == OP_FOR || block->parent->kind == OP_WHILE);
-    if (loops && block->last &&
-        (meets(o, all.writes, all.reads) || meets(o, all.writes, all.writes))) {
-        put_sync(o->func, block->last);
-    }
+    Builder b = build_before(func, op);
+    build_op(&b, OP_BARRIER, 0, NULL, 0, NULL, 0);
 }
 
-static void order_launch(Func *func, Op *launch)
+static void order_block(BarrierInsertion *pass, Block *block)
 {
-    Orderer o = {.func = func, .words = func->params.n / 64 + 1};
-    o.both = touched_by(&o, launch);
-    bool needed = false;
-    for (size_t i = 0; i < o.words; i++) {
-        needed = needed || (o.both.reads[i] & o.both.writes[i]);
+    ParamEffects since = param_effects_new(pass->func); /* since the last barrier */
+    ParamEffects all = param_effects_new(pass->func);
+    for (Op *op = block->first; op; op = op->next) {
+        ParamEffects own = effects_of(pass->func, op);
+        if (param_effects_conflict(&since, &own, &pass->launch)) {
+            insert_before(pass->func, op);
+            since = param_effects_new(pass->func);
+        }
+        param_effects_add(&since, &own);
+        param_effects_add(&all, &own);
+        for (int r = 0; r < op->n_regions && !is_element_loop(op); r++) {
+            order_block(pass, op->regions[r]);
+        }
     }
-    if (needed) {
-        order_block(&o, launch->regions[0]);
+    /* The next iteration of a loop reads or overwrites what this one has written. */
+    bool loops =
+        block->parent && (block->parent->kind == OP_FOR || block->parent->kind == OP_WHILE);
+    if (loops && block->last && param_effects_conflict(&all, &all, &pass->launch)) {
+        insert_before(pass->func, block->last);
     }
 }
 
 void pass_insert_barriers(Func *func)
 {
-    for (Op *op = func->body->first; op; op = op->next) {
-        if (op->kind == OP_LAUNCH && func->target && func->target->family != FAMILY_CPU) {
-            order_launch(func, op);
+    bool gpu = func->target && func->target->family != FAMILY_CPU;
+    for (Op *op = func->body->first; gpu && op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            BarrierInsertion pass = {func, effects_of(func, op)};
+            if (param_effects_conflict(&pass.launch, &pass.launch, &pass.launch)) {
+                order_block(&pass, op->regions[0]);
+            }
         }
     }
 }

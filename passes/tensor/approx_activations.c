@@ -74,11 +74,9 @@ static void mark_wide(const Near *n, const Op *op)
 
 static bool is_const(const Value *value, double *out)
 {
-    if (!value->def || value->def->kind != OP_CONST || !is_f32(value)) {
-        return false;
-    }
-    *out = op_attr(value->def, ATTR_VALUE)->f;
-    return true;
+    const Attr *number = is_f32(value) ? value_const(value) : NULL;
+    *out = number ? number->f : *out;
+    return number != NULL;
 }
 
 /* The other factor of a product with a constant; NULL: it is none. */

@@ -24,10 +24,7 @@ enum {
  * of what is in memory. */
 static Value *past_all(Builder *b, const Value *index)
 {
-    const Op *op = index->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND)) {
-        op = op->operands[0]->def;
-    }
+    const Op *op = value_unstretched(index)->def;
     return op && op->kind == OP_IOTA ? build_size(b, op_attr(op, ATTR_DIM)->dims[0])
                                      : build_i64(b, INT64_MAX);
 }

@@ -22,15 +22,9 @@ typedef struct Simplifier {
     bool changed;
 } Simplifier;
 
-static const Attr *constant(const Value *value)
-{
-    return value && value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE)
-                                                               : NULL;
-}
-
 static Scalar scalar_of(const Value *value)
 {
-    const Attr *attr = constant(value);
+    const Attr *attr = value_const(value);
     Scalar scalar;
     if (dtype_is_float(value->type->dtype)) {
         scalar.f = attr->f;
@@ -67,7 +61,7 @@ static void replace_all(Simplifier *s, Op *op, Value *const *by)
 static bool all_constant(const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
-        if (!constant(op->operands[i])) {
+        if (!value_const(op->operands[i])) {
             return false;
         }
     }
@@ -90,11 +84,6 @@ static bool fold_elementwise(Simplifier *s, Op *op)
     return true;
 }
 
-static bool moves_elements(const Op *op)
-{
-    return op_moves_axes(op);
-}
-
 static bool is_number(const Value *value, double number);
 
 static bool fold(Simplifier *s, Op *op)
@@ -108,7 +97,7 @@ static bool fold(Simplifier *s, Op *op)
     if (!all_constant(op)) {
         return false;
     }
-    if (moves_elements(op)) {
+    if (op_moves_axes(op)) {
         replace(s, op, make_constant(s, op, op->results[0]->type, scalar_of(op->operands[0])));
         return true;
     }
@@ -121,7 +110,7 @@ static bool fold(Simplifier *s, Op *op)
 /* Is the operand this number, of either kind? The sign of a zero counts. */
 static bool is_number(const Value *value, double number)
 {
-    const Attr *attr = constant(value);
+    const Attr *attr = value_const(value);
     if (!attr) {
         return false;
     }
@@ -147,7 +136,7 @@ static bool is_never_positive(const Value *value)
 {
     const Op *op = value->def;
     if (op && op->kind == OP_MAX) {
-        const Attr *least = constant(op->operands[1]);
+        const Attr *least = value_const(op->operands[1]);
         return least && least->f < 0 && is_never_positive(op->operands[0]);
     }
     if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
@@ -162,15 +151,15 @@ static bool is_never_positive(const Value *value)
 static bool is_at_most(const Value *value, const Attr *bound)
 {
     const Op *op = value->def;
-    const Attr *factor = op && op->kind == OP_FMA ? constant(op->operands[1]) : NULL;
-    const Attr *from = factor ? constant(op->operands[2]) : NULL;
+    const Attr *factor = op && op->kind == OP_FMA ? value_const(op->operands[1]) : NULL;
+    const Attr *from = factor ? value_const(op->operands[2]) : NULL;
     return from && factor->f > 0 && from->f == bound->f && is_never_positive(op->operands[0]);
 }
 
 /* The smaller one of a number above zero and one that never is more. NaN wins over both. */
 static Value *least_identity(const Op *op)
 {
-    const Attr *bound = constant(op->operands[1]);
+    const Attr *bound = value_const(op->operands[1]);
     Value *value = op->operands[0];
     bool above = bound && dtype_is_float(op->results[0]->type->dtype) && bound->f > 0;
     return above && (is_never_positive(value) || is_at_most(value, bound)) ? value : NULL;
@@ -198,7 +187,7 @@ static Value *select_identity(const Op *op)
     if (op->operands[1] == op->operands[2]) {
         return op->operands[1];
     }
-    const Attr *condition = constant(op->operands[0]);
+    const Attr *condition = value_const(op->operands[0]);
     return !condition ? NULL : op->operands[condition->i ? 1 : 2];
 }
 

@@ -128,8 +128,8 @@ static ScoreWalk walk_of(const Op *parallel)
     if (!walk.loop) {
         return walk;
     }
-    const Op *first = for_lo(walk.loop)->def, *end = for_hi(walk.loop)->def;
-    walk.from_zero = first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
+    const Op *end = for_hi(walk.loop)->def;
+    walk.from_zero = value_is_const(for_lo(walk.loop), 0);
     walk.whole = walk.from_zero && end && end->kind == OP_SIZE;
     walk.grows = walk.from_zero && end && end->kind == OP_END;
     walk.read = is_read(for_lo(walk.loop)) || is_read(for_hi(walk.loop));

@@ -275,19 +275,10 @@ static void emit_op(TileEmitter *e, EmitFrame *frame, const Op *op)
     }
 }
 
-static bool is_inside(const Value *value, const Block *region)
-{
-    const Block *block = value->def ? value->def->parent : value->block;
-    while (block && block != region) {
-        block = block->parent ? block->parent->parent : NULL;
-    }
-    return block == region;
-}
-
 static bool belongs(const TileEmitter *e, const EmitFrame *frame, const Value *value)
 {
     if (frame->source) {
-        return is_inside(value, frame->source);
+        return block_is_within(value_block(value), frame->source);
     }
     return !frame->outer || frame->class < 0 || has_class(e, value, frame->class);
 }

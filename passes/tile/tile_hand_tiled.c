@@ -221,8 +221,7 @@ static void measure_op(Op *op, void *user)
 
 static bool begins_at_zero(const Op *loop)
 {
-    const Op *first = loop->kind == OP_FOR ? loop->operands[0]->def : NULL;
-    return first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
+    return loop->kind == OP_FOR && value_is_const(for_lo(loop), 0);
 }
 
 static bool is_whole(const Op *loop)

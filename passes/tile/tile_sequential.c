@@ -65,11 +65,8 @@ static int counted_axis(const Access *access, int axis, const Op *gather)
 {
     const Value *index = access->indices[axis];
     int at = -1, rank = gather->results[0]->type->rank;
-    while (index->def && (index->def->kind == OP_BROADCAST || index->def->kind == OP_EXPAND)) {
-        index = index->def->operands[0];
-    }
     int64_t stride;
-    if (!index->def || index->def->kind != OP_IOTA) {
+    if (!value_def_of_kind(value_unstretched(index), OP_IOTA)) {
         return -1;
     }
     for (int i = 0; i < rank; i++) {

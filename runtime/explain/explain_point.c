@@ -46,12 +46,6 @@ void context_bind(EvalPoint *context, const Value *arg, int64_t first, int64_t s
 
 static bool eval(EvalPoint *c, const Value *value, const int32_t *coords, int depth, int64_t *out);
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-    int64_t quotient = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
 static bool compare(const char *pred, int64_t a, int64_t b)
 {
     return text_equal(pred, "eq")   ? a == b
