@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_iteration_dots: a step's products stay in flight while the next one's are issued.
+/* cross_iteration_dots: keeps the dots of an iteration in flight while the next iteration issues
+ * its own.
  *
  *   for %k, %c, %p:                      %e, %q = for %k, %c, %p:
  *     wait %full[%p]                       wait %full[%p]
@@ -10,13 +11,14 @@
  *                                          yield %f, %p + 1
  *                                        %g = dot_wait %e
  *
- * A warp group that multiplies alone would leave the matrix unit idle from the end of a product to
- * the issue of the next one; several cover for each other. It holds a slot of the ring longer, so
- * that rings of less than three stay as they are. The last step hands its slot (and its turn) back
- * inside of the loop: behind it an assembler puts work on the result first. Products whose left
- * operand threads read for the unit (tf32) stay as they are: the next step's reads would overwrite
- * what is in flight. Requires: stage.
- * Changes no bits. */
+ * A single warp group that waits for each dot leaves the matrix unit idle from the end of a dot to
+ * the issue of the next one; several warp groups cover for each other. A dot that stays in flight
+ * occupies its pipeline stage for longer, so ring buffers of fewer than three stages are left
+ * alone. The last iteration releases its pipeline stage (and passes on the ordered MMA issue)
+ * inside the loop: behind the loop, the assembler would place work on the result before the
+ * release. Dots with a register A operand (tf32) are left alone, because the loads of the next
+ * iteration would overwrite registers that are still being read. Requires: stage. Changes no bits.
+ */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
 #include "ir/schedule.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipeline_dots: keeps the second product of a loop in flight under the element-wise work of the
- * next step.
+/* pipeline_dots: keeps the second dot of an iteration in flight under the element-wise work of the
+ * next iteration.
  *
  *   for %j, %acc:                          first step: s, p and c = f(acc) of step 0
  *     s = dot_async q, k[j]; dot_wait    →   for %j from the second, %p, %c:
@@ -9,14 +9,14 @@
  *     yield acc                              dot_wait s; … f …; dot_wait a; yield f(s, a)
  *                                          last: acc = dot_async p, v[last], c
  *
- * Loops that go on from one another by whole steps, as `peel` leaves them, are one: the first step
- * of the later one, too, runs over the last product of the earlier one.
+ * Consecutive loops over adjacent parts of one axis, as `peel` creates them, are treated as one
+ * loop: the first iteration of the later loop, too, runs under the last dot of the earlier one.
  *
- * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
- * of that shape: the first product needs nothing that the loop carries but ring positions, and the
- * second one's result goes to the next step only. With `ordered_mma on`, of several warp groups
- * each issues its two products in its turn (section 3.1), and the others' element-wise work runs
- * under them. Requires: stage. Changes no bits. */
+ * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2) for any loop of
+ * that shape: the first dot reads nothing that the loop carries except ring indices, and the result
+ * of the second dot is used by the next iteration only. With `ordered_mma on`, the warp groups
+ * issue their two dots one after another (section 3.1), and each does its element-wise work while
+ * the dots of the others run. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"

@@ -9,12 +9,12 @@
  *                                        }
  *
  * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Statements over the
- * same extents share a group where no order between them forbids it; each group computes again what
- * it needs from memory. What one launch cannot hold (fuse_split.c) goes through `scratch` tensors,
- * which launches before it fill. Rows and folds of columns share a group where one walk does for
- * both (fuse_column_reductions.c). `parallel` statements of the source are groups already.
- * Requires: the tensor stage. Changes no bits; `column_reductions` does, by the shares that `tile`
- * makes of the walk. */
+ * same extents share a group unless a dependence forbids it; each group recomputes the values that
+ * it needs from memory. What does not fit into one launch (fuse_split.c) goes through `scratch`
+ * tensors, which earlier launches fill. A row reduction and column reductions share a group if one
+ * sweep computes both (fuse_column_reductions.c). A `parallel` statement of the source is already a
+ * group. Requires: the tensor level. Changes no bits, except that `column_reductions` changes the
+ * association order, because `tile` divides the sweep among blocks. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_launch_config: how many threads of a CPU share the blocks of a launch, and how many vectors
- * its inner loops take at a time.
+/* cpu_launch_config: records on CPU launches how many threads execute the blocks and how many
+ * vectors an inner loop takes per iteration.
  *
  *   launch dims=[N] steps=[1024] {…}   →   launch dims=[N] steps=[1024] threads=4 unroll=2 {…}
  *
- * Only what is given is said: without `threads` all that there are share the blocks, and without
- * `unroll` the back end chooses, loop by loop. Requires: tile. More sums of a row are rounded
- * otherwise; nothing else changes bits. */
+ * Only values of the user's schedule are recorded: without `threads` all threads of the pool
+ * execute blocks, and without `unroll` code generation chooses for each loop. Requires: tile.
+ * `unroll` changes the association order of row sums, and no other bits. */
 #include "ir/build.h"
 #include "ir/ir_errors.h"
 #include "ir/schedule.h"

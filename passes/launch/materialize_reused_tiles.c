@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* materialize_reused_tiles: tiles of products that two launches make alike are made once, and kept
- * in memory.
+/* materialize_reused_tiles: stores dot tiles that a later launch would recompute, and loads them
+ * there.
  *
  *   launch %j in L:                          launch %j in L:
  *     for %t in S:                             for %t in S:
@@ -12,16 +12,16 @@
  *       %e = f(dot %q[%i], %k[%c], …)            %e = load(%kept[%c, %i]).T
  *       %y = %y + dot %e, %k[%c]                 %y = %y + dot %e, %k[%c]
  *
- * These are folds over either axis of one pointwise function of products, as the gradients of
- * attention. In one walk one of them would have to be added up across blocks; made in two walks,
- * its products are made twice. Kept, they are written under the first walk's products, which leave
- * memory idle, and read by the second, which is a plain product then. It takes memory for all
- * elements, so that it is done where the sizes are known and that is bounded.
+ * The pattern is two reductions of one element-wise function of dots, along either axis, as in the
+ * gradients of attention. In one launch, one of the two reductions would have to be combined across
+ * blocks; in two launches, each computes the dots. Stored, the tiles are written while the dots of
+ * the first launch run, which leaves the memory idle, and the second launch becomes a plain dot.
+ * The intermediate has all elements, so the pass requires known sizes and a limit on its bytes.
  *
- * A loop may walk a part of its axis only (under a causal mask), if what it leaves out is zero for
- * the other one: there the second launch masks what it reads, unless its steps leave out the same.
- * Requires: tile (the steps are known).
- * Changes bits by the order in which a product's transpose is added. */
+ * A loop may skip a part of its axis (under a causal mask) if the skipped part is zero for the
+ * other launch: then the second launch masks what it loads, unless its iterations skip the same
+ * part. Requires: tile (the tile sizes are known). Changes the association order in which the
+ * transposed dot is summed. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/schedule.h"

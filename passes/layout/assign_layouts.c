@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* assign_layouts: spreads register tiles over threads.
+/* assign_layouts: distributes register tiles over the threads of a block.
  *
  *     %0 = load %x[%m, :] : bf16[%m, 4096]
  *     %1 = cast %0 : f32[%m, 4096]
@@ -8,10 +8,10 @@
  *     %1 = cast %0 : f32[%m, 4096]@L0
  *     %2 = reduce %1, %scratch[:, :] fn=max axis=1 : f32[%m, 1]@L1
  *
- * Requires padded tiles and, for products, their unit. Afterwards every array of rank 1 or more
- * names its layout, conversions are ops, shared memory has its offsets, and its sum fits the
- * target or is reported. Does nothing on targets whose warp is one thread (CPU). Changes no
- * values. */
+ * Afterwards every array of rank 1 or more names its layout, conversions are explicit ops, shared
+ * memory has offsets, and its total size fits the target or is reported. Requires padded tiles and
+ * dots whose matrix instruction is chosen. Does nothing on targets whose warp is one thread (CPU).
+ * Changes no values. */
 #include "passes/layout/assign_layouts.h"
 
 #include "ir/ir_errors.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rematerialize_casts: what is held while threads wait for one another stays narrow.
+/* rematerialize_casts: recomputes upcasts after a barrier, so that the narrow values stay live
+ * across it instead of the wide ones.
  *
  *   %x = load … : bf16[%m, %n]                 %x = load … : bf16[%m, %n]
  *   %a = cast %x : f32[%m, %n]                 %a = cast %x : f32[%m, %n]
@@ -10,16 +11,15 @@
  *                                              %d = cast %y : f32[%m, %n]
  *                                              %c = sub %d, %b
  *
- * Half the registers hold a row, so that twice the blocks share a multiprocessor, which is what
- * hides the waiting; it costs an operation or two an element. tile counts on it where all that is
- * held can be so (analysis/narrow_rows.h): a softmax keeps its exponentials, but nothing wide
- * before them, beside what the first wait takes.
+ * The row then occupies half of the registers, so twice as many blocks share a multiprocessor and
+ * hide the time that barriers take; it costs one or two ops per element. tile relies on it where
+ * all live values can be recomputed this way (analysis/narrow_rows.h): a softmax keeps its
+ * exponentials live, but no wide value before them except what the first barrier needs.
  *
- * Within a block it is done where it costs nothing: behind a reduction that compares the elements
- * two at a time, as they were loaded, so that nothing was widened yet; where few warps meet, each
- * of which holds many elements. With more warps, or fewer registers, widening is better done while
- * other loads are on their way (docs/lab/memory_bound.md). Requires: tile, bounds. Changes no
- * bits. */
+ * Within a block the pass recomputes only where that is free: after a reduction that compares the
+ * 16-bit elements in pairs, before anything is upcast, in launches of few warps that each own many
+ * elements. With more warps, or fewer registers, the upcast is better done while other loads are in
+ * flight (docs/lab/memory_bound.md). Requires: tile, bounds. Changes no bits. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/analysis/narrow_rows.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vectorize: how many elements each access of memory takes.
+/* vectorize: chooses how many elements each access moves at once.
  *
  *     %0 = load %x[%m, :] : bf16[%m, 4096]@L0
  *  →  %0 = load %x[%m, :] vector=8 : bf16[%m, 4096]@L0
  *
- * The widest that the layout holds contiguously, that is aligned by what is known of extents and
- * starts, and that no guard can cut: a guarded vector lies inside or outside as a whole, so its
- * first element's check is the check of all. Of an index: how many of a thread's registers lie side
- * by side from a multiple of as many on. Where the user caps the width, so are accesses of shared
- * memory by threads.
+ * The width is the greatest that the layout owns contiguously, that the known divisors of extents
+ * and starts align, and that no guard cuts: a guarded vector is inside or outside as a whole, so
+ * the check of its first element decides for all. For an `index`, the width is the number of
+ * adjacent registers whose indices count up from a multiple of that number. A user's limit also
+ * applies to accesses of shared memory by threads. Async and bulk copies keep the width that
+ * `stage` chose.
  *
- * Copies past registers have what `stage` gave them.
- *
- * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
+ * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values.
+ */
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/ir_errors.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bounds: proves or guards each access, and makes the padding of ragged axes neutral.
+/* bounds: proves or guards each access and masks the padding of ragged axes.
  *
  *   %a = load %x[%m, %n] : f32[%m, %n]       %a = load %x[%m, %n] guard=[1, 1] : f32[%m, %n]
  *   %s = reduce %a fn=sum axis=1        →    %b = mask %a axis=1 value=0
  *                                            %s = reduce %b fn=sum axis=1
  *
- * An index of a gather or a scatter is checked unless it provably lies inside, of padding too.
- * Nothing is scattered, printed or gone on with for padding: masks become false there.
+ * An index of a gather or scatter is guarded unless it is proven to be inside, also for padding.
+ * Padding is not scattered, not printed and does not keep a loop running: masks are false there.
  *
- * A range is proven full when its step divides its extent by what is known of the sizes. Otherwise
- * accesses along it are guarded; reductions and products over it see a mask with the neutral
- * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
+ * A range is full if its tile size divides its extent by the known divisors of the sizes. Otherwise
+ * accesses along it are guarded, and reductions and dots over it read a `mask` with the identity
+ * element, unless the guarded load already fills in that value. Establishes `padded`. Changes no
+ * bits. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/analysis/index_bounds.h"

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chunk_accumulation: a long sum of products begins at zero again every few thousand terms.
+/* chunk_accumulation: adds a long sum of dots to a total every few thousand terms.
  *
  *     %s = for … {                                 %s = for … chunks=[256] {
  *       (%k: range, %acc: f32[%m, %n])       →       (%k: range, %acc: f32[%m, %n])
  *       %n = dot %a, %b, %acc                        %n = dot %a, %b, %acc
  *       yield %n }                                   yield %n }
  *
- * The rounding error of one sum grows with its terms: that of 65,536 equal products in f32 is 5e-4
- * of it. After as many steps as the attribute says for a carried value, a GPU adds what its
- * registers have to a total in the thread's own memory, and a CPU what its tile has to another
- * tile; both then begin at zero. The error grows with the terms of a chunk plus the number of
- * chunks. No register is held for the total, and a loop of at most two chunks stays as it is (on a
- * GPU also one of which nobody knows how long it is). Of loops within one another the innermost one
- * that is long enough has the attribute.
+ * The rounding error of a sum grows with the number of its terms. After as many iterations as
+ * attribute `chunks` gives for a loop-carried accumulator, a GPU adds the accumulator to a total in
+ * local memory and a CPU adds it to a second tile; then the accumulator restarts at zero. The error
+ * then grows with the terms of a chunk plus the number of chunks. The total occupies no registers.
+ * A loop of at most two chunks is left alone, on a GPU also a loop of unknown length. Of nested
+ * loops, the innermost one that is long enough gets the attribute.
  *
- * Only sums in f32 count whose products are of f32 or without a matrix unit: of narrower operands
- * the operands' own rounding is greater, and products in flight cannot be taken away. Not on AMD,
- * whose kernels use no memory of a thread's own. Requires
- * layouts (the loops are final). Reassociates the product's sum, as its bound allows. */
+ * Only f32 accumulators count, and only those of f32 operands or without a matrix instruction: for
+ * narrower operands the rounding of the operands themselves dominates, and an accumulator in flight
+ * cannot be read. Not on AMD, whose kernels use no local memory. Requires layouts (the loops are
+ * final). Reassociates the sum of the dots, within its error bound. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"

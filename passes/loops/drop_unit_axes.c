@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drop_unit_axes: drops axes of one element where a value is made, not where it is used.
+/* drop_unit_axes: drops axes of extent 1 where a value is computed instead of where it is used.
  *
  *   %a = expand %x axis=0 : f32[1, %m]             %a = add %x, %y : f32[%m]
  *   %b = expand %y axis=0 : f32[1, %m]       →
  *   %c = add %a, %b : f32[1, %m]
  *   %d = squeeze %c axis=0 : f32[%m]
  *
- * An index that is the same for all elements becomes a scalar; so does that of a tensor's own axis
- * of one element, in what is read before its last axis. Batches of a grid are walked one
- * element at a time: tile leaves such axes behind. What is left is a plain tile, which later passes
- * know. Requires: tile. Changes no bits. */
+ * An index that is equal for all elements becomes a scalar, also the index of a tensor's axis of
+ * extent 1 that is not the last one. Such axes come from tile, which takes one element of a batch
+ * axis at a time. Afterwards the values are plain tiles, which later passes recognize. Requires:
+ * tile. Changes no bits. */
 #include "ir/drop_axis.h"
 #include "passes/pass.h"
 

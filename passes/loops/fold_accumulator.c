@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold_accumulator: a product that is added to what a loop carries goes on from there.
+/* fold_accumulator: turns acc + dot(a, b) into a dot that continues from the loop-carried
+ * accumulator.
  *
  *   %p = dot %a, %b                          %s = mul %acc, %r
  *   %n = fma %acc, %r, %p              →     %n = dot %a, %b, %s
  *
- * Matrix units add to an accumulator for nothing, and the product needs no registers of its own.
- * Only sums with a carried value change: a bias that is added once stays after the loop. Requires:
- * tile (the loops are there). Reassociates the product's sum, as its bound allows. */
+ * Matrix instructions add to an accumulator at no cost, and the dot then needs no registers besides
+ * the accumulator. Only sums with a loop-carried value change: a bias that is added once stays
+ * after the loop. Requires: tile (the loops exist). Reassociates the sum of the dot, within its
+ * error bound. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

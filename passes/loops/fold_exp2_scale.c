@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fold_exp2_scale: scores enter a fast exponential by one fused multiply-add.
+/* fold_exp2_scale: folds the scale and the maximum of attention scores into one FMA before exp2.
  *
  *   %s = mul %d, %c                         %w = if (0 < c < inf) { mul (reduce %d fn=max), c }
  *   %w = reduce %s fn=max axis=1     →           else { reduce (mul %d, c) fn=max }
@@ -8,12 +8,13 @@
  *
  *   %y = mul (fma %d, %c, %v), k            %y = fma %d, c * k, %v * k
  *
- * %d comes from a product, %c is one number, %v a row's value, %w's or more. The greatest of scaled
- * scores is the greatest score, scaled: rounding keeps order, so %w has the same bits. %y gets the
- * rounding of %v * k and of c * k, 2^-24 of them: the scores' own bound, 2^-24 times the terms of
- * their sums, is larger and already part of the result's. Where scores are not scaled, or something
- * else reads them, only the difference is contracted. Requires: tile. Changes the low bits of an
- * approximate op's argument within the bound that the interpreter computes. */
+ * %d is the result of a dot, %c is one number, %v a value of the row that is at least %w. The
+ * maximum of scaled scores is the scaled maximum of the scores: rounding is monotonic, so %w has
+ * the same bits. %y gets the rounding errors of %v * k and of c * k, 2^-24 relative: less than the
+ * error bound of the scores, 2^-24 times the terms of their sums, which the bound of the result
+ * already contains. If the scores are not scaled, or another op reads them, only the difference
+ * becomes an FMA. Requires: tile. Changes the low bits of an approximate op's argument, within the
+ * bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "passes/pass.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuse_loops: loops that walk the same axis and read the same memory become one.
+/* fuse_loops: fuses loops over the same axis that read the same memory.
  *
  *   %a = for dims=[M] steps=[64] { load %x … }      %a, %b = for dims=[M] steps=[64] {
  *   store %s[…], %a                              →    load %x … once
  *   %b = for dims=[M] steps=[64] { load %x … }      }
  *                                                   store %s[…], %a
  *
- * What is read twice by two loops comes from memory twice: a row does not stay in the cache. Two
- * products by a matrix unit then share a ring of their common operand. The second loop may need
- * nothing of the first one, nor of what stands between and cannot move. Requires: tile (the loops
- * are there). Changes no bits. */
+ * Two loops that read the same slices load them from memory twice, because a row does not stay in
+ * the cache. After fusion two dots also share the ring buffer of their common operand. The second
+ * loop must not depend on the first one, nor on ops between them that cannot move. Requires: tile
+ * (the loops exist). Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "passes/pass.h"

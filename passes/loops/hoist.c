@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hoist: moves what does not change out of loops.
+/* hoist: moves loop-invariant ops out of loops.
  *
  *   for %j … {                           %a = load %q[%i, :]
  *     %a = load %q[%i, :]           →    for %j … {
  *     … dot %a, %b … }                     … dot %a, %b … }
  *
- * A tile that is loaded before a loop is staged once, and needs one slot of shared memory.
- * What the loop itself writes is read where it stands. Constants, broadcasts and indices stay: they
- * cost nothing where they are used, and registers where they are not. Requires: tile (the loops are
- * there). Changes no bits. */
+ * A tile that is loaded before a loop is staged once and needs one buffer of shared memory. A load
+ * of memory that the loop writes stays inside. Constants, broadcasts and indices stay too: they
+ * cost nothing where they are used, but would occupy registers across the loop. Requires: tile (the
+ * loops exist). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* narrow_indices: compares indices in 32 bits where the sizes allow.
+/* narrow_indices: computes and compares indices in 32 bits where the sizes allow.
  *
  *   %i = index %r : i64[%r]                 %i = index %r : i32[%r]
  *   %c = cmp %i, %k pred=ge            →    %c = cmp %i, %k pred=ge
  *
- * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask.
- * When both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known
- * of the sizes, i32 gives the same answer. So it does for what a gather computes its indices with,
- * when no step of that can leave 32 bits; and for an element that becomes an index: where a float
- * saturates, either is outside. Requires: tile. Changes no bits. */
+ * Indices are i64 in the language, and a GPU compares i64 in two instructions per element of a
+ * mask. If both sides of a comparison are indices, sizes or ends of ranges, and the known sizes
+ * bound them below 2^31, i32 gives the same answer. The same holds for the arithmetic of a gather's
+ * indices, if no intermediate result can leave 32 bits, and for a float that is converted to an
+ * index: where the conversion saturates, either type is outside. Requires: tile. Changes no bits.
+ */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/op_axes.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* partial_reductions: what a loop reduces is combined element by element, and reduced once, after
- * the loop.
+/* partial_reductions: reduces element-wise inside a loop and across threads once after it.
  *
  *   %s = for …, %zero {                      %t = for …, zeros {
  *     (%k: range, %c: f32[1, %n])              (%k: range, %c: f32[64, %n])
@@ -8,9 +7,10 @@
  *     %n = add %c, %r                          yield %n }
  *     yield %n }                             %s = add %zero, (reduce %t fn=sum axis=0)
  *
- * A reduction crosses threads, and warps meet for it: once a loop instead of once a step, for as
- * many registers as the tile has elements a thread. Requires: stage (padding is neutral, loops are
- * final). Reassociates reductions. Folds of an extreme and its place: partial_argmax.c. */
+ * A reduction crosses threads, and a reduction across warps needs a barrier: this way once per loop
+ * instead of once per iteration. The price is a partial result of as many registers as a thread
+ * owns elements of the tile. Requires: stage (padding is the identity element, the loops are
+ * final). Reassociates reductions. Argmax and argmin: partial_argmax.c. */
 #include "passes/loops/partial_reductions.h"
 
 #include "ir/target/target.h"

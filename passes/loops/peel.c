@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peel: splits hot loops into full tiles, which need no masks, and the rest.
  *
- *   for %j from lo to hi {                    mid = the end of the last tile that is full, and all
- *     %s = select (%i >= %j), %x, -inf   →          of whose elements satisfy %i >= %j
- *     … dot … }                               for %j from lo to mid full_tiles=1 { %s = %x; … dot …
- * }
+ *   for %j from lo to hi {                    mid = the end of the last full tile whose elements
+ *     %s = select (%i >= %j), %x, -inf   →          all satisfy %i >= %j
+ *     … dot … }                               for %j from lo to mid full_tiles=1 { %s = %x; … }
  *                                             for %j from mid to hi { as before }
  *
- * A loop is hot when products of a matrix unit are directly in it. Its tail may be ragged, and a
- * causal mask (a comparison of the loop's index with that of a range around it, which holds for all
- * of the first tiles, or for all but the first) is decided for whole tiles. Costs the loop's code
- * twice; three times where first tiles have the mask, as in a loop over queries. Requires: tile.
- * Changes no bits. */
+ * A loop is hot if it directly contains a dot with a matrix instruction. Its last tile may be
+ * ragged. A causal mask (a comparison of the loop's index with the index of a range around the
+ * loop, true for all of the first tiles, or for all but the first) is decided per tile. The loop's
+ * code is emitted twice, or three times if the first tiles are masked, as in a loop over queries.
+ * Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/schedule.h"

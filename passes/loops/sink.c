@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink: what only the work behind a loop of products needs is made behind it.
+/* sink: moves ops that only the epilogue needs behind the loop of dots.
  *
  *   %r = load %x[%i, %j]                   for %k … { … dot %a, %b … }
  *   for %k … { … dot %a, %b … }      →     %r = load %x[%i, %j]
  *   %y = add %r, %sums                     %y = add %r, %sums
  *
- * Whoever writes `r + x @ w` has r read first. Held across the products it takes as many registers
- * as their sums, so that tiles of half the size were what fits. What the loop reads or carries
- * stands before it; so does a load of memory that the loop writes. What goes behind stands before
- * the first op that asks for it: not all operands of a long epilogue are there at once. Loops
- * without products hold no sums that leave no room. Requires: tile (the loops are there). Changes
- * no bits. */
+ * A source that writes `r + x @ w` loads r first. Live across the dots, r takes as many registers
+ * as the accumulator, so that only tiles of half the size would fit. Ops whose results the loop
+ * reads or carries stay before it, and so do loads of memory that the loop writes. Each moved op
+ * stands directly before its first user, so that a long epilogue does not keep all of its operands
+ * live at once. Loops without dots are left alone: they carry no large accumulators. Requires: tile
+ * (the loops exist). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* im2col_view: what a convolution reads becomes a view of its windows.
+/* im2col_view: replaces the gathered input of a convolution by a view of it as a matrix.
  *
  *                                                   in %v: tensor<bf16[N, P, Q, R, S, C]>
  *                                                       im2col %x [1, 1, -1] [1, 1, -1]
@@ -7,15 +7,16 @@
  *            : bf16[N, P, Q, R, S, C]          →    %g = load %v[:, :, :, :, :, :]
  *   %d = sum over r, s, c of %g * …                 %d = …
  *
- * An index of images, one of channels, and between them spatial ones, each made of a place that is
- * kept and a tap that is summed; what is outside reads 0. From then on it is a tensor like any
- * other, whose rows of pixels are one axis (collapse_axes) of a product (raise_to_dot). Only what
- * the copy engine brings by itself is made one: the view has no memory, and the limits are those
- * of the engine's descriptors (im2col mode). Images that lie otherwise are copied first, where
- * that pays (passes/operands/im2col_repack.c): channels that are not last, or no multiple of 16
- * bytes, or so few that a tap would leave most of a product's depth empty. What becomes no operand
- * of a matrix unit's tiles is a gather again (passes/stage/stage_im2col_fallback.c). Requires the
- * tensor stage. Changes the order of sums where it copies. */
+ * The gather has one index of images, one of channels and between them spatial ones, each the sum
+ * of an output position that is kept and a tap that is summed; elements outside read 0. From then
+ * on the view is a tensor like any other: its output positions can be collapsed into one row axis
+ * (collapse_axes) of a dot (raise_to_dot). A view has no memory, so only what TMA's im2col mode can
+ * load becomes one, within the limits of its descriptors. Other inputs are copied first where that
+ * pays (passes/operands/im2col_repack.c): channels that are not the last axis, or no multiple of 16
+ * bytes, or so few that a tap would leave most of the dot's k step empty. A view that does not
+ * become an operand of matrix instructions is turned back into a gather
+ * (passes/stage/stage_im2col_fallback.c). Requires the tensor level. A copy changes the association
+ * order of sums. */
 #include "passes/operands/im2col_view.h"
 
 #include "ir/ir_errors.h"

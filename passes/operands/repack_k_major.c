@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack_k_major: what a matrix unit takes along k alone is copied once to where k is contiguous.
+/* repack_k_major: copies operands that the matrix instruction reads only along k so that k is
+ * contiguous.
  *
  *                                     scratch %p: tensor<i8[N, K] strides [128*pitch0 + 128, 1]>
  *                                     %0 = load %b[:, :]
@@ -9,13 +10,13 @@
  *                                     %3 = permute %2 perm=[1, 0] : i8[K, N]
  *                                     %d = dot %0, %3 : i32[M, N]
  *
- * The unit of warp groups reads operands of 16 bits from shared memory either way, all others only
- * where k is contiguous (matrix_instrs.def: along_k); for a left one of 32 bits threads may read
- * it. Instructions of single warps take any, at a fraction of its rate. A copy takes one launch at
- * the memory's rate, and is pitched: rows of any length are such as the copy engine walks. It pays
- * where each element is multiplied often enough, and where the product is long beside a launch.
- * Only inputs that nothing writes are copied. Requires the tensor stage. Changes no bits of
- * integers; sums of floats are added in the unit's order. */
+ * wgmma reads 16-bit operands from shared memory with either axis contiguous, all others only with
+ * k contiguous (matrix_instrs.def: smem_k_major_only), except that a 32-bit left operand may be a
+ * register operand. Warp-level instructions read either, at a fraction of the rate. The copy takes
+ * one launch at the memory's rate. Its rows are padded, so that TMA can load rows of any length. It
+ * pays if each element is multiplied often enough and the dot takes long compared with a launch.
+ * Only inputs that nothing writes are copied. Requires the tensor level. Changes no bits of
+ * integers; floats are summed in the association order of another instruction. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"

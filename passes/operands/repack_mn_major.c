@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack_mn_major: operands of products that threads multiply are copied once to where rows (of the
- * left one) or columns (of the right one) are contiguous.
+/* repack_mn_major: copies f32 operands of FMA dots so that the rows of the left one, or the columns
+ * of the right one, are contiguous.
  *
  *                                      scratch %p: tensor<f32[K, M] strides [32*pitch0 + 32, 1]>
  *                                      %0 = load %a[:, :]
@@ -10,13 +10,13 @@
  *                                      %4 = permute %3 perm=[1, 0] : f32[M, K]
  *                                      %d = dot %4, %2 : f32[M, N]
  *
- * A thread reads 16 bytes at once. Along k they are four steps of one row, which all lie in
- * registers of their own: all of a step are then in one of the register file's two banks, each of
- * which gives one operand a cycle, and many must be held at once. Along the rows a step's operands
- * are in both banks. The copy engine brings either; what rows it cannot walk pass through
- * registers, which a copy, being pitched, spares, too. It takes a launch at the memory's rate: the
- * product must be long beside it. Only inputs of f32 that nothing writes. Requires the tensor
- * stage. Changes no bits. */
+ * A thread loads 16 bytes at once. Along k these are four k steps of one row in adjacent registers;
+ * the operands of one step are then all in the same bank of the register file, which delivers one
+ * operand per cycle, and many steps must be live at once. Along the rows, the operands of a step
+ * are in both banks. TMA loads either form; rows that it cannot describe pass through registers,
+ * which the copy with its padded rows also avoids. The copy takes a launch at the memory's rate, so
+ * the dot must be long compared with it. Only f32 inputs that nothing writes are copied. Requires
+ * the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"

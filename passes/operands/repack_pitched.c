@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack_pitched: what the copy engine cannot describe is copied once to where it can.
+/* repack_pitched: copies a dot operand that TMA cannot describe into one with padded, aligned rows.
  *
  *                                     scratch %p: tensor<bf16[M, K] strides [64*pitch0 + 64, 1]>
  *                                     %0 = load %a[:, :]
@@ -7,16 +7,16 @@
  *   %d = dot %1, …                →   %1 = load %p[:, :] : bf16[M, K]
  *                                     %d = dot %1, …
  *
- * The engine walks rows that begin at multiples of 16 bytes. Others pass through registers, element
- * by element and once for each tile of the other operand, which leaves the matrix unit idle most of
- * the time; a copy of the operand takes one launch at the memory's rate. It pays where each element
- * is multiplied often enough, and where the product is long beside a launch. What sizes are known
- * decides: rows of any length may be aligned as they lie. Only inputs that nothing writes are
- * copied, and only for a matrix unit that the engine feeds.
+ * TMA needs rows that begin at multiples of 16 bytes. Other operands pass through registers,
+ * element by element and once for each tile of the other operand, which leaves the matrix unit idle
+ * most of the time. The copy takes one launch at the memory's rate. It pays if each element is
+ * multiplied often enough and the dot takes long compared with a launch. The known sizes decide,
+ * since rows of unknown length may be aligned already. Only inputs that nothing writes are copied,
+ * and only for matrix instructions that TMA feeds.
  *
- * Neither does it walk what is gathered, nor a tensor whose contiguous axis is none of the
- * product's (a filter's last tap). Those are copied as the product has them, with k contiguous; of
- * what is gathered no more than a few times the tensor, so that no image of windows is written out.
+ * TMA also cannot load a gather, nor a tensor whose contiguous axis is not an axis of the dot (the
+ * last tap of a filter). Such operands are copied with k contiguous; a gather only if it has at
+ * most a few times the elements of the tensor, so that no image of windows is written out.
  *
  *                                     scratch %p: tensor<bf16[F, O, C] strides [...]>
  *                                     %0 = gather %w[%o, %f, %c] : bf16[F, O, C]
@@ -24,7 +24,7 @@
  *   %d = dot %1, %0               →   %2 = load %p[:, :, :]
  *                                     %d = dot %1, %2
  *
- * Requires the tensor stage. Changes no bits. */
+ * Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
 #include "ir/op_axes.h"

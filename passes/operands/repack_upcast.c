@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repack_upcast: a narrow operand of a long product is copied once as 16 bits.
+/* repack_upcast: copies a narrow operand of a long dot once as 16-bit elements.
  *
  *                                       scratch %p: tensor<f16[N, K] strides [64*pitch0 + 64, 1]>
  *                                       %0 = load %w[:, :] : i4[N, K]
@@ -8,12 +8,12 @@
  *   %b = cast (load %w[:, :]) : f32     %b = cast (load %p[:, :]) : f32
  *   %d = dot %a, (mul %b, %s)      →    %d = dot %a, (mul %b, %s)
  *
- * The matrix unit of warp groups reads what it multiplies from shared memory, as it lies there;
- * single warps widen elements on their way to theirs, which is slower, for each tile of the
- * other operand anew. With many rows that costs more than to widen each element once, and to read
- * four times the bytes. The other operand's type holds each of these elements; scales stay behind
- * the product (sink_dequant_scale.c). Only inputs that nothing writes. Requires the tensor stage.
- * Changes no bits but by the order in which the unit adds. */
+ * wgmma reads its operands from shared memory as they are stored there. Warp-level instructions
+ * upcast elements in registers, which is slower and repeats for each tile of the other operand.
+ * With many rows that costs more than to upcast each element once and to read up to four times the
+ * bytes. The other operand's type represents each of these elements exactly; scales are applied to
+ * the accumulator (sink_dequant_scale.c). Only inputs that nothing writes are copied. Requires the
+ * tensor level. Changes bits only by the association order of another instruction. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"

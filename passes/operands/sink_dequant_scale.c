@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink_dequant_scale: narrow operands are multiplied as they are, and scaled behind the product.
+/* sink_dequant_scale: multiplies narrow operands directly and applies their scale to the
+ * accumulator.
  *
  *   %a = cast (load %x[%m, %k]) : f32
  *   %b = cast (load %w[%k, %n]) : f32          %p = dot (load %x[%m, %k]), (load %w[%k, %n])
  *   %s = gather %scale[%k / 128, %n]       →   %s = load %scale[start %k / 128, %n]
  *   %d = dot %a, (mul %b, %s), %c              %d = fma %p, %s, %c
  *
- * Elements of 16 bits and less multiply exactly in f32, so a matrix unit does it: a narrower one is
- * widened on its way to the unit, not before. A factor that is the same for a step of k (a scale
- * of groups of quantized weights) is one multiplication an element of the result, not of the
- * operand. Only where the target has a unit for both types. Requires: tile (steps of k are known).
- * Reassociates the product's sum. */
+ * Products of elements of 16 bits or fewer are exact in f32, so a matrix instruction can multiply
+ * them; a narrower operand is upcast on its way to the instruction. A scale that is constant within
+ * one k step (that of a quantization group) is then one multiplication per element of the result
+ * instead of one per element of the operand. Requires a matrix instruction for the two types and:
+ * tile (the k step is known). Reassociates the sum of the dot. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/analysis/dequant_scale.h"

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* swap_ab: a product is made as its transpose where that fills the device better.
+/* swap_ab: computes a dot as its transpose where that tiles better or the instruction requires it.
  *
  *   %p = dot %a, %b : f32[M, N]          %t = permute %a perm=[1, 0]; %u = permute %b perm=[1, 0]
  *   store %y[:, :], %p             →     %q = dot %u, %t : f32[N, M]
  *                                        %p = permute %q perm=[1, 0] : f32[M, N]
  *                                        store %y[:, :], %p
  *
- * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
- * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
- * (analysis/wave_model.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets
- * threads read the left one as it lies: `a @ b` is multiplied swapped. Of four bits it takes a left
- * operand alone, which threads widen in registers: `x @ w.T` is multiplied swapped, where single
- * warps, which widen either, are not as fast.
+ * wgmma tiles have a multiple of 64 rows but a multiple of 8 columns: 300 rows are padded to 320 or
+ * 384, 300 columns to 304. The wave model (analysis/wave_model.h) prices both forms. wgmma reads a
+ * 32-bit (tf32) right operand only with k contiguous but a left one also from registers, so `a @ b`
+ * is computed swapped. It upcasts a 4-bit operand only as a left operand in registers, so `x @ w.T`
+ * is computed swapped; warp-level instructions upcast either operand, but are slower.
  *
- * The result leaves through shared memory, where it is written turned, element by element; what is
- * done with it must be element by element, too. Requires the tensor stage. Changes no bits but by
- * the order in which another unit adds. */
+ * The result passes through shared memory, where it is written transposed element by element, so
+ * the epilogue must be element-wise. Requires the tensor level. Changes bits only by the
+ * association order of another instruction. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
 #include "ir/schedule.h"

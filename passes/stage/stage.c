@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage: shared memory, movement, barriers, roles.
+/* stage: moves dot operands through shared memory and inserts copies, ring buffers, mbarriers and
+ * warp roles.
  *
  *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: bulk_load }
  *     %a = load %x[%m, %k]             →     { consumer: for %k, %c, %i: wait %full[%i],
  *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
  *     yield dot %a, %b, %c                       %e = dot_wait %d, arrive %empty[%i], yield %e }
  *
- * Operands of products go through shared memory. Where the target has bulk copies and the tensor
- * can be described to them, a producer role copies ahead through rings; else the threads fill rings
- * themselves, where they can copy past their registers; otherwise each thread loads, stores to
- * shared memory and waits for the block. CPUs have no shared memory: nothing
- * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
+ * If the target has bulk copies and can describe the tensor, a producer role copies ahead through
+ * ring buffers; otherwise the threads fill ring buffers with async copies if possible; otherwise
+ * each thread loads its elements, stores them to shared memory and waits at a barrier. Does nothing
+ * on CPUs, which have no shared memory. Requires: bounds. Establishes: the staged level. Changes no
+ * bits. */
 #include "passes/stage/stage.h"
 
 #include "ir/memo.h"

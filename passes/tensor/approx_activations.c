@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* approx_activations: functions of products that are rounded to 16 bits are taken by hardware's
- * exponential.
+/* approx_activations: computes activations of dot results with the hardware exponential if the
+ * result is rounded to 16 bits.
  *
  *   %t = approx16_tanh %u, %exact          %e = fast_exp2 (%u * -2 / ln 2)
  *   %s = add 1, %t                →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
@@ -9,12 +9,12 @@
  *                                      %e = fast_exp2 (%x * -1 / ln 2)
  *   %y = approx16_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + %e)
  *
- * The sums of a product are known within a bound, and so is what is made of them: no bits are lost
- * that were promised. The formula has no cancellation, so that its error is that of two hardware
- * instructions, a hundredth of half a unit of bf16. tanh itself is not: near 0 this would leave
- * nothing of it. Everything else keeps the library's value. Where the result is wider than 16 bits
- * the bits are kept, too: work of a launch that moves those is hidden under its memory. NVIDIA
- * alone has both instructions. Requires the tensor stage. Changes bits within the bound that the
+ * The result of a dot has an error bound, and so has a function of it: no promised bits are lost.
+ * The formula has no cancellation, so its error is that of two hardware instructions, a hundredth
+ * of half a unit in the last place of bf16. tanh on its own keeps its exact form, because the
+ * formula cancels near 0. All other uses keep the library's value, also those whose result is wider
+ * than 16 bits: such a launch is bound by memory, which hides the longer form. Only NVIDIA targets
+ * have both instructions. Requires the tensor level. Changes bits within the bound that the
  * interpreter computes. */
 #include "ir/build.h"
 #include "ir/op_axes.h"

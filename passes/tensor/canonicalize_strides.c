@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* canonicalize_strides: the axes of a tensor in the order in which its elements lie.
+/* canonicalize_strides: permutes the axes of strided tensors so that the last axis is the
+ * contiguous one.
  *
  *   in %x: tensor<f32[M, N] strides [1, M]>       in %x: tensor<f32[N, M]> axis_perm [1, 0]
  *   %0 = load %x[:, :] : f32[M, N]           →    %1 = load %x[:, :] : f32[N, M]
  *                                                 %0 = permute %1 perm=[1, 0] : f32[M, N]
  *
- * What is contiguous in some order has no strides after it; else the axis whose neighbours are
- * neighbours in memory, if there is one, becomes the last. So all later passes, the copy engine and
- * vectors of both code generators know one kind of row. Requires the tensor stage. Changes no
- * bits. */
+ * A tensor that is contiguous in some order of its axes has no strides afterwards; of any other
+ * tensor the axis of stride 1, if it has one, becomes the last. So all later passes, TMA and the
+ * vectors of both code generators see one kind of row. Requires the tensor level. Changes no bits.
+ */
 #include "ir/build.h"
 #include "passes/pass.h"
 

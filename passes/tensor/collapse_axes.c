@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collapse_axes: rows of a product that have several axes become one axis.
+/* collapse_axes: collapses several row axes of a contraction into one axis.
  *
  *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> collapsed [2, 1] of [B, S, K]
  *   %p = dot %x, %w : f32[B, S, N]    →    %p = dot %x, %w : f32[B*S, N]
  *   store %y[:, :, :], %p                  store %y[:, :], %p
  *
- * Two axes that lie one behind the other in each tensor that has them, are walked together by all
- * that is stored, and of which one factor of a product, or sum of products, has both and the other
- * neither: tiles of it are then full where the inner axis is short. It goes by the inner one's name
- * in schedules; a line that names the outer one keeps them apart. Requires the tensor stage, one
- * store, and tensors that are contiguous and read as a whole. Changes no bits. */
+ * Two axes are collapsed if they are adjacent in each tensor that has them, if every store iterates
+ * over both, and if one factor of the dot (or of a sum of products) has both and the other neither.
+ * Tiles of the collapsed axis are full even if the inner axis is short. In schedules the axis has
+ * the inner one's name; a schedule entry that names the outer axis keeps the two separate. Requires
+ * the tensor level, a single store, and tensors that are contiguous and read as a whole. Changes no
+ * bits. */
 #include "ir/schedule.h"
 #include "passes/analysis/axis_dependence.h"
 #include "ir/drop_axis.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather_to_load: gathers that walk axes in order become plain reads.
+/* gather_to_load: turns gathers whose indices iterate over whole axes or ranges into plain loads.
  *
  *   %i = iota dim=[N]                        %x0 = load %x[:, :] : f32[M, N]
  *   %j = iota dim=[M]                  →     %g  = permute %x0 perm=[1, 0] : f32[N, M]
@@ -9,10 +9,10 @@
  *   %g = gather %k[%h, %r, %i]         →
  *        guard=[1, 0, 0] : f32[%j, D]
  *
- * (Each index is broadcast to the result's shape.) An index walks its whole axis, or a range of it,
- * or is one number for all, which may lie outside: then zeros are read, as before. Such a read
- * is copied in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no
- * bits. */
+ * (Each index is broadcast to the result's shape.) An index iterates over its whole axis or over a
+ * range of it, or is one number for all elements. That number may be outside; then the load reads
+ * zeros, as the gather did. A plain load can be copied in bulk, and ties the axes of the values
+ * that read it. Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/pass.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower_argmax: where a row's greatest element is, by two plain reductions.
+/* lower_argmax: lowers argmax/argmin folds to two plain reductions.
  *
  *   %v, %i = fold %x, %at arg=max          %m = reduce %x fn=max axis=1
  *            axis=1 { … }               →     %s = or (cmp %x, %m pred=eq), (isnan %x)
  *                                             %i = reduce (select %s, %at, N) fn=min axis=1
  *
- * Threads join the steps of a fold by its own function, on pairs of a value and an index of 64
- * bits; the greatest, and then the least index of those that are as great (or NaN, which wins),
- * take an instruction or two an element. A row that a block can hold is read once all the same; a
- * longer one stays a fold. On GPUs only: a CPU walks a row in one thread. Requires the tensor
- * stage. Changes no bits. */
+ * Threads combine the partial results of a fold by its own function, on pairs of a value and a
+ * 64-bit index; the maximum, and then the least index among the elements that equal it (or are NaN,
+ * which wins), take one or two instructions per element. A row that fits into a block is still read
+ * once; a longer one stays a fold. Only on GPUs, since a CPU computes a row in one thread. Requires
+ * the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/analysis/index_bounds.h"

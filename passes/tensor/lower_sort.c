@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lower_sort: sorting becomes passes over the digits of the elements, 8 bits at a time, the lowest
- * first.
+/* lower_sort: lowers sort to radix-sort launches over digits of 8 bits, the lowest first.
  *
  *   %y, %p = sort %x      for each digit:
  *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; counts
@@ -12,12 +11,13 @@
  *                           %r = rank (digits of %from[%m, %n]), %first : i64[%n]
  *                           scatter %to[%m, %r], %from[%m, %n] }
  *
- * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours, and all
- * of a digit equally far, so that a small table says how far. A row that is one chunk is arranged
- * digit after digit in one launch. Elements keep their bits: what is compared is made of them again
- * in each pass, so that no index travels where only elements are wanted. Elements of a digit stay
- * in their order, so the whole is stable. Rows of few elements, and what is sorted inside of loops,
- * compare each with each (lower_sort_pairwise.c). Requires the tensor stage. Changes no bits. */
+ * On GPUs a block sorts its chunk by the digit before it writes it: adjacent elements then go to
+ * adjacent addresses, and all elements of a digit move by the same distance, which a small table
+ * holds. A row of one chunk is sorted by all digits in one launch. Elements keep their bits; each
+ * pass computes the sort keys from them again, so that no index is moved if only the elements are
+ * wanted. Elements with equal digits keep their order, so the sort is stable. Short rows, and sorts
+ * inside loops, compare all pairs instead (lower_sort_pairwise.c). Requires the tensor level.
+ * Changes no bits. */
 #include "passes/tensor/lower_sort.h"
 
 #include "ir/target/target.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raise_to_dot: sums of products become products of matrices.
+/* raise_to_dot: recognizes sums of products and rewrites them as dot.
  *
  *   %p = mul %a, %b : f32[M, N, K]           (%a does not change along N, %b not along M)
  *   %s = reduce %p fn=sum axis=2       →     %s = dot %a', %b' : f32[M, N]
  *
- * One axis of the left factor alone, one of the right alone and one that is summed make the
- * product; every other axis is a batch, of which those that are summed are summed after: a
- * convolution is a product for each offset of its window, over channels, wherever they stand. A
- * summed axis along which one factor alone varies is summed in that factor, before the product.
- * Factors of 16 bits stay so: they multiply exactly in f32. What has no such axes, or too little in
- * them for a matrix unit, stays. Requires the tensor stage. Reassociates the sum, whose products
- * enter it unrounded. */
+ * One axis of the left factor alone, one of the right factor alone and one summed axis of both
+ * become the dot's m, n and k. Every other axis becomes a batch axis, and a batch axis that is
+ * summed is reduced afterwards: a convolution becomes one dot over the channels for each offset of
+ * its window, wherever the channels are. A summed axis along which only one factor varies is summed
+ * in that factor before the dot. 16-bit factors stay 16-bit, since their products are exact in f32.
+ * Sums without such axes, or too small for a matrix instruction, are left alone. Requires the
+ * tensor level. Reassociates the sum; products enter it unrounded. */
 #include "ir/build.h"
 #include "passes/analysis/summed_products.h"
 #include "passes/analysis/axis_dependence.h"

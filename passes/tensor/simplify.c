@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simplify: folds constants, removes identities, says nothing twice, drops what is unused.
+/* simplify: folds constants and removes identities, common subexpressions and dead ops.
  *
  *     %1 = const value=2 : f32[M, N]
  *     %2 = const value=0.5 : f32[M, N]
  *     %3 = mul %1, %2 : f32[M, N]            →   %3 dropped: x itself
  *     %4 = mul %x, %3 : f32[M, N]
  *
- * Any stage before layouts. Exact only: no rule may change a bit of a number, the sign of a
- * zero, or which operand wins. Folding uses the interpreter's own arithmetic, so it is the
- * meaning. A value that folds to NaN is left alone, because the text form has one NaN. */
+ * Works at any level before layouts. Only exact rules: none changes a bit of a number, the sign of
+ * a zero, or which operand of min and max wins. Folding uses the interpreter's arithmetic, which
+ * defines the meaning of the ops. A value that folds to NaN is left alone, because the text form
+ * has only one NaN. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "ir/scalar_eval.h"

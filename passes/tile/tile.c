@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile: maps each group to a grid of blocks, loops inside them, and tiles.
+/* tile: maps each fusion group to a grid, sequential loops and tiles.
  *
  *   parallel dims=[] steps=[] {               launch dims=[M, N] steps=[128, 256] warps=[8] {
  *     %a = load %x[:, :] : bf16[M, K]           (%m: range, %n: range)
@@ -10,10 +10,10 @@
  *                                               store %y[%m, %n], %d }
  *
  * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction.
- * An axis that is both (a softmax row) is held whole when it fits, else walked once per reduction
- * and once to store; one whose stores need none of its reductions (rows beside sums of columns) is
- * walked once for all of them. Requires: fuse. Establishes: the launch stage. Reassociates
- * reductions. */
+ * An axis that is both (a softmax row) stays resident in registers if it fits; otherwise it is
+ * looped over once per reduction and once for the store, or only once if the stores need none of
+ * its reductions (rows next to column sums). Requires: fuse. Establishes: the loop level.
+ * Reassociates reductions. */
 #include "passes/tile/tile_steps.h"
 
 #include "ir/ir_errors.h"
