@@ -174,13 +174,32 @@ def unit_targets(text):
     return " ".join(f"`{name}`" for name in macros.get(text, text).split())
 
 
+def target_facts(row, fields):
+    """Cells of a table of targets: what the row says of the fields, each of which may lack."""
+    facts = dict(re.fullmatch(r"\.(\w+) = (\w+)", fact).groups() for fact in row[5:])
+    for field in fields:
+        if field.startswith("has_"):
+            yield "yes" if facts.get(field) == "true" else "no"
+        elif field == "async_copy_bytes":
+            sizes = [str(n) for n in (4, 8, 16) if int(facts.get(field, 0)) & n]
+            yield ", ".join(sizes) or "no"
+        else:
+            yield facts.get(field, "–").replace("NATIVE_VECTOR", "this machine's")
+
+
 def targets():
-    limits = ["target", "family", "lanes of a warp", "threads per block",
-              "threads per multiprocessor", "blocks per multiprocessor"]
-    memory = ["target", "shared bytes per block", "registers per multiprocessor",
-              "registers per thread", "multiprocessors"]
-    features = ["target", "blocks per cluster", "vector bytes", "bulk copies", "setmaxnreg",
-                "packed min/max", "async copies (bytes)"]
+    limits = {"warp": "lanes of a warp", "max_threads": "threads per block",
+              "sm_threads": "threads per multiprocessor", "sm_blocks": "blocks per multiprocessor"}
+    further = ({"num_sms": "multiprocessors", "schedulers": "schedulers",
+                "group_warps": "warps of a warp group", "cluster": "blocks per cluster",
+                "portable_cluster": "on every device"},
+               {"registers": "registers per multiprocessor",
+                "registers_thread": "registers per thread", "register_step": "granularity",
+                "has_setmaxnreg": "setmaxnreg"},
+               {"shared_bytes": "shared bytes per block", "shared_reserved": "reserved per block",
+                "shared_row": "bytes of a row of banks"},
+               {"vector_bytes": "vector bytes", "has_bulk_copy": "bulk copies",
+                "async_copy_bytes": "async copies (bytes)", "has_packed_minmax": "packed min/max"})
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     found = rows("ir/target/targets.def", "TARGET")
     body = title("Targets", "ir/target/targets.def")
@@ -188,12 +207,11 @@ def targets():
                    "`ir/target/target.h` explains each column. On a CPU, the shared bytes are the "
                    "part of the L2 cache that a block may use, and the registers are vector "
                    "registers.") + "\n\n"
-    body += table(limits, [[f"`{r[0]}`", families[r[1]], *r[5:9]] for r in found]) + "\n"
-    body += table(memory, [[f"`{r[0]}`", *r[9:13]] for r in found]) + "\n"
-    body += table(features, [
-        [f"`{r[0]}`", r[13], "this machine's" if "NATIVE" in r[14] else r[14],
-         *("yes" if x == "true" else "no" for x in r[15:18]),
-         ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"] for r in found])
+    body += table(["target", "family", *limits.values()],
+                  [[f"`{r[0]}`", families[r[1]], *target_facts(r, limits)] for r in found]) + "\n"
+    body += "\n".join(table(["target", *fields.values()],
+                            [[f"`{r[0]}`", *target_facts(r, fields)] for r in found])
+                      for fields in further)
     body += ("\n## Matrix instructions\n\n"
              "The rows of `ir/layout/matrix_instrs.def`: the value of the schedule key\n"
              "`instruction`, the element types of operands and result in registers, and the\n"
@@ -204,7 +222,8 @@ def targets():
              "dots are computed by fused multiply-adds.\n\n")
     body += table(["instruction", "targets", "operands", "result", "m × n × k"],
                   [[f"`{r[0]}`", unit_targets(r[1]), f"`{r[2].lower()}`", f"`{r[3].lower()}`",
-                    f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("WARPGROUP_MMA", "WARP_MMA")
+                    f"{r[at]} × {r[at + 1]} × {r[at + 2]}"]
+                   for kind, at in (("WARPGROUP_MMA", 5), ("WARP_MMA", 4))
                    for r in rows("ir/layout/matrix_instrs.def", kind)])
     body += ("\n## Reference devices\n\n"
              "`explain` estimates times and occupancy with these facts, from\n"
@@ -212,11 +231,10 @@ def targets():
              "pass reads them. Warps, blocks and shared bytes are maxima per multiprocessor.\n\n")
     speed = ["target", "device", "memory GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
              "L2 MiB", "sector bytes"]
-    details = ["target", "shared bytes", "reserved per block",
-               "shared granularity (bytes)", "schedulers", "register granularity"]
+    details = ["target", "shared bytes", "shared granularity (bytes)"]
     parts = rows("ir/target/device_specs.def", "PART")
-    return (body + table(speed, [[f"`{r[0]}`", *r[1:7], *r[12:]] for r in parts]) + "\n" +
-            table(details, [[f"`{r[0]}`", *r[7:12]] for r in parts]))
+    return (body + table(speed, [[f"`{r[0]}`", *r[1:7], *r[9:]] for r in parts]) + "\n" +
+            table(details, [[f"`{r[0]}`", *r[7:9]] for r in parts]))
 
 
 def schedule():

@@ -74,7 +74,7 @@ static ReceiveMbarriers find_receive_mbarriers(GpuEmitter *em)
 
 int gpu_mailbox_bytes(GpuEmitter *em)
 {
-    return (int)find_receive_mbarriers(em).bytes.n * GPU_MBARRIER_BYTES;
+    return (int)find_receive_mbarriers(em).bytes.n * MBARRIER_BYTES;
 }
 
 static LLVMValueRef receive_mbarriers_at(GpuEmitter *em)
@@ -140,10 +140,10 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.elements = gpu_elements(em, type);
     join_cluster(em);
     x.receive_mbarrier =
-        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * GPU_MBARRIER_BYTES);
+        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MBARRIER_BYTES);
     if (x.position) {
         LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
-        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, GPU_MBARRIER_BYTES), "");
+        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MBARRIER_BYTES), "");
         x.receive_mbarrier = gpu_at(em, x.receive_mbarrier, at);
     }
     em->n_mailboxes += slots_of(em, op);

@@ -20,8 +20,6 @@
 
 typedef struct GpuEmitter GpuEmitter;
 
-enum { GPU_MBARRIER_BYTES = 8 };
-
 /* Where a 16-bit element lies that was loaded with its neighbour. */
 typedef struct GpuHalf {
     LLVMValueRef word; /* i32; NULL: it came alone */

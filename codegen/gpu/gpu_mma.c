@@ -10,14 +10,7 @@
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/layout/matrix_instr.h"
 
-enum {
-    ROW_BYTES = 128,
-    WORD_BYTES = 4,
-    WORD_HALVES = 8,
-    MAX_RUN = 32,
-    MAX_MATRICES = 4,
-    MAX_BLOCKS = 64
-};
+enum { WORD_BYTES = 4, WORD_HALVES = 8, MAX_RUN = 32, MAX_MATRICES = 4, MAX_BLOCKS = 64 };
 
 typedef struct Side {
     const GpuValue *held; /* NULL: in shared memory */
@@ -94,7 +87,8 @@ static void choose_depth(Product *p)
     } else if (mma_k_in_pairs(p->unit, p->a.dtype, p->b.dtype, !p->b.k_is_col)) {
         p->depth = mma_k_order_pairs(p->unit, p->k);
     } else {
-        p->depth = mma_k_order_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
+        p->depth = mma_k_order_runs(p->unit, p->k, p->em->func->target->shared_row / bytes,
+                                    words ? WORD_HALVES / 2 : 1);
     }
 }
 

@@ -4,7 +4,7 @@
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 16, HANDED_ALIGN = 16 };
+enum { PLAIN_ALIGN = 16, HANDED_ALIGN = 16 };
 
 static void place(Op *op, void *user)
 {
@@ -13,7 +13,7 @@ static void place(Op *op, void *user)
         return;
     }
     const Value *memory = op->results[0];
-    int align = op->kind == OP_MBARRIER           ? GPU_MBARRIER_BYTES
+    int align = op->kind == OP_MBARRIER           ? MBARRIER_BYTES
                 : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                   : PLAIN_ALIGN;
     int after = (em->shared_bytes + align - 1) / align * align;
@@ -36,8 +36,7 @@ void gpu_place_shared(GpuEmitter *em, Op *launch)
     em->shareds.n = 0;
     em->shared_bytes = 0;
     block_walk(launch->regions[0], place, em);
-    em->mailboxes =
-        (em->shared_bytes + GPU_MBARRIER_BYTES - 1) / GPU_MBARRIER_BYTES * GPU_MBARRIER_BYTES;
+    em->mailboxes = (em->shared_bytes + MBARRIER_BYTES - 1) / MBARRIER_BYTES * MBARRIER_BYTES;
     em->shared_bytes = em->mailboxes + gpu_mailbox_bytes(em);
     em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
     block_walk(launch->regions[0], find_handed, em);

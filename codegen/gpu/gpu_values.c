@@ -230,5 +230,5 @@ int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory)
     int64_t count = gpu_elements(em, memory->type);
     return op_int(memory->def, ATTR_PACKED, 0)
                ? count / 2
-               : count * (barrier ? GPU_MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
+               : count * (barrier ? MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
 }

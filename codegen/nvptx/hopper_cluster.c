@@ -13,7 +13,7 @@ LLVMValueRef hopper_cluster_rank(GpuEmitter *em)
 
 static void on_barrier(GpuEmitter *em, LLVMValueRef at, int nth, const char *text, int64_t number)
 {
-    LLVMValueRef place = gpu_i32(em, (int64_t)nth * GPU_MBARRIER_BYTES);
+    LLVMValueRef place = gpu_i32(em, (int64_t)nth * MBARRIER_BYTES);
     LLVMValueRef args[] = {LLVMBuildAdd(em->builder, hopper_address(em, at), place, ""),
                            gpu_i32(em, number)};
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,r,~{memory}", true, 2, args);

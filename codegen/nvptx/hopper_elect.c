@@ -4,8 +4,6 @@
 
 #include "codegen/gpu/gpu_emitters.h"
 
-enum { GROUP_WARPS = 4 };
-
 LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr)
 {
     return LLVMBuildPtrToInt(em->builder, ptr, em->i32, "");
@@ -107,7 +105,7 @@ LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name)
 static LLVMBasicBlockRef if_first_of_group(GpuEmitter *em)
 {
     LLVMBasicBlockRef inside = gpu_new_block(em, "elected"), after = gpu_new_block(em, "after");
-    LLVMValueRef threads = gpu_i32(em, (GROUP_WARPS << em->warp_bits) - 1);
+    LLVMValueRef threads = gpu_i32(em, (em->func->target->group_warps << em->warp_bits) - 1);
     LLVMValueRef thread = LLVMBuildAnd(em->builder, em->role->thread, threads, "");
     LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, thread, gpu_i32(em, 0), "");
     LLVMBuildCondBr(em->builder, first, inside, after);
@@ -143,5 +141,6 @@ void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity)
 
 LLVMValueRef hopper_group(GpuEmitter *em)
 {
-    return LLVMBuildUDiv(em->builder, em->role->warp, gpu_i32(em, GROUP_WARPS), "");
+    return LLVMBuildUDiv(em->builder, em->role->warp, gpu_i32(em, em->func->target->group_warps),
+                         "");
 }

@@ -45,7 +45,7 @@ static void init_barrier(GpuEmitter *em, const Op *op)
     poly_is_const(barrier->type->dims[0], &slots);
     LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));
     for (int64_t slot = 0; slot < slots; slot++) {
-        LLVMValueRef at = gpu_i32(em, slot * GPU_MBARRIER_BYTES);
+        LLVMValueRef at = gpu_i32(em, slot * MBARRIER_BYTES);
         LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, at, ""), gpu_i32(em, count)};
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "mbarrier.init.shared::cta.b64 [$0], $1;",
                 "r,r,~{memory}", true, 2, args);

@@ -6,36 +6,32 @@
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
-enum {
-    REGISTER_STEP = 8,
-    MAX_REGISTERS = 255,
-    MIN_REGISTERS = 24,
-    GROUP_WARPS = 4, /* warps that a product is issued by */
-};
-
 /* Registers that a thread has at the kernel's entry: all of them, dealt evenly. */
 static int entry_registers(GpuEmitter *em)
 {
+    const Target *target = em->func->target;
     int threads = em->warps << em->warp_bits;
-    int all = em->func->target->registers / em->plan_launch->blocks_per_unit;
-    int registers = all / threads / REGISTER_STEP * REGISTER_STEP;
-    return registers < MAX_REGISTERS ? registers : MAX_REGISTERS;
+    int all = target->registers / em->plan_launch->blocks_per_unit;
+    int registers = all / threads / target->register_step * target->register_step;
+    return registers < target->registers_thread ? registers : target->registers_thread;
 }
 
 /* Registers move between whole warp groups, and a role waits for what the others have not given up:
  * if all together want more than there are, the block hangs. */
 static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, const Attr *registers)
 {
+    const Target *target = em->func->target;
     int64_t total = 0;
     for (int i = 0; i < registers->n; i++) {
         int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
-        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < MIN_REGISTERS ||
-                                   wanted > MAX_REGISTERS || warps->ints[i] % 4)) {
+        if (registers->ints[i] &&
+            (wanted % target->register_step || wanted < target->setmaxnreg_min ||
+             wanted > target->registers_thread || warps->ints[i] % target->group_warps)) {
             gpu_bug(em, op, "roles with registers: 4 warps or a multiple, 24 to 248 by 8");
         }
         total += wanted * (warps->ints[i] << em->warp_bits);
     }
-    if (total > em->func->target->registers / em->plan_launch->blocks_per_unit) {
+    if (total > target->registers / em->plan_launch->blocks_per_unit) {
         gpu_bug(em, op, "its roles want more registers than there are");
     }
 }
@@ -80,7 +76,7 @@ bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op)
     }
     LLVMValueRef first = gpu_i32(em, em->role->apart);
     LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, hopper_group(em), ""),
-                           gpu_i32(em, GROUP_WARPS << em->warp_bits)};
+                           gpu_i32(em, em->func->target->group_warps << em->warp_bits)};
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
     return true;
 }
@@ -89,12 +85,12 @@ bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op)
 static int turn_takers(const GpuEmitter *em)
 {
     const GpuRole *role = em->role;
-    return role->team ? role->teams : role->warps / GROUP_WARPS;
+    return role->team ? role->teams : role->warps / em->func->target->group_warps;
 }
 
 static LLVMValueRef own_turn(GpuEmitter *em)
 {
-    LLVMValueRef groups = gpu_i32(em, GROUP_WARPS);
+    LLVMValueRef groups = gpu_i32(em, em->func->target->group_warps);
     return em->role->team ? em->role->team : LLVMBuildUDiv(em->builder, em->role->warp, groups, "");
 }
 
@@ -102,7 +98,7 @@ static LLVMValueRef own_turn(GpuEmitter *em)
  * passes its turn on. */
 static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef who)
 {
-    int warps = em->role->team ? em->role->warps : GROUP_WARPS;
+    int warps = em->role->team ? em->role->warps : em->func->target->group_warps;
     LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->turns), "");
     const char *text = arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * warps << em->warp_bits);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);

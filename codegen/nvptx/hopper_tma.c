@@ -16,7 +16,7 @@
 #include "ir/bulk_tile.h"
 #include "ir/build.h"
 
-enum { MAX_BOX = 256, MAX_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
+enum { WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
 
 static const Op *allocation(GpuEmitter *em, const Value *memory)
 {
@@ -66,9 +66,9 @@ static Access shared_access(const Op *op)
 }
 
 /* The largest part that a box may have and that divides the extent. */
-static int64_t box_part(int64_t extent)
+static int64_t box_part(const Target *target, int64_t extent)
 {
-    int64_t parts = (extent + MAX_BOX - 1) / MAX_BOX;
+    int64_t parts = (extent + target->bulk_box - 1) / target->bulk_box;
     while (extent % parts) {
         parts++;
     }
@@ -88,7 +88,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 {
     Access tensor = tensor_access(op);
     const Value *shared = shared_access(op).memory;
-    if (tensor.n > MAX_BULK_RANK && !func_im2col_of(em->func, tensor.memory)) {
+    if (tensor.n > em->func->target->bulk_rank && !func_im2col_of(em->func, tensor.memory)) {
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
     Boxes boxes = {.rank = tensor.n, .rows = bulk_rows_axis(&tensor), .parts = 1, .blocks = 1};
@@ -103,7 +103,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
         boxes.extent[axis] = bulk_extent(&tensor, axis);
         if (axis == boxes.rows) {
             boxes.extent[axis] /= boxes.blocks;
-            boxes.part_rows = box_part(boxes.extent[axis]);
+            boxes.part_rows = box_part(em->func->target, boxes.extent[axis]);
             boxes.parts = boxes.extent[axis] / boxes.part_rows;
             boxes.extent[axis] = boxes.part_rows;
         } else if (axis == tensor.n - 1) {
@@ -111,7 +111,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
         }
         boxes.box_bytes *= boxes.extent[axis];
     }
-    if (cols % boxes.chunk_cols || boxes.chunk_cols > MAX_BOX) {
+    if (cols % boxes.chunk_cols || boxes.chunk_cols > em->func->target->bulk_box) {
         gpu_bug(em, op, "the tile's columns are no whole number of boxes");
     }
     if (boxes.parts * boxes.blocks > 1 &&
@@ -258,7 +258,7 @@ static const char *coordinate_list(GpuEmitter *em, int rank, int at)
 
 typedef struct BulkOp {
     const char *text, *constraints;
-    LLVMValueRef args[3 + MAX_BULK_RANK + MAX_SPATIAL];
+    LLVMValueRef args[3 + MAX_RANK + MAX_SPATIAL];
     int n_fixed; /* operands before the coordinates; the first is the shared address */
 } BulkOp;
 
@@ -266,7 +266,7 @@ typedef struct BulkOp {
 static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
     Access tensor = tensor_access(op);
-    LLVMValueRef first[MAX_BULK_RANK], address = bulk->args[0];
+    LLVMValueRef first[MAX_RANK], address = bulk->args[0];
     first_indices(em, &tensor, first);
     if (boxes->blocks > 1) { /* this block's parts, or this group's */
         bool load = op->kind == OP_BULK_LOAD;
@@ -320,13 +320,13 @@ static LLVMBasicBlockRef go_to_source(GpuEmitter *em, LLVMValueRef value)
 }
 
 /* Pixels of all images together may be too many for 32 bits. */
-static bool are_many(Type given, int n)
+static bool are_many(const Target *target, Type given, int n)
 {
     double most = 1;
     for (int i = 0; i <= n; i++) {
         most *= (double)poly_most(given->dims[i]);
     }
-    return most > INT32_MAX - MAX_BOX * MAX_BOX;
+    return most > INT32_MAX - target->bulk_box * target->bulk_box;
 }
 
 /* The tile's first pixel, among those of all images. */
@@ -354,7 +354,7 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
     int n = view_places(view);
     LLVMValueRef source = gpu_value(em, tensor->indices[0])->regs[0];
     LLVMBasicBlockRef back = n == 1 ? go_to_source(em, source) : NULL;
-    LLVMTypeRef type = are_many(given, windows->n) ? em->i64 : em->i32;
+    LLVMTypeRef type = are_many(em->func->target, given, windows->n) ? em->i64 : em->i32;
     LLVMValueRef pixel = first_pixel(em, tensor, n, type);
     pixel = LLVMBuildAdd(em->builder, pixel, LLVMConstInt(type, (uint64_t)ahead, false), "");
     for (int i = windows->n; i > 0; i--) {

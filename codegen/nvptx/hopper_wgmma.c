@@ -18,9 +18,7 @@
 #include "support/int_math.h"
 
 enum {
-    GROUP_ROWS = 64,
     GROUP_WARPS_BITS = 2,
-    MAX_N = 256,
     A_REGISTERS = 4,
     WORD_BYTES = 4,
     ADDRESS_BITS = 0x3ffff, /* of a byte of a block's shared memory */
@@ -35,6 +33,7 @@ typedef struct Operand {
 typedef struct Product Product;
 struct Product {
     GpuEmitter *em;
+    const MatrixInstr *instruction;
     Op *op;
     GpuValue *out;
     Product *joined; /* whose columns follow, in the same instructions; or NULL */
@@ -206,8 +205,8 @@ static void check_extents(Product *p)
 {
     bool f32 = p->op->results[0]->type->dtype == DT_F32;
     int columns = p->ints ? 16 : 8;
-    if (p->m % GROUP_ROWS || p->n % columns || p->k % p->depth || p->em->role->warps % 4 ||
-        f32 == p->ints) {
+    if (p->m % p->instruction->m || p->n % columns || p->k % p->depth ||
+        p->em->role->warps % mma_warps(p->instruction) || f32 == p->ints) {
         gpu_bug(p->em, p->op,
                 "wgmma multiplies 64 rows, 8 columns (of integers 16), 32 bytes deep (or "
                 "multiples), into f32 or 32-bit integers");
@@ -227,6 +226,7 @@ static void read_types(Product *p, DType operands)
     if (!unit || unit->scope == MMA_WARP) {
         gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
     }
+    p->instruction = unit;
     p->type = unit->instruction;
     p->elem_bytes = dtype_bytes(operands);
     p->depth = unit->k;
@@ -337,7 +337,7 @@ static void add_instruction(Statement *s, int64_t k)
     int b_at = s->results + (p->a_words ? p->a_row_words : 1);
     int64_t b_offset = operand_offset(&p->b, s->n_from, k) / 16;
     if (!p->a_words) {
-        int64_t a_offset = operand_offset(&p->a, (int64_t)s->repeat * GROUP_ROWS, k) / 16;
+        int64_t a_offset = operand_offset(&p->a, (int64_t)s->repeat * p->instruction->m, k) / 16;
         text_printf(text, "add.s64 a, $%d, %d;\n\t", s->results, (int)a_offset);
     }
     text_printf(text, "add.s64 b, $%d, %d;\n\t", b_at, (int)b_offset);
@@ -387,7 +387,7 @@ static bool groups_are_counted(GpuEmitter *em)
 static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
 {
     GpuEmitter *em = p->em;
-    int64_t n = p->n - n_from < MAX_N ? p->n - n_from : MAX_N;
+    int64_t n = p->n - n_from < p->instruction->max_n ? p->n - n_from : p->instruction->max_n;
     int64_t joined = p->joined ? p->joined->n : 0;
     Statement s = {.p = p,
                    .n_from = n_from,
@@ -421,11 +421,12 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
 static void emit_product(Product *p)
 {
     /* Of a group that has no power of two of rows, registers past them do not exist. */
-    int rows = (int)(p->m / GROUP_ROWS);
+    int rows = (int)(p->m / p->instruction->m);
     p->repeats = p->repeats < rows ? p->repeats : rows;
     for (int repeat = 0; repeat < p->repeats; repeat++) {
-        for (int64_t n = 0; n < p->n; n += MAX_N) {
-            emit_statement(p, repeat, n, repeat + 1 == p->repeats && n + MAX_N >= p->n);
+        for (int64_t n = 0; n < p->n; n += p->instruction->max_n) {
+            emit_statement(p, repeat, n,
+                           repeat + 1 == p->repeats && n + p->instruction->max_n >= p->n);
         }
     }
 }
@@ -476,7 +477,7 @@ static Op *joined_before(const Op *op)
 /* Do both begin with sums, or both with zero? An instruction does the one or the other. */
 static bool begin_alike(const Product *p, const Product *joined)
 {
-    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= MAX_N;
+    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= p->instruction->max_n;
 }
 
 static void emit_joined(GpuEmitter *em, Op *first, Op *second)

@@ -15,6 +15,10 @@ typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
 
 enum { LAYOUT_BITS = 12 }; /* what makers would add beyond is left out: check tiles before */
 
+/* Shared memory: the rows in which every swizzle repeats, and where a swizzled tile begins, since
+ * the XOR is of address bits. */
+enum { SWIZZLE_ROWS = 8, SWIZZLE_ALIGN = 1024, MBARRIER_BYTES = 8 };
+
 struct Layout {
     uint8_t rank;
     uint8_t bits[IN_COUNT];                         /* input bits of each kind */

@@ -8,15 +8,16 @@
 
 #include <stdlib.h>
 
-enum { GROUP_WARPS = 4 };
-
 static const MatrixInstr ROWS[] = {
-#define WARP_MMA(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out) \
-    {word,    targets,  DT_##operands, DT_##result, m,   n,     k, instruction,                    \
-     swapped, MMA_WARP, left,          right,       out, false, 0},
-#define WARPGROUP_MMA(word, targets, operands, result, m, n, k, instruction, along_k, most_k)      \
-    {word,  targets,       DT_##operands, DT_##result, m,    n,       k,     instruction,          \
-     false, MMA_WARPGROUP, NULL,          NULL,        NULL, along_k, most_k},
+#define WARP_MMA(family, targets, operands, result, m, n, k, instruction, swaps_operands, a, b,    \
+                 out)                                                                              \
+    {family,      targets,        DT_##operands, DT_##result, 1, m,   n,     k, n,                 \
+     instruction, swaps_operands, MMA_WARP,      a,           b, out, false, 0},
+#define WARPGROUP_MMA(family, targets, operands, result, warps, m, n, k, max_n, instruction,       \
+                      smem_k_major_only, max_accumulate_k)                                         \
+    {family, targets, DT_##operands, DT_##result,       warps,           m,                        \
+     n,      k,       max_n,         instruction,       false,           MMA_WARPGROUP,            \
+     NULL,   NULL,    NULL,          smem_k_major_only, max_accumulate_k},
 #include "ir/layout/matrix_instrs.def"
 #undef WARP_MMA
 #undef WARPGROUP_MMA
@@ -149,14 +150,24 @@ Layout mma_group_result(const MatrixInstr *unit, const int64_t *extents, int war
 
 int mma_warps(const MatrixInstr *unit)
 {
-    return unit->scope == MMA_WARP ? 1 : GROUP_WARPS;
+    return unit->warps;
+}
+
+const MatrixInstr *mma_warpgroup(const Target *target)
+{
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        if (ROWS[i].scope == MMA_WARPGROUP && mma_on(&ROWS[i], target)) {
+            return &ROWS[i];
+        }
+    }
+    return NULL;
 }
 
 /* ---- layouts in a warp ---- */
 
 Layout mma_layout(const MatrixInstr *unit, MmaTile tile)
 {
-    const char *at = tile == MMA_A ? unit->left : tile == MMA_B ? unit->right : unit->out;
+    const char *at = tile == MMA_A ? unit->a : tile == MMA_B ? unit->b : unit->out;
     char second = tile == MMA_OUT ? 'n' : 'k';
     Layout layout = {.rank = 2};
     LayoutIn in = IN_REGISTER;

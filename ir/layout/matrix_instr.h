@@ -15,13 +15,17 @@ typedef struct MatrixInstr {
     const char *family;      /* of the schedule line: wgmma, mma, mfma, wmma */
     const char *targets;     /* that have it, space separated */
     DType operands, result;  /* element types in registers */
-    int m, n, k;             /* of one instruction; tiles are multiples. wgmma: the least */
+    int warps;               /* that issue it together */
+    int m, n, k;             /* of one instruction; tiles are multiples. n: the smallest one */
+    int max_n;               /* the largest n of one instruction */
     const char *instruction; /* for code generation */
     bool swaps_operands;     /* the right operand goes first: the manual's layouts, transposed */
     MmaScope scope;
-    const char *left, *right, *out; /* layouts in a warp; NULL if the scope is a warp group */
-    bool smem_k_major_only; /* takes operands of shared memory alone, where k must be contiguous */
-    int max_accumulate_k;   /* that it may add up, as its sums keep few bits; 0: any */
+    const char *a, *b, *out; /* layouts of the operands and the result in a warp; NULL if the scope
+                              * is a warp group */
+    bool smem_k_major_only;  /* in shared memory, k must be contiguous */
+    int max_accumulate_k;    /* steps of k that it may add up, as its accumulators keep few bits;
+                              * 0: any */
 } MatrixInstr;
 
 typedef enum MmaTile { MMA_A, MMA_B, MMA_OUT } MmaTile;
@@ -57,8 +61,11 @@ Layout mma_a_read_layout(const Layout *result, int64_t k);
 Layout mma_a_words_layout(const Layout *result, int64_t k);
 /* The layout of a group's result; `turned`: threads read the left operand. */
 Layout mma_group_result(const MatrixInstr *unit, const int64_t *extents, int warps, bool turned);
-/* Warps that multiply together. */
+/* Warps that issue the instruction together. */
 int mma_warps(const MatrixInstr *unit);
+/* The target's first instruction of a warp group, whose m, n and max_n the others share. NULL:
+ * none. */
+const MatrixInstr *mma_warpgroup(const Target *target);
 
 /* One instruction's layout: axes m, k or n, k or m, n. */
 Layout mma_layout(const MatrixInstr *unit, MmaTile tile);

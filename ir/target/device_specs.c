@@ -6,10 +6,10 @@
 #include "ir/target/target.h"
 #include "support/text.h"
 
-#define PART(target, name, memory, flops32, flops16, sm_warps, sm_blocks, sm_shared, block_shared, \
-             shared_step, schedulers, register_step, l2_mib, sector)                               \
-    {target,    name,         memory,      flops32,    flops16,       sm_warps, sm_blocks,         \
-     sm_shared, block_shared, shared_step, schedulers, register_step, l2_mib,   sector},
+#define PART(target, name, memory, flops32, flops16, sm_warps, sm_blocks, sm_shared, shared_step,  \
+             l2_mib, sector)                                                                       \
+    {target,    name,      memory,      flops32, flops16, sm_warps,                                \
+     sm_blocks, sm_shared, shared_step, l2_mib,  sector},
 static const DeviceSpec ROWS[] = {
 #include "ir/target/device_specs.def"
 };

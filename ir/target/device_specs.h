@@ -11,10 +11,7 @@ typedef struct DeviceSpec {
     double memory;             /* GB/s */
     double flops32, flops16;   /* TFLOP/s: f32 without, f16 and bf16 with the matrix units */
     int sm_warps, sm_blocks, sm_shared; /* maximum of a multiprocessor at once */
-    int block_shared;                   /* bytes reserved per block */
     int shared_step;                    /* allocation granularity, in bytes */
-    int schedulers;                     /* of a multiprocessor; each has a part of the registers */
-    int register_step;                  /* allocation granularity of registers per thread */
     int l2_mib;
     int sector; /* bytes of the smallest memory transfer */
 } DeviceSpec;

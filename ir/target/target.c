@@ -5,28 +5,8 @@
 
 #include "support/text.h"
 
-#define TARGET(name, family, triple, cpu, features, warp, max_threads, sm_threads, sm_blocks,      \
-               shared_bytes, registers, registers_thread, num_sms, cluster, vector_bytes,          \
-               has_bulk_copy, has_setmaxnreg, has_packed_minmax, async_copy_bytes)                 \
-    {name,                                                                                         \
-     FAMILY_##family,                                                                              \
-     triple,                                                                                       \
-     cpu,                                                                                          \
-     features,                                                                                     \
-     warp,                                                                                         \
-     max_threads,                                                                                  \
-     sm_threads,                                                                                   \
-     sm_blocks,                                                                                    \
-     shared_bytes,                                                                                 \
-     registers,                                                                                    \
-     registers_thread,                                                                             \
-     num_sms,                                                                                      \
-     cluster,                                                                                      \
-     vector_bytes,                                                                                 \
-     has_bulk_copy,                                                                                \
-     has_setmaxnreg,                                                                               \
-     has_packed_minmax,                                                                            \
-     async_copy_bytes},
+#define TARGET(name, family, triple, cpu, features, ...)                                           \
+    {name, FAMILY_##family, triple, cpu, features, __VA_ARGS__},
 
 #define NATIVE_VECTOR 16
 static const struct Target ROWS_16[] = {

@@ -12,21 +12,33 @@ struct Target {
     const char *name; /* sm_90a, gfx942, x86-64-v4, native */
     TargetFamily family;
     const char *triple, *cpu, *features;
-    int warp;               /* lanes of a warp (wave); CPU: 1 */
-    int max_threads;        /* maximum threads of a block */
-    int sm_threads;         /* threads that a multiprocessor runs at once */
-    int sm_blocks;          /* blocks that a multiprocessor runs at once */
-    int shared_bytes;       /* maximum bytes of shared memory per block */
-    int registers;          /* 32-bit registers of a multiprocessor */
-    int registers_thread;   /* maximum registers per thread */
-    int num_sms;            /* multiprocessors (compute units) of the reference device */
-    int cluster;            /* maximum blocks of a cluster; 1: the target has no clusters */
-    int vector_bytes;       /* bytes of the widest access of a thread (CPU: of a vector register) */
-    bool has_bulk_copy;     /* tensor copies by descriptor (TMA) that complete mbarriers */
-    bool has_setmaxnreg;    /* registers move between warps of a block (setmaxnreg) */
-    bool has_packed_minmax; /* two pairs of 16-bit floats are compared at once */
-    int async_copy_bytes; /* asynchronous copies (cp.async): sum of the sizes 4, 8 and 16 */
+    int warp;             /* lanes of a warp (wave); CPU: 1 */
+    int max_threads;      /* maximum threads of a block */
+    int sm_threads;       /* threads that a multiprocessor runs at once */
+    int sm_blocks;        /* blocks that a multiprocessor runs at once */
+    int shared_bytes;     /* maximum bytes of shared memory per block */
+    int shared_reserved;  /* bytes of shared memory that a multiprocessor reserves per block */
+    int shared_row;       /* bytes that all banks of shared memory deliver at once: the longest
+                             * row of a swizzled tile */
+    int registers;        /* 32-bit registers of a multiprocessor */
+    int registers_thread; /* maximum registers per thread */
+    int register_step;    /* granularity in which registers are allocated to a thread */
+    int schedulers;       /* of a multiprocessor; each has a part of the registers */
+    int num_sms;          /* multiprocessors (compute units) of the reference device */
+    int cluster;          /* maximum blocks of a cluster; 1: the target has no clusters */
+    int portable_cluster; /* the same on every device of the target */
+    int vector_bytes;     /* bytes of the widest access of a thread (CPU: of a vector register) */
+    int group_warps;      /* warps of a warp group, between which registers move and whose
+                             * instructions multiply together; 1: no warp groups */
+    bool has_bulk_copy;   /* tensor copies by descriptor (TMA) that complete mbarriers */
+    int bulk_box, bulk_rank; /* of them: maximum extent of a box along an axis, maximum axes */
+    bool has_setmaxnreg;     /* registers move between warps of a block (setmaxnreg) */
+    int setmaxnreg_min;      /* minimum registers of a thread then */
+    bool has_packed_minmax;  /* two pairs of 16-bit floats are compared at once */
+    int async_copy_bytes;    /* asynchronous copies (cp.async): sum of the sizes 4, 8 and 16 */
 };
+
+enum { SHARED_WORD_BYTES = 4 }; /* that one bank of shared memory delivers at once */
 
 /* NULL when there is none. */
 const struct Target *target_find(const char *name);

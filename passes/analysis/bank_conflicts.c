@@ -2,9 +2,10 @@
 #include "passes/analysis/bank_conflicts.h"
 
 #include "ir/schedule.h"
+#include "ir/target/target.h"
 #include "support/text.h"
 
-enum { BANKS = 32, BANK_BYTES = 4, TURN_BYTES = 128, PIECE_BYTES = 16 };
+enum { MAX_ROW = 256, PIECE_BYTES = 16 };
 
 bool an_swizzled(Func *func)
 {
@@ -37,7 +38,7 @@ int64_t an_shared_offset(const SharedTile *tile, const int32_t *coords)
 bool an_swizzle_fits(const SharedTile *tile, int swizzle)
 {
     int64_t row_bytes = tile->extents[tile->rank - 1] * tile->elem_bytes;
-    return swizzle == 0 || (row_bytes % swizzle == 0 && tile_rows(tile) % 8 == 0);
+    return swizzle == 0 || (row_bytes % swizzle == 0 && tile_rows(tile) % SWIZZLE_ROWS == 0);
 }
 
 int an_shared_vector(const SharedTile *tile, const Layout *layout)
@@ -62,7 +63,7 @@ static bool inside(const SharedTile *tile, const int32_t *coords)
 
 /* Words that one group of lanes touches in each bank; lanes that touch the same word share it. */
 typedef struct Turn {
-    int64_t words[TURN_BYTES];
+    int64_t words[MAX_ROW];
     int n;
 } Turn;
 
@@ -76,12 +77,12 @@ static void touch(Turn *turn, int64_t word)
     turn->words[turn->n++] = word;
 }
 
-static int busiest_bank(const Turn *turn)
+static int busiest_bank(const Turn *turn, int banks)
 {
-    int counts[BANKS] = {0};
+    int counts[MAX_ROW] = {0};
     int most = 0;
     for (int i = 0; i < turn->n; i++) {
-        int count = ++counts[turn->words[i] % BANKS];
+        int count = ++counts[turn->words[i] % banks];
         most = count > most ? count : most;
     }
     return most;
@@ -89,7 +90,7 @@ static int busiest_bank(const Turn *turn)
 
 /* One access by lanes [first, first + n), each of `bytes`. */
 static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t reg, int first,
-                          int n, int bytes)
+                          int n, int bytes, int banks)
 {
     Turn turn = {.n = 0};
     for (int lane = first; lane < first + n; lane++) {
@@ -97,25 +98,26 @@ static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t
         layout_apply(layout, reg, (uint32_t)lane, 0, coords);
         if (inside(tile, coords)) {
             int64_t at = an_shared_offset(tile, coords);
-            for (int byte = 0; byte < bytes; byte += BANK_BYTES) {
-                touch(&turn, (at + byte) / BANK_BYTES);
+            for (int byte = 0; byte < bytes; byte += SHARED_WORD_BYTES) {
+                touch(&turn, (at + byte) / SHARED_WORD_BYTES);
             }
         }
     }
-    return busiest_bank(&turn);
+    return busiest_bank(&turn, banks);
 }
 
-int64_t an_shared_wavefronts(const SharedTile *tile, const Layout *layout)
+int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout)
 {
+    int banks = target->shared_row / SHARED_WORD_BYTES;
     int vector = an_shared_vector(tile, layout);
     int bytes = vector * tile->elem_bytes;
     int lanes = 1 << layout->bits[IN_LANE];
-    int group = bytes <= BANK_BYTES ? BANKS : TURN_BYTES / bytes;
+    int group = bytes <= SHARED_WORD_BYTES ? banks : target->shared_row / bytes;
     group = group < lanes ? group : lanes;
     int64_t turns = 0;
     for (int reg = 0; reg < layout_registers(layout); reg += vector) {
         for (int first = 0; first < lanes; first += group) {
-            turns += turns_of_group(tile, layout, (uint32_t)reg, first, group, bytes);
+            turns += turns_of_group(tile, layout, (uint32_t)reg, first, group, bytes, banks);
         }
     }
     return turns;

@@ -20,19 +20,17 @@
  * tiles end. */
 #include "passes/analysis/wave_model.h"
 
+#include "ir/layout/matrix_instr.h"
+
 #include <math.h>
 
 enum {
-    GROUP_ROWS = 64,
     MAX_TILE = 32768,     /* elements: 128 accumulators a thread of two warp groups */
     THIRDS_COLUMNS = 192, /* 96 accumulators a thread of three groups, which have 160 registers */
     MAX_APART = 26624,    /* where each has one for the step and one for all steps */
     MAX_ROWS = 256,
-    MAX_COLUMNS = 256,
-    COLUMNS = 16,
-    ROW_BYTES = 128, /* of swizzled shared memory: the least depth */
-    SUM_BYTES = 4,   /* of what a share comes to: an f32 */
-    MIN_STEPS = 4,   /* of a share */
+    SUM_BYTES = 4, /* of what a share comes to: an f32 */
+    MIN_STEPS = 4, /* of a share */
     MAX_WAVES = 4,
     MAX_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
     TAIL_CYCLES = 1500,   /* until a launch that began early has its first operands */
@@ -41,7 +39,6 @@ enum {
     STORE_OPS = 8,        /* of an element: to its type, to shared memory */
     PAIR = 2,             /* blocks side by side */
     TILE_CYCLES = 400,    /* until the first of a tile's results is there */
-    MAX_CLUSTER = 8,      /* blocks of a cluster that any part of the device takes */
     MAX_SENT = 65536,     /* of a tile's sums, which others send, beside the rings */
     CLUSTER_CYCLES = 500, /* until the last block's sums are there */
     SENT_BYTES = 8,       /* from one multiprocessor to others, in a cycle */
@@ -84,10 +81,11 @@ static int64_t parts(int64_t all, int64_t each)
     return all > 0 ? (all - 1) / each + 1 : 0;
 }
 
-static int64_t depth_of(const DotProblem *size, int64_t m, int64_t n)
+static int64_t depth_of(const Target *target, const DotProblem *size, int64_t m, int64_t n)
 {
-    int64_t row = ROW_BYTES / size->bytes;
-    bool small = !size->apart && (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
+    int64_t row = target->shared_row / size->bytes; /* the smallest depth */
+    bool small =
+        !size->apart && (m + n * size->dots) * target->shared_row <= SLOT_BYTES && size->k > row;
     return size->given_k ? size->given_k : small ? 2 * row : row;
 }
 
@@ -294,7 +292,7 @@ static DotTiling better_together(const Target *target, const DeviceRates *rates,
 DotTiling wave_model_tiling(const Target *target, const DeviceRates *rates, const DotProblem *size,
                             int64_t m, int64_t n, int64_t shares)
 {
-    DotTiling tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .split_k = shares};
+    DotTiling tiles = {.m = m, .n = n, .depth = depth_of(target, size, m, n), .split_k = shares};
     return better_together(target, rates, size, priced(target, rates, size, tiles));
 }
 
@@ -328,10 +326,11 @@ static bool columns_suit(const DotProblem *size, int64_t n)
 }
 
 /* What the user gives is taken as it is; what is derived beside it fits. */
-static bool may_be(const DotProblem *size, int64_t m, int64_t n)
+static bool may_be(const Target *target, const DotProblem *size, int64_t m, int64_t n)
 {
+    const MatrixInstr *group = mma_warpgroup(target);
     bool fits = m * n * size->dots <= (size->apart ? MAX_APART : MAX_TILE) ||
-                (size->given_n && m == GROUP_ROWS) || (size->given_m && n == COLUMNS) ||
+                (size->given_n && m == group->m) || (size->given_m && n == group->n) ||
                 (size->given_m && size->given_n);
     return fits && (size->given_n || columns_suit(size, n));
 }
@@ -367,12 +366,13 @@ static DotTiling best_shares(const Target *target, const DeviceRates *rates, con
 static DotTiling better_columns(const Target *target, const DeviceRates *rates,
                                 const DotProblem *size, int64_t m, DotTiling best)
 {
-    int64_t n = size->given_n ? size->given_n : COLUMNS;
-    int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : MAX_COLUMNS;
-    for (; n <= most_n; n += COLUMNS) {
+    const MatrixInstr *group = mma_warpgroup(target);
+    int64_t n = size->given_n ? size->given_n : group->n;
+    int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : group->max_n;
+    for (; n <= most_n; n += group->n) {
         DotTiling tiles = best_shares(target, rates, size, m, n);
         bool thirds = m == THIRDS_ROWS && !size->given_n;
-        bool fits = thirds ? columns_suit(size, n) : may_be(size, m, n);
+        bool fits = thirds ? columns_suit(size, n) : may_be(target, size, m, n);
         if (fits && (!best.m || tiles.cycles < best.cycles)) {
             best = tiles;
         }
@@ -383,7 +383,7 @@ static DotTiling better_columns(const Target *target, const DeviceRates *rates,
 static DotTiling best_tiles(const Target *target, const DeviceRates *rates, const DotProblem *size)
 {
     DotTiling best = {.m = 0};
-    int64_t m = size->given_m ? size->given_m : GROUP_ROWS;
+    int64_t m = size->given_m ? size->given_m : mma_warpgroup(target)->m;
     int64_t most_m = size->given_m ? m : MAX_ROWS;
     for (; m <= most_m; m *= 2) {
         best = better_columns(target, rates, size, m, best);
@@ -403,8 +403,8 @@ static DotTiling better_shares(const Target *target, const DeviceRates *rates,
                                const DotProblem *size, int64_t m, int64_t n, DotTiling best)
 {
     int64_t given = size->given_split_k ? size->given_split_k : size->given_cluster;
-    for (int64_t shares = 2; shares <= MAX_CLUSTER; shares *= 2) {
-        int64_t depth = depth_of(size, m, n);
+    for (int64_t shares = 2; shares <= target->portable_cluster; shares *= 2) {
+        int64_t depth = depth_of(target, size, m, n);
         DotTiling tiles = {.m = m, .n = n, .depth = depth, .split_k = shares, .clustered = true};
         tiles = priced(target, rates, size, tiles);
         bool once = tiles.count <= wave_model_coresident(target, shares) &&
@@ -443,11 +443,13 @@ static DotTiling better_clustered(const Target *target, const DeviceRates *rates
         return best;
     }
     DotTiling found = {.cycles = INFINITY};
-    int64_t m = size->given_m ? size->given_m : GROUP_ROWS, most_m = size->given_m ? m : MAX_ROWS;
-    int64_t n0 = size->given_n ? size->given_n : COLUMNS, most_n = size->given_n ? n0 : MAX_COLUMNS;
+    const MatrixInstr *group = mma_warpgroup(target);
+    int64_t m = size->given_m ? size->given_m : group->m, most_m = size->given_m ? m : MAX_ROWS;
+    int64_t n0 = size->given_n ? size->given_n : group->n;
+    int64_t most_n = size->given_n ? n0 : group->max_n;
     for (; m <= most_m; m *= 2) {
-        for (int64_t n = n0; n <= most_n; n += COLUMNS) {
-            bool fits = m * n * SUM_BYTES <= MAX_SENT && may_be(size, m, n);
+        for (int64_t n = n0; n <= most_n; n += group->n) {
+            bool fits = m * n * SUM_BYTES <= MAX_SENT && may_be(target, size, m, n);
             found = fits ? better_shares(target, &all, size, m, n, found) : found;
         }
     }

@@ -24,7 +24,7 @@
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { GROUP_WARPS = 4, MAX_FLIGHTS = 4, MIN_SLOTS = 3 };
+enum { MAX_FLIGHTS = 4, MIN_SLOTS = 3 };
 
 typedef struct Flight {
     Func *func;
@@ -121,18 +121,19 @@ static bool has_shape(Flight *f)
 
 /* ---- who multiplies ---- */
 
-static bool alone(const Op *loop)
+static bool alone(const Func *func, const Op *loop)
 {
     const Op *roles = op_enclosing(loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
     const Attr *teams = roles ? op_attr(roles, ATTR_TEAMS) : NULL;
     int last = warps ? warps->n - 1 : 0; /* the consumer */
-    return warps && warps->ints[last] / (teams ? teams->ints[last] : 1) <= GROUP_WARPS;
+    return warps &&
+           warps->ints[last] / (teams ? teams->ints[last] : 1) <= func->target->group_warps;
 }
 
 static bool is_wanted(const Flight *f)
 {
-    bool derived = alone(f->loop);
+    bool derived = alone(f->func, f->loop);
     if (!derived && !schedule_user_entry(f->func, "overlap", "")) {
         return false;
     }

@@ -19,10 +19,10 @@
  * the dots of the others run. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
+#include "ir/target/target.h"
 #include "passes/pass.h"
 
 enum {
-    GROUP_WARPS = 4,
     MAX_CHAIN = 3, /* loops that peel makes of one */
 };
 
@@ -479,7 +479,7 @@ static bool choose_turns(const Overlap *o)
 {
     const Op *roles = op_enclosing(o->loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
-    int64_t groups = warps ? warps->ints[warps->n - 1] / GROUP_WARPS : 0;
+    int64_t groups = warps ? warps->ints[warps->n - 1] / o->func->target->group_warps : 0;
     bool many = groups > 2;
     return groups > 1 &&
            text_equal(schedule_decide_symbol(

@@ -29,7 +29,6 @@
 #include "support/int_math.h"
 
 enum {
-    GROUP_WARPS = 4,
     GROUP_BITS = 2,
     STEPS = 6,
     MAX_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
@@ -162,8 +161,10 @@ static bool is_own(Func *func, const Op *copy)
 static void consider(Func *func, const Op *roles, int region)
 {
     const Attr *warps = op_attr(roles, ATTR_WARPS), *teams = op_attr(roles, ATTR_TEAMS);
-    Role role = {.func = func, .plain = true, .groups = (int)warps->ints[region] / GROUP_WARPS};
-    if (warps->ints[region] % GROUP_WARPS || role.groups < 2 ||
+    Role role = {.func = func,
+                 .plain = true,
+                 .groups = (int)warps->ints[region] / func->target->group_warps};
+    if (warps->ints[region] % func->target->group_warps || role.groups < 2 ||
         (teams && teams->ints[region] > 1)) {
         return;
     }

@@ -68,9 +68,9 @@ int64_t layout_role_registers(const Op *roles, const Op *op)
 
 int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps)
 {
-    enum { STEP = 8 }; /* in which they are handed out */
     const Target *target = pass->func->target;
-    int64_t each = target->registers / (warps * pass->lanes) / STEP * STEP;
+    int64_t each =
+        target->registers / (warps * pass->lanes) / target->register_step * target->register_step;
     return each < target->registers_thread ? each : target->registers_thread;
 }
 

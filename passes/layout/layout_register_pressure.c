@@ -16,14 +16,12 @@ enum {
     OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
     FRAGMENT_PLACES = 16, /* where fragments of operands are read */
     REGISTER_BITS = 32,
-    REGISTER_STEP = 8, /* in which they are handed out */
-    BESIDE_TILE = 8,   /* the address of what it came from, conditions */
-    BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
+    BESIDE_TILE = 8, /* the address of what it came from, conditions */
+    BESIDE_ALL = 8,  /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
     GUARDED = 1,      /* an end along an axis, and what is compared with it */
     WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
     GROUP = 8,        /* elements that are worked on at once */
-    SCHEDULERS = 4,   /* of an NVIDIA multiprocessor */
     SURE = 2,         /* twice what is counted is enough, whatever lies beside */
     QUOTIENTS = 4,    /* so many are divided together; fewer have no branch */
 };
@@ -433,7 +431,7 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
 static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t each)
 {
     const Target *target = pass->func->target;
-    int64_t parts = target->family == FAMILY_NVPTX ? SCHEDULERS : 1;
+    int64_t parts = target->family == FAMILY_NVPTX ? target->schedulers : 1;
     int64_t warps = target->registers / parts / ((int64_t)pass->lanes * each) * parts;
     return warps / (int64_t)layout_warps(pass, launch->regions[0]);
 }
@@ -441,6 +439,7 @@ static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t e
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
+    int64_t step = func->target->register_step;
     int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1);
     const ScheduleEntry *given = blocks > 1 ? schedule_user_entry(func, "occupancy", "") : NULL;
     if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
@@ -454,7 +453,7 @@ static void share_unit(LayoutPass *pass, Op *launch)
     lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
     lives.beside += lives.places;
     find_wanted(&lives, launch->regions[0]);
-    int64_t each = (lives.most + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP;
+    int64_t each = (lives.most + step - 1) / step * step;
     int64_t dealt = dealt_out(pass, launch);
     int64_t room = blocks_of_registers(pass, launch, each ? each : 1);
     if (dealt < blocks && dealt <= room && room < SURE * blocks) {

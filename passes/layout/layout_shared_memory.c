@@ -5,14 +5,7 @@
 #include "passes/layout/assign_layouts.h"
 #include "support/int_math.h"
 
-enum {
-    SWIZZLE_ALIGN = 1024,
-    PLAIN_ALIGN = 128,
-    BARRIER_BYTES = 8,
-    FOLD_ALIGN = 8,
-    MAX_SKEW = 5,
-    OWN_BYTES = 2048
-};
+enum { PLAIN_ALIGN = 128, FOLD_ALIGN = 8, MAX_SKEW = 5, OWN_BYTES = 2048 };
 
 /* ---- scratch ---- */
 
@@ -68,10 +61,10 @@ static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, co
     for (size_t i = 0; i < n; i++) {
         tile->swizzle = candidates[i];
         for (tile->skew = 0; tile->skew <= (tile->swizzle ? MAX_SKEW : 0); tile->skew++) {
-            int64_t turns =
-                an_swizzle_fits(tile, tile->swizzle)
-                    ? an_shared_wavefronts(tile, store) + an_shared_wavefronts(tile, load)
-                    : INT64_MAX;
+            int64_t turns = an_swizzle_fits(tile, tile->swizzle)
+                                ? an_shared_wavefronts(func->target, tile, store) +
+                                      an_shared_wavefronts(func->target, tile, load)
+                                : INT64_MAX;
             if (turns < fewest) {
                 fewest = turns;
                 best = *tile;
@@ -253,7 +246,7 @@ typedef struct Placer {
 static int64_t shared_bytes(const Op *op)
 {
     Type type = op->results[0]->type;
-    int64_t bytes = op->kind == OP_MBARRIER ? BARRIER_BYTES : dtype_bytes(type->dtype);
+    int64_t bytes = op->kind == OP_MBARRIER ? MBARRIER_BYTES : dtype_bytes(type->dtype);
     for (int i = 0; i < type->rank; i++) {
         bytes *= poly_capacity(type->dims[i]);
     }
@@ -266,7 +259,7 @@ static void collect(Op *op, void *user)
     if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
         return;
     }
-    int64_t align = op->kind == OP_MBARRIER           ? BARRIER_BYTES
+    int64_t align = op->kind == OP_MBARRIER           ? MBARRIER_BYTES
                     : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                       : PLAIN_ALIGN;
     SharedPlace place = {op, shared_bytes(op), align, poly_capacity(op->results[0]->type->dims[0])};
@@ -276,7 +269,7 @@ static void collect(Op *op, void *user)
 /* Widest alignment first, so that nothing is lost between. */
 static void place_all(Placer *placer)
 {
-    for (int64_t align = SWIZZLE_ALIGN; align >= BARRIER_BYTES; align /= 2) {
+    for (int64_t align = SWIZZLE_ALIGN; align >= MBARRIER_BYTES; align /= 2) {
         for (size_t i = 0; i < placer->places.n; i++) {
             SharedPlace *place = &placer->places.items[i];
             if (place->align == align) {

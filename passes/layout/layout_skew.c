@@ -48,7 +48,7 @@ static void count_product(Skew *skew, const Op *dot)
         skew->fixed = skew->fixed || !unit || !text_equal(unit, "fma") || !product;
         if (!skew->fixed && along_k) {
             Layout read = rows_read(product, side, &skew->tile);
-            skew->turns += an_shared_wavefronts(&skew->tile, &read);
+            skew->turns += an_shared_wavefronts(skew->pass->func->target, &skew->tile, &read);
             skew->read = true;
         }
     }
@@ -67,7 +67,8 @@ static void count_turns(Op *op, void *user)
     }
     const Value *stored = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
     if (named && op->kind == OP_SHARED_STORE && stored->type->layout) {
-        skew->turns += an_shared_wavefronts(&skew->tile, stored->type->layout);
+        skew->turns +=
+            an_shared_wavefronts(skew->pass->func->target, &skew->tile, stored->type->layout);
     } else {
         skew->fixed = skew->fixed || named;
     }

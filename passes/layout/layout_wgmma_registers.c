@@ -7,8 +7,6 @@
 #include "passes/layout/assign_layouts.h"
 
 enum {
-    MAX_COLUMNS = 256,
-    GROUP_ROWS = 64,
     LEFT_REGISTERS = 4,
     BESIDE_REGISTERS = 26, /* measured: ptxas 12.9 and 13.0, all types and widths */
     REGISTER_BITS = 32,
@@ -29,7 +27,7 @@ static int64_t columns_of(LayoutPass *pass, const Op *product)
 }
 
 /* A product and the one that it is joined to have one instruction, where that has the columns. */
-static int64_t instruction_columns(LayoutPass *pass, const Op *product)
+static int64_t instruction_columns(LayoutPass *pass, const MatrixInstr *unit, const Op *product)
 {
     int64_t columns = columns_of(pass, product);
     const Op *before = op_int(product, ATTR_MERGED, 0) ? product->prev : NULL;
@@ -37,8 +35,8 @@ static int64_t instruction_columns(LayoutPass *pass, const Op *product)
         before = before->prev;
     }
     int64_t both = columns + (before ? columns_of(pass, before) : 0);
-    columns = both <= MAX_COLUMNS ? both : columns;
-    return columns < MAX_COLUMNS ? columns : MAX_COLUMNS;
+    columns = both <= unit->max_n ? both : columns;
+    return columns < unit->max_n ? columns : unit->max_n;
 }
 
 static void find_widest(Op *op, void *user)
@@ -50,7 +48,7 @@ static void find_widest(Op *op, void *user)
         return;
     }
     int64_t lanes = (int64_t)mma_warps(unit) * pass->lanes;
-    int64_t bits = instruction_columns(pass, op) * GROUP_ROWS * dtype_bits(unit->result) / lanes;
+    int64_t bits = instruction_columns(pass, unit, op) * unit->m * dtype_bits(unit->result) / lanes;
     bool held = op->operands[0]->type->kind != TYPE_SHARED;
     int64_t registers = bits / REGISTER_BITS + (held ? LEFT_REGISTERS : 0) + BESIDE_REGISTERS;
     if (registers > widest->registers) {

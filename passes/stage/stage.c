@@ -34,9 +34,6 @@ int64_t swizzle_for(int64_t row_bytes)
 /* ---- which operands are loads ---- */
 
 enum {
-    MAX_BOX = 256,
-    MAX_BULK_RANK = 5,
-    ROLE_WARPS = 4,
     MIN_FMA_BYTES = 4,
     ROW_ALIGN = 128, /* bytes, of where the engine puts a row that is not swizzled */
 };
@@ -56,17 +53,20 @@ static bool can_count(Type tensor)
 
 /* The engine takes a tile of more rows than a box may have as equal parts of them, whose rows are a
  * multiple of those in which the swizzle repeats. */
-static bool takes_rows(int64_t rows, bool parts)
+static bool takes_rows(const Target *target, int64_t rows, bool parts)
 {
-    int64_t n = (rows + MAX_BOX - 1) / MAX_BOX;
+    if (!target->has_bulk_copy) {
+        return false;
+    }
+    int64_t n = (rows + target->bulk_box - 1) / target->bulk_box;
     while (rows % n) {
         n++;
     }
-    return rows / n % 8 == 0 && (n == 1 || parts);
+    return rows / n % SWIZZLE_ROWS == 0 && (n == 1 || parts);
 }
 
 /* But for the number of axes. */
-static bool describes_tile(const Access *access, bool parts)
+static bool describes_tile(const Target *target, const Access *access, bool parts)
 {
     Type type = access->memory->type;
     int bits = dtype_bits(type->dtype), kept = 0;
@@ -85,21 +85,21 @@ static bool describes_tile(const Access *access, bool parts)
         int64_t extent = poly_capacity(dim);
         kept++;
         if (i == access->n - 1 ? extent * bits % 8 != 0 || swizzle_for(extent * bits / 8) == 0
-                               : !takes_rows(extent, parts)) {
+                               : !takes_rows(target, extent, parts)) {
             return false;
         }
     }
     return kept == 2 && an_tma_rows(access);
 }
 
-bool tma_can_describe(const Access *access)
+bool tma_can_describe(const Target *target, const Access *access)
 {
-    return access->memory->type->rank <= MAX_BULK_RANK && describes_tile(access, false);
+    return access->memory->type->rank <= target->bulk_rank && describes_tile(target, access, false);
 }
 
-bool bulk_describes_parts(const Access *access)
+bool bulk_describes_parts(const Target *target, const Access *access)
 {
-    return access->memory->type->rank <= MAX_BULK_RANK && describes_tile(access, true);
+    return access->memory->type->rank <= target->bulk_rank && describes_tile(target, access, true);
 }
 
 typedef struct Moves {
@@ -198,7 +198,8 @@ static bool reads_rings(const StageContext *s, const Op *dot)
     DType left = dot->operands[0]->type->dtype, right = dot->operands[1]->type->dtype;
     bool wide = dtype_bytes(left) >= MIN_FMA_BYTES, single = dot_instruction(s->func, dot) != NULL;
     return s->group ? stage_is_wgmma(s, dot)
-                    : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
+                    : warps->ints[0] % s->func->target->group_warps == 0 &&
+                          (single ? wide || left != right : wide);
 }
 
 /* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that
@@ -222,11 +223,15 @@ static bool can_be_bulk(const StageContext *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
     bool view = func_im2col_of(s->func, access.memory) != NULL;
-    if (view ? !is_rows_of_pixels(s->func, &access, dot) || !describes_tile(&access, false)
-             : !tma_can_describe(&access)) {
+    if (!s->func->target->has_bulk_copy) {
         return false;
     }
-    return s->func->target->has_bulk_copy && reads_rings(s, dot) && loops_are_plain(s, load) &&
+    if (view ? !is_rows_of_pixels(s->func, &access, dot) ||
+                   !describes_tile(s->func->target, &access, false)
+             : !tma_can_describe(s->func->target, &access)) {
+        return false;
+    }
+    return reads_rings(s, dot) && loops_are_plain(s, load) &&
            stage_may_bulk(s->launch, access.memory);
 }
 
@@ -269,8 +274,9 @@ static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
     const Value *last = access.n > 1 ? access.indices[access.n - 1] : NULL;
     int64_t bytes = type->rank == 1 ? poly_capacity(type->dims[0]) * dtype_bytes(type->dtype) : 0;
     return last && last->type->kind == TYPE_RANGE && bytes > 0 && bytes % ROW_ALIGN == 0 &&
-           poly_capacity(type->dims[0]) <= MAX_BOX && !dtype_is_packed(type->dtype) &&
-           an_tma_rows(&access) && can_count(access.memory->type) && access.n <= MAX_BULK_RANK &&
+           poly_capacity(type->dims[0]) <= s->func->target->bulk_box &&
+           !dtype_is_packed(type->dtype) && an_tma_rows(&access) &&
+           can_count(access.memory->type) && access.n <= s->func->target->bulk_rank &&
            loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
            dot->parent->parent->kind == OP_FOR;
 }
@@ -409,8 +415,9 @@ static bool refuse_many(const Func *func, const DotList *dots)
         Diag *d = diag_error(func->diags, ERR_NOT_HERE, dots->last->span,
                              "a launch has at most %d products, this one has %d", MAX_STAGED / 2,
                              dots->all);
-        diag_help(func->diags, d, "write some of them in a `parallel` of their own, or stack their "
-                                  "operands and multiply once");
+        diag_help(func->diags, d,
+                  "write some of them in a `parallel` of their own, or stack their "
+                  "operands and multiply once");
     }
     return many;
 }

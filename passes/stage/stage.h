@@ -175,7 +175,7 @@ bool stage_has_lent(const StageContext *s, const OperandStream *stream);
 void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
  * rows. */
-bool tma_can_describe(const Access *access);
-bool bulk_describes_parts(const Access *access);
+bool tma_can_describe(const Target *target, const Access *access);
+bool bulk_describes_parts(const Target *target, const Access *access);
 
 #endif

@@ -10,7 +10,6 @@
 #include "passes/stage/stage.h"
 
 #include "passes/tile/tile.h"
-enum { MAX_COLUMNS = 256, CHUNK_BYTES = 128 };
 
 static bool is_operand_of(const StagedOperand *item, int side)
 {
@@ -20,10 +19,10 @@ static bool is_operand_of(const StagedOperand *item, int side)
 
 /* Along k in one chunk of a row, or columns along a row: what follows a tile in memory then are its
  * further columns. */
-static bool lies_on(const StagedOperand *right)
+static bool lies_on(const Target *target, const StagedOperand *right)
 {
     int64_t bytes = right->cols * dtype_bytes(right->load->results[0]->type->dtype);
-    return !right->transposed || bytes <= CHUNK_BYTES;
+    return !right->transposed || bytes <= target->shared_row;
 }
 
 static bool same_tile(const StagedOperand *a, const StagedOperand *b)
@@ -56,8 +55,8 @@ static bool can_join(const StageContext *s, const Op *first, const Op *second)
     }
     int64_t columns = one->transposed ? one->rows : one->cols;
     return stage_is_wgmma(s, first) && unit == dot_instruction(s->func, second) &&
-           !unit->max_accumulate_k && same_tile(one, other) && 2 * columns <= MAX_COLUMNS &&
-           lies_on(one) && are_apart(first, second);
+           !unit->max_accumulate_k && same_tile(one, other) && 2 * columns <= unit->max_n &&
+           lies_on(s->func->target, one) && are_apart(first, second);
 }
 
 static StagedOperand *right_item(StageContext *s, const Op *dot)

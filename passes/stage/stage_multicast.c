@@ -9,10 +9,11 @@
  * tiles of an odd number the last one may lie past the end, where nothing is read or written. */
 #include "passes/stage/stage.h"
 
+#include "ir/layout/layout.h"
 #include "ir/memo.h"
 #include "ir/ir_errors.h"
 
-enum { SWIZZLE_ROWS = 8, MAX_DEPTH = 32 };
+enum { MAX_DEPTH = 32 };
 
 static bool find_dependence(Memo *seen, const Value *value, const Value *on, int depth)
 {

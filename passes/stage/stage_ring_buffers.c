@@ -13,7 +13,6 @@ enum {
     MAX_AHEAD = 160 * 1024, /* bytes, of smaller slots */
     SCRATCH_BYTES = 4096,   /* left for reductions across warps and barriers */
     BARRIER_BYTES = 1024,   /* of it, where nothing crosses warps */
-    RESERVED_BYTES = 1024,  /* of a multiprocessor's shared memory, for each block */
     MIN_RUN = 3,            /* slots that rings keep beside a second slot of what is loaded once */
 };
 
@@ -195,8 +194,9 @@ static void measure(const StageContext *s, int64_t *once, int64_t *each)
 /* Of a multiprocessor's blocks, each has its share. */
 int64_t stage_room(const StageContext *s)
 {
-    int64_t all = s->func->target->shared_bytes + RESERVED_BYTES;
-    return all / op_int(s->launch, ATTR_OCCUPANCY, 1) - RESERVED_BYTES;
+    const Target *target = s->func->target;
+    int64_t all = target->shared_bytes + target->shared_reserved;
+    return all / op_int(s->launch, ATTR_OCCUPANCY, 1) - target->shared_reserved;
 }
 
 /* Elements that other threads ask for, whatever the layouts. */

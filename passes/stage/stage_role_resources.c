@@ -6,14 +6,7 @@
 
 #include "ir/ir_errors.h"
 
-enum {
-    GROUP_WARPS = 4,
-    PRODUCER_WARPS = GROUP_WARPS,
-    MIN_REGISTERS = 24, /* what setmaxnreg allows */
-    MAX_REGISTERS = 248,
-    REGISTER_STEP = 8,
-    CONSUMER_REGISTERS = 240,
-};
+enum { CONSUMER_REGISTERS = 240 };
 
 static const char *const NAMES[] = {"producer", "consumer"};
 
@@ -31,7 +24,8 @@ static bool check_warps(StageContext *s, const RoleResources *shares, int role)
     Arena *arena = s->func->arena;
     const Target *target = s->func->target;
     int64_t warps = shares->warps[role], most = target->max_threads / target->warp;
-    if (warps >= GROUP_WARPS && warps % GROUP_WARPS == 0 && warps <= most - GROUP_WARPS) {
+    int group = target->group_warps;
+    if (warps >= group && warps % group == 0 && warps <= most - group) {
         return true;
     }
     refuse(s, "warps", role == 0 ? "producer" : "",
@@ -39,23 +33,24 @@ static bool check_warps(StageContext *s, const RoleResources *shares, int role)
            arena_printf(arena,
                         "registers move by groups of warps: a multiple of %d, at most %lld; `copy "
                         "registers` does without roles",
-                        GROUP_WARPS, (long long)(most - GROUP_WARPS)));
+                        group, (long long)(most - group)));
     return false;
 }
 
 static bool check_registers(StageContext *s, const RoleResources *shares, int role)
 {
     Arena *arena = s->func->arena;
+    const Target *target = s->func->target;
     int64_t registers = shares->registers[role];
-    if (registers >= MIN_REGISTERS && registers <= MAX_REGISTERS &&
-        registers % REGISTER_STEP == 0) {
+    int step = target->register_step, most = target->registers_thread / step * step;
+    if (registers >= target->setmaxnreg_min && registers <= most && registers % step == 0) {
         return true;
     }
-    refuse(s, "registers", NAMES[role],
-           arena_printf(arena, "a %s of %lld registers a thread is not possible", NAMES[role],
-                        (long long)registers),
-           arena_printf(arena, "a multiple of %d from %d to %d", REGISTER_STEP, MIN_REGISTERS,
-                        MAX_REGISTERS));
+    refuse(
+        s, "registers", NAMES[role],
+        arena_printf(arena, "a %s of %lld registers a thread is not possible", NAMES[role],
+                     (long long)registers),
+        arena_printf(arena, "a multiple of %d from %d to %d", step, target->setmaxnreg_min, most));
     return false;
 }
 
@@ -82,7 +77,7 @@ static int64_t registers_launched(const StageContext *s, const RoleResources *sh
     const Target *target = s->func->target;
     int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
     int64_t all = target->registers / blocks;
-    return all / threads / REGISTER_STEP * REGISTER_STEP * threads;
+    return all / threads / target->register_step * target->register_step * threads;
 }
 
 static void check_sum(StageContext *s, const RoleResources *shares)
@@ -110,25 +105,26 @@ static int64_t registers_left(const StageContext *s, const RoleResources *shares
 {
     int64_t left = registers_launched(s, shares, blocks) / s->func->target->warp -
                    shares->warps[0] * shares->registers[0];
-    int64_t each = left / shares->warps[1] / REGISTER_STEP * REGISTER_STEP;
-    return each < MIN_REGISTERS        ? MIN_REGISTERS
-           : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS
-                                       : each;
+    int64_t step = s->func->target->register_step, least = s->func->target->setmaxnreg_min;
+    int64_t each = left / shares->warps[1] / step * step;
+    return each < least ? least : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS : each;
 }
 
 int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks)
 {
-    RoleResources shares = {{PRODUCER_WARPS, consumer_warps}, {MIN_REGISTERS, 0}};
+    const Target *target = s->func->target;
+    RoleResources shares = {{target->group_warps, consumer_warps}, {target->setmaxnreg_min, 0}};
     return registers_left(s, &shares, blocks);
 }
 
 RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps)
 {
+    const Target *target = s->func->target;
     RoleResources shares = {.warps[1] = consumer_warps, .registers[1] = CONSUMER_REGISTERS};
-    shares.warps[0] = schedule_decide_int(s->func, "warps", "producer", PRODUCER_WARPS,
+    shares.warps[0] = schedule_decide_int(s->func, "warps", "producer", target->group_warps,
                                           "a warp group of which one thread issues copies");
-    shares.registers[0] =
-        schedule_decide_int(s->func, "registers", "producer", MIN_REGISTERS, "copying needs few");
+    shares.registers[0] = schedule_decide_int(s->func, "registers", "producer",
+                                              target->setmaxnreg_min, "copying needs few");
     if (!check_warps(s, &shares, 0) || !check_warps(s, &shares, 1) || !check_block(s, &shares) ||
         !check_registers(s, &shares, 0)) {
         return shares;

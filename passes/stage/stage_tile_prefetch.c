@@ -60,7 +60,8 @@ static bool is_held(const StageContext *s, const Op *load)
             return false;
         }
     }
-    return !func_im2col_of(s->func, access.memory) && bulk_describes_parts(&access) &&
+    return !func_im2col_of(s->func, access.memory) &&
+           bulk_describes_parts(s->func->target, &access) &&
            !dtype_is_packed(access.memory->type->dtype) &&
            stage_may_bulk(s->launch, access.memory) && guards_ranges(load);
 }

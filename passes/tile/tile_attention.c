@@ -55,7 +55,7 @@ static bool is_made_of_scores(Func *func, const Op *parallel, const BlockFootpri
 {
     const Value *axis = stepped_axis(parallel);
     return axis && func->target->has_setmaxnreg && steps->wgmma && steps->n_dots == 2 &&
-           steps->operand > 0 && steps->rows == 2 * GROUP_ROWS &&
+           steps->operand > 0 && steps->rows == 2 * tile_group_rows(func) &&
            !schedule_user_entry(func, "warps", "") &&
            !schedule_user_entry(func, "tile", poly_as_range(axis->type->dims[0])->name);
 }
@@ -179,7 +179,8 @@ static double unevenness(const ScoreWalk *walk, double tiles, double places)
 static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootprint *steps,
                       const WarpGroupPlan *plan)
 {
-    Count count = count_steps(walk, plan->groups * GROUP_ROWS, plan->columns);
+    int64_t rows = plan->groups * tile_group_rows(func);
+    Count count = count_steps(walk, rows, plan->columns);
     double units = func->target->num_sms, places = units * (double)plan->blocks;
     double heads = walk->heads, tiles = count.tiles * heads, depth = (double)steps->depth;
     double columns = (double)plan->columns, groups = (double)plan->groups;
@@ -190,7 +191,7 @@ static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootpr
     double issue = count.tiles * ISSUE_TILE + count.steps * columns * (ISSUE + ISSUE_DEPTH * depth);
     issue *= groups * heads / units * unevenness(walk, tiles, units);
     double row = depth * 2 * (double)sizeof(int16_t) * heads / units;
-    double cache = (count.tiles * groups * GROUP_ROWS + count.steps * columns) * row / CACHE_BYTES;
+    double cache = (count.tiles * (double)rows + count.steps * columns) * row / CACHE_BYTES;
     double memory = (double)(walk->rows + walk->extent) * row / MEMORY_BYTES;
     double all =
         pow(pow(chain, OVERLAP) + pow(issue, OVERLAP) + pow(cache, OVERLAP) + pow(memory, OVERLAP),
@@ -215,9 +216,9 @@ typedef struct Choice {
  * the columns' indices anew; a walk that begins behind the axis' begin is masked at both ends.
  * Where the device deals tiles out, one block's beginning hides under another one's products.
  * Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by 96. */
-static bool may_take(const ScoreWalk *walk, const WarpGroupPlan *plan)
+static bool may_take(const Func *func, const ScoreWalk *walk, const WarpGroupPlan *plan)
 {
-    int64_t rows = plan->groups * GROUP_ROWS;
+    int64_t rows = plan->groups * tile_group_rows(func);
     bool even = rows % plan->columns == 0 || plan->columns % rows == 0;
     bool plain = (plan->groups < 3 || walk->grows) && plan->blocks == 1;
     bool beside = walk->read && plan->groups == 1 && plan->blocks > 1;
@@ -230,7 +231,7 @@ static void consider(Choice *best, WarpGroupPlan plan)
     BlockFootprint steps;
     plan.widest = best->walk.columns;
     plan.beside = best->walk.whole || plan.groups == 3 ? 0 : HELD_MASKED;
-    if (!may_take(&best->walk, &plan)) {
+    if (!may_take(best->func, &best->walk, &plan)) {
         return;
     }
     source_try(best->func, best->parallel, best->saved, plan, &steps);
@@ -239,7 +240,8 @@ static void consider(Choice *best, WarpGroupPlan plan)
     if (plan.groups == 3 && columns * 4 < steps.depth * 3) {
         return; /* short steps: by 64 of 128 elements 1716 us for 1571 of two groups (4×32×4096) */
     }
-    if (!taken || steps.rows != plan.groups * GROUP_ROWS || !source_fits(best->func, &steps)) {
+    if (!taken || steps.rows != plan.groups * tile_group_rows(best->func) ||
+        !source_fits(best->func, &steps)) {
         return;
     }
     WarpGroupPlan made = plan;
@@ -266,7 +268,7 @@ bool tile_choose_groups(Func *func, Op *parallel, const SavedSteps *saved, Block
     int64_t unit = UNIT_BYTES / dtype_bytes(steps->loaded->dtype), source = best.walk.columns;
     if (source == 0) { /* loops without steps */
         WarpGroupPlan one = {.groups = 1, .blocks = 1};
-        bool few = given <= 1 && best.walk.rows > 0 && best.walk.rows <= GROUP_ROWS;
+        bool few = given <= 1 && best.walk.rows > 0 && best.walk.rows <= tile_group_rows(func);
         source_try(func, parallel, saved, few ? one : (WarpGroupPlan){.groups = 0}, steps);
         return few;
     }

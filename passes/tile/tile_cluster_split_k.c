@@ -18,7 +18,6 @@
 #include "ir/ir_errors.h"
 
 enum {
-    MAX_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
     MAX_BYTES = 65536,   /* of what others send, beside rings of shared memory */
     MIN_COLUMNS = 8,     /* of a part: pieces of results that are stored as wide as they may be */
     WIDEST_COLUMNS = 32, /* more of a row side by side are no better */
@@ -84,7 +83,7 @@ static const char *why_not(Func *func, const Op *group, TilePlan *plan, int64_t 
 {
     Tile tile = tile_of(plan);
     const char *reason = never(func, group, plan);
-    bool power = (shares & (shares - 1)) == 0 && shares <= MAX_TOGETHER;
+    bool power = (shares & (shares - 1)) == 0 && shares <= func->target->portable_cluster;
     int bytes = dtype_bytes(plan->dot->results[0]->type->dtype);
     return reason            ? reason
            : plan->teams > 1 ? "teams of a block's warps have tiles of their own"

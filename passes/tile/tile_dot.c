@@ -8,7 +8,6 @@
 #include "passes/analysis/dequant_scale.h"
 
 enum {
-    SWIZZLED = 128,      /* bytes of a row of shared memory that a matrix unit reads */
     MAX_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
     RASTER_ROWS = 1024,  /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     WARP_SUMS = 4096,    /* of 32 bits, that a warp has at most, where that leaves */
@@ -19,7 +18,6 @@ enum {
     MIN_STEPS = 4,       /* of a share, */
     PLAIN_STEPS = 2,     /* where threads bring operands, which takes a microsecond a step */
     MAX_SHARES = 16,     /* which a thread adds at once */
-    MAX_TOGETHER = 8,    /* blocks of a cluster that any part of the device takes */
     MIN_TAIL = 2,        /* shares of a tail */
     BESIDE = 16384,      /* elements of what else is reduced over the product's tile */
 };
@@ -92,7 +90,7 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
 static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "multicast", axis->name);
-    int64_t most = min_i64(func->target->cluster, MAX_TOGETHER);
+    int64_t most = func->target->portable_cluster;
     int64_t blocks = line ? line->number : derived;
     bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
     if (line && (!may || (blocks > 1 && other && other->multicast > 1))) {
@@ -139,7 +137,7 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const MatrixInstr *unit = plan->instruction;
-    DotTiling tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
+    DotTiling tiles = {.depth = func->target->shared_row / dtype_bytes(unit->operands)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
     bool thirds = false;
     if (reason) {
@@ -230,7 +228,8 @@ static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m
 static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
                             const AxisPlan *n, int64_t most)
 {
-    int64_t row = SWIZZLED / dtype_bytes(plan->instruction->operands); /* in other banks each */
+    int64_t row = func->target->shared_row /
+                  dtype_bytes(plan->instruction->operands); /* in other banks each */
     int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
     for (int64_t columns = most; columns >= max_i64(row, most / 2); columns -= row) {
         int64_t across = tiles_of(n, columns), tiles;
@@ -265,8 +264,10 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
                    TURN_COLUMNS, "columns that share each fragment of the left operand");
     }
     plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
-    int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
-    int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
+    int64_t four = (int64_t)4 * 256 *
+                   func->target->shared_row; /* two blocks' slots of two tiles of 128 rows */
+    int64_t row =
+        four > func->target->shared_bytes ? func->target->shared_row / 2 : func->target->shared_row;
     /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
     return max_i64(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
@@ -482,9 +483,9 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
                        !unit    ? "as deep as the operands' tiles stay small"
                        : !whole ? "no factor of an operand changes in it"
-                       : depth * bytes > SWIZZLED
+                       : depth * bytes > func->target->shared_row
                            ? "rows of swizzled shared memory; small tiles meet less often"
-                       : depth * bytes == SWIZZLED
+                       : depth * bytes == func->target->shared_row
                            ? "one 128-byte row of swizzled shared memory"
                            : "half a 128-byte row of swizzled shared memory");
         }

@@ -9,8 +9,6 @@
 #include "passes/analysis/dot_model_inputs.h"
 
 enum {
-    GROUP_ROWS = 64,
-    WIDEST = 256,       /* columns of an instruction */
     MAX_PARTS = 16,     /* that a thread adds one by one; more are shared out over threads */
     MAX_OPS = 4,        /* with an element, where three warp groups share a tile */
     APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
@@ -327,8 +325,9 @@ static const char *waves_reason(Func *func, const DeviceRates *rates, const DotP
     text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
                 tiles->split_k_tail ? " beside the tail" : "", target->num_sms,
                 waves_count(target, tiles));
-    int64_t m = min_i64(128, max_i64(GROUP_ROWS, power_of_two_at_least(min_i64(size->m, 128))));
-    int64_t n = WIDEST / power_of_two_at_least(size->dots);
+    const MatrixInstr *instruction = mma_warpgroup(target);
+    int64_t m = min_i64(128, max_i64(instruction->m, power_of_two_at_least(min_i64(size->m, 128))));
+    int64_t n = instruction->max_n / power_of_two_at_least(size->dots);
     DotTiling usual = wave_model_tiling(target, rates, size, m, n, 1);
     if (usual.cycles > tiles->cycles && (m != tiles->m || n != tiles->n)) {
         text_printf(&why, "; tiles of %lld by %lld: %.2f, %.0f %% more time", (long long)m,

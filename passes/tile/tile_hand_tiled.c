@@ -8,7 +8,6 @@
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
-    RESERVED_BYTES = 1024,   /* of a multiprocessor's, for each block */
     MIN_STEP = 16,           /* unless it turns out that not even that fits */
     MAX_SHRINK = 64,         /* of the source's steps, before it is known what does not fit */
     THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
@@ -21,8 +20,6 @@ enum {
                                 byte for each element of the scores' depth: nothing spills then */
     SCARCE = 144,            /* registers: where there are fewer, */
     SCARCE_BESIDE = 24,      /* so many bytes more */
-    MIN_REGISTERS = 24,      /* of a thread that copies */
-    REGISTER_STEP = 8,
     MAX_CONSUMER = 240,
     CHAIN_DOTS = 3, /* products of a step, that wait for one another */
 };
@@ -261,13 +258,15 @@ static int64_t even_step(int64_t written, int64_t extent)
 }
 
 /* Of other warp groups than the source's: their rows in the grid, their columns in the loops. */
-static int64_t planned_step(const WarpGroupPlan *plan, const Op *op, int64_t written)
+static int64_t planned_step(const BlockFootprint *steps, const Op *op, int64_t written)
 {
+    const WarpGroupPlan *plan = &steps->plan;
+    int64_t group = tile_group_rows(steps->func);
     if (op->kind == OP_FOR && plan->columns) {
         return written == plan->widest ? plan->columns : min_i64(written, plan->columns);
     }
-    bool rows = op->kind != OP_FOR && plan->groups && written == 2 * GROUP_ROWS;
-    return rows ? plan->groups * GROUP_ROWS : written;
+    bool rows = op->kind != OP_FOR && plan->groups && written == 2 * group;
+    return rows ? plan->groups * group : written;
 }
 
 /* Why a planned step is another one than the source's. */
@@ -308,7 +307,7 @@ static int64_t source_step(const BlockFootprint *steps, const Op *op, const Valu
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
     int64_t source = base;
-    base = planned_step(&steps->plan, op, base);
+    base = planned_step(steps, op, base);
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = min_i64(base, max_i64(1, MIN_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : max_i64(least, base / shrink);
@@ -398,10 +397,11 @@ static int64_t blocks_of(Func *func, const BlockFootprint *steps)
 static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t groups,
                        int64_t blocks)
 {
-    int64_t group = GROUP_WARPS * func->target->warp;
-    int64_t each = func->target->registers / blocks / ((groups + 1) * group);
-    int64_t left = each / REGISTER_STEP * REGISTER_STEP * (groups + 1) - MIN_REGISTERS;
-    int64_t registers = min_i64(MAX_CONSUMER, left / groups / REGISTER_STEP * REGISTER_STEP);
+    const Target *target = func->target;
+    int64_t group = target->group_warps * target->warp, unit = target->register_step;
+    int64_t each = target->registers / blocks / ((groups + 1) * group);
+    int64_t left = each / unit * unit * (groups + 1) - target->setmaxnreg_min;
+    int64_t registers = min_i64(MAX_CONSUMER, left / groups / unit * unit);
     int64_t beside = HELD_BESIDE + steps->depth / 2 + (registers < SCARCE ? SCARCE_BESIDE : 0);
     return registers * (int64_t)sizeof(int32_t) - beside - steps->plan.beside;
 }
@@ -410,15 +410,16 @@ static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t gr
  * may leave through the buffer of an operand that was loaded once (stage/store.c). */
 static bool unit_steps_fit(Func *func, const BlockFootprint *steps)
 {
-    int64_t most = steps->rows == 3 * GROUP_ROWS ? 3 : 2;
-    int64_t groups = max_i64(1, min_i64(most, steps->rows / GROUP_ROWS));
-    int64_t threads = groups * GROUP_WARPS * func->target->warp;
+    int64_t rows = tile_group_rows(func), reserved = func->target->shared_reserved;
+    int64_t most = steps->rows == 3 * rows ? 3 : 2;
+    int64_t groups = max_i64(1, min_i64(most, steps->rows / rows));
+    int64_t threads = groups * func->target->group_warps * func->target->warp;
     bool own = !steps->plan.groups && groups <= 2; /* the source's steps: nothing to weigh */
     int64_t held =
         own ? THREAD_HELD_BYTES : held_by(func, steps, groups, max_i64(1, steps->plan.blocks));
-    int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / blocks_of(func, steps);
+    int64_t room = (func->target->shared_bytes + reserved) / blocks_of(func, steps);
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
-                   RESERVED_BYTES <=
+                   reserved <=
                room &&
            steps->held + steps->operand <= threads * held;
 }
@@ -439,11 +440,10 @@ bool source_fits(Func *func, const BlockFootprint *steps)
 
 static int64_t source_warps(const Func *func, const BlockFootprint *steps)
 {
-    if (steps->wgmma && steps->rows == 3 * GROUP_ROWS) {
-        return 3 * GROUP_WARPS;
-    }
     if (steps->wgmma) {
-        return min_i64(8, power_of_two_at_least(max_i64(1, steps->rows / 64) * 4));
+        int64_t warps = func->target->group_warps, rows = tile_group_rows(func);
+        int64_t groups = power_of_two_at_least(max_i64(1, steps->rows / rows));
+        return steps->rows == 3 * rows ? 3 * warps : min_i64(2, groups) * warps;
     }
     int64_t each = steps->ranks && !steps->looks_up ? THREAD_RANKED : THREAD_ELEMENTS;
     int64_t threads =
@@ -490,9 +490,10 @@ void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan
 static bool narrow_widest(const Op *parallel, SavedSteps *saved, BlockFootprint *steps)
 {
     const Attr *grid = op_attr(parallel, ATTR_STEPS);
+    int64_t rows = tile_group_rows(steps->func);
     int widest = -1;
     for (int i = 0; i < saved->n && !op_int(parallel, ATTR_EXACT, 0); i++) {
-        bool wide = saved->items[i].attr == grid && saved->items[i].step > GROUP_ROWS;
+        bool wide = saved->items[i].attr == grid && saved->items[i].step > rows;
         bool most = widest < 0 || saved->items[i].step > saved->items[widest].step;
         widest = wide && most ? i : widest;
     }
@@ -547,7 +548,7 @@ static bool choose_wider(Func *func, Op *parallel, const SavedSteps *saved, Bloc
     restore_steps(saved);
     block_walk(parallel->regions[0], see_loop, &loops);
     if (steps->n_dots < CHAIN_DOTS || loops.widest == 0 || loops.after > loops.before ||
-        steps->rows != 2 * GROUP_ROWS) {
+        steps->rows != 2 * tile_group_rows(func)) {
         return false;
     }
     WarpGroupPlan plan = {.columns = 2 * loops.widest, .widest = loops.widest};

@@ -6,11 +6,7 @@
 
 #include "passes/tile/tile_steps.h"
 
-enum {
-    MAX_LOADS = 32,  /* that are told apart */
-    GROUP_WARPS = 4, /* that multiply 64 rows together */
-    GROUP_ROWS = 64,
-};
+enum { MAX_LOADS = 32 /* that are told apart */ };
 
 /* Other warp groups than the source's steps make, where those are two groups'
  * (tile_attention.c). */
@@ -47,10 +43,10 @@ typedef struct BlockFootprint {
     bool wgmma, any_dot, loops_first, ranks, looks_up;
     bool even; /* loops of few steps take such as leave little of the last one unused */
     WarpGroupPlan plan;
-    int n_dots;        /* of the loop with the most */
-    int64_t depth;     /* of products whose left operand is loaded */
+    int n_dots;              /* of the loop with the most */
+    int64_t depth;           /* of products whose left operand is loaded */
     const MatrixInstr *unit; /* of single warps, of some product; NULL: none */
-    unsigned narrowed; /* bits of the grid's axes whose steps are less than the source's */
+    unsigned narrowed;       /* bits of the grid's axes whose steps are less than the source's */
 } BlockFootprint;
 
 /* The source's own steps, to start again from when they are halved. */

@@ -23,15 +23,19 @@ void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived,
         func, axis->name, schedule_decide_int(func, "tile", axis->name, derived, "%s", reason));
 }
 
-enum { GROUP_WARPS = 4, GROUP_ROWS = 64 }; /* of wgmma: PTX ISA, asynchronous warpgroup matrices */
+int64_t tile_group_rows(const Func *func)
+{
+    const MatrixInstr *instruction = mma_warpgroup(func->target);
+    return instruction ? instruction->m : 0;
+}
 
 int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason)
 {
     int64_t most = func->target->max_threads / func->target->warp;
     int64_t warps = schedule_decide_int(func, "warps", "", derived, "%s", reason);
-    int64_t groups = warps / GROUP_WARPS;
-    bool shared =
-        groups > 0 && warps % GROUP_WARPS == 0 && rows > 0 && rows % (groups * GROUP_ROWS) == 0;
+    int64_t group = func->target->group_warps, groups = warps / group;
+    bool shared = groups > 0 && warps % group == 0 && rows > 0 &&
+                  rows % (groups * tile_group_rows(func)) == 0;
     bool even = (warps & (warps - 1)) == 0 || shared || warps == derived;
     if (warps < 1 || warps > most || !even) {
         const ScheduleEntry *line = schedule_user_entry(func, "warps", "");

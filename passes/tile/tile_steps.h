@@ -38,6 +38,8 @@ void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived,
 /* The user's warps of a block, else the derived ones: a power of two, or, where groups of several
  * warps multiply, as many groups as share the tile's rows evenly; rows 0: nothing is multiplied so.
  */
+/* Rows of the instruction of a warp group; 0: the target has no warp groups. */
+int64_t tile_group_rows(const Func *func);
 int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason);
 /* The user's blocks of a multiprocessor, else as many as come to `busy` threads. */
 int64_t tile_checked_blocks(Func *func, int busy, int64_t threads);

@@ -38,6 +38,7 @@ static void keep_sample(AccessReport *report, const WarpRequest *request, int tu
 void access_request(Tally *tally, AccessReport *report, WarpRequest *request, double times)
 {
     int least;
+    request->banks = tally->target->shared_row / SHARED_WORD_BYTES;
     request->pairs = tally->target->family == FAMILY_NVPTX && report->kind == SHARED_LOADS;
     if (!request->active) {
         return;

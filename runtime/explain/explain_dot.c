@@ -8,7 +8,7 @@
 #include "passes/analysis/dot_model_inputs.h"
 #include "support/int_math.h"
 
-enum { GROUP_ROWS = 64, MAX_COLUMNS = 256, DEPTH = 16, MAX_LOSS = 20 /* percent */ };
+enum { MAX_LOSS = 20 /* percent */ };
 
 static void find_product(Op *op, void *user)
 {

@@ -109,9 +109,9 @@ void html_tile(const Report *report, const TileReport *tile, Text *out)
 enum { WORD = 4, MAX_ROWS = 40 };
 
 typedef struct Banks {
-    int64_t rows[MAX_ROWS]; /* of 128 bytes */
+    int64_t rows[MAX_ROWS]; /* of a word of each bank */
     int n;
-    char lanes[MAX_ROWS][BANK_COUNT][24];
+    char lanes[MAX_ROWS][MAX_SHARED_BANKS][24];
 } Banks;
 
 static int row_of(Banks *banks, int64_t row)
@@ -140,13 +140,14 @@ static void add_lane(char *to, size_t size, int lane)
 
 static void fill_banks(const WarpRequest *request, int first, int n, Banks *banks)
 {
+    int64_t all = request->banks;
     for (int lane = first; lane < first + n; lane++) {
         bool active = request->active >> lane & 1;
         for (int byte = 0; active && byte < request->bytes; byte += WORD) {
             int64_t word = (request->at[lane] + byte) / WORD;
-            int row = row_of(banks, word / BANK_COUNT);
+            int row = row_of(banks, word / all);
             if (row != NOBODY) {
-                char *to = banks->lanes[row][word % BANK_COUNT];
+                char *to = banks->lanes[row][word % all];
                 add_lane(to, sizeof banks->lanes[0][0], lane);
             }
         }
@@ -180,16 +181,16 @@ void html_banks(const AccessReport *access, Text *out)
     text_printf(out, turns > least ? ", <span class=bad>%d without conflicts</span>" : "", least);
     text_printf(out,
                 "</summary><p class=soft>Lanes 0 to %d, which are served together: which lane "
-                "asks for a word of which of the 32 banks, in rows of 128 bytes. A bank gives "
+                "asks for a word of which of the %d banks, in rows of %d bytes. A bank gives "
                 "one word a turn (green), further ones are conflicts; lanes that want the same "
                 "word share it (+).</p><div class=wide><table class=banks><tr><th>byte",
-                group - 1);
-    for (int bank = 0; bank < BANK_COUNT; bank++) {
+                group - 1, request->banks, request->banks * WORD);
+    for (int bank = 0; bank < request->banks; bank++) {
         text_printf(out, "<th>%d", bank);
     }
     for (int row = 0; row < banks.n; row++) {
-        text_printf(out, "\n<tr><th>%lld", (long long)banks.rows[row] * BANK_COUNT * WORD);
-        for (int bank = 0; bank < BANK_COUNT; bank++) {
+        text_printf(out, "\n<tr><th>%lld", (long long)banks.rows[row] * request->banks * WORD);
+        for (int bank = 0; bank < request->banks; bank++) {
             const char *lane = banks.lanes[row][bank];
             if (*lane) {
                 text_printf(out, "<td class=k%d>%s", turn_of(&banks, row, bank), lane);

@@ -7,7 +7,6 @@
 #include "runtime/explain/warp_request.h"
 
 enum {
-    ROW_BYTES = 128,
     WORD_BYTES = 4,
     PAIR_APART = 4, /* elements of four bits that share a register */
     MAX_RUN = 16,
@@ -124,9 +123,10 @@ static bool choose_depth(const Op *op, const MatrixInstr *unit, const Target *ta
     }
     bool pairs = mma_k_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
     plain = plain || mma_reads_elements(unit, dtype, right->type->dtype);
-    *depth = plain   ? mma_k_order_plain(unit, k)
-             : pairs ? mma_k_order_pairs(unit, k)
-                     : mma_k_order_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
+    *depth = plain ? mma_k_order_plain(unit, k)
+             : pairs
+                 ? mma_k_order_pairs(unit, k)
+                 : mma_k_order_runs(unit, k, target->shared_row / bytes, words ? PAIR_APART : 1);
     return true;
 }
 

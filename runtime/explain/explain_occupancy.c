@@ -15,7 +15,7 @@ static int up(int n, int step)
     return (n + step - 1) / step * step;
 }
 
-enum { BESIDE = 24, MAX_REGISTERS = 255 };
+enum { BESIDE = 24 };
 
 typedef struct Held {
     int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
@@ -49,8 +49,8 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
     int room = report->target->registers / (blocks * launch->warps * report->target->warp);
     block_walk(launch->op->regions[0], see_held, &held);
     int wanted = BESIDE + held.carried + held.largest * (held.carried > 0 ? 3 : 2) / 2;
-    room = room < MAX_REGISTERS ? room : MAX_REGISTERS;
-    room -= room % (report->part->register_step > 0 ? report->part->register_step : 1);
+    room = room < report->target->registers_thread ? room : report->target->registers_thread;
+    room -= room % report->target->register_step;
     return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};
 }
 
@@ -58,7 +58,7 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
 static int blocks_by_registers(const Report *report, const LaunchReport *launch)
 {
     const DeviceSpec *part = report->part;
-    int most = part->sm_warps / part->schedulers;
+    int most = part->sm_warps / report->target->schedulers;
     bool expects = report->input->brief || report->input->sampled;
     int thread = launch->assembled ? launch->assembled->registers
                  : expects         ? registers_expected(report, launch).used
@@ -66,9 +66,9 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
     if (thread <= 0) {
         return part->sm_warps;
     }
-    int warp = up(thread, part->register_step) * report->target->warp;
-    int warps = report->target->registers / part->schedulers / warp;
-    int blocks = (warps < most ? warps : most) * part->schedulers / launch->warps;
+    int warp = up(thread, report->target->register_step) * report->target->warp;
+    int warps = report->target->registers / report->target->schedulers / warp;
+    int blocks = (warps < most ? warps : most) * report->target->schedulers / launch->warps;
     return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
 }
 
@@ -85,7 +85,7 @@ void occupancy_make(const Report *report, LaunchReport *launch)
                                   ? part->sm_warps
                                   : part->sm_blocks;
     o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
-    int taken = up(launch->shared_bytes + part->block_shared, part->shared_step);
+    int taken = up(launch->shared_bytes + report->target->shared_reserved, part->shared_step);
     o->blocks[LIMIT_SHARED] = taken > 0 ? part->sm_shared / taken : part->sm_warps;
     o->limit = LIMIT_WARPS;
     for (int limit = LIMIT_WARPS; limit < LIMIT_GRID; limit++) {

@@ -73,11 +73,12 @@ const char *traffic_name(Traffic kind); /* "load" */
 bool traffic_is_shared(Traffic kind);
 bool traffic_is_bulk(Traffic kind);
 
-enum { BANK_COUNT = 32, MAX_LANES = 64 };
+enum { MAX_SHARED_BANKS = 64, MAX_LANES = 64 };
 
 /* One access of one warp, kept to be drawn. */
 typedef struct WarpRequest {
     int lanes;             /* of a warp */
+    int banks;             /* of shared memory */
     int bytes;             /* of a lane */
     bool pairs;            /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
     uint64_t active;       /* a bit a lane */

@@ -13,8 +13,6 @@
 
 #include <math.h>
 
-enum { GROUP_ROWS = 64, GROUP_WARPS = 4, SCHEDULERS = 4 };
-
 /* Cycles: of a step, for barriers and what its waits expose; more with a ring of one slot; of a
  * tile that begins and ends by itself. Instructions for each operation that is counted: casts,
  * masks, shuffles. How far both overlap: 1 not at all. */
@@ -107,8 +105,8 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     }
     /* Loops of persistent blocks end where their tiles say, which only the source tells. */
     flops = known > 0 && known < flops ? known : flops;
-    int64_t groups = warps_that_compute(launch) / GROUP_WARPS;
-    int64_t rows = GROUP_ROWS * (groups > 0 ? groups : 1);
+    int64_t groups = warps_that_compute(launch) / report->target->group_warps;
+    int64_t rows = mma_warpgroup(report->target)->m * (groups > 0 ? groups : 1);
     double whole = (double)round_up(p->m, rows) / (double)p->m;
     double multiply = whole * body.flops / rates->product16;
     double compute = whole * EACH * body.ops / rates->lanes;
@@ -129,6 +127,6 @@ double chained_cycles(const Report *report, const LaunchReport *launch, double a
     double steps = launch->roofline.matrix_flops / body.flops / report->target->num_sms;
     double compute = steps * EACH * body.ops / rates->lanes;
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
-    double each = resident * (double)warps_that_compute(launch) / SCHEDULERS;
+    double each = resident * (double)warps_that_compute(launch) / report->target->schedulers;
     return (alone + compute) * (1 + 1 / each);
 }

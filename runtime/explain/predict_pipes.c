@@ -22,9 +22,7 @@
 
 enum {
     WARP = 32,
-    SCHEDULERS = 4,
     UNIT_BYTES = 64,
-    MAX_COLUMNS = 256,
     MATRIX16 = 4096,
     ADDRESS_OPS = 3, /* beside an access of global memory: 64 bits, in two halves */
     GUARD_OPS = 3,   /* of one that may lie outside of its tensor, where there are more of them */
@@ -35,7 +33,6 @@ enum {
     FAR = 950,               /* until the second-level cache or memory does */
     MEETING = 60,            /* storing to shared memory, and waiting for all threads of a block */
     FIRST_LEVEL = 256 << 10, /* bytes, shared memory among them */
-    TURN_BYTES = 128,        /* of shared memory */
 };
 
 /* Measured on products of threads (docs/lab/products.md): instructions of each narrow element of a
@@ -171,16 +168,17 @@ static double instructions(const LaunchReport *launch)
 
 /* Turns of shared memory in which the matrix unit of a group of warps reads its operands: what one
  * instruction multiplies, each element once. */
-static double matrix_turns(const LaunchReport *launch)
+static double matrix_turns(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
     const MatrixInstr *unit = p->instruction;
     if (!unit || mma_warps(unit) == 1 || p->op->kind != OP_DOT_ASYNC) {
         return 0;
     }
-    double n = p->n_columns < MAX_COLUMNS ? (double)p->n_columns : MAX_COLUMNS;
+    double n = p->n_columns < unit->max_n ? (double)p->n_columns : unit->max_n;
     double bytes = (unit->m + n) * unit->k * dtype_bytes(unit->operands);
-    return launch->roofline.matrix_flops / (2.0 * unit->m * n * unit->k) * bytes / TURN_BYTES;
+    return launch->roofline.matrix_flops / (2.0 * unit->m * n * unit->k) * bytes /
+           report->target->shared_row;
 }
 
 /* ---- steps ---- */
@@ -278,20 +276,21 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     const DeviceRates *rates = device_rates_of(report->target);
     const Roofline *r = &launch->roofline;
     double units = report->target->num_sms, resident = launch->occupancy.resident;
+    double schedulers = report->target->schedulers;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
     double brings = rates ? rates->sm_bytes : UNIT_BYTES;
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;
-    Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (SCHEDULERS * ISSUED * units),
+    Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (schedulers * ISSUED * units),
                .matrix = r->matrix_work / ((rates ? rates->product16 : MATRIX16) * units),
                .first = total(launch, false) / units,
                .shared = total(launch, true) / units,
-               .unit = matrix_turns(launch) / units,
+               .unit = matrix_turns(report, launch) / units,
                .second = second_bytes(report, launch) / (brings * units)};
     /* A scheduler and its part of the matrix unit work for their own warps. */
     double working = (resident > 1 ? resident : 1) * (double)warps_that_compute(launch);
-    double idle = working < SCHEDULERS ? SCHEDULERS / working : 1;
+    double idle = working < schedulers ? schedulers / working : 1;
     p.issue *= idle;
     p.matrix *= idle;
     double each = all_pipes(&p) * units / blocks; /* of a block */

@@ -3,7 +3,7 @@
  * warp needs, from the addresses of its lanes. */
 #include "runtime/explain/warp_request.h"
 
-enum { BANK_BYTES = 4, TURN_BYTES = 128, MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };
+enum { MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };
 
 void request_add(WarpRequest *request, int lane, int64_t at)
 {
@@ -44,10 +44,12 @@ int request_sectors(const WarpRequest *request, int sector, int *least)
     return n;
 }
 
-/* Lanes of so many bytes that ask for 128. */
+/* Lanes that together ask for one row across all banks. */
 static int plain_group(const WarpRequest *request)
 {
-    int group = request->bytes <= BANK_BYTES ? BANK_COUNT : TURN_BYTES / request->bytes;
+    int group = request->bytes <= SHARED_WORD_BYTES
+                    ? request->banks
+                    : request->banks * SHARED_WORD_BYTES / request->bytes;
     return group < request->lanes ? group : request->lanes;
 }
 
@@ -66,12 +68,13 @@ static bool neighbours_agree(const WarpRequest *request, int first, int n, int d
 
 static int group_turns(const WarpRequest *request, int first, int n)
 {
-    int64_t words[BANK_COUNT][MAX_WORDS];
-    int counts[BANK_COUNT] = {0}, most = 0;
+    int64_t words[MAX_SHARED_BANKS][MAX_WORDS];
+    int counts[MAX_SHARED_BANKS] = {0}, most = 0;
     for (int lane = first; lane < first + n; lane++) {
-        for (int byte = 0; is_active(request, lane) && byte < request->bytes; byte += BANK_BYTES) {
-            int64_t word = (request->at[lane] + byte) / BANK_BYTES;
-            int bank = (int)((uint64_t)word % BANK_COUNT);
+        for (int byte = 0; is_active(request, lane) && byte < request->bytes;
+             byte += SHARED_WORD_BYTES) {
+            int64_t word = (request->at[lane] + byte) / SHARED_WORD_BYTES;
+            int bank = (int)((uint64_t)word % (unsigned)request->banks);
             counts[bank] = note(words[bank], counts[bank], word);
             most = counts[bank] > most ? counts[bank] : most;
         }
@@ -83,7 +86,7 @@ int request_group(const WarpRequest *request, int first)
 {
     int group = plain_group(request), both = 2 * group;
     bool pairs =
-        request->pairs && request->bytes > BANK_BYTES && first % both == 0 &&
+        request->pairs && request->bytes > SHARED_WORD_BYTES && first % both == 0 &&
         first + both <= request->lanes &&
         (neighbours_agree(request, first, both, 1) || neighbours_agree(request, first, both, 2));
     int apart =

@@ -2,8 +2,11 @@
 /* Counting of bank conflicts: known access patterns with known results. */
 #include "tests/unit.h"
 
+#include "ir/target/target.h"
 #include "passes/analysis/bank_conflicts.h"
 #include "passes/analysis/coalescing.h"
+
+static const Target *target;
 
 static SharedTile tile(int64_t rows, int64_t cols, int bytes, int swizzle)
 {
@@ -18,8 +21,9 @@ START_TEST(columns_conflict_until_swizzled)
         column.basis[IN_LANE][bit][0] = 1 << bit;
     }
     SharedTile plain = tile(32, 32, 4, 0), permuted = tile(32, 32, 4, 128);
-    ck_assert_int_eq(an_shared_wavefronts(&plain, &column), 32);
-    ck_assert_int_eq(an_shared_wavefronts(&permuted, &column), 4); /* 8 pieces of 16 bytes */
+    ck_assert_int_eq(an_shared_wavefronts(target, &plain, &column), 32);
+    ck_assert_int_eq(an_shared_wavefronts(target, &permuted, &column),
+                     4); /* 8 pieces of 16 bytes */
 }
 END_TEST
 
@@ -33,7 +37,7 @@ START_TEST(rows_do_not)
     }
     SharedTile plain = tile(1, 128, 4, 0);
     ck_assert_int_eq(an_shared_vector(&plain, &row), 4);
-    ck_assert_int_eq(an_shared_wavefronts(&plain, &row), 4); /* 512 bytes, 128 at a time */
+    ck_assert_int_eq(an_shared_wavefronts(target, &plain, &row), 4); /* 512 bytes, 128 at a time */
 }
 END_TEST
 
@@ -42,8 +46,8 @@ START_TEST(accumulators_store_without_conflict)
 {
     Layout acc = layout_wgmma_acc(128, 256, 8);
     SharedTile plain = tile(128, 256, 2, 0), permuted = tile(128, 256, 2, 128);
-    ck_assert_int_eq(an_shared_wavefronts(&permuted, &acc), 64); /* one a register pair */
-    ck_assert_int_eq(an_shared_wavefronts(&plain, &acc), 64 * 8);
+    ck_assert_int_eq(an_shared_wavefronts(target, &permuted, &acc), 64); /* one a register pair */
+    ck_assert_int_eq(an_shared_wavefronts(target, &plain, &acc), 64 * 8);
     ck_assert(an_swizzle_fits(&permuted, 128));
     SharedTile narrow = tile(128, 48, 2, 0), few = tile(4, 64, 2, 0);
     ck_assert(an_swizzle_fits(&narrow, 32) && !an_swizzle_fits(&narrow, 64));
@@ -61,8 +65,8 @@ START_TEST(rows_apart_conflict_until_skewed)
     apart.basis[IN_LANE][4][1] = 1;
     SharedTile permuted = tile(64, 64, 4, 128), skewed = permuted;
     skewed.skew = 2;
-    ck_assert_int_eq(an_shared_wavefronts(&permuted, &apart), 8);
-    ck_assert_int_eq(an_shared_wavefronts(&skewed, &apart), 2); /* 16 rows, 8 pieces */
+    ck_assert_int_eq(an_shared_wavefronts(target, &permuted, &apart), 8);
+    ck_assert_int_eq(an_shared_wavefronts(target, &skewed, &apart), 2); /* 16 rows, 8 pieces */
 }
 END_TEST
 
@@ -90,6 +94,7 @@ END_TEST
 UNIT_TESTS(passes_banks)
 {
     TCase *tests = tcase_create("banks");
+    target = target_find("sm_90a");
     tcase_add_test(tests, columns_conflict_until_swizzled);
     tcase_add_test(tests, rows_do_not);
     tcase_add_test(tests, accumulators_store_without_conflict);
