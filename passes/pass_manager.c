@@ -258,6 +258,11 @@ static const PassConstraint CONSTRAINTS[] = {
     {"assign_layouts", "dependent_launch",
      "the grid wait stands before the first access to global memory; an access added or moved "
      "afterwards could precede it"},
+    {"assign_layouts", "fence_slot_reuse",
+     "buffers that occupy the same bytes are not known before; a fence between an access to one "
+     "and the bulk load into the other would be missing"},
+    {"eliminate_barriers", "fence_slot_reuse",
+     "a fence in front of a barrier that is removed would be executed for nothing"},
     {"bounds", "vectorize",
      "a vector must be inside or outside of a guarded axis as a whole; without the guard it "
      "could straddle the end of the axis"},

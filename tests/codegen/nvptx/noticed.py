@@ -24,6 +24,8 @@ EXAMPLES = TESTS.parent / "examples"
 # What is replaced, by what, and what the emulator says of it ("": the answer is wrong).
 CHANGES = [
     ("sm_80", r"^.*", "", None),  # nothing: the answer is right
+    ("sm_90a f32", r"^.*", "", None),
+    ("sm_90a f32", r"fence\.proxy\.async\.shared::cta;", "", "of shared memory, which warp"),
     ("sm_80", r"cp\.async\.wait_group\s+\d+;", "", ""),
     ("sm_80", r"bar\.sync\s+0;", "", ""),
     ("sm_80", r"(ld\.param\.b64\s+%rd\d+, \[matmul_0_param_)2", r"\g<1>1", "which is an input"),
@@ -49,10 +51,12 @@ def arguments():
 
 def attempt(options, change):
     target, pattern, instead, says = change
+    target, _, dtype = target.partition(" ")
     given = arguments()
     with tempfile.TemporaryDirectory() as folder:
         compiler = launcher.Compiler(options.tessera, folder)
-        code, plan = compiler.compile(EXAMPLES / "matmul.tile", target, ["--set", "T=bf16"])
+        code, plan = compiler.compile(EXAMPLES / "matmul.tile", target,
+                                          ["--set", f"T={dtype or 'bf16'}"])
         if says is not None:
             text, count = re.subn(pattern, instead, code.read_text(), flags=re.M)
             if not count:

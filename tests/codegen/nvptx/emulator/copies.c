@@ -110,6 +110,7 @@ static void move_run(const Copy *copy, Way way, uint32_t linear, const int64_t *
         if (copy->blocks >> i & 1) {
             uint8_t *to = block_shared(copy->warp, copy->inst, cluster->blocks[i], offset, size);
             if (way == POISONS) {
+                shared_check_reads(copy->warp, copy->inst, cluster->blocks[i], offset, size);
                 poison(to, size);
             } else {
                 memcpy(to, value, size);

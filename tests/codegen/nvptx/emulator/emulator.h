@@ -131,6 +131,7 @@ typedef struct Block {
     int shared_size;
     uint32_t *written; /* each 16 bytes of it: when a thread did last; 0: none since a copy */
     uint8_t *writers;  /* the warp */
+    uint32_t *reads;   /* each 16 bytes of it, by warp: when a thread read them last */
     Warp *warps[MAX_WARPS];
     int n_warps, alive;
     NamedBarrier barriers[N_NAMED_BARRIERS];
@@ -228,6 +229,10 @@ extern uint32_t emulated_time; /* instructions of all warps */
 void shared_mark(const Warp *warp, Block *block, uint32_t offset, unsigned size);
 void shared_check(const Warp *warp, const Inst *inst, uint32_t offset, unsigned size);
 void shared_clean(Block *block, uint32_t offset, unsigned size);
+/* A bulk copy may overwrite what a warp read only if that warp has made a fence since. */
+void shared_note_read(const Warp *warp, const uint8_t *at, unsigned size);
+void shared_check_reads(const Warp *warp, const Inst *inst, const Block *block, uint32_t offset,
+                        unsigned size);
 void poison(uint8_t *bytes, size_t size);
 
 /* ---- what is asynchronous ---- */

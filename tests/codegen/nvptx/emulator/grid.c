@@ -28,6 +28,7 @@ static Cluster *cluster_new(const Kernel *kernel, unsigned first, int n, int sha
         block->written = calloc(parts, sizeof *block->written);
         block->writers = calloc(parts, sizeof *block->writers);
         block->n_warps = block->alive = (kernel->threads + LANES - 1) / LANES;
+        block->reads = calloc(parts * (size_t)block->n_warps, sizeof *block->reads);
         cluster->alive += block->n_warps;
         for (int w = 0; w < block->n_warps; w++) {
             block->warps[w] = warp_new(block, w);
@@ -48,6 +49,7 @@ static uint64_t cluster_free(Cluster *cluster)
         free(block->shared);
         free(block->written);
         free(block->writers);
+        free(block->reads);
         free(block);
     }
     free(cluster);

@@ -149,6 +149,9 @@ static Step run_load_matrix(Warp *warp, const Inst *inst, uint32_t mask)
         uint8_t *rows[8];
         for (int row = 0; row < 8; row++) {
             rows[row] = shared_at(warp, inst, address_of(warp, address, 8 * nth + row), 16, 16);
+            if (inst->type == 'l') {
+                shared_note_read(warp, rows[row], 16);
+            }
         }
         const Operand *reg = part(inst, registers, nth);
         for (int lane = 0; lane < LANES; lane++) {

@@ -85,6 +85,31 @@ void shared_check(const Warp *warp, const Inst *inst, uint32_t offset, unsigned 
     }
 }
 
+void shared_note_read(const Warp *warp, const uint8_t *at, unsigned size)
+{
+    const Block *block = warp->block;
+    ptrdiff_t offset = at - block->shared;
+    if (offset < 0 || offset >= SHARED_FIRST + block->shared_size) {
+        return; /* another block's */
+    }
+    for (size_t i = (size_t)offset / 16; i <= ((size_t)offset + size - 1) / 16; i++) {
+        block->reads[i * (size_t)block->n_warps + (size_t)warp->index] = emulated_time;
+    }
+}
+
+void shared_check_reads(const Warp *warp, const Inst *inst, const Block *block, uint32_t offset,
+                        unsigned size)
+{
+    for (size_t i = offset / 16; i <= (offset + size - 1) / 16; i++) {
+        for (size_t w = 0; w < (size_t)block->n_warps; w++) {
+            if (block->reads[i * (size_t)block->n_warps + w] > block->warps[w]->fenced) {
+                stop(warp, inst, "overwrites %u of shared memory, which warp %d read, without a fence",
+                     (unsigned)i * 16 - SHARED_FIRST, (int)w);
+            }
+        }
+    }
+}
+
 void poison(uint8_t *bytes, size_t size)
 {
     uint32_t word = poison_word();
@@ -132,6 +157,9 @@ static Step run_load(Warp *warp, const Inst *inst, uint32_t mask)
         }
         const uint8_t *from =
             memory_at(warp, inst, &inst->operands[1], lane, size * (unsigned)inst->count, false);
+        if (inst->space == SHARED) {
+            shared_note_read(warp, from, size * (unsigned)inst->count);
+        }
         for (int i = 0; i < inst->count; i++) {
             uint64_t value = 0;
             memcpy(&value, from + (size_t)i * size, size);
