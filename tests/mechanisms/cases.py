@@ -46,6 +46,7 @@ DERIVED = [
     Case("product, long contraction", MATMUL.format("f16", 65, 130, 4100)),
     Case("product, one row", MATMUL.format("bf16", 1, 1000, 1000)),
     Case("product, f32", MATMUL.format("f32", 300, 301, 302)),
+    Case("product, f32, several tiles a block", MATMUL.format("f32", 1700, 1701, 80), raced=True),
     Case("product, f64", MATMUL.format("f64", 130, 70, 90)),
     Case("product and bias and gelu", LINEAR.format(300, 520, 264)),
     Case("weights of four bits, few rows", INT4.format("f16", 5, 264, 1024)),
