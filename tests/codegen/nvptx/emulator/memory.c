@@ -103,7 +103,8 @@ void shared_check_reads(const Warp *warp, const Inst *inst, const Block *block, 
     for (size_t i = offset / 16; i <= (offset + size - 1) / 16; i++) {
         for (size_t w = 0; w < (size_t)block->n_warps; w++) {
             if (block->reads[i * (size_t)block->n_warps + w] > block->warps[w]->fenced) {
-                stop(warp, inst, "overwrites %u of shared memory, which warp %d read, without a fence",
+                stop(warp, inst,
+                     "overwrites %u of shared memory, which warp %d read, without a fence",
                      (unsigned)i * 16 - SHARED_FIRST, (int)w);
             }
         }
