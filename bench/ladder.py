@@ -179,8 +179,8 @@ def access_line(at):
     words = f"{kind} of `{at['memory']}`: {at['bytes']} bytes a thread, {count(each)} requests"
     if "conflicts" in at:
         turns = at["conflicts"] / each
-        return words + (f", {figure(turns)} turns lost to conflicts of banks in each" if turns
-                        else ", no conflicts of banks")
+        return words + (f", {figure(turns)} wavefronts lost to bank conflicts in each" if turns
+                        else ", no bank conflicts")
     return words + f", {figure(at['sectors'] / each)} sectors in each"
 
 
