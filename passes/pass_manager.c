@@ -22,12 +22,9 @@ typedef struct PassConstraint {
 } PassConstraint;
 
 static const PassConstraint CONSTRAINTS[] = {
-    {"canonicalize_strides", "gather_to_load",
-     "loads that gather_to_load builds in the old axis order would each get a permute "
-     "afterwards, which hides them from the passes that look for plain loads"},
-    {"canonicalize_strides", "fuse",
-     "fuse derives from permutes which axes iterate together; a permute added afterwards would "
-     "contradict the grids of finished fusion groups"},
+    {"canonicalize_strides", "repack_pitched",
+     "repack_pitched takes an operand whose last axis is not the contiguous one for one with "
+     "unaligned rows; a transposed matrix would be copied by a launch of its own"},
     {"canonicalize_strides", "lower_sort",
      "lower_sort reads and writes rows along the last axis; if that axis is not contiguous, "
      "each digit pass accesses memory with a stride"},
@@ -42,8 +39,8 @@ static const PassConstraint CONSTRAINTS[] = {
      "gather_to_load recognizes an index by the ops that compute it; unfolded constants and "
      "identities would hide that it iterates over a whole axis"},
     {"gather_to_load", "im2col_view",
-     "im2col_view examines every gather that is left; it would match a plain load as the "
-     "window of a convolution"},
+     "im2col_view would also match a gather of whole axes, as a convolution without taps; the "
+     "view has no memory, and only TMA's im2col mode can load it"},
     {"im2col_view", "collapse_axes",
      "the output positions of a convolution are axes of a tensor only in the view; without it "
      "there are no row axes to collapse"},
@@ -57,19 +54,17 @@ static const PassConstraint CONSTRAINTS[] = {
      "be found next to each other"},
     {"collapse_axes", "raise_to_dot",
      "collapse_axes needs all factors to list their axes in the same order; a dot has its "
-     "batch axes first, after which row axes may no longer be adjacent"},
+     "batch axes first, after which row axes may no longer be adjacent, and short row axes that "
+     "are still separate leave its tiles partly empty"},
     {"gather_to_load", "raise_to_dot",
      "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so the sum would not become a dot"},
-    {"collapse_axes", "raise_to_dot",
-     "a dot has fixed axes: short row axes that are still separate would leave its tiles "
-     "partly empty"},
     {"raise_to_dot", "approx_activations",
      "approx_activations recognizes the activation of a dot result by the dot; without it "
      "every activation keeps the exact function"},
     {"approx_activations", "fuse",
-     "fuse limits how many ops it recomputes in a second launch; it would count both forms of "
-     "each activation"},
+     "where fuse sends a dot result through memory, the second launch loads it; "
+     "approx_activations would no longer recognize it and keep the exact function"},
     {"raise_to_dot", "fuse",
      "a dot gets its own grid; as multiplications and a sum it would be grouped with "
      "element-wise statements, whose tiles fit no matrix instruction"},
@@ -140,8 +135,8 @@ static const PassConstraint CONSTRAINTS[] = {
      "tile creates unit axes where it takes one element of an axis at a time; these would "
      "remain"},
     {"drop_unit_axes", "hoist",
-     "hoist would move ops that drop_unit_axes then replaces, and the replacements would be "
-     "computed in the loop"},
+     "drop_unit_axes replaces arrays by scalars where they are used; the index arithmetic of a "
+     "convolution would stay in its innermost loop"},
     {"drop_unit_axes", "stage",
      "stage recognizes an operand of a dot as a plain load; a squeezed unit axis in between "
      "would hide it"},
@@ -207,8 +202,8 @@ static const PassConstraint CONSTRAINTS[] = {
      "the loop then carries a whole tile instead of a reduced one; that tile would have no "
      "layout"},
     {"tile", "rematerialize_casts",
-     "tile decides which reductions span a cluster; before it the waits across which values "
-     "are live are not known"},
+     "before tile no reduction crosses warps or a cluster, so nothing would be recomputed, and "
+     "long rows of a softmax would spill"},
     {"bounds", "rematerialize_casts",
      "a recomputed value must repeat the mask of the original, which bounds adds"},
     {"rematerialize_casts", "assign_layouts", "recomputed tiles would have no layout"},
@@ -253,8 +248,8 @@ static const PassConstraint CONSTRAINTS[] = {
      "attribute chunks lists the loop-carried values in order; a value or conversion added "
      "afterwards would make it wrong"},
     {"cross_iteration_dots", "chunk_accumulation",
-     "an accumulator with dots in flight cannot be read; chunk_accumulation would add an "
-     "unfinished one to the total"},
+     "attribute chunks has one entry per loop-carried value, and cross_iteration_dots adds "
+     "the accumulators in flight to these values"},
     {"assign_layouts", "dependent_launch",
      "the grid wait stands before the first access to global memory; an access added or moved "
      "afterwards could precede it"},
