@@ -236,7 +236,8 @@ const IndexVar *index_var(Lower *l, Dim least, Dim most);
 const DimVar *single_size(Dim dim, int64_t *least);
 /* The extent that `i in N` or `i in a..b` walks, and its first index; false after an error. */
 bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent);
-/* What may have fewer than 0 elements, in words. */
+/* Reports an extent that is a negative constant, or one that may be negative. */
+void negative_extent(Lower *l, Span span, int64_t elements);
 void may_be_negative(Lower *l, Span span, Dim extent);
 /* Opens a lane for each axis and defines its name; false after an error. What was opened is closed
  * by close_lanes also then. */

@@ -70,7 +70,8 @@ static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *bin
         Diag *diag = bind_error(
             l, ERR_UNBOUND, generic->span,
             arena_printf(l->arena, "`%s` of `%s` is not bound", generic->name, l->kernel->name));
-        diag_help(l->diags, diag, "give it an element type: %s=f32", generic->name);
+        diag_help(l->diags, diag, "bind it to an element type: `--set %s=%s`", generic->name,
+                  dtype_name(generic->type_class == CLASS_INT ? DT_I32 : DT_F32));
         return poison_val();
     }
     if (!dtype_from_name(binding->text, strlen(binding->text), &val.dtype)) {
@@ -153,10 +154,9 @@ static Val const_from_default(Lower *l, const ParamDecl *param, DType dtype)
         Diag *diag = bind_error(
             l, ERR_UNBOUND, param->span,
             arena_printf(l->arena, "`%s` of `%s` is not bound", param->name, l->kernel->name));
-        diag_help(l->diags, diag, "give it a value: %s=%s", param->name,
-                  dtype == DT_BOOL      ? "true"
-                  : dtype_is_int(dtype) ? "1"
-                                        : "0.5");
+        const char *number = dtype_is_int(dtype) ? "1" : "0.5";
+        diag_help(l->diags, diag, "bind it to a value: `--set %s=%s`", param->name,
+                  dtype == DT_BOOL ? "true" : number);
         return poison_val();
     }
     Val val = lower_expr(l, param->fallback);
@@ -241,8 +241,8 @@ static Val unbound_size(Lower *l, const char *name, const AssumeSet *set)
     Diag *diag = bind_error(
         l, ERR_UNBOUND, l->kernel->span,
         arena_printf(l->arena, "the size `%s` of `%s` is not bound", name, l->kernel->name));
-    diag_help(l->diags, diag, "it is one of %s: give %s=%lld", set_text(l, set), name,
-              (long long)(set->n ? set->values[0] : 0));
+    diag_help(l->diags, diag, "its values are %s: bind it by `--set %s=%lld`", set_text(l, set),
+              name, (long long)(set->n ? set->values[0] : 0));
     return poison_val();
 }
 

@@ -11,7 +11,7 @@ typedef struct Fold {
     const char *name;
     const Expr *axis, *init, *reverse, *exclusive;
     bool backward, excludes, scans, tuple;
-    Val x[MAX_PARTS], neutral[MAX_PARTS];
+    Val x[MAX_PARTS], identity[MAX_PARTS];
     DType dtypes[MAX_PARTS];
     int n;
     Shape shape; /* of the arrays, lanes of all of them */
@@ -57,17 +57,17 @@ static bool fold_arrays(Lower *l, Fold *f)
     return true;
 }
 
-static bool fold_neutrals(Lower *l, Fold *f)
+static bool fold_identities(Lower *l, Fold *f)
 {
     int n;
     bool tuple;
     if (!f->init) {
         Diag *diag = lower_error(l, ERR_ARGUMENTS, f->expr->span,
-                                 "`%s` was passed no `init`, which it wants", f->name);
-        diag_help(l->diags, diag, "the function's neutral element: `init=0` for a sum");
+                                 "`%s` was passed no `init`, which it needs", f->name);
+        diag_help(l->diags, diag, "give the function's identity element: `init=0` for a sum");
         return false;
     }
-    if (!parts_of(l, f->init, f->neutral, &n, &tuple)) {
+    if (!parts_of(l, f->init, f->identity, &n, &tuple)) {
         return false;
     }
     if (n != f->n || tuple != f->tuple) {
@@ -76,13 +76,13 @@ static bool fold_neutrals(Lower *l, Fold *f)
         return false;
     }
     for (int i = 0; i < n; i++) {
-        if (shape_of(&f->neutral[i]).rank || f->neutral[i].lanes) {
+        if (shape_of(&f->identity[i]).rank || f->identity[i].lanes) {
             lower_error(l, ERR_ARGUMENTS, f->init->span,
-                        "%s was passed as the neutral element, where a scalar is wanted",
-                        val_text(l, &f->neutral[i]));
+                        "%s was passed as the identity element, where a scalar is wanted",
+                        val_text(l, &f->identity[i]));
             return false;
         }
-        if (!check_fits(l, ERR_ARGUMENTS, f->init->span, &f->neutral[i], f->dtypes[i], true)) {
+        if (!check_fits(l, ERR_ARGUMENTS, f->init->span, &f->identity[i], f->dtypes[i], true)) {
             return false;
         }
     }
@@ -176,9 +176,9 @@ static bool lower_function(Lower *l, const Fold *f, Op *op)
 
 /* ---- folding ---- */
 
-static bool fold_axis(Lower *l, const Fold *f, Value **arrays, Value *const *neutrals, int axis)
+static bool fold_axis(Lower *l, const Fold *f, Value **arrays, Value *const *identities, int axis)
 {
-    Op *op = build_fold(&l->b, f->n, arrays, neutrals, axis, f->scans, f->backward, f->excludes);
+    Op *op = build_fold(&l->b, f->n, arrays, identities, axis, f->scans, f->backward, f->excludes);
     if (!lower_function(l, f, op)) {
         return false;
     }
@@ -215,7 +215,7 @@ static bool fold_axes(Lower *l, const Fold *f, Axes *axes)
 
 static Val fold_all(Lower *l, const Fold *f)
 {
-    Value *arrays[MAX_PARTS], *neutrals[MAX_PARTS];
+    Value *arrays[MAX_PARTS], *identities[MAX_PARTS];
     Shape scalar = {.rank = 0};
     Axes axes;
     if (!fold_axes(l, f, &axes)) {
@@ -223,11 +223,11 @@ static Val fold_all(Lower *l, const Fold *f)
     }
     for (int i = 0; i < f->n; i++) {
         arrays[i] = materialize(l, &f->x[i], f->dtypes[i], &f->shape);
-        neutrals[i] = materialize(l, &f->neutral[i], f->dtypes[i], &scalar);
+        identities[i] = materialize(l, &f->identity[i], f->dtypes[i], &scalar);
     }
     for (int i = f->shape.rank - 1; i >= 0; i--) {
         int axis = lane_count(f->shape.lanes) + i;
-        if (axes.chosen[i] && !fold_axis(l, f, arrays, neutrals, axis)) {
+        if (axes.chosen[i] && !fold_axis(l, f, arrays, identities, axis)) {
             return poison_val();
         }
     }
@@ -240,9 +240,9 @@ Val lower_fold(Lower *l, const Expr *expr, Builtin builtin)
     const Option options[] = {
         {"init", &f.init}, {"axis", &f.axis}, {"reverse", &f.reverse}, {"exclusive", &f.exclusive}};
     const char *usage = f.scans ? "scan(f, x, init=0, axis=-1, reverse=false, exclusive=false)"
-                                : "reduce(f, x, init=0, axis=1)";
+                                : "reduce(f, x, init=0, axis=-1)";
     if (!take_options(l, expr, 2, options, f.scans ? 4 : 2, usage) || !fold_arrays(l, &f) ||
-        !fold_neutrals(l, &f) || !choose_bool(l, f.reverse, &f.backward) ||
+        !fold_identities(l, &f) || !choose_bool(l, f.reverse, &f.backward) ||
         !choose_bool(l, f.exclusive, &f.excludes)) {
         return poison_val();
     }

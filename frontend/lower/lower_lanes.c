@@ -105,13 +105,14 @@ static bool size_of(Lower *l, const Expr *expr, Dim *out)
     } else if (val.kind == VAL_CONST && dtype_is_int(val.dtype)) {
         *out = poly_const(l->func, val.scalar.i);
     } else if (!is_poison(&val)) {
-        Diag *diag =
-            lower_error(l, ERR_EXTENT, expr->span, "an index cannot walk %s", val_text(l, &val));
+        Diag *diag = lower_error(l, ERR_EXTENT, expr->span, "an index cannot iterate over %s",
+                                 val_text(l, &val));
         diag_help(l->diags, diag, "%s",
-                  val.kind == VAL_RANGE ? "walk the range with `for`, or reduce its tile: "
-                                          "`sum(x[i, :], axis=0)`"
-                                        : "it walks a size, `N`, or `a..b` made of sizes; for less "
-                                          "write a condition, `sum(i in N if i < n) …`");
+                  val.kind == VAL_RANGE
+                      ? "iterate over the range with `for`, or reduce its tile: "
+                        "`sum(x[i, :], axis=0)`"
+                      : "it iterates over a size, `N`, or `a..b` made of sizes; for less "
+                        "write a condition, `sum(i in N if i < n) …`");
     }
     return *out != NULL;
 }
@@ -168,10 +169,22 @@ bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
     return false;
 }
 
+void negative_extent(Lower *l, Span span, int64_t elements)
+{
+    Diag *diag = lower_error(l, ERR_EXTENT, span, "this has %lld elements", (long long)elements);
+    diag_help(l->diags, diag,
+              "an extent is at least 0: bind the constants in it to larger values, or count in the "
+              "other direction");
+}
+
 void may_be_negative(Lower *l, Span span, Dim extent)
 {
+    int64_t least, elements;
+    if (poly_is_const(extent, &elements)) {
+        negative_extent(l, span, elements);
+        return;
+    }
     Diag *diag = lower_error(l, ERR_EXTENT, span, "this may have fewer than 0 elements");
-    int64_t least;
     const DimVar *var = single_size(extent, &least);
     if (var) {
         diag_help(l->diags, diag, "if it never has: `assume %s >= %lld`", var->name,

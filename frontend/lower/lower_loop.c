@@ -35,9 +35,16 @@ static Value *clamp_low(Lower *l, Value *lo)
 static bool extent_error(Lower *l, const Expr *extent, const Val *val)
 {
     if (!is_poison(val)) {
-        Diag *diag =
-            lower_error(l, ERR_EXTENT, extent->span, "a loop cannot walk %s", val_text(l, val));
-        diag_help(l->diags, diag, "it walks a size, a part of one, `N[lo: hi]`, or `a..b`");
+        Diag *diag = lower_error(l, ERR_EXTENT, extent->span, "a loop cannot iterate over %s",
+                                 val_text(l, val));
+        if (is_scalar_int(val)) {
+            const char *end = source_text(l->diags, l->arena, extent->span);
+            diag_help(l->diags, diag, "count up to the number: `0..%s`", end);
+            lower_fix_around(l, diag, extent->span, "0..", "");
+        } else {
+            diag_help(l->diags, diag,
+                      "it iterates over a size, a part of one, `N[lo: hi]`, or `a..b`");
+        }
     }
     return false;
 }
@@ -71,8 +78,12 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
         walk->to = val.to;
         break;
     case VAL_CONST:
-        if (!dtype_is_int(val.dtype) || val.scalar.i < 0) {
+        if (!dtype_is_int(val.dtype)) {
             return extent_error(l, extent, &val);
+        }
+        if (val.scalar.i < 0) {
+            negative_extent(l, extent->span, val.scalar.i);
+            return false;
         }
         walk->whole = poly_const(l->func, val.scalar.i);
         break;
@@ -101,8 +112,8 @@ static bool walk_between(Lower *l, const Axis *axis, LoopBounds *walk)
         return false;
     }
     if (axis->by != BY_NONE) {
-        Diag *diag = lower_error(l, ERR_EXTENT, axis->span, "`a..b` is walked one by one");
-        diag_help(l->diags, diag, "ranges walk a part of a size: `N[a: b] by n`");
+        Diag *diag = lower_error(l, ERR_EXTENT, axis->span, "`a..b` is iterated over one by one");
+        diag_help(l->diags, diag, "ranges iterate over a part of a size: `N[a: b] by n`");
         return false;
     }
     if (lo.lanes || hi.lanes) {

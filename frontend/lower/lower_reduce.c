@@ -33,10 +33,24 @@ bool take_options(Lower *l, const Expr *call, size_t positional, const Option *o
         diag_help(l->diags, diag, "write `%s`", usage);
         const Expr *last = call->args.n == 2 ? call->args.items[1] : NULL;
         if (last && last->kind == EXPR_INT && positional == 1) {
-            lower_fix_around(l, diag, last->span, "axis=", "");
+            Val operand = lower_expr(l, call->args.items[0]);
+            bool exists = last->integer < shape_of(&operand).rank;
+            lower_fix(l, diag, last->span, "axis=%lld", exists ? (long long)last->integer : -1);
         }
     }
     return good;
+}
+
+void lower_no_axis(Lower *l, Span span, int64_t axis, int rank)
+{
+    Diag *diag = lower_error(l, ERR_AXIS, span, "there is no axis %lld: the operand has %d %s",
+                             (long long)axis, rank, rank == 1 ? "axis" : "axes");
+    if (rank == 1) {
+        diag_help(l->diags, diag, "its only axis is 0");
+    } else {
+        diag_help(l->diags, diag, "axes are counted from 0 to %d, or from -1 back to -%d", rank - 1,
+                  rank);
+    }
 }
 
 static bool choose_axis(Lower *l, const Expr *expr, int rank, Axes *axes)
@@ -46,8 +60,7 @@ static bool choose_axis(Lower *l, const Expr *expr, int rank, Axes *axes)
         return false;
     }
     if (axis < -rank || axis >= rank) {
-        lower_error(l, ERR_AXIS, expr->span, "there is no axis %lld: the operand has %d %s",
-                    (long long)axis, rank, rank == 1 ? "axis" : "axes");
+        lower_no_axis(l, expr->span, axis, rank);
         return false;
     }
     axes->chosen[axis < 0 ? axis + rank : axis] = true;
@@ -265,7 +278,7 @@ Val lower_reduction(Lower *l, const Expr *expr, Builtin builtin)
     const char *name = builtin_name(builtin);
     const Option options[] = {{"axis", &axis}};
     const char *usage =
-        arena_printf(l->arena, "%s(x, axis=1)`, or for all axes `%s(x)", name, name);
+        arena_printf(l->arena, "%s(x, axis=-1)`, or for all axes `%s(x)", name, name);
     if (!take_options(l, expr, 1, options, 1, usage)) {
         return poison_val();
     }

@@ -25,6 +25,8 @@ bool choose_axes(Lower *l, const Expr *axis, int rank, Axes *axes);
 bool choose_one(Lower *l, const Expr *call, const Expr *axis, int rank, int *out);
 /* A constant bool; NULL: false. */
 bool choose_bool(Lower *l, const Expr *expr, bool *out);
+/* Reports an axis that an operand of this rank (at least 1) does not have. */
+void lower_no_axis(Lower *l, Span span, int64_t axis, int rank);
 /* Drops the axes of extent 1 that a reduction of all axes left. */
 Value *squeeze_all(Lower *l, Value *value, const Axes *axes, int lanes);
 

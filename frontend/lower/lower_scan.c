@@ -153,7 +153,9 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, Builtin builtin)
     Reducer reducer = builtin_reducer(builtin);
     const Option options[] = {{"axis", &named}};
     int axis;
-    if (!take_options(l, expr, 1, options, 1, arena_printf(l->arena, "%s(x, axis=1)", name))) {
+    if (!take_options(
+            l, expr, 1, options, 1,
+            arena_printf(l->arena, "%s(x, axis=-1)`, or for all axes `%s(x)", name, name))) {
         return poison_val();
     }
     const Expr *arg = expr->args.items[0];

@@ -2,6 +2,7 @@
 /* Views: the elements of an array in another shape or order. Each view is a gather whose indices
  * are arithmetic on the result's own indices; nothing is copied unless a pass finds that a copy is
  * faster. */
+#include "frontend/lower/lower_reduce.h"
 #include "frontend/lower/lower_views.h"
 
 /* ---- arguments ---- */
@@ -56,9 +57,7 @@ bool view_axis(Lower *l, const Expr *expr, int rank, int otherwise, int *axis)
         return false;
     }
     if (at < -rank || at >= rank) {
-        lower_error(l, ERR_AXIS, expr ? expr->span : l->b.span,
-                    "there is no axis %lld: the operand has %d %s", (long long)at, rank,
-                    rank == 1 ? "axis" : "axes");
+        lower_no_axis(l, expr ? expr->span : l->b.span, at, rank);
         return false;
     }
     *axis = (int)(at < 0 ? at + rank : at);
@@ -367,7 +366,11 @@ static bool permutation(Lower *l, const Expr *expr, int rank, int64_t *perm)
         Diag *diag =
             lower_error(l, ERR_VIEW, expr->span, "an order of %d %s names each of them once", rank,
                         rank == 1 ? "axis" : "axes");
-        diag_help(l->diags, diag, "`permute(x, [2, 0, 1])`: the last axis becomes the first");
+        Text axes = text_new(l->arena);
+        for (int i = 0; i < rank; i++) {
+            text_printf(&axes, "%s%d", i ? ", " : "", (i + rank - 1) % rank);
+        }
+        diag_help(l->diags, diag, "`permute(x, [%s])`: the last axis becomes the first", axes.data);
     }
     return good;
 }

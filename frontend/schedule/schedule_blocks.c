@@ -197,13 +197,15 @@ static bool check_name(Lower *l, const char *name, const char *target)
     if (found) {
         return true;
     }
-    Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
+    Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, SPAN_NONE,
                                  "%s has no schedule, and schedules no entry, called `%s`",
                                  l->kernel->name, name);
     if (nearest_found(&nearest)) {
         diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
     } else if (all.n) {
         diag_help(l->diags, diag, "its schedules are %s", all.data);
+    } else {
+        diag_help(l->diags, diag, "an entry is a key and a value, as in `warps 8`");
     }
     return false;
 }

@@ -26,7 +26,7 @@ static void unknown_key(Parser *p, Span span, const char *key)
     }
     p->recovering = true;
     Diag *diag =
-        front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
+        front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule key is called `%s`", key);
     if (near) {
         diag_help(p->diags, diag, "did you mean `%s`?", near);
         diag_fix(p->diags, diag, span, "%s", near);
@@ -142,7 +142,7 @@ static const ScheduleKey *parse_key(Parser *p, Span *span)
     if (p->recovering) {
         return NULL;
     }
-    const char *name = parser_name(p, "a schedule line");
+    const char *name = parser_name(p, "a schedule entry");
     if (p->recovering) {
         return NULL;
     }
@@ -272,7 +272,7 @@ static const char *parse_own_name(Parser *p)
     const char *name = parser_name(p, "the name of this schedule");
     if (!p->recovering && schedule_key(name)) {
         front_error(p->diags, ERR_SCHEDULE_KEY, span,
-                    "a schedule cannot be called `%s`: that is a line", name);
+                    "a schedule cannot be called `%s`: that is a key", name);
     }
     return name;
 }

@@ -27,9 +27,51 @@ typedef struct Said {
 
 static bool complain(const Said *said, const char *what, const char *word)
 {
-    diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                    "schedule line '%s': %s%s%s%s", said->line, what, word ? " '" : "",
+    diag_failure_at(said->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
+                    "schedule entry '%s': %s%s%s%s", said->line, what, word ? " '" : "",
                     word ? word : "", word ? "'" : "");
+    return false;
+}
+
+/* The name of the first axis of the kernel. */
+static const char *any_axis(const Func *func)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->name) {
+            return func->dimvars.items[i]->name;
+        }
+    }
+    return "AXIS";
+}
+
+/* Reports an entry whose words do not fit its key, and how entries of the key are written. */
+static bool refuse_words(const Said *said, const ScheduleKey *kind, const char *what,
+                         const char *word)
+{
+    Func *func = said->func;
+    Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
+                                 "schedule entry '%s': %s%s%s%s", said->line, what,
+                                 word ? " '" : "", word ? word : "", word ? "'" : "");
+    bool counts = schedule_lists(kind->values, "int");
+    const char *value =
+        counts ? "NUMBER" : arena_strndup(func->arena, kind->values, strcspn(kind->values, " "));
+    Text usage = text_new(func->arena);
+    for (const char *at = kind->subs; *at;) {
+        size_t n = strcspn(at, " ");
+        const char *sub = arena_strndup(func->arena, at, n);
+        at += n + strspn(at + n, " ");
+        text_printf(&usage, "%s`%s ", usage.n ? " or " : "", kind->key);
+        if (!text_equal(sub, "-")) {
+            text_printf(&usage, "%s ", text_equal(sub, "*") ? any_axis(func) : sub);
+        }
+        text_printf(&usage, "%s`", value);
+    }
+    if (counts) {
+        diag_help(func->diags, diag, "write %s, with a whole number from 0 to %lld", usage.data,
+                  (long long)MAX_NUMBER);
+    } else {
+        diag_help(func->diags, diag, "write %s; its values are: %s", usage.data, kind->values);
+    }
     return false;
 }
 
@@ -86,13 +128,14 @@ static bool check_axis(const Said *said, const char *axis)
         }
     }
     Diag *diag =
-        diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                        "schedule line '%s': %s has no axis '%s'", said->line, func->name, axis);
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
+                        "schedule entry '%s': %s has no axis '%s'", said->line, func->name, axis);
     if (nearest_found(&nearest)) {
         diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
                   all.data);
     } else {
-        diag_help(func->diags, diag, "its axes are %s", all.n ? all.data : "none");
+        diag_help(func->diags, diag, all.n ? "its axes are %s" : "it has no size to name%s",
+                  all.data);
     }
     return false;
 }
@@ -106,8 +149,8 @@ static bool check_once(const Said *said, const ScheduleEntry *line)
         if (old->origin == said->origin && schedule_same_name(old, line)) {
             const char *name = schedule_name(func->arena, line);
             Diag *diag =
-                diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                                "schedule line '%s': '%s' is given twice", said->line, name);
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
+                                "schedule entry '%s': '%s' is given twice", said->line, name);
             if (old->symbol) {
                 diag_note(func->diags, diag, "before: '%s %s'", name, old->symbol);
             } else {
@@ -127,16 +170,10 @@ static bool give_one(const Said *said, const ScheduleKey *kind, Words *words)
     int64_t number = 0;
     bool is_number = as_number(word, &number);
     if (!sub_given && !schedule_lists(kind->subs, "-")) {
-        return complain(said, "it needs a name before", word);
+        return refuse_words(said, kind, "it needs a name before", word);
     }
     if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
-        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                                     "schedule line '%s': no such value: '%s'", said->line, word);
-        bool counts = schedule_lists(kind->values, "int");
-        diag_help(said->func->diags, diag, "`%s` takes %s", kind->key,
-                  counts ? "a number"
-                         : arena_printf(said->func->arena, "one of: %s", kind->values));
-        return false;
+        return refuse_words(said, kind, "no such value:", word);
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
     ScheduleEntry line = {.key = kind->key,
@@ -170,7 +207,7 @@ static bool take_launch(Said *said, Words *words)
         return true;
     }
     if (words->n < 3 || !as_number(words->items[1], &number)) {
-        return complain(said, "`launch` takes a number and a line, as in 'launch 0: warps 8'",
+        return complain(said, "`launch` takes a number and an entry, as in 'launch 0: warps 8'",
                         NULL);
     }
     said->alone = true;
@@ -195,17 +232,23 @@ static bool give_line(Said *said)
     const ScheduleKey *kind = schedule_key(key);
     if (!kind) {
         const char *near = nearest_line(key);
-        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                                     "schedule line '%s': no such key: '%s'", said->line, key);
+        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
+                                     "schedule entry '%s': no such key: '%s'", said->line, key);
         if (near) {
             diag_help(said->func->diags, diag, "did you mean '%s'?", near);
         } else {
-            diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
+            size_t n;
+            const ScheduleKey *kinds = schedule_keys(&n);
+            Text all = text_new(said->func->arena);
+            for (size_t i = 0; i < n; i++) {
+                text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
+            }
+            diag_help(said->func->diags, diag, "the keys are %s", all.data);
         }
         return false;
     }
     if (words.n == words.at) {
-        return complain(said, "it has no value", NULL);
+        return refuse_words(said, kind, "it has no value", NULL);
     }
     while (words.at < words.n) {
         if (!give_one(said, kind, &words)) {
@@ -222,7 +265,7 @@ void lines_warn_unused(Func *func)
         bool off = line->symbol && text_equal(line->symbol, "off"); /* as it is, then */
         if (line->origin > ENTRY_PINNED && !line->used && !off) {
             Diag *diag =
-                diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
+                diag_warning(func->diags, 0, line->span, "schedule entry `%s` decides nothing here",
                              schedule_name(func->arena, line));
             int launches = 0;
             for (const Op *op = func->body->first; op; op = op->next) {

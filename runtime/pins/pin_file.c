@@ -131,18 +131,18 @@ static const char *wrong_line(Arena *arena, const char *text)
     const ScheduleKey *kind = key ? schedule_key(key) : NULL;
     bool any = false;
     if (!kind) {
-        return "no schedule line is called so";
+        return "no schedule key has this name";
     }
     while ((word = next_word(arena, &text))) {
         bool bare = schedule_lists(kind->subs, "-") && is_value(kind, word);
         bool sub = text_equal(kind->subs, "*") || schedule_lists(kind->subs, word);
         const char *value = !bare && sub ? next_word(arena, &text) : word;
         if ((!bare && !sub) || !value || !is_value(kind, value)) {
-            return "the schedule line does not take this";
+            return "the schedule key does not take this";
         }
         any = true;
     }
-    return any ? NULL : "the schedule line has no value";
+    return any ? NULL : "the schedule entry has no value";
 }
 
 static void read_lines(Reader *r, Pin *pin)

@@ -108,7 +108,7 @@ START_TEST(what_is_wrong_has_a_place)
     expect(HEAD ENTRY "schedule {\ntile M\n}\n}\n", "does not take this", 7);
     expect(HEAD ENTRY "schedule {\ntile\n}\n}\n", "no value", 7);
     expect(HEAD ENTRY "schedule {\npipeline off\n}\n}\n", "does not take this", 7);
-    expect(HEAD ENTRY "schedule {\nrm -rf\n}\n}\n", "no schedule line is called so", 7);
+    expect(HEAD ENTRY "schedule {\nrm -rf\n}\n}\n", "no schedule key has this name", 7);
     expect(HEAD ENTRY "sizes M=3..8\n}\n", "no such sizes", 6);
     expect(HEAD ENTRY "sizes M=5..8%3\n}\n", "no such sizes", 6);
     expect(HEAD ENTRY "device e\n}\n", "twice", 6);
