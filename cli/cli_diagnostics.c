@@ -128,20 +128,6 @@ size_t fail_text(char *out, size_t n, FailCode code, const char *format, ...)
     return written > 0 ? (size_t)written : 0;
 }
 
-/* Writes to the folder of temporary files, so that the user's folders stay as they are. */
-static void write_reproducer(const char *text)
-{
-    const char *folder = getenv("TMPDIR");
-    char path[512];
-    int n = snprintf(path, sizeof path, "%s/tessera-bug-XXXXXX.tile",
-                     folder && *folder ? folder : "/tmp");
-    int file = n > 0 && (size_t)n < sizeof path ? mkstemps(path, 5) : -1;
-    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
-    if (stream && fputs(text, stream) >= 0 && fclose(stream) == 0) {
-        show_note("a program that reproduces it is in %s", path);
-    }
-}
-
 int fail_context(const TesseraContext *context)
 {
     const TesseraError *error = tessera_error(context);
@@ -152,7 +138,16 @@ int fail_context(const TesseraContext *context)
         fail(error->status, "%s", error->message); /* no memory for a diagnostic */
     }
     if (error->reproducer) {
-        write_reproducer(error->reproducer);
+        /* The folder of temporary files, so that no other folder of the user changes. */
+        const char *folder = getenv("TMPDIR");
+        char path[512];
+        int n = snprintf(path, sizeof path, "%s/tessera-bug-XXXXXX.tile",
+                         folder && *folder ? folder : "/tmp");
+        int file = n > 0 && (size_t)n < sizeof path ? mkstemps(path, 5) : -1;
+        FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+        if (stream && fputs(error->reproducer, stream) >= 0 && fclose(stream) == 0) {
+            show_note("a program that reproduces it is in %s", path);
+        }
     }
     return (int)error->status;
 }

@@ -65,14 +65,6 @@ static bool written_in_place(const char *path)
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
-/* What mkstemp makes is private; a result has the mode that the user's mask gives it. */
-static void give_mode(int file)
-{
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(file, 0666 & ~mask);
-}
-
 static int open_temporary(OutFile *out)
 {
     size_t n = strlen(out->path);
@@ -86,7 +78,10 @@ static int open_temporary(OutFile *out)
     }
     interrupts_go_on(&hold);
     if (file >= 0) {
-        give_mode(file);
+        /* mkstemp makes private files; a result gets the mode of the user's mask. */
+        mode_t mask = umask(0);
+        umask(mask);
+        fchmod(file, 0666 & ~mask);
         out->file = fdopen(file, "wb");
     }
     if (!out->file) {

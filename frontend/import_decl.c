@@ -123,13 +123,6 @@ static Module *import_file(Module *module, const ImportDecl *import)
 
 /* ---- all of a file ---- */
 
-static void say_both(Module *module, const ImportDecl *a, const ImportDecl *b, const char *name)
-{
-    Diag *diag = front_error(module->diags, ERR_DUPLICATE, b->span,
-                             "`%s` comes from two imported files", name);
-    diag_label(module->diags, diag, a->span, "this has it too");
-}
-
 static void check_pair(Module *module, const ImportDecl *a, const ImportDecl *b)
 {
     if (!a->module || !b->module || a->module == b->module) {
@@ -138,7 +131,10 @@ static void check_pair(Module *module, const ImportDecl *a, const ImportDecl *b)
     for (size_t i = 0; i < a->module->fns.n; i++) {
         for (size_t k = 0; k < b->module->fns.n; k++) {
             if (text_equal(a->module->fns.items[i]->name, b->module->fns.items[k]->name)) {
-                say_both(module, a, b, a->module->fns.items[i]->name);
+                Diag *diag = front_error(module->diags, ERR_DUPLICATE, b->span,
+                                         "`%s` comes from two imported files",
+                                         a->module->fns.items[i]->name);
+                diag_label(module->diags, diag, a->span, "this has it too");
                 return;
             }
         }

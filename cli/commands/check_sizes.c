@@ -182,12 +182,6 @@ static bool is_work(TesseraKernel *kernel, const TesseraSize *sizes, size_t n, d
     return tessera_kernel_work(kernel, sizes, n, &work) == TESSERA_OK && work > most;
 }
 
-static bool is_too_much(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
-                        size_t n)
-{
-    return elements_of(options, sizes, n) > MAX_ELEMENTS || is_work(kernel, sizes, n, MAX_WORK);
-}
-
 bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
                     size_t n)
 {
@@ -206,7 +200,8 @@ void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, cons
         sizes[i] = (TesseraSize){facts[i].name, allowed(&facts[i], VALUES[round][i % PLACES])};
         is_given(options, sizes[i].name, &sizes[i].value);
     }
-    while (is_too_much(kernel, options, sizes, n) && shrink(facts, n, options, sizes)) {}
+    while ((elements_of(options, sizes, n) > MAX_ELEMENTS || is_work(kernel, sizes, n, MAX_WORK)) &&
+           shrink(facts, n, options, sizes)) {}
 }
 
 /* ---- sizes that no tensor says ---- */

@@ -29,17 +29,6 @@ static void show_info(const TesseraCacheInfo *info, bool json)
     printf("bytes    %" PRIu64 " of %" PRId64 "\n", info->bytes, info->limit);
 }
 
-static void show_time(int64_t seconds)
-{
-    char text[32] = "?";
-    time_t when = (time_t)seconds;
-    struct tm local;
-    if (localtime_r(&when, &local)) {
-        strftime(text, sizeof text, "%Y-%m-%d %H:00", &local);
-    }
-    printf("%s", text);
-}
-
 static void show_entry(const TesseraCacheEntry *entry, bool json, bool first)
 {
     const char *about = entry->about ? entry->about : "";
@@ -51,7 +40,13 @@ static void show_entry(const TesseraCacheEntry *entry, bool json, bool first)
         return;
     }
     printf("%.12s  ", entry->name);
-    show_time(entry->used);
+    char text[32] = "?";
+    time_t when = (time_t)(entry->used);
+    struct tm local;
+    if (localtime_r(&when, &local)) {
+        strftime(text, sizeof text, "%Y-%m-%d %H:00", &local);
+    }
+    printf("%s", text);
     printf(" %10" PRIu64 "  %s\n", entry->bytes, entry->about ? about : "(damaged)");
 }
 
@@ -128,16 +123,6 @@ static const char *act_name(size_t index)
     return index < N_ACTS ? ACTS[index].name : NULL;
 }
 
-static int no_act(const char *name)
-{
-    const char *nearest = nearest_name(name, act_name);
-    return nearest
-               ? fail_code(FAIL_COMMAND, TESSERA_USAGE,
-                           "cache does not '%.60s': did you mean '%s'?", name, nearest)
-               : fail_code(FAIL_COMMAND, TESSERA_USAGE,
-                           "cache does not '%.60s': it has info, list, verify, prune, clear", name);
-}
-
 int cmd_cache(const Options *options)
 {
     const char *name = options->path ? options->path : "info";
@@ -147,7 +132,13 @@ int cmd_cache(const Options *options)
         act++;
     }
     if (act == N_ACTS || options->kernel) {
-        return no_act(name);
+        const char *nearest = nearest_name(name, act_name);
+        return nearest
+                   ? fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                               "cache does not '%.60s': did you mean '%s'?", name, nearest)
+                   : fail_code(FAIL_COMMAND, TESSERA_USAGE,
+                               "cache does not '%.60s': it has info, list, verify, prune, clear",
+                               name);
     }
     if (options->values.n > 0) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "cache %s takes nothing more: '%.60s'", name,

@@ -160,18 +160,6 @@ static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want
     }
 }
 
-/* With the steps of ranges that the executor's code has. */
-static int interpret_for(const Check *c, const Executor *executor, const TesseraOptions *compile,
-                         const Arrays *arrays, TesseraArg *want)
-{
-    TesseraOptions options = *compile;
-    TesseraMessages said;
-    options.target = tessera_device_info(executor->at)->target;
-    bool ok = interpret(c, &options, arrays, want) == TESSERA_OK &&
-              tessera_interpret_messages(c->session.context, &said) == TESSERA_OK;
-    return ok ? fail_assertions(&said) : fail_context(c->session.context);
-}
-
 static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
     TesseraArg *want = NULL, *wide = NULL;
@@ -185,7 +173,13 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
         if (!last || strcmp(last->device, executor->device) != 0) {
             args_free(arrays, want);
             want = args_for_interpreter(arrays, false);
-            code = interpret_for(c, executor, compile, arrays, want);
+            /* The interpreter uses the loop steps of this backend's code. */
+            TesseraOptions options = *compile;
+            TesseraMessages said;
+            options.target = tessera_device_info(executor->at)->target;
+            bool ok = interpret(c, &options, arrays, want) == TESSERA_OK &&
+                      tessera_interpret_messages(c->session.context, &said) == TESSERA_OK;
+            code = ok ? fail_assertions(&said) : fail_context(c->session.context);
         }
         if (!last && code == 0) {
             wide = run_wide(c, compile, arrays);
@@ -382,18 +376,6 @@ static int show_atomics(const Check *c)
     return 0;
 }
 
-static void show_executor(const Executor *executor)
-{
-    if (!executor->at) {
-        printf("  %-8s none here\n", executor->name);
-    } else if (executor->worst <= 1 && executor->exact) {
-        printf("  %-8s the interpreter's bits on all %zu\n", executor->name, executor->rounds);
-    } else if (executor->worst <= 1) {
-        printf("  %-8s within the interpreter's bound on all %zu (at most %.3g of it)\n",
-               executor->name, executor->rounds, executor->worst);
-    }
-}
-
 static void show_roundings(const Check *c)
 {
     const TesseraSignature *bound = tessera_kernel_signature(c->session.kernel);
@@ -434,7 +416,15 @@ static int check_compiled(Check *c)
     code = code ? code : show_atomics(c);
     code = code ? code : run_rounds(c);
     for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
-        show_executor(&c->executors[i]);
+        const Executor *executor = &c->executors[i];
+        if (!executor->at) {
+            printf("  %-8s none here\n", executor->name);
+        } else if (executor->worst <= 1 && executor->exact) {
+            printf("  %-8s the interpreter's bits on all %zu\n", executor->name, executor->rounds);
+        } else if (executor->worst <= 1) {
+            printf("  %-8s within the interpreter's bound on all %zu (at most %.3g of it)\n",
+                   executor->name, executor->rounds, executor->worst);
+        }
     }
     if (code == 0) {
         show_roundings(c);

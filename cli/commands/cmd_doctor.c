@@ -69,16 +69,6 @@ static void member(const char *name, const char *text)
     }
 }
 
-static void show_device_json(const TesseraDeviceInfo *info)
-{
-    printf(", \"device\": {\"kind\": \"%s\"", info->kind);
-    member("name", info->name);
-    member("target", info->target);
-    printf(", \"units\": %d, \"warp\": %d, \"max_threads\": %d, \"shared_bytes\": %d, "
-           "\"memory_bytes\": %zu}",
-           info->units, info->warp, info->max_threads, info->shared_bytes, info->memory_bytes);
-}
-
 static void show_finding_json(const TesseraFinding *finding, bool first)
 {
     printf("%s\n  {\"part\": \"%s\"", first ? "" : ",", finding->part);
@@ -89,7 +79,13 @@ static void show_finding_json(const TesseraFinding *finding, bool first)
     member("cost", finding->cost);
     member("help", finding->help);
     if (finding->device) {
-        show_device_json(finding->device);
+        const TesseraDeviceInfo *info = finding->device;
+        printf(", \"device\": {\"kind\": \"%s\"", info->kind);
+        member("name", info->name);
+        member("target", info->target);
+        printf(", \"units\": %d, \"warp\": %d, \"max_threads\": %d, \"shared_bytes\": %d, "
+               "\"memory_bytes\": %zu}",
+               info->units, info->warp, info->max_threads, info->shared_bytes, info->memory_bytes);
     }
     putchar('}');
 }

@@ -68,16 +68,6 @@ int cmd_version(const Options *options)
 
 /* ---- targets ---- */
 
-static void show_target(const TesseraTarget *row)
-{
-    printf("%-10s %-7s %4d %6d %8d %6d  %-6s", row->name, row->family, row->warp, row->units,
-           row->shared_bytes, row->max_threads, row->product);
-    for (const char *const *kind = row->kinds; *kind; kind++) {
-        printf(" %s", *kind);
-    }
-    putchar('\n');
-}
-
 static void show_device(TesseraContext *context, const char *kind)
 {
     TesseraDevice *device;
@@ -101,7 +91,12 @@ int cmd_targets(const Options *options)
     }
     puts("target     family  warp  units   shared threads 16-bit emits");
     for (size_t i = 0; (row = tessera_target(context, i)); i++) {
-        show_target(row);
+        printf("%-10s %-7s %4d %6d %8d %6d  %-6s", row->name, row->family, row->warp, row->units,
+               row->shared_bytes, row->max_threads, row->product);
+        for (const char *const *kind = row->kinds; *kind; kind++) {
+            printf(" %s", *kind);
+        }
+        putchar('\n');
     }
     puts("\ndevices here");
     show_device(context, "cpu");

@@ -173,14 +173,6 @@ static void **keep_originals(const Run *run)
     return kept;
 }
 
-static void drop_originals(const Run *run, void **kept)
-{
-    for (size_t i = 0; i < run->arrays.n; i++) {
-        free(kept[i]);
-    }
-    free(kept);
-}
-
 /* ---- telling ---- */
 
 static const char *io_name(TesseraIo io)
@@ -265,7 +257,10 @@ static int execute(Run *run, FILE *to)
     if (code == 0 && run->options->check && !run->interpreted) {
         code = check(run, originals, to);
     }
-    drop_originals(run, originals);
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        free(originals[i]);
+    }
+    free(originals);
     return code;
 }
 

@@ -55,14 +55,6 @@ static int unknown_param(const TesseraSignature *signature, const char *text)
                      signature->name, text, list);
 }
 
-/* A const parameter may be given like the others; it is a binding then. */
-static void add_const(const TesseraParam *param, const char *value, Options *options)
-{
-    options->sets.items =
-        session_grow(options->sets.items, options->sets.n, sizeof *options->sets.items);
-    options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
-}
-
 /* The element type that a parameter will have, as far as the command line tells. */
 static int wanted_type(const TesseraParam *param, const Options *options)
 {
@@ -73,21 +65,6 @@ static int wanted_type(const TesseraParam *param, const Options *options)
         name = binds ? options->sets.items[i].value : name;
     }
     return tessera_type_find(name, &type) ? (int)type : NO_TYPE;
-}
-
-static int read_array(Array *array, const char *text, int wanted)
-{
-    const char *part = slice_after(text);
-    char *path = copy_or_exit(text, part ? (size_t)(part - text) : strlen(text));
-    size_t elements;
-    int code = npy_read(path, wanted, &array->tensor);
-    free(path);
-    if (code != 0) {
-        return code;
-    }
-    array->block = array->tensor.data;
-    tensor_bytes(&array->tensor, &elements, &array->bytes);
-    return part ? slice_apply(part, &array->tensor) : 0;
 }
 
 static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
@@ -114,7 +91,10 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
                          param->name, param->name, value);
     }
     if (param->is_const) {
-        add_const(param, value, options);
+        /* The value of a const parameter is a binding. */
+        options->sets.items =
+            session_grow(options->sets.items, options->sets.n, sizeof *options->sets.items);
+        options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
         return 0;
     }
     if (arrays->items[i].given) {
@@ -126,7 +106,19 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
         return 0; /* read when its type is known */
     }
     arrays->n_files++;
-    return read_array(&arrays->items[i], value, wanted_type(param, options));
+    Array *array = &arrays->items[i];
+    int wanted = wanted_type(param, options);
+    const char *part = slice_after(value);
+    char *path = copy_or_exit(value, part ? (size_t)(part - value) : strlen(value));
+    size_t elements;
+    int code = npy_read(path, wanted, &array->tensor);
+    free(path);
+    if (code != 0) {
+        return code;
+    }
+    array->block = array->tensor.data;
+    tensor_bytes(&array->tensor, &elements, &array->bytes);
+    return part ? slice_apply(part, &array->tensor) : 0;
 }
 
 /* The next result that goes nowhere yet. */

@@ -238,17 +238,6 @@ static bool long_enough(FILE *file, size_t bytes)
     return info.st_size >= at && (size_t)(info.st_size - at) >= bytes;
 }
 
-/* The first axis is the fastest. */
-static void fortran_strides(TesseraTensor *tensor)
-{
-    int64_t *strides = session_alloc(sizeof *strides * TESSERA_MAX_RANK), stride = 1;
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        strides[axis] = stride;
-        stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
-    }
-    tensor->strides = strides;
-}
-
 static int read_data(FILE *file, Header *h)
 {
     size_t elements, bytes;
@@ -271,7 +260,13 @@ static int read_data(FILE *file, Header *h)
                     "%s: it ends before its %zu bytes of data", h->path, bytes);
     }
     if (h->fortran && tensor->rank > 1) {
-        fortran_strides(tensor);
+        /* The first axis is the contiguous one. */
+        int64_t *strides = session_alloc(sizeof *strides * TESSERA_MAX_RANK), stride = 1;
+        for (int axis = 0; axis < tensor->rank; axis++) {
+            strides[axis] = stride;
+            stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
+        }
+        tensor->strides = strides;
     }
     return 0;
 }

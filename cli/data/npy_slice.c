@@ -147,22 +147,17 @@ static bool take_brackets(Reader *r)
     return take_char(r, ']') || expected(r, "a `,` or `]`");
 }
 
-static void transpose(Reader *r)
-{
-    for (int i = 0, j = r->tensor.rank - 1; i < j; i++, j--) {
-        int64_t extent = r->tensor.dims[i], stride = r->strides[i];
-        keep_axis(r, i, r->tensor.dims[j], r->strides[j]);
-        keep_axis(r, j, extent, stride);
-    }
-}
-
 static bool take_parts(Reader *r)
 {
     bool good = true;
     while (good && *r->at) {
         if (strncmp(r->at, ".T", 2) == 0) {
             r->at += 2;
-            transpose(r);
+            for (int i = 0, j = r->tensor.rank - 1; i < j; i++, j--) {
+                int64_t extent = r->tensor.dims[i], stride = r->strides[i];
+                keep_axis(r, i, r->tensor.dims[j], r->strides[j]);
+                keep_axis(r, j, extent, stride);
+            }
         } else {
             good = take_char(r, '[') ? take_brackets(r) : expected(r, "`[` or `.T`");
         }

@@ -192,16 +192,11 @@ static bool remove_pin(Pins *pins, const Pin *like)
     return false;
 }
 
-static void show_place(const Pin *pin)
-{
-    printf("%s%s%s on %s, %s", pin->kernel, *pin->types ? ", " : "", pin->types, pin->device,
-           *pin->bucket ? pin->bucket : "any size");
-}
-
 static void pin_one(Pinning *p, const TuneWinner *choice)
 {
     Pin pin = pin_of(p->arena, choice);
-    show_place(&pin);
+    printf("%s%s%s on %s, %s", pin.kernel, *pin.types ? ", " : "", pin.types, pin.device,
+           *pin.bucket ? pin.bucket : "any size");
     if (!is_current(p, choice->groups[0].records)) {
         puts(": not pinned, the kernel has changed since");
         p->stale++;

@@ -31,18 +31,6 @@ static void show_row(Arena *arena, const TuneRecord *record)
     printf("  %s\n", tune_lines(arena, record));
 }
 
-static void show_counts(const TuningCase *group)
-{
-    printf("  %zu candidates:", group->n);
-    for (int i = 0, any = 0; i < TUNE_STATUSES; i++) {
-        if (group->counts[i] > 0) {
-            printf("%s %zu %s", any ? "," : "", group->counts[i], tune_status_name((TuneStatus)i));
-            any = 1;
-        }
-    }
-    printf("; tessera %s\n", group->records->version);
-}
-
 static void show_verdict(Arena *arena, const TuningCase *group)
 {
     if (tune_group_wins(group)) {
@@ -60,7 +48,14 @@ static void show_group(Arena *arena, const TuningCase *group, bool all)
     Text name = text_new(arena);
     tune_group_name(group, &name);
     puts(name.data);
-    show_counts(group);
+    printf("  %zu candidates:", group->n);
+    for (int i = 0, any = 0; i < TUNE_STATUSES; i++) {
+        if (group->counts[i] > 0) {
+            printf("%s %zu %s", any ? "," : "", group->counts[i], tune_status_name((TuneStatus)i));
+            any = 1;
+        }
+    }
+    printf("; tessera %s\n", group->records->version);
     show_verdict(arena, group);
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];

@@ -129,13 +129,6 @@ static void guess_envelope(const Array *array, const void *reference, Envelope *
     envelope_close(envelope, 1);
 }
 
-static void say_wrong(const char *id, const Array *array, const SweepDifference *d)
-{
-    printf("checked %s wrong '%s' differs from the derived schedule's in %zu elements; first at "
-           "%zu: %.9g, derived %.9g, allowed %.3g\n",
-           id, array->param->name, d->different, d->first, d->got, d->want, d->bound);
-}
-
 /* Of each array, those that the parent has a number for. */
 static Envelope *envelopes_of(Measure *m, const char *number)
 {
@@ -180,7 +173,10 @@ static int compare_answers(Measure *m, const char *id, const char *how)
                                    m->reference[i], envelopes ? &envelopes[i] : NULL, &d);
         if (!there || !same) {
             if (there) {
-                say_wrong(id, array, &d);
+                printf("checked %s wrong '%s' differs from the derived schedule's in %zu elements; "
+                       "first at "
+                       "%zu: %.9g, derived %.9g, allowed %.3g\n",
+                       id, array->param->name, d.different, d.first, d.got, d.want, d.bound);
             }
             return there ? 0 : -1;
         }

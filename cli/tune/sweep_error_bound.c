@@ -89,15 +89,6 @@ static double longer(const SweepWork *work, const TesseraSpace *space, const Sma
     return all * (ends > most ? ends / most : 1);
 }
 
-static void cut_sizes(Smaller *s, double cost)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        int64_t *value = &s->sizes[i].value;
-        *value = !s->folded[i] && !s->fixed[i] && *value > MOST ? MOST : *value;
-    }
-    while (product(s) > cost && (halve(s, false) || halve(s, true))) {}
-}
-
 /* ---- running ---- */
 
 typedef struct Runs {
@@ -253,7 +244,11 @@ static double make_smaller(const SweepWork *work, const TesseraSpace *space, dou
         s->fixed[i] = is_named(space->fixed, space->n_fixed, s->sizes[i].name);
     }
     if (work->arrays.n_files == 0) { /* what is given is as large as it is */
-        cut_sizes(s, cost);
+        for (size_t i = 0; i < s->n; i++) {
+            int64_t *value = &s->sizes[i].value;
+            *value = !s->folded[i] && !s->fixed[i] && *value > MOST ? MOST : *value;
+        }
+        while (product(s) > cost && (halve(s, false) || halve(s, true))) {}
     }
     return longer(work, space, s);
 }

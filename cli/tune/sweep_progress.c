@@ -43,21 +43,16 @@ static void show_failed(char *out, size_t n, const size_t *failed)
     }
 }
 
-static void end_line(SweepShow *show)
-{
-    if (show->line) {
-        fputs("\r\033[K", stderr);
-        show->line = false;
-    }
-}
-
 /* On a terminal a line that changes, else one every ten seconds. */
 void sweep_progress(void *user, const SweepProgress *p)
 {
     SweepShow *show = user;
     char best[32], failed[160], words[400];
     if (p->left == 0 && p->all == p->done) {
-        end_line(show);
+        if (show->line) {
+            fputs("\r\033[K", stderr);
+            show->line = false;
+        }
     }
     if (!show->terminal && p->seconds - show->told < TELL_SECONDS) {
         return;

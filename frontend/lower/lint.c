@@ -201,26 +201,17 @@ static void check_cast(Lint *lint, const Expr *call)
 
 /* ---- the tree ---- */
 
-static bool is_bounded(const Lint *lint, const Axis *axis)
-{
-    const Expr *last = axis->to ? axis->to : axis->extent;
-    return !last || last->kind == EXPR_INT ||
-           (last->kind == EXPR_NAME && lint->kernel && !is_open_size(lint, last->name));
-}
-
-static void add_axis(Lint *lint, const Axis *axis)
-{
-    walk_expr(lint, axis->extent);
-    walk_expr(lint, axis->to);
-    walk_expr(lint, axis->step);
-    bool bounded = is_bounded(lint, axis);
-    add_name(lint, NAME_INDEX, axis->name, axis->span)->bounded = bounded;
-}
-
 static void add_axes(Lint *lint, const AxisList *axes)
 {
     for (size_t i = 0; axes && i < axes->n; i++) {
-        add_axis(lint, &axes->items[i]);
+        const Axis *axis = &axes->items[i];
+        walk_expr(lint, axis->extent);
+        walk_expr(lint, axis->to);
+        walk_expr(lint, axis->step);
+        const Expr *last = axis->to ? axis->to : axis->extent;
+        bool bounded = !last || last->kind == EXPR_INT ||
+                       (last->kind == EXPR_NAME && lint->kernel && !is_open_size(lint, last->name));
+        add_name(lint, NAME_INDEX, axis->name, axis->span)->bounded = bounded;
     }
 }
 
@@ -278,18 +269,6 @@ static void walk_assign(Lint *lint, const Stmt *stmt)
     leave_scope(lint, n);
 }
 
-/* The float of few bits that a variable is declared to have, or f64. */
-static DType narrow_type(const Lint *lint, const Stmt *stmt)
-{
-    const Expr *type = stmt->type;
-    const Expr *name = type && type->kind == EXPR_INDEX ? type->a : type;
-    DType dtype = DT_F64;
-    if (stmt->kind == STMT_VAR && name && name->kind == EXPR_NAME) {
-        named_dtype(lint->l, name->name, &dtype);
-    }
-    return dtype_is_float(dtype) && dtype_bits(dtype) < 32 ? dtype : DT_F64;
-}
-
 static void walk_definition(Lint *lint, const Stmt *stmt)
 {
     size_t n = lint->names.n;
@@ -303,7 +282,14 @@ static void walk_definition(Lint *lint, const Stmt *stmt)
         add_name(lint, kind, part->name, part->span)->quiet = true;
     }
     if (stmt->names.n == 0) {
-        DType narrow = narrow_type(lint, stmt);
+        /* Only a float of few bits loses what it sums up. */
+        const Expr *type = stmt->type;
+        const Expr *name = type && type->kind == EXPR_INDEX ? type->a : type;
+        DType dtype = DT_F64;
+        if (stmt->kind == STMT_VAR && name && name->kind == EXPR_NAME) {
+            named_dtype(lint->l, name->name, &dtype);
+        }
+        DType narrow = dtype_is_float(dtype) && dtype_bits(dtype) < 32 ? dtype : DT_F64;
         add_name(lint, kind, stmt->name, stmt->name_span)->narrow = narrow;
     }
 }

@@ -52,18 +52,6 @@ static void add_params(Lower *l)
     }
 }
 
-/* A size that `where` defines is at least 0: a launch checks it, in an axis or by itself. */
-static void check_defined(Lower *l)
-{
-    for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
-        const Symbol *symbol = find_symbol(l, l->kernel->where.defs.items[i].name);
-        bool sum = symbol && symbol->val.kind == VAL_DIM && symbol->val.dim;
-        if (sum && !dim_is_natural(l->func, symbol->val.dim)) {
-            dim_assume_natural(l->func, symbol->val.dim);
-        }
-    }
-}
-
 /* ---- assume ---- */
 
 static bool is_modulo(const Expr *expr)
@@ -262,19 +250,14 @@ void lower_assume(Lower *l, const Stmt *stmt)
 
 /* ---- the body ---- */
 
-/* What `where` says of sizes is assumed. */
-static void assume_rules(Lower *l)
+static void lower_kernel_body(Lower *l)
 {
+    /* The rules of `where` are assumptions. */
     for (size_t i = 0; i < l->kernel->where.rules.n; i++) {
         Expr *rule = l->kernel->where.rules.items[i];
         Stmt stmt = {.kind = STMT_ASSUME, .span = rule->span, .value = rule};
         lower_assume(l, &stmt);
     }
-}
-
-static void lower_kernel_body(Lower *l)
-{
-    assume_rules(l);
     if (!l->kernel->value) {
         lower_block(l, &l->kernel->body);
         return;
@@ -329,7 +312,14 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
         return NULL;
     }
     add_params(&l);
-    check_defined(&l);
+    /* A size that `where` defines is at least 0: a launch checks it, in an axis or by itself. */
+    for (size_t i = 0; i < l.kernel->where.defs.n; i++) {
+        const Symbol *symbol = find_symbol(&l, l.kernel->where.defs.items[i].name);
+        bool sum = symbol && symbol->val.kind == VAL_DIM && symbol->val.dim;
+        if (sum && !dim_is_natural(l.func, symbol->val.dim)) {
+            dim_assume_natural(l.func, symbol->val.dim);
+        }
+    }
     if (diags->errors > errors) {
         return NULL; /* parameters are missing: what the body says of them would be noise */
     }

@@ -206,11 +206,6 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
 
 /* ---- building ---- */
 
-static Value *build_operator(Lower *l, OpKind kind, const char *pred, Value *a, Value *b)
-{
-    return kind == OP_CMP ? build_cmp(&l->b, pred, a, b) : build_binary(&l->b, kind, a, b);
-}
-
 /* `dtype` is where both meet; shapes broadcast. */
 static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred, DType dtype,
                       const Val *a, const Val *b, const Expr *ea, const Expr *eb)
@@ -220,7 +215,8 @@ static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred,
         return poison_val();
     }
     Value *x = materialize(l, a, dtype, &shape), *y = materialize(l, b, dtype, &shape);
-    return shaped_val(build_operator(l, kind, pred, x, y), &shape);
+    return shaped_val(
+        kind == OP_CMP ? build_cmp(&l->b, pred, x, y) : build_binary(&l->b, kind, x, y), &shape);
 }
 
 const Affine *affine_of(Lower *l, const Val *val)
@@ -242,16 +238,6 @@ static const Affine *known_quotient(Lower *l, const Affine *a, const Affine *b)
     return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
 }
 
-/* i % n, where n is never 0: from 0 to n - 1. */
-static const Affine *known_remainder(Lower *l, const Affine *b)
-{
-    if (!b || b->n || poly_least(b->base) < 1) {
-        return NULL;
-    }
-    Dim most = dim_sub(l->func, b->base, poly_const(l->func, 1));
-    return affine_var(l->func, index_var(l, poly_const(l->func, 0), most));
-}
-
 /* What is known of a sum, a product or a quotient of i64. */
 static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
 {
@@ -261,7 +247,14 @@ static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
     case OP_SUB: return affine_sub(l->func, x, y);
     case OP_MUL: return affine_mul(l->func, x, y);
     case OP_DIV: return known_quotient(l, x, y);
-    case OP_MOD: return known_remainder(l, y);
+    case OP_MOD: {
+        /* The remainder of a divisor that is never 0 is from 0 to the divisor - 1. */
+        if (!y || y->n || poly_least(y->base) < 1) {
+            return NULL;
+        }
+        Dim most = dim_sub(l->func, y->base, poly_const(l->func, 1));
+        return affine_var(l->func, index_var(l, poly_const(l->func, 0), most));
+    }
     default: return NULL;
     }
 }

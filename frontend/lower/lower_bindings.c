@@ -85,15 +85,6 @@ static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *bin
     return val;
 }
 
-static void bind_generics(Lower *l, const Binding *bindings, size_t n)
-{
-    for (size_t i = 0; i < l->kernel->where.generics.n; i++) {
-        const GenericDecl *generic = &l->kernel->where.generics.items[i];
-        define(l, generic->name, generic->span,
-               bind_generic(l, generic, binding_of(bindings, n, generic->name)));
-    }
-}
-
 /* ---- const parameters: their text is an expression of constants ---- */
 
 static bool parse_integer(const char *text, int64_t *out)
@@ -323,8 +314,20 @@ Val defined_size(Lower *l, const SizeDef *def, const char *name)
     return dim_val(den == 1 ? of : dim_defined_quotient(l->func, name, of, den));
 }
 
-static void bind_defs(Lower *l)
+bool bind_all(Lower *l, const Binding *bindings, size_t n)
 {
+    int errors = l->diags->errors;
+    for (size_t i = 0; i < n; i++) {
+        unknown_binding(l, &bindings[i]);
+    }
+    for (size_t i = 0; i < l->kernel->where.generics.n; i++) {
+        const GenericDecl *generic = &l->kernel->where.generics.items[i];
+        define(l, generic->name, generic->span,
+               bind_generic(l, generic, binding_of(bindings, n, generic->name)));
+    }
+    bind_consts(l, bindings, n);
+    bind_sizes(l, bindings, n);
+    assume_all_early(l);
     for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
         const SizeDef *def = &l->kernel->where.defs.items[i];
         Val val = defined_size(l, def, def->name);
@@ -333,19 +336,6 @@ static void bind_defs(Lower *l)
         }
         define(l, def->name, def->span, val);
     }
-}
-
-bool bind_all(Lower *l, const Binding *bindings, size_t n)
-{
-    int errors = l->diags->errors;
-    for (size_t i = 0; i < n; i++) {
-        unknown_binding(l, &bindings[i]);
-    }
-    bind_generics(l, bindings, n);
-    bind_consts(l, bindings, n);
-    bind_sizes(l, bindings, n);
-    assume_all_early(l);
-    bind_defs(l);
     assume_all_early(l); /* what speaks of the sizes that follow from others */
     return l->diags->errors == errors;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: casts, and the intrinsics of the standard library. Built-in functions have files of their
- * own (lower_builtin.c); calls of other functions are inlined (lower_inline.c). */
+ * own lower_builtin.c; calls of other functions are inlined (lower_inline.c). */
 #include "frontend/lower/lower.h"
 #include "ir/scalar_eval.h"
 

@@ -352,17 +352,6 @@ static bool carries_scalars(Lower *l, const WhileLoop *loop, const LoopCarried *
     return true;
 }
 
-static void next_count(Lower *l, const WhileLoop *loop)
-{
-    if (loop->counter) {
-        Expr none = {.kind = EXPR_POISON, .span = loop->span};
-        Val one = int_val(1, true);
-        loop->counter->val =
-            apply_binary(l, &none, OP_ADD, NULL, &loop->counter->val, &one, &none, &none);
-        loop->counter->val.affine = NULL;
-    }
-}
-
 typedef enum Tried { TRIED_DONE, TRIED_WIDER, TRIED_WRONG } Tried;
 
 static Tried try_while(Lower *l, const WhileLoop *loop, const LoopCarried *carried)
@@ -390,7 +379,13 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const LoopCarried *carri
     begin_iteration(l, loop->body);
     lower_block(l, loop->body);
     l->loops--;
-    next_count(l, loop);
+    if (loop->counter) {
+        Expr none = {.kind = EXPR_POISON, .span = loop->span};
+        Val one = int_val(1, true);
+        loop->counter->val =
+            apply_binary(l, &none, OP_ADD, NULL, &loop->counter->val, &one, &none, &none);
+        loop->counter->val.affine = NULL;
+    }
     l->lane_loop = lane_loop;
     l->loop_lanes = loop_lanes;
     l->mask = mask;

@@ -58,11 +58,6 @@ static bool in_region(const Lower *l)
     return l->branches > 0 || l->loops > 0;
 }
 
-static bool in_own_lanes(const Lower *l)
-{
-    return l->n_lanes > l->calls->lanes || l->parallel > l->calls->parallel;
-}
-
 static bool refuse_part(Lower *l, Span span)
 {
     Diag *diag = lower_unsupported(l, span,
@@ -95,7 +90,7 @@ void local_whole(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
     value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type, true);
     if (is_poison(&value)) {
         symbol->val = value; /* said */
-    } else if (in_own_lanes(l)) {
+    } else if (l->n_lanes > l->calls->lanes || l->parallel > l->calls->parallel) {
         Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, stmt->span,
                                  "all iterations of `parallel` write `%s`", symbol->name);
         diag_help(l->diags, diag, "index the result with every variable of `parallel`");

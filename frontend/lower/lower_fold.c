@@ -188,17 +188,6 @@ static bool fold_axis(Lower *l, const Fold *f, Value **arrays, Value *const *ide
     return true;
 }
 
-static Val folded(Lower *l, const Fold *f, Value *const *arrays, const Axes *axes)
-{
-    Val tuple = {.kind = VAL_TUPLE, .n_items = f->n};
-    tuple.items = ARENA_ARRAY(l->arena, Val, f->n);
-    for (int i = 0; i < f->n; i++) {
-        Value *value = squeeze_all(l, arrays[i], axes, lane_count(f->shape.lanes));
-        tuple.items[i] = shaped_val(value, &f->shape);
-    }
-    return f->tuple ? tuple : tuple.items[0];
-}
-
 static bool fold_axes(Lower *l, const Fold *f, Axes *axes)
 {
     int one;
@@ -231,7 +220,13 @@ static Val fold_all(Lower *l, const Fold *f)
             return poison_val();
         }
     }
-    return folded(l, f, arrays, &axes);
+    Val tuple = {.kind = VAL_TUPLE, .n_items = f->n};
+    tuple.items = ARENA_ARRAY(l->arena, Val, f->n);
+    for (int i = 0; i < f->n; i++) {
+        Value *value = squeeze_all(l, arrays[i], &axes, lane_count(f->shape.lanes));
+        tuple.items[i] = shaped_val(value, &f->shape);
+    }
+    return f->tuple ? tuple : tuple.items[0];
 }
 
 Val lower_fold(Lower *l, const Expr *expr, Builtin builtin)

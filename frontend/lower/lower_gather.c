@@ -14,15 +14,6 @@ Val iota_val(Lower *l, Dim extent, int trailing)
     return val;
 }
 
-/* An own axis is moved left by appending axes of extent 1. */
-static Val with_trailing(Lower *l, Val val, int trailing)
-{
-    for (int i = 0; i < trailing && val.kind == VAL_ARRAY; i++) {
-        val.value = build_expand(&l->b, val.value, val.value->type->rank);
-    }
-    return val;
-}
-
 Value *index_operand(Lower *l, const Val *index, const Shape *shape)
 {
     DType dtype = dtype_of(index) == DT_I32 ? DT_I32 : DT_I64;
@@ -42,15 +33,6 @@ static void shape_one(Lower *l, Value **operands, int n, const Shape *shape)
         }
     }
     operands[0] = build_broadcast(&l->b, operands[0], full.rank, full.dims);
-}
-
-static void set_outside(Lower *l, Value *gather, const Val *otherwise)
-{
-    DType dtype = gather->type->dtype;
-    if (otherwise) {
-        Val converted = convert_const(otherwise, dtype);
-        op_set_num(l->func, gather->def, ATTR_VALUE, converted.scalar.f, converted.scalar.i);
-    }
 }
 
 /* Is the value made inside of the loop whose elements end by themselves? */
@@ -103,7 +85,11 @@ Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, cons
     shape_one(l, operands, n, &shape);
     Value *value = build_gather(&l->b, memory->value, operands);
     op_set_ints(l->func, value->def, ATTR_GUARD, n, guards);
-    set_outside(l, value, otherwise);
+    DType dtype = value->type->dtype;
+    if (otherwise) {
+        Val converted = convert_const(otherwise, dtype);
+        op_set_num(l->func, value->def, ATTR_VALUE, converted.scalar.f, converted.scalar.i);
+    }
     return shaped_val(value, &shape);
 }
 
@@ -173,7 +159,10 @@ static Val place_index(Lower *l, const AxisIndex *place, int trailing)
     if (place->kind == INDEX_RANGE) {
         val = array_val(build_index(&l->b, val.value, DT_I64));
     }
-    return with_trailing(l, val, trailing);
+    for (int i = 0; i < trailing && val.kind == VAL_ARRAY; i++) {
+        val.value = build_expand(&l->b, val.value, val.value->type->rank);
+    }
+    return val;
 }
 
 bool selected_shape(Lower *l, Span span, const IndexedAccess *places, Val *indices, Shape *shape)

@@ -5,25 +5,7 @@
  * data. */
 #include "frontend/lower/lower_index.h"
 
-static bool is_whole(const Expr *index)
-{
-    return index->kind == EXPR_SLICE && !index->a && !index->b && !index->c;
-}
-
 /* ---- one index ---- */
-
-static bool check_range(Lower *l, const Expr *index, const Val *val, Dim axis)
-{
-    const DimVar *range = poly_as_range(val->dim);
-    if (range->whole == axis) {
-        return true;
-    }
-    Diag *diag =
-        lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
-                    range->name, dim_text(l, range->whole), dim_text(l, axis));
-    diag_help(l->diags, diag, "a range indexes the axis that it walks");
-    return false;
-}
 
 static bool is_integers(const Val *val)
 {
@@ -56,7 +38,7 @@ static bool at_integers(Lower *l, Val val, AxisIndex *place)
 static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
 {
     *place = (AxisIndex){.expr = index, .extent = axis};
-    if (is_whole(index)) {
+    if (index->kind == EXPR_SLICE && !index->a && !index->b && !index->c) {
         return true;
     }
     if (index->kind == EXPR_SLICE) {
@@ -71,7 +53,15 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
     }
     place->kind = INDEX_RANGE;
     place->val = val;
-    return check_range(l, index, &val, axis);
+    const DimVar *range = poly_as_range(val.dim);
+    if (range->whole == axis) {
+        return true;
+    }
+    Diag *diag =
+        lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
+                    range->name, dim_text(l, range->whole), dim_text(l, axis));
+    diag_help(l->diags, diag, "a range indexes the axis that it walks");
+    return false;
 }
 
 static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *memory)
@@ -369,21 +359,6 @@ static Val take_array(Lower *l, const Expr *expr, const Val *array, const Indexe
 
 /* ---- gathers ---- */
 
-static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
-                         const Val *otherwise)
-{
-    Val indices[MAX_RANK];
-    bool inside[MAX_RANK];
-    Shape shape;
-    if (!selected_shape(l, expr->span, places, indices, &shape)) {
-        return poison_val();
-    }
-    for (int i = 0; i < places->n; i++) {
-        inside[i] = places->at[i].kind != INDEX_AT || places->at[i].inside;
-    }
-    return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
-}
-
 static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
                        const Val *otherwise)
 {
@@ -394,7 +369,16 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
     if (memory->kind == VAL_ARRAY && takes_array(l, memory, places, &lanes)) {
         return take_array(l, expr, memory, places, lanes);
     }
-    return gather_places(l, expr, memory, places, otherwise);
+    Val indices[MAX_RANK];
+    bool inside[MAX_RANK];
+    Shape shape;
+    if (!selected_shape(l, expr->span, places, indices, &shape)) {
+        return poison_val();
+    }
+    for (int i = 0; i < places->n; i++) {
+        inside[i] = places->at[i].kind != INDEX_AT || places->at[i].inside;
+    }
+    return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
 }
 
 /* The default may be what a gather gives by itself; else it is chosen where an index is outside. */

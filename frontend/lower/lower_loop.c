@@ -49,22 +49,6 @@ static bool extent_error(Lower *l, const Expr *extent, const Val *val)
     return false;
 }
 
-/* An index inside of a range, of a whole of this extent. */
-static const IndexVar *var_within(Lower *l, Dim whole, const Affine *range)
-{
-    IndexVar *var = ARENA_NEW(l->arena, IndexVar);
-    Dim most = dim_sub(l->func, whole, poly_const(l->func, 1));
-    *var = (IndexVar){l->n_index_vars++, poly_const(l->func, 0), most, affine_as_var(range)};
-    return var;
-}
-
-/* An index from `least` on and below `end`; either may be NULL. */
-static const IndexVar *bounded_var(Lower *l, Dim least, Dim end)
-{
-    Dim most = end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL;
-    return index_var(l, least, most);
-}
-
 static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
 {
     Val val = lower_expr(l, extent);
@@ -94,7 +78,11 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
         break;
     default: return extent_error(l, extent, &val);
     }
-    walk->var = var_within(l, walk->whole, val.affine);
+    /* The variable is an index inside the range. */
+    IndexVar *var = ARENA_NEW(l->arena, IndexVar);
+    Dim most = dim_sub(l->func, walk->whole, poly_const(l->func, 1));
+    *var = (IndexVar){l->n_index_vars++, poly_const(l->func, 0), most, affine_as_var(val.affine)};
+    walk->var = var;
     return true;
 }
 
@@ -132,7 +120,8 @@ static bool walk_between(Lower *l, const Axis *axis, LoopBounds *walk)
     }
     Dim least = affine_least(l->func, affine_of(l, &lo));
     Dim end = affine_most(l->func, affine_of(l, &hi));
-    walk->var = bounded_var(l, least, end);
+    Dim most = end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL;
+    walk->var = index_var(l, least, most);
     return true;
 }
 
@@ -153,19 +142,14 @@ void define_axis(Lower *l, const Axis *axis, const LoopBounds *walk, Value *arg)
     define(l, axis->name, axis->span, val);
 }
 
-static void poison_axes(Lower *l, const Stmt *stmt)
-{
-    for (size_t i = 0; i < stmt->axes.n; i++) {
-        define(l, stmt->axes.items[i].name, stmt->axes.items[i].span, poison_val());
-    }
-}
-
 /* ---- for ---- */
 
 void lower_poisoned(Lower *l, const Stmt *stmt)
 {
     Symbol *outer = l->symbols;
-    poison_axes(l, stmt);
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        define(l, stmt->axes.items[i].name, stmt->axes.items[i].span, poison_val());
+    }
     LoopExitFlags leaving = begin_leaving(l, &stmt->body);
     l->loops++;
     begin_iteration(l, &stmt->body);

@@ -5,22 +5,18 @@
 
 /* ---- which variables ---- */
 
-static void add_symbol(Lower *l, Symbol *symbol, LoopCarried *carried)
-{
-    bool foreign = !symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
-                   symbol->parallel < l->parallel || symbol->lanes < l->n_lanes;
-    for (size_t i = 0; i < carried->symbols.n && !foreign; i++) {
-        foreign = carried->symbols.items[i] == symbol;
-    }
-    if (!foreign) {
-        ARENA_PUSH(l->arena, &carried->symbols, symbol);
-    }
-}
-
 static void add_target(Lower *l, const Expr *target, LoopCarried *carried)
 {
     if (target->kind == EXPR_NAME) {
-        add_symbol(l, find_symbol(l, target->name), carried);
+        Symbol *symbol = find_symbol(l, target->name);
+        bool foreign = !symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
+                       symbol->parallel < l->parallel || symbol->lanes < l->n_lanes;
+        for (size_t i = 0; i < carried->symbols.n && !foreign; i++) {
+            foreign = carried->symbols.items[i] == symbol;
+        }
+        if (!foreign) {
+            ARENA_PUSH(l->arena, &carried->symbols, symbol);
+        }
     }
     for (size_t i = 0; target->kind == EXPR_TUPLE && i < target->args.n; i++) {
         add_target(l, target->args.items[i], carried);

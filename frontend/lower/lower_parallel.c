@@ -5,34 +5,42 @@
 
 enum { MAX_AXES = MAX_RANK };
 
-/* ---- what there is no way to do ---- */
+/* ---- what is not supported ---- */
 
-static const char *const HERE[][2] = {
-    {"`parallel` inside of `parallel` is",
-     "make it one, `parallel b in B, i in S by 128 { … }`, or walk the inner one with `for`"},
-    {"`parallel` over ranges in a function that is called for each index, or inside of a loop or a "
-     "branch, is",
-     "call it before, and index what it gives"},
-    {"`parallel` over ranges inside of a loop is",
-     "put the loop inside of `parallel`, or run the kernel once a step"},
-    {"`parallel` over ranges beside other statements inside of `if` is",
-     "give it an `if` of its own, or put the condition inside"},
-    {"more than 12 axes of `parallel` are", "walk some of them with `for`, inside"},
-};
+static bool refuse_parallel(Lower *l, const Stmt *stmt, const char *what, const char *help)
+{
+    Diag *diag = lower_unsupported(l, stmt->span, what);
+    diag_help(l->diags, diag, "%s", help);
+    return false;
+}
 
 static bool check_parallel(Lower *l, const Stmt *stmt)
 {
-    int why = l->parallel               ? 0
-              : l->nested               ? 1
-              : l->loops                ? 2
-              : l->branches             ? 3
-              : stmt->axes.n > MAX_AXES ? 4
-                                        : -1;
-    if (why >= 0) {
-        Diag *diag = lower_unsupported(l, stmt->span, HERE[why][0]);
-        diag_help(l->diags, diag, "%s", HERE[why][1]);
+    if (l->parallel) {
+        return refuse_parallel(l, stmt, "`parallel` inside of `parallel` is",
+                               "make it one, `parallel b in B, i in S by 128 { … }`, or iterate "
+                               "over the inner axis with `for`");
     }
-    return why < 0;
+    if (l->nested) {
+        return refuse_parallel(l, stmt,
+                               "`parallel` over ranges in a function that is called for each "
+                               "index, or inside of a loop or a branch, is",
+                               "call it before, and index what it returns");
+    }
+    if (l->loops) {
+        return refuse_parallel(l, stmt, "`parallel` over ranges inside of a loop is",
+                               "put the loop inside of `parallel`, or run the kernel once a step");
+    }
+    if (l->branches) {
+        return refuse_parallel(l, stmt,
+                               "`parallel` over ranges beside other statements inside of `if` is",
+                               "give it an `if` of its own, or put the condition inside");
+    }
+    if (stmt->axes.n > MAX_AXES) {
+        return refuse_parallel(l, stmt, "more than 12 axes of `parallel` are",
+                               "iterate over some of them with `for`, inside");
+    }
+    return true;
 }
 
 /* ---- the head ---- */
@@ -212,17 +220,6 @@ static bool has_ranges(const StmtList *list)
     return false;
 }
 
-/* Scalars alone: each variable is a lane, and the body is lowered for all of them at once. */
-static void parallel_lanes(Lower *l, const Stmt *stmt)
-{
-    Symbol *symbols = l->symbols;
-    int lanes = l->n_lanes;
-    open_axes(l, &stmt->axes);
-    lower_block(l, &stmt->body);
-    close_lanes(l, lanes);
-    l->symbols = symbols;
-}
-
 /* ---- parallel in parallel ---- */
 
 static bool mentions_one(const Axis *axis, const char *name)
@@ -307,7 +304,13 @@ void lower_parallel(Lower *l, const Stmt *stmt)
 {
     Stmt self = *stmt, *items[] = {&self};
     if (!has_ranges(&(StmtList){items, 1, 1})) {
-        parallel_lanes(l, stmt);
+        /* Over numbers only, each variable is a lane. */
+        Symbol *symbols = l->symbols;
+        int lanes = l->n_lanes;
+        open_axes(l, &stmt->axes);
+        lower_block(l, &stmt->body);
+        close_lanes(l, lanes);
+        l->symbols = symbols;
         return;
     }
     Stmt all = joined(l, stmt);

@@ -30,18 +30,6 @@ static void separate(Saying *s)
     text_add(&s->text, s->parts++ > 0 ? " " : s->fails ? ": " : "");
 }
 
-/* In braces stands which value is meant. */
-static void add_text(Saying *s, const char *text)
-{
-    separate(s);
-    for (const char *c = text; *c; c++) {
-        text_add(&s->text, *c == '{' ? "{{" : "");
-        if (*c != '{') {
-            text_char(&s->text, *c);
-        }
-    }
-}
-
 static bool add_value(Lower *l, Saying *s, const Expr *expr)
 {
     Val val = lower_operand(l, expr);
@@ -69,7 +57,15 @@ static bool take_argument(Lower *l, Saying *s, const Expr *expr)
         return wrong_use(l, s);
     }
     if (expr->kind == EXPR_TEXT) {
-        add_text(s, expr->name);
+        /* In a format text, a brace begins a placeholder: one of the program is doubled. */
+        const char *text = expr->name;
+        separate(s);
+        for (const char *c = text; *c; c++) {
+            text_add(&s->text, *c == '{' ? "{{" : "");
+            if (*c != '{') {
+                text_char(&s->text, *c);
+            }
+        }
         return true;
     }
     if (!add_value(l, s, expr)) {

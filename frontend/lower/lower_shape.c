@@ -111,12 +111,6 @@ static const char *axis_words(Lower *l, Dim dim)
     return arena_printf(l->arena, "`%s`", dim_text(l, dim));
 }
 
-/* As it stands before `%`. */
-static const char *dim_factor_text(Lower *l, Dim dim)
-{
-    return poly_as_var(dim) ? dim_text(l, dim) : arena_printf(l->arena, "(%s)", dim_text(l, dim));
-}
-
 static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
 {
     int64_t by;
@@ -132,7 +126,9 @@ static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
                   poly_as_range(a) ? poly_as_range(a)->name : poly_as_range(b)->name);
     } else if ((whole = dim_same_if_divisible(l->func, a, b, &by)) != NULL) {
         diag_help(l->diags, diag, "they are the same where `%s %% %lld == 0`: say so with `assume`",
-                  dim_factor_text(l, whole), (long long)by);
+                  poly_as_var(whole) ? dim_text(l, whole)
+                                     : arena_printf(l->arena, "(%s)", dim_text(l, whole)),
+                  (long long)by);
     } else {
         diag_help(l->diags, diag,
                   "only a literal 1 is stretched; for a column write `[:, None]`, "

@@ -234,20 +234,6 @@ static Val fit_to_declared(Lower *l, const Stmt *stmt, Val val)
     return fit_to_type(l, stmt->value->span, val, type, true);
 }
 
-static void check_unused(Lower *l, const Stmt *stmt)
-{
-    const Symbol *old = find_symbol(l, stmt->name);
-    bool taken = old && !is_poison(&old->val) &&
-                 (old->val.kind == VAL_DIM || old->val.kind == VAL_DTYPE || old->val.is_result);
-    if (taken) {
-        Diag *diag =
-            lower_error(l, ERR_DUPLICATE, stmt->name_span, "`%s` is already defined", stmt->name);
-        if (old->span.end > old->span.start) {
-            diag_label(l->diags, diag, old->span, "here");
-        }
-    }
-}
-
 /* let t[i in N] = …: the lanes become axes of the array. */
 static Val lower_by_index(Lower *l, const Stmt *stmt)
 {
@@ -300,7 +286,16 @@ static void lower_definition(Lower *l, const Stmt *stmt)
     }
     Val val = stmt->axes.n ? lower_by_index(l, stmt) : lower_expr(l, stmt->value);
     bool is_var = stmt->kind == STMT_VAR;
-    check_unused(l, stmt);
+    const Symbol *old = find_symbol(l, stmt->name);
+    bool taken = old && !is_poison(&old->val) &&
+                 (old->val.kind == VAL_DIM || old->val.kind == VAL_DTYPE || old->val.is_result);
+    if (taken) {
+        Diag *diag =
+            lower_error(l, ERR_DUPLICATE, stmt->name_span, "`%s` is already defined", stmt->name);
+        if (old->span.end > old->span.start) {
+            diag_label(l->diags, diag, old->span, "here");
+        }
+    }
     if (stmt->type && !is_poison(&val)) {
         val = fit_to_declared(l, stmt, val);
     } else if (is_var || (val.kind == VAL_TENSOR && val.is_inout)) {
@@ -318,14 +313,6 @@ static void lower_definition(Lower *l, const Stmt *stmt)
 
 /* ---- assignment ---- */
 
-/* What was stored as a whole is what a later read of an inout tensor gives: in its own type. */
-static Value *hold(Lower *l, const Value *tensor)
-{
-    Op *store = l->b.block->last;
-    bool stored = store && store->kind == OP_STORE && store->operands[0] == tensor;
-    return stored ? store->operands[store->n_operands - 1] : NULL;
-}
-
 static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
 {
     bool inout = l->func->params.items[tensor->index].io == PARAM_INOUT;
@@ -338,7 +325,10 @@ static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
     store_whole(l, stmt->span, tensor, as_operand(l, stmt->value, value));
     Symbol *symbol = inout ? find_symbol(l, tensor->name) : NULL;
     if (symbol) {
-        symbol->val.known_value = hold(l, tensor);
+        /* A later read of the tensor gives what was stored as a whole. */
+        Op *store = l->b.block->last;
+        bool stored = store && store->kind == OP_STORE && store->operands[0] == tensor;
+        symbol->val.known_value = stored ? store->operands[store->n_operands - 1] : NULL;
     }
 }
 

@@ -210,20 +210,15 @@ bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype
 
 /* ---- IR ---- */
 
-static Value *const_value(Lower *l, const Val *val, DType dtype, const Shape *shape)
-{
-    Val converted = convert_const(val, dtype);
-    Shape full;
-    full_shape(l, l->b.span, shape, &full);
-    Type type = type_array(l->func, dtype, full.rank, full.dims);
-    return dtype_is_float(dtype) ? build_float(&l->b, type, converted.scalar.f)
-                                 : build_int(&l->b, type, converted.scalar.i);
-}
-
 Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape)
 {
     if (val->kind == VAL_CONST) {
-        return const_value(l, val, dtype, shape);
+        Val converted = convert_const(val, dtype);
+        Shape full;
+        full_shape(l, l->b.span, shape, &full);
+        Type type = type_array(l->func, dtype, full.rank, full.dims);
+        return dtype_is_float(dtype) ? build_float(&l->b, type, converted.scalar.f)
+                                     : build_int(&l->b, type, converted.scalar.i);
     }
     Val typed = *val;
     Shape full;

@@ -210,16 +210,6 @@ static bool check_name(Lower *l, const char *name, const char *target)
     return false;
 }
 
-static void check_conditions(Lower *l)
-{
-    for (size_t i = 0; i < l->module->schedules.n; i++) {
-        const ScheduleDecl *schedule = l->module->schedules.items[i];
-        if (schedule->when && text_equal(schedule->kernel, l->kernel->name)) {
-            when_check(l->func, schedule->when);
-        }
-    }
-}
-
 Lower block_lower(Module *module, const KernelSignature *kernel, Func *func)
 {
     Lower l = {.module = module, .arena = module->arena, .diags = module->diags, .func = func};
@@ -237,7 +227,12 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
     BlockSelection plain = {target_name, sizes, NULL}, by_name = {target_name, sizes, chosen};
     int errors = module->diags->errors;
     Lower l = block_lower(module, kernel, func);
-    check_conditions(&l);
+    for (size_t i = 0; i < l.module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l.module->schedules.items[i];
+        if (schedule->when && text_equal(schedule->kernel, l.kernel->name)) {
+            when_check(l.func, schedule->when);
+        }
+    }
     apply_kinds(&l, &plain);
     if (chosen && !check_name(&l, chosen, target_name)) {
         return false;

@@ -101,12 +101,6 @@ static Answer negated(Answer answer)
     return answer == ANSWER_OPEN ? answer : answer == ANSWER_YES ? ANSWER_NO : ANSWER_YES;
 }
 
-/* left < 0, from its bounds. */
-static Answer below_zero(int64_t least, int64_t most)
-{
-    return most < 0 ? ANSWER_YES : least >= 0 ? ANSWER_NO : ANSWER_OPEN;
-}
-
 static Answer remainder_is(Dim dim, int64_t by, int64_t rest)
 {
     int64_t value;
@@ -128,7 +122,7 @@ static Answer compare(Func *func, TokenKind op, Dim a, Dim b)
     }
     int64_t least = poly_least(left), most = poly_most(left);
     bool bounded_most = most<INT64_MAX, bounded_least = least> INT64_MIN;
-    Answer less = below_zero(least, most);
+    Answer less = most < 0 ? ANSWER_YES : least >= 0 ? ANSWER_NO : ANSWER_OPEN;
     Answer more = bounded_least && least > 0  ? ANSWER_YES
                   : bounded_most && most <= 0 ? ANSWER_NO
                                               : ANSWER_OPEN;

@@ -37,11 +37,6 @@ static TokenKind inside_of(const Formatter *f)
     return f->levels.n ? f->levels.items[f->levels.n - 1].kind : TOK_END;
 }
 
-static bool in_brackets(const Formatter *f)
-{
-    return inside_of(f) == TOK_LPAREN || inside_of(f) == TOK_LBRACKET;
-}
-
 static int level_indent(const Formatter *f)
 {
     return f->levels.n ? f->levels.items[f->levels.n - 1].indent : -STEP;
@@ -99,7 +94,7 @@ static int indent_of(Formatter *f, Token token)
         return f->levels.n ? level_indent(f) : 0;
     }
     int indent = level_indent(f) + STEP;
-    if (in_brackets(f)) {
+    if (inside_of(f) == TOK_LPAREN || inside_of(f) == TOK_LBRACKET) {
         return indent;
     }
     bool ended = f->spacer.before == TOK_LBRACE || f->spacer.before == TOK_RBRACE ||

@@ -244,15 +244,6 @@ static TokenKind keyword(const char *text, size_t n)
     return TOK_NAME;
 }
 
-static void scan_name(Lexer *lexer, Token *token)
-{
-    size_t start = lexer->at;
-    while (is_letter(at(lexer, 0)) || is_digit(at(lexer, 0))) {
-        lexer->at++;
-    }
-    token->kind = keyword(lexer->text + start, lexer->at - start);
-}
-
 static void scan_string(Lexer *lexer, Token *token)
 {
     size_t start = lexer->at++;
@@ -346,7 +337,10 @@ Token lexer_next(Lexer *lexer)
     } else if (is_digit(c) || (c == '.' && is_digit(at(lexer, 1)))) {
         scan_number(lexer, &token);
     } else if (is_letter(c)) {
-        scan_name(lexer, &token);
+        while (is_letter(at(lexer, 0)) || is_digit(at(lexer, 0))) {
+            lexer->at++;
+        }
+        token.kind = keyword(lexer->text + start, lexer->at - start);
     } else if (c == '"') {
         scan_string(lexer, &token);
     } else {

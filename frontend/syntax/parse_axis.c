@@ -52,17 +52,6 @@ bool at_axes(const Parser *p)
            lexer_next(&ahead).kind == TOK_IN;
 }
 
-/* The extents are children like arguments: they count for the height of the tree. */
-static void add_extents(Parser *p, Expr *expr, const AxisList *axes)
-{
-    for (size_t i = 0; i < axes->n; i++) {
-        ARENA_PUSH(p->arena, &expr->args, axes->items[i].extent);
-        if (axes->items[i].to) {
-            ARENA_PUSH(p->arena, &expr->args, axes->items[i].to);
-        }
-    }
-}
-
 Expr *parse_reduction(Parser *p, const Expr *name)
 {
     Expr *expr = expr_new(p, EXPR_REDUCE, name->span);
@@ -79,7 +68,13 @@ Expr *parse_reduction(Parser *p, const Expr *name)
         expr->a = parse_product(p);
         parser_leave(p);
     }
-    add_extents(p, expr, axes);
+    /* The extents are children like arguments: they count for the height of the tree. */
+    for (size_t i = 0; i < axes->n; i++) {
+        ARENA_PUSH(p->arena, &expr->args, axes->items[i].extent);
+        if (axes->items[i].to) {
+            ARENA_PUSH(p->arena, &expr->args, axes->items[i].to);
+        }
+    }
     expr->op_span = name->span;
     expr->span = span_join(name->span, p->last);
     return expr_grown(p, expr);

@@ -8,13 +8,6 @@ enum { MAX_DECLARATIONS = 4096, MAX_PARAMS = 128 };
 
 /* ---- parameters ---- */
 
-static void parse_param_type(Parser *p, ParamDecl *param)
-{
-    param->is_inout = parser_take(p, TOK_INOUT);
-    param->is_const = !param->is_inout && parser_take(p, TOK_CONST);
-    param->type = parse_type(p);
-}
-
 static void parse_params(Parser *p, ParamList *list, bool typed)
 {
     if (!parser_expect(p, TOK_LPAREN, "and the parameters")) {
@@ -24,7 +17,9 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
         ParamDecl param = {.span = p->token.span};
         param.name = parser_name(p, "a parameter");
         if (parser_take(p, TOK_COLON)) {
-            parse_param_type(p, &param);
+            param.is_inout = parser_take(p, TOK_INOUT);
+            param.is_const = !param.is_inout && parser_take(p, TOK_CONST);
+            param.type = parse_type(p);
         } else if (typed) {
             parser_error(p, "`:` and the parameter's type");
         }
@@ -80,20 +75,6 @@ static bool writes_a_parameter(const KernelDecl *kernel)
     return false;
 }
 
-/* A scalar result is an array of one element. */
-static void one_element(Parser *p, ParamDecl *result)
-{
-    if (result->type->kind == EXPR_NAME) {
-        Expr *index = expr_new(p, EXPR_INDEX, result->type->span);
-        Expr *one = expr_new(p, EXPR_INT, result->type->span);
-        one->integer = 1;
-        one->name = "1";
-        index->a = result->type;
-        ARENA_PUSH(p->arena, &index->args, one);
-        result->type = expr_grown(p, index);
-    }
-}
-
 static void parse_results(Parser *p, KernelDecl *kernel)
 {
     if (!parser_at(p, TOK_ARROW) && writes_a_parameter(kernel)) {
@@ -104,7 +85,17 @@ static void parse_results(Parser *p, KernelDecl *kernel)
     }
     parse_result_list(p, &kernel->results);
     for (size_t i = 0; i < kernel->results.n && !p->recovering; i++) {
-        one_element(p, &kernel->results.items[i]);
+        /* A scalar result is an array of one element. */
+        ParamDecl *result = &kernel->results.items[i];
+        if (result->type->kind == EXPR_NAME) {
+            Expr *index = expr_new(p, EXPR_INDEX, result->type->span);
+            Expr *one = expr_new(p, EXPR_INT, result->type->span);
+            one->integer = 1;
+            one->name = "1";
+            index->a = result->type;
+            ARENA_PUSH(p->arena, &index->args, one);
+            result->type = expr_grown(p, index);
+        }
     }
 }
 
@@ -204,15 +195,6 @@ static void parse_kernel(Parser *p)
 
 /* ---- functions ---- */
 
-static void parse_fn_name(Parser *p, FnDecl *fn)
-{
-    fn->span = p->token.span;
-    fn->name = parser_name(p, "the function's name");
-    if (p->module->library && parser_take(p, TOK_DOT)) {
-        fn->name = arena_printf(p->arena, "%s.%s", fn->name, parser_name(p, "a name"));
-    }
-}
-
 /* A type of what is returned, or names of what is written. */
 static void parse_fn_results(Parser *p, FnDecl *fn)
 {
@@ -250,7 +232,11 @@ static void parse_fn(Parser *p)
 {
     FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
     parser_next(p);
-    parse_fn_name(p, fn);
+    fn->span = p->token.span;
+    fn->name = parser_name(p, "the function's name");
+    if (p->module->library && parser_take(p, TOK_DOT)) {
+        fn->name = arena_printf(p->arena, "%s.%s", fn->name, parser_name(p, "a name"));
+    }
     if (!p->recovering) {
         parse_params(p, &fn->params, false);
     }

@@ -265,18 +265,6 @@ static const char *parse_target(Parser *p)
     return name;
 }
 
-/* What it is chosen by, where a line may stand: no line begins so. */
-static const char *parse_own_name(Parser *p)
-{
-    Span span = p->token.span;
-    const char *name = parser_name(p, "the name of this schedule");
-    if (!p->recovering && schedule_key(name)) {
-        front_error(p->diags, ERR_SCHEDULE_KEY, span,
-                    "a schedule cannot be called `%s`: that is a key", name);
-    }
-    return name;
-}
-
 static ScheduleDecl *parse_head(Parser *p, bool tune)
 {
     ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
@@ -285,7 +273,13 @@ static ScheduleDecl *parse_head(Parser *p, bool tune)
     schedule->span = p->token.span;
     schedule->kernel = parser_name(p, "the name of a kernel");
     if (!tune && !p->recovering && parser_take_word(p, "as")) {
-        schedule->name = parse_own_name(p);
+        Span span = p->token.span;
+        const char *name = parser_name(p, "the name of this schedule");
+        if (!p->recovering && schedule_key(name)) {
+            front_error(p->diags, ERR_SCHEDULE_KEY, span,
+                        "a schedule cannot be called `%s`: that is a key", name);
+        }
+        schedule->name = name;
     }
     if (!p->recovering && parser_take_word(p, "on")) {
         do {

@@ -11,36 +11,26 @@ static Stmt *stmt_new(Parser *p, StmtKind kind)
     return stmt;
 }
 
-/* `(a, b)`: names for a tuple's parts. */
-static void parse_names(Parser *p, Stmt *stmt)
-{
-    parser_next(p);
-    do {
-        Expr *name = expr_new(p, EXPR_NAME, p->token.span);
-        name->name = parser_name(p, "a name");
-        ARENA_PUSH(p->arena, &stmt->names, name);
-    } while (!p->recovering && parser_take(p, TOK_COMMA) && !parser_at(p, TOK_RPAREN));
-    parser_expect(p, TOK_RPAREN, "after the names");
-}
-
-/* `t[i in N, j in M]`: an array by its indices. */
-static void parse_indices(Parser *p, Stmt *stmt)
-{
-    int outer = open_bracket(p);
-    parse_axes(p, TOK_RBRACKET, &stmt->axes);
-    close_bracket(p, outer, TOK_RBRACKET, "after the indices");
-}
-
 static void parse_defined(Parser *p, Stmt *stmt)
 {
     stmt->name_span = p->token.span;
     if (parser_at(p, TOK_LPAREN)) {
-        parse_names(p, stmt);
+        /* `(a, b)`: names for a tuple's parts. */
+        parser_next(p);
+        do {
+            Expr *name = expr_new(p, EXPR_NAME, p->token.span);
+            name->name = parser_name(p, "a name");
+            ARENA_PUSH(p->arena, &stmt->names, name);
+        } while (!p->recovering && parser_take(p, TOK_COMMA) && !parser_at(p, TOK_RPAREN));
+        parser_expect(p, TOK_RPAREN, "after the names");
         return;
     }
     stmt->name = parser_name(p, "a name");
     if (parser_at(p, TOK_LBRACKET) && stmt->kind == STMT_LET) {
-        parse_indices(p, stmt);
+        /* `t[i in N, j in M]`: an array by its indices. */
+        int outer = open_bracket(p);
+        parse_axes(p, TOK_RBRACKET, &stmt->axes);
+        close_bracket(p, outer, TOK_RBRACKET, "after the indices");
     }
 }
 

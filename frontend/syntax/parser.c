@@ -201,16 +201,6 @@ void parser_leave(Parser *p)
     p->nesting--;
 }
 
-static void skip_braces(Parser *p)
-{
-    int depth = 0;
-    do {
-        depth += parser_at(p, TOK_LBRACE);
-        depth -= parser_at(p, TOK_RBRACE);
-        parser_next(p);
-    } while (depth > 0 && !parser_at(p, TOK_END));
-}
-
 uint32_t parser_indent(const Parser *p)
 {
     const char *text = p->lexer.text;
@@ -252,7 +242,12 @@ void parser_recover(Parser *p, uint32_t indent)
     while (!at_next(p, indent) && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI) &&
            !parser_at(p, TOK_END)) {
         if (parser_at(p, TOK_LBRACE)) {
-            skip_braces(p);
+            int depth = 0;
+            do {
+                depth += parser_at(p, TOK_LBRACE);
+                depth -= parser_at(p, TOK_RBRACE);
+                parser_next(p);
+            } while (depth > 0 && !parser_at(p, TOK_END));
         } else {
             parser_next(p);
         }
