@@ -67,7 +67,7 @@ void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment 
 
 /* LLVM does not know of WMMA that all lanes take part, and would move products whose results are
  * used behind branches past them, while their fragments are held. */
-void amdgcn_settle(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n)
+void amdgcn_finish_dot(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n)
 {
     if (!text_equal(unit->family, "wmma")) {
         return;

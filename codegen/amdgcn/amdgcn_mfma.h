@@ -7,7 +7,7 @@
 
 void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
                      const GpuFragment *b, LLVMValueRef *acc, int n);
-void amdgcn_settle(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
+void amdgcn_finish_dot(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
 
 /* 32-bit registers that results of the launch's MFMA products take in a thread; 0: it has none. */
 int amdgcn_accumulators(GpuEmitter *em);

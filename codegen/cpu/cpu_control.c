@@ -274,7 +274,7 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
     case OP_PRINT:
-    case OP_ASSERT: cpu_emit_say(c, op); return;
+    case OP_ASSERT: cpu_emit_print(c, op); return;
     case OP_WHILE:
         if (is_scalar_type(op->regions[0]->last->operands[0])) {
             emit_while(c, op);

@@ -269,8 +269,8 @@ void cpu_emit_arrange(CpuEmitter *c, const Op *op);
 void cpu_emit_lookup(CpuEmitter *c, const Op *op);
 
 /* ---- cpu_print.c ---- */
-void cpu_emit_say(CpuEmitter *c, const Op *op);
-void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point);
+void cpu_emit_print(CpuEmitter *c, const Op *op);
+void cpu_print_at(CpuEmitter *c, const Op *op, const Point *point);
 
 /* ---- cpu_scatter.c ---- */
 void cpu_emit_scatter(CpuEmitter *c, const Op *op);

@@ -4,7 +4,7 @@
 #include "codegen/cpu/cpu_access.h"
 #include "codegen/scalar/scalar_print.h"
 
-void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point)
+void cpu_print_at(CpuEmitter *c, const Op *op, const Point *point)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef *values = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_operands);
@@ -16,7 +16,7 @@ void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point)
     }
     if (point->vector_axis < 0) {
         Branch branch = cpu_if_begin(c, says);
-        scalar_say(c->l, c->log, op, values, c->plan->log_words);
+        scalar_print(c->l, c->log, op, values, c->plan->log_words);
         cpu_if_end(c, &branch);
         return;
     }
@@ -24,20 +24,20 @@ void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point)
     for (int i = 1; i < op->n_operands; i++) {
         one[i - 1] = LLVMBuildExtractElement(b, values[i - 1], loop.lane, "");
     }
-    scalar_say(c->l, c->log, op, one, c->plan->log_words);
+    scalar_print(c->l, c->log, op, one, c->plan->log_words);
     cpu_lanes_end(c, &loop);
 }
 
 static void say_body(CpuEmitter *c, const Point *point, void *user)
 {
-    cpu_say_at(c, user, point);
+    cpu_print_at(c, user, point);
 }
 
-void cpu_emit_say(CpuEmitter *c, const Op *op)
+void cpu_emit_print(CpuEmitter *c, const Op *op)
 {
     Point nowhere = {.rank = 0, .vector_axis = -1};
     if (type_is_scalar(op->operands[0]->type)) {
-        cpu_say_at(c, op, &nowhere);
+        cpu_print_at(c, op, &nowhere);
         return;
     }
     Nest nest = cpu_nest_over(c, op->operands[0]->type);

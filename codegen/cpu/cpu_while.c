@@ -207,7 +207,7 @@ static void point_op(CpuEmitter *c, const Op *op, const Point *point)
         cpu_tensor_store(c, op, point, cpu_eval(c, op->operands[op->n_operands - 1], point));
         return;
     case OP_PRINT:
-    case OP_ASSERT: cpu_say_at(c, op, point); return;
+    case OP_ASSERT: cpu_print_at(c, op, point); return;
     case OP_SCATTER: {
         LLVMValueRef old = cpu_scatter_at(c, op, point);
         if (old) {

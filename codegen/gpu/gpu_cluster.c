@@ -8,10 +8,9 @@
 #include "codegen/scalar/scalar_ops.h"
 #include "ir/build.h"
 
-/* In a walk over tiles each reduction has two mailboxes, and two places for what comes, which tiles
- * take in turns: when a block sends for a tile, all others have sent for the one before it, so that
- * they have read what came for the tile before that one.
- * Source: as above. */
+/* In a loop over tiles each reduction has two receive mbarriers and two buffers, which alternate
+ * from tile to tile: when a block sends for a tile, all others have sent for the preceding tile, so
+ * they have read the buffer of the tile before that. */
 enum { ACCESS_BYTES = 16, MIN_BYTES = 4, MAX_RUN = 4 };
 
 typedef struct Exchange {
@@ -30,7 +29,7 @@ static int sent_bytes(DType dtype)
     return bytes < MIN_BYTES ? MIN_BYTES : bytes;
 }
 
-/* ---- mailboxes ---- */
+/* ---- receive mbarriers ---- */
 
 typedef struct ReceiveMbarriers {
     GpuEmitter *em;
@@ -72,19 +71,19 @@ static ReceiveMbarriers find_receive_mbarriers(GpuEmitter *em)
     return seen;
 }
 
-int gpu_mailbox_bytes(GpuEmitter *em)
+int gpu_receive_mbarrier_bytes(GpuEmitter *em)
 {
     return (int)find_receive_mbarriers(em).bytes.n * MBARRIER_BYTES;
 }
 
 static LLVMValueRef receive_mbarriers_at(GpuEmitter *em)
 {
-    return gpu_at_const(em, em->shared_base, em->mailboxes);
+    return gpu_at_const(em, em->shared_base, em->receive_mbarriers);
 }
 
 void gpu_cluster_begin(GpuEmitter *em)
 {
-    em->n_mailboxes = 0;
+    em->n_receive_mbarriers = 0;
     em->joined = false;
     if (em->plan_launch->cluster > 1 && !op_attr(em->launch, ATTR_MULTICAST)) {
         int n = (int)find_receive_mbarriers(em).bytes.n;
@@ -139,14 +138,14 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.bytes = sent_bytes(type->dtype);
     x.elements = gpu_elements(em, type);
     join_cluster(em);
-    x.receive_mbarrier =
-        gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MBARRIER_BYTES);
+    x.receive_mbarrier = gpu_at_const(
+        em, em->shared_base, em->receive_mbarriers + em->n_receive_mbarriers * MBARRIER_BYTES);
     if (x.position) {
         LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
         LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MBARRIER_BYTES), "");
         x.receive_mbarrier = gpu_at(em, x.receive_mbarrier, at);
     }
-    em->n_mailboxes += slots_of(em, op);
+    em->n_receive_mbarriers += slots_of(em, op);
     return x;
 }
 

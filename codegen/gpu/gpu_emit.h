@@ -20,9 +20,9 @@
 
 typedef struct GpuEmitter GpuEmitter;
 
-/* Where a 16-bit element lies that was loaded with its neighbour. */
+/* The word of 32 bits in which a 16-bit element was loaded together with its neighbour. */
 typedef struct GpuHalf {
-    LLVMValueRef word; /* i32; NULL: it came alone */
+    LLVMValueRef word; /* i32; NULL: the element was loaded by itself */
     bool high;
 } GpuHalf;
 
@@ -33,21 +33,21 @@ typedef struct GpuValue {
     GpuHalf *halves; /* by register; NULL: none were loaded in pairs */
 } GpuValue;
 
-/* A thread's part of a coordinate: what lane and warp XOR into one axis of one layout. */
+/* A thread's part of a coordinate: lane and warp XOR it into one axis of one layout. */
 typedef struct GpuCoord {
     const Layout *layout;
     int axis;
     LLVMValueRef value; /* i32 */
 } GpuCoord;
 
-/* Who runs the code being emitted: the whole block, or one role. Ids are relative to the role's
- * first warp, so that layouts need not know about roles. */
+/* The threads that execute the code being emitted: the whole block, or one role. Ids are
+ * relative to the role's first warp, so that layouts need not know about roles. */
 typedef struct GpuRole {
     int first_warp, warps;   /* warps: of a team */
-    int teams;               /* that run the code, each on tiles of its own */
+    int teams;               /* that execute the code, each on its own tiles */
     int barrier;             /* named barrier of the role's (first) team; 0: the block's own */
-    int apart;               /* first of the named barriers of its warp groups; 0: none */
-    int turns;               /* first of the named barriers of its warp groups' turns; 0: none */
+    int apart;               /* first named barrier of its single warp groups; 0: none */
+    int turns;               /* first named barrier of the ordered MMA issue; 0: none */
     LLVMValueRef team;       /* i32: which one this is; NULL: there is one */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
     LLVMValueRef thread;     /* i32, in the role */
@@ -59,20 +59,19 @@ typedef struct GpuRole {
     } coords;
 } GpuRole;
 
-/* What a thread has of an operand of a matrix instruction: elements, or words of 32 bits of them.
- * */
+/* A thread's part of an operand of a matrix instruction: elements, or 32-bit words of them. */
 typedef struct GpuFragment {
     LLVMValueRef *items;
     int n;
     bool words;
 } GpuFragment;
 
-/* What a thread copies to shared memory at once. */
+/* One asynchronous copy of a thread to shared memory. */
 typedef struct GpuCopyVector {
     LLVMValueRef from, to;
-    LLVMValueRef first;  /* where its warp's first lane copies to; lanes follow one another */
-    LLVMValueRef inside; /* i1: else it is zeros; NULL: it is */
-    int bytes;           /* 4, 8, 16: one of target->copies */
+    LLVMValueRef first;  /* the address to which the first lane of the warp copies; lanes follow */
+    LLVMValueRef inside; /* i1: the source exists, else zeros are written; NULL: it exists */
+    int bytes;           /* 4, 8 or 16 */
 } GpuCopyVector;
 
 /* Limits of straight-line code in the loop of a dot without matrix instructions (gpu_fma_dot.c). A
@@ -84,109 +83,137 @@ typedef struct GpuFmaLimits {
     int block_registers; /* the same of a block, which is read at once */
 } GpuFmaLimits;
 
-/* What one vendor does in its own way. Hooks emit at the builder's cursor. */
+/* The hooks of one vendor. A hook emits at the builder's cursor. */
 typedef struct GpuTarget {
     const char *name;
-    unsigned shared_space;    /* address space of shared memory; global is 1 on both */
+    unsigned shared_space;    /* address space of shared memory; global memory is 1 everywhere */
     const char *device_scope; /* LLVM's name for all threads of the device */
-    bool dynamic_shared;      /* its size is given at launch, not in the code object */
+    bool dynamic_shared;      /* the launch, not the code object, gives the size of shared memory */
     GpuFmaLimits fma;
-    /* Module: triple and data layout are set already; flags, attributes and shared memory are
-     * not. */
+
+    /* ---- modules and kernels ---- */
+    /* Adds module flags and the like. Triple and data layout are set already. */
     void (*module_begin)(GpuEmitter *em);
-    /* The kernel function exists; calling convention, attributes of it and of its parameters. */
+    /* Gives em->kernel its calling convention, and attributes to it and to its parameters. */
     void (*kernel_attributes)(GpuEmitter *em, int threads, int blocks_per_unit);
-    /* Shared memory of `bytes` for this kernel: a pointer to its first byte, aligned to 1024. */
+    /* A pointer to `bytes` of shared memory for this kernel, aligned to SWIZZLE_ALIGN. */
     LLVMValueRef (*shared_memory)(GpuEmitter *em, int bytes);
+
+    /* ---- threads ---- */
     LLVMValueRef (*thread_id)(GpuEmitter *em); /* i32, in the block */
     LLVMValueRef (*block_id)(GpuEmitter *em);  /* i32, axis x */
     LLVMValueRef (*block_count)(GpuEmitter *em);
-    /* The same value, known to be equal in all lanes of a warp. */
+    /* The same value; LLVM learns that it is equal in all lanes of a warp. */
     LLVMValueRef (*warp_uniform)(GpuEmitter *em, LLVMValueRef i32);
-    /* The value (i32) of lane ^ mask. */
+    /* The i32 of lane ^ mask. */
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
+    /* An integer with a bit for each lane of the warp: does the i1 hold there? */
+    LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
+    /* Like `ballot`: does the i32 of that lane have this bit as this lane's has it? NULL: two
+     * ballots do. */
+    LLVMValueRef (*same_bit)(GpuEmitter *em, LLVMValueRef i32, uint32_t bit);
+    /* Barriers of the lanes of a warp, and of all threads of em->role. They order accesses of
+     * shared memory. */
+    void (*warp_sync)(GpuEmitter *em);
+    void (*sync)(GpuEmitter *em);
+
+    /* ---- values ---- */
     /* A copy of the i32 that LLVM knows nothing about: what depends on it is computed here, in each
      * iteration of a loop, and occupies no registers until then. NULL: values are computed once. */
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
-    /* The greater (or lesser) ones of two pairs of 16-bit floats, words of 32 bits; NaN wins. NULL:
-     * no instruction does. */
+    /* The value, computed at this place instead of behind a branch that needs it first. NULL: LLVM
+     * does not move it there. */
+    LLVMValueRef (*compute_here)(GpuEmitter *em, LLVMValueRef value);
+    /* A value that a loop hands to its next iteration, of a loop that lanes leave one by one: each
+     * lane keeps its own. NULL: LLVM keeps them apart by itself. */
+    LLVMValueRef (*loop_carry)(GpuEmitter *em, LLVMValueRef value);
+    /* The maxima (or minima) of two pairs of 16-bit floats, in words of 32 bits; NaN wins. NULL:
+     * the target has no such instruction. */
     LLVMValueRef (*extreme_pair)(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
                                  LLVMValueRef c);
-    /* For which lanes of the warp i1 holds: a bit each, in an integer of as many bits. */
-    LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
-    /* The lanes in whose i32 this bit is as in this lane's, as `ballot` has them. NULL: by one. */
-    LLVMValueRef (*same_bit)(GpuEmitter *em, LLVMValueRef i32, uint32_t bit);
-    /* The lanes of a warp meet, shared accesses ordered. */
-    void (*warp_sync)(GpuEmitter *em);
-    /* All threads of em->role meet, shared accesses ordered. */
-    void (*sync)(GpuEmitter *em);
-    /* 1/x of an f32 of moderate size, within one unit in the last place. NULL: division is not a
-     * branch on this target, and needs no help. */
+    /* 1/x of an f32 of moderate size, within one unit in the last place. NULL: a division has no
+     * branch on this target and needs no other way. */
     LLVMValueRef (*reciprocal)(GpuEmitter *em, LLVMValueRef x);
     /* 2^x of an f32. */
     LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
-    /* An op that carries its value, of f32 x. NULL: the target takes the value. */
+    /* An approximate op (OP_FAST_…) of an f32. NULL: the target computes the exact one. */
     LLVMValueRef (*fast)(GpuEmitter *em, OpKind kind, LLVMValueRef x);
-    /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr
-     * if the condition (NULL: always) holds. `constant`: nobody writes it during the launch;
-     * `line`: all of its line will be read, by others. NULL hooks: a branch. */
+
+    /* ---- global memory ---- */
+    /* Guarded accesses: a value like `otherwise` (a scalar or a vector) from ptr if the
+     * condition holds (NULL: always). `constant`: no thread writes it during the launch; `line`:
+     * other threads read the rest of its cache line. NULL: a branch guards the access. */
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant, bool line);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
-    /* The value, computed at this place and not where a branch first wants it. NULL: no need. */
-    LLVMValueRef (*compute_here)(GpuEmitter *em, LLVMValueRef value);
-    /* What a loop that lanes leave one by one takes to its next round: each lane has its own. NULL:
-     * LLVM keeps it so. */
-    LLVMValueRef (*loop_carry)(GpuEmitter *em, LLVMValueRef value);
-    /* Launches that begin while those before them end; NULL: the target has none. Waits until all
-     * that was launched before is done; lets what is launched after begin. */
-    void (*grid_wait)(GpuEmitter *em);
-    void (*grid_launch_dependents)(GpuEmitter *em);
-    /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
-    LLVMValueRef (*cluster_rank)(GpuEmitter *em);
-    /* First thing in the kernel: makes n mailboxes, the first one at `at`; tells the others so. The
-     * wait until all others have. And what each mailbox awaits then. */
-    void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n);
-    void (*cluster_wait)(GpuEmitter *em);
-    void (*cluster_expect)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
-    /* n words of 4 or 8 bytes, together 16 at most, to where block `block` has what this one has at
-     * `at`, and word of it to its mailbox; the wait for all that a mailbox awaits. */
-    void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
-                         LLVMValueRef *words, LLVMValueRef mailbox);
-    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
-    /* Of one thread, behind its wait: the mailbox awaits so many bytes anew. */
-    void (*cluster_await)(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
-    /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
-    void (*multiply)(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
-                     const GpuFragment *b, LLVMValueRef *acc, int n);
-    /* A product's own instructions are done: what they came to is made here. May be NULL. */
-    void (*settle)(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
-    /* Two 8-bit floats (i8) become f16. False: no instruction of this target does. May be NULL. */
-    /* The eight elements of a word, of 4 bits each, as f16 or bf16; NULL, or false: one by one. */
-    bool (*widen_word)(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);
-    bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
-    /* A word a thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes, a row at the address
-     * of lane 8 * matrix + row: lane i gets word i % 4 of row i / 4, or, `turned`, the transposed
-     * matrix' of 8 × 8 elements of 16 bits. NULL: the target has no such instruction. */
-    void (*load_matrices)(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
-    /* Copies past registers, in groups (COPY_LOAD, COPY_COMMIT, COPY_WAIT). `full`: i1, each of the
-     * groups that may be on their way has copies; NULL: nobody knows. NULL: the target has none. */
+    /* Asynchronous copies to shared memory, in groups (COPY_LOAD, COPY_COMMIT, COPY_WAIT).
+     * copy_wait leaves `pending` groups in flight. `full`: i1, each group in flight has copies;
+     * NULL: unknown. NULL: the target has no such copies. */
     void (*copy)(GpuEmitter *em, const GpuCopyVector *piece);
     void (*copy_commit)(GpuEmitter *em);
     void (*copy_wait)(GpuEmitter *em, int pending, LLVMValueRef full);
-    /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
+    /* Fills box, swizzle and rank of the tensor map of a bulk_load or bulk_store; `param` is
+     * set. */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanTensorMap *map);
-    /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
-     * sync. */
+
+    /* ---- launches and clusters ---- */
+    /* Launches that begin while preceding ones end: waits until all preceding launches are done;
+     * lets the next launch begin. NULL: the target has no such launches. */
+    void (*grid_wait)(GpuEmitter *em);
+    void (*grid_launch_dependents)(GpuEmitter *em);
+    /* i32: the number of this block in its cluster. NULL, also below: the target has no
+     * clusters. */
+    LLVMValueRef (*cluster_rank)(GpuEmitter *em);
+    /* At the begin of the kernel: initializes n receive mbarriers, the first one at `at`, and
+     * arrives at the cluster's barrier. */
+    void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n);
+    /* Waits until all blocks of the cluster have arrived. */
+    void (*cluster_wait)(GpuEmitter *em);
+    /* Sets the bytes that each receive mbarrier expects. */
+    void (*cluster_expect)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
+    /* Sends n words of 4 or 8 bytes, together at most 16, to the address in `block` that
+     * corresponds to `at` here, and counts their bytes at its receive mbarrier. */
+    void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
+                         LLVMValueRef *words, LLVMValueRef mbarrier);
+    /* Waits until all bytes that the mbarrier expects have arrived. */
+    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mbarrier, LLVMValueRef parity);
+    /* One thread, behind its wait: the mbarrier expects as many bytes again. */
+    void (*cluster_await)(GpuEmitter *em, LLVMValueRef mbarrier, int64_t bytes);
+
+    /* ---- dots ---- */
+    /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
+    void (*multiply)(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
+                     const GpuFragment *b, LLVMValueRef *acc, int n);
+    /* Behind the last instruction of a dot. May be NULL. */
+    void (*finish_dot)(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n);
+    /* The eight 4-bit elements of a word as f16 or bf16. NULL, or false: elements are upcast one by
+     * one. */
+    bool (*widen_word)(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);
+    /* Two 8-bit floats (i8) as f16, in place. NULL, or false: the target has no such
+     * instruction. */
+    bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
+    /* Loads one word per thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes; lane
+     * 8 * matrix + row has the address of a row. Lane i gets word i % 4 of row i / 4, or, if
+     * transposed, of the transposed matrix of 8 × 8 elements of 16 bits. NULL: the target has no
+     * such instruction. */
+    void (*load_matrices)(GpuEmitter *em, LLVMValueRef at, int n, bool transposed,
+                          LLVMValueRef *words);
+
+    /* ---- ops of one vendor ---- */
+    /* At the begin of a kernel with mbarriers, outside of roles: initializes them, with a fence and
+     * a barrier. */
     void (*barriers_begin)(GpuEmitter *em);
-    /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
+    /* Emits an op that only this vendor has (dots, copies, mbarriers, roles). False: the op is not
+     * one of them. */
     bool (*emit_op)(GpuEmitter *em, Op *op);
-    bool lines;                  /* the assembler keeps places in the source, and code the same */
-    const char *passes;          /* of LLVM's, after the middle end; NULL: none */
+
+    /* ---- after emission ---- */
+    bool lines;         /* the assembler keeps source locations, and the code is the same */
+    const char *passes; /* LLVM passes that run after the middle end; NULL: none */
     const char *const *left_out; /* passes of LLVM's back end (codegen/llvm/llvm_pass_gate.h) */
-    /* After LLVM's middle end: what its back end must not see. May be NULL. */
+    /* After LLVM's middle end: rewrites what LLVM's back end must not see. May be NULL. */
     void (*rewrite)(GpuEmitter *em);
-    /* The text or object of the module in another form (cubin, hsaco). False after a diagnostic. */
+    /* The module as text or object in a form of this vendor. False after a diagnostic. */
     bool (*finish)(GpuEmitter *em, EmitKind kind, Code *code);
 } GpuTarget;
 
@@ -226,7 +253,7 @@ struct GpuEmitter {
     LLVMValueRef kernel;
     int warps;        /* of the block, all roles */
     int warp_bits;    /* log2 of the lanes of a warp */
-    GpuRole *role;    /* who runs the code at the cursor */
+    GpuRole *role;    /* the threads that execute the code at the cursor */
     GpuValue *values; /* by Value.id */
     struct {
         uint32_t *items; /* ids of values that have been defined in this launch */
@@ -241,11 +268,11 @@ struct GpuEmitter {
     } active;                 /* which elements a loop of elements around the cursor still walks */
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
-    int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
-    int mailboxes;             /* bytes from shared_base: of reductions over the cluster */
-    int n_mailboxes;           /* that have been used */
-    bool joined;               /* the cluster's other blocks are known to run */
-    struct GpuReduce *waiting; /* reductions that the next one meets for, too; the last of them */
+    int handed; /* offset from shared_base of elements that a scatter hands to other warps */
+    int receive_mbarriers;     /* offset from shared_base, of reductions over the cluster */
+    int n_receive_mbarriers;   /* that reductions have taken so far */
+    bool joined;               /* the other blocks of the cluster are known to run */
+    struct GpuReduce *waiting; /* the last of the reductions that share the next one's barrier */
     int n_named_barriers;      /* handed out to roles; ids from 1 */
     struct {
         GpuShared *items;
@@ -262,9 +289,8 @@ void gpu_emit_block(GpuEmitter *em, Block *block);
 void gpu_emit_op(GpuEmitter *em, Op *op);
 
 /* ---- gpu_role.c ---- */
-/* A role over warps [first, first + warps) of the block, in so many teams, at the cursor: makes its
- * entry block, goes past it, and computes its ids. Becomes em->role; the caller restores the old
- * one. */
+/* Enters a role over warps [first, first + warps) of the block, in `teams` teams, at the cursor: it
+ * computes the role's ids in an entry block and sets em->role, which the caller restores. */
 GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier);
 
 /* ---- gpu_values.c ---- */
@@ -275,7 +301,7 @@ GpuValue *gpu_define(GpuEmitter *em, const Value *value);
 void gpu_define_scalar(GpuEmitter *em, const Value *value, LLVMValueRef scalar);
 void gpu_define_range(GpuEmitter *em, const Value *value, LLVMValueRef first, LLVMValueRef end);
 LLVMValueRef gpu_scalar(GpuEmitter *em, const Value *value);
-/* How many LLVM values an IR value of this type has. */
+/* The number of LLVM values that an IR value of this type has. */
 int gpu_registers(GpuEmitter *em, Type type);
 /* Static extent of an axis of a tile. */
 int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
@@ -300,19 +326,21 @@ LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor);
 LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r);
 /* Do registers and threads move along this axis by different bits? */
 bool gpu_is_disjoint(const Layout *layout, int axis);
-/* i32: what this thread contributes to the coordinate on an axis. */
+/* i32: this thread's part of the coordinate on an axis. */
 LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
 /* i32: coordinate on `axis` of register r. */
 LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
-/* i1: is this thread the first of those that hold the same elements? NULL: each is. */
+/* i1: is this thread the first of those that hold the same elements? NULL: there are no
+ * replicas. */
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
-/* The same of warps: is it in the first one that holds its elements? NULL: each has its own. */
+/* i1: is its warp the first one that holds these elements? NULL: there are no replicas. */
 LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout);
-/* i32: the bits of `mask`, pressed together: which one of those that differ in them only. */
+/* i32: the bits of `mask` in `id`, packed together. */
 LLVMValueRef gpu_extract_bits(GpuEmitter *em, LLVMValueRef id, uint32_t mask);
-/* The bits of a lane that name copies: lanes that differ in them alone hold the same elements. */
+/* The bits of a lane's number that select replicas: lanes that differ in them alone hold the same
+ * elements. */
 uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout);
-/* The same of warps, of which a role has so many. */
+/* The same of the warps of a role. */
 uint32_t gpu_warp_copies(int warps, const Layout *layout);
 /* Do some threads hold elements outside of the array, because its extent is no power of two? */
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis);
@@ -334,13 +362,14 @@ LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
 /* i32: how many elements of a range exist. */
 LLVMValueRef gpu_range_length(GpuEmitter *em, const Value *range);
-/* Register bits of neighbours along an axis, lowest first, `most` at most; how many there are. */
+/* Finds the register bits that step through a contiguous run along an axis, lowest first; returns
+ * their number, `most` at most. */
 int gpu_run_bits(const Layout *layout, int axis, int most, int *bits);
 /* The register number whose bits `bits` are those of i. */
 int gpu_deposit_bits(const int *bits, int n, int i);
 
-/* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps
- * have as many. */
+/* Copy instructions of a warp in the smallest group of asynchronous copies; 0: the number differs
+ * between warps. */
 int64_t gpu_copies_of_group(GpuEmitter *em);
 
 /* ---- small LLVM helpers ---- */
@@ -353,6 +382,8 @@ LLVMTypeRef gpu_type(GpuEmitter *em, DType dtype); /* bool: i1 */
 /* Pointer plus constant or i32 bytes. */
 LLVMValueRef gpu_at(GpuEmitter *em, LLVMValueRef ptr, LLVMValueRef bytes);
 LLVMValueRef gpu_at_const(GpuEmitter *em, LLVMValueRef ptr, int64_t bytes);
+/* The smaller one of two integers with a sign. */
+LLVMValueRef gpu_min(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c);
 /* Calls an LLVM intrinsic; overloaded types as given. */
 LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTypeRef *types,
                            int n_args, LLVMValueRef *args);

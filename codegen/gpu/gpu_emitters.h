@@ -89,8 +89,8 @@ void gpu_emit_reduce(GpuEmitter *em, const Op *op);
 /* gpu_cluster.c */
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op);
 void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op);
-/* Shared memory of the launch's mailboxes, and the two ends of a kernel with clusters. */
-int gpu_mailbox_bytes(GpuEmitter *em);
+/* Bytes of the launch's receive mbarriers, and the two ends of a kernel with clusters. */
+int gpu_receive_mbarrier_bytes(GpuEmitter *em);
 void gpu_cluster_begin(GpuEmitter *em);
 void gpu_cluster_end(GpuEmitter *em);
 /* Before a walk over tiles that the cluster reduces. */
@@ -205,7 +205,7 @@ typedef struct GpuParts {
 /* Combines them in place of the first part. All parts are there; all threads meet behind it. */
 void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts);
 
-/* gpu_control.c */
+/* gpu_control.c, gpu_while.c, gpu_tile_grid.c */
 void gpu_emit_for(GpuEmitter *em, Op *op);
 void gpu_emit_if(GpuEmitter *em, Op *op);
 void gpu_emit_while(GpuEmitter *em, Op *op);

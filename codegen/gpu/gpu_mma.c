@@ -405,8 +405,8 @@ void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit)
     for (int step = 0; step < p.k / unit->k; step++) {
         multiply(&p, step);
     }
-    for (int r = 0; em->target->settle && r < p.n; r += p.own) {
-        em->target->settle(em, unit, p.acc + r, p.own);
+    for (int r = 0; em->target->finish_dot && r < p.n; r += p.own) {
+        em->target->finish_dot(em, unit, p.acc + r, p.own);
     }
     GpuValue *to = gpu_define(em, result);
     for (int r = 0; r < p.n; r++) {

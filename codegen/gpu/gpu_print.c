@@ -14,7 +14,7 @@ static void say_register(GpuEmitter *em, const Op *op, LLVMValueRef acts, int r)
     }
     says = gpu_both(em, says, gpu_acting(em, op, op->operands[0]->type, r));
     GpuBranch branch = gpu_branch_begin(em, gpu_both(em, acts, says));
-    scalar_say(em->l, em->log, op, values, em->plan->log_words);
+    scalar_print(em->l, em->log, op, values, em->plan->log_words);
     gpu_branch_end(em, branch);
 }
 

@@ -36,8 +36,9 @@ void gpu_place_shared(GpuEmitter *em, Op *launch)
     em->shareds.n = 0;
     em->shared_bytes = 0;
     block_walk(launch->regions[0], place, em);
-    em->mailboxes = (em->shared_bytes + MBARRIER_BYTES - 1) / MBARRIER_BYTES * MBARRIER_BYTES;
-    em->shared_bytes = em->mailboxes + gpu_mailbox_bytes(em);
+    em->receive_mbarriers =
+        (em->shared_bytes + MBARRIER_BYTES - 1) / MBARRIER_BYTES * MBARRIER_BYTES;
+    em->shared_bytes = em->receive_mbarriers + gpu_receive_mbarrier_bytes(em);
     em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
     block_walk(launch->regions[0], find_handed, em);
 }

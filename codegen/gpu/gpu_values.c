@@ -162,6 +162,11 @@ LLVMValueRef gpu_at_const(GpuEmitter *em, LLVMValueRef ptr, int64_t bytes)
     return bytes == 0 ? ptr : gpu_at(em, ptr, gpu_i64(em, bytes));
 }
 
+LLVMValueRef gpu_min(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c)
+{
+    return llvm_call2(em->l, "llvm.smin", a, c);
+}
+
 LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTypeRef *types,
                            int n_args, LLVMValueRef *args)
 {

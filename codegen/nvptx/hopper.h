@@ -78,9 +78,9 @@ void hopper_cluster_meet(GpuEmitter *em);
 void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef block,
                            LLVMValueRef which);
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
-                         LLVMValueRef *words, LLVMValueRef mailbox);
-void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
-void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
+                         LLVMValueRef *words, LLVMValueRef mbarrier);
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mbarrier, LLVMValueRef parity);
+void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mbarrier, int64_t bytes);
 
 /* The left operand of a product, with k along the rows of its tile, in registers: i32, for each
  * repeat of 64 rows, for each step along k (as if there were a power of two), those of an

@@ -37,7 +37,7 @@ static void arrive(GpuEmitter *em)
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n)
 {
     LLVMTypeRef none = LLVMVoidTypeInContext(em->context);
-    LLVMBasicBlockRef after = hopper_if_first_thread(em, "mailboxes");
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "receive_mbarriers");
     for (int i = 0; i < n; i++) {
         on_barrier(em, at, i, "mbarrier.init.shared::cta.b64 [$0], $1;", 1);
     }
@@ -81,12 +81,13 @@ void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef bl
 }
 
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
-                         LLVMValueRef *words, LLVMValueRef mailbox)
+                         LLVMValueRef *words, LLVMValueRef mbarrier)
 {
     enum { MAX_WORDS = 4 };
     static const char *const values[] = {"$3", "{$3, $4}", NULL, "{$3, $4, $5, $6}"};
     bool wide = LLVMTypeOf(words[0]) == em->i64;
-    LLVMValueRef args[3 + MAX_WORDS] = {hopper_address(em, at), block, hopper_address(em, mailbox)};
+    LLVMValueRef args[3 + MAX_WORDS] = {hopper_address(em, at), block,
+                                        hopper_address(em, mbarrier)};
     Text constraints = text_new(em->arena);
     text_add(&constraints, "r,r,r");
     for (int i = 0; i < n; i++) {
@@ -109,15 +110,15 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, in
 /* Shared memory is in no cache: the acquire of the block's own scope is enough, as it is for what
  * the copy engine brings from other blocks. One of the cluster's would empty the first-level cache.
  */
-void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity)
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mbarrier, LLVMValueRef parity)
 {
-    hopper_wait(em, hopper_address(em, mailbox), parity);
+    hopper_wait(em, hopper_address(em, mbarrier), parity);
 }
 
 /* The next generation. Nothing comes for it before the others have what this block sends later. */
-void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes)
+void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mbarrier, int64_t bytes)
 {
     LLVMBasicBlockRef after = hopper_if_first_thread(em, "again");
-    on_barrier(em, mailbox, 0, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes);
+    on_barrier(em, mbarrier, 0, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes);
     hopper_elected_end(em, after);
 }

@@ -513,11 +513,11 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
     emit_product(&p);
 }
 
-/* ---- settle ---- */
+/* ---- dot_wait ---- */
 
 /* The wait, and for settled values an output of it each: nothing that reads them moves before
  * it. */
-static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots, int n)
+static void wait_for_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots, int n)
 {
     Text constraints = text_new(em->arena);
     LLVMValueRef *args = ARENA_ARRAY(em->arena, LLVMValueRef, n + 1);
@@ -561,5 +561,5 @@ void hopper_emit_dot_wait(GpuEmitter *em, Op *op)
             }
         }
     }
-    settle_values(em, pending, slots, n);
+    wait_for_values(em, pending, slots, n);
 }

@@ -24,7 +24,7 @@ static void put_word(Llvm *l, LLVMValueRef at, int index, LLVMValueRef word)
     LLVMSetAlignment(LLVMBuildStore(l->builder, word, cell), 8);
 }
 
-void scalar_say(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *values, int words)
+void scalar_print(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *values, int words)
 {
     LLVMBuilderRef b = l->builder;
     LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInsertBlock(b));

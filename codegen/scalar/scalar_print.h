@@ -8,6 +8,6 @@
 
 /* `op`: a print or assert; `values`: one element of each of its operands but the first, as they are
  * in registers; `words`: of a record. May end in another basic block. */
-void scalar_say(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *values, int words);
+void scalar_print(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *values, int words);
 
 #endif
