@@ -225,14 +225,6 @@ static bool link_inputs(Linking *linking, const Code *own, Code *code)
     return good;
 }
 
-static void remove_folder(const Linking *linking)
-{
-    for (size_t i = linking->n - linking->inputs; i < linking->n; i++) {
-        unlink(linking->line[i]);
-    }
-    gpu_folder_remove(linking->func, linking->folder);
-}
-
 bool codegen_bundle(Arena *arena, Diags *diags, const BundleObject *object, Code *code)
 {
     enum { OTHER_WORDS = 8 };
@@ -254,6 +246,9 @@ bool codegen_bundle(Arena *arena, Diags *diags, const BundleObject *object, Code
         return false;
     }
     bool good = link_inputs(&linking, &own, code);
-    remove_folder(&linking);
+    for (size_t i = linking.n - linking.inputs; i < linking.n; i++) {
+        unlink(linking.line[i]);
+    }
+    gpu_folder_remove(linking.func, linking.folder);
     return good;
 }

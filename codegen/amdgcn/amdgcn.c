@@ -213,20 +213,15 @@ static void fence_local(GpuEmitter *em, const char *scope, LLVMAtomicOrdering or
                     LLVMMetadataAsValue(em->context, tag));
 }
 
-/* With copies to LDS on their way, a release would wait for all of them: here a wave waits for what
- * it has done to LDS itself, and copy_wait for the copies. */
-static void sync_beside_copies(GpuEmitter *em)
-{
-    fence_local(em, "wavefront", LLVMAtomicOrderingRelease);
-    amdgcn_wait_local(em);
-    gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
-    fence_local(em, "wavefront", LLVMAtomicOrderingAcquire);
-}
-
 static void sync_block(GpuEmitter *em)
 {
     if (amdgcn_copies(em)) {
-        sync_beside_copies(em);
+        /* A release would wait for all copies to LDS in flight. Here a warp waits for its own
+         * accesses of LDS only, and copy_wait for the copies. */
+        fence_local(em, "wavefront", LLVMAtomicOrderingRelease);
+        amdgcn_wait_local(em);
+        gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
+        fence_local(em, "wavefront", LLVMAtomicOrderingAcquire);
         return;
     }
     fence_local(em, "workgroup", LLVMAtomicOrderingRelease);

@@ -106,15 +106,6 @@ typedef struct Apart {
     unsigned in, out;    /* kinds of metadata */
 } Apart;
 
-static void mark(const Apart *apart, LLVMValueRef op, LLVMValueRef copy)
-{
-    if (LLVMIsACallInst(op) && LLVMGetCalledValue(op) == copy) {
-        LLVMSetMetadata(op, apart->in, apart->scopes);
-    } else if (touches_lds(op)) {
-        LLVMSetMetadata(op, apart->out, apart->scopes);
-    }
-}
-
 void amdgcn_copies_apart(GpuEmitter *em)
 {
     static const char in[] = "alias.scope", out[] = "noalias", domain[] = "copies";
@@ -133,7 +124,11 @@ void amdgcn_copies_apart(GpuEmitter *em)
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b)) {
             for (LLVMValueRef op = LLVMGetFirstInstruction(b); op;
                  op = LLVMGetNextInstruction(op)) {
-                mark(&apart, op, copy);
+                if (LLVMIsACallInst(op) && LLVMGetCalledValue(op) == copy) {
+                    LLVMSetMetadata(op, apart.in, apart.scopes);
+                } else if (touches_lds(op)) {
+                    LLVMSetMetadata(op, apart.out, apart.scopes);
+                }
             }
         }
     }

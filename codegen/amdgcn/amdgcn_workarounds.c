@@ -80,12 +80,6 @@ static bool subtracts_from_zero(LLVMValueRef op)
     return left && LLVMIsConstant(left) && LLVMIsNull(left); /* -0 is no null */
 }
 
-static void hide_zero(GpuEmitter *em, LLVMValueRef op)
-{
-    LLVMPositionBuilderBefore(em->builder, op);
-    LLVMSetOperand(op, 0, amdgcn_opaque(em, LLVMGetOperand(op, 0)));
-}
-
 /* ---- vectors of i4 ---- */
 
 enum { HALF = 4, WORD = 32 };
@@ -162,7 +156,8 @@ static void visit(GpuEmitter *em, LLVMValueRef op)
         return;
     }
     if (subtracts_from_zero(op)) {
-        hide_zero(em, op);
+        LLVMPositionBuilderBefore(em->builder, op);
+        LLVMSetOperand(op, 0, amdgcn_opaque(em, LLVMGetOperand(op, 0)));
         return;
     }
     amdgcn_hide_exchange(em, op);

@@ -71,18 +71,6 @@ static bool is_array(const Value *value)
     return value && type_is_tile(value->type);
 }
 
-/* Tensors that this launch writes. */
-static void find_written(CpuEmitter *c)
-{
-    c->written = ARENA_ARRAY(c->arena, bool, c->func->params.n);
-    for (size_t i = 0; i < c->ops.n; i++) {
-        const Op *op = c->ops.items[i];
-        if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
-            c->written[plan_param_index(c->func, op->operands[0])] = true;
-        }
-    }
-}
-
 bool cpu_reads_written(const CpuEmitter *c, const Op *op)
 {
     return (op->kind == OP_LOAD || op->kind == OP_GATHER) &&
@@ -222,7 +210,13 @@ void cpu_analyze(CpuEmitter *c, const Op *launch)
     c->ops.n = 0;
     count_ops(c, launch->regions[0]);
     find_costs(c);
-    find_written(c);
+    c->written = ARENA_ARRAY(c->arena, bool, c->func->params.n);
+    for (size_t i = 0; i < c->ops.n; i++) {
+        const Op *op = c->ops.items[i];
+        if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+            c->written[plan_param_index(c->func, op->operands[0])] = true;
+        }
+    }
     for (int i = (int)c->ops.n - 1; i >= 0; i--) {
         const Op *op = c->ops.items[i];
         bool end = op->n_regions && cpu_position(c, op) != i;

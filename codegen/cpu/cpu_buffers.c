@@ -37,14 +37,6 @@ Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *ex
     return buffer;
 }
 
-static void refuse_stack(CpuEmitter *c, int64_t total)
-{
-    Diag *diag = diag_error(c->func->diags, ERR_STACK, SPAN_NONE,
-                            "the tiles of %s take %lld bytes of the stack; at most %lld fit",
-                            c->func->name, (long long)total, (long long)MAX_STACK);
-    diag_help(c->func->diags, diag, "make the tiles smaller in the schedule");
-}
-
 static StackSlot *new_slot(CpuEmitter *c, int64_t bytes)
 {
     int64_t total = bytes;
@@ -52,7 +44,11 @@ static StackSlot *new_slot(CpuEmitter *c, int64_t bytes)
         total += c->slots.items[i]->bytes;
     }
     if (total > MAX_STACK && total - bytes <= MAX_STACK) {
-        refuse_stack(c, total); /* once: emission goes on, the caller drops the module */
+        /* Reported once; emission goes on, and the caller drops the module. */
+        Diag *diag = diag_error(c->func->diags, ERR_STACK, SPAN_NONE,
+                                "the tiles of %s take %lld bytes of the stack; at most %lld fit",
+                                c->func->name, (long long)total, (long long)MAX_STACK);
+        diag_help(c->func->diags, diag, "make the tiles smaller in the schedule");
     }
     LLVMBuilderRef b = LLVMCreateBuilderInContext(c->l->context);
     LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(c->entry));

@@ -232,12 +232,6 @@ static void emit_while(CpuEmitter *c, const Op *op)
 
 /* ---- ops ---- */
 
-static LLVMValueRef range_fact(CpuEmitter *c, const Op *op)
-{
-    const CpuValue *range = &c->values[op->operands[0]->id];
-    return op->kind == OP_START ? range->start : op->kind == OP_END ? range->end : range->len;
-}
-
 static void emit_pointwise(CpuEmitter *c, const Op *op)
 {
     const Value *result = op->results[0];
@@ -262,7 +256,13 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
         return;
     case OP_START:
     case OP_END:
-    case OP_LEN: c->values[op->results[0]->id].scalar = range_fact(c, op); return;
+    case OP_LEN: {
+        const CpuValue *range = &c->values[op->operands[0]->id];
+        c->values[op->results[0]->id].scalar = op->kind == OP_START ? range->start
+                                               : op->kind == OP_END ? range->end
+                                                                    : range->len;
+        return;
+    }
     case OP_REDUCE: cpu_emit_reduce(c, op); return;
     case OP_DOT: cpu_emit_dot(c, op); return;
     case OP_SCAN:

@@ -19,25 +19,6 @@ typedef struct Kernel {
     LLVMValueRef cells[MAX_CELLS];
 } Kernel;
 
-static LLVMValueRef result_address(CpuEmitter *c, const Kernel *kernel, int row, int vector)
-{
-    const Product *product = kernel->product;
-    LLVMValueRef at[2];
-    at[product->row_axis] = cpu_add(c, kernel->row, llvm_i64(c->l, row));
-    at[product->column_axis] =
-        cpu_add(c, kernel->column, llvm_i64(c->l, (int64_t)vector * c->lanes));
-    return cpu_buffer_address(c, product->to, at);
-}
-
-static void clear_cells(CpuEmitter *c, Kernel *kernel)
-{
-    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, kernel->product->dtype), c->lanes);
-    for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
-        kernel->cells[i] = cpu_cell(c, type);
-        cpu_set(c, kernel->cells[i], LLVMConstNull(type));
-    }
-}
-
 /* The sum over the depth of a tile begins at zero and is added to what earlier tiles gave as a
  * whole, so that the rounding error grows with the depth of a tile plus the number of tiles, not
  * with their product. */
@@ -45,7 +26,12 @@ static void add_cells(CpuEmitter *c, const Kernel *kernel)
 {
     DType dtype = kernel->product->dtype;
     for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
-        LLVMValueRef address = result_address(c, kernel, i / kernel->vectors, i % kernel->vectors);
+        const Product *product = kernel->product;
+        LLVMValueRef at[2];
+        at[product->row_axis] = cpu_add(c, kernel->row, llvm_i64(c->l, i / kernel->vectors));
+        at[product->column_axis] =
+            cpu_add(c, kernel->column, llvm_i64(c->l, (int64_t)(i % kernel->vectors) * c->lanes));
+        LLVMValueRef address = cpu_buffer_address(c, product->to, at);
         LLVMValueRef sum = cpu_get(c, kernel->cells[i]);
         if (!kernel->from_zero) {
             LLVMValueRef before = cpu_load_at(c, dtype, address, c->lanes);
@@ -106,7 +92,11 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
     LLVMValueRef offset = cpu_mul_const(c, kernel->row, kernel->left.row_stride);
     DType dtype = product->bytes ? DT_I8 : product->dtype;
     LLVMValueRef left = cpu_element(c, dtype, kernel->left.base, offset);
-    clear_cells(c, kernel);
+    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, kernel->product->dtype), c->lanes);
+    for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
+        kernel->cells[i] = cpu_cell(c, type);
+        cpu_set(c, kernel->cells[i], LLVMConstNull(type));
+    }
     if (product->bytes) {
         BytesBlock block = {.product = product, .left = left, .panel = kernel->panel};
         block.row_stride = kernel->left.row_stride;
@@ -222,16 +212,6 @@ static Product product_of(CpuEmitter *c, const Op *op)
     return product;
 }
 
-/* The sum may not be built in memory that a factor is read from. */
-static void keep_operand(CpuEmitter *c, const Op *op, const Value *start)
-{
-    const Buffer *buffer = start ? c->values[start->id].buffer : NULL;
-    if (buffer && (cpu_reads(c, op->operands[0], buffer->slot, false) ||
-                   cpu_reads(c, op->operands[1], buffer->slot, false))) {
-        c->values[start->id].last = INT_MAX;
-    }
-}
-
 void cpu_emit_dot(CpuEmitter *c, const Op *op)
 {
     const Value *result = op->results[0];
@@ -239,7 +219,12 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op)
     CpuValue *facts = &c->values[result->id];
     Product product = product_of(c, op);
     bool from_zero = !start || is_zero(c, start);
-    keep_operand(c, op, start);
+    /* The sum may not be built in memory that a factor is read from. */
+    const Buffer *buffer = start ? c->values[start->id].buffer : NULL;
+    if (buffer && (cpu_reads(c, op->operands[0], buffer->slot, false) ||
+                   cpu_reads(c, op->operands[1], buffer->slot, false))) {
+        c->values[start->id].last = INT_MAX;
+    }
     if (from_zero) {
         facts->buffer = cpu_buffer_for(c, result->type, facts->last);
     } else {

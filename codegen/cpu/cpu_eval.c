@@ -64,13 +64,6 @@ Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point)
 
 /* ---- one op ---- */
 
-static LLVMValueRef eval_const(CpuEmitter *c, const Op *op, const Point *point)
-{
-    DType dtype = op->results[0]->type->dtype;
-    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), point->vector_axis < 0 ? 1 : c->lanes);
-    return llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
-}
-
 static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
 {
     LLVMValueRef at = point->at[0];
@@ -87,17 +80,6 @@ static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
                         cpu_iota(c, llvm_type(c->l, dtype)), "");
 }
 
-/* The operand may not vary along the lanes; the result must. */
-static LLVMValueRef eval_shape(CpuEmitter *c, const Op *op, const Point *point)
-{
-    Point inner = cpu_operand_point(c, op, point);
-    LLVMValueRef value = cpu_eval(c, op->operands[0], &inner);
-    if (point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(value))) {
-        value = llvm_splat(c->l, value, llvm_lanes(LLVMTypeOf(value), c->lanes));
-    }
-    return value;
-}
-
 static LLVMValueRef eval_elementwise(CpuEmitter *c, const Op *op, const Point *point)
 {
     LLVMValueRef operands[3];
@@ -112,13 +94,25 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
 {
     llvm_line(c->l, op->span);
     switch (op->kind) {
-    case OP_CONST: return eval_const(c, op, point);
+    case OP_CONST: {
+        DType dtype = op->results[0]->type->dtype;
+        LLVMTypeRef type =
+            llvm_lanes(llvm_type(c->l, dtype), point->vector_axis < 0 ? 1 : c->lanes);
+        return llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
+    }
     case OP_IOTA:
     case OP_INDEX: return eval_index(c, op, point);
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return eval_shape(c, op, point);
+    case OP_PERMUTE: { /* the operand may not vary along the lanes; the result must */
+        Point inner = cpu_operand_point(c, op, point);
+        LLVMValueRef value = cpu_eval(c, op->operands[0], &inner);
+        if (point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(value))) {
+            value = llvm_splat(c->l, value, llvm_lanes(LLVMTypeOf(value), c->lanes));
+        }
+        return value;
+    }
     case OP_MASK: return cpu_eval(c, op->operands[0], point); /* nests end where ranges end */
     case OP_LOAD: return cpu_tensor_load(c, op, point);
     case OP_GATHER: return cpu_gather(c, op, point);
@@ -130,17 +124,6 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
     return eval_elementwise(c, op, point);
 }
 
-/* What is defined outside of a loop over elements is read for all lanes that are there. */
-static Point outside_of_loops(const Value *value, const Point *point)
-{
-    Point outer = *point;
-    while (outer.inside && !value_is_inside(value, outer.inside->loop)) {
-        outer.mask = outer.mask ? outer.inside->mask : NULL;
-        outer.inside = outer.inside->outer;
-    }
-    return outer;
-}
-
 LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
 {
     const CpuValue *facts = &c->values[value->id];
@@ -148,7 +131,13 @@ LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
         return cpu_scalar(c, value);
     }
     Point where, *point = &where;
-    where = outside_of_loops(value, at);
+    /* A value from outside of a loop over elements is read for all lanes that are there. */
+    Point outer = *at;
+    while (outer.inside && !value_is_inside(value, outer.inside->loop)) {
+        outer.mask = outer.mask ? outer.inside->mask : NULL;
+        outer.inside = outer.inside->outer;
+    }
+    where = outer;
     const CachedElement *known = cpu_find_known(c, value, point, KNOWN_VALUE);
     if (known) {
         return known->result;

@@ -13,9 +13,9 @@ typedef struct Fold {
     bool plain;     /* the region is elementwise: it is as good on vectors */
     bool scan, reverse, exclusive;
     int axis;
-    LLVMValueRef len;                 /* of the axis */
-    LLVMValueRef neutral[MAX_PARTS];  /* scalars */
-    LLVMValueRef cells[MAX_PARTS];    /* what was combined so far */
+    LLVMValueRef len;                /* of the axis */
+    LLVMValueRef neutral[MAX_PARTS]; /* scalars */
+    LLVMValueRef cells[MAX_PARTS];   /* what was combined so far */
     const Buffer *to[MAX_PARTS];
 } Fold;
 
@@ -231,14 +231,6 @@ static void scan_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
     }
 }
 
-static void last_lane(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts, LLVMValueRef *out)
-{
-    for (int i = 0; i < fold->n; i++) {
-        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
-        out[i] = shuffle(c, parts[i], none, c->lanes, fold->reverse ? 0 : c->lanes - 1, 0);
-    }
-}
-
 static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
 {
     const Fold *fold = user;
@@ -246,7 +238,10 @@ static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
     eval_parts(c, fold, point, parts);
     get_cells(c, fold->n, fold->cells, done);
     scan_lanes(c, fold, parts);
-    last_lane(c, fold, parts, total);
+    for (int i = 0; i < fold->n; i++) {
+        LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
+        total[i] = shuffle(c, parts[i], none, c->lanes, fold->reverse ? 0 : c->lanes - 1, 0);
+    }
     combine_ordered(c, fold, done, parts, parts);
     for (int i = 0; i < fold->n && fold->exclusive; i++) {
         parts[i] = shifted(c, fold, parts[i], done[i], 1);
@@ -291,15 +286,6 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
 
 /* ---- the op ---- */
 
-static void find_neutrals(CpuEmitter *c, Fold *fold)
-{
-    for (int i = 0; i < fold->n; i++) {
-        fold->neutral[i] =
-            fold->fn ? scalar_neutral(c->l, fold->fn, part_dtype(fold, i), part_type(c, fold, i, 1))
-                     : cpu_scalar(c, fold->op->operands[fold->n + i]);
-    }
-}
-
 static Fold fold_of(CpuEmitter *c, const Op *op)
 {
     bool own = op->kind == OP_FOLD;
@@ -313,7 +299,11 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
     if (fold.n > MAX_PARTS) {
         diag_bug(c->func->diags, "a fold of more than %d values at once", MAX_PARTS);
     }
-    find_neutrals(c, &fold);
+    for (int i = 0; i < fold.n; i++) {
+        fold.neutral[i] =
+            fold.fn ? scalar_neutral(c->l, fold.fn, part_dtype(&fold, i), part_type(c, &fold, i, 1))
+                    : cpu_scalar(c, fold.op->operands[fold.n + i]);
+    }
     for (int i = 0; i < fold.n; i++) {
         const Value *result = op->results[i];
         fold.to[i] = cpu_buffer_for(c, result->type, c->values[result->id].last);

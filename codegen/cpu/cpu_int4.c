@@ -92,13 +92,6 @@ static Half single_half(CpuEmitter *c, const Spot *spot)
     return half;
 }
 
-static LLVMValueRef load_single(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
-{
-    Half half = single_half(c, spot);
-    LLVMValueRef value = load_half(c, dtype, &half);
-    return spot->inside ? LLVMBuildSelect(c->l->builder, spot->inside, value, outside, "") : value;
-}
-
 /* ---- neighbours ---- */
 
 /* Are the lanes neighbours, and all of them wanted? */
@@ -229,7 +222,10 @@ static void load_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRe
 LLVMValueRef cpu_packed_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
 {
     if (spot->lanes == 1) {
-        return load_single(c, dtype, spot, outside);
+        Half half = single_half(c, spot);
+        LLVMValueRef value = load_half(c, dtype, &half);
+        return spot->inside ? LLVMBuildSelect(c->l->builder, spot->inside, value, outside, "")
+                            : value;
     }
     if (is_row(c, spot)) {
         return load_row(c, dtype, spot);

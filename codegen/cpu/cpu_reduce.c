@@ -92,10 +92,12 @@ static void shifted_body(CpuEmitter *c, const Point *point, void *user)
     accumulate(c, shifted->reduce, shifted->reduce->cell, &there);
 }
 
-/* As many as `unroll` says; else several where little is computed for an element, for what takes
- * long hides that latency itself, and not more than a row has vectors. */
-static int accumulators(const CpuEmitter *c, const Reduce *reduce)
+static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
 {
+    /* The number of accumulators: as `unroll` says, or several where little is computed for an
+     * element (a long computation hides its latency itself), but not more than a row has
+     * vectors. */
+    LLVMValueRef cells[MAX_ACCUMULATORS];
     const CpuValue *facts = &c->values[reduce->value->id];
     int64_t len;
     int n = facts->buffer || facts->cost <= LIGHT ? ACCUMULATORS : 1;
@@ -103,23 +105,8 @@ static int accumulators(const CpuEmitter *c, const Reduce *reduce)
     while (n > 1 && cpu_constant(reduce->len, &len) && len < (int64_t)n * c->lanes) {
         n /= 2;
     }
-    return n;
-}
+    reduce->n = n;
 
-/* What is left behind the accumulators' loop: less than one step of it. */
-static void rest_vectors(CpuEmitter *c, Reduce *reduce, Point *point, LLVMValueRef from)
-{
-    Shifted shifted = {reduce, from};
-    int unroll = c->unroll;
-    c->unroll = 1;
-    cpu_vector_loop(c, point, cpu_sub(c, reduce->len, from), shifted_body, &shifted);
-    c->unroll = unroll;
-}
-
-static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
-{
-    LLVMValueRef cells[MAX_ACCUMULATORS];
-    reduce->n = accumulators(c, reduce);
     for (int i = 0; i < reduce->n; i++) {
         cells[i] = new_accumulator(c, reduce, c->lanes);
     }
@@ -128,12 +115,18 @@ static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
         cpu_vector_loop(c, point, reduce->len, chunk_body, reduce);
         return fold(c, reduce, cpu_get(c, cells[0]));
     }
-    rest_vectors(c, reduce, point, wide_loop(c, reduce, point, cells));
+    /* The remainder behind the accumulators' loop is less than one iteration of it. */
+    LLVMValueRef from = wide_loop(c, reduce, point, cells);
+    Shifted shifted = {reduce, from};
+    int unroll = c->unroll;
+    c->unroll = 1;
+    cpu_vector_loop(c, point, cpu_sub(c, reduce->len, from), shifted_body, &shifted);
+    c->unroll = unroll;
     LLVMValueRef sums[MAX_ACCUMULATORS];
     for (int i = 0; i < reduce->n; i++) {
         sums[i] = cpu_get(c, cells[i]);
     }
-    for (int n = reduce->n / 2; n >= 1; n /= 2) {
+    for (n = reduce->n / 2; n >= 1; n /= 2) {
         for (int i = 0; i < n; i++) {
             sums[i] = scalar_combine(c->l, reduce->fn, reduce->dtype, sums[i], sums[i + n]);
         }

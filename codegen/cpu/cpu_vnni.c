@@ -18,12 +18,6 @@ bool cpu_takes_bytes(const CpuEmitter *c, const Product *product)
            dtype_bits(left) == 8 && dtype_bits(product->dtype) == 32;
 }
 
-/* Is it the left operand that the instruction takes as unsigned? */
-static bool left_unsigned(const Product *product)
-{
-    return dtype_is_signed(product->right.value->type->dtype);
-}
-
 int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product)
 {
     return round_up(product->depth_capacity, c->lanes);
@@ -213,7 +207,7 @@ static LLVMValueRef dot_bytes(CpuEmitter *c, const Product *product, LLVMValueRe
     LLVMTypeRef bytes = llvm_lanes(c->l->i8, QUAD * c->lanes);
     left = LLVMBuildBitCast(b, left, bytes, "");
     right = LLVMBuildBitCast(b, right, bytes, "");
-    bool first = left_unsigned(product);
+    bool first = dtype_is_signed(product->right.value->type->dtype);
     LLVMValueRef args[3] = {sum, first ? left : right, first ? right : left};
     return llvm_intrinsic(c->l, "llvm.x86.avx512.vpdpbusd.512", 0, NULL, 3, args);
 }
@@ -247,15 +241,6 @@ static void quad_depth(CpuEmitter *c, const BytesBlock *block, LLVMValueRef dept
     }
 }
 
-static void take_back(CpuEmitter *c, const BytesBlock *block)
-{
-    for (int i = 0; i < block->rows * block->vectors; i++) {
-        LLVMValueRef sum = cpu_get(c, block->cells[i]);
-        LLVMValueRef excess = cpu_get(c, block->excess[i % block->vectors]);
-        cpu_set(c, block->cells[i], LLVMBuildSub(c->l->builder, sum, excess, ""));
-    }
-}
-
 void cpu_bytes_block(CpuEmitter *c, BytesBlock *block)
 {
     LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
@@ -266,5 +251,9 @@ void cpu_bytes_block(CpuEmitter *c, BytesBlock *block)
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), block->product->depth, QUAD);
     quad_depth(c, block, loop.counter);
     cpu_loop_end(c, &loop);
-    take_back(c, block);
+    for (int i = 0; i < block->rows * block->vectors; i++) {
+        LLVMValueRef sum = cpu_get(c, block->cells[i]);
+        LLVMValueRef excess = cpu_get(c, block->excess[i % block->vectors]);
+        cpu_set(c, block->cells[i], LLVMBuildSub(c->l->builder, sum, excess, ""));
+    }
 }

@@ -96,48 +96,16 @@ static bool has_barriers(GpuEmitter *em)
     return false;
 }
 
-/* What stands in the function's body before the launch: scalars that it uses. */
-static void emit_outer_scalars(GpuEmitter *em)
-{
-    for (Op *op = em->func->body->first; op && op != em->launch; op = op->next) {
-        if (op->kind != OP_LAUNCH) {
-            gpu_emit_op(em, op);
-        }
-    }
-}
-
-static void begin_early(GpuEmitter *em, const PlanLaunch *plan)
-{
-    if (plan->dependent && !plan->concurrent) {
-        em->target->grid_wait(em);
-    }
-    if (plan->dependent) {
-        em->target->grid_launch_dependents(em);
-    }
-}
-
-/* The end of a launch is that of those before it, too. */
-static void end_early(GpuEmitter *em, const PlanLaunch *plan)
-{
-    if (plan->dependent && plan->concurrent) {
-        em->target->grid_wait(em);
-    }
-}
-
-/* What the launch before has given values, and the outer scalars, which each launch makes. */
-static void forget_values(GpuEmitter *em)
-{
-    for (size_t i = 0; i < em->defined.n; i++) {
-        em->values[em->defined.items[i]] = (GpuValue){0};
-    }
-    em->defined.n = 0;
-}
-
 static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
 {
     em->launch = launch;
     em->plan_launch = plan;
-    forget_values(em);
+    /* Values of the preceding launch are undefined here, and so are outer scalars, which each
+     * launch computes itself. */
+    for (size_t i = 0; i < em->defined.n; i++) {
+        em->values[em->defined.items[i]] = (GpuValue){0};
+    }
+    em->defined.n = 0;
     em->n_named_barriers = 0;
     em->warps = plan->threads >> em->warp_bits;
     gpu_place_shared(em, launch);
@@ -154,11 +122,26 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     if (has_barriers(em) && em->target->barriers_begin) {
         em->target->barriers_begin(em);
     }
-    begin_early(em, plan);
-    emit_outer_scalars(em);
+    /* A dependent launch begins while the preceding one ends; it waits here unless it may run
+     * concurrently with it. */
+    if (plan->dependent && !plan->concurrent) {
+        em->target->grid_wait(em);
+    }
+    if (plan->dependent) {
+        em->target->grid_launch_dependents(em);
+    }
+    /* The scalars in front of the launch that it uses. */
+    for (Op *op = em->func->body->first; op && op != em->launch; op = op->next) {
+        if (op->kind != OP_LAUNCH) {
+            gpu_emit_op(em, op);
+        }
+    }
     gpu_emit_launch(em, launch);
     gpu_cluster_end(em);
-    end_early(em, plan);
+    /* The launch ends only after the preceding ones. */
+    if (plan->dependent && plan->concurrent) {
+        em->target->grid_wait(em);
+    }
     LLVMBuildRetVoid(em->builder);
     llvm_lines_leave(em->l);
 }
@@ -172,19 +155,6 @@ typedef struct GpuRequest {
     Code *code;
     Plan *plan;
 } GpuRequest;
-
-/* By their numbers in the plan, which knows no views. */
-static void list_params(GpuEmitter *em)
-{
-    int n = 0;
-    em->params = ARENA_ARRAY(em->arena, const Value *, em->func->params.n + 1);
-    for (size_t i = 0; i < em->func->params.n; i++) {
-        const Param *param = &em->func->params.items[i];
-        if (!param->im2col) {
-            em->params[n++] = param->value;
-        }
-    }
-}
 
 static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
 {
@@ -211,7 +181,15 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
     em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
     em->values = ARENA_ARRAY(l->arena, GpuValue, l->func->n_values);
-    list_params(em);
+    /* Parameters by their numbers in the plan, which has no views. */
+    int n = 0;
+    em->params = ARENA_ARRAY(em->arena, const Value *, em->func->params.n + 1);
+    for (size_t i = 0; i < em->func->params.n; i++) {
+        const Param *param = &em->func->params.items[i];
+        if (!param->im2col) {
+            em->params[n++] = param->value;
+        }
+    }
     while (1 << em->warp_bits < l->target->warp) {
         em->warp_bits++;
     }

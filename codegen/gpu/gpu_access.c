@@ -11,18 +11,6 @@ static bool is_range(const Value *index)
     return index && index->type->kind == TYPE_RANGE;
 }
 
-static void map_axes(GlobalAccess *g)
-{
-    int tile_axis = 0;
-    for (int axis = 0; axis < g->access.n; axis++) {
-        const Value *index = g->access.indices[axis];
-        g->axes[axis] = !index || is_range(index) ? tile_axis++ : -1;
-    }
-    if (tile_axis != g->type->rank) {
-        gpu_bug(g->em, g->op, "indices and tile differ in rank");
-    }
-}
-
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
 {
     const Value *index = access->indices[axis];
@@ -34,39 +22,6 @@ LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
 }
 
 /* ---- guards ---- */
-
-static void guard_tile_axis(GlobalAccess *g, int axis)
-{
-    GpuEmitter *em = g->em;
-    int tile_axis = g->axes[axis];
-    const Value *index = g->access.indices[axis];
-    if (op_is_guarded(g->op, axis) && is_range(index)) {
-        g->limits[tile_axis] = gpu_range_length(em, index);
-        g->skips[tile_axis] = gpu_skipped(em, index->type->dims[0]);
-    } else if (gpu_overhangs(em, g->type, tile_axis)) {
-        g->limits[tile_axis] = gpu_i32(em, gpu_extent(em, g->type, tile_axis));
-    }
-}
-
-static void guard_scalar_index(GlobalAccess *g, int axis)
-{
-    GpuEmitter *em = g->em;
-    LLVMValueRef index = gpu_access_first(em, &g->access, axis);
-    LLVMValueRef extent = gpu_size_value(em, g->access.memory->type->dims[axis]);
-    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, index, extent, "");
-    g->inside = gpu_both(em, g->inside, inside);
-}
-
-static void find_guards(GlobalAccess *g)
-{
-    for (int axis = 0; axis < g->access.n; axis++) {
-        if (g->axes[axis] >= 0) {
-            guard_tile_axis(g, axis);
-        } else if (op_is_guarded(g->op, axis)) {
-            guard_scalar_index(g, axis);
-        }
-    }
-}
 
 static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
 {
@@ -251,15 +206,41 @@ static void form_in_place(GlobalAccess *g)
 
 void gpu_access_begin(GlobalAccess *g)
 {
+    GpuEmitter *em = g->em;
+    int rank = 0;
     g->access = op_access(g->op, 0);
     g->dtype = g->access.memory->type->dtype;
-    map_axes(g);
-    if (has_taps(g)) {
-        gpu_known_strides(g->em, g->access.memory->type, g->strides);
-    } else {
-        gpu_strides(g->em, g->access.memory->type, g->strides);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        const Value *index = g->access.indices[axis];
+        g->axes[axis] = !index || is_range(index) ? rank++ : -1;
     }
-    find_guards(g);
+    if (rank != g->type->rank) {
+        gpu_bug(em, g->op, "indices and tile differ in rank");
+    }
+    if (has_taps(g)) {
+        gpu_known_strides(em, g->access.memory->type, g->strides);
+    } else {
+        gpu_strides(em, g->access.memory->type, g->strides);
+    }
+    /* Guards: a limit of each axis of the tile, and one condition of all scalar indices. */
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int tile_axis = g->axes[axis];
+        if (tile_axis >= 0) {
+            const Value *index = g->access.indices[axis];
+            if (op_is_guarded(g->op, axis) && is_range(index)) {
+                g->limits[tile_axis] = gpu_range_length(em, index);
+                g->skips[tile_axis] = gpu_skipped(em, index->type->dims[0]);
+            } else if (gpu_overhangs(em, g->type, tile_axis)) {
+                g->limits[tile_axis] = gpu_i32(em, gpu_extent(em, g->type, tile_axis));
+            }
+        } else if (op_is_guarded(g->op, axis)) {
+            LLVMValueRef index = gpu_access_first(em, &g->access, axis);
+            LLVMValueRef extent = gpu_size_value(em, g->access.memory->type->dims[axis]);
+            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, index, extent, "");
+            g->inside = gpu_both(em, g->inside, inside);
+        }
+    }
+
     form_in_place(g);
     find_block(g);
     if (g->type->rank > 0) {

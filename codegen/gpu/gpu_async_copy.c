@@ -37,15 +37,6 @@ static bool is_guarded(const Op *op, int axis)
     return guard && guard->ints[axis];
 }
 
-static void guard_scalar(Copy *c, int axis)
-{
-    GpuEmitter *em = c->em;
-    LLVMValueRef index = gpu_access_first(em, &c->from, axis);
-    LLVMValueRef extent = gpu_size_value(em, c->from.memory->type->dims[axis]);
-    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, index, extent, "");
-    c->inside = gpu_both(em, c->inside, inside);
-}
-
 static void find_tensor(Copy *c)
 {
     GpuEmitter *em = c->em;
@@ -68,7 +59,10 @@ static void find_tensor(Copy *c)
             c->step = dense ? NULL : LLVMBuildMul(b, strides[axis], each, "");
             c->col_limit = is_guarded(c->op, axis) && range ? gpu_range_length(em, index) : NULL;
         } else if (is_guarded(c->op, axis)) {
-            guard_scalar(c, axis);
+            LLVMValueRef at = gpu_access_first(em, &c->from, axis);
+            LLVMValueRef extent = gpu_size_value(em, c->from.memory->type->dims[axis]);
+            LLVMValueRef inside = LLVMBuildICmp(b, LLVMIntULT, at, extent, "");
+            c->inside = gpu_both(em, c->inside, inside);
         }
     }
     if (kept != 2) {
@@ -110,11 +104,6 @@ static LLVMValueRef divided(GpuEmitter *em, LLVMValueRef value, int64_t by)
     return LLVMBuildUDiv(em->builder, value, gpu_i32(em, by), "");
 }
 
-static LLVMValueRef rest(GpuEmitter *em, LLVMValueRef value, int64_t by)
-{
-    return LLVMBuildURem(em->builder, value, gpu_i32(em, by), "");
-}
-
 static PiecePlace place_of(const Copy *c, int64_t turn)
 {
     GpuEmitter *em = c->em;
@@ -126,7 +115,7 @@ static PiecePlace place_of(const Copy *c, int64_t turn)
     bool apart = c->threads % c->per_row == 0; /* each turn takes whole rows */
     at.constant = apart ? turn * (c->threads / c->per_row) : 0;
     at.row = divided(em, apart ? own : at.piece, c->per_row);
-    at.within = rest(em, apart ? own : at.piece, c->per_row);
+    at.within = LLVMBuildURem(em->builder, apart ? own : at.piece, gpu_i32(em, c->per_row), "");
     return at;
 }
 

@@ -230,31 +230,6 @@ static void receive(const Exchange *x, const char *fn, int parts, const int *reg
     }
 }
 
-static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
-{
-    GpuRun run;
-    int parts = x->blocks, results = 0;
-    for (int r = 0; r < out->n; r++) {
-        results += gpu_holds(x->em, x->type, r);
-    }
-    if (layout_parts_shared(results, parts)) {
-        gpu_combine_parts(x->em, &(GpuParts){.base = x->base,
-                                             .elements = x->elements,
-                                             .n = parts,
-                                             .bytes = x->bytes,
-                                             .fn = fn,
-                                             .dtype = x->dtype});
-        x->em->target->sync(x->em);
-        parts = 1;
-    }
-    int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
-    for (int r = 0; r < out->n; r++) {
-        if (gpu_run_at(x->em, x->type, r, n, &run)) {
-            receive(x, fn, parts, run.regs, n, out->regs);
-        }
-    }
-}
-
 static void await_all(const Exchange *x, const Op *op)
 {
     GpuEmitter *em = x->em;
@@ -273,7 +248,30 @@ static void receive_result(const Exchange *x, const Op *op)
     GpuEmitter *em = x->em;
     await_all(x, op);
     GpuValue *out = gpu_define(em, op->results[0]);
-    receive_all(x, op_word(op, ATTR_FN), out);
+    const char *fn = op_word(op, ATTR_FN);
+    GpuRun run;
+    int parts = x->blocks, results = 0;
+    for (int r = 0; r < out->n; r++) {
+        results += gpu_holds(x->em, x->type, r);
+    }
+    /* If a thread needs many results, all threads of the block first combine the partial
+     * results. */
+    if (layout_parts_shared(results, parts)) {
+        gpu_combine_parts(x->em, &(GpuParts){.base = x->base,
+                                             .elements = x->elements,
+                                             .n = parts,
+                                             .bytes = x->bytes,
+                                             .fn = fn,
+                                             .dtype = x->dtype});
+        x->em->target->sync(x->em);
+        parts = 1;
+    }
+    int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(x->em, x->type, r, n, &run)) {
+            receive(x, fn, parts, run.regs, n, out->regs);
+        }
+    }
     for (int r = 0; r < out->n; r++) {
         if (gpu_exists(em, x->type, r)) {
             out->regs[r] = out->regs[gpu_canonical(x->type->layout, r)];
@@ -314,34 +312,11 @@ void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
 
 /* ---- a part for each ---- */
 
-/* What one thread has side by side goes to the block whose part it is in, behind what the blocks
- * before this one have for it. */
-static void send_run(const Exchange *x, Type type, int axis, LLVMValueRef rank, const GpuRun *run,
-                     int n, const GpuValue *in)
-{
-    GpuEmitter *em = x->em;
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef to = NULL, element = rank, words[MAX_RUN];
-    for (int i = 0; i < type->rank; i++) {
-        int64_t extent = gpu_extent(em, x->type, i);
-        LLVMValueRef at = gpu_coord(em, type->layout, i, run->regs[0]);
-        if (i == axis) {
-            to = LLVMBuildUDiv(b, at, gpu_i32(em, extent), "");
-            at = LLVMBuildURem(b, at, gpu_i32(em, extent), "");
-        }
-        element = LLVMBuildMul(b, element, gpu_i32(em, extent), "");
-        element = LLVMBuildAdd(b, element, at, "");
-    }
-    for (int i = 0; i < n; i++) {
-        words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run->regs[i]]);
-    }
-    em->target->cluster_send(em, place_of(x, element), to, n, words, x->receive_mbarrier);
-}
-
 /* By the first of the threads that hold an element. */
 static void send_parts(const Exchange *x, const Op *op)
 {
     GpuEmitter *em = x->em;
+    LLVMBuilderRef b = em->builder;
     Type type = op->operands[0]->type;
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     const GpuValue *in = gpu_value(em, op->operands[0]);
@@ -357,7 +332,23 @@ static void send_parts(const Exchange *x, const Op *op)
         if (may) {
             branch = gpu_branch_begin(em, may);
         }
-        send_run(x, type, axis, rank, &run, n, in);
+        /* A contiguous run goes to the block that owns its slice, behind the runs that blocks of
+         * lower rank send there. */
+        LLVMValueRef to = NULL, element = rank, words[MAX_RUN];
+        for (int i = 0; i < type->rank; i++) {
+            int64_t extent = gpu_extent(em, x->type, i);
+            LLVMValueRef at = gpu_coord(em, type->layout, i, run.regs[0]);
+            if (i == axis) {
+                to = LLVMBuildUDiv(b, at, gpu_i32(em, extent), "");
+                at = LLVMBuildURem(b, at, gpu_i32(em, extent), "");
+            }
+            element = LLVMBuildMul(b, element, gpu_i32(em, extent), "");
+            element = LLVMBuildAdd(b, element, at, "");
+        }
+        for (int i = 0; i < n; i++) {
+            words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run.regs[i]]);
+        }
+        em->target->cluster_send(em, place_of(x, element), to, n, words, x->receive_mbarrier);
         if (may) {
             gpu_branch_end(em, branch);
         }

@@ -26,17 +26,6 @@ static void define_as(GpuEmitter *em, const Op *op, int n, Value *const *values,
     }
 }
 
-/* No loop at all. */
-static void emit_once(GpuEmitter *em, Op *op, int64_t step, LLVMValueRef hi)
-{
-    Block *region = op->regions[0];
-    int n = for_carried(op);
-    define_as(em, op, n, region->args + 1, op->operands + 2);
-    gpu_define_step(em, region->args[0], gpu_scalar(em, for_lo(op)), step, hi);
-    gpu_emit_block(em, region);
-    define_as(em, op, n, op->results, region->last->operands);
-}
-
 void gpu_emit_for(GpuEmitter *em, Op *op)
 {
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
@@ -48,7 +37,13 @@ void gpu_emit_for(GpuEmitter *em, Op *op)
         hi = LLVMBuildSelect(em->builder, past, lo, hi, "");
     }
     if (op_int(op, ATTR_SINGLE_TRIP, 0)) {
-        emit_once(em, op, step, hi);
+        /* A loop of at most one iteration is none: its body follows here. */
+        Block *region = op->regions[0];
+        int n = for_carried(op);
+        define_as(em, op, n, region->args + 1, op->operands + 2);
+        gpu_define_step(em, region->args[0], gpu_scalar(em, for_lo(op)), step, hi);
+        gpu_emit_block(em, region);
+        define_as(em, op, n, op->results, region->last->operands);
         return;
     }
     CountedLoop loop = gpu_open_loop(em, op, gpu_scalar(em, for_lo(op)), hi, 2, 1);

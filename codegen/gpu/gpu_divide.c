@@ -128,22 +128,6 @@ static LLVMValueRef near_reciprocal(Division *v, LLVMValueRef d)
     return fma_of(v, y, rest_of(v, d, y, one_of(v)), y);
 }
 
-static void take_reciprocal(Division *v, int r)
-{
-    LLVMValueRef d = v->d[r];
-    check_size(v, d);
-    v->high[r] = exact_reciprocal(v, d);
-    LLVMValueRef rest = rest_of(v, d, v->high[r], one_of(v));
-    v->low[r] = LLVMBuildFMul(v->em->builder, rest, v->high[r], "");
-}
-
-static LLVMValueRef divide_by_shared(Division *v, int r)
-{
-    LLVMBuilderRef b = v->em->builder;
-    LLVMValueRef a = v->a[r], q = fma_of(v, a, v->high[r], LLVMBuildFMul(b, a, v->low[r], ""));
-    return fma_of(v, rest_of(v, v->d[r], q, a), v->high[r], q);
-}
-
 static void emit_shared(Division *v)
 {
     for (int r = 0; r < v->n; r++) {
@@ -152,12 +136,18 @@ static void emit_shared(Division *v)
         }
         int first = first_with(v, r);
         if (first == r) {
-            take_reciprocal(v, r);
+            LLVMValueRef d = v->d[r];
+            check_size(v, d);
+            v->high[r] = exact_reciprocal(v, d);
+            LLVMValueRef rest = rest_of(v, d, v->high[r], one_of(v));
+            v->low[r] = LLVMBuildFMul(v->em->builder, rest, v->high[r], "");
         }
         v->high[r] = v->high[first];
         v->low[r] = v->low[first];
         check_size(v, v->a[r]);
-        v->quotient[r] = divide_by_shared(v, r);
+        LLVMBuilderRef b = v->em->builder;
+        LLVMValueRef a = v->a[r], q = fma_of(v, a, v->high[r], LLVMBuildFMul(b, a, v->low[r], ""));
+        v->quotient[r] = fma_of(v, rest_of(v, v->d[r], q, a), v->high[r], q);
     }
 }
 

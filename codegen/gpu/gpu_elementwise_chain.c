@@ -87,23 +87,6 @@ static Taker begin_taker(GpuEmitter *em, const Op *last)
                    goes_to(last, OP_STORE) ? gpu_store_begin(em, last->next) : NULL};
 }
 
-static void take_group(const Taker *taker, int from, int n)
-{
-    if (taker->reduce) {
-        gpu_reduce_take(taker->reduce, from, n);
-    } else if (taker->store) {
-        gpu_store_take(taker->store, from, n);
-    }
-}
-
-static Op *end_taker(const Taker *taker, Op *last)
-{
-    if (taker->reduce) {
-        gpu_reduce_end(taker->reduce);
-    }
-    return taker->reduce || taker->store ? last->next : last;
-}
-
 /* ---- a division at the head ---- */
 
 static bool is_made_by(const Run *run, const Value *value)
@@ -172,19 +155,15 @@ static bool has_division(const Run *run)
     return false;
 }
 
-/* Where registers are short, divisions that hold more than the short way come a few at a time. */
-static int group_of(const Run *run, int n, GpuDivide how)
-{
-    bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
-    bool few = branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_AGAIN) && has_division(run);
-    return few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
-}
-
 static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuDivide how,
                         LLVMValueRef *good)
 {
     int n = gpu_registers(em, run->items[0]->results[0]->type);
-    int most = group_of(run, n, how);
+    /* Where registers are short, divisions with branches come a few at a time, since they hold more
+     * values than the short way. */
+    bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
+    bool few = branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_AGAIN) && has_division(run);
+    int most = few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
     for (int from = 0; from < n; from += most) {
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {
@@ -195,7 +174,11 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
                 emit_group(em, run->items[i], from, group, how, good);
             }
         }
-        take_group(taker, from, group);
+        if (taker->reduce) {
+            gpu_reduce_take(taker->reduce, from, group);
+        } else if (taker->store) {
+            gpu_store_take(taker->store, from, group);
+        }
     }
 }
 
@@ -211,12 +194,6 @@ static bool all_rounded(const Run *run)
         some = some || gpu_is_division(op);
     }
     return some;
-}
-
-/* Does the run end in a store, and is used nowhere else? What is stored may be so again. */
-static bool only_stores(const Run *run, const Op *last)
-{
-    return goes_to(last, OP_STORE) && !any_reads(last->next->next, run);
 }
 
 /* Quotients that are only rounded are all stored as they come nearly, without a branch; a thread
@@ -468,7 +445,7 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     if (run.n_loads > 0) {
         begin_loads(em, &run);
     }
-    bool stores = only_stores(&run, last);
+    bool stores = goes_to(last, OP_STORE) && !any_reads(last->next->next, &run);
     bool many = gpu_registers(em, first->results[0]->type) > GPU_MAX_TILE_REGISTERS;
     if (stores && all_rounded(&run) && many == (em->target->opaque != NULL)) {
         emit_near(em, &run, last);
@@ -485,7 +462,10 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     }
     Taker taker = begin_taker(em, last);
     emit_groups(em, &run, &taker, DIVIDE_CHECKED, NULL);
-    return end_taker(&taker, last);
+    if (taker.reduce) {
+        gpu_reduce_end(taker.reduce);
+    }
+    return taker.reduce || taker.store ? last->next : last;
 }
 
 bool gpu_starts_chain(GpuEmitter *em, const Op *op)

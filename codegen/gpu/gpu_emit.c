@@ -55,27 +55,6 @@ void gpu_emit_block(GpuEmitter *em, Block *block)
     }
 }
 
-/* start, end, len: scalars of a range. */
-static void emit_range_fact(GpuEmitter *em, const Op *op)
-{
-    GpuValue *range = gpu_value(em, op->operands[0]);
-    LLVMValueRef fact = range->regs[op->kind == OP_START ? 0 : 1];
-    if (op->kind == OP_LEN) {
-        fact = LLVMBuildSub(em->builder, fact, range->regs[0], "");
-    }
-    gpu_define_scalar(em, op->results[0], fact);
-}
-
-static void emit_dot(GpuEmitter *em, const Op *op)
-{
-    const MatrixInstr *unit = mma_of_dot(em->func->target, op);
-    if (unit) {
-        gpu_emit_matrix(em, op, unit);
-    } else {
-        gpu_emit_dot(em, op);
-    }
-}
-
 void gpu_emit_op(GpuEmitter *em, Op *op)
 {
     llvm_line(em->l, op->span);
@@ -99,7 +78,15 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_IOTA: gpu_emit_index(em, op); return;
     case OP_START:
     case OP_END:
-    case OP_LEN: emit_range_fact(em, op); return;
+    case OP_LEN: {
+        GpuValue *range = gpu_value(em, op->operands[0]);
+        LLVMValueRef fact = range->regs[op->kind == OP_START ? 0 : 1];
+        if (op->kind == OP_LEN) {
+            fact = LLVMBuildSub(em->builder, fact, range->regs[0], "");
+        }
+        gpu_define_scalar(em, op->results[0], fact);
+        return;
+    }
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
@@ -109,7 +96,15 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
     case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
     case OP_CLUSTER_REDUCE_SCATTER: gpu_emit_cluster_scatter(em, op); return;
-    case OP_DOT: emit_dot(em, op); return;
+    case OP_DOT: {
+        const MatrixInstr *unit = mma_of_dot(em->func->target, op);
+        if (unit) {
+            gpu_emit_matrix(em, op, unit);
+        } else {
+            gpu_emit_dot(em, op);
+        }
+        return;
+    }
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;
     case OP_GATHER: gpu_emit_gather(em, op); return;

@@ -203,16 +203,12 @@ static SharedCoord free_coord(DotLoop *dot, const DotSide *side, int coord)
     return (SharedCoord){whole, UINT32_MAX, 0};
 }
 
-static SharedCoord k_coord(const DotLoop *dot, LLVMValueRef k, int constant)
-{
-    return (SharedCoord){k, ~(uint32_t)(dot->chunk - 1), constant};
-}
-
 /* An access: along k, of coordinate number `at`, or along the free axis, from there on. */
 static void read_piece(DotLoop *dot, DotSide *side, int at, LLVMValueRef k, int constant)
 {
     LLVMValueRef out[16];
-    SharedCoord free = free_coord(dot, side, side->coords[at]), along = k_coord(dot, k, constant);
+    SharedCoord free = free_coord(dot, side, side->coords[at]),
+                along = (SharedCoord){k, ~(uint32_t)(dot->chunk - 1), constant};
     LLVMValueRef from = side->k_is_col ? gpu_shared_at(dot->em, &side->tile, free, along)
                                        : gpu_shared_at(dot->em, &side->tile, along, free);
     gpu_shared_read(dot->em, &side->tile, from, side->vector, out);

@@ -27,20 +27,6 @@ typedef struct Places {
     int64_t room;                                      /* and that room */
 } Places;
 
-static void shared_places(Places *places)
-{
-    GpuEmitter *em = places->em;
-    const Access *access = &places->access;
-    Type memory = access->memory->type;
-    int64_t stride = 1;
-    places->counts = em->i32;
-    places->base = gpu_shared_slot(em, access->memory, gpu_scalar(em, access->indices[0]));
-    for (int axis = memory->rank; axis-- > 0;) {
-        places->strides[axis] = gpu_i32(em, axis ? stride : 0);
-        stride *= gpu_extent(em, memory, axis);
-    }
-}
-
 /* A tensor of fewer than 2^31 elements, by what is known of the sizes? */
 static void measure(Places *places, Type tensor)
 {
@@ -63,7 +49,14 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
     Type tensor = places.access.memory->type;
     places.dtype = tensor->dtype;
     if (tensor->kind == TYPE_SHARED) {
-        shared_places(&places);
+        const Access *access = &places.access;
+        int64_t stride = 1;
+        places.counts = em->i32;
+        places.base = gpu_shared_slot(em, access->memory, gpu_scalar(em, access->indices[0]));
+        for (int axis = tensor->rank; axis-- > 0;) {
+            places.strides[axis] = gpu_i32(em, axis ? stride : 0);
+            stride *= gpu_extent(em, tensor, axis);
+        }
     } else {
         places.counts = em->i64;
         places.base = gpu_tensor(em, places.access.memory);

@@ -86,15 +86,6 @@ GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
     return store;
 }
 
-static void store_one(GpuStore *store, const GpuValue *in, const GpuRun *run)
-{
-    if (store->clipped) {
-        gpu_edges_store(&store->edges, store->first, in, run);
-    } else {
-        store_run(&store->access, in, store->first, run);
-    }
-}
-
 /* A run goes with the group that holds its last register. */
 void gpu_store_take(GpuStore *store, int from, int n)
 {
@@ -107,7 +98,11 @@ void gpu_store_take(GpuStore *store, int from, int n)
         }
         int last = run.regs[run.n - 1];
         if (last >= from && last < from + n) {
-            store_one(store, in, &run);
+            if (store->clipped) {
+                gpu_edges_store(&store->edges, store->first, in, &run);
+            } else {
+                store_run(&store->access, in, store->first, &run);
+            }
         }
     }
 }

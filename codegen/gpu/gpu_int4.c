@@ -74,15 +74,6 @@ static LLVMValueRef shift_at(GpuEmitter *em, LLVMValueRef at)
     return LLVMBuildShl(b, odd, llvm_int(em->i8, 2), "");
 }
 
-static LLVMValueRef load_half(GpuEmitter *em, const Value *memory, LLVMValueRef inside,
-                              LLVMValueRef at, LLVMValueRef otherwise)
-{
-    LLVMValueRef byte = gpu_load_guarded(em, memory, inside, byte_at(em, memory, at),
-                                         repeated(em, 2, otherwise), 1);
-    LLVMValueRef moved = LLVMBuildLShr(em->builder, byte, shift_at(em, at), "");
-    return LLVMBuildTrunc(em->builder, moved, LLVMTypeOf(otherwise), "");
-}
-
 void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
                      const Attr *value, int n, LLVMValueRef *regs)
 {
@@ -90,7 +81,10 @@ void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, L
     LLVMTypeRef type = llvm_type(em->l, dtype);
     LLVMValueRef otherwise = llvm_number(em->l, dtype, type, value);
     if (n == 1) {
-        regs[0] = load_half(em, memory, inside, at, otherwise);
+        LLVMValueRef byte = gpu_load_guarded(em, memory, inside, byte_at(em, memory, at),
+                                             repeated(em, 2, otherwise), 1);
+        LLVMValueRef moved = LLVMBuildLShr(em->builder, byte, shift_at(em, at), "");
+        regs[0] = LLVMBuildTrunc(em->builder, moved, LLVMTypeOf(otherwise), "");
         return;
     }
     LLVMValueRef vector = gpu_load_guarded(em, memory, inside, byte_at(em, memory, at),

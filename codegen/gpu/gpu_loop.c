@@ -120,39 +120,6 @@ static void feed_phis(Carried *c, LLVMValueRef **phis, const GpuValue *values)
     }
 }
 
-/* At the head of the loop over chunks: the inits become what a chunk starts from. */
-static void open_chunks(Carried *c, GpuValue *inits)
-{
-    c->chunks = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
-    for (int i = 0; i < c->n; i++) {
-        c->chunks[i] = phis_of(c, i, &inits[i]);
-    }
-}
-
-/* At the head of the loop: a phi for each register of each argument. */
-static void open_carried(Carried *c, GpuValue *inits)
-{
-    c->phis = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
-    for (int i = 0; i < c->n; i++) {
-        GpuValue *out = gpu_define(c->em, c->args[i]);
-        c->phis[i] = phis_of(c, i, &inits[i]);
-        for (int r = 0; r < out->n; r++) {
-            out->regs[r] = c->phis[i][r] ? c->phis[i][r] : out->regs[r];
-        }
-        gpu_define_replicas(c->args[i], out);
-    }
-}
-
-/* At the end of the body: what the next round starts from. */
-static void feed_back(Carried *c, const Op *yield)
-{
-    GpuValue *next = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
-    for (int i = 0; i < c->n; i++) {
-        next[i] = gpu_as_type(c->em, yield, yield->operands[i], c->args[i]->type);
-    }
-    feed_phis(c, c->phis, next);
-}
-
 /* The arguments as they are behind the last round, whose registers may be changed. */
 static GpuValue *last_values(Carried *c)
 {
@@ -191,7 +158,10 @@ static LLVMValueRef open_chunk(GpuEmitter *em, CountedLoop *loop, LLVMValueRef l
     gpu_go(em, loop->outer);
     loop->chunk = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "");
     LLVMAddIncoming(loop->chunk, &lo, &c->from, 1);
-    open_chunks(c, inits);
+    c->chunks = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        c->chunks[i] = phis_of(c, i, &inits[i]);
+    }
     c->from = loop->outer;
     LLVMValueRef end = LLVMBuildNSWAdd(em->builder, loop->chunk, c->totals->chunk, "");
     return llvm_call2(em->l, "llvm.smin", end, loop->hi);
@@ -218,47 +188,60 @@ CountedLoop gpu_open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVMVal
     gpu_go(em, loop.header);
     loop.i = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "i");
     LLVMAddIncoming(loop.i, &lo, &loop.carried.from, 1);
-    open_carried(&loop.carried, inits);
+    /* A phi for each register of each argument. */
+    Carried *c = &loop.carried;
+    c->phis = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        GpuValue *out = gpu_define(c->em, c->args[i]);
+        c->phis[i] = phis_of(c, i, &inits[i]);
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = c->phis[i][r] ? c->phis[i][r] : out->regs[r];
+        }
+        gpu_define_replicas(c->args[i], out);
+    }
     LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop.i, end, "");
     LLVMBuildCondBr(em->builder, more, body, loop.after);
     gpu_go(em, body);
     return loop;
 }
 
-/* Ends a chunk: adds its sums to the totals and branches to the next chunk if one is left. */
-static void close_chunk(GpuEmitter *em, CountedLoop *loop)
-{
-    Carried *c = &loop->carried;
-    LLVMBasicBlockRef next = gpu_new_block(em, "next_chunk");
-    LLVMBasicBlockRef last = gpu_new_block(em, "last_chunk");
-    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop->i, loop->hi, "");
-    LLVMBuildCondBr(em->builder, more, next, last);
-    gpu_go(em, next);
-    GpuValue *values = last_values(c);
-    for (int i = 0; i < c->n; i++) {
-        values[i].regs =
-            arena_copy(em->arena, values[i].regs, sizeof(LLVMValueRef) * (size_t)values[i].n);
-    }
-    add_totals(c, values, true);
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
-    LLVMAddIncoming(loop->chunk, &loop->i, &from, 1);
-    feed_phis(c, c->chunks, values);
-    LLVMBuildBr(em->builder, loop->outer);
-    gpu_go(em, last);
-}
-
 void gpu_close_loop(GpuEmitter *em, CountedLoop *loop, LLVMValueRef step)
 {
-    feed_back(&loop->carried, loop->carried.op->regions[0]->last);
+    /* The end of the body feeds the next iteration. */
+    Carried *c = &loop->carried;
+    const Op *yield = c->op->regions[0]->last;
+    GpuValue *values = ARENA_ARRAY(em->arena, GpuValue, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        values[i] = gpu_as_type(em, yield, yield->operands[i], c->args[i]->type);
+    }
+    feed_phis(c, c->phis, values);
     LLVMValueRef next = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
     LLVMAddIncoming(loop->i, &next, &latch, 1);
     LLVMBuildBr(em->builder, loop->header);
     gpu_go(em, loop->after);
-    if (loop->carried.totals) {
-        close_chunk(em, loop);
+
+    /* The end of a chunk: its sums are added to the totals, and the next chunk follows if one is
+     * left. */
+    if (c->totals) {
+        LLVMBasicBlockRef more_chunks = gpu_new_block(em, "next_chunk");
+        LLVMBasicBlockRef last_chunk = gpu_new_block(em, "last_chunk");
+        LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop->i, loop->hi, "");
+        LLVMBuildCondBr(em->builder, more, more_chunks, last_chunk);
+        gpu_go(em, more_chunks);
+        values = last_values(c);
+        for (int i = 0; i < c->n; i++) {
+            values[i].regs =
+                arena_copy(em->arena, values[i].regs, sizeof(LLVMValueRef) * (size_t)values[i].n);
+        }
+        add_totals(c, values, true);
+        LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
+        LLVMAddIncoming(loop->chunk, &loop->i, &from, 1);
+        feed_phis(c, c->chunks, values);
+        LLVMBuildBr(em->builder, loop->outer);
+        gpu_go(em, last_chunk);
     }
-    define_results(&loop->carried);
+    define_results(c);
 }
 
 void gpu_define_step(GpuEmitter *em, const Value *arg, LLVMValueRef first, int64_t step,

@@ -92,15 +92,6 @@ static void choose_depth(Product *p)
     }
 }
 
-static int repeats(const Layout *result, int own_bits, int axis)
-{
-    int n = 1;
-    for (int i = own_bits; i < result->bits[IN_REGISTER]; i++) {
-        n *= result->basis[IN_REGISTER][i][axis] ? 2 : 1;
-    }
-    return n;
-}
-
 static Layout *kept(GpuEmitter *em, Layout layout)
 {
     return arena_copy(em->arena, &layout, sizeof layout);
@@ -112,7 +103,11 @@ static void lay_out(Product *p, Side *side, int nth)
     Layout layout = mma_operand(p->unit, nth ? MMA_B : MMA_A, p->type->layout, &p->depth);
     side->layout = kept(p->em, layout);
     side->own = 1 << own.bits[IN_REGISTER];
-    side->blocks = repeats(p->type->layout, bits_in(p->own), nth);
+    const Layout *result = p->type->layout;
+    side->blocks = 1;
+    for (int i = bits_in(p->own); i < result->bits[IN_REGISTER]; i++) {
+        side->blocks *= result->basis[IN_REGISTER][i][nth] ? 2 : 1;
+    }
     side->step_bits = layout.bits[IN_REGISTER] - own.bits[IN_REGISTER] - bits_in(side->blocks);
     side->elements = ARENA_ARRAY(p->em->arena, LLVMValueRef, layout_registers(side->layout));
 }

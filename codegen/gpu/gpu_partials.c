@@ -50,22 +50,6 @@ LLVMValueRef gpu_from_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef 
 
 /* ---- parts ---- */
 
-/* One element: what its parts come to takes the place of the first. */
-static void combine_element(GpuEmitter *em, const GpuParts *parts, LLVMValueRef element)
-{
-    LLVMBuilderRef b = em->builder;
-    LLVMTypeRef word = LLVMIntTypeInContext(em->context, (unsigned)parts->bytes * 8);
-    LLVMValueRef at = LLVMBuildMul(b, element, gpu_i32(em, parts->bytes), ""), sum = NULL;
-    at = gpu_at(em, parts->base, at);
-    for (int i = 0; i < parts->n; i++) {
-        LLVMValueRef from = gpu_at_const(em, at, i * parts->elements * parts->bytes);
-        LLVMValueRef part = LLVMBuildLoad2(b, word, from, "");
-        part = gpu_from_word(em, parts->dtype, parts->bytes, part);
-        sum = sum ? scalar_combine(em->l, parts->fn, parts->dtype, sum, part) : part;
-    }
-    LLVMBuildStore(b, gpu_to_word(em, parts->dtype, parts->bytes, sum), at);
-}
-
 void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts)
 {
     int64_t threads = (int64_t)em->role->warps << em->warp_bits;
@@ -78,7 +62,18 @@ void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts)
                 LLVMBuildICmp(em->builder, LLVMIntULT, thread, gpu_i32(em, left), "");
             branch = gpu_branch_begin(em, may);
         }
-        combine_element(em, parts, LLVMBuildAdd(em->builder, thread, gpu_i32(em, first), ""));
+        LLVMValueRef element = LLVMBuildAdd(em->builder, thread, gpu_i32(em, first), "");
+        LLVMBuilderRef b = em->builder;
+        LLVMTypeRef word = LLVMIntTypeInContext(em->context, (unsigned)parts->bytes * 8);
+        LLVMValueRef at = LLVMBuildMul(b, element, gpu_i32(em, parts->bytes), ""), sum = NULL;
+        at = gpu_at(em, parts->base, at);
+        for (int i = 0; i < parts->n; i++) {
+            LLVMValueRef from = gpu_at_const(em, at, i * parts->elements * parts->bytes);
+            LLVMValueRef part = LLVMBuildLoad2(b, word, from, "");
+            part = gpu_from_word(em, parts->dtype, parts->bytes, part);
+            sum = sum ? scalar_combine(em->l, parts->fn, parts->dtype, sum, part) : part;
+        }
+        LLVMBuildStore(b, gpu_to_word(em, parts->dtype, parts->bytes, sum), at);
         if (left < threads) {
             gpu_branch_end(em, branch);
         }

@@ -103,22 +103,6 @@ static Ranker ranker_new(GpuEmitter *em, const Op *op, int64_t groups)
 
 /* ---- a warp's own counts ---- */
 
-/* The column behind the digits, too: elements that do not count read it, and what they read is part
- * of an address. */
-static void clear_row(const Ranker *k)
-{
-    GpuEmitter *em = k->em;
-    int64_t lanes = (int64_t)1 << em->warp_bits, whole = k->groups / lanes * lanes;
-    for (int64_t first = 0; first < whole; first += lanes) {
-        LLVMValueRef column = LLVMBuildAdd(em->builder, em->role->lane, gpu_i32(em, first), "");
-        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, column));
-    }
-    for (int64_t first = whole; first <= k->groups; first++) {
-        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, gpu_i32(em, first)));
-    }
-    em->target->warp_sync(em);
-}
-
 static LLVMValueRef same_bit(const Ranker *k, LLVMValueRef digit, uint32_t bit)
 {
     GpuEmitter *em = k->em;
@@ -188,7 +172,18 @@ static void count_one(Ranker *k, int r)
 
 static void take_all(Ranker *k, void (*take)(Ranker *, int))
 {
-    clear_row(k);
+    /* The row is cleared with the column behind the digits: elements that do not count read it, and
+     * the value is part of an address. */
+    GpuEmitter *em = k->em;
+    int64_t lanes = (int64_t)1 << em->warp_bits, whole = k->groups / lanes * lanes;
+    for (int64_t first = 0; first < whole; first += lanes) {
+        LLVMValueRef column = LLVMBuildAdd(em->builder, em->role->lane, gpu_i32(em, first), "");
+        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, column));
+    }
+    for (int64_t first = whole; first <= k->groups; first++) {
+        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, gpu_i32(em, first)));
+    }
+    em->target->warp_sync(em);
     for (int r = 0; r < k->n; r++) {
         if (k->digits->regs[r]) {
             take(k, r);

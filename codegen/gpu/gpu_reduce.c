@@ -185,29 +185,6 @@ static int run_length(Reducer *red, const Scratch *scratch)
     return apart ? 1 : gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
 }
 
-static void read_all_partials(Reducer *red, const Scratch *scratch)
-{
-    GpuRun run;
-    int n = run_length(red, scratch);
-    for (int r = 0; r < red->n; r++) {
-        if (gpu_reduce_stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
-            read_partials(red, scratch, run.regs, n);
-        }
-    }
-}
-
-/* Only one of the lanes that hold the same partial result writes it. */
-static LLVMValueRef writes(Reducer *red)
-{
-    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
-    for (int bit = 0; bit < reduced.bits[IN_WARP]; bit++) {
-        if (warp_mask(red) >> bit & 1) {
-            reduced.basis[IN_WARP][bit][red->axis] = 1; /* each of these warps writes its own */
-        }
-    }
-    return gpu_first_holder(red->em, &reduced);
-}
-
 /* ---- result ---- */
 
 static void define_result(Reducer *red)
@@ -340,7 +317,13 @@ static void finish(Reducer *red)
     }
     Scratch scratch = find_scratch(red, warp_mask(red));
     scratch.mask = shares_parts(red, &scratch) ? 0 : scratch.mask;
-    read_all_partials(red, &scratch);
+    GpuRun run;
+    int n = run_length(red, &scratch);
+    for (int r = 0; r < red->n; r++) {
+        if (gpu_reduce_stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
+            read_partials(red, &scratch, run.regs, n);
+        }
+    }
     define_result(red);
 }
 
@@ -369,7 +352,14 @@ static void reduce_warps(Reducer *red)
 {
     GpuEmitter *em = red->em;
     Scratch scratch = find_scratch(red, warp_mask(red));
-    LLVMValueRef first = writes(red);
+    /* Only one of the lanes that hold the same partial result writes it. */
+    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
+    for (int bit = 0; bit < reduced.bits[IN_WARP]; bit++) {
+        if (warp_mask(red) >> bit & 1) {
+            reduced.basis[IN_WARP][bit][red->axis] = 1; /* each of these warps writes its own */
+        }
+    }
+    LLVMValueRef first = gpu_first_holder(red->em, &reduced);
     GpuRun run;
     int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {

@@ -57,18 +57,6 @@ void gpu_reduce_take_pair(Reducer *red, LLVMValueRef word, int r)
     *to = *to ? greater(red, *to, word) : word;
 }
 
-/* Both elements of a word, widened. */
-static void widen_word(Reducer *red, LLVMValueRef word, LLVMValueRef *out)
-{
-    GpuEmitter *em = red->em;
-    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
-    LLVMTypeRef pair = LLVMVectorType(gpu_type(em, dtype), 2);
-    gpu_unpack(em, LLVMBuildBitCast(em->builder, word, pair, ""), 2, out);
-    for (int i = 0; i < 2; i++) {
-        out[i] = LLVMBuildFPExt(em->builder, out[i], em->f32, "");
-    }
-}
-
 /* Are the elements of a word of different results, and all elements in words? */
 static bool stay_apart(const Reducer *red)
 {
@@ -113,7 +101,13 @@ bool gpu_reduce_end_pairs(Reducer *red)
     for (int r = 0; r < red->n; r++) {
         if (red->words[r]) {
             LLVMValueRef both[2];
-            widen_word(red, red->words[r], both);
+            GpuEmitter *em = red->em;
+            DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
+            LLVMTypeRef pair = LLVMVectorType(gpu_type(em, dtype), 2);
+            gpu_unpack(em, LLVMBuildBitCast(em->builder, red->words[r], pair, ""), 2, both);
+            for (int i = 0; i < 2; i++) {
+                both[i] = LLVMBuildFPExt(em->builder, both[i], em->f32, "");
+            }
             red->regs[r] = gpu_reduce_combine(red, red->regs[r], both[0]);
             red->regs[r + 1] = gpu_reduce_combine(red, red->regs[r + 1], both[1]);
         }

@@ -3,16 +3,6 @@
  * layouts need not know about roles. */
 #include "codegen/gpu/gpu_emit.h"
 
-/* Of a role's threads and warps: those of each team from 0. */
-static void split_teams(GpuEmitter *em, GpuRole *role)
-{
-    LLVMValueRef each = gpu_i32(em, role->warps),
-                 threads = gpu_i32(em, role->warps << em->warp_bits);
-    role->team = LLVMBuildUDiv(em->builder, role->warp, each, "team");
-    role->warp = LLVMBuildURem(em->builder, role->warp, each, "");
-    role->thread = LLVMBuildURem(em->builder, role->thread, threads, "");
-}
-
 GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier)
 {
     GpuRole *role = ARENA_NEW(em->arena, GpuRole);
@@ -31,7 +21,12 @@ GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, in
     role->lane = LLVMBuildAnd(em->builder, thread, gpu_i32(em, lanes - 1), "");
     role->warp = warps > 1 ? em->target->warp_uniform(em, warp) : gpu_i32(em, 0);
     if (teams > 1) {
-        split_teams(em, role);
+        /* Threads and warps are numbered from 0 in each team. */
+        LLVMValueRef each = gpu_i32(em, role->warps),
+                     threads = gpu_i32(em, role->warps << em->warp_bits);
+        role->team = LLVMBuildUDiv(em->builder, role->warp, each, "team");
+        role->warp = LLVMBuildURem(em->builder, role->warp, each, "");
+        role->thread = LLVMBuildURem(em->builder, role->thread, threads, "");
     }
     LLVMBasicBlockRef body = gpu_new_block(em, "code");
     LLVMBuildBr(em->builder, body);

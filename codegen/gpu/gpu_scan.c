@@ -371,12 +371,6 @@ static void define_scanned(Folder *f)
     }
 }
 
-/* Of the registers that hold the same total the first that exists. */
-static LLVMValueRef total_of(const Folder *f, const Part *part, const Layout *reduced, int r)
-{
-    return part->total[gpu_canonical(f->type->layout, gpu_canonical(reduced, r))];
-}
-
 static void define_folded(Folder *f)
 {
     GpuEmitter *em = f->em;
@@ -392,7 +386,8 @@ static void define_folded(Folder *f)
             if (source < 0) {
                 gpu_bug(em, f->op, "its result has another layout than its operand");
             }
-            out->regs[r] = total_of(f, &f->parts[i], &reduced, source);
+            out->regs[r] =
+                f->parts[i].total[gpu_canonical(f->type->layout, gpu_canonical(&reduced, source))];
         }
     }
 }

@@ -37,17 +37,6 @@ static LLVMValueRef in_rows(const Folder *f, int r)
     return inside;
 }
 
-/* i1: of the threads of a warp that hold the same total, is this the first? NULL: each is. */
-static LLVMValueRef writes_total(const Folder *f, const FoldWarps *warps)
-{
-    Layout totals = *f->type->layout;
-    for (int bit = 0; bit < totals.bits[IN_LANE]; bit++) {
-        int32_t *step = &totals.basis[IN_LANE][bit][f->axis];
-        *step = *step < warps->end ? 0 : *step;
-    }
-    return gpu_first_holder(f->em, &totals);
-}
-
 static int64_t part_bytes(const Folder *f, const FoldWarps *warps, int part)
 {
     int64_t bytes = warps->rows * dtype_bytes(f->parts[part].dtype);
@@ -178,7 +167,13 @@ static void find_scratch(Folder *f, FoldWarps *warps)
 static void write_all(Folder *f, const FoldWarps *warps)
 {
     Memo written = fold_memo(f);
-    LLVMValueRef first = writes_total(f, warps);
+    /* Of the threads of a warp that hold the same total the first one writes it. */
+    Layout totals = *f->type->layout;
+    for (int bit = 0; bit < totals.bits[IN_LANE]; bit++) {
+        int32_t *step = &totals.basis[IN_LANE][bit][f->axis];
+        *step = *step < warps->end ? 0 : *step;
+    }
+    LLVMValueRef first = gpu_first_holder(f->em, &totals);
     for (int r = 0; r < f->n; r++) {
         Parts own = {NULL};
         bool known = true;
@@ -189,16 +184,6 @@ static void write_all(Folder *f, const FoldWarps *warps)
         if (!known) {
             write_totals(f, warps, first, r);
         }
-    }
-}
-
-/* What is before this warp is chosen among as many values as there are warps: here, and not where a
- * branch wants it, up to which all of them would be kept. */
-static void choose_here(const Folder *f, Made *made)
-{
-    GpuEmitter *em = f->em;
-    for (int i = 0; i < f->n_parts && f->scan && em->target->compute_here; i++) {
-        made->first[i] = em->target->compute_here(em, made->first[i]);
     }
 }
 
@@ -220,7 +205,11 @@ void fold_warps(Folder *f, FoldWarps *warps)
         Made *made = fold_made(f, &read, own, own, &known);
         if (!known) {
             join_warps(f, warps, r, made);
-            choose_here(f, made);
+            /* Each is chosen among as many values as there are warps. The choice is computed here,
+             * since behind the next branch all of these values would be live until then. */
+            for (int i = 0; i < f->n_parts && f->scan && em->target->compute_here; i++) {
+                made->first[i] = em->target->compute_here(em, made->first[i]);
+            }
         }
         if (f->scan) {
             fold_set_before(f, r, fold_surrounded(f, &joins, r, made->first));

@@ -156,12 +156,6 @@ static LLVMValueRef widen_half(GpuEmitter *em, const GpuHalf *half)
     return LLVMBuildBitCast(b, word, em->f32, "");
 }
 
-static bool widens_half(const Op *op, const GpuValue *in, int r)
-{
-    return op->kind == OP_CAST && op->operands[0]->type->dtype == DT_BF16 &&
-           op->results[0]->type->dtype == DT_F32 && in->halves && in->halves[r].word;
-}
-
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
 {
     GpuValue *out = gpu_value(em, op->results[0]), ins[MAX_OPERANDS];
@@ -170,8 +164,10 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
     }
     if (starts(em, op->results[0], out, r)) {
         GpuValue *first = gpu_value(em, op->operands[0]);
-        out->regs[r] = widens_half(op, first, r) ? widen_half(em, &first->halves[r])
-                                                 : emit_element(em, op, ins, r);
+        bool widens = op->kind == OP_CAST && op->operands[0]->type->dtype == DT_BF16 &&
+                      op->results[0]->type->dtype == DT_F32 && first->halves &&
+                      first->halves[r].word;
+        out->regs[r] = widens ? widen_half(em, &first->halves[r]) : emit_element(em, op, ins, r);
     }
 }
 
@@ -344,21 +340,17 @@ static void check_threads(GpuEmitter *em, const Op *op)
     }
 }
 
-static void emit_splat(GpuEmitter *em, const Op *op, LLVMValueRef scalar)
-{
-    const Value *result = op->results[0];
-    GpuValue *out = gpu_define(em, result);
-    for (int r = 0; r < out->n; r++) {
-        out->regs[r] =
-            !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? scalar : NULL;
-    }
-}
-
 void gpu_emit_rename(GpuEmitter *em, const Op *op)
 {
     const Value *from = op->operands[0], *to = op->results[0];
     if (!type_is_tile(from->type)) {
-        emit_splat(em, op, gpu_scalar(em, from));
+        LLVMValueRef scalar = gpu_scalar(em, from);
+        const Value *result = op->results[0];
+        GpuValue *out = gpu_define(em, result);
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] =
+                !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? scalar : NULL;
+        }
         return;
     }
     GpuValue *in = gpu_value(em, from), *out = gpu_define(em, to);

@@ -83,17 +83,6 @@ SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access)
     return tile;
 }
 
-static int swizzle_mask(int swizzle)
-{
-    return swizzle ? swizzle / 16 - 1 : 0;
-}
-
-/* The row's bits that XOR pieces start at: address bit 7, in rows of `swizzle` bytes. */
-static int swizzle_shift(int swizzle)
-{
-    return swizzle == 64 ? 1 : swizzle == 32 ? 2 : 0;
-}
-
 static LLVMValueRef bits_of(GpuEmitter *em, LLVMValueRef value, int shift, int64_t mask)
 {
     value = shift ? LLVMBuildLShr(em->builder, value, gpu_i32(em, shift), "") : value;
@@ -110,17 +99,6 @@ static LLVMValueRef zero_if_none(GpuEmitter *em, LLVMValueRef value)
     return value ? value : gpu_i32(em, 0);
 }
 
-static LLVMValueRef plain_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row,
-                             SharedCoord col)
-{
-    int64_t pitch = tile->cols * tile->elem_bytes;
-    LLVMValueRef part = scaled(em, zero_if_none(em, row.part), pitch);
-    LLVMValueRef across = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);
-    part = LLVMBuildNUWAdd(em->builder, part, across, "");
-    int64_t constant = row.constant * pitch + col.constant * tile->elem_bytes;
-    return gpu_at_const(em, gpu_at(em, tile->base, part), constant);
-}
-
 LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col)
 {
     int swizzle = tile->swizzle;
@@ -132,9 +110,16 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
         return gpu_shared_at(em, &bytes, row, (SharedCoord){half, col.bits / 2, col.constant / 2});
     }
     if (!swizzle) {
-        return plain_at(em, tile, row, col);
+        int64_t pitch = tile->cols * tile->elem_bytes;
+        LLVMValueRef part = scaled(em, zero_if_none(em, row.part), pitch);
+        LLVMValueRef across = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);
+        part = LLVMBuildNUWAdd(em->builder, part, across, "");
+        int64_t constant = row.constant * pitch + col.constant * tile->elem_bytes;
+        return gpu_at_const(em, gpu_at(em, tile->base, part), constant);
     }
-    int mask = swizzle_mask(swizzle), shift = swizzle_shift(swizzle) + tile->skew;
+    /* Bits of the row XOR the number of the 16-byte vector: those of address bit 7 and up. */
+    int mask = swizzle / 16 - 1;
+    int shift = __builtin_ctz((unsigned)(em->func->target->shared_row / swizzle)) + tile->skew;
     int64_t chunk_bytes = tile->rows * swizzle;
     LLVMValueRef rows = zero_if_none(em, row.part);
     LLVMValueRef bytes = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);

@@ -280,16 +280,6 @@ LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
                          "");
 }
 
-/* p, with n added to its exponent. */
-static LLVMValueRef raised(GpuEmitter *em, LLVMValueRef p, LLVMValueRef t)
-{
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef bits = LLVMBuildBitCast(b, p, em->i32, "");
-    LLVMValueRef n = LLVMBuildBitCast(b, t, em->i32, "");
-    n = LLVMBuildShl(b, n, gpu_i32(em, EXPONENT), "");
-    return LLVMBuildBitCast(b, LLVMBuildAdd(b, bits, n, ""), em->f32, "");
-}
-
 /* Register r of an op that the shorter way has otherwise. */
 static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op, int r)
 {
@@ -305,8 +295,13 @@ static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op,
     if (op == power->whole) {
         return LLVMBuildFSub(em->builder, first, rounder, "");
     }
-    return raised(em, gpu_value(em, power->value)->regs[r],
-                  gpu_value(em, power->turns->results[0])->regs[r]);
+    LLVMValueRef p = gpu_value(em, power->value)->regs[r];
+    LLVMValueRef t = gpu_value(em, power->turns->results[0])->regs[r];
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef bits = LLVMBuildBitCast(b, p, em->i32, "");
+    LLVMValueRef n = LLVMBuildBitCast(b, t, em->i32, "");
+    n = LLVMBuildShl(b, n, gpu_i32(em, EXPONENT), "");
+    return LLVMBuildBitCast(b, LLVMBuildAdd(b, bits, n, ""), em->f32, "");
 }
 
 bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n)

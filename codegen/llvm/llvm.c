@@ -82,15 +82,10 @@ typedef struct MachineFacts {
     const char *triple, *cpu, *features;
 } MachineFacts;
 
-static bool is_native(const Target *target)
-{
-    return text_equal(target->name, "native") || (target->cpu && text_equal(target->cpu, "native"));
-}
-
 static MachineFacts machine_facts(Llvm *l)
 {
     const Target *target = l->target;
-    if (is_native(target)) {
+    if (text_equal(target->name, "native") || (target->cpu && text_equal(target->cpu, "native"))) {
         return (MachineFacts){llvm_text(l->arena, LLVMGetDefaultTargetTriple()),
                               llvm_text(l->arena, LLVMGetHostCPUName()),
                               llvm_text(l->arena, LLVMGetHostCPUFeatures())};
@@ -107,15 +102,6 @@ static bool has_feature(const MachineFacts *facts, const char *feature)
         at = strstr(at + 1, feature);
     }
     return at != NULL;
-}
-
-static void note_abilities(Llvm *l, const MachineFacts *facts)
-{
-    bool recent = text_equal(facts->cpu, "x86-64-v3") || text_equal(facts->cpu, "x86-64-v4");
-    bool cpu = l->target->family == FAMILY_CPU;
-    l->has_fma = !cpu || recent || has_feature(facts, "+fma");
-    l->has_f16 = !cpu || recent || has_feature(facts, "+f16c");
-    l->has_vnni = cpu && has_feature(facts, "+avx512vnni");
 }
 
 static LLVMCodeGenOptLevel opt_level(int optimize)
@@ -141,7 +127,11 @@ static bool make_machine(Llvm *l, int optimize)
     }
     l->machine = LLVMCreateTargetMachine(target, facts.triple, facts.cpu, facts.features,
                                          opt_level(optimize), LLVMRelocPIC, LLVMCodeModelDefault);
-    note_abilities(l, &facts);
+    bool recent = text_equal(facts.cpu, "x86-64-v3") || text_equal(facts.cpu, "x86-64-v4");
+    bool cpu = l->target->family == FAMILY_CPU;
+    l->has_fma = !cpu || recent || has_feature(&facts, "+fma");
+    l->has_f16 = !cpu || recent || has_feature(&facts, "+f16c");
+    l->has_vnni = cpu && has_feature(&facts, "+avx512vnni");
     LLVMSetTarget(l->module, facts.triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
     LLVMSetModuleDataLayout(l->module, layout);

@@ -40,16 +40,6 @@ int hopper_role_warps(GpuEmitter *em, const Op *op)
     return (int)op_attr(roles, ATTR_WARPS)->ints[role] / hopper_teams(roles, role);
 }
 
-static bool only_scalars(const Op *op)
-{
-    for (int i = 0; i < op->n_results; i++) {
-        if (op->results[i]->type->kind == TYPE_ARRAY && op->results[i]->type->rank > 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool solo_block(const Block *block);
 
 static bool solo_op(const Op *op)
@@ -71,7 +61,12 @@ static bool solo_op(const Op *op)
             return false;
         }
     }
-    return only_scalars(op);
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind == TYPE_ARRAY && op->results[i]->type->rank > 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool solo_block(const Block *block)
@@ -101,22 +96,16 @@ LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name)
     return after;
 }
 
-/* The first thread of each warp group. */
-static LLVMBasicBlockRef if_first_of_group(GpuEmitter *em)
-{
-    LLVMBasicBlockRef inside = gpu_new_block(em, "elected"), after = gpu_new_block(em, "after");
-    LLVMValueRef threads = gpu_i32(em, (em->func->target->group_warps << em->warp_bits) - 1);
-    LLVMValueRef thread = LLVMBuildAnd(em->builder, em->role->thread, threads, "");
-    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, thread, gpu_i32(em, 0), "");
-    LLVMBuildCondBr(em->builder, first, inside, after);
-    gpu_go(em, inside);
-    return after;
-}
-
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op)
 {
     if (op_attr(op, ATTR_WARPGROUPS)) {
-        return if_first_of_group(em);
+        LLVMBasicBlockRef inside = gpu_new_block(em, "elected"), after = gpu_new_block(em, "after");
+        LLVMValueRef threads = gpu_i32(em, (em->func->target->group_warps << em->warp_bits) - 1);
+        LLVMValueRef thread = LLVMBuildAnd(em->builder, em->role->thread, threads, "");
+        LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, thread, gpu_i32(em, 0), "");
+        LLVMBuildCondBr(em->builder, first, inside, after);
+        gpu_go(em, inside);
+        return after;
     }
     return hopper_is_solo(op) ? NULL : hopper_if_first_thread(em, "elected");
 }

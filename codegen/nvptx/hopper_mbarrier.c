@@ -61,21 +61,16 @@ static bool is_of_launch(const GpuEmitter *em, const GpuMap *map)
     return found;
 }
 
-/* Descriptors are on their way to the copy engine while the block begins. */
-static void fetch_maps(GpuEmitter *em)
+void hopper_barriers_begin(GpuEmitter *em)
 {
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "barriers");
+    /* The TMA fetches the descriptors while the block begins. */
     for (size_t i = 0; i < em->maps.n; i++) {
         if (is_of_launch(em, &em->maps.items[i])) {
             gpu_asm(em, LLVMVoidTypeInContext(em->context), "prefetch.tensormap [$0];",
                     "l,~{memory}", true, 1, &em->maps.items[i].pointer);
         }
     }
-}
-
-void hopper_barriers_begin(GpuEmitter *em)
-{
-    LLVMBasicBlockRef after = hopper_if_first_thread(em, "barriers");
-    fetch_maps(em);
     for (size_t i = 0; i < em->shareds.n; i++) {
         if (em->shareds.items[i].op->kind == OP_MBARRIER) {
             init_barrier(em, em->shareds.items[i].op);
@@ -111,13 +106,6 @@ void hopper_emit_wait(GpuEmitter *em, const Op *op)
     hopper_wait(em, barrier_slot(em, &access), LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
 }
 
-static void emit_one_arrival(GpuEmitter *em, LLVMValueRef slot, LLVMValueRef first)
-{
-    LLVMValueRef args[] = {slot, first};
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];",
-            "r,b,~{memory}", true, 2, args);
-}
-
 void hopper_emit_arrive(GpuEmitter *em, const Op *op)
 {
     Access access = op_access(op, 0);
@@ -140,6 +128,8 @@ void hopper_emit_arrive(GpuEmitter *em, const Op *op)
     if (blocks > 1) {
         hopper_cluster_arrive(em, slot, who, some);
     } else {
-        emit_one_arrival(em, slot, some);
+        LLVMValueRef args[] = {slot, some};
+        gpu_asm(em, LLVMVoidTypeInContext(em->context),
+                "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", true, 2, args);
     }
 }

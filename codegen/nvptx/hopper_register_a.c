@@ -74,21 +74,6 @@ LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *acces
 
 /* ---- narrow elements ---- */
 
-/* i32: which byte of a word of eight elements is this lane's. */
-static LLVMValueRef own_byte(Left *left)
-{
-    LLVMValueRef pair = gpu_thread_coord(left->em, left->layout, 1);
-    return LLVMBuildLShr(left->em->builder, pair, gpu_i32(left->em, 1), "");
-}
-
-/* Words along k from register r's row and k on, as many as `n`. */
-static void read_words(Left *left, int r, int n, LLVMValueRef *words)
-{
-    SharedCoord depth = {NULL, 0, gpu_register_coord(left->layout, 1, r)};
-    LLVMValueRef at = gpu_shared_at(left->em, &left->tile, row_coord(left, r), depth);
-    gpu_packed_words(left->em, at, n, words);
-}
-
 /* The register of the layout that has this k, in the row of register r. */
 static int along(const Layout *layout, int r, int64_t k)
 {
@@ -113,7 +98,9 @@ LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *acce
     if (!left.tile.packed || n < 1) {
         gpu_bug(em, op, "threads widen elements of four bits, two a byte");
     }
-    LLVMValueRef byte = own_byte(&left);
+    /* i32: this lane's byte of a word of eight elements. */
+    LLVMValueRef pair = gpu_thread_coord(em, left.layout, 1);
+    LLVMValueRef byte = LLVMBuildLShr(em->builder, pair, gpu_i32(em, 1), "");
     LLVMValueRef *words = ARENA_ARRAY(em->arena, LLVMValueRef, registers / 2);
     for (int r = 0; r < registers; r++) {
         LLVMValueRef run[MAX_RUN];
@@ -121,7 +108,9 @@ LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *acce
         if (from % (n * WORD_HALVES) || from >= k) {
             continue;
         }
-        read_words(&left, r, n, run);
+        SharedCoord depth = {NULL, 0, gpu_register_coord(left.layout, 1, r)};
+        LLVMValueRef words_at = gpu_shared_at(em, &left.tile, row_coord(&left, r), depth);
+        gpu_packed_words(em, words_at, n, run);
         for (int i = 0; i < n; i++) {
             int at = along(left.layout, r, from + i * WORD_HALVES);
             words[at / 2] = nvptx_widen_byte(em, access->memory->type->dtype, to, run[i], byte);

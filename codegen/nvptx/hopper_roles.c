@@ -54,21 +54,6 @@ static void see_bulk_store(Op *op, void *user)
     }
 }
 
-/* The last one; NULL: there is none. */
-static const Op *bulk_store_of(Block *block)
-{
-    const Op *found = NULL;
-    block_walk(block, see_bulk_store, &found);
-    return found;
-}
-
-static void begin_apart(GpuEmitter *em, const Op *store)
-{
-    int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
-    em->role->apart = groups ? em->n_named_barriers + 1 : 0;
-    em->n_named_barriers += groups;
-}
-
 bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op)
 {
     if (!op_attr(op, ATTR_WARPGROUPS)) {
@@ -154,25 +139,17 @@ static void emit_role(GpuEmitter *em, const Op *op, int role)
     if (first && hopper_is_solo(first)) {
         after = hopper_if_first_thread(em, "solo");
     }
-    const Op *store = bulk_store_of(block);
+    const Op *store = NULL; /* the last one */
+    block_walk(block, see_bulk_store, &store);
     begin_turns(em, block);
-    begin_apart(em, store);
+    int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
+    em->role->apart = groups ? em->n_named_barriers + 1 : 0;
+    em->n_named_barriers += groups;
     gpu_emit_block(em, block);
     if (store) { /* shared memory must outlive the copies out of it */
         hopper_emit_bulk_wait(em, store);
     }
     hopper_elected_end(em, after);
-}
-
-/* Who arrived where the cluster meets waits there, too, before he ends: one that ends in between
- * would count twice. */
-static void end_role(GpuEmitter *em)
-{
-    if (!em->joined && em->plan_launch->cluster > 1) {
-        gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
-                true, 0, NULL);
-    }
-    gpu_cluster_end(em);
 }
 
 /* A chain of branches on the warp. Each role is one branch: that is what lets registers move. */
@@ -202,7 +179,13 @@ void hopper_emit_roles(GpuEmitter *em, const Op *op)
         em->n_named_barriers += teams;
         em->joined = false;
         emit_role(em, op, i);
-        end_role(em);
+        /* A thread that has arrived at the cluster's barrier waits there, too, before it ends: one
+         * that ended in between would count twice. */
+        if (!em->joined && em->plan_launch->cluster > 1) {
+            gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;",
+                    "~{memory}", true, 0, NULL);
+        }
+        gpu_cluster_end(em);
         LLVMBuildBr(em->builder, joined);
         em->role = outer;
         gpu_go(em, next);

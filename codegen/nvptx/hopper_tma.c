@@ -123,12 +123,6 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 
 /* ---- tensors of few rows ---- */
 
-/* i32: as many of the rows as there are. */
-static LLVMValueRef rows_there(GpuEmitter *em, Dim rows)
-{
-    return LLVMBuildTrunc(em->builder, gpu_size_value(em, rows), em->i32, "");
-}
-
 static void clear_tiles(GpuEmitter *em, const Value *shared)
 {
     int64_t slots = poly_capacity(shared->type->dims[0]);
@@ -220,20 +214,6 @@ static LLVMValueRef keep_outside(GpuEmitter *em, const Value *index, LLVMValueRe
     return LLVMBuildSelect(em->builder, below, first, most, "");
 }
 
-/* i32, the first index on each axis; of bytes where they hold several elements. */
-static void first_indices(GpuEmitter *em, const Access *tensor, LLVMValueRef *first)
-{
-    bool packed = dtype_is_packed(tensor->memory->type->dtype);
-    for (int axis = 0; axis < tensor->n; axis++) {
-        LLVMValueRef at = gpu_access_first(em, tensor, axis);
-        at = keep_outside(em, tensor->indices[axis], at);
-        first[axis] = LLVMBuildTrunc(em->builder, at, em->i32, "");
-        if (packed && axis + 1 == tensor->n) {
-            first[axis] = LLVMBuildLShr(em->builder, first[axis], gpu_i32(em, 1), "");
-        }
-    }
-}
-
 static LLVMValueRef plus(GpuEmitter *em, LLVMValueRef value, int64_t by)
 {
     return by ? LLVMBuildAdd(em->builder, value, gpu_i32(em, by), "") : value;
@@ -267,7 +247,15 @@ static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp 
 {
     Access tensor = tensor_access(op);
     LLVMValueRef first[MAX_RANK], address = bulk->args[0];
-    first_indices(em, &tensor, first);
+    bool packed = dtype_is_packed(tensor.memory->type->dtype);
+    for (int axis = 0; axis < tensor.n; axis++) {
+        LLVMValueRef at = gpu_access_first(em, &tensor, axis);
+        at = keep_outside(em, tensor.indices[axis], at);
+        first[axis] = LLVMBuildTrunc(em->builder, at, em->i32, "");
+        if (packed && axis + 1 == tensor.n) {
+            first[axis] = LLVMBuildLShr(em->builder, first[axis], gpu_i32(em, 1), "");
+        }
+    }
     if (boxes->blocks > 1) { /* this block's parts, or this group's */
         bool load = op->kind == OP_BULK_LOAD;
         LLVMValueRef rank = load ? hopper_cluster_rank(em) : hopper_group(em);
@@ -436,7 +424,9 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     LLVMValueRef bytes = gpu_i32(em, all);
     if (few) {
         LLVMValueRef row = gpu_i32(em, boxes.box_bytes / boxes.part_rows * boxes.chunks);
-        bytes = LLVMBuildMul(em->builder, rows_there(em, few), row, "");
+        bytes = LLVMBuildMul(em->builder,
+                             LLVMBuildTrunc(em->builder, gpu_size_value(em, few), em->i32, ""), row,
+                             "");
     }
     gpu_asm(em, LLVMVoidTypeInContext(em->context),
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", true, 2,

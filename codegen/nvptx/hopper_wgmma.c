@@ -61,15 +61,6 @@ static int64_t descriptor_mode(int swizzle)
     }
 }
 
-/* All but the address. Fields are in units of 16 bytes. */
-static uint64_t descriptor_bits(const Operand *operand)
-{
-    const HopperTile *tile = &operand->tile;
-    uint64_t leading = operand->k_rows ? (uint64_t)(tile->rows * tile->pitch / 16) : 1;
-    uint64_t stride = (uint64_t)(8 * tile->pitch / 16);
-    return leading << 16 | stride << 32 | (uint64_t)descriptor_mode(tile->swizzle) << 62;
-}
-
 static LLVMValueRef descriptor_at(GpuEmitter *em, const Operand *operand, LLVMValueRef address)
 {
     if (em->plan_launch->cluster > 1) { /* which block of it stands above the address */
@@ -77,7 +68,10 @@ static LLVMValueRef descriptor_at(GpuEmitter *em, const Operand *operand, LLVMVa
     }
     LLVMValueRef unit = LLVMBuildLShr(em->builder, address, gpu_i32(em, 4), "");
     LLVMValueRef wide = LLVMBuildZExt(em->builder, unit, em->i64, "");
-    uint64_t bits = descriptor_bits(operand);
+    const HopperTile *tile = &operand->tile;
+    uint64_t leading = operand->k_rows ? (uint64_t)(tile->rows * tile->pitch / 16) : 1;
+    uint64_t stride = (uint64_t)(8 * tile->pitch / 16);
+    uint64_t bits = leading << 16 | stride << 32 | (uint64_t)descriptor_mode(tile->swizzle) << 62;
     return LLVMBuildOr(em->builder, wide, LLVMConstInt(em->i64, bits, false), "");
 }
 
@@ -282,14 +276,6 @@ static void add_arg(Statement *s, const char *constraint, LLVMValueRef arg)
     s->args[s->n_args++] = arg;
 }
 
-static void add_a_registers(Statement *s)
-{
-    const Product *p = s->p;
-    for (int i = 0; i < p->a_row_words; i++) {
-        add_arg(s, "r", p->a_words[s->repeat * p->a_stride + i]);
-    }
-}
-
 /* The statement's n-th sum, as it was, or zero: NULL. */
 static LLVMValueRef sum_before(const Statement *s, int i)
 {
@@ -310,7 +296,9 @@ static void add_operands(Statement *s)
         text_printf(&s->constraints, "%s%s", i ? "," : "", p->ints ? "=r" : "=f");
     }
     if (p->a_words) {
-        add_a_registers(s);
+        for (int i = 0; i < p->a_row_words; i++) {
+            add_arg(s, "r", p->a_words[s->repeat * p->a_stride + i]);
+        }
     } else {
         add_arg(s, "l", p->a.descriptor);
     }
@@ -433,11 +421,6 @@ static void emit_product(Product *p)
 
 /* ---- two products in one instruction ---- */
 
-static bool only_scalar(const Op *op)
-{
-    return op->n_results == 1 && type_is_scalar(op->results[0]->type);
-}
-
 /* The product of the block that comes next, when nothing but waits and scalars stands between. */
 static Op *next_product(const Op *op)
 {
@@ -452,7 +435,8 @@ static Op *next_product(const Op *op)
             return next;
         }
         if (next->kind != OP_WAIT && next->kind != OP_CONST &&
-            (!op_has(next, TRAIT_PURE) || next->n_regions || !only_scalar(next))) {
+            (!op_has(next, TRAIT_PURE) || next->n_regions ||
+             !(next->n_results == 1 && type_is_scalar(next->results[0]->type)))) {
             return NULL;
         }
     }
@@ -474,18 +458,12 @@ static Op *joined_before(const Op *op)
     return before && joined_after(before) == op ? before : NULL;
 }
 
-/* Do both begin with sums, or both with zero? An instruction does the one or the other. */
-static bool begin_alike(const Product *p, const Product *joined)
-{
-    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= p->instruction->max_n;
-}
-
 static void emit_joined(GpuEmitter *em, Op *first, Op *second)
 {
     Product p = read_product(em, first), joined = read_product(em, second);
     p.out = gpu_define(em, first->results[0]);
     joined.out = gpu_define(em, second->results[0]);
-    if (begin_alike(&p, &joined)) {
+    if ((p.acc == NULL) == (joined.acc == NULL) && p.n + joined.n <= p.instruction->max_n) {
         p.joined = &joined;
         emit_product(&p);
     } else {

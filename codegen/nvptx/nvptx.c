@@ -48,12 +48,6 @@ static void map_attributes(GpuEmitter *em, LLVMAttributeIndex at)
         LLVMCreateStringAttribute(em->context, constant, sizeof constant - 1, "", 0));
 }
 
-static void pointer_attributes(GpuEmitter *em, LLVMAttributeIndex at)
-{
-    LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "noalias", 0));
-    LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "align", TENSOR_ALIGN));
-}
-
 static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
 {
     LLVMSetFunctionCallConv(em->kernel, PTX_KERNEL);
@@ -64,7 +58,10 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
         switch (em->plan_launch->args[i].kind) {
         case ARG_MAP: map_attributes(em, at); break;
         case ARG_LOG:
-        case ARG_POINTER: pointer_attributes(em, at); break;
+        case ARG_POINTER:
+            LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "noalias", 0));
+            LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "align", TENSOR_ALIGN));
+            break;
         default: break;
         }
     }
@@ -276,13 +273,6 @@ static void add_list(Text *text, int first, int n)
     text_add(text, n > 1 ? "}" : "");
 }
 
-static void no_effects(GpuEmitter *em, LLVMValueRef call)
-{
-    LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
-    LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "memory", 0));
-    LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "nounwind", 0));
-}
-
 /* $0…: the words; then the address and, with a condition, the predicate and the words' values
  * before. `line`: the rest of the 128 bytes comes to the second-level cache with it. */
 static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
@@ -314,7 +304,9 @@ static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef
     LLVMValueRef call = gpu_asm(em, result, text.data, constraints.data, !constant,
                                 condition ? 2 + words.n : 1, args);
     if (constant) {
-        no_effects(em, call);
+        LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
+        LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "memory", 0));
+        LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "nounwind", 0));
     }
     for (int i = 0; i < words.n; i++) {
         words.items[i] =

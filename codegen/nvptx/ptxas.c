@@ -128,15 +128,6 @@ static bool read_all(Arena *arena, int file, Code *code)
     return fd_read_first(file, code->bytes, code->n);
 }
 
-/* A copy onto itself is what a child inherits. */
-static bool pass_files(posix_spawn_file_actions_t *actions, const Files *files)
-{
-    return posix_spawn_file_actions_adddup2(actions, files->in, files->in) == 0 &&
-           posix_spawn_file_actions_adddup2(actions, files->out, files->out) == 0 &&
-           posix_spawn_file_actions_adddup2(actions, files->log, STDOUT_FILENO) == 0 &&
-           posix_spawn_file_actions_adddup2(actions, files->log, STDERR_FILENO) == 0;
-}
-
 /* Its exit code; -1 when it could not be started or was killed. */
 static int run(const char *program, char *const *arguments, const Files *files)
 {
@@ -146,7 +137,10 @@ static int run(const char *program, char *const *arguments, const Files *files)
     }
     pid_t process;
     int status = 0;
-    bool started = pass_files(&actions, files) &&
+    bool started = (posix_spawn_file_actions_adddup2(&actions, files->in, files->in) == 0 &&
+                    posix_spawn_file_actions_adddup2(&actions, files->out, files->out) == 0 &&
+                    posix_spawn_file_actions_adddup2(&actions, files->log, STDOUT_FILENO) == 0 &&
+                    posix_spawn_file_actions_adddup2(&actions, files->log, STDERR_FILENO) == 0) &&
                    posix_spawn(&process, program, &actions, NULL, arguments, environ) == 0;
     posix_spawn_file_actions_destroy(&actions);
     if (!started) {

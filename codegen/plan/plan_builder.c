@@ -95,13 +95,6 @@ static void fill_sizes(Func *func, Plan *plan)
     }
 }
 
-/* GPU code moves 16 bytes at a time, and its copy engines start at such addresses. */
-static int param_align(const Func *func, Type type)
-{
-    DType dtype = type->dtype;
-    return type->align ? type->align : func->target->family == FAMILY_CPU ? dtype_bytes(dtype) : 16;
-}
-
 static PlanParamIo param_io(ParamIo io)
 {
     return io == PARAM_IN ? PLAN_IN : io == PARAM_OUT ? PLAN_OUT : PLAN_INOUT;
@@ -119,7 +112,8 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
         return;
     }
     to->rank = type->rank;
-    to->align = param_align(func, type);
+    int align = func->target->family == FAMILY_CPU ? dtype_bytes(type->dtype) : 16;
+    to->align = type->align ? type->align : align;
     to->dims = plan_exprs(func, type->rank, type->dims);
     to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (int i = 0; i < type->rank; i++) {
@@ -247,14 +241,6 @@ static void fill_message(Op *op, void *user)
     }
 }
 
-static void fill_messages(Func *func, Plan *plan)
-{
-    Sayings sayings = {func, plan, false};
-    func_walk(func, count_saying, &sayings);
-    plan->messages = ARENA_ARRAY(func->arena, PlanMessage, plan->n_messages);
-    func_walk(func, fill_message, &sayings);
-}
-
 static bool says(Func *func, const Op *launch)
 {
     Plan none = {0};
@@ -293,15 +279,6 @@ static void add_pointers(const Func *func, const Op *op, const Plan *plan, PlanL
     }
 }
 
-static void add_scalars(const Plan *plan, PlanLaunch *launch)
-{
-    for (int i = 0; i < plan->n_params; i++) {
-        if (plan->params[i].rank < 0) {
-            launch->args[launch->n_args++] = (PlanArg){ARG_SCALAR, i};
-        }
-    }
-}
-
 /* On AMD's parts LLVM loads three arguments of 8 bytes as four. That the fourth lies within what
  * the metadata declares, the last argument is there twice, and the second of them not used. */
 enum { WORDS_READ_AS_FOUR = 3 };
@@ -311,7 +288,11 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
     launch->args =
         ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 2);
     add_pointers(func, op, plan, launch);
-    add_scalars(plan, launch);
+    for (int i = 0; i < plan->n_params; i++) {
+        if (plan->params[i].rank < 0) {
+            launch->args[launch->n_args++] = (PlanArg){ARG_SCALAR, i};
+        }
+    }
     for (int i = 0; i < plan->n_sizes; i++) {
         launch->args[launch->n_args++] = (PlanArg){ARG_SIZE, i};
     }
@@ -365,19 +346,13 @@ static void find_tiles(Op *op, void *user)
     }
 }
 
-/* The op that says what is walked: a persistent launch may leave it to its first `tile_loop`. */
-static const Op *walked_op(const Op *launch)
+static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
 {
     const Op *tiles = NULL;
     if (!op_attr(launch, ATTR_DIMS)) {
         block_walk(launch->regions[0], find_tiles, &tiles);
     }
-    return tiles ? tiles : launch;
-}
-
-static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
-{
-    const Op *walked = walked_op(launch);
+    const Op *walked = tiles ? tiles : launch;
     const Attr *dims = op_attr(walked, ATTR_DIMS), *steps = op_attr(walked, ATTR_STEPS);
     to->n_axes = dims ? dims->n : 0;
     if (to->n_axes && (!steps || steps->n != dims->n)) {
@@ -447,7 +422,10 @@ void plan_fill(Func *func, Plan *plan)
     fill_sizes(func, plan);
     LaunchOps launches = plan_launch_ops(func);
     fill_params(func, &launches, plan);
-    fill_messages(func, plan);
+    Sayings sayings = {func, plan, false};
+    func_walk(func, count_saying, &sayings);
+    plan->messages = ARENA_ARRAY(func->arena, PlanMessage, plan->n_messages);
+    func_walk(func, fill_message, &sayings);
     plan->n_launches = (int)launches.n;
     plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);
     for (size_t i = 0; i < launches.n; i++) {

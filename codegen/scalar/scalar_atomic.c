@@ -106,18 +106,13 @@ change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
     return seen;
 }
 
-static bool adds_floats(const AtomicChange *change)
-{
-    return change->float_add && text_equal(change->fn, "add") &&
-           (change->dtype == DT_F32 || change->dtype == DT_F64);
-}
-
 LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef address)
 {
     LLVMAtomicOrdering relaxed = LLVMAtomicOrderingMonotonic;
     LLVMAtomicRMWBinOp op;
     LLVMValueRef old;
-    if (adds_floats(change)) {
+    if (change->float_add && text_equal(change->fn, "add") &&
+        (change->dtype == DT_F32 || change->dtype == DT_F64)) {
         return LLVMBuildAtomicRMW(l->builder, LLVMAtomicRMWBinOpFAdd, address, change->value,
                                   relaxed, false);
     }

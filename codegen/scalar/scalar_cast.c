@@ -36,13 +36,6 @@ static LLVMValueRef is_nan(Llvm *l, LLVMValueRef a)
 
 /* ---- bf16 ---- */
 
-static LLVMValueRef bf16_to_f32_bits(Llvm *l, LLVMValueRef a)
-{
-    LLVMValueRef wide = widen(l, l->i32, a);
-    LLVMValueRef moved = LLVMBuildShl(l->builder, wide, llvm_int(LLVMTypeOf(wide), 16), "");
-    return as_type(l, l->f32, moved);
-}
-
 /* bits + 0x7fff + the last kept bit, then the upper half: to nearest even. */
 static LLVMValueRef f32_to_bf16_bits(Llvm *l, LLVMValueRef a)
 {
@@ -160,7 +153,9 @@ static LLVMValueRef to_f32(Llvm *l, LLVMValueRef a, DType from)
         return scalar_f8_to_f32(l, a, from);
     }
     if (from == DT_BF16 && on_cpu(l)) {
-        return bf16_to_f32_bits(l, a);
+        LLVMValueRef wide = widen(l, l->i32, a);
+        LLVMValueRef moved = LLVMBuildShl(l->builder, wide, llvm_int(LLVMTypeOf(wide), 16), "");
+        return as_type(l, l->f32, moved);
     }
     if (from == DT_F16 && !l->has_f16) {
         return f16_to_f32_bits(l, a);

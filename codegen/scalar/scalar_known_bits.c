@@ -22,11 +22,6 @@ static bool is_constant(LLVMValueRef value, uint64_t *number)
     return true;
 }
 
-static int trailing_zeros(uint64_t number)
-{
-    return number ? __builtin_ctzll(number) : WORD;
-}
-
 static int lesser(int a, int b)
 {
     return a < b ? a : b;
@@ -36,7 +31,7 @@ static int low_zeros(LLVMValueRef value, int deep)
 {
     uint64_t number;
     if (is_constant(value, &number)) {
-        return trailing_zeros(number);
+        return number ? __builtin_ctzll(number) : WORD;
     }
     if (deep == 0 || !LLVMIsAInstruction(value) || LLVMGetNumOperands(value) < 1) {
         return 0;

@@ -31,24 +31,17 @@ static Division divide_unsigned(Llvm *l, LLVMValueRef a, LLVMValueRef c)
                       choose(l, none, llvm_int(type, 0), LLVMBuildURem(l->builder, a, by, ""))};
 }
 
-/* By a constant above 0. LLVM sees that what is left of a number that is not negative is not, and
- * that nothing is to be done then. */
-static Division divide_by(Llvm *l, LLVMValueRef a, LLVMValueRef c)
-{
-    LLVMBuilderRef b = l->builder;
-    LLVMTypeRef type = LLVMTypeOf(a);
-    LLVMValueRef quotient = LLVMBuildSDiv(b, a, c, ""), rest = LLVMBuildSRem(b, a, c, "");
-    LLVMValueRef down = compare(l, LLVMIntSLT, rest, llvm_int(type, 0));
-    return (Division){
-        choose(l, down, LLVMBuildAdd(b, quotient, llvm_int(type, -1), ""), quotient),
-        choose(l, down, LLVMBuildAdd(b, rest, c, ""), rest)};
-}
-
 /* Dividing by 0 or -1 is done as by 1: the first is 0, the second the negated (wrapping). */
 static Division divide_signed(Llvm *l, LLVMValueRef a, LLVMValueRef c)
 {
     if (LLVMIsAConstantInt(c) && LLVMConstIntGetSExtValue(c) > 0) {
-        return divide_by(l, a, c);
+        LLVMBuilderRef b = l->builder;
+        LLVMTypeRef type = LLVMTypeOf(a);
+        LLVMValueRef quotient = LLVMBuildSDiv(b, a, c, ""), rest = LLVMBuildSRem(b, a, c, "");
+        LLVMValueRef down = compare(l, LLVMIntSLT, rest, llvm_int(type, 0));
+        return (Division){
+            choose(l, down, LLVMBuildAdd(b, quotient, llvm_int(type, -1), ""), quotient),
+            choose(l, down, LLVMBuildAdd(b, rest, c, ""), rest)};
     }
     LLVMBuilderRef b = l->builder;
     LLVMTypeRef type = LLVMTypeOf(a);
