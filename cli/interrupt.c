@@ -126,7 +126,7 @@ void interrupts_hold(InterruptHold *hold)
     pthread_sigmask(SIG_BLOCK, &set, &hold->before);
 }
 
-void interrupts_go_on(const InterruptHold *hold)
+void interrupts_release(const InterruptHold *hold)
 {
     pthread_sigmask(SIG_SETMASK, &hold->before, NULL);
 }
@@ -138,7 +138,7 @@ void interrupts_remove(const char *path)
     size_t n = path ? strlen(path) : 0;
     memcpy(under_way, path ? path : "", n < MAX_PATH ? n : 0);
     under_way[n < MAX_PATH ? n : 0] = '\0';
-    interrupts_go_on(&hold);
+    interrupts_release(&hold);
 }
 
 /* ---- the clock ---- */

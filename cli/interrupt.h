@@ -12,21 +12,21 @@ typedef struct InterruptHold {
     sigset_t before;
 } InterruptHold;
 void interrupts_begin(void);
-/* Between them nobody is stopped. */
+/* Between these calls, signals that end the program are delayed. */
 void interrupts_hold(InterruptHold *hold);
-void interrupts_go_on(const InterruptHold *hold);
-/* The file that is removed when the program is stopped, or NULL: none any more. */
+void interrupts_release(const InterruptHold *hold);
+/* Sets the file that is removed if the program is stopped; NULL: none. */
 void interrupts_remove(const char *path);
 
-/* Between them is compiling: when it takes longer than --timeout, or a minute, the program ends
- * with status 124. */
+/* Between these calls the program compiles: if that exceeds --timeout, or by default a minute of
+ * CPU time, the program ends with status 124. */
 void timeout_begin(const Options *options);
 void timeout_end(void);
-/* From here to timeout_end inputs are made, or read: as long as is said, or any time. */
+/* From here to timeout_end inputs are generated or read, limited only by --timeout. */
 void inputs_begin(const Options *options);
-/* Between them a kernel runs, on what `where` says: when that takes longer than --timeout the
- * program ends with status 4; and so it does when `own_code`, which runs on the CPU, makes an
- * access or an instruction that the machine refuses. */
+/* Between these calls a kernel runs on the device `where`. The program ends with status 4 if that
+ * exceeds --timeout, or if `own_code`, which runs on the CPU, makes an access or executes an
+ * instruction that the machine refuses. */
 void run_begin(const Options *options, bool own_code, const char *kernel, const char *where);
 void run_begin_on(const Options *options, const char *kernel, const TesseraDevice *device);
 void run_end(void);

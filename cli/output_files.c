@@ -76,7 +76,7 @@ static int open_temporary(OutFile *out)
     if (file >= 0) {
         interrupts_remove(out->temporary);
     }
-    interrupts_go_on(&hold);
+    interrupts_release(&hold);
     if (file >= 0) {
         /* mkstemp makes private files; a result gets the mode of the user's mask. */
         mode_t mask = umask(0);

@@ -10,16 +10,17 @@
 /* A parsed file. Opaque; lives in the arena. */
 typedef struct Module Module;
 
-/* Where `import "path"` finds its text. */
+/* Reads the text of `import "path"`. */
 typedef struct Importer {
-    /* The text below the folder of the first file, or NULL and the reason; the path has no `..`, no
-     * empty part and is relative. The text must stay until frontend_parse returns. */
+    /* Returns the text of a file below the folder of the first file, or NULL and the reason. The
+     * path is relative, without `..` and empty parts. The text must live until frontend_parse
+     * returns. */
     const char *(*read)(void *user, const char *path, size_t *n, const char **why);
     void *user;
 } Importer;
 
-/* NULL when there were errors. `source` indexes diags->sources; importer NULL: text that is in no
- * folder, which cannot import. */
+/* NULL after errors. `source` indexes diags->sources. Without an importer (NULL) the text cannot
+ * import files. */
 Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer);
 
 /* A generic or const parameter's value: T=bf16, D=128, causal=true. */
@@ -64,7 +65,7 @@ const KernelSignature *frontend_kernel(const Module *module, size_t n);
 /* By name; name NULL: the only one. Failure of kind usage (unknown name: the nearest one is
  * named). */
 const KernelSignature *frontend_find(Module *module, const char *name);
-/* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 when there is no such line. */
+/* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 without such a statement. */
 const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
                                 const char *size, size_t *n);
 
@@ -72,14 +73,14 @@ const int64_t *frontend_allowed(const Module *module, const KernelSignature *ker
  * `assume … in` become constants and must be bound too. NULL after errors. */
 Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
                      size_t n);
-/* Gives func->schedule the lines of the kernel's `schedule` blocks that are for this target and
- * whose `when` holds: by the sizes that are given (by DimVar.id, negative: not; may be NULL),
- * and by what is known of the others now. Blocks with a name count where it is `chosen` (NULL: none
- * is), more than others. False after errors; an unknown name is a failure of kind usage. */
+/* Adds to func->schedule the entries of the kernel's `schedule` blocks for this target whose `when`
+ * holds by the given sizes (by DimVar.id, negative if not given; may be NULL) and by the facts
+ * about the other sizes. Blocks with a name apply only if it is `chosen`, and override those
+ * without; NULL chooses none. False after errors; an unknown name is a failure of kind usage. */
 bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
                        const char *target_name, const int64_t *sizes, const char *chosen);
 
-/* A line of a `tune` block with the values to try, as they are written, in its order. */
+/* An entry of a `tune` block with the values to try, as written and in the written order. */
 typedef struct TuneChoice {
     const char *key, *sub; /* sub "": none */
     bool per_launch;       /* of one launch of the kernel */
@@ -95,8 +96,8 @@ typedef struct TuneChoices {
     TuneChoice *items;
     size_t n, cap;
 } TuneChoices;
-/* What the kernel's `tune` blocks for this target, whose `when` holds, want tried; of two blocks
- * the stronger one's line counts, as with schedule blocks. False after errors. */
+/* The values to try by the kernel's `tune` blocks for this target whose `when` holds. An entry of a
+ * stronger block replaces that of a weaker one, as with schedule blocks. False after errors. */
 bool frontend_choices(Module *module, const KernelSignature *kernel, Func *func,
                       const char *target_name, const int64_t *sizes, TuneChoices *choices);
 

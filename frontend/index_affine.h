@@ -6,11 +6,11 @@
 
 #include "frontend/size_proofs.h"
 
-/* An integer with bounds, both included; NULL: none known. They hold wherever its value is used. */
+/* An integer with inclusive bounds (NULL: unknown), which hold at every use of its value. */
 typedef struct IndexVar {
     uint32_t id; /* orders the terms of a sum */
     Dim least, most;
-    const struct IndexVar *within; /* the range of which it walks a part; NULL: of none */
+    const struct IndexVar *within; /* the range of which it iterates over a part, or NULL */
 } IndexVar;
 
 typedef struct AffineTerm {
@@ -24,7 +24,7 @@ typedef struct Affine {
     AffineTerm terms[]; /* by id; no coefficient is 0 */
 } Affine;
 
-/* NULL where an operand is NULL, or the result is none. */
+/* NULL if an operand is NULL, or if the result is not affine. */
 const Affine *affine_const(Func *func, Dim base);
 const Affine *affine_var(Func *func, const IndexVar *var);
 const Affine *affine_add(Func *func, const Affine *a, const Affine *b);
@@ -33,10 +33,10 @@ const Affine *affine_mul(Func *func, const Affine *a, const Affine *b);
 
 /* The variable if the sum is exactly one; else NULL. */
 const IndexVar *affine_as_var(const Affine *a);
-/* A bound that holds for all values of the variables; NULL when there is none. */
+/* A bound for all values of the variables, or NULL. */
 Dim affine_least(Func *func, const Affine *a);
 Dim affine_most(Func *func, const Affine *a);
-/* 0 <= a < extent? */
+/* True if 0 <= a < extent is proven. */
 bool affine_inside(Func *func, const Affine *a, Dim extent);
 
 #endif

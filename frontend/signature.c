@@ -131,7 +131,7 @@ static void unknown_type(Signer *s, const Expr *type)
     Diag *diag =
         front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
     bool generic = type->name[0] >= 'A' && type->name[0] <= 'Z';
-    const char *habit = habit_help(type->name);
+    const char *habit = foreign_word_help(type->name);
     if (habit) {
         diag_help(s->diags, diag, "%s", habit);
     } else if (nearest_found(&nearest) && !generic) {

@@ -261,7 +261,7 @@ static bool tell_one(const TesseraSignature *signature, TesseraSize *sizes, size
     return false;
 }
 
-size_t check_untold(const TesseraSignature *signature, TesseraSize *sizes, size_t n)
+size_t check_undetermined(const TesseraSignature *signature, TesseraSize *sizes, size_t n)
 {
     size_t told = 0;
     while (told < n && tell_one(signature, sizes, &told, n)) {}

@@ -43,11 +43,11 @@ static int launch_times(Bench *bench, int times, double *seconds)
 }
 
 /* A kernel whose assertions fail computes nothing: its time would mean nothing. */
-static int check_said(const Bench *bench)
+static int check_messages(const Bench *bench)
 {
-    TesseraMessages said;
-    return tessera_launch_messages(bench->launch, NULL, &said) == TESSERA_OK
-               ? fail_assertions(&said)
+    TesseraMessages messages;
+    return tessera_launch_messages(bench->launch, NULL, &messages) == TESSERA_OK
+               ? fail_assertions(&messages)
                : fail_context(bench->session.context);
 }
 
@@ -56,7 +56,7 @@ static int time_rounds(Bench *bench)
     double first, *rounds = alloc_or_exit((size_t)bench->options->rounds * sizeof *rounds);
     int n = bench->options->rounds;
     int code = launch_times(bench, 1, &first);
-    code = code ? code : check_said(bench);
+    code = code ? code : check_messages(bench);
     code = code ? code : launch_times(bench, 1, &first);
     double wanted = first > 0 ? ROUND_SECONDS / first : MAX_LAUNCHES;
     bench->launches = wanted < 1 ? 1 : wanted > MAX_LAUNCHES ? MAX_LAUNCHES : (int)wanted;
@@ -160,7 +160,7 @@ static int bench_in_session(Bench *bench)
     int code = arrays_read(bench->options, s, &bench->arrays, &with_consts);
     code = code ? code : session_device(bench->options, device, s);
     code = code ? code : session_options(&with_consts, s, bench->arrays.known, &bench->compile);
-    arrays_lie(&bench->arrays, &bench->compile);
+    arrays_give_strides(&bench->arrays, &bench->compile);
     double start = clock_seconds();
     code = code ? code : session_compile(bench->options, s, &bench->compile);
     bench->compile_seconds = clock_seconds() - start;

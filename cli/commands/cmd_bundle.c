@@ -237,7 +237,7 @@ int compile_bundle(const Options *options, Session *session)
     show_diagnostics(session->context);
     interrupts_hold(&hold);
     code = write_both(bundled, join(path, ".h"), object);
-    interrupts_go_on(&hold);
+    interrupts_release(&hold);
     tessera_bundled_free(bundled);
     return code == 0 && options->dependencies ? write_dependencies(session->program, object) : code;
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Executor {
+typedef struct Backend {
     const char *name, *device;
     int optimize;
     TesseraDevice *at; /* NULL: it is not here */
@@ -23,16 +23,16 @@ typedef struct Executor {
     double worst; /* share of the bound */
     bool exact;   /* all bits so far */
     size_t rounds;
-} Executor;
+} Backend;
 
-enum { EXECUTORS = 4 };
+enum { BACKENDS = 4 };
 
 typedef struct Check {
     const Options *options;
     Options here;    /* with the variant's bindings */
     Session session; /* whose kernel has shapes and facts */
     TesseraOptions compile;
-    Executor executors[EXECUTORS];
+    Backend backends[BACKENDS];
     TesseraFact *facts;
     size_t n_sizes;
     Rounding *roundings;      /* by parameter */
@@ -43,9 +43,9 @@ typedef struct Check {
 
 /* ---- one launch ---- */
 
-/* One result of an executor beside the interpreter's. */
-static void compare_one(Check *c, Executor *executor, size_t nth, const Array *array,
-                        const void *got, const TesseraArg *want, const TesseraArg *wide)
+/* One result of an backend beside the interpreter's. */
+static void compare_one(Check *c, Backend *backend, size_t nth, const Array *array, const void *got,
+                        const TesseraArg *want, const TesseraArg *wide)
 {
     TesseraDifference d;
     size_t elements, bytes;
@@ -56,18 +56,18 @@ static void compare_one(Check *c, Executor *executor, size_t nth, const Array *a
         c->differs = true;
         printf("  %-8s %s differs in %zu of %zu elements; first at %zu: %.9g, interpreter "
                "%.9g, allowed %.3g\n",
-               executor->name, array->param->name, d.different, elements, d.first, d.got, d.want,
+               backend->name, array->param->name, d.different, elements, d.first, d.got, d.want,
                d.bound);
     }
-    executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
-    executor->exact = executor->exact && memcmp(got, wanted, bytes) == 0;
+    backend->worst = d.worst > backend->worst ? d.worst : backend->worst;
+    backend->exact = backend->exact && memcmp(got, wanted, bytes) == 0;
     if (wide && wide->tensor.type == TESSERA_F64) {
         rounding_add(&c->roundings[nth], type, elements, got, wide->tensor.data);
     }
     free(wanted);
 }
 
-static int compare(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *args,
+static int compare(Check *c, Backend *backend, const Arrays *arrays, const TesseraArg *args,
                    const TesseraArg *want, const TesseraArg *wide)
 {
     for (size_t i = 0; i < arrays->n; i++) {
@@ -75,41 +75,41 @@ static int compare(Check *c, Executor *executor, const Arrays *arrays, const Tes
         if (!array_is_result(array)) {
             continue;
         }
-        void *got = args_download(executor->at, array, &args[i]);
+        void *got = args_download(backend->at, array, &args[i]);
         if (!got) {
             return fail_context(c->session.context);
         }
-        compare_one(c, executor, i, array, got, &want[i], wide ? &wide[i] : NULL);
+        compare_one(c, backend, i, array, got, &want[i], wide ? &wide[i] : NULL);
         free(got);
     }
-    executor->rounds++;
+    backend->rounds++;
     return 0;
 }
 
-static int launch_once(Check *c, Executor *executor, const TesseraArg *args, size_t n,
+static int launch_once(Check *c, Backend *backend, const TesseraArg *args, size_t n,
                        TesseraLaunch **launch)
 {
     timeout_begin(c->options);
-    bool ok = tessera_prepare(executor->kernel, executor->at, args, n, launch) == TESSERA_OK;
-    run_begin(c->options, strcmp(executor->device, "cpu") == 0, c->session.signature->name,
-              executor->name);
-    TesseraMessages said;
+    bool ok = tessera_prepare(backend->kernel, backend->at, args, n, launch) == TESSERA_OK;
+    run_begin(c->options, strcmp(backend->device, "cpu") == 0, c->session.signature->name,
+              backend->name);
+    TesseraMessages messages;
     ok = ok && tessera_launch(*launch, NULL) == TESSERA_OK &&
-         tessera_launch_messages(*launch, NULL, &said) == TESSERA_OK;
+         tessera_launch_messages(*launch, NULL, &messages) == TESSERA_OK;
     run_end();
-    return ok ? fail_assertions(&said) : fail_context(c->session.context);
+    return ok ? fail_assertions(&messages) : fail_context(c->session.context);
 }
 
-static int execute(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *want,
+static int execute(Check *c, Backend *backend, const Arrays *arrays, const TesseraArg *want,
                    const TesseraArg *wide)
 {
     TesseraLaunch *launch = NULL;
     TesseraArg *args = arrays_args(arrays, false);
-    int code = args_upload(executor->at, arrays, args) ? 0 : fail_context(c->session.context);
-    code = code ? code : launch_once(c, executor, args, arrays->n, &launch);
-    code = code ? code : compare(c, executor, arrays, args, want, wide);
+    int code = args_upload(backend->at, arrays, args) ? 0 : fail_context(c->session.context);
+    code = code ? code : launch_once(c, backend, args, arrays->n, &launch);
+    code = code ? code : compare(c, backend, arrays, args, want, wide);
     tessera_launch_free(launch);
-    args_release(executor->at, arrays, args);
+    args_release(backend->at, arrays, args);
     free(args);
     return code;
 }
@@ -125,7 +125,7 @@ static TesseraStatus interpret(const Check *c, const TesseraOptions *options, co
     return status;
 }
 
-/* NULL when the program cannot be run in f64: then that is what is said. */
+/* NULL when the program cannot be run in f64: then that is what is messages. */
 static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
     if (c->no_reference) {
@@ -163,30 +163,30 @@ static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want
 static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
     TesseraArg *want = NULL, *wide = NULL;
-    const Executor *last = NULL; /* that `want` is for, and all of its device */
+    const Backend *last = NULL; /* that `want` is for, and all of its device */
     int code = 0;
-    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
-        Executor *executor = &c->executors[i];
-        if (!executor->kernel) {
+    for (size_t i = 0; i < BACKENDS && code == 0; i++) {
+        Backend *backend = &c->backends[i];
+        if (!backend->kernel) {
             continue;
         }
-        if (!last || strcmp(last->device, executor->device) != 0) {
+        if (!last || strcmp(last->device, backend->device) != 0) {
             args_free(arrays, want);
             want = args_for_interpreter(arrays, false);
             /* The interpreter uses the loop steps of this backend's code. */
             TesseraOptions options = *compile;
-            TesseraMessages said;
-            options.target = tessera_device_info(executor->at)->target;
+            TesseraMessages messages;
+            options.target = tessera_device_info(backend->at)->target;
             bool ok = interpret(c, &options, arrays, want) == TESSERA_OK &&
-                      tessera_interpret_messages(c->session.context, &said) == TESSERA_OK;
-            code = ok ? fail_assertions(&said) : fail_context(c->session.context);
+                      tessera_interpret_messages(c->session.context, &messages) == TESSERA_OK;
+            code = ok ? fail_assertions(&messages) : fail_context(c->session.context);
         }
         if (!last && code == 0) {
             wide = run_wide(c, compile, arrays);
             add_roundings(c, arrays, want, wide);
         }
-        last = executor;
-        code = code ? code : execute(c, executor, arrays, want, wide);
+        last = backend;
+        code = code ? code : execute(c, backend, arrays, want, wide);
     }
     args_free(arrays, want);
     args_free(arrays, wide);
@@ -221,18 +221,18 @@ static void show_sizes(const Check *c, const TesseraSize *sizes)
 /* Code for the sizes of a round. */
 static int compile_untold(Check *c, const TesseraOptions *compile)
 {
-    for (size_t i = 0; i < EXECUTORS && compile->n_sizes > 0; i++) {
-        Executor *executor = &c->executors[i];
+    for (size_t i = 0; i < BACKENDS && compile->n_sizes > 0; i++) {
+        Backend *backend = &c->backends[i];
         TesseraOptions options = *compile;
-        if (!executor->at) {
+        if (!backend->at) {
             continue;
         }
-        options.target = tessera_device_info(executor->at)->target;
-        options.optimize = executor->optimize;
-        tessera_kernel_free(executor->kernel);
-        executor->kernel = NULL;
+        options.target = tessera_device_info(backend->at)->target;
+        options.optimize = backend->optimize;
+        tessera_kernel_free(backend->kernel);
+        backend->kernel = NULL;
         timeout_begin(c->options);
-        if (tessera_compile(c->session.program, &options, &executor->kernel) != TESSERA_OK) {
+        if (tessera_compile(c->session.program, &options, &backend->kernel) != TESSERA_OK) {
             return fail_context(c->session.context);
         }
         timeout_end();
@@ -247,7 +247,8 @@ static int make_round(Check *c, const TesseraSize *sizes)
     TesseraOptions compile = c->compile;
     TesseraSize *untold = session_alloc((c->n_sizes + 1) * sizeof *untold);
     memcpy(untold, sizes, c->n_sizes * sizeof *sizes);
-    size_t n_untold = check_untold(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
+    size_t n_untold =
+        check_undetermined(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
     compile.sizes = sizes;
     compile.n_sizes = c->n_sizes;
     int code = arrays_read(&c->here, &c->session, &arrays, &with_consts);
@@ -300,19 +301,19 @@ static int run_rounds(Check *c)
     return code;
 }
 
-/* ---- executors ---- */
+/* ---- backends ---- */
 
-static int compile_executor(Check *c, Executor *executor)
+static int compile_backend(Check *c, Backend *backend)
 {
     TesseraOptions options = c->compile;
-    if (tessera_device_open(c->session.context, executor->device, 0, &executor->at) != TESSERA_OK) {
-        executor->at = NULL;
+    if (tessera_device_open(c->session.context, backend->device, 0, &backend->at) != TESSERA_OK) {
+        backend->at = NULL;
         return 0;
     }
-    options.target = tessera_device_info(executor->at)->target;
-    options.optimize = executor->optimize;
-    executor->exact = true;
-    return tessera_compile(c->session.program, &options, &executor->kernel) == TESSERA_OK
+    options.target = tessera_device_info(backend->at)->target;
+    options.optimize = backend->optimize;
+    backend->exact = true;
+    return tessera_compile(c->session.program, &options, &backend->kernel) == TESSERA_OK
                ? 0
                : fail_context(c->session.context);
 }
@@ -348,13 +349,13 @@ static int find_facts(Check *c)
 
 /* ---- telling ---- */
 
-static int show_proofs(const Check *c, const Executor *executor)
+static int show_proofs(const Check *c, const Backend *backend)
 {
     TesseraAccesses a;
-    if (tessera_kernel_accesses(executor->kernel, &a) != TESSERA_OK) {
+    if (tessera_kernel_accesses(backend->kernel, &a) != TESSERA_OK) {
         return fail_context(c->session.context);
     }
-    printf("  bounds   %s: %zu access%s inside by proof, %zu guarded", executor->name, a.inside,
+    printf("  bounds   %s: %zu access%s inside by proof, %zu guarded", backend->name, a.inside,
            a.inside == 1 ? "" : "es", a.guarded);
     if (a.clipped) {
         printf(", %zu clipped by the copy engine", a.clipped);
@@ -408,22 +409,22 @@ static void show_head(const Check *c)
 
 static int check_compiled(Check *c)
 {
-    int code = show_proofs(c, &c->executors[1]);
-    for (size_t i = 2; i < EXECUTORS && code == 0; i++) {
-        code = c->executors[i].kernel ? show_proofs(c, &c->executors[i]) : 0;
+    int code = show_proofs(c, &c->backends[1]);
+    for (size_t i = 2; i < BACKENDS && code == 0; i++) {
+        code = c->backends[i].kernel ? show_proofs(c, &c->backends[i]) : 0;
     }
     timeout_end();
     code = code ? code : show_atomics(c);
     code = code ? code : run_rounds(c);
-    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
-        const Executor *executor = &c->executors[i];
-        if (!executor->at) {
-            printf("  %-8s none here\n", executor->name);
-        } else if (executor->worst <= 1 && executor->exact) {
-            printf("  %-8s the interpreter's bits on all %zu\n", executor->name, executor->rounds);
-        } else if (executor->worst <= 1) {
+    for (size_t i = 0; i < BACKENDS && code == 0; i++) {
+        const Backend *backend = &c->backends[i];
+        if (!backend->at) {
+            printf("  %-8s none here\n", backend->name);
+        } else if (backend->worst <= 1 && backend->exact) {
+            printf("  %-8s the interpreter's bits on all %zu\n", backend->name, backend->rounds);
+        } else if (backend->worst <= 1) {
             printf("  %-8s within the interpreter's bound on all %zu (at most %.3g of it)\n",
-                   executor->name, executor->rounds, executor->worst);
+                   backend->name, backend->rounds, backend->worst);
         }
     }
     if (code == 0) {
@@ -434,7 +435,7 @@ static int check_compiled(Check *c)
 
 static int check_variant(const Options *options, size_t variant)
 {
-    static const Executor all[EXECUTORS] = {
+    static const Backend all[BACKENDS] = {
         {.name = "cpu -O0", .device = "cpu", .optimize = -1},
         {.name = "cpu -O3", .device = "cpu", .optimize = 3},
         {.name = "cuda", .device = "cuda"},
@@ -447,7 +448,7 @@ static int check_variant(const Options *options, size_t variant)
     if (code != 0) {
         return code;
     }
-    memcpy(c.executors, all, sizeof all);
+    memcpy(c.backends, all, sizeof all);
     c.roundings = session_alloc(c.session.signature->n_params * sizeof *c.roundings);
     code = check_bindings(c.session.signature, options, variant, &pairs, &n);
     if (code == 0) {
@@ -464,13 +465,13 @@ static int check_variant(const Options *options, size_t variant)
         show_head(&c);
         code = find_facts(&c);
     }
-    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
-        code = compile_executor(&c, &c.executors[i]);
+    for (size_t i = 0; i < BACKENDS && code == 0; i++) {
+        code = compile_backend(&c, &c.backends[i]);
     }
     code = code ? code : check_compiled(&c);
-    for (size_t i = 0; i < EXECUTORS; i++) {
-        tessera_kernel_free(c.executors[i].kernel);
-        tessera_device_free(c.executors[i].at);
+    for (size_t i = 0; i < BACKENDS; i++) {
+        tessera_kernel_free(c.backends[i].kernel);
+        tessera_device_free(c.backends[i].at);
     }
     session_close(&c.session);
     return code ? code : c.differs ? TESSERA_DIFFERENT : 0;

@@ -6,34 +6,34 @@
 #include "cli/data/array_args.h"
 #include "cli/options.h"
 
-/* ---- what is tried (check_sizes.c) ---- */
+/* ---- types, constants and sizes to try (check_sizes.c) ---- */
 
 enum { CHECK_ROUNDS = 7 };
 
-/* How many variants of the types and constants that nothing binds there are, and the bindings of
- * one: those of the command line, too. 0 or an exit code after a message. */
+/* The number of variants of unbound types and constants, and the bindings of one variant together
+ * with those of the command line: 0, or an exit code after a message. */
 size_t check_variants(const TesseraSignature *signature, const Options *options);
 int check_bindings(const TesseraSignature *signature, const Options *options, size_t variant,
                    TesseraPair **pairs, size_t *n);
-/* Sizes of one round, under what is known of them (`most` 0: nothing): small ones, primes, tiles
- * and one more or less, zero; smaller where the kernel would be too much work. What the command
- * line gives stays. */
+/* Chooses the sizes of one round within the facts (`most` 0: no bound): small ones, primes, tiles
+ * and one more or less, zero; smaller ones if the kernel would be too much work. Sizes of the
+ * command line are not changed. */
 void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, const Options *options,
                  int round, TesseraSize *sizes);
-/* Would these, of which not all are given, take minutes? What the source assumes of sizes
- * (multiples of 4096) may leave no smaller ones. */
+/* True if these sizes, not all of them given, would take minutes: the assumptions of the source
+ * (multiples of 4096) may allow no smaller ones. */
 bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
                     size_t n);
-/* Of the n sizes those that no tensor's extents say, as G and C of an axis G * C: to the front.
- * Returns how many. */
-size_t check_untold(const TesseraSignature *signature, TesseraSize *sizes, size_t n);
+/* Moves to the front those of the n sizes that no extent of a tensor determines, as G and C of an
+ * axis G * C, and returns their number. */
+size_t check_undetermined(const TesseraSignature *signature, TesseraSize *sizes, size_t n);
 
 /* ---- how far from f64 (check_rounding.c) ---- */
 
 typedef struct Rounding {
-    double ulps;       /* the greatest distance, */
-    double got, exact; /* and where it is */
-    double share;      /* the greatest distance as a share of the largest element of its tensor */
+    double ulps;       /* the largest distance, */
+    double got, exact; /* and the values there */
+    double share;      /* the largest distance as a fraction of the largest element of its tensor */
     bool any;
 } Rounding;
 /* `exact`: f64 arrays. */

@@ -29,18 +29,18 @@ typedef struct Run {
 /* ---- what the kernel says ---- */
 
 /* Prints go where answers go. */
-static int tell(const Run *run, const TesseraMessages *said)
+static int show_messages(const Run *run, const TesseraMessages *messages)
 {
-    for (size_t i = 0; i < said->n; i++) {
-        const TesseraMessage *message = &said->items[i];
+    for (size_t i = 0; i < messages->n; i++) {
+        const TesseraMessage *message = &messages->items[i];
         if (!message->failed) {
             fprintf(run->to, "%s\n", message->text);
         }
     }
-    if (said->lost) {
-        fprintf(stderr, "note: %" PRIu64 " more messages did not fit the log\n", said->lost);
+    if (messages->lost) {
+        fprintf(stderr, "note: %" PRIu64 " more messages did not fit the log\n", messages->lost);
     }
-    return fail_assertions(said);
+    return fail_assertions(messages);
 }
 
 /* ---- launching ---- */
@@ -59,13 +59,13 @@ static int launch(Run *run)
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
     timeout_end();
     run->compile_seconds += clock_seconds() - start;
-    TesseraMessages said;
+    TesseraMessages messages;
     run_begin_on(run->options, s->signature->name, s->device);
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
-         tessera_launch_messages(prepared, NULL, &said) == TESSERA_OK;
+         tessera_launch_messages(prepared, NULL, &messages) == TESSERA_OK;
     run_end();
     free(args);
-    code = ok ? tell(run, &said) : fail_context(s->context);
+    code = ok ? show_messages(run, &messages) : fail_context(s->context);
     code = code ? code : arrays_download(s, &run->arrays);
     tessera_launch_free(prepared);
     return code;
@@ -80,10 +80,11 @@ static int interpret(Run *run)
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
     run_end();
     run->run_seconds = clock_seconds() - start;
-    TesseraMessages said;
+    TesseraMessages messages;
     free(args);
-    bool ok = status == TESSERA_OK && tessera_interpret_messages(s->context, &said) == TESSERA_OK;
-    return ok ? tell(run, &said) : fail_context(s->context);
+    bool ok =
+        status == TESSERA_OK && tessera_interpret_messages(s->context, &messages) == TESSERA_OK;
+    return ok ? show_messages(run, &messages) : fail_context(s->context);
 }
 
 /* ---- comparing ---- */
@@ -318,7 +319,7 @@ static int run_in_session(Run *run)
     }
     if (code == 0) {
         code = session_options(&with_consts, s, run->arrays.known, &run->compile);
-        arrays_lie(&run->arrays, &run->compile);
+        arrays_give_strides(&run->arrays, &run->compile);
     }
     if (code == 0) {
         code = compile_for_run(run, to);

@@ -368,7 +368,7 @@ TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
     return args;
 }
 
-void arrays_lie(const Arrays *arrays, TesseraOptions *compile)
+void arrays_give_strides(const Arrays *arrays, TesseraOptions *compile)
 {
     TesseraArg *args = session_alloc(arrays->n * sizeof *args);
     size_t n = 0;

@@ -232,7 +232,7 @@ static int begin_case(One *one)
     }
     one->compile.target = tessera_device_info(s->device)->target;
     one->compile.pins = "";
-    arrays_lie(&one->arrays, &one->compile);
+    arrays_give_strides(&one->arrays, &one->compile);
     if (tessera_tuning(s->program, &one->compile, s->device, &tuning) != TESSERA_OK ||
         tessera_compile(s->program, &one->compile, &s->kernel) != TESSERA_OK) {
         return fail_context(s->context);

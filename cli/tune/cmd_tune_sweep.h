@@ -11,7 +11,7 @@
 /* `tessera tune FILE.tile`: for all sizes and types that are given (cmd_tune_sweep.c). */
 int tune_sweep(const Options *options);
 
-/* ---- what is swept, and by whom (sweep_cases.c) ---- */
+/* ---- cases, and command lines of workers (sweep_cases.c) ---- */
 
 /* The options of each sweep: each of the types with each of the sizes. */
 typedef struct SweepCases {
@@ -31,13 +31,13 @@ const char *sweep_pair(const char *name, const char *value);
 /* The words of a worker's command line; `user` is a SweepCommand. */
 char *const *sweep_command(void *user, WorkerRole role, const char *device);
 
-/* ---- what is told (sweep_progress.c) ---- */
+/* ---- output (sweep_progress.c) ---- */
 
 typedef struct SweepShow {
     bool terminal;
     size_t nth, of; /* of the cases */
-    double told;    /* when, where it is no terminal */
-    bool line;      /* one stands there */
+    double told;    /* time of the last output, if it is not a terminal */
+    bool line;      /* the terminal shows a progress line */
 } SweepShow;
 void sweep_progress(void *user, const SweepProgress *progress);
 void sweep_result_show(const TuneRecord *base, const SweepResult *result);
@@ -53,31 +53,32 @@ typedef struct SweepWork {
     Arrays arrays;
     TesseraOptions compile; /* of the derived schedule */
 } SweepWork;
-/* A kernel with these lines, `;` between keys; NULL: the context knows why. */
+/* Compiles a kernel with these entries, separated by `;`; NULL: the context has the error. */
 TesseraKernel *sweep_compile(SweepWork *work, const char *lines);
-/* The context's error, as a piece of a line. */
-const char *sweep_words(const SweepWork *work);
-/* "room" or "refused", of the error of a compilation. */
-const char *sweep_why(const SweepWork *work);
-/* One line of what the parent wants; false: it has gone. */
+/* The context's error without line breaks. */
+const char *sweep_error_text(const SweepWork *work);
+/* "room" if the compilation is out of resources, else "refused". */
+const char *sweep_error_kind(const SweepWork *work);
+/* Reads one request of the parent; false if the parent has ended. */
 bool sweep_read(char **line, size_t *room);
 
 int sweep_measure(SweepWork *work); /* measure_worker.c */
-/* How far answers with these lines may be from the derived schedule's, by runs of the interpreter
- * that walk `cost` elements (sweep_error_bound.c). */
+/* Answers how far results with these entries may be from those of the derived schedule, by runs of
+ * the interpreter over `cost` elements (sweep_error_bound.c). */
 void sweep_bound(SweepWork *work, double cost, const char *lines);
 
 /* ---- comparing (sweep_compare.c) ---- */
 
-/* How far an element may be off, by its magnitude: most[e] for those below 2^(e + MIN_EXPONENT).
- * What is larger than all that was seen may be as far off as those, for its size. */
+/* Error bounds by magnitude: most[e] holds for elements below 2^(e + MIN_EXPONENT). Larger elements
+ * than any that was seen have the same relative bound as the largest of those. */
 enum { MIN_EXPONENT = -160, EXPONENTS = 320 };
 typedef struct Envelope {
     bool known;
     double most[EXPONENTS];
 } Envelope;
 void envelope_add(Envelope *envelope, double value, double bound);
-/* After the last one: what is not seen takes what is beside it; all of it `scale` times. */
+/* After the last element: magnitudes without elements take the bound of an adjacent one; all bounds
+ * are multiplied by `scale`. */
 void envelope_close(Envelope *envelope, double scale);
 /* "e:bound e:bound …", where it changes; and back. */
 void envelope_write(const Envelope *envelope, FILE *to);
@@ -87,8 +88,8 @@ typedef struct SweepDifference {
     size_t different, first; /* elements; the first of them */
     double got, want, bound;
 } SweepDifference;
-/* Are n elements the same, or within the envelope (NULL: the bits must be the same)? By all threads
- * there are. */
+/* True if n elements are within the envelope, or have equal bits if it is NULL. Uses all CPU
+ * threads. */
 bool sweep_compare(TesseraType type, size_t n, const void *got, const void *want,
                    const Envelope *envelope, SweepDifference *difference);
 

@@ -74,7 +74,8 @@ static Slot *slot_new(Measure *m, const char *id)
 
 /* ---- answers ---- */
 
-/* What no kernel writes is seen, and what is read and written begins as it was. */
+/* Poisons the results, so that elements which no kernel writes are seen; restores those that are
+ * also read. */
 static bool prepare_results(Measure *m)
 {
     const Session *s = &m->work->session;
@@ -106,8 +107,8 @@ static bool take_reference(Measure *m)
     return true;
 }
 
-/* Without the interpreter's bound: a few units in the last place of the largest element, and of the
- * sums of f32 that most kernels have. */
+/* The bound without the interpreter: a few units in the last place of the largest element, in the
+ * type of the result or in f32, in which most kernels sum. */
 static void guess_envelope(const Array *array, const void *reference, Envelope *envelope)
 {
     static const double least = 1.0 / (1 << 17);
@@ -129,7 +130,7 @@ static void guess_envelope(const Array *array, const void *reference, Envelope *
     envelope_close(envelope, 1);
 }
 
-/* Of each array, those that the parent has a number for. */
+/* The envelopes of all arrays that the parent calls by this number. */
 static Envelope *envelopes_of(Measure *m, const char *number)
 {
     size_t nth = (size_t)strtoull(number, NULL, 10);
@@ -149,8 +150,8 @@ static Envelope *envelopes_of(Measure *m, const char *number)
     return m->envelopes[nth];
 }
 
-/* `how`: "bits", or the number of envelopes. 1: the same, 0: it was said that it is not, -1: the
- * device fails. */
+/* `how`: "bits", or the number of envelopes. 1: the results are equal; 0: they differ, which has
+ * been answered; -1: the device fails. */
 static int compare_answers(Measure *m, const char *id, const char *how)
 {
     const Session *s = &m->work->session;
@@ -184,32 +185,33 @@ static int compare_answers(Measure *m, const char *id, const char *how)
     return 1;
 }
 
-/* ---- what the parent wants ---- */
+/* ---- requests of the parent ---- */
 
-/* The device cannot be used any more. */
-static bool say_fault(Measure *m, const char *id)
+/* Answers that the device can no longer be used. */
+static bool answer_fault(Measure *m, const char *id)
 {
-    printf("fault %s %s\n", id, sweep_words(m->work));
+    printf("fault %s %s\n", id, sweep_error_text(m->work));
     return false;
 }
 
-static bool say_not_loaded(Measure *m, const char *id)
+static bool answer_not_loaded(Measure *m, const char *id)
 {
     const TesseraError *error = tessera_error(m->work->session.context);
     bool room = error->driver_code == NO_MEMORY || error->driver_code == NO_ROOM;
-    printf("checked %s %s %s\n", id, room ? "room" : "crash", sweep_words(m->work));
+    printf("checked %s %s %s\n", id, room ? "room" : "crash", sweep_error_text(m->work));
     return true;
 }
 
 static bool run_once(Measure *m, const Slot *slot, double *seconds)
 {
-    TesseraMessages said;
+    TesseraMessages messages;
     (void)m;
     return tessera_launch_time(slot->launch, NULL, 1, seconds) == TESSERA_OK &&
-           tessera_launch_messages(slot->launch, NULL, &said) == TESSERA_OK && said.failures == 0;
+           tessera_launch_messages(slot->launch, NULL, &messages) == TESSERA_OK &&
+           messages.failures == 0;
 }
 
-/* False: the worker is to end. */
+/* Answers "checked"; false if the worker must end. */
 static bool check(Measure *m, const char *id, const char *how, const char *lines)
 {
     const Session *s = &m->work->session;
@@ -217,39 +219,39 @@ static bool check(Measure *m, const char *id, const char *how, const char *lines
     double first, again;
     slot->kernel = sweep_compile(m->work, lines);
     if (!slot->kernel) {
-        printf("checked %s %s %s\n", id, sweep_why(m->work), sweep_words(m->work));
+        printf("checked %s %s %s\n", id, sweep_error_kind(m->work), sweep_error_text(m->work));
         return true;
     }
     if (tessera_prepare(slot->kernel, s->device, m->args, m->work->arrays.n, &slot->launch) !=
         TESSERA_OK) {
-        say_not_loaded(m, id);
+        answer_not_loaded(m, id);
         slot_free(slot);
         return true;
     }
     if (!prepare_results(m)) {
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     printf("loaded %s\n", id);
     fflush(stdout);
     if (!run_once(m, slot, &first)) {
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     printf("ran %s %.9g\n", id, first);
     fflush(stdout);
     bool reference = strcmp(how, "reference") == 0;
     if (reference && !take_reference(m)) {
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     int same = reference ? 1 : compare_answers(m, id, how);
     if (same < 0) {
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     if (same == 0) {
         slot_free(slot);
         return true;
     }
     if (!run_once(m, slot, &again)) { /* the first one had to load it */
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     printf("ran %s %.9g\nchecked %s ok\n", id, again < first ? again : first, id);
     return true;
@@ -274,7 +276,7 @@ static bool turn(Measure *m, const char *id, const char *numbers)
     if ((warm_ups > 0 &&
          tessera_launch_time(slot->launch, NULL, warm_ups, &ignored) != TESSERA_OK) ||
         tessera_launch_time(slot->launch, NULL, launches, &seconds) != TESSERA_OK) {
-        return say_fault(m, id);
+        return answer_fault(m, id);
     }
     printf("time %s %.9g\n", id, seconds / launches);
     return true;
@@ -315,8 +317,7 @@ static bool obey(Measure *m, char *line)
 
 /* ---- beginning ---- */
 
-/* For each candidate results are poisoned and fetched: where the device has room for it, in memory
- * of the host that it copies to and from at its full rate. */
+/* Allocates the buffers of poison and answers, pinned if possible: each candidate copies both. */
 static void take_copies(Measure *m, size_t bytes)
 {
     TesseraDevice *device = m->work->session.device;

@@ -212,7 +212,7 @@ static bool begin(Runs *r, const Smaller *smaller)
     r->compile.lines = NULL;
     r->compile.n_lines = 0;
     int code = arrays_read(&r->without, s, &r->arrays, &with_consts);
-    arrays_lie(&r->arrays, &r->compile);
+    arrays_give_strides(&r->arrays, &r->compile);
     tessera_kernel_free(s->kernel);
     s->kernel = NULL;
     return code == 0 && tessera_compile(s->program, &r->compile, &s->kernel) == TESSERA_OK &&
@@ -272,7 +272,7 @@ void sweep_bound(SweepWork *work, double cost, const char *lines)
         bool whole = scale <= 1 || work->arrays.n_files > 0;
         printf("bounded %.6f%s\n", clock_seconds() - began, whole ? " whole" : "");
     } else {
-        printf("unbounded %s\n", sweep_words(work));
+        printf("unbounded %s\n", sweep_error_text(work));
     }
     tessera_kernel_free(kernel);
     tessera_kernel_free(own);

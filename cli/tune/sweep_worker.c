@@ -22,9 +22,9 @@ static void weigh(SweepWork *work, const char *id, const char *lines)
     TesseraPrediction p;
     TesseraKernel *kernel = sweep_compile(work, lines);
     if (!kernel) {
-        printf("weighed %s %s %s\n", id, sweep_why(work), sweep_words(work));
+        printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
     } else if (tessera_kernel_predict(kernel, work->options->threads, &p) != TESSERA_OK) {
-        printf("weighed %s %s %s\n", id, sweep_why(work), sweep_words(work));
+        printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
     } else if (!p.fits) {
         printf("weighed %s room %s\n", id, p.why);
     } else {
@@ -46,7 +46,7 @@ static void make(SweepWork *work, const char *id, const char *lines)
     if (kernel && tessera_kernel_make(kernel) == TESSERA_OK) {
         printf("made %s\n", id);
     } else {
-        printf("unmade %s %s %s\n", id, sweep_why(work), sweep_words(work));
+        printf("unmade %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
     }
     tessera_kernel_free(kernel);
 }
@@ -88,7 +88,7 @@ static int open_work(SweepWork *work, bool measures)
     code = code ? code : session_options(&work->with_consts, s, work->arrays.known, &work->compile);
     work->compile.pins = "";
     work->compile.target = strrchr(work->options->work, ':') + 1;
-    arrays_lie(&work->arrays, &work->compile);
+    arrays_give_strides(&work->arrays, &work->compile);
     return code;
 }
 

@@ -17,7 +17,7 @@ bool sweep_read(char **line, size_t *room)
     return n > 0;
 }
 
-const char *sweep_words(const SweepWork *work)
+const char *sweep_error_text(const SweepWork *work)
 {
     static char words[800];
     const char *message = tessera_error(work->session.context)->message;
@@ -33,7 +33,7 @@ const char *sweep_words(const SweepWork *work)
     return words;
 }
 
-const char *sweep_why(const SweepWork *work)
+const char *sweep_error_kind(const SweepWork *work)
 {
     const TesseraDiagnostic *items;
     size_t n = tessera_diagnostics(work->session.context, &items);

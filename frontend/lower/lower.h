@@ -18,8 +18,8 @@ typedef enum ValKind {
     VAL_TENSOR, /* value: a parameter; every use loads it */
     VAL_CONST,  /* scalar, dtype: known now */
     VAL_DIM,    /* dim: an i64 made of sizes */
-    VAL_RANGE,  /* value, dim: a loop variable that is a part of an axis */
-    VAL_PART,   /* dim, lo, hi: N[lo: hi], to be walked; NULL: from the start, to the end */
+    VAL_RANGE,  /* value, dim: a loop variable that is a slice of an axis */
+    VAL_PART,   /* dim, lo, hi: N[lo: hi] as the extent of a loop; NULL: start, end of the axis */
     VAL_DTYPE,  /* dtype */
     VAL_TYPE,   /* type: f32[i, 1] */
     VAL_TUPLE,  /* items */
@@ -39,15 +39,14 @@ typedef struct Val {
     Scalar scalar;  /* CONST */
     bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
-    Dim from, to;       /* PART: its ends, where they are made of sizes; NULL: others, or none */
-    bool is_local;      /* TENSOR: a result of the function that is inlined */
-    Value *known_value; /* TENSOR that is inout or local: the elements it was given last, as a whole
-                      * … */
-    Lanes held_lanes;   /* … and their lanes, of a local one */
+    Dim from, to;       /* PART: its ends if they are size expressions, else NULL */
+    bool is_local;      /* TENSOR: a result of the inlined function */
+    Value *known_value; /* TENSOR, inout or local: the value stored last as a whole, or NULL */
+    Lanes known_lanes;  /* its lanes, of a local tensor */
     Dim dim;
     Type type;
     Lanes lanes;          /* ARRAY: its leading axes */
-    const Affine *affine; /* ARRAY of integers: what is known of it, or NULL */
+    const Affine *affine; /* ARRAY of integers: its affine form, or NULL */
     struct Val *items;    /* TUPLE */
     int n_items;
 } Val;
@@ -84,10 +83,10 @@ typedef struct Symbol {
     Span span;
     bool is_var;
     bool declared;         /* var with a type: narrows what is assigned */
-    int parallel;          /* how many `parallel` with ranges it is inside of */
-    int lanes;             /* how many lanes were open */
-    const void *stored_of; /* what was put into memory for a `parallel` with ranges … */
-    Value **stored;        /* … and where; NULL: it was not */
+    int parallel;          /* number of `parallel` with ranges around it */
+    int lanes;             /* number of lanes open at its definition */
+    const void *stored_of; /* the value that was stored for a `parallel` with ranges, */
+    Value **stored;        /* and the intermediate that holds it; NULL: none */
     struct Symbol *older;
 } Symbol;
 
@@ -100,13 +99,14 @@ typedef struct CallFrame {
     Symbol *symbols;     /* of the caller */
 } CallFrame;
 
-/* Flags of a loop that can be left: variables of type bool, of no name in the program. */
+/* Flags of a loop with `break` or `continue`: variables of type bool without a name in the program.
+ * */
 typedef struct LoopExitFlags {
-    Symbol *active; /* does it go on? NULL: it has no `break` */
-    Symbol *here;   /* does this iteration? NULL: it has no `continue` either */
+    Symbol *active; /* true while no `break` was executed; NULL: the loop has none */
+    Symbol *here;   /* true for the rest of this iteration; NULL: it has no `continue` either */
 } LoopExitFlags;
 
-/* Memory that has been stored to, by number of the parameter; what is past the end has not. */
+/* The parameters that have been stored to, by index; those past the end have not. */
 typedef struct WrittenSet {
     bool *items;
     size_t n;
@@ -123,52 +123,52 @@ typedef struct Lower {
     CallFrame *calls;
     int depth, steps; /* of recursion; in total */
     bool stopped;     /* a limit was hit */
-    int parallel;     /* inside of one? */
+    int parallel;     /* number of `parallel` with ranges around this statement */
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
-    LoopExitFlags leaving;                   /* of the loop around */
-    const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
+    LoopExitFlags leaving;                   /* of the innermost loop */
+    const Op *lane_loop; /* the outermost loop that ends element by element, or NULL */
     Lanes loop_lanes;    /* that the innermost such loop carries */
-    int branches;        /* of conditions that are not known when compiling, around this place */
-    Val mask;            /* ARRAY of bool: where stores happen; else everywhere */
+    int branches;        /* number of enclosing conditions that are not known when compiling */
+    Val mask;            /* ARRAY of bool: elements that are stored; otherwise all are */
     Lane lanes[MAX_LANES];
-    const Expr *target; /* `y[…]` of the statement at work; NULL: none */
+    const Expr *target; /* `y[…]` of the current statement, or NULL */
     int n_lanes;
     uint32_t n_index_vars;
-    int n_sayings;  /* of print and assert, so far */
-    bool unchecked; /* the program promises that indices are inside */
-    int loops;      /* `for` around this place, inside the function */
-    bool nested;    /* the call of this function stands in a loop, branch, `parallel` or lanes */
-    bool returned;  /* a return was met in this block */
+    int n_messages; /* of print and assert, so far */
+    bool unchecked; /* inside `unchecked`: the program guarantees that indices are in bounds */
+    int loops;      /* number of enclosing `for` inside the function */
+    bool nested;    /* the function is called inside a loop, branch, `parallel` or lane */
+    bool returned;  /* this block has executed a return */
     Val result;     /* of the function that is inlined */
     WrittenSet written;
-    size_t n_params; /* that the kernel declares: intermediates come behind them */
+    size_t n_params; /* number of declared parameters; intermediates follow them */
 } Lower;
 
-/* ---- errors: placed in the user's text, with the call that led there ---- */
+/* ---- errors: located in the user's text, with the chain of calls ---- */
 Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Edits that do what the help says; none inside of the standard library. lower_fix_near: "did you
- * mean", when there is a nearest name. */
+/* Attach edits that carry out the help; none inside the standard library. lower_fix_near adds "did
+ * you mean" if there is a nearest name. */
 void lower_fix(Lower *l, Diag *diag, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void lower_fix_around(Lower *l, Diag *diag, Span span, const char *before, const char *after);
 void lower_fix_assume(Lower *l, Diag *diag, const char *rule);
 bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest);
-/* E0403 of a call that is written otherwise: what it was passed; the help says what is wanted. */
+/* Reports E0403 with the arguments of the call; the caller adds how it is written. */
 Diag *lower_wrong_call(Lower *l, const Expr *call);
 Diag *lower_unsupported(Lower *l, Span span, const char *what);
 Val poison_val(void);
 bool is_poison(const Val *val);
 
-/* Says that a value is no condition, and how it becomes one (lower_control.c). */
+/* Reports a value that is not a condition, and how it becomes one (lower_control.c). */
 void not_a_condition(Lower *l, const Expr *expr, const Val *val);
 
 /* ---- names (lower_names.c) ---- */
 Symbol *find_symbol(const Lower *l, const char *name);
 Symbol *define(Lower *l, const char *name, Span span, Val val);
 Val lower_name(Lower *l, const Expr *expr);
-/* Did the user mean another name that there is? Helps, and true, when so. */
+/* Adds "did you mean" if another name is near; returns whether there is one. */
 bool lower_near(Lower *l, Diag *diag, const Expr *expr);
 /* A type by name: built in or bound. */
 bool named_dtype(const Lower *l, const char *name, DType *out);
@@ -178,21 +178,21 @@ FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
 /* ---- memory (lower_materialize.c) ---- */
 bool *written_flag(Lower *l, const Value *tensor);
 WrittenSet written_copy(Lower *l);
-/* Also what has been written there. */
+/* Adds the parameters that `other` has. */
 void written_either(Lower *l, const WrittenSet *other);
-/* What a `parallel` with ranges sees of a name from outside: its arrays are put into memory before
- * it, of which every block reads its part. */
+/* The value of an outer name inside a `parallel` with ranges. Arrays are stored in an intermediate
+ * before it, of which every block loads its tile. */
 Val val_outside(Lower *l, Symbol *symbol);
 
 /* ---- types and shapes in words (lower_shape.c) ---- */
 const char *dim_text(Lower *l, Dim dim);
 const char *shape_text(Lower *l, DType dtype, const Shape *shape);
 const char *type_text(Lower *l, Type type);
-const char *val_text(Lower *l, const Val *val); /* how it is called in messages */
+const char *val_text(Lower *l, const Val *val); /* its type for messages */
 Shape shape_of(const Val *val);
 DType dtype_of(const Val *val);
 Shape type_shape(Type type);
-bool shape_equal(const Shape *a, const Shape *b); /* but for the lanes */
+bool shape_equal(const Shape *a, const Shape *b); /* ignores the lanes */
 bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
                       const Val *vb, const Shape *sa, const Shape *sb, Shape *out);
 Dim lower_dim(Lower *l, const Expr *expr); /* NULL after an error */
@@ -203,23 +203,23 @@ Val array_val(Value *value); /* without lanes */
 Val lanes_val(Value *value, Lanes lanes);
 Val shaped_val(Value *value, const Shape *shape);
 Val dim_val(Dim dim);                  /* CONST or DIM */
-Dim val_dim(Lower *l, const Val *val); /* of those; NULL: it is none of integers */
+Dim val_dim(Lower *l, const Val *val); /* of a CONST or DIM of integers; else NULL */
 Val int_val(int64_t value, bool literal);
 Val float_val(double value);
 Val bool_val(bool value);
-/* The expression as something with elements: tensors are loaded, ranges and types refused. */
+/* Lowers an expression to a value with elements: tensors are loaded, ranges and types refused. */
 Val lower_operand(Lower *l, const Expr *expr);
 Val lower_any(Lower *l, const Expr *expr);   /* or a tuple of such */
 Val read_result(Lower *l, const Expr *expr); /* an error */
 Val as_operand(Lower *l, const Expr *expr, Val val);
 /* The type in which f16 and bf16 compute. */
 DType compute_dtype(DType dtype);
-/* IR of this element type and shape. Conversions have been checked. */
+/* Builds the value in this element type and shape. Conversions have been checked. */
 Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape);
 Value *as_value(Lower *l, const Val *val); /* in its own type and shape */
 Val convert_const(const Val *val, DType dtype);
-/* May a value of this kind become `dtype` without a cast? check_fits reports when not. `narrow`:
- * floats may round (results, variables that were declared). */
+/* True if the value becomes `dtype` without a cast; check_fits reports if not. `narrow` allows
+ * floats to be rounded (results, declared variables). */
 bool dtype_converts(DType from, DType to, bool literal, bool narrow);
 bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype, bool narrow);
 bool const_int(Lower *l, const Expr *expr, int64_t *out);
@@ -231,29 +231,29 @@ int lane_count(Lanes lanes);
 /* The set of lanes from n on. */
 Lanes lanes_from(const Lower *l, int n);
 const IndexVar *index_var(Lower *l, Dim least, Dim most);
-/* The size that must be `least` or more so that dim is not negative: of `size - 3`, and of
- * `(size + 1) // 5 - 3`. NULL where dim is something else. */
+/* The size that must be at least *least for dim >= 0, if dim is like `size - 3` or
+ * `(size + 1) // 5 - 3`; else NULL. */
 const DimVar *single_size(Dim dim, int64_t *least);
-/* The extent that `i in N` or `i in a..b` walks, and its first index; false after an error. */
+/* The extent of `i in N` or `i in a..b`, and its first index; false after an error. */
 bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent);
 /* Reports an extent that is a negative constant, or one that may be negative. */
 void negative_extent(Lower *l, Span span, int64_t elements);
 void may_be_negative(Lower *l, Span span, Dim extent);
-/* Opens a lane for each axis and defines its name; false after an error. What was opened is closed
- * by close_lanes also then. */
+/* Opens a lane for each axis and defines its name; false after an error, when close_lanes must be
+ * called, too. */
 bool open_axes(Lower *l, const AxisList *axes);
-/* NULL when there are too many. */
+/* NULL if there are too many lanes. */
 Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first);
 void close_lanes(Lower *l, int n);
-/* All axes of a value with these lanes and this shape; false and an error when they are too
+/* All axes of a value with these lanes and this shape; false after an error if there are too
  * many. */
 bool full_shape(Lower *l, Span span, const Shape *shape, Shape *out);
-/* The value with all of `lanes` (more than it has), of extent 1 where they are new. */
+/* Expands the value to `lanes`, a superset of its own; new lanes have extent 1. */
 Value *add_lanes(Lower *l, const Val *val, Lanes lanes);
 Val lower_prefix(Lower *l, const Expr *expr);
-/* An error: inside of a loop whose elements end by themselves nothing mixes elements. */
+/* Reports an op across elements inside a loop that ends element by element. */
 void mixes_lanes(Lower *l, Span span, const char *name);
-/* The type in which elements of this one are reduced. */
+/* The type in which elements of this type are reduced. */
 DType reduced_dtype(DType dtype, Reducer reducer);
 
 /* ---- built-in functions (lower_builtin.c, builtins.def) ---- */
@@ -275,16 +275,16 @@ Val lower_expr(Lower *l, const Expr *expr);
 Val lower_binary(Lower *l, const Expr *expr);
 Val lower_unary(Lower *l, const Expr *expr);
 Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3]);
-/* The same of values: condition, where it holds, where it does not. */
+/* Selects by values: the condition, the value where it holds, the value where it does not. */
 Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Val v[3]);
 /* The type of a choice between two. */
 bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 Val lower_product(Lower *l, const Expr *expr);
-/* The operator itself when there is one: its operands get labels of their own. */
+/* The span of the operator of a binary expression, whose operands have labels of their own. */
 Span place_of(const Expr *expr);
-/* "does not apply": false. `help` may be NULL. */
+/* Reports `what` ("… does not apply to …") with an optional help; false. */
 bool operator_error(Lower *l, const Expr *expr, const char *what, const char *help);
-/* `otherwise`: what is read outside, or NULL. */
+/* `otherwise` is the default value outside the bounds, or NULL. */
 Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);
 /* True if the call has n arguments, all by position. */
@@ -293,17 +293,17 @@ bool positional(const Expr *expr, size_t n);
 Val wrong_arguments(Lower *l, const Expr *expr, const char *usage);
 /* `atomic.add(…)` as a statement. */
 void lower_effect(Lower *l, const Expr *expr);
-/* The index of the greatest or least element on one axis of all (lanes counted): of the indices
- * given, -1 where an element does not count. The axis stays, with extent 1. */
+/* The index of the maximum or minimum along one axis (counted with the lanes), from `indices`,
+ * which are -1 for elements that do not take part. The axis stays, with extent 1. */
 Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int axis);
 bool is_atomic(const char *name);
 /* print(…) and assert(…). */
 void lower_print(Lower *l, const Expr *expr, MessageKind kind);
-/* `old`: the elements before are a value. */
+/* `old`: returns the elements before the atomic. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
-/* What is known of an integer; NULL: nothing. */
+/* The affine form of an integer, or NULL. */
 const Affine *affine_of(Lower *l, const Val *val);
 Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a,
                  const Val *b, const Expr *ea, const Expr *eb);
@@ -312,7 +312,7 @@ void lower_store(Lower *l, const Stmt *stmt);
 void store_whole(Lower *l, Span span, Value *tensor, Val value);
 /* The value in this type, or poison. */
 Val fit_to_type(Lower *l, Span span, Val value, Type type, bool narrow);
-/* A part of an inout tensor is written: from now on it is read from memory. */
+/* After a partial write of an inout tensor, it is read from memory. */
 void invalidate_known_value(Lower *l, const Value *tensor);
 
 /* ---- statements ---- */
@@ -325,10 +325,10 @@ void lower_parallel(Lower *l, const Stmt *stmt);
 
 /* ---- the kernel ---- */
 void lower_assume(Lower *l, const Stmt *stmt);
-/* The kernel's rules and assumptions about sizes that are known by now. */
+/* Records the kernel's rules and assumptions about sizes that are bound already. */
 void assume_all_early(Lower *l);
 bool bind_all(Lower *l, const Binding *bindings, size_t n);
-/* A size that `where` defines; a quotient that is new is called `name`. */
+/* A size that `where` defines; a new quotient is named `name`. */
 Val defined_size(Lower *l, const SizeDef *def, const char *name);
 
 #endif

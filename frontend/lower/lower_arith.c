@@ -4,7 +4,7 @@
 #include "frontend/lower/lint.h"
 #include "ir/scalar_eval.h"
 
-enum { MAX_TERMS = 16 }; /* of a size that is still one */
+enum { MAX_TERMS = 16 }; /* of a size expression; longer ones become ordinary values */
 
 typedef struct Operator {
     TokenKind token;
@@ -70,7 +70,7 @@ static bool dtype_error(Lower *l, const Expr *expr, const Val *a, const Val *b)
     return false;
 }
 
-/* A literal beside something that has a type. */
+/* The type of an op on a literal and a typed operand. */
 static bool literal_dtype(Lower *l, const Expr *expr, const Val *literal, const Val *typed,
                           const Val *a, const Val *b, DType *out)
 {
@@ -158,7 +158,7 @@ static bool check_operator(Lower *l, const Expr *expr, DType dtype)
     }
 }
 
-/* ---- what is known now ---- */
+/* ---- constants and sizes ---- */
 
 static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const Val *b,
                 bool literal)
@@ -206,7 +206,7 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
 
 /* ---- building ---- */
 
-/* `dtype` is where both meet; shapes broadcast. */
+/* Computes in `dtype`, to which both operands are converted; shapes broadcast. */
 static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred, DType dtype,
                       const Val *a, const Val *b, const Expr *ea, const Expr *eb)
 {
@@ -225,7 +225,7 @@ const Affine *affine_of(Lower *l, const Val *val)
     return dim ? affine_const(l->func, dim) : val->kind == VAL_ARRAY ? val->affine : NULL;
 }
 
-/* i // n of a positive constant: between the quotients of the bounds. */
+/* i // n with a positive constant n is between the quotients of the bounds of i. */
 static const Affine *known_quotient(Lower *l, const Affine *a, const Affine *b)
 {
     int64_t by;
@@ -238,7 +238,7 @@ static const Affine *known_quotient(Lower *l, const Affine *a, const Affine *b)
     return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
 }
 
-/* What is known of a sum, a product or a quotient of i64. */
+/* The affine form of a sum, a product or a quotient of i64, or NULL. */
 static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
 {
     const Affine *x = affine_of(l, a), *y = affine_of(l, b);
@@ -334,7 +334,7 @@ static bool all_const(const Fused *f)
     return f->x.kind == VAL_CONST && f->y.kind == VAL_CONST && f->z.kind == VAL_CONST;
 }
 
-/* The product rounds by itself when it is not of the sum's type, or not of floats. */
+/* A product that has another type than the sum, or is not of floats, is rounded by itself. */
 static Val separate(Lower *l, const Expr *expr, const Fused *f)
 {
     Val product =
@@ -370,7 +370,7 @@ static bool is_multiply(const Expr *expr)
     return expr->kind == EXPR_BINARY && expr->op == TOK_STAR;
 }
 
-/* Of two products the left one is fused. */
+/* Lowers `a*b + c` as one fma; of two products the left one is fused. */
 static Val lower_sum(Lower *l, const Expr *expr)
 {
     bool left = is_multiply(expr->a);

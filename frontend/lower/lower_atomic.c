@@ -81,12 +81,12 @@ static bool target_tensor(Lower *l, Atomic *a)
     return true;
 }
 
-/* The places, one for each lane that is open and each element of array indices. */
+/* The indices of the target, for each open lane and each element of array indices. */
 static bool target_places(Lower *l, Atomic *a)
 {
     IndexedAccess places;
     Shape shape = type_shape(a->tensor->type), full;
-    if (!lower_places(l, a->target, a->tensor->type->dtype, &shape, &places) ||
+    if (!lower_access(l, a->target, a->tensor->type->dtype, &shape, &places) ||
         !selected_shape(l, a->target->span, &places, a->indices, &a->slot)) {
         return false;
     }
@@ -97,7 +97,7 @@ static bool target_places(Lower *l, Atomic *a)
     return full_shape(l, a->target->span, &a->slot, &full);
 }
 
-/* An operand, in the element type and the shape of the places. */
+/* An operand in the element type of the target and the shape of its indices. */
 static Value *operand(Lower *l, const Atomic *a, const Expr *expr)
 {
     Val val = lower_operand(l, expr);

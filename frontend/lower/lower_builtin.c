@@ -80,7 +80,7 @@ static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr 
     }
     if (from.rank > 0) {
         lower_error(l, ERR_ARGUMENTS, expr->span,
-                    "%s was passed, where a scalar that fills the array is wanted",
+                    "%s was passed, where a scalar that fills the array is expected",
                     val_text(l, &value));
         return poison_val();
     }
@@ -128,8 +128,9 @@ Val lower_range_fact(Lower *l, const Expr *expr, Builtin builtin)
     }
     if (range.kind != VAL_RANGE) {
         if (!is_poison(&range)) {
-            Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
-                                     "%s was passed, where a range is wanted", val_text(l, &range));
+            Diag *diag =
+                lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
+                            "%s was passed, where a range is expected", val_text(l, &range));
             diag_help(l->diags, diag, "%s", usage);
         }
         return poison_val();

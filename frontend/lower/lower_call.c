@@ -80,7 +80,7 @@ static Val lower_sort(Lower *l, const Expr *expr)
     }
     if (shape.rank == 0) {
         lower_error(l, ERR_ARGUMENTS, expr->span,
-                    "%s was passed, where an axis to sort along is wanted", val_text(l, &x));
+                    "%s was passed, where an axis to sort along is expected", val_text(l, &x));
         return poison_val();
     }
     if (l->lane_loop) {

@@ -64,7 +64,7 @@ static bool fits_beside(Lower *l, const Pieces *pieces, int i, int axis)
     return fits;
 }
 
-/* Where the index is past `start`, this piece's elements; else what is there already. */
+/* Selects the elements of this piece from `start` on, and those of earlier pieces before it. */
 static Val joined(Lower *l, const Expr *expr, const Val *before, const Val *piece, int axis,
                   Dim start, Dim extent)
 {

@@ -89,7 +89,7 @@ static void lower_branch(Lower *l, const LoopCarried *carried, Block *region, co
     l->branches--;
     l->b = outside;
     written_either(l, &written); /* by one branch or the other */
-    forget_held_all(l);
+    forget_known_values(l);
 }
 
 /* Ends a region with what the changed variables are there. */
@@ -454,7 +454,7 @@ static void lower_while_loop(Lower *l, const WhileLoop *loop)
     if (tried == TRIED_WRONG) {
         carried_reset(l, &carried);
     }
-    forget_held_all(l);
+    forget_known_values(l);
     end_leaving(l, outer);
 }
 

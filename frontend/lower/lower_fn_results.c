@@ -80,7 +80,7 @@ static void hold(Lower *l, Span span, Symbol *symbol, const Val *val)
         *written_flag(l, symbol->val.value) = true;
     }
     symbol->val.known_value = val->value;
-    symbol->val.held_lanes = val->lanes;
+    symbol->val.known_lanes = val->lanes;
 }
 
 void local_whole(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
@@ -89,7 +89,7 @@ void local_whole(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
     Type type = type_array(l->func, memory->dtype, memory->rank, memory->dims);
     value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type, true);
     if (is_poison(&value)) {
-        symbol->val = value; /* said */
+        symbol->val = value; /* poison */
     } else if (l->n_lanes > l->calls->lanes || l->parallel > l->calls->parallel) {
         Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, stmt->span,
                                  "all iterations of `parallel` write `%s`", symbol->name);
@@ -131,7 +131,7 @@ static Val written_result(Lower *l, const Expr *call, const FnDecl *fn, const Pa
     const Symbol *symbol = find_symbol(l, result->name);
     const Val *val = &symbol->val;
     if (is_poison(val) || val->known_value) {
-        return is_poison(val) ? *val : lanes_val(val->known_value, val->held_lanes);
+        return is_poison(val) ? *val : lanes_val(val->known_value, val->known_lanes);
     }
     if (l->nested || !*written_flag(l, val->value)) {
         Diag *diag = lower_error(l, ERR_RESULT, call->span, "`%s` of `%s` never gets a value",
@@ -143,7 +143,7 @@ static Val written_result(Lower *l, const Expr *call, const FnDecl *fn, const Pa
     return array_val(build_load(&l->b, val->value, WHOLE));
 }
 
-/* What is returned instead, in the types of the results. */
+/* The returned value, converted to the types of the results. */
 static Val returned_result(Lower *l, const ParamDecl *result, Val val)
 {
     const Symbol *symbol = find_symbol(l, result->name);

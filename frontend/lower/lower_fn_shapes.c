@@ -16,7 +16,7 @@ static bool is_shaped(const ParamDecl *param)
 static Val not_of_class(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
 {
     Diag *diag =
-        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is wanted",
+        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is expected",
                     val_text(l, val), param->name, param->type->a->name);
     diag_help(l->diags, diag, "cast the argument");
     return poison_val();
@@ -115,7 +115,7 @@ static bool wrong_rank(Lower *l, const Expr *call, const ParamDecl *param, const
 {
     size_t n = param->type->args.n;
     Diag *diag =
-        lower_error(l, ERR_ARGUMENTS, call->span, "%s was passed as `%s`, where %zu %s wanted",
+        lower_error(l, ERR_ARGUMENTS, call->span, "%s was passed as `%s`, where %zu %s expected",
                     val_text(l, val), param->name, n, n == 1 ? "axis is" : "axes are");
     diag_label(l->diags, diag, param->type->span, "declared here");
     return false;
@@ -147,7 +147,7 @@ static Dim other_operand(Lower *l, const Expr *dim, const Expr *known, Dim exten
     }
 }
 
-/* A name that stands for nothing yet, alone in a sum or product, is what makes it this extent. */
+/* An unbound name that is alone in a sum or product is solved from the extent. */
 static void bind_extent(Lower *l, const Expr *dim, Dim extent)
 {
     if (!extent || !is_open(l, dim)) {

@@ -78,7 +78,7 @@ static bool fold_identities(Lower *l, Fold *f)
     for (int i = 0; i < n; i++) {
         if (shape_of(&f->identity[i]).rank || f->identity[i].lanes) {
             lower_error(l, ERR_ARGUMENTS, f->init->span,
-                        "%s was passed as the identity element, where a scalar is wanted",
+                        "%s was passed as the identity element, where a scalar is expected",
                         val_text(l, &f->identity[i]));
             return false;
         }

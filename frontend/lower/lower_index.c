@@ -27,7 +27,7 @@ static bool at_integers(Lower *l, Val val, AxisIndex *place)
     }
     const Affine *affine = affine_of(l, &place->val);
     place->kind = INDEX_AT;
-    /* What a condition switches off is read all the same: there the check stays. */
+    /* Elements that a condition masks are read all the same, so their check remains. */
     bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
     place->data = !affine || l->unchecked;
     place->inside =
@@ -58,9 +58,9 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
         return true;
     }
     Diag *diag =
-        lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
+        lower_error(l, ERR_INDEX, index->span, "`%s` iterates over %s, but this axis has extent %s",
                     range->name, dim_text(l, range->whole), dim_text(l, axis));
-    diag_help(l->diags, diag, "a range indexes the axis that it walks");
+    diag_help(l->diags, diag, "a range indexes the axis over which it iterates");
     return false;
 }
 
@@ -88,7 +88,7 @@ static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *
     return false;
 }
 
-bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out)
+bool lower_access(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out)
 {
     *out = (IndexedAccess){.n = 0};
     if (!count_indices(l, expr, dtype, memory)) {
@@ -113,7 +113,7 @@ bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 
 /* ---- inside? ---- */
 
-/* Would the index be inside if this size were at least so much? */
+/* True if the index is proven in bounds only when this size is at least `least`. */
 static bool inside_from(Lower *l, const AxisIndex *place, const Affine *affine, DimVar *var,
                         int64_t least)
 {
@@ -124,8 +124,8 @@ static bool inside_from(Lower *l, const AxisIndex *place, const Affine *affine, 
     return inside && least > known;
 }
 
-/* The size that keeps the index from being proven inside only because it may be 0, or so small:
- * `least` is what it would have to be. NULL: it is not that. */
+/* The size that is the only obstacle to a proof, because it may be too small: *least is the minimum
+ * that the proof needs. NULL if there is none. */
 static const DimVar *too_small(Lower *l, const AxisIndex *place, const Affine *affine,
                                int64_t *least)
 {
@@ -145,8 +145,8 @@ static const DimVar *too_small(Lower *l, const AxisIndex *place, const Affine *a
     return NULL;
 }
 
-/* The comparison of sizes that would show that first >= 0 and last <= end; NULL where there is
- * none, or where it would take two. */
+/* The comparison of sizes that would prove first >= 0 and last <= end; NULL if there is none, or if
+ * it takes two. */
 static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
 {
     bool low = first && dim_is_natural(l->func, first);
@@ -159,8 +159,8 @@ static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
     return may ? arena_printf(l->arena, "%s >= 0", dim_text(l, first)) : NULL;
 }
 
-/* `whole`: the access. */
-static void say_outside(Lower *l, const AxisIndex *place, Span whole)
+/* Reports an index that is not proven in bounds; `whole` is the span of the access. */
+static void report_outside(Lower *l, const AxisIndex *place, Span whole)
 {
     const char *axis = dim_text(l, place->extent);
     Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
@@ -203,7 +203,7 @@ static bool check_inside(Lower *l, const IndexedAccess *places, const Expr *acce
     for (int i = 0; i < places->n; i++) {
         const AxisIndex *place = &places->at[i];
         if (place->kind == INDEX_AT && !place->inside && !place->data) {
-            say_outside(l, place, access->span);
+            report_outside(l, place, access->span);
             good = false;
         }
     }
@@ -247,7 +247,8 @@ bool is_plain(const Lower *l, const IndexedAccess *places, Lanes *lanes)
     return true;
 }
 
-/* Puts the axes that lanes took in order, before the others. lane[i]: the lane of axis i, or -1. */
+/* Moves the axes of lanes, in the order of the lanes, before the others. lane[i] is the lane of
+ * axis i, or -1. */
 static Value *lanes_first(Lower *l, Value *value, const int *lane)
 {
     int64_t perm[MAX_RANK];
@@ -318,7 +319,7 @@ static bool drops_axis(const AxisIndex *place)
            poly_is_const(place->extent, &extent) && extent == 1;
 }
 
-/* May the array's axes be taken as they are: whole, by a new lane, or 0 of an extent 1? */
+/* True if every axis of the array is taken whole, by a new lane, or by index 0 of extent 1. */
 static bool takes_array(const Lower *l, const Val *array, const IndexedAccess *places, Lanes *lanes)
 {
     *lanes = array->lanes;
@@ -381,7 +382,8 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
     return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
 }
 
-/* The default may be what a gather gives by itself; else it is chosen where an index is outside. */
+/* Reads with a default: the gather yields a constant one by itself; any other is selected where an
+ * index is outside. */
 static Val read_or(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
                    const Expr *otherwise)
 {
@@ -412,7 +414,7 @@ static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Exp
     if (memory->is_result && !memory->is_inout) {
         return read_result(l, expr);
     }
-    if (!lower_places(l, expr, dtype_of(memory), &shape, &places)) {
+    if (!lower_access(l, expr, dtype_of(memory), &shape, &places)) {
         return poison_val();
     }
     if (otherwise) {
@@ -452,7 +454,7 @@ static Val part_of(Lower *l, const Expr *expr, Dim whole)
     const Expr *slice = expr->args.n == 1 ? expr->args.items[0] : NULL;
     if (!slice || slice->kind != EXPR_SLICE) {
         Diag *diag = lower_error(l, ERR_EXTENT, expr->span, "a size has no elements");
-        diag_help(l->diags, diag, "a part of it, to be walked by a loop, is `%s[lo: hi]`",
+        diag_help(l->diags, diag, "a loop iterates over a part of it by `%s[lo: hi]`",
                   dim_text(l, whole));
         return poison_val();
     }
@@ -463,7 +465,7 @@ static Val part_of(Lower *l, const Expr *expr, Dim whole)
     return part;
 }
 
-/* i[a: b]: counted from the start of the range, and inside of it. */
+/* i[a: b] is counted from the start of the range i, and clamped to it. */
 static Val part_of_range(Lower *l, const Expr *expr, const Val *range)
 {
     Val part = part_of(l, expr, poly_as_range(range->dim)->whole);

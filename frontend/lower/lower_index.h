@@ -7,8 +7,8 @@
 
 typedef enum IndexKind {
     INDEX_WHOLE, /* `:` */
-    INDEX_RANGE, /* val: a range that walks this axis */
-    INDEX_SLICE, /* val: the integers of a part, `count` of them */
+    INDEX_RANGE, /* val: a range over this axis */
+    INDEX_SLICE, /* val: the `count` integers of a slice */
     INDEX_AT,    /* val: integers */
 } IndexKind;
 
@@ -20,26 +20,26 @@ typedef struct AxisIndex {
     Dim extent;
     Dim count;   /* SLICE */
     bool inside; /* AT: proven */
-    bool data;   /* AT: nothing is known of it */
+    bool data;   /* AT: no bounds are known */
 } AxisIndex;
 
 typedef struct IndexedAccess {
     AxisIndex at[MAX_RANK];
     int n;
-    int fresh[MAX_RANK]; /* new axes: how many stand before at[i] … */
-    int last_fresh;      /* … and after the last */
+    int fresh[MAX_RANK]; /* number of new axes before at[i], */
+    int last_fresh;      /* and after the last index */
 } IndexedAccess;
 
-/* Takes the indices of `expr` apart: of memory with this shape and element type. */
-bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out);
+/* Parses the indices of `expr` into memory with this shape and element type. */
+bool lower_access(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out);
 /* `a:b:c` as integers; false after an error. lower_slice.c */
 bool lower_slice(Lower *l, const Expr *expr, AxisIndex *place);
-/* NULL: not a multiple. */
+/* dim / by, or NULL if dim is not a multiple. */
 Dim dim_divided(Func *func, Dim dim, int64_t by);
-/* The lane whose variable this is, when it walks an axis of this extent as a whole; else -1. */
+/* The lane whose variable this is, if it iterates over a whole axis of this extent; else -1. */
 int whole_lane(const Lower *l, const Val *val, Dim extent);
-/* Are all axes taken whole, by a range, at a scalar, or by a lane of their own? Then the lanes that
- * are used are in *lanes. */
+/* True if every axis is taken whole, by a range, at a scalar, or by a lane of its own; *lanes are
+ * the lanes that are used. */
 bool is_plain(const Lower *l, const IndexedAccess *places, Lanes *lanes);
 
 /* The value in this element type and shape, lanes included; NULL after an error (lower_store.c). */
@@ -47,17 +47,17 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
 
 /* ---- gather (lower_gather.c) ---- */
 
-/* memory[indices]: one integer value an own axis of `memory`; `inside` says which are proven. All
- * broadcast to `shape`, whose lanes become the union of all. `otherwise`: what is read outside, a
- * CONST of the memory's element type; NULL: 0. Poison after an error. */
+/* Gathers memory[indices], with one integer value per own axis of `memory`, `inside` for those
+ * proven in bounds. All are broadcast to `shape`, whose lanes become the union. `otherwise` is the
+ * value outside, a CONST of the memory's element type; NULL: 0. Poison after an error. */
 Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, const bool *inside,
                 const Val *otherwise, Shape shape);
-/* An axis' own indices: i64[extent, 1, 1, …] with `trailing` ones. */
+/* The indices of an axis: i64[extent, 1, 1, …] with `trailing` ones. */
 Val iota_val(Lower *l, Dim extent, int trailing);
-/* The shape that indices select; axes of array indices stand where the first of them does. Fills
- * `indices` with the integers of every axis, broadcastable to that shape. */
+/* The shape that the indices select; axes of array indices are at the position of the first one.
+ * Fills `indices` with the integers of every axis, broadcastable to that shape. */
 bool selected_shape(Lower *l, Span span, const IndexedAccess *places, Val *indices, Shape *shape);
-/* The conjunction of 0 <= index < extent where that is not proven; CONST true when it is. */
+/* The conjunction of 0 <= index < extent that are not proven; CONST true if all are. */
 Val inside_val(Lower *l, const IndexedAccess *places, const Val *indices);
 /* An operand of a gather or scatter: i64 or i32, a scalar or of that shape. */
 Value *index_operand(Lower *l, const Val *index, const Shape *shape);

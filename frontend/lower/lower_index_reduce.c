@@ -185,8 +185,8 @@ static Val prefix_arg(Lower *l, const Prefix *p)
     }
     if (p->expr->axes->n != 1) {
         Diag *diag = lower_error(l, ERR_ARGUMENTS, p->expr->span,
-                                 "`%s` was passed %zu indices, where one is wanted", p->expr->name,
-                                 p->expr->axes->n);
+                                 "`%s` was passed %zu indices, where one is expected",
+                                 p->expr->name, p->expr->axes->n);
         diag_help(l->diags, diag, "for several nest them, or fold tuples with `reduce`");
         return poison_val();
     }

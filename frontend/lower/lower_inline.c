@@ -10,7 +10,7 @@
 static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
 {
     Diag *diag =
-        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is wanted",
+        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is expected",
                     val_text(l, val), param->name, param->type->name);
     diag_help(l->diags, diag, "cast the argument");
     return poison_val();
@@ -68,7 +68,7 @@ static bool names_param(const Expr *expr, const char *name)
 
 static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth);
 
-/* Does the function that is called index what it gets in place n? */
+/* True if the called function may index its parameter n. */
 static bool callee_indexes(const Lower *l, const Expr *call, size_t n, int depth)
 {
     const Module *home;
@@ -82,7 +82,7 @@ static bool callee_indexes(const Lower *l, const Expr *call, size_t n, int depth
     return !param->type && (unseen || is_indexed(l, fn->value, param->name, depth - 1));
 }
 
-/* Does an expression index the parameter, or hand it on to who does? */
+/* True if an expression indexes the parameter, or passes it to a function that does. */
 static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth)
 {
     const Expr *children[] = {expr->a, expr->b, expr->c};
@@ -114,7 +114,7 @@ static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, cons
         val = as_operand(l, arg, val);
     }
     if (param->is_const && val.kind != VAL_CONST) {
-        lower_error(l, ERR_NOT_CONST, arg->span, "`%s` wants a constant", param->name);
+        lower_error(l, ERR_NOT_CONST, arg->span, "`%s` needs a constant", param->name);
         return poison_val();
     }
     if (is_generic(fn, param->type)) {
@@ -211,7 +211,7 @@ static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const V
 
 /* ---- functions of one name that differ in the types of their parameters ---- */
 
-/* Does the value go there without a cast? */
+/* True if the parameter accepts the value without a cast. */
 static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
 {
     bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
@@ -247,7 +247,8 @@ static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)
     return good;
 }
 
-/* The first that takes the arguments as they are; if none does, the first, which says why. */
+/* The first function that accepts the arguments; if none does, the first, whose errors are
+ * reported. */
 static FnDecl *choose_overload(const Expr *expr, FnDecl *first, const Module *home,
                                const Val *given)
 {
@@ -354,14 +355,14 @@ static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
     const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
     size_t n = expr->args.n;
     Diag *diag =
-        stray ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
-                            stray->name)
-        : again
-            ? lower_error(l, ERR_ARGUMENTS, again->span,
-                          "`%s` was passed `%s` twice, where once is wanted", fn->name, again->name)
-            : lower_error(l, ERR_ARGUMENTS, expr->span,
-                          "`%s` was passed %zu argument%s, where %zu %s wanted", fn->name, n,
-                          n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
+        stray   ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
+                              stray->name)
+        : again ? lower_error(l, ERR_ARGUMENTS, again->span,
+                              "`%s` was passed `%s` twice, where once is expected", fn->name,
+                              again->name)
+                : lower_error(l, ERR_ARGUMENTS, expr->span,
+                              "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,
+                              n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
     diag_help(l->diags, diag, "write `%s`", usage(l, fn));
     return poison_val();
 }

@@ -159,7 +159,7 @@ void lower_poisoned(Lower *l, const Stmt *stmt)
     l->symbols = outer;
 }
 
-/* A loop with `break` goes on to its end, but does nothing any more. */
+/* After `break` a loop continues to its end without effect. */
 static void lower_iteration(Lower *l, const Stmt *stmt, const LoopBounds *walk, Block *region)
 {
     Symbol *outer = l->symbols;
@@ -225,7 +225,7 @@ void lower_loop(Lower *l, const Stmt *stmt)
         do {
             carried_reset(l, &carried);
         } while (!try_loop(l, stmt, &walk, &carried));
-        forget_held_all(l);
+        forget_known_values(l);
         end_leaving(l, outer);
     }
     l->b.span = span;

@@ -37,7 +37,7 @@ static void collect(Lower *l, const StmtList *list, LoopCarried *carried)
 
 /* ---- what a condition reads ---- */
 
-/* Does a name of `changed` stand in the condition? */
+/* True if the condition contains a name of `changed`. */
 static bool touches(const Expr *changed, const Expr *condition)
 {
     if (!changed) {
@@ -147,7 +147,7 @@ static void add_flags(Lower *l, const StmtList *first, const StmtList *second, L
 
 /* ---- all that is carried ---- */
 
-void forget_held_all(Lower *l)
+void forget_known_values(Lower *l)
 {
     for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
         symbol->val.known_value = NULL;
@@ -157,7 +157,7 @@ void forget_held_all(Lower *l)
 LoopCarried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 {
     LoopCarried carried = {.before = NULL};
-    forget_held_all(l);
+    forget_known_values(l);
     add_flags(l, first, second, &carried);
     collect(l, first, &carried);
     collect(l, second, &carried);
@@ -170,7 +170,7 @@ LoopCarried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 
 void carried_reset(Lower *l, const LoopCarried *carried)
 {
-    forget_held_all(l);
+    forget_known_values(l);
     for (size_t i = 0; i < carried->symbols.n; i++) {
         carried->symbols.items[i]->val = carried->before[i];
     }

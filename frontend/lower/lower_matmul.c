@@ -77,7 +77,7 @@ static Val batched_product(Lower *l, const Expr *expr, DType dtype, const Val *a
     return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
 }
 
-/* `expr` has the operands' places in a and b. */
+/* `expr` has the locations of the operands in a and b. */
 static Val product(Lower *l, const Expr *expr, Val a, Val b)
 {
     DType dtype = dtype_of(&a);
@@ -124,7 +124,7 @@ static bool named_precision(Lower *l, const Expr *named, Precision *out)
         }
     }
     Diag *diag = lower_error(l, ERR_ARGUMENTS, named->a->span,
-                             "`%s` was passed, where a precision is wanted",
+                             "`%s` was passed, where a precision is expected",
                              source_text(l->diags, l->arena, named->a->span));
     diag_help(l->diags, diag,
               "there are f32, tf32, bf16 and f16; for 8 bits cast the operands: `f8e4m3(a)`");
@@ -140,7 +140,7 @@ static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
     }
     if (!dtype_is_float(dtype) || dtype == DT_F64) {
         Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span,
-                                 "%s was passed, where a float of at most 32 bits is wanted",
+                                 "%s was passed, where a float of at most 32 bits is expected",
                                  val_text(l, &val));
         diag_help(l->diags, diag, "`precision` is for products of f32 and narrower floats");
         return poison_val();

@@ -117,8 +117,8 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
     if (dot && find_fn(l, dot + 1, &home)) { /* `random.uniform`, after `import random` */
         diag_help(l->diags, diag, "functions go by their own name: `%s`", dot + 1);
         lower_fix(l, diag, callee->span, "%s", dot + 1);
-    } else if (habit_help(name)) {
-        diag_help(l->diags, diag, "%s", habit_help(name));
+    } else if (foreign_word_help(name)) {
+        diag_help(l->diags, diag, "%s", foreign_word_help(name));
     } else if (is_kernel(l, name)) {
         diag_help(l->diags, diag, "`%s` is a kernel: what is called is a function, `fn %s`", name,
                   name);
@@ -136,7 +136,7 @@ bool lower_near(Lower *l, Diag *diag, const Expr *expr)
     return lower_fix_near(l, diag, expr->span, &nearest);
 }
 
-/* The name is within an index of what is written, where it binds nothing. */
+/* Helps if the name is part of an index of the target, where it is not bound. */
 static bool help_unbound(Lower *l, Diag *diag, const char *name)
 {
     for (size_t i = 0; l->target && i < l->target->args.n; i++) {
@@ -162,7 +162,7 @@ static void unknown_name(Lower *l, const Expr *expr)
     } else if (!help_unbound(l, diag, expr->name)) {
         lower_near(l, diag, expr);
     }
-    define(l, expr->name, expr->span, poison_val()); /* said once */
+    define(l, expr->name, expr->span, poison_val()); /* report it once */
 }
 
 static Val float_name(double value)

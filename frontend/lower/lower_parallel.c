@@ -285,7 +285,7 @@ static void parallel_ranges(Lower *l, const Stmt *stmt)
         lower_poisoned(l, stmt);
         return;
     }
-    forget_held_all(l);
+    forget_known_values(l);
     Op *op = build_head(l, stmt, &head);
     Builder outside = l->b;
     l->b = build_at_end(l->func, op->regions[0]);

@@ -4,18 +4,18 @@
  * coordinates of the element, by which all messages are sorted. */
 #include "frontend/lower/lower_index.h"
 
-enum { MAX_SAID = 16 };
+enum { MAX_MESSAGE_VALUES = 16 };
 
-typedef struct Saying {
+typedef struct Message {
     const Expr *expr;
     bool fails; /* assert */
-    Val vals[MAX_SAID];
+    Val vals[MAX_MESSAGE_VALUES];
     int n, parts;
     Shape slot;
     Text text;
-} Saying;
+} Message;
 
-static bool wrong_use(Lower *l, const Saying *s)
+static bool wrong_use(Lower *l, const Message *s)
 {
     Diag *diag = lower_wrong_call(l, s->expr);
     diag_help(l->diags, diag, "%s",
@@ -25,21 +25,21 @@ static bool wrong_use(Lower *l, const Saying *s)
 }
 
 /* "assertion failed: too large: 3", "x 3 4" */
-static void separate(Saying *s)
+static void separate(Message *s)
 {
     text_add(&s->text, s->parts++ > 0 ? " " : s->fails ? ": " : "");
 }
 
-static bool add_value(Lower *l, Saying *s, const Expr *expr)
+static bool add_value(Lower *l, Message *s, const Expr *expr)
 {
     Val val = lower_operand(l, expr);
     Shape shape = shape_of(&val);
     if (is_poison(&val)) {
         return false;
     }
-    if (s->n == MAX_SAID) {
-        Diag *diag =
-            lower_error(l, ERR_ARGUMENTS, expr->span, "more than %d values", (int)MAX_SAID);
+    if (s->n == MAX_MESSAGE_VALUES) {
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "more than %d values",
+                                 (int)MAX_MESSAGE_VALUES);
         diag_help(l->diags, diag, "say the rest in another statement");
         return false;
     }
@@ -51,7 +51,7 @@ static bool add_value(Lower *l, Saying *s, const Expr *expr)
     return true;
 }
 
-static bool take_argument(Lower *l, Saying *s, const Expr *expr)
+static bool take_argument(Lower *l, Message *s, const Expr *expr)
 {
     if (expr->kind == EXPR_NAMED) {
         return wrong_use(l, s);
@@ -76,7 +76,7 @@ static bool take_argument(Lower *l, Saying *s, const Expr *expr)
     return true;
 }
 
-static bool take_condition(Lower *l, Saying *s)
+static bool take_condition(Lower *l, Message *s)
 {
     const Expr *expr = s->expr->args.n ? s->expr->args.items[0] : NULL;
     if (!expr || expr->kind == EXPR_TEXT || expr->kind == EXPR_NAMED) {
@@ -92,8 +92,8 @@ static bool take_condition(Lower *l, Saying *s)
     return true;
 }
 
-/* What is known to hold is not asked; what is known to fail is an error now. */
-static bool is_known(Lower *l, const Saying *s)
+/* True for a condition that is known when compiling; a false one is an error. */
+static bool is_known(Lower *l, const Message *s)
 {
     const Val *condition = &s->vals[0];
     if (!s->fails || condition->kind != VAL_CONST) {
@@ -105,10 +105,10 @@ static bool is_known(Lower *l, const Saying *s)
     return condition->scalar.i || (!l->branches && !l->lane_loop && !l->loops);
 }
 
-/* ---- the place of an element ---- */
+/* ---- the coordinates of an element ---- */
 
 /* The index along own axis `axis`, in the shape of the slot. */
-static Value *axis_index(Lower *l, const Saying *s, int axis)
+static Value *axis_index(Lower *l, const Message *s, int axis)
 {
     const DimVar *range = poly_as_range(s->slot.dims[axis]);
     Val index = range ? array_val(build_index(&l->b, range->binder, DT_I64))
@@ -120,7 +120,7 @@ static Value *axis_index(Lower *l, const Saying *s, int axis)
 }
 
 /* Of a program that is tiled by hand, the tile: its begin along each axis. */
-static int tile_values(Lower *l, const Saying *s, Value **out)
+static int tile_values(Lower *l, const Message *s, Value **out)
 {
     int n = l->parallel_block ? l->parallel_block->n_args : 0;
     for (int i = 0; out && i < n; i++) {
@@ -132,7 +132,7 @@ static int tile_values(Lower *l, const Saying *s, Value **out)
     return n;
 }
 
-static int place_values(Lower *l, const Saying *s, Value **out)
+static int coordinate_values(Lower *l, const Message *s, Value **out)
 {
     int n = tile_values(l, s, out);
     for (int i = 0; i < l->n_lanes; i++) {
@@ -148,7 +148,7 @@ static int place_values(Lower *l, const Saying *s, Value **out)
 
 /* An assertion says where it failed; own axes have no name that a print could have said. Tiles are
  * for the order alone. */
-static void add_place(Lower *l, Saying *s)
+static void add_coordinates(Lower *l, Message *s)
 {
     const char *before = " where ";
     int at = s->n - s->fails + tile_values(l, s, NULL);
@@ -169,7 +169,7 @@ static void add_place(Lower *l, Saying *s)
 
 /* ---- the op ---- */
 
-static Value *condition_value(Lower *l, const Saying *s)
+static Value *condition_value(Lower *l, const Message *s)
 {
     Val yes = bool_val(true);
     if (!s->fails) {
@@ -183,9 +183,9 @@ static Value *condition_value(Lower *l, const Saying *s)
     return build_binary(&l->b, OP_OR, holds, build_unary(&l->b, OP_NOT, asked));
 }
 
-static void build_saying(Lower *l, Saying *s)
+static void build_message(Lower *l, Message *s)
 {
-    Value *values[MAX_SAID + 2 * MAX_RANK];
+    Value *values[MAX_MESSAGE_VALUES + 2 * MAX_RANK];
     Shape full;
     int first = s->fails ? 1 : 0, n = 0;
     s->slot.lanes |= lanes_from(l, 0);
@@ -196,23 +196,23 @@ static void build_saying(Lower *l, Saying *s)
         mixes_lanes(l, s->expr->span, s->fails ? "assert" : "print");
         return;
     }
-    add_place(l, s);
+    add_coordinates(l, s);
     for (int i = first; i < s->n; i++) {
         DType dtype = dtype_of(&s->vals[i]);
         values[n++] = materialize(l, &s->vals[i], dtype, &s->slot);
     }
     Value *when = condition_value(l, s);
-    int places = place_values(l, s, values + n);
+    int places = coordinate_values(l, s, values + n);
     Op *op = build_say(&l->b, s->fails ? OP_ASSERT : OP_PRINT, s->text.n ? s->text.data : "", when,
                        n + places, values);
     op_set_int(l->func, op, ATTR_N_COORDS, places);
-    op_set_int(l->func, op, ATTR_SITE, l->n_sayings++);
+    op_set_int(l->func, op, ATTR_SITE, l->n_messages++);
     op->span = s->expr->span;
 }
 
 void lower_print(Lower *l, const Expr *expr, MessageKind kind)
 {
-    Saying s = {.expr = expr, .fails = kind == MESSAGE_ASSERT, .text = text_new(l->arena)};
+    Message s = {.expr = expr, .fails = kind == MESSAGE_ASSERT, .text = text_new(l->arena)};
     s.vals[0] = bool_val(true); /* the first value meets it */
     text_add(&s.text, s.fails ? "assertion failed" : "");
     if (expr->args.n == 0) {
@@ -228,6 +228,6 @@ void lower_print(Lower *l, const Expr *expr, MessageKind kind)
         }
     }
     if (!is_known(l, &s)) {
-        build_saying(l, &s);
+        build_message(l, &s);
     }
 }

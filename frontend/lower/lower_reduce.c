@@ -96,7 +96,7 @@ bool choose_one(Lower *l, const Expr *call, const Expr *axis, int rank, int *out
         return true;
     }
     if (axis->kind == EXPR_LIST) {
-        lower_error(l, ERR_AXIS, axis->span, "this wants one axis");
+        lower_error(l, ERR_AXIS, axis->span, "expected one axis");
         return false;
     }
     if (!choose_axes(l, axis, rank, &axes)) {

@@ -6,17 +6,17 @@
 #include "frontend/lower/lower.h"
 
 typedef struct Axes {
-    bool all; /* no axis was given: to a scalar */
+    bool all; /* no axis argument: the result is a scalar */
     bool chosen[MAX_RANK];
 } Axes;
 
-/* An argument that may be given by name; *value stays NULL when it is not. */
+/* An optional named argument; *value stays NULL without it. */
 typedef struct Option {
     const char *name;
     const Expr **value;
 } Option;
 
-/* `positional` arguments, then options; else an error with this usage. */
+/* Reads `positional` arguments, then options; otherwise reports an error with this usage. */
 bool take_options(Lower *l, const Expr *call, size_t positional, const Option *options, size_t n,
                   const char *usage);
 /* axis=1, axis=[0, 1]; NULL: all. */

@@ -9,7 +9,7 @@ typedef struct ScanOptions {
     bool backward, excludes;
 } ScanOptions;
 
-/* Neither bools, nor what is computed for each element of a loop apart. */
+/* Reports bools, and scans inside a loop that ends element by element. */
 static bool is_refused(Lower *l, const Expr *expr, const Val *x, const char *name)
 {
     if (dtype_of(x) == DT_BOOL) {

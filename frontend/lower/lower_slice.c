@@ -100,7 +100,7 @@ static bool slice_ends(Lower *l, const Expr *expr, Dim extent, Slice *slice)
     return slice->first && slice->past;
 }
 
-/* What would make the slice a part: `N >= 5`; NULL where that is not about one size. */
+/* The assumption about one size that would prove the slice, as `N >= 5`; NULL if there is none. */
 static const char *rule_for(Lower *l, Dim extent, const Slice *slice)
 {
     Dim parts[] = {slice->first, dim_sub(l->func, slice->past, slice->first),

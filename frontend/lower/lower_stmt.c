@@ -265,7 +265,7 @@ static void define_parts(Lower *l, const Stmt *stmt)
         Diag *diag =
             lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
                         val_text(l, &val), stmt->names.n);
-        diag_help(l->diags, diag, "a tuple of %zu values is wanted: `(a, b)`", stmt->names.n);
+        diag_help(l->diags, diag, "a tuple of %zu values is expected: `(a, b)`", stmt->names.n);
     }
     for (size_t i = 0; i < stmt->names.n; i++) {
         const Expr *name = stmt->names.items[i];
@@ -530,7 +530,8 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     }
 }
 
-/* After a statement that may have ended the loop: the rest is for what goes on. */
+/* After a statement that may have left the loop, the rest is executed only by iterations that
+ * continue. */
 static void lower_rest(Lower *l, const StmtList *list, size_t from)
 {
     StmtList rest = {list->items + from, list->n - from, list->n - from};

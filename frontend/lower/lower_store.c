@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Reductions keep their axes: the commonest reason why a result has one axis too many. */
-static void say_how_to_fit(Lower *l, Diag *diag, const Shape *from, const Shape *slot)
+/* Adds help for a result with one axis too many, mostly because reductions keep their axes. */
+static void help_to_fit(Lower *l, Diag *diag, const Shape *from, const Shape *slot)
 {
     int64_t one;
     Text index = text_new(l->arena);
@@ -27,7 +27,7 @@ static void say_how_to_fit(Lower *l, Diag *diag, const Shape *from, const Shape 
     } else if (from->rank > 0 && slot->rank == 1 && poly_is_const(slot->dims[0], &one) &&
                one == 1) {
         diag_help(l->diags, diag,
-                  "one element is wanted: fold the axes, as `sum(x)` does, or "
+                  "one element is expected: fold the axes, as `sum(x)` does, or "
                   "take one by its indices");
     }
 }
@@ -45,15 +45,15 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
     if (!shape_equal(&both, slot)) {
         Diag *diag = lower_error(l, ERR_RESULT, span, "%s does not fit into %s", val_text(l, value),
                                  shape_text(l, dtype, slot));
-        say_how_to_fit(l, diag, &from, slot);
+        help_to_fit(l, diag, &from, slot);
         return NULL;
     }
     return materialize(l, value, dtype, slot);
 }
 
-/* ---- iterations have no order: each writes a place of its own ---- */
+/* ---- iterations have no order: each writes elements of its own ---- */
 
-/* A part of the range is of one iteration, too. */
+/* True if the index depends on the variable, or on a part of its range. */
 static bool mentions(const AxisIndex *place, const IndexVar *var)
 {
     const Affine *affine = place->val.affine;
@@ -77,7 +77,7 @@ static bool same_place(Lower *l, Span span, const char *variable)
     return false;
 }
 
-/* Every variable of the parallel must be among the indices; lanes too. */
+/* Reports a variable of `parallel`, or a lane, that is not among the indices. */
 static bool covers_parallel(Lower *l, Span span, const IndexedAccess *places)
 {
     for (int i = 0; l->parallel_block && i < l->parallel_block->n_args; i++) {
@@ -199,7 +199,7 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
     IndexedAccess places;
     Shape shape = type_shape(tensor->type);
     Lanes lanes;
-    if (!lower_places(l, target, tensor->type->dtype, &shape, &places)) {
+    if (!lower_access(l, target, tensor->type->dtype, &shape, &places)) {
         return;
     }
     int fresh = places.last_fresh;
@@ -263,7 +263,7 @@ static void forget_in(Symbol *symbol, const Value *tensor)
     }
 }
 
-/* Callers that gave it away see it change. */
+/* The tensor may be known under other names in the callers. */
 void invalidate_known_value(Lower *l, const Value *tensor)
 {
     forget_in(l->symbols, tensor);
@@ -291,7 +291,7 @@ static void no_such_result(Lower *l, const Expr *target)
     } else {
         lower_near(l, diag, target);
     }
-    define(l, target->name, target->span, poison_val()); /* said once */
+    define(l, target->name, target->span, poison_val()); /* report it once */
 }
 
 void lower_store(Lower *l, const Stmt *stmt)

@@ -42,7 +42,7 @@ Val dim_val(Dim dim)
     return poly_is_const(dim, &value) ? int_val(value, false) : (Val){.kind = VAL_DIM, .dim = dim};
 }
 
-/* An f32: what literals with a point are when they stand alone. */
+/* A literal with a point is an f32 without another operand. */
 Val float_val(double value)
 {
     return (Val){.kind = VAL_CONST, .dtype = DT_F32, .scalar.f = value};
@@ -149,7 +149,7 @@ static bool int_fits(int64_t value, DType dtype)
     return value <= most && value >= -most - 1;
 }
 
-/* Rounding moves what is 1 and more by an eighth at most; f8e4m3 has no infinity, and saturates. */
+/* Rounding changes a literal by at most an eighth; f8e4m3 has no infinity and saturates. */
 static bool float_fits(double value, double converted)
 {
     return isfinite(converted) && (fabs(value) < 1 || fabs(value - converted) <= fabs(value) / 8);

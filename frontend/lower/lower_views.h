@@ -10,12 +10,12 @@
  * must be there. False after an error that shows `usage`. */
 bool view_arguments(Lower *l, const Expr *expr, const char *const *names, size_t needed,
                     const char *usage, const Expr **out);
-/* An array, or a tensor that need not be loaded first. */
+/* Lowers an array, or a tensor without loading it. */
 Val view_operand(Lower *l, const Expr *expr);
 bool view_axis(Lower *l, const Expr *expr, int rank, int otherwise, int *axis);
 /* a op b, on indices. */
 Val view_compute(Lower *l, OpKind kind, const char *pred, Val a, Val b);
-/* A view that changes one axis alone. `proven`: the index is inside. */
+/* A view that changes a single axis. `proven`: the index is in bounds. */
 Val view_along(Lower *l, const Val *from, int axis, Dim extent, Val index, bool proven);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- what is known of sizes ---- */
+/* ---- facts about sizes ---- */
 
 /* a >= b + more, whatever the sizes are? */
 static bool at_least(Lower *l, Dim a, Dim b, int64_t more)
@@ -98,7 +98,7 @@ static const char *assumption(Lower *l, const Expr *rule)
     if (!left || !right || (modulo ? rule->op != TOK_EQ : !comparison)) {
         return NULL;
     }
-    if (!modulo) { /* the size stands on the left, as in `B > 3` */
+    if (!modulo) { /* the size goes to the left, as in `B > 3` */
         bool swap = poly_is_const(left, &by);
         return arena_printf(l->arena, "%s %s %s", dim_text(l, swap ? right : left),
                             comparison_text(rule->op, swap), dim_text(l, swap ? left : right));
@@ -113,9 +113,9 @@ static const char *assumption(Lower *l, const Expr *rule)
 static void refuse_rule(Lower *l, const Expr *call, const FnDecl *fn, const Expr *rule, bool never)
 {
     const char *text = source_text(l->diags, l->arena, rule->span);
-    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` wants %s, which %s", fn->name, text,
+    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which %s", fn->name, text,
                              never ? "does not hold here" : "is not known to hold here");
-    diag_label(l->diags, diag, rule->span, "wanted here");
+    diag_label(l->diags, diag, rule->span, "required here");
     Text sizes = text_new(l->arena);
     put_sizes(l, rule, &sizes);
     diag_note(l->diags, diag, "%s here", sizes.data);
@@ -156,10 +156,10 @@ static bool check_class(Lower *l, const Expr *call, const FnDecl *fn, const Gene
     if (type_class_holds(generic->type_class, symbol->val.dtype)) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` wants %s: %s, and %s is %s here",
+    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` requires %s: %s, and %s is %s here",
                              fn->name, generic->name, type_class_name(generic->type_class),
                              generic->name, dtype_name(symbol->val.dtype));
-    diag_label(l->diags, diag, generic->span, "wanted here");
+    diag_label(l->diags, diag, generic->span, "required here");
     diag_help(l->diags, diag, "cast what it is called with");
     return false;
 }
@@ -181,10 +181,10 @@ static bool bind_def(Lower *l, const Expr *call, const FnDecl *fn, const SizeDef
         return true;
     }
     Span whole = span_join(def->span, def->value->span);
-    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` wants %s, which is %s here, not %s",
+    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which is %s here, not %s",
                              fn->name, source_text(l->diags, l->arena, whole), dim_text(l, want),
                              have ? dim_text(l, have) : val_text(l, &symbol->val));
-    diag_label(l->diags, diag, whole, "wanted here");
+    diag_label(l->diags, diag, whole, "required here");
     return false;
 }
 

@@ -99,7 +99,7 @@ Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
     return report(diags, ERR_UNSUPPORTED, span, text.data);
 }
 
-const char *habit_help(const char *word)
+const char *foreign_word_help(const char *word)
 {
     static const struct {
         const char *word, *help;
@@ -144,8 +144,8 @@ typedef struct Habit {
     const char *word, *here;
 } Habit;
 
-static const Habit LINE_HABITS[] = {
-#define LINE_HABIT(word, key) {word, key},
+static const Habit KEY_HABITS[] = {
+#define KEY_HABIT(word, key) {word, key},
 #include "frontend/messages/foreign_schedule_keys.def"
 };
 
@@ -168,7 +168,7 @@ static bool same_word(const char *a, const char *b)
     }
 }
 
-static const char *find_habit(const Habit *habits, size_t n, const char *word)
+static const char *find_foreign(const Habit *habits, size_t n, const char *word)
 {
     for (size_t i = 0; i < n; i++) {
         if (same_word(word, habits[i].word)) {
@@ -178,11 +178,11 @@ static const char *find_habit(const Habit *habits, size_t n, const char *word)
     return NULL;
 }
 
-const char *nearest_line(const char *word)
+const char *nearest_schedule_key(const char *word)
 {
     size_t n;
     const ScheduleKey *kinds = schedule_keys(&n);
-    const char *habit = find_habit(LINE_HABITS, sizeof LINE_HABITS / sizeof *LINE_HABITS, word);
+    const char *habit = find_foreign(KEY_HABITS, sizeof KEY_HABITS / sizeof *KEY_HABITS, word);
     Nearest nearest = nearest_to(word);
     for (size_t i = 0; i < n; i++) {
         nearest_try(&nearest, kinds[i].key);
@@ -195,7 +195,7 @@ const char *nearest_target(const char *word)
     size_t n;
     const Target *rows = target_rows(&n);
     const char *habit =
-        find_habit(TARGET_HABITS, sizeof TARGET_HABITS / sizeof *TARGET_HABITS, word);
+        find_foreign(TARGET_HABITS, sizeof TARGET_HABITS / sizeof *TARGET_HABITS, word);
     Nearest nearest = nearest_to(word);
     for (size_t i = 0; i < n; i++) {
         nearest_try(&nearest, rows[i].name);

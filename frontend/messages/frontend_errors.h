@@ -18,25 +18,25 @@ typedef struct ErrorRow {
     int code;
     const char *title, *explanation;
 } ErrorRow;
-/* By number, in no order of codes; NULL after the last. */
+/* The rows by index, not in the order of codes; NULL past the last one. */
 const ErrorRow *error_row(size_t index);
-/* A small program that gets this error, and what was meant; or lines of a shell. */
+/* A small program with this error and its corrected form, or two shell commands. */
 typedef struct ErrorExample {
     int code;
     const char *wrong, *mended;
 } ErrorExample;
-/* NULL when there is none. */
+/* NULL if the code has no example. */
 const ErrorExample *error_example(int code);
 
 enum { MAX_ERRORS = 40 };
 
-/* As diag_error, but after MAX_ERRORS of them the rest is dropped: a hostile file gets a page, not
- * a gigabyte. Never NULL. */
+/* As diag_error, but errors after the first MAX_ERRORS are dropped, which bounds the output for a
+ * hostile file. Never NULL. */
 Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 Diag *front_warning(Diags *diags, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* "… is not supported yet". */
+/* Reports "… not supported yet". */
 Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -45,18 +45,18 @@ typedef struct Nearest {
     const char *wanted, *best;
     int distance;
 } Nearest;
-/* What is written here for a word of another language; NULL: it is none. */
-const char *habit_help(const char *word);
+/* A hint at what to write instead of a word of another language; NULL if it is not one. */
+const char *foreign_word_help(const char *word);
 Nearest nearest_to(const char *wanted);
 void nearest_try(Nearest *nearest, const char *candidate);
-/* The best one if it is near enough to be a slip of the fingers, else NULL. */
+/* The best candidate if it differs little enough to be a typing error, else NULL. */
 const char *nearest_found(const Nearest *nearest);
-/* The key of a schedule line, the target, that is meant by a word that is none: what other systems
- * call it, or a slip of the fingers; NULL: nobody knows. */
-const char *nearest_line(const char *word);
+/* The schedule key, or the target, that a wrong word probably means: the name for it in another
+ * system, or a typing error; NULL if there is none. */
+const char *nearest_schedule_key(const char *word);
 const char *nearest_target(const char *word);
 
-/* There were so many that nobody reads on: stop. */
+/* True if MAX_ERRORS are reported: lowering stops. */
 bool errors_are_enough(const Diags *diags);
 
 /* From the start of `a` to the end of `b`. */

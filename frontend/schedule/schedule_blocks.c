@@ -18,7 +18,7 @@ static bool names_target(const ScheduleDecl *schedule, const char *target)
     return false;
 }
 
-void block_check_dimension(Lower *l, const EntryDecl *entry)
+void block_check_axis(Lower *l, const EntryDecl *entry)
 {
     Nearest nearest = nearest_to(entry->sub);
     bool found = schedule_names_axis(entry->sub, NULL);
@@ -68,7 +68,7 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
     for (size_t i = 0; i < schedule->entries.n; i++) {
         const EntryDecl *entry = &schedule->entries.items[i];
         if (text_equal(entry->key, "tile")) {
-            block_check_dimension(l, entry);
+            block_check_axis(l, entry);
         }
         schedule_add_user(l->func, (ScheduleEntry){.key = entry->key,
                                                    .sub = entry->sub,

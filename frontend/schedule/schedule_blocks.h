@@ -13,15 +13,15 @@ typedef struct BlockSelection {
 } BlockSelection;
 
 Lower block_lower(Module *module, const KernelSignature *kernel, Func *func);
-/* Is it for this kernel, and for this target by name, or for all? */
+/* True if the block is for this kernel and, if `named`, names this target, else names none. */
 bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named);
-/* Its `when`; what is not known of the sizes is remarked. */
+/* Evaluates the `when` of a block; a remark reports a condition that the known facts leave open. */
 bool block_holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes);
-/* That the kernel has the dimension that the line is for. */
-/* Do they decide the same, for the same launches? */
+/* True if both entries decide the same for the same launches. */
 bool block_same_entry(const EntryDecl *a, const EntryDecl *b);
 /* "tile M", "launch 1: tile M" */
 const char *block_entry_name(Lower *l, const EntryDecl *decl);
-void block_check_dimension(Lower *l, const EntryDecl *entry);
+/* Reports the axis of an entry that the kernel does not have. */
+void block_check_axis(Lower *l, const EntryDecl *entry);
 
 #endif

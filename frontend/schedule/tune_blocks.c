@@ -55,7 +55,7 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneCho
         const ChoiceDecl *decl = &block->choices.items[i];
         TuneChoice *old = find_choice(choices, &decl->entry);
         if (text_equal(decl->entry.key, "tile")) {
-            block_check_dimension(l, &decl->entry);
+            block_check_axis(l, &decl->entry);
         }
         if (old && !block->when && old->strength == strength) {
             Diag *diag =

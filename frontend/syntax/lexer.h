@@ -21,7 +21,7 @@ typedef struct Token {
 } Token;
 
 typedef struct Lexer {
-    Diags *diags; /* NULL: says nothing, for looking ahead */
+    Diags *diags; /* NULL: reports nothing, for looking ahead */
     int source;
     const char *text;
     size_t n, at;
@@ -31,7 +31,7 @@ Lexer lexer_new(Diags *diags, int source);
 Token lexer_next(Lexer *lexer);
 /* How a kind of token is called in messages: `->`, a name. */
 const char *token_text(TokenKind kind);
-/* Is it spelt like a name, and none? */
+/* True if the token is spelt like a name but is a keyword. */
 bool token_is_keyword(TokenKind kind);
 
 #endif

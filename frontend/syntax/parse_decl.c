@@ -45,7 +45,7 @@ static void parse_named_result(Parser *p, ParamList *results)
         parser_next(p);
     }
     if (parser_at(p, TOK_INOUT) || parser_at(p, TOK_CONST)) {
-        parser_say_reserved(p, parser_error(p, "a type"));
+        parser_help_reserved(p, parser_error(p, "a type"));
         return;
     }
     result.type = parse_type(p);
@@ -164,7 +164,7 @@ static void parse_where(Parser *p, Where *where)
 static void end_value(Parser *p)
 {
     if (!p->recovering && !p->token.first && !parser_at(p, TOK_SEMI)) {
-        parser_say_habit(p, parser_error(p, "the end of this declaration"));
+        parser_help_foreign(p, parser_error(p, "the end of this declaration"));
     }
 }
 
@@ -311,7 +311,7 @@ static void no_declaration(Parser *p)
     if (comment) {
         diag_help(p->diags, diag, "a comment begins with `#`");
     }
-    parser_say_habit(p, diag);
+    parser_help_foreign(p, diag);
 }
 
 static void parse_declaration(Parser *p)

@@ -230,7 +230,7 @@ static void no_expression(Parser *p)
         diag_help(p->diags, diag, "`%s` begins a declaration, which stands by itself, in no other",
                   token_text(p->token.kind));
     } else {
-        parser_say_reserved(p, diag);
+        parser_help_reserved(p, diag);
     }
     if (both) {
         diag_help(p->diags, diag, "of conditions it is `a %s b`", both);

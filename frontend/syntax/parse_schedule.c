@@ -19,7 +19,7 @@ static void unknown_key(Parser *p, Span span, const char *key)
 {
     size_t n;
     const ScheduleKey *kinds = schedule_keys(&n);
-    const char *near = nearest_line(key);
+    const char *near = nearest_schedule_key(key);
     Text all = text_new(p->arena);
     for (size_t i = 0; i < n; i++) {
         text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);

@@ -263,8 +263,8 @@ static void end_statement(Parser *p)
     Diag *diag = front_error(p->diags, ERR_STATEMENT_END, p->token.span,
                              "expected the end of the statement, found %s", parser_found(p));
     bool is_default = parser_at(p, TOK_ELSE);
-    if (parser_at(p, TOK_NAME) && habit_help(token_name(p, p->token))) {
-        parser_say_habit(p, diag);
+    if (parser_at(p, TOK_NAME) && foreign_word_help(token_name(p, p->token))) {
+        parser_help_foreign(p, diag);
         return;
     }
     diag_help(p->diags, diag, "%s",

@@ -139,7 +139,7 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
     return false;
 }
 
-void parser_say_reserved(Parser *p, Diag *diag)
+void parser_help_reserved(Parser *p, Diag *diag)
 {
     if (token_is_keyword(p->token.kind)) {
         diag_help(p->diags, diag, "`%s` is a word of the language: take another name",
@@ -147,9 +147,9 @@ void parser_say_reserved(Parser *p, Diag *diag)
     }
 }
 
-void parser_say_habit(Parser *p, Diag *diag)
+void parser_help_foreign(Parser *p, Diag *diag)
 {
-    const char *help = parser_at(p, TOK_NAME) ? habit_help(token_name(p, p->token)) : NULL;
+    const char *help = parser_at(p, TOK_NAME) ? foreign_word_help(token_name(p, p->token)) : NULL;
     if (help) {
         diag_help(p->diags, diag, "%s", help);
     }
@@ -158,7 +158,7 @@ void parser_say_habit(Parser *p, Diag *diag)
 const char *parser_name(Parser *p, const char *what)
 {
     if (!parser_at(p, TOK_NAME)) {
-        parser_say_reserved(p, parser_error(p, what));
+        parser_help_reserved(p, parser_error(p, what));
         return "";
     }
     const char *name = token_name(p, p->token);

@@ -27,22 +27,22 @@ Token parser_peek(const Parser *p);
 bool parser_at(const Parser *p, TokenKind kind);
 /* Takes the token if it is there. */
 bool parser_take(Parser *p, TokenKind kind);
-/* Takes it, or says that it is missing; `where` completes "expected `:` …". */
+/* Takes the token, or reports that it is missing; `where` completes "expected `:` …". */
 bool parser_expect(Parser *p, TokenKind kind, const char *where);
-/* Reports once until the next statement; after that what nobody sees. Never NULL. */
+/* Reports one error per statement; further ones are dropped. Never NULL. */
 Diag *parser_error(Parser *p, const char *what);
 Diag *parser_unsupported(Parser *p, Span span, const char *what);
 const char *parser_name(Parser *p, const char *what); /* "" after an error */
-/* Help with what stands here: a word that no name can be; one of another language. */
-void parser_say_reserved(Parser *p, Diag *diag);
-void parser_say_habit(Parser *p, Diag *diag);
+/* Adds help about the current token: a reserved word, or a word of another language. */
+void parser_help_reserved(Parser *p, Diag *diag);
+void parser_help_foreign(Parser *p, Diag *diag);
 /* Takes a string: the text between its quotes, escapes resolved. */
 const char *parser_string(Parser *p);
 const char *token_name(const Parser *p, Token token);
 /* How the current token reads in a message. */
 const char *parser_found(const Parser *p);
 bool parser_at_word(const Parser *p, const char *word);
-/* A name that is a keyword only here: on, auto, exactly, where. */
+/* Takes a name that is a keyword only at this position: on, auto, exactly, where. */
 bool parser_take_word(Parser *p, const char *word);
 
 /* Counts a node of the tree: a file has MAX_NODES of them. */
@@ -51,7 +51,7 @@ void parser_count(Parser *p);
 bool parser_enter(Parser *p, Span span);
 void parser_leave(Parser *p);
 
-/* How far the current token's line is indented. */
+/* The indentation of the current token's line. */
 uint32_t parser_indent(const Parser *p);
 /* Skips to where a statement can begin: `;`, a brace, or a new line that begins with a statement's
  * word or is indented by at most `indent`. */
@@ -60,7 +60,7 @@ void parser_recover(Parser *p, uint32_t indent);
 Expr *parse_expr(Parser *p);
 /* As parse_expr, but `if` ends it. */
 Expr *parse_operand(Parser *p);
-/* A product: what a prefix reduction reaches over. */
+/* A product, which is the body of a prefix reduction. */
 Expr *parse_product(Parser *p);
 /* parse_axis.c: `i in N`, `i in a..b`, with `by` where `steps`. */
 bool parse_axis(Parser *p, bool steps, Axis *axis);
@@ -70,12 +70,12 @@ bool parse_axes(Parser *p, TokenKind closing, AxisList *axes);
 bool at_axes(const Parser *p);
 /* `sum(r in R if c) body`, at the parenthesis. */
 Expr *parse_reduction(Parser *p, const Expr *name);
-/* Brackets inside of which lines do not matter: the count to give back at the end. */
+/* Opens brackets, inside which line breaks do not matter; the count is passed to close_bracket. */
 int open_bracket(Parser *p);
 bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where);
 Expr *parse_type(Parser *p);
 Expr *expr_new(Parser *p, ExprKind kind, Span span);
-/* Gives a node its children's height; too tall a tree becomes poison. */
+/* Sets the height of a node from its children; a tree that is too high becomes poison. */
 Expr *expr_grown(Parser *p, Expr *expr);
 Expr *expr_binary(Parser *p, TokenKind op, Span op_span, Expr *a, Expr *b);
 /* `{ … }` */

@@ -231,7 +231,7 @@ static bool give_line(Said *said)
     const char *key = words.items[words.at++];
     const ScheduleKey *kind = schedule_key(key);
     if (!kind) {
-        const char *near = nearest_line(key);
+        const char *near = nearest_schedule_key(key);
         Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
                                      "schedule entry '%s': no such key: '%s'", said->line, key);
         if (near) {
