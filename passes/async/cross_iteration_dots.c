@@ -24,75 +24,77 @@
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { MAX_FLIGHTS = 4, MIN_SLOTS = 3 };
+enum {
+    MAX_IN_FLIGHT = 4, /* dots, or arrives, of an iteration */
+    MIN_STAGES = 3     /* of a ring buffer: one is held back, one is read, one is filled */
+};
 
-typedef struct Flight {
+typedef struct InFlightLoop {
     Func *func;
     Op *loop;
     Block *body;
-    Op *settle;
-    Op *turn; /* that is passed behind the loop, or NULL */
-    Op *arrives[MAX_FLIGHTS];
+    Op *dot_wait;       /* the only one of the body */
+    Op *ordered_arrive; /* behind the loop: passes on the ordered MMA issue; NULL: there is none */
+    Op *arrives[MAX_IN_FLIGHT];
     int dots, n_arrives;
-} Flight;
+} InFlightLoop;
 
-/* ---- the shape ---- */
+/* ---- the shape of the loop ---- */
 
-static int carried_index(const Flight *f, const Value *value)
+static int carried_index(const InFlightLoop *f, const Value *value)
 {
     bool carried = value && value->block == f->body && value->index > 0;
     return carried ? (int)value->index - 1 : -1;
 }
 
-/* It goes on from what the step before it came to, and is only handed to the next one. */
-static bool goes_on(const Flight *f, const Op *dot)
+/* True if the dot continues from its result in the previous iteration, which nothing else reads. */
+static bool continues(const InFlightLoop *f, const Op *dot)
 {
-    int at = access_next(dot, access_next(dot, 0));
-    int carried = at < dot->n_operands ? carried_index(f, dot->operands[at]) : -1;
-    for (int i = 0; carried >= 0 && i < f->settle->n_operands; i++) {
-        if (f->settle->operands[i] == dot->results[0]) {
-            const Value *settled = f->settle->results[i];
-            return f->body->last->operands[carried] == settled &&
-                   value_count_uses(f->func, settled) == 1 &&
+    const Value *accumulator = dot_accumulator(dot);
+    int carried = carried_index(f, accumulator);
+    for (int i = 0; carried >= 0 && i < f->dot_wait->n_operands; i++) {
+        if (f->dot_wait->operands[i] == dot->results[0]) {
+            const Value *waited = f->dot_wait->results[i];
+            return f->body->last->operands[carried] == waited &&
+                   value_count_uses(f->func, waited) == 1 &&
                    value_count_uses(f->func, dot->results[0]) == 1 &&
-                   value_count_uses(f->func, dot->operands[at]) == 1;
+                   value_count_uses(f->func, accumulator) == 1;
         }
     }
     return false;
 }
 
-/* A ring's position that goes up by one with each step. */
-static bool counts_steps(const Flight *f, const Value *position)
+/* Notes an arrive that releases a pipeline stage, if its ring index grows by one per iteration. */
+static bool note_arrive(InFlightLoop *f, Op *op)
 {
-    int carried = carried_index(f, position);
+    const Value *index = op->operands[1];
+    int carried = carried_index(f, index);
     const Op *next = carried >= 0 ? f->body->last->operands[carried]->def : NULL;
-    return next && next->kind == OP_ADD && next->operands[0] == position &&
-           value_is_const(next->operands[1], 1);
-}
-
-static bool takes_arrive(Flight *f, Op *op)
-{
-    int64_t slots = poly_capacity(op->operands[0]->type->dims[0]);
-    if (f->n_arrives == MAX_FLIGHTS || !counts_steps(f, op->operands[1]) || slots < MIN_SLOTS) {
+    bool counts = next && next->kind == OP_ADD && next->operands[0] == index &&
+                  value_is_const(next->operands[1], 1);
+    int64_t stages = poly_capacity(op->operands[0]->type->dims[0]);
+    if (f->n_arrives == MAX_IN_FLIGHT || !counts || stages < MIN_STAGES) {
         return false;
     }
     f->arrives[f->n_arrives++] = op;
     return true;
 }
 
-static bool takes_op(Flight *f, Op *op)
+/* mbarrier waits and dots, then the wait for all dots, then arrives; scalars anywhere. */
+static bool note_op(InFlightLoop *f, Op *op)
 {
     switch (op->kind) {
-    case OP_WAIT: return !f->settle;
+    case OP_WAIT: return !f->dot_wait;
     case OP_DOT_ASYNC:
-        return !f->settle && ++f->dots <= MAX_FLIGHTS && !mma_a_in_registers(f->func->target, op);
+        return !f->dot_wait && ++f->dots <= MAX_IN_FLIGHT &&
+               !mma_a_in_registers(f->func->target, op);
     case OP_DOT_WAIT:
-        if (f->settle || op_int(op, ATTR_PENDING, 0) || op->n_operands != f->dots) {
+        if (f->dot_wait || op_int(op, ATTR_PENDING, 0) || op->n_operands != f->dots) {
             return false;
         }
-        f->settle = op;
+        f->dot_wait = op;
         return true;
-    case OP_ARRIVE: return f->settle && takes_arrive(f, op);
+    case OP_ARRIVE: return f->dot_wait && note_arrive(f, op);
     case OP_YIELD: return true;
     default:
         return op_has(op, TRAIT_PURE) && !op->n_regions && op->n_results == 1 &&
@@ -100,40 +102,34 @@ static bool takes_op(Flight *f, Op *op)
     }
 }
 
-static bool has_shape(Flight *f)
+static bool has_shape(InFlightLoop *f)
 {
     for (Op *op = f->body->first; op; op = op->next) {
-        if (!takes_op(f, op)) {
+        if (!note_op(f, op)) {
             return false;
         }
     }
-    if (!f->settle || !f->n_arrives || op_attr(f->loop, ATTR_STEPS)->ints[0] <= 0 ||
+    if (!f->dot_wait || !f->n_arrives || op_attr(f->loop, ATTR_STEPS)->ints[0] <= 0 ||
         op_int(f->loop, ATTR_DESCENDING, 0) || op_int(f->loop, ATTR_SINGLE_TRIP, 0)) {
         return false;
     }
     for (const Op *op = f->body->first; op; op = op->next) {
-        if (op->kind == OP_DOT_ASYNC && !goes_on(f, op)) {
+        if (op->kind == OP_DOT_ASYNC && !continues(f, op)) {
             return false;
         }
     }
     return true;
 }
 
-/* ---- who multiplies ---- */
-
-static bool alone(const Func *func, const Op *loop)
+/* Derived: on if a single warp group computes. */
+static bool is_wanted(const InFlightLoop *f)
 {
-    const Op *roles = op_enclosing(loop, OP_ROLES);
+    const Op *roles = op_enclosing(f->loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
     const Attr *teams = roles ? op_attr(roles, ATTR_TEAMS) : NULL;
-    int last = warps ? warps->n - 1 : 0; /* the consumer */
-    return warps &&
-           warps->ints[last] / (teams ? teams->ints[last] : 1) <= func->target->group_warps;
-}
-
-static bool is_wanted(const Flight *f)
-{
-    bool derived = alone(f->func, f->loop);
+    int consumer = warps ? warps->n - 1 : 0;
+    bool derived = warps && warps->ints[consumer] / (teams ? teams->ints[consumer] : 1) <=
+                                f->func->target->group_warps;
     if (!derived && !schedule_user_entry(f->func, "overlap", "")) {
         return false;
     }
@@ -144,36 +140,36 @@ static bool is_wanted(const Flight *f)
     return text_equal(on, "on");
 }
 
-/* ---- the loop ---- */
+/* ---- the new loop ---- */
 
-/* Slots that have been read: of this step, or of the one before. */
-static void hand_back(const Flight *f, Builder *b, bool before)
+/* Releases the pipeline stages that this iteration, or the one before it, has read. */
+static void build_arrives(const InFlightLoop *f, Builder *b, bool of_previous)
 {
     for (int i = 0; i < f->n_arrives; i++) {
-        Value *position = f->arrives[i]->operands[1];
+        Value *index = f->arrives[i]->operands[1];
         Value *operands[] = {f->arrives[i]->operands[0],
-                             before ? build_previous(b, position) : position};
+                             of_previous ? build_previous(b, index) : index};
         build_op(b, OP_ARRIVE, 2, operands, 0, NULL, 0);
     }
 }
 
-static void build_settle(const Flight *f, Builder *b, int n, Value **values)
+static void build_dot_wait(const InFlightLoop *f, Builder *b, int n, Value **values)
 {
-    Type types[MAX_FLIGHTS] = {NULL};
+    Type types[MAX_IN_FLIGHT] = {NULL};
     for (int i = 0; i < n; i++) {
         types[i] = values[i]->type;
     }
-    Op *settle = build_op(b, OP_DOT_WAIT, n, values, n, types, 0);
-    op_set_int(f->func, settle, ATTR_PENDING, 0);
+    Op *wait = build_op(b, OP_DOT_WAIT, n, values, n, types, 0);
+    op_set_int(f->func, wait, ATTR_PENDING, 0);
     for (int i = 0; i < n; i++) {
-        func_replace_uses(f->func, values[i], settle->results[i]);
-        op_set_operand(settle, i, values[i]);
-        settle->results[i]->name = values[i]->name;
+        func_replace_uses(f->func, values[i], wait->results[i]);
+        op_set_operand(wait, i, values[i]);
+        wait->results[i]->name = values[i]->name;
     }
 }
 
-/* An `if` without else, to be filled. */
-static Builder build_when(const Flight *f, Builder *b, Value *condition)
+/* An `if` without an else branch; the caller fills its region. */
+static Builder build_when(const InFlightLoop *f, Builder *b, Value *condition)
 {
     Op *branch = build_if(b, condition, 0, NULL);
     Builder no = build_at_end(f->func, branch->regions[1]);
@@ -181,73 +177,59 @@ static Builder build_when(const Flight *f, Builder *b, Value *condition)
     return build_at_end(f->func, branch->regions[0]);
 }
 
-/* Before the loop: where it ends, which is the axis' end at the latest. */
-static Value *end_of(const Flight *f)
-{
-    Builder b = build_before(f->func, f->loop);
-    return build_binary(&b, OP_MIN, for_hi(f->loop),
-                        build_size(&b, op_attr(f->loop, ATTR_DIMS)->dims[0]));
-}
-
-static void arrive_inside(const Flight *f, Value *end)
+/* Replaces the arrives of the body: each iteration releases what the one before it has read; the
+ * last one (`end`: of the loop) also waits for its own dots and releases what they have read. */
+static void postpone_arrives(const InFlightLoop *f, Value *end)
 {
     Builder b = build_before(f->func, f->arrives[0]);
     int64_t step = op_attr(f->loop, ATTR_STEPS)->ints[0];
     Value *start = build_range_fact(&b, OP_START, f->body->args[0]);
     Value *next = build_binary(&b, OP_ADD, start, build_i64(&b, step));
     Builder later = build_when(f, &b, build_cmp(&b, "lt", for_lo(f->loop), start));
-    hand_back(f, &later, true);
+    build_arrives(f, &later, true);
     build_yield(&later, 0, NULL);
     Builder last = build_when(f, &b, build_cmp(&b, "le", end, next));
-    if (f->turn) {
+    if (f->ordered_arrive) {
         build_op(&last, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
     }
-    build_settle(f, &last, 0, NULL);
-    hand_back(f, &last, false);
+    build_dot_wait(f, &last, 0, NULL);
+    build_arrives(f, &last, false);
     build_yield(&last, 0, NULL);
-}
-
-/* A loop of no steps passes its turn, too: before it, because an assembler that sees a branch
- * between the products and their settling lets each of them end before the next. */
-static void pass_before(const Flight *f, Value *end)
-{
-    Builder b = build_before(f->func, f->loop);
-    Value *none = build_cmp(&b, "le", end, for_lo(f->loop));
-    Builder when = build_when(f, &b, none);
-    build_op(&when, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
-    build_yield(&when, 0, NULL);
-    op_remove(f->turn);
-}
-
-static void settle_behind(const Flight *f)
-{
-    Builder b = build_after(f->func, f->loop);
-    Value *values[MAX_FLIGHTS];
-    for (int i = 0; i < f->dots; i++) {
-        const Op *dot = f->settle->operands[i]->def;
-        int at = access_next(dot, access_next(dot, 0));
-        values[i] = f->loop->results[carried_index(f, dot->operands[at])];
+    for (int i = 0; i < f->n_arrives; i++) {
+        op_remove(f->arrives[i]);
     }
-    build_settle(f, &b, f->dots, values);
 }
 
 static void try_loop(Op *op, void *user)
 {
-    Flight f = {.func = user, .loop = op, .body = op->regions[0]};
+    InFlightLoop f = {.func = user, .loop = op, .body = op->regions[0]};
     if (op->kind != OP_FOR || !has_shape(&f) || !is_wanted(&f)) {
         return;
     }
-    f.turn = op->next && op->next->kind == OP_ORDERED_ARRIVE ? op->next : NULL;
-    op_set_int(f.func, f.settle, ATTR_PENDING, f.dots);
-    Value *end = end_of(&f);
-    if (f.turn) {
-        pass_before(&f, end);
+    f.ordered_arrive = op->next && op->next->kind == OP_ORDERED_ARRIVE ? op->next : NULL;
+    op_set_int(f.func, f.dot_wait, ATTR_PENDING, f.dots);
+
+    /* A loop without iterations passes on the ordered MMA issue before it, because an assembler
+     * that sees a branch between dots and their wait makes each dot end before the next. */
+    Builder before = build_before(f.func, op);
+    Value *end = build_binary(&before, OP_MIN, for_hi(op),
+                              build_size(&before, op_attr(op, ATTR_DIMS)->dims[0]));
+    if (f.ordered_arrive) {
+        Builder when = build_when(&f, &before, build_cmp(&before, "le", end, for_lo(op)));
+        build_op(&when, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
+        build_yield(&when, 0, NULL);
+        op_remove(f.ordered_arrive);
     }
-    settle_behind(&f);
-    arrive_inside(&f, end);
-    for (int i = 0; i < f.n_arrives; i++) {
-        op_remove(f.arrives[i]);
+
+    /* The accumulators are in flight when the loop ends. */
+    Builder after = build_after(f.func, op);
+    Value *values[MAX_IN_FLIGHT];
+    for (int i = 0; i < f.dots; i++) {
+        const Op *dot = f.dot_wait->operands[i]->def;
+        values[i] = op->results[carried_index(&f, dot_accumulator(dot))];
     }
+    build_dot_wait(&f, &after, f.dots, values);
+    postpone_arrives(&f, end);
 }
 
 void pass_cross_iteration_dots(Func *func)

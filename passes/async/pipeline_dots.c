@@ -30,18 +30,18 @@ typedef struct Overlap {
     Func *func;
     Op *loop;
     Block *body;
-    Op *first, *first_settle, *second, *second_settle;
-    Op *wait, *arrive; /* of the second product's ring */
-    Op *repair;   /* what overwrites the padding of its tile, between the wait and it; NULL: none */
-    bool turns;   /* the warp groups take turns */
-    Value *begin; /* of the first loop that this one goes on from: where all steps start */
-    int carried;  /* which carried value is the second product's result */
-    Value *tile, *onto; /* its left operand and accumulator */
+    Op *first, *first_wait, *second, *second_wait;
+    Op *wait, *arrive;  /* mbarrier wait and release of the second dot's ring buffer */
+    Op *repair;         /* overwrites the padding of its tile, after `wait`; NULL: none does */
+    bool ordered_mma;   /* the warp groups issue their dots one after another */
+    Value *begin;       /* where the first loop of the chain begins */
+    int carried;        /* index of the loop-carried value that is the second dot's result */
+    Value *tile, *onto; /* left operand and accumulator of the second dot */
 } Overlap;
 
 /* ---- finding the shape ---- */
 
-static Op *settle_of(Block *body, const Op *dot)
+static Op *find_dot_wait(Block *body, const Op *dot)
 {
     for (Op *op = body->first; op; op = op->next) {
         if (op->kind == OP_DOT_WAIT && op->n_operands == 1 && op->operands[0] == dot->results[0]) {
@@ -60,7 +60,8 @@ static int operand_count(const Op *op)
     return n;
 }
 
-static bool find_products(Overlap *o)
+/* The body has two dots; ops with regions may be conditional repairs of padding only. */
+static bool find_dots(Overlap *o)
 {
     for (Op *op = o->body->first; op; op = op->next) {
         if (op->n_regions && (op->kind != OP_IF || (!op->n_results && o->repair))) {
@@ -78,7 +79,7 @@ static bool find_products(Overlap *o)
     return o->second && operand_count(o->first) == 2 && operand_count(o->second) == 3;
 }
 
-/* Carried values that the first product reads may only be ring positions. */
+/* The first dot may read no loop-carried value except ring indices. */
 static bool first_is_free(const Overlap *o)
 {
     for (int i = 0; i < o->first->n_operands; i++) {
@@ -96,7 +97,7 @@ static bool first_is_free(const Overlap *o)
 static bool find_carried(Overlap *o)
 {
     const Op *yield = o->body->last;
-    Value *result = o->second_settle->results[0];
+    Value *result = o->second_wait->results[0];
     o->carried = -1;
     for (int i = 0; i < yield->n_operands; i++) {
         if (yield->operands[i] == result) {
@@ -106,8 +107,8 @@ static bool find_carried(Overlap *o)
     return o->carried >= 0 && value_count_uses(o->func, result) == 1;
 }
 
-/* Between the wait and the product there may be the repair and the scalars that it needs. */
-static Op *find_wait(const Overlap *o)
+/* Between the mbarrier wait and the dot only the repair and its scalars are allowed. */
+static bool find_ring(Overlap *o)
 {
     Op *op = o->second->prev;
     bool repaired = false;
@@ -116,14 +117,9 @@ static Op *find_wait(const Overlap *o)
         repaired |= op == o->repair;
         op = op->prev;
     }
-    return op && op->kind == OP_WAIT && repaired == (o->repair != NULL) ? op : NULL;
-}
-
-static bool find_ring(Overlap *o)
-{
-    o->wait = find_wait(o);
-    o->arrive = o->second_settle->next && o->second_settle->next->kind == OP_ARRIVE
-                    ? o->second_settle->next
+    o->wait = op && op->kind == OP_WAIT && repaired == (o->repair != NULL) ? op : NULL;
+    o->arrive = o->second_wait->next && o->second_wait->next->kind == OP_ARRIVE
+                    ? o->second_wait->next
                     : NULL;
     if (!o->wait || !o->arrive || !o->wait->operands[1] || o->wait->operands[1]->block != o->body) {
         return false;
@@ -141,7 +137,7 @@ static Value *carried_arg(const Overlap *o, int i)
 static bool acc_is_late(const Overlap *o)
 {
     const Value *acc = carried_arg(o, o->carried);
-    for (const Op *op = o->body->first; op != o->first_settle; op = op->next) {
+    for (const Op *op = o->body->first; op != o->first_wait; op = op->next) {
         if (op_reads(op, acc)) {
             return false;
         }
@@ -151,13 +147,12 @@ static bool acc_is_late(const Overlap *o)
 
 static bool matches(Overlap *o)
 {
-    if (!find_products(o) || !first_is_free(o)) {
+    if (!find_dots(o) || !first_is_free(o)) {
         return false;
     }
-    o->first_settle = settle_of(o->body, o->first);
-    o->second_settle = settle_of(o->body, o->second);
-    if (!o->first_settle || !o->second_settle || !find_carried(o) || !find_ring(o) ||
-        !acc_is_late(o)) {
+    o->first_wait = find_dot_wait(o->body, o->first);
+    o->second_wait = find_dot_wait(o->body, o->second);
+    if (!o->first_wait || !o->second_wait || !find_carried(o) || !find_ring(o) || !acc_is_late(o)) {
         return false;
     }
     o->tile = op_access_nth(o->second, 0).memory;
@@ -167,7 +162,7 @@ static bool matches(Overlap *o)
 
 static bool is_of_second(const Overlap *o, const Op *op)
 {
-    return op == o->second || op == o->second_settle || op == o->wait || op == o->arrive ||
+    return op == o->second || op == o->second_wait || op == o->wait || op == o->arrive ||
            op == o->repair;
 }
 
@@ -212,7 +207,7 @@ static void build_arrive(Overlap *o, Builder *b, Value *position)
     clone_op(b, &map, o->arrive);
 }
 
-static Op *build_settle(Builder *b, int n, Value *const *values, int64_t pending)
+static Op *build_dot_wait(Builder *b, int n, Value *const *values, int64_t pending)
 {
     Type types[2] = {values[0]->type, n > 1 ? values[1]->type : NULL};
     Op *settle = build_op(b, OP_DOT_WAIT, n, values, n, types, 0);
@@ -328,11 +323,11 @@ static Value *issue_both(Overlap *o, Builder *b, CloneMap *map, Value *tile, Val
     Value *onto = clone_get(map, carried_arg(o, o->carried));
     Value *both[2] = {clone_get(map, o->first->results[0])};
     both[1] = build_second(o, b, tile, onto, position)->results[0];
-    if (o->turns) {
+    if (o->ordered_mma) {
         build_op(b, OP_ORDERED_ARRIVE, 0, NULL, 0, NULL, 0);
     }
-    Op *settle = build_settle(b, 2, both, 1);
-    clone_map_value(map, o->first_settle->results[0], settle->results[0]);
+    Op *settle = build_dot_wait(b, 2, both, 1);
+    clone_map_value(map, o->first_wait->results[0], settle->results[0]);
     return settle->results[1];
 }
 
@@ -350,19 +345,19 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
         if (is_of_second(o, op)) {
             continue;
         }
-        if (op == o->first_settle) {
+        if (op == o->first_wait) {
             position = build_previous(&in, clone_get(&map, o->wait->operands[1]));
             flying = issue_both(o, &in, &map, body->args[body->n_args - 1], position);
         } else if (flying && is_late(&late, op)) {
             late.ops[late.n++] = op;
         } else {
-            if (op == o->first && o->turns) {
+            if (op == o->first && o->ordered_mma) {
                 build_op(&in, OP_ORDERED_WAIT, 0, NULL, 0, NULL, 0);
             }
             clone_op(&in, &map, op);
         }
     }
-    clone_map_value(&map, late.acc, build_settle(&in, 1, &flying, 0)->results[0]);
+    clone_map_value(&map, late.acc, build_dot_wait(&in, 1, &flying, 0)->results[0]);
     build_arrive(o, &in, position);
     for (int i = 0; i < late.n; i++) {
         clone_op(&in, &map, late.ops[i]);
@@ -399,12 +394,12 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
     for (const Op *op = o->wait; op != o->arrive->next; op = op->next) {
         clone_op(&in, &map, op);
     }
-    Value *sum = clone_get(&map, o->second_settle->results[0]);
+    Value *sum = clone_get(&map, o->second_wait->results[0]);
     build_yield(&in, 1, &sum);
     return loop->results[0];
 }
 
-/* The steps of one loop, all but the last second product. */
+/* All iterations of one loop, except for the last second dot. */
 static Op *overlap_loop(Overlap *o, const Op *before)
 {
     Builder b = build_before(o->func, o->loop);
@@ -433,10 +428,10 @@ static void overlap_chain(Overlap *chain, int n)
     }
 }
 
-/* ---- loops that go on from one another ---- */
+/* ---- chains of loops ---- */
 
-/* The loop whose full steps end where this one begins, with all that it carries, which nobody else
- * reads; or NULL. */
+/* The loop of full tiles that ends where this one begins and whose results are this one's initial
+ * values and have no other use; NULL: there is none. */
 static Op *loop_before(const Func *func, const Op *loop)
 {
     int n = for_carried(loop);
@@ -462,8 +457,8 @@ static Op *loop_after(const Func *func, const Op *loop)
     return NULL;
 }
 
-/* The same products of the same rings, at the same carried positions. */
-static bool goes_on(const Overlap *o, const Overlap *before)
+/* True if both loops compute the same dots from the same ring buffers. */
+static bool uses_same_rings(const Overlap *o, const Overlap *before)
 {
     return before->carried == o->carried && before->wait->operands[0] == o->wait->operands[0] &&
            before->wait->operands[1]->index == o->wait->operands[1]->index &&
@@ -472,10 +467,9 @@ static bool goes_on(const Overlap *o, const Overlap *before)
            fixed_type(before) == fixed_type(o);
 }
 
-/* On an H200 turns gain 7 % with three groups, whose products fill the unit while the others'
- * elements are at work, and 8 % under a causal mask; with two they gain half a percent with 128
- * elements a head, and lose three with 64. */
-static bool choose_turns(const Overlap *o)
+/* Derived: on with at least three warp groups, whose dots fill the matrix unit while the others do
+ * their element-wise work. Two groups fall out of step by themselves (docs/performance.md). */
+static bool decide_ordered_mma(const Overlap *o)
 {
     const Op *roles = op_enclosing(o->loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
@@ -497,22 +491,22 @@ static bool find_shape(Overlap *o, Func *func, Op *loop)
     return matches(o);
 }
 
-/* Does the loop after this one take it along? */
-static bool is_taken_along(Func *func, const Overlap *o)
+/* True if a later loop of the chain transforms this one too. */
+static bool has_successor(Func *func, const Overlap *o)
 {
     Op *after = loop_after(func, o->loop);
     Overlap next;
-    return after && find_shape(&next, func, after) && goes_on(&next, o);
+    return after && find_shape(&next, func, after) && uses_same_rings(&next, o);
 }
 
-/* Of loops that go on from one another, the last one takes all. */
+/* The last loop of a chain transforms the whole chain. */
 static void try_loop(Op *op, void *user)
 {
     Func *func = user;
     Overlap chain[MAX_CHAIN];
     int first = MAX_CHAIN - 1;
     if (op->kind != OP_FOR || !find_shape(&chain[first], func, op) ||
-        is_taken_along(func, &chain[first]) ||
+        has_successor(func, &chain[first]) ||
         !text_equal(
             schedule_decide_symbol(func, "overlap", "", "on",
                                    "the second product of a step runs under the next step's "
@@ -522,12 +516,12 @@ static void try_loop(Op *op, void *user)
     }
     Op *before = loop_before(func, op);
     while (before && first > 0 && find_shape(&chain[first - 1], func, before) &&
-           goes_on(&chain[first], &chain[first - 1])) {
+           uses_same_rings(&chain[first], &chain[first - 1])) {
         before = loop_before(func, before);
         first--;
     }
     for (int i = first; i < MAX_CHAIN; i++) {
-        chain[i].turns = choose_turns(&chain[i]);
+        chain[i].ordered_mma = decide_ordered_mma(&chain[i]);
     }
     overlap_chain(chain + first, MAX_CHAIN - first);
 }

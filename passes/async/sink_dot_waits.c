@@ -21,54 +21,55 @@
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { MAX_FLIGHTS = 16 };
+enum { MAX_IN_FLIGHT = 16 }; /* dots, or arrives, of one block */
 
-typedef struct Flight {
-    Value *flying;  /* unsettled */
-    Value *settled; /* what the old settle gave; readers of it are readers of this */
-} Flight;
+typedef struct DotInFlight {
+    Value *result; /* of the dot, or of the last wait that left it in flight */
+    Value *waited; /* of its old wait: ops that read this need the dot to have ended */
+} DotInFlight;
 
-typedef struct Late {
+typedef struct WaitSink {
     Func *func;
     Block *block;
-    Flight flights[MAX_FLIGHTS]; /* the oldest first */
-    bool only_sends;
-    int first, n; /* those before `first` are settled */
+    DotInFlight dots[MAX_IN_FLIGHT]; /* the oldest first; those before `first` have ended */
+    int first, n;
+    bool only_results; /* shared memory that threads write is read by no dot */
     struct {
         Op *op;
-        int after; /* flights that must be settled before it */
-    } arrives[MAX_FLIGHTS];
+        int after; /* number of dots that must have ended before it */
+    } arrives[MAX_IN_FLIGHT];
     int n_arrives;
-} Late;
+} WaitSink;
 
 /* ---- which blocks ---- */
 
-/* What a settle of all in flight makes of the product; NULL: another settle does, or later. */
-static Value *settled_by(const Op *settle, const Op *dot)
+/* The dot's result after a wait for all dots; NULL: the wait is not for it, or not for all. */
+static Value *waited_result(const Op *wait, const Op *dot)
 {
-    bool all = settle && settle->kind == OP_DOT_WAIT && op_int(settle, ATTR_PENDING, 0) == 0;
-    for (int i = 0; all && i < settle->n_operands; i++) {
-        if (settle->operands[i] == dot->results[0]) {
-            return settle->results[i];
+    bool all = wait && wait->kind == OP_DOT_WAIT && op_int(wait, ATTR_PENDING, 0) == 0;
+    for (int i = 0; all && i < wait->n_operands; i++) {
+        if (wait->operands[i] == dot->results[0]) {
+            return wait->results[i];
         }
     }
     return NULL;
 }
 
-static const Op *next_settle(const Op *op)
+static Op *next_of_kind(Op *op, OpKind kind)
 {
-    while (op && op->kind != OP_DOT_WAIT) {
+    while (op && op->kind != kind) {
         op = op->next;
     }
     return op;
 }
 
-static bool may_be_late(const Block *block)
+/* True if the block has at least two dots, each of which the next wait is for. */
+static bool is_suitable(const Block *block)
 {
     int dots = 0, arrives = 0;
-    for (const Op *op = block->first; op; op = op->next) {
+    for (Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_DOT_ASYNC &&
-            (++dots > MAX_FLIGHTS || !settled_by(next_settle(op), op))) {
+            (++dots > MAX_IN_FLIGHT || !waited_result(next_of_kind(op, OP_DOT_WAIT), op))) {
             return false;
         }
         arrives += op->kind == OP_ARRIVE;
@@ -76,250 +77,216 @@ static bool may_be_late(const Block *block)
             return false;
         }
     }
-    return dots > 1 && arrives <= MAX_FLIGHTS;
+    return dots > 1 && arrives <= MAX_IN_FLIGHT && block->last->kind == OP_YIELD;
 }
 
-/* ---- early ---- */
+/* ---- issue early ---- */
 
 static bool stands_before(const Op *op, const Op *where)
 {
     return op->parent == where->parent && !op_is_before(where, op);
 }
 
-static bool makes_scalar(const Op *op)
+static bool computes_scalar(const Op *op)
 {
     return op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->n_results == 1 &&
            type_is_scalar(op->results[0]->type);
 }
 
-/* Numbers that stand at `where` stay: what is brought there may be made of them. */
+/* The first op from `where` on that computes no scalar: ops that move there may read these. */
 static Op *behind_scalars(Op *where, const Op *dot)
 {
-    while (where != dot && makes_scalar(where)) {
+    while (where != dot && computes_scalar(where)) {
         where = where->next;
     }
     return where;
 }
 
-/* Is it there before `where`, or a number that can be made there? */
-static bool is_there(const Late *late, Memo *seen, const Value *value, const Op *where)
+/* True if the value exists before `where`, or is a scalar that can be computed there. */
+static bool is_available(const WaitSink *sink, Memo *seen, const Value *value, const Op *where)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != late->block || stands_before(op, where) || !memo_visit(seen, value)) {
-        return true; /* where it was seen: or the search would have ended */
+    if (!op || op->parent != sink->block || stands_before(op, where) || !memo_visit(seen, value)) {
+        return true; /* a value seen before was available, or the search would have ended */
     }
-    bool there = makes_scalar(op);
-    for (int i = 0; i < op->n_operands && there; i++) {
-        there = is_there(late, seen, op->operands[i], where);
+    bool available = computes_scalar(op);
+    for (int i = 0; i < op->n_operands && available; i++) {
+        available = is_available(sink, seen, op->operands[i], where);
     }
-    return there;
+    return available;
 }
 
-static bool all_there(const Late *late, const Op *op, const Op *where)
+static bool all_available(const WaitSink *sink, const Op *op, const Op *where)
 {
-    Memo *seen = memo_open(late->func);
+    Memo *seen = memo_open(sink->func);
     bool all = true;
     for (int i = 0; i < op->n_operands && all; i++) {
-        all = is_there(late, seen, op->operands[i], where);
+        all = is_available(sink, seen, op->operands[i], where);
     }
     memo_close(seen);
     return all;
 }
 
-static void bring(const Late *late, Op *op, Op *where)
+/* Moves the op before `where`, and the scalars that it reads before it. */
+static void move_up(const WaitSink *sink, Op *op, Op *where)
 {
     for (int i = 0; i < op->n_operands; i++) {
         Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (def && def->parent == late->block && !stands_before(def, where)) {
-            bring(late, def, where);
+        if (def && def->parent == sink->block && !stands_before(def, where)) {
+            move_up(sink, def, where);
         }
     }
     op_move_before(op, where);
 }
 
-/* May the product, and the waits before it, stand before `where`? */
-static bool can_rise(const Late *late, const Op *dot, const Op *where)
+/* True if the dot, and the mbarrier waits before it, may move before `where`. */
+static bool can_move_up(const WaitSink *sink, const Op *dot, const Op *where)
 {
     for (const Op *op = where; op != dot; op = op->next) {
         bool writes = op->n_regions || op->kind == OP_SHARED_STORE || op->kind == OP_BARRIER;
-        if (writes || (op->kind == OP_WAIT && !all_there(late, op, where))) {
+        if (writes || (op->kind == OP_WAIT && !all_available(sink, op, where))) {
             return false;
         }
     }
-    return all_there(late, dot, where);
+    return all_available(sink, dot, where);
 }
 
-/* Returns what is behind the product then, or `where`, whichever is later. */
-static Op *raise(const Late *late, Op *dot, Op *where)
+/* Moves all dots behind the first one, in their order. */
+static void issue_early(const WaitSink *sink)
 {
-    for (Op *op = where, *next; op != dot; op = next) {
-        next = op->next;
-        if (op == where && op->kind == OP_WAIT) {
-            where = behind_scalars(next, dot); /* it is there already */
-        } else if (op->kind == OP_WAIT) {
-            bring(late, op, where);
-        }
-    }
-    if (dot == where) {
-        return dot->next;
-    }
-    bring(late, dot, where);
-    return where;
-}
-
-static Op *next_dot(Op *op)
-{
-    while (op && op->kind != OP_DOT_ASYNC) {
-        op = op->next;
-    }
-    return op;
-}
-
-/* Behind the first product, in their order. */
-static void raise_all(const Late *late)
-{
-    Op *first = next_dot(late->block->first), *where = first->next;
-    for (Op *dot = next_dot(where), *next; dot; dot = next) {
-        next = next_dot(dot->next);
+    Op *where = next_of_kind(sink->block->first, OP_DOT_ASYNC)->next;
+    for (Op *dot = next_of_kind(where, OP_DOT_ASYNC), *next_dot; dot; dot = next_dot) {
+        next_dot = next_of_kind(dot->next, OP_DOT_ASYNC);
         where = stands_before(where, dot) ? behind_scalars(where, dot) : where;
-        if (stands_before(where, dot) && can_rise(late, dot, where)) {
-            where = raise(late, dot, where);
+        if (!stands_before(where, dot) || !can_move_up(sink, dot, where)) {
+            continue;
         }
-    }
-}
-
-/* ---- late ---- */
-
-static void hand_back(Late *late, Op *where)
-{
-    int kept = 0;
-    for (int i = 0; i < late->n_arrives; i++) {
-        if (late->arrives[i].after <= late->first) {
-            op_move_before(late->arrives[i].op, where);
+        for (Op *op = where, *next; op != dot; op = next) {
+            next = op->next;
+            if (op == where && op->kind == OP_WAIT) {
+                where = behind_scalars(next, dot); /* the wait is in place already */
+            } else if (op->kind == OP_WAIT) {
+                move_up(sink, op, where);
+            }
+        }
+        if (dot == where) {
+            where = dot->next;
         } else {
-            late->arrives[kept++] = late->arrives[i];
+            move_up(sink, dot, where);
         }
     }
-    late->n_arrives = kept;
 }
 
-/* All flights before the n-th. */
-static void settle_before(Late *late, int n, Op *where)
+/* ---- wait late ---- */
+
+/* Waits before `where` for all dots before the n-th, and releases the stages that they read. */
+static void wait_before(WaitSink *sink, int n, Op *where)
 {
-    Value *values[MAX_FLIGHTS];
-    Type types[MAX_FLIGHTS];
-    int flying = late->n - late->first;
-    if (n <= late->first) {
+    Value *values[MAX_IN_FLIGHT];
+    Type types[MAX_IN_FLIGHT];
+    int in_flight = sink->n - sink->first;
+    if (n <= sink->first) {
         return;
     }
-    for (int i = 0; i < flying; i++) {
-        values[i] = late->flights[late->first + i].flying;
+    for (int i = 0; i < in_flight; i++) {
+        values[i] = sink->dots[sink->first + i].result;
         types[i] = values[i]->type;
     }
-    Builder b = build_before(late->func, where);
-    Op *settle = build_op(&b, OP_DOT_WAIT, flying, values, flying, types, 0);
-    op_set_int(late->func, settle, ATTR_PENDING, late->n - n);
-    for (int i = 0; i < flying; i++) {
-        Flight *flight = &late->flights[late->first + i];
-        flight->flying = settle->results[i];
-        if (late->first + i < n) {
-            settle->results[i]->name = flight->settled->name;
-            func_replace_uses(late->func, flight->settled, settle->results[i]);
+    Builder b = build_before(sink->func, where);
+    Op *wait = build_op(&b, OP_DOT_WAIT, in_flight, values, in_flight, types, 0);
+    op_set_int(sink->func, wait, ATTR_PENDING, sink->n - n);
+    for (int i = 0; i < in_flight; i++) {
+        DotInFlight *dot = &sink->dots[sink->first + i];
+        dot->result = wait->results[i];
+        if (sink->first + i < n) {
+            wait->results[i]->name = dot->waited->name;
+            func_replace_uses(sink->func, dot->waited, wait->results[i]);
         }
     }
-    late->first = n;
-    hand_back(late, where);
-}
+    sink->first = n;
 
-static bool reads_shared(const Block *block, const Value *shared)
-{
-    for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_DOT_ASYNC && op_reads(op, shared)) {
-            return true;
+    int kept = 0;
+    for (int i = 0; i < sink->n_arrives; i++) {
+        if (sink->arrives[i].after <= n) {
+            op_move_before(sink->arrives[i].op, where);
+        } else {
+            sink->arrives[kept++] = sink->arrives[i];
         }
     }
-    return false;
+    sink->n_arrives = kept;
 }
 
-/* Is all that the block's threads write to shared memory a result on its way out, which no product
- * reads? Then they meet for nothing that is in flight. */
-static bool only_sends(const Block *block)
+/* True if no dot of the block reads shared memory that its threads write, which is then the
+ * epilogue's: barriers for it concern no dot in flight. */
+static bool writes_only_results(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        bool written = op->kind == OP_SHARED_STORE || op->n_regions > 0;
-        if (written && (op->n_regions > 0 || reads_shared(block, op->operands[0]))) {
+        if (op->n_regions > 0) {
             return false;
+        }
+        for (const Op *dot = block->first; op->kind == OP_SHARED_STORE && dot; dot = dot->next) {
+            if (dot->kind == OP_DOT_ASYNC && op_reads(dot, op->operands[0])) {
+                return false;
+            }
         }
     }
     return true;
 }
 
-static bool ends_flights(const Late *late, const Op *op)
+/* The number of dots that must have ended before the op. */
+static int needed_dots(const WaitSink *sink, const Op *op)
 {
+    bool all = op->n_regions > 0 || op->kind == OP_YIELD;
     switch (op->kind) {
-    case OP_YIELD: return true;
     case OP_BARRIER:
     case OP_FENCE_ASYNC:
     case OP_SHARED_STORE:
     case OP_BULK_STORE:
-    case OP_BULK_WAIT: return !late->only_sends;
-    default: return op->n_regions > 0;
+    case OP_BULK_WAIT: all = !sink->only_results; break;
+    default: break;
     }
-}
-
-/* How many flights must be settled before op. */
-static int needs(const Late *late, const Op *op)
-{
-    int n = late->first;
-    for (int i = late->first; i < late->n; i++) {
-        n = op_reads(op, late->flights[i].settled) || ends_flights(late, op) ? i + 1 : n;
+    int n = sink->first;
+    for (int i = sink->first; i < sink->n; i++) {
+        n = all || op_reads(op, sink->dots[i].waited) ? i + 1 : n;
     }
     return n;
 }
 
-static void settle_all(Late *late)
+static void wait_late(WaitSink *sink)
 {
-    Op *gone[MAX_FLIGHTS];
+    Op *old[MAX_IN_FLIGHT];
     int n = 0;
-    for (Op *op = late->block->first, *next; op; op = next) {
+    for (Op *op = sink->block->first, *next; op; op = next) {
         next = op->next;
         if (op->kind == OP_DOT_WAIT) {
-            gone[n++] = op; /* its result is read until the new one is there */
+            old[n++] = op; /* its results are read until the new wait replaces them */
             continue;
         }
-        settle_before(late, needs(late, op), op);
+        wait_before(sink, needed_dots(sink, op), op);
         if (op->kind == OP_DOT_ASYNC) {
-            const Op *settle = next_settle(op);
-            while (!settled_by(settle, op)) {
-                settle = next_settle(settle->next);
+            Op *wait = next_of_kind(op, OP_DOT_WAIT);
+            while (!waited_result(wait, op)) {
+                wait = next_of_kind(wait->next, OP_DOT_WAIT);
             }
-            late->flights[late->n++] = (Flight){op->results[0], settled_by(settle, op)};
-        } else if (op->kind == OP_ARRIVE && late->first < late->n) {
-            late->arrives[late->n_arrives].op = op;
-            late->arrives[late->n_arrives++].after = late->n;
+            sink->dots[sink->n++] = (DotInFlight){op->results[0], waited_result(wait, op)};
+        } else if (op->kind == OP_ARRIVE && sink->first < sink->n) {
+            sink->arrives[sink->n_arrives].op = op;
+            sink->arrives[sink->n_arrives++].after = sink->n;
         }
     }
     for (int i = 0; i < n; i++) {
-        op_remove(gone[i]);
+        op_remove(old[i]);
     }
-}
-
-/* ---- all ---- */
-
-static void try_block(Func *func, Block *block)
-{
-    Late late = {.func = func, .block = block, .only_sends = only_sends(block)};
-    if (!may_be_late(block) || !block->last || block->last->kind != OP_YIELD) {
-        return;
-    }
-    raise_all(&late);
-    settle_all(&late);
 }
 
 static void try_loop(Op *op, void *user)
 {
-    if (op->kind == OP_FOR) {
-        try_block(user, op->regions[0]);
+    if (op->kind == OP_FOR && is_suitable(op->regions[0])) {
+        WaitSink sink = {.func = user,
+                         .block = op->regions[0],
+                         .only_results = writes_only_results(op->regions[0])};
+        issue_early(&sink);
+        wait_late(&sink);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "ir/drop_axis.h"
 #include "passes/pass.h"
 
-/* The scalar that an array has everywhere, or NULL. */
+/* The scalar that all elements of the array equal; NULL: there is none. */
 static Value *scalar_of(Value *value)
 {
     while (value->def && (value->def->kind == OP_BROADCAST || value->def->kind == OP_EXPAND)) {
@@ -22,9 +22,14 @@ static Value *scalar_of(Value *value)
     return value->type->kind == TYPE_ARRAY && value->type->rank == 0 ? value : NULL;
 }
 
-/* One array at least says what shape a gather has. */
-static void use_scalars(Op *op)
+/* Replaces indices that are equal for all elements by scalars. One array must remain as an index of
+ * a gather, because the result has its shape. */
+static void use_scalar_indices(Op *op, void *user)
 {
+    (void)user;
+    if (op->kind != OP_GATHER && op->kind != OP_SCATTER) {
+        return;
+    }
     Access access = op_access(op, 0);
     int arrays = op->kind == OP_SCATTER;
     for (int i = 0; i < access.n; i++) {
@@ -38,15 +43,7 @@ static void use_scalars(Op *op)
     }
 }
 
-static void use_scalars_in(Op *op, void *user)
-{
-    (void)user;
-    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
-        use_scalars(op);
-    }
-}
-
-/* A whole axis of the tensor, of one element, that is not its last. */
+/* True if the access takes a whole axis of extent 1 that is not the last one. */
 static bool is_unit(const Access *access, int axis)
 {
     int64_t extent;
@@ -54,8 +51,8 @@ static bool is_unit(const Access *access, int axis)
            poly_is_const(access->memory->type->dims[axis], &extent) && extent == 1;
 }
 
-/* Its element 0 is read; the axis is put back behind. */
-static void load_scalars(Op *op, void *user)
+/* Loads index 0 along such axes and expands the result by them. */
+static void load_without_unit_axes(Op *op, void *user)
 {
     Func *func = user;
     bool tensor = op->kind == OP_LOAD && op->operands[0]->type->kind == TYPE_TENSOR;
@@ -85,7 +82,8 @@ static void load_scalars(Op *op, void *user)
     op_remove(op);
 }
 
-static void drop_unit(Op *op, void *user)
+/* Computes the operand of a squeeze without the axis. */
+static void drop_squeezed_axis(Op *op, void *user)
 {
     Func *func = user;
     if (op->kind != OP_SQUEEZE) {
@@ -100,8 +98,8 @@ static void drop_unit(Op *op, void *user)
 
 void pass_drop_unit_axes(Func *func)
 {
-    func_walk(func, load_scalars, func);
-    func_walk(func, drop_unit, func);
-    func_walk(func, use_scalars_in, NULL);
+    func_walk(func, load_without_unit_axes, func);
+    func_walk(func, drop_squeezed_axis, func);
+    func_walk(func, use_scalar_indices, NULL);
     func_remove_dead(func);
 }

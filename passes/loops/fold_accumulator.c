@@ -12,19 +12,20 @@
 #include "ir/build.h"
 #include "passes/pass.h"
 
-static bool is_carried(const Value *value)
+static bool is_loop_carried(const Value *value)
 {
     const Op *loop = value->block ? value->block->parent : NULL;
     return loop && loop->kind == OP_FOR && value->index > 0;
 }
 
-/* A product without an accumulator, used only here. */
+/* True for the result of a dot that has no accumulator and no other use. */
 static bool is_free_dot(const Func *func, const Value *value)
 {
     return value->def && value->def->kind == OP_DOT && value->def->n_operands == 2 &&
            value_count_uses(func, value) == 1;
 }
 
+/* Replaces the sum `op` by the dot of `product` with the accumulator `onto`. */
 static void accumulate(Func *func, Op *op, const Value *product, Value *onto)
 {
     Builder b = build_before(func, op);
@@ -41,7 +42,7 @@ static void accumulate_op(Op *op, void *user)
     Func *func = user;
     if (op->kind == OP_FMA && is_free_dot(func, op->operands[2])) {
         for (int i = 0; i < 2; i++) {
-            if (is_carried(op->operands[i])) {
+            if (is_loop_carried(op->operands[i])) {
                 Builder b = build_before(func, op);
                 Value *scaled = build_binary(&b, OP_MUL, op->operands[0], op->operands[1]);
                 accumulate(func, op, op->operands[2], scaled);
@@ -51,7 +52,7 @@ static void accumulate_op(Op *op, void *user)
     }
     if (op->kind == OP_ADD) {
         for (int i = 0; i < 2; i++) {
-            if (is_free_dot(func, op->operands[i]) && is_carried(op->operands[1 - i])) {
+            if (is_free_dot(func, op->operands[i]) && is_loop_carried(op->operands[1 - i])) {
                 accumulate(func, op, op->operands[i], op->operands[1 - i]);
                 return;
             }
