@@ -31,9 +31,9 @@ void op_set_word(Func *func, Op *op, AttrKey key, const char *word);
 void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints);
 void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims);
 void op_drop_attr(Op *op, AttrKey key);
-/* Says what a reduce, dot, fold or scan runs over: of a range, its tile. */
+/* Sets attribute `over` of a reduce, dot, fold or scan: the extent, or the tile of a range. */
 void op_set_over(Func *func, Op *op, Dim over);
-/* The same as another one, whose place it takes. */
+/* Copies `over` from the op that this one replaces. */
 void op_inherit_over(Func *func, Op *op, const Op *from);
 /* One more result. */
 Value *op_add_result(Func *func, Op *op, Type type);
@@ -67,7 +67,7 @@ Value *build_permute(Builder *b, Value *a, const int64_t *perm);
 Value *build_mask(Builder *b, Value *a, int axis, double value);
 Value *build_reduce(Builder *b, const char *fn, Value *a, int axis);
 Value *build_cluster_reduce(Builder *b, const char *fn, Value *a);
-/* `part`: what stands for the axis in the result. */
+/* `part`: the extent of the axis in the result. */
 Value *build_cluster_scatter(Builder *b, const char *fn, Value *a, int axis, Dim part);
 /* acc may be NULL; result type: acc's, else `dtype`. Register operands. */
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype);
@@ -134,11 +134,11 @@ void block_replace_uses(Block *block, const Value *old, Value *by); /* in it and
 const ValueUse *use_first(const Value *value, const Block *within);
 const ValueUse *use_next(const ValueUse *use, const Block *within);
 bool value_has_uses(const Func *func, const Value *value);
-/* The only op that has it as an operand, once; NULL: none does, or more. */
+/* The op of the value's only use; NULL: it has no use, or several. */
 Op *value_only_user(const Func *func, const Value *value);
-/* Of two ops of one block: does `a` come before `b`? */
+/* True if `a` comes before `b` in their common block. */
 bool op_is_before(const Op *a, const Op *b);
-/* Is the op in the block or below? */
+/* True if the op is in the block or below it. */
 bool op_is_within(const Op *op, const Block *block);
 int value_count_uses(const Func *func, const Value *value);
 int block_count_uses(const Block *block, const Value *value); /* in it and below */
@@ -146,7 +146,7 @@ int block_count_uses(const Block *block, const Value *value); /* in it and below
 /* Cloning with renaming. A value that is not in the map stays itself. */
 typedef struct CloneMap {
     Func *func;
-    HashTable values; /* of what was mapped: maps of little are small in large functions */
+    HashTable values; /* only of mapped values, so that small maps stay small in large functions */
     Dim *dims;    /* by DimVar id; NULL: keeps */
     size_t n_dims;
 } CloneMap;
@@ -164,11 +164,11 @@ void clone_block_into(Builder *b, CloneMap *map, const Block *block);
 typedef void WalkFn(Op *op, void *user);
 /* Pre-order over all ops below; the callback may remove or replace the op that it is given. */
 void block_walk(Block *block, WalkFn *fn, void *user);
-/* Is there an op of the kind in the block or below? */
+/* True if the block, or a region below it, has an op of the kind. */
 bool block_contains(const Block *block, OpKind kind);
-/* Is the value an operand of it, or of what its regions hold? */
+/* True if the op, or an op in its regions, has the value as an operand. */
 bool op_reads(const Op *op, const Value *value);
-/* May it, or what its regions hold, write the memory? */
+/* True if the op, or an op in its regions, may write the memory. */
 bool op_writes(const Op *op, const Value *memory);
 void func_walk(Func *func, WalkFn *fn, void *user);
 /* Removes pure ops without uses until none is left. Returns how many. */

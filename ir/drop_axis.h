@@ -5,10 +5,10 @@
 
 #include "ir/build.h"
 
-/* The value without an axis along which it does not change, made again at the cursor from what it
- * is made of: a broadcast is not stretched there, element-wise work is done once. */
+/* Recomputes the value at the cursor without an axis along which it does not vary: broadcasts do
+ * not stretch along it, and element-wise ops are executed once. */
 Value *axis_dropped(Builder *b, Value *value, int axis);
-/* The value's element `at` (an i64) along an axis, likewise: loads take that one alone. */
+/* Recomputes the value's elements at index `at` (an i64) along the axis: loads read only these. */
 Value *axis_taken(Builder *b, Value *value, int axis, Value *at);
 
 #endif

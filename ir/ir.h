@@ -14,7 +14,7 @@
 
 typedef struct Op Op;
 typedef struct Block Block;
-typedef struct Layout Layout;     /* layout.h: how a tile is spread over registers, lanes, warps */
+typedef struct Layout Layout;     /* layout.h: which thread and register owns which element */
 typedef struct Schedule Schedule; /* schedule.h */
 typedef struct Target Target;     /* target.h */
 
@@ -22,13 +22,14 @@ typedef struct Target Target;     /* target.h */
 
 typedef enum TypeKind {
     TYPE_ARRAY,    /* elements in registers (a scalar has rank 0); layout NULL until assigned */
-    TYPE_TENSOR,   /* a parameter in the device's memory; row-major contiguous without strides */
-    TYPE_RANGE,    /* a part of an axis; dims[0] is its variable */
-    TYPE_SHARED,   /* memory of a block; dims are constants */
-    TYPE_MBARRIER, /* a ring of barriers; dims[0] is the count */
+    TYPE_TENSOR,   /* a parameter in global memory; row-major contiguous if it has no strides */
+    TYPE_RANGE,    /* a slice of an axis; dims[0] is its variable */
+    TYPE_SHARED,   /* shared memory of a block; dims are constants */
+    TYPE_MBARRIER, /* a ring of mbarriers; dims[0] is their number */
 } TypeKind;
 
-/* Of arrays: a window over several axes has indices beside them; of tensors that are parameters. */
+/* Maximum rank of arrays and of parameters. An array needs more axes: the gathered input of a
+ * convolution has its taps in addition to the axes of the tensor. */
 enum { MAX_RANK = 12, TENSOR_RANK = 8 };
 _Static_assert((int)MAX_DEGREE >= (int)MAX_RANK, "an array's number of elements is one term");
 
@@ -36,8 +37,8 @@ typedef struct TypeData {
     TypeKind kind;
     DType dtype;
     uint8_t rank;
-    uint8_t align;      /* of tensors: bytes that divide the address; 0: as the target wants */
-    const Dim *strides; /* of tensors: in elements, one an axis; NULL: contiguous */
+    uint8_t align;      /* of tensors: bytes that divide the address; 0: the target's alignment */
+    const Dim *strides; /* of tensors: in elements, one per axis; NULL: contiguous */
     const Layout *layout;
     Dim dims[]; /* rank of them */
 } TypeData;
@@ -46,18 +47,18 @@ typedef const TypeData *Type;
 Type type_array(Func *func, DType dtype, int rank, const Dim *dims);
 Type type_scalar(Func *func, DType dtype);
 Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims);
-/* The same tensor, lying in memory like that. */
+/* The same tensor with these strides in memory. */
 Type type_with_strides(Func *func, Type tensor, const Dim *strides, int align);
-/* Do neighbours along the axis lie so many elements apart? */
+/* True if adjacent elements along the axis are `stride` elements apart in memory. */
 bool type_stride_is(Type tensor, int axis, int64_t stride);
 Type type_range(Func *func, DimVar *var);
 Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims);
 Type type_mbarrier(Func *func, int64_t count);
-/* The same with another element type, other dimensions, another layout. */
+/* The same type with another element type, other dimensions, another layout. */
 Type type_with_dtype(Func *func, Type type, DType dtype);
 Type type_with_dims(Func *func, Type type, int rank, const Dim *dims);
 Type type_with_layout(Func *func, Type type, const Layout *layout);
-/* A tensor, shared memory or barrier: an operand that is followed by its indices. */
+/* True for tensors, shared memory and mbarriers: operands that are followed by their indices. */
 bool type_is_memory(Type type);
 bool type_is_scalar(Type type);
 bool type_is_tile(Type type); /* an array with axes */
@@ -81,9 +82,9 @@ typedef enum OpTrait {
     TRAIT_ASYNC = 64,
 } OpTrait;
 
-/* How far down a function is. Which ops are legal follows (ops.def). */
+/* How far a function is lowered. The level decides which ops are legal (ops.def). */
 typedef enum IrLevel {
-    LEVEL_TENSOR = 1, /* after the front end: what, nothing about how */
+    LEVEL_TENSOR = 1, /* after the front end: whole tensors, no loops or memory spaces */
     LEVEL_LOOP = 2,   /* tiled: the body is a list of launches */
     LEVEL_STAGED = 4, /* shared memory, roles, layouts */
 } IrLevel;
@@ -118,9 +119,11 @@ typedef struct OpInfo {
 const OpInfo *op_info(OpKind kind);
 bool op_has(const Op *op, OpTrait trait);
 bool op_from_name(const char *name, size_t n, OpKind *out);
-/* An approximation whose second operand is the value: what targets without it take. */
+/* True for an approximation whose second operand is the exact value, which targets without the
+ * instruction use. */
 bool op_has_exact_operand(OpKind kind);
-/* One that is taken where its argument is not exact, and 16 bits of the result are asked for. */
+/* True for an approximation that applies only if its argument is inexact and its result is rounded
+ * to 16 bits. */
 bool op_is_approx16(OpKind kind);
 
 typedef enum AttrKey {
@@ -150,20 +153,20 @@ typedef struct Attr {
     Dim *dims;        /* DIMS */
 } Attr;
 
-/* That an op has a value as an operand. A value lists its uses, so that whoever wants its readers
- * walks no block for them. */
+/* One use of a value as an operand. Each value lists its uses, so that finding its readers needs no
+ * walk over blocks. */
 typedef struct ValueUse {
     Op *op;                 /* &op->uses[i] is the use of op->operands[i] */
     struct ValueUse *next;  /* of the same value */
-    struct ValueUse **link; /* what points to this one; NULL: it is in no list */
+    struct ValueUse **link; /* the pointer to this use; NULL: it is in no list */
 } ValueUse;
 
 struct Value {
     Type type;
-    const char *name; /* as the source calls it; may be NULL; not unique */
+    const char *name; /* in the source; may be NULL; not unique */
     Op *def;          /* the op whose result it is, or */
     Block *block;     /* the block whose argument it is; both NULL: a parameter of the function */
-    ValueUse *uses;   /* the newest first; also by ops in blocks that the function has no more */
+    ValueUse *uses;   /* the newest first; also of ops in blocks that left the function */
     uint32_t id;      /* unique in the function, < Func.n_values */
     uint32_t index;   /* which result, argument or parameter */
 };
@@ -178,7 +181,7 @@ struct Op {
     Attr *attrs;
     Op *prev, *next;
     Block *parent;
-    uint64_t order; /* grows along the block, while that is numbered */
+    uint64_t order; /* grows along the block while `Block.numbered` */
     Span span;
 };
 
@@ -195,21 +198,21 @@ typedef enum ParamIo {
     PARAM_IN,
     PARAM_OUT,
     PARAM_INOUT,
-    PARAM_SCRATCH, /* an intermediate in memory: made for one launch, seen by nobody outside */
+    PARAM_SCRATCH, /* an intermediate in global memory that exists for one call of the kernel */
 } ParamIo;
 
-/* A tensor that lies nowhere: a view of the windows of another one, `of`, an input or an
- * intermediate that is written before the view is read. The axes of `of` are images,
- * `n` spatial ones, channels. Its own axes are the images, a place along each spatial axis, a tap
- * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart
- * + first, and 0 where that is outside. */
+/* A tensor without memory: the im2col view of tensor `of`, an input or an intermediate that is
+ * written before the view is read. The axes of `of` are images, `n` spatial axes, channels. The
+ * axes of the view are the images, an output position along each spatial axis, a tap along each
+ * spatial axis that has taps, and the channels. Along a spatial axis it reads element
+ * position * stride + tap * dilation + offset, and 0 if that is outside. */
 enum { MAX_SPATIAL = 3 };
 typedef struct Im2colView {
     const Value *of;
     int n;
     struct {
-        int64_t stride, dilation; /* apart 0: no taps */
-        Dim offset;               /* of sizes */
+        int64_t stride, dilation; /* dilation 0: no taps */
+        Dim offset;
     } axes[MAX_SPATIAL];
 } Im2colView;
 
@@ -217,34 +220,34 @@ typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
     ParamIo io;
     const char *name;
-    const int64_t *axis_perm; /* axis i is the caller's axis order[i]; NULL: they are the same */
-    Type caller_type; /* the caller's type, of which axis i has merged[i] axes that lie … */
-    const int64_t *collapsed; /* … one behind the other; NULL: all as they are */
-    const Im2colView *im2col; /* of a view, which is nobody's: PARAM_IN; NULL: it has memory */
+    const int64_t *axis_perm; /* axis i is the caller's axis axis_perm[i]; NULL: the same axes */
+    Type caller_type;         /* the caller's type, if axes were collapsed; else NULL */
+    const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
+    const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter has memory */
 } Param;
-/* Is it one of the caller's? Those come first. */
+/* True if the caller passes the parameter. Such parameters come first. */
 bool param_is_callers(const Param *param);
-/* The type of what it is a view of, as the caller gives it. */
+/* The caller's type of the tensor that the view reads. */
 Type im2col_source_type(const Func *func, const Im2colView *windows);
-/* How many of a view's axes are images and places; 0: one of them was merged with what is none. */
+/* The number of a view's axes that are images and output positions; 0: one of them was collapsed
+ * with another kind of axis. */
 int view_places(const Param *view);
-/* What it is a view of; NULL: it has memory. */
+/* The view that the memory operand is; NULL: it has memory. */
 const Im2colView *func_im2col_of(const Func *func, const Value *memory);
-/* The tensor whose memory is read or written there: what a view is of, or itself. */
+/* The tensor whose memory an access touches: the source of a view, or the operand itself. */
 const Value *func_memory_of(const Func *func, const Value *memory);
-/* As the caller gives it, but for the order of its axes. */
+/* The caller's type, except for the order of its axes. */
 Type param_given(const Param *param);
-/* The caller's axis. */
+/* The caller's axis that is `axis` of the parameter. */
 int param_axis(const Param *param, int axis);
 
-/* What was learnt when derived tiles did not fit a block (passes/retry_smaller_tiles.c). */
+/* What a failed resource check tells the next attempt (passes/retry_smaller_tiles.c). */
 typedef struct ResourceRetry {
-    int dot_halvings;   /* so many times derived steps are halved again around products, */
-    int plain_halvings; /* and where there is none */
-    bool is_plain;      /* what did not fit is such a launch */
-    int64_t
-        reserved_bytes; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
-    bool alias_buffers; /* buffers that are never needed at once have one place */
+    int dot_halvings;       /* how often derived tiles of launches with a dot are halved again */
+    int plain_halvings;     /* the same of launches without a dot */
+    bool is_plain;          /* the launch that did not fit has no dot */
+    int64_t reserved_bytes; /* shared memory besides the buffers of `stage`; 0: not known yet */
+    bool alias_buffers;     /* buffers that are never live at the same time share memory */
 } ResourceRetry;
 
 typedef struct NamedDim {
@@ -256,7 +259,7 @@ struct Func {
     Arena *arena;
     Diags *diags;
     const char *name;
-    const char *symbol; /* what the names in its code begin with; NULL: `name`, for all to see */
+    const char *symbol; /* prefix of the symbols in its code; NULL: `name`, and they are global */
     IrLevel level;
     bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
     struct {
@@ -270,7 +273,7 @@ struct Func {
     struct {
         NamedDim *items;
         size_t n, cap;
-    } named; /* sums of sizes that the source has names for: for people, the text form has none */
+    } named; /* sums of sizes that the source names: for messages, not part of the text form */
     Block *body;
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
@@ -279,43 +282,43 @@ struct Func {
     struct FuncInterns *interns;
     struct AxesMemory *spare_axes; /* of passes/analysis/axis_classes.c */
     struct Memo *spare_memos;      /* of memo.c */
-    uint64_t visited;              /* looks at ops, by all that walks them (op_visited) */
+    uint64_t visited;              /* number of visits of ops by all walks (op_visited) */
 };
 
 Func *func_new(Arena *arena, Diags *diags, const char *name);
 /* A new size variable, or the one of that name. */
 DimVar *func_size(Func *func, const char *name);
-/* The same of strides. */
+/* The same for strides. */
 DimVar *func_stride(Func *func, const char *name);
-/* The size that is of // by; a new one of that name (NULL: that no source can say) where there is
- * none. */
+/* The size that is of // by: an existing one, or a new one of that name (NULL: a name that no
+ * source can write). */
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
-/* One that a pass needs: by the name it is known in the text form alone. */
+/* The same for a pass: the name appears in the text form only. */
 DimVar *func_own_quotient(Func *func, const char *name, Dim of, int64_t by);
 /* The source's name of a sum of sizes; NULL: it has none, or is a size itself. */
 void func_name_dim(Func *func, Dim dim, const char *name);
 const char *func_dim_name(const Func *func, Dim dim);
-/* Fills in the sizes that follow from others, where they are unknown (negative) in `sizes`. A size
- * that is another than it must be, or would be negative, or overflows: it, else NULL. */
+/* Fills in the unknown (negative) entries of `sizes` that follow from others. Returns a size whose
+ * value contradicts the others, is negative or overflows; NULL: there is none. */
 const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 /* A new range variable; a range of that name may exist already. */
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
-/* A view of windows of a tensor, whose places along its spatial axes are so many. NULL: that is no
- * tensor's type. */
+/* An im2col view with these numbers of output positions and taps along the spatial axes. NULL: no
+ * tensor has such a type. */
 Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps);
-/* Memory for an array of this type, made for one launch. */
+/* A new intermediate that holds an array of this type. */
 Value *func_scratch(Func *func, Type type);
-/* The same, but rows begin at multiples of so many elements: what lies between them is nobody's. */
+/* The same with pitched rows: each begins at a multiple of `multiple` elements. */
 Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
-/* As before the first layout: when a body that has none takes the place of one that has. */
+/* Forgets all interned layouts, when a body without layouts replaces one that has some. */
 void func_drop_layouts(Func *func);
 
 /* ---- reading ops ---- */
 
-/* Counts a look at an op. What a compilation takes is about proportional to these: a test of how it
- * grows with the program compares them, and no times (--count-work). */
+/* Counts a visit of an op. Compile time is about proportional to these counts, so a test of how it
+ * grows with the program compares them instead of times (--count-work). */
 static inline void op_visited(const Op *op)
 {
     if (op->parent) {
@@ -327,17 +330,17 @@ static inline void op_visited(const Op *op)
 const Attr *op_attr(const Op *op, AttrKey key);
 int64_t op_int(const Op *op, AttrKey key, int64_t otherwise);
 const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
-/* Does the access check its place along the axis? */
+/* True if the access checks its index along the axis of memory. */
 bool op_is_guarded(const Op *op, int axis);
-/* Is what it reads past the ends zero? */
+/* True if elements outside of the tensor read zero. */
 bool gather_reads_zeros(const Op *gather);
-/* Is it a permute that moves an axis? */
+/* True for a permute that moves at least one axis. */
 bool op_permutes_axes(const Op *op);
-/* What a load or a gather reads; what a store, a scatter or a copy writes. */
+/* The value that a load or gather reads, or that a store, scatter or copy writes. */
 Value *op_moved_value(const Op *op);
-/* Is the value one of its operands? (op_reads looks into its regions, too.) */
+/* True if the value is one of the op's own operands (op_reads includes its regions). */
 bool op_has_operand(const Op *op, const Value *value);
-/* The op that makes the value, where it is of that kind; else NULL. */
+/* The op that defines the value, if it is of that kind; else NULL. */
 const Op *value_def_of_kind(const Value *value, OpKind kind);
 /* The number of a constant, its attribute `value`; NULL: the value is no constant. */
 const Attr *value_const(const Value *value);
@@ -346,7 +349,7 @@ bool value_is_const(const Value *value, double number);
 /* The value before broadcasts and expands gave it further axes or elements. */
 const Value *value_unstretched(const Value *value);
 
-/* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
+/* The memory operand at `at` with its indices, or a plain operand. Use it to iterate over operands:
  *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */
 typedef struct Access {
     Value *memory;         /* or the plain operand */
@@ -356,7 +359,7 @@ typedef struct Access {
 } Access;
 Access op_access(const Op *op, int at);
 int access_next(const Op *op, int at);
-/* A scatter's operands after its access; `compare` for cas alone, NULL where there is none. */
+/* A scatter's operands after its access; `compare` and `mask` may be NULL (compare: only cas). */
 typedef struct ScatterParts {
     Value *value, *compare, *mask;
 } ScatterParts;
@@ -375,31 +378,30 @@ Block *value_block(const Value *value);
 /* True if a region of `op`, or one below it, defines the value. */
 bool value_is_inside(const Value *value, const Op *op);
 
-/* REDUCE, DOT, DOT_ASYNC, FOLD, SCAN: do elements along an axis of its operands become one? */
+/* True for reduce, dot, dot_async, fold and scan: the op combines elements along an axis. */
 bool op_reduces(const Op *op);
-/* What the operands of such an op have along that axis; NULL: they are not what they should be. */
+/* The operands' extent along that axis; NULL: the op is malformed. */
 Dim op_reduced_extent(const Op *op);
-/* Does it run over what its operands have, and say so? */
+/* True if attribute `over` equals the capacity of the operands' axis: one tile is all of it. */
 bool op_runs_over_tile(const Op *op);
-/* The axes of a memory operand, or of an array, that an access does not drop. */
+/* The extents of the axes that an access keeps; returns their number. */
 int access_dims(const Access *access, Dim *dims);
 
-/* Pure ops that say the same: kind, operands, attributes, result types, and regions that differ in
- * nothing but the names of what they bind. */
+/* True if two pure ops compute the same: equal kinds, operands, attributes and result types, and
+ * regions that differ only in the names of what they bind. */
 bool op_is_same(const Op *a, const Op *b);
 
-enum { MAX_TABLES = 2 }; /* of a rank */
+enum { MAX_TABLES = 2 }; /* operands of one rank op */
 
-/* DOT, DOT_ASYNC: the sum that it goes on from, or NULL. */
+/* DOT, DOT_ASYNC: the accumulator operand, or NULL. */
 Value *dot_accumulator(const Op *dot);
 
-/* FOLD: n arrays, n neutral elements. */
+/* FOLD: the number n of its arrays, which are followed by n identity elements. */
 static inline int fold_count(const Op *op)
 {
     return op->n_results;
 }
-/* FOR: operands lo, hi, then the carried values' inits. */
-/* Of an axis of a launch or its tiles, the elements that they walk. */
+/* The elements that a launch or tile_loop visits along an axis: from axis_begin to axis_end. */
 static inline int64_t axis_begin(const Op *op, int axis)
 {
     const Attr *from = op_attr(op, ATTR_AXIS_BEGIN);
@@ -412,6 +414,7 @@ static inline int64_t axis_end(const Op *op, int axis)
     return upto && axis < upto->n && upto->ints[axis] > 0 ? upto->ints[axis] : INT64_MAX;
 }
 
+/* FOR: operands lo, hi, then the initial values of what the loop carries. */
 static inline Value *for_lo(const Op *op)
 {
     return op->operands[0];
@@ -420,8 +423,8 @@ static inline Value *for_hi(const Op *op)
 {
     return op->operands[1];
 }
-/* i32: how many of the block's tiles come before, the first value that a `tile_loop` carries; NULL:
- * it carries none. */
+/* The first value that a tile_loop carries, an i32: the number of tiles that the block has done.
+ * NULL: the loop carries none. */
 static inline Value *tile_loop_ring_index(const Op *tiles)
 {
     int axes = tiles && op_attr(tiles, ATTR_DIMS) ? op_attr(tiles, ATTR_DIMS)->n : 0;
@@ -433,7 +436,7 @@ static inline int for_carried(const Op *op)
     return op->n_operands - 2;
 }
 
-/* Nothing but arithmetic on scalars and control flow: no memory, no arrays. */
+/* True if the block has only scalar arithmetic and control flow: no memory, no arrays. */
 bool block_is_scalar(const Block *block);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "ir/ir.h"
 
-/* Are there ranges whose steps a schedule may choose? */
+/* True if the schedule may choose the step of some range. */
 bool steps_any(const Func *source);
-/* The source walks its ranges as the schedule does. */
+/* Gives the ranges of `source` the steps that the schedule chose. */
 void steps_take(Func *source, const Func *scheduled);
 /* The steps on which bits of results may depend, as "j=128,k=64"; "" where there are none.
  * `folded`: by DimVar.id, along which something is folded: steps of other parallel ranges only

@@ -17,10 +17,10 @@
 
 typedef struct Memo Memo;
 
-/* An empty one. Its memory is that of a memo which was closed before, where there is one. */
+/* An empty memo. It reuses the memory of a closed one if possible. */
 Memo *memo_open(Func *func);
-/* The same for a question about this value, which belongs to the function; NULL, as good as a memo
- * here, of a parameter, which is made of nothing. */
+/* The same for a question about this value of the function; NULL, which the functions below accept,
+ * if the value is a parameter and has no operands to visit. */
 Memo *memo_about(const Value *value);
 void memo_close(Memo *memo);
 /* Forgets everything. */
@@ -29,7 +29,7 @@ void memo_clear(Memo *memo);
 bool memo_known(const Memo *memo, const Value *value, int key, int64_t *found);
 /* Returns `found`. */
 int64_t memo_keep(Memo *memo, const Value *value, int key, int64_t found);
-/* Is it the first time that the walk comes to this value? */
+/* True the first time that it is called for this value. */
 bool memo_visit(Memo *memo, const Value *value);
 
 #endif

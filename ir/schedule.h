@@ -19,16 +19,16 @@ extern const char *const entry_origins[ENTRY_COMMAND + 1];
 
 typedef struct ScheduleEntry {
     const char *key, *sub; /* sub "": none */
-    const char *symbol;    /* a value that is a name; NULL: the number counts */
+    const char *symbol;    /* a value that is a name; NULL: the value is `number` */
     int64_t number;
     EntryOrigin origin;
-    const char *reason;       /* derived lines; of pinned ones: where they stand; of those of a
-                                 block with a name: whose they are */
-    Span span;                /* lines from a file */
-    bool used;                /* a pass asked for it: an unused user line gets a warning */
-    bool per_launch;          /* given for one launch of the kernel, not for all */
-    int launch;               /* that one; of a derived line: for which it was derived */
-    const struct ScheduleEntry *other; /* what was derived for another launch, the same or not */
+    const char *reason; /* of derived entries; of pinned ones: the pin file; of entries in a named
+                           block: its name */
+    Span span;          /* of entries from a file */
+    bool used;          /* a pass asked for it: an unused user entry gets a warning */
+    bool per_launch;    /* the user set it for one launch, not for all */
+    int launch;         /* that launch; of a derived entry: the launch it was derived for */
+    const struct ScheduleEntry *other; /* derived for another launch, with the same value or not */
 } ScheduleEntry;
 
 struct Schedule {
@@ -36,8 +36,8 @@ struct Schedule {
         ScheduleEntry *items;
         size_t n, cap;
     } entries;
-    int launch; /* that is being decided; EVERY_LAUNCH: whatever holds for the whole kernel */
-    /* Lines that passes asked for, for one launch, whether or not there were any. */
+    int launch; /* the one that passes decide now; EVERY_LAUNCH: the kernel as a whole */
+    /* Entries that passes asked for, for one launch, whether or not there were any. */
     struct {
         struct Asked *items;
         size_t n, cap;
@@ -46,55 +46,54 @@ struct Schedule {
 
 enum { EVERY_LAUNCH = -1 };
 
-/* What a key may look like; the parser of schedule blocks and the docs read it. */
+/* A row of schedule.def; the parser of schedule blocks and the docs read it. */
 typedef struct ScheduleKey {
     const char *key;
     const char *subs;   /* space separated; "*": a dimension's name; "-": a bare value is allowed */
     const char *values; /* names separated by spaces; the name "int" stands for any integer */
     const char *pass, *doc;
-    const char *where; /* what a kernel has where the line decides something */
+    const char *where; /* the kernels to which the key applies */
     bool changes_bits;
 } ScheduleKey;
 const ScheduleKey *schedule_keys(size_t *n);
 const ScheduleKey *schedule_key(const char *key);
-/* Is the name one of these, which are separated by spaces? For the fields of ScheduleKey. */
+/* True if the name is in the space-separated list `names`, a field of ScheduleKey. */
 bool schedule_lists(const char *names, const char *name);
 
-/* Does an axis of a line stand for this dimension: its name, or what `tile` calls a further axis of
- * that name, K5? NULL: one whose extent is a number, axis0. */
+/* True if `axis` of an entry names this dimension: by its name, or by the name that `tile` gives to
+ * a further axis of the same dimension, K5. NULL: an axis of constant extent, axis0. */
 bool schedule_names_axis(const char *axis, const char *dimension);
 
-/* What is derived from now on is for the n-th launch of the kernel, or for EVERY_LAUNCH, as in the
- * beginning. */
+/* Entries that are derived from now on belong to the n-th launch of the kernel, or to EVERY_LAUNCH,
+ * which is the initial state. */
 void schedule_at_launch(Func *func, int nth);
-/* For this one, of the body's launches and of what becomes some. */
+/* The same for this op of the body, a launch or a group that becomes one. */
 void schedule_at_op(Func *func, const Op *launch);
-/* Adds or replaces a user's line, of which the fields from `key` to `span`, `alone` and `launch`
- * count. Command beats source, source beats what is pinned. */
+/* Adds or replaces a user's entry; fields `key` to `span`, `per_launch` and `launch` count. The
+ * command line takes precedence over the source, and the source over pins. */
 void schedule_add_user(Func *func, ScheduleEntry line);
-/* Do they decide the same, for the same launches? */
+/* True if both have the same key and subkey and apply to the same launches. */
 bool schedule_same_name(const ScheduleEntry *a, const ScheduleEntry *b);
-/* The user's line for the launch that is being decided, marked used, or NULL. */
+/* The user's entry for the current launch, which is marked used; NULL: there is none. */
 const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub);
-/* Is any line of the key given? It does not count as used. */
+/* True if the user set any entry of the key. Does not mark it used. */
 bool schedule_has_user_entry(const Func *func, const char *key);
-/* The user's number if there is one, else `derived`, recorded with the reason (printf). */
+/* The user's value if there is one; else `derived`, which is recorded with the reason (printf). */
 int64_t schedule_decide_int(Func *func, const char *key, const char *sub, int64_t derived,
                             const char *reason, ...) __attribute__((format(printf, 5, 6)));
 const char *schedule_decide_symbol(Func *func, const char *key, const char *sub,
                                    const char *derived, const char *reason, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* What was derived for the launch, or is given for all; `line` itself where its `other` has none.
- */
+/* The entry for the launch: `line` itself or one of its `other` entries. */
 const ScheduleEntry *schedule_for_launch(const ScheduleEntry *line, int launch);
-/* Was something else derived for another launch? */
+/* True if another launch has another derived value. */
 bool schedule_differs(const ScheduleEntry *line);
 /* "tile M", "launch 1: tile M" */
 const char *schedule_name(Arena *arena, const ScheduleEntry *line);
 
-/* One line a key, in the table's order, then what differs by launch; with `reasons`, each followed
- * by `# reason`. Given as lines they make the same code. */
+/* Prints one line per key, in the table's order, then the entries that differ by launch; with
+ * `reasons`, each is followed by `# reason`. As a user's schedule they produce the same code. */
 void schedule_print(const Func *func, bool reasons, Text *out);
 
 #endif

@@ -13,10 +13,10 @@
 
 typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
 
-enum { LAYOUT_BITS = 12 }; /* what makers would add beyond is left out: check tiles before */
+enum { LAYOUT_BITS = 12 }; /* per input; builders drop further bits, so callers check tiles first */
 
-/* Shared memory: the rows in which every swizzle repeats, and where a swizzled tile begins, since
- * the XOR is of address bits. */
+/* Shared memory: the rows after which every swizzle repeats, and the alignment of a swizzled tile,
+ * which the XOR of address bits requires. */
 enum { SWIZZLE_ROWS = 8, SWIZZLE_ALIGN = 1024, MBARRIER_BYTES = 8 };
 
 struct Layout {
@@ -26,70 +26,68 @@ struct Layout {
     uint32_t id;                                    /* set when interned: prints as L<id> */
 };
 
-/* Coordinates of the element that (reg, lane, warp) holds. */
+/* Coordinates of the element that (reg, lane, warp) owns. */
 void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp,
                   int32_t *coords);
-/* What a register alone contributes (lane and warp add by XOR). */
 int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
-/* The next bit of this input moves so far along `axis`; past LAYOUT_BITS it is dropped. */
+/* Adds an input bit that contributes `value` along `axis`; bits past LAYOUT_BITS are dropped. */
 void layout_add_bit(Layout *layout, LayoutIn in, int axis, int64_t value);
 /* All bits along `axis` that lanes and warps contribute. */
 uint32_t layout_thread_bits(const Layout *layout, int axis);
-/* Do the lanes of a warp hold elements that differ along `axis` alone? */
+/* True if the lanes of a warp own elements that differ only along `axis`. */
 bool layout_lanes_along(const Layout *layout, int axis);
-/* Where a thread wants so many results, each of so many parts in shared memory: do few threads
- * combine the parts for all? It takes another meeting of the block. */
+/* True if few threads should combine the partial results in shared memory for all others, given the
+ * results that a thread needs and the parts of each. It costs one more barrier. */
 bool layout_parts_shared(int results, int parts);
 bool layout_equal(const Layout *a, const Layout *b);
-/* Every element of a tile of these (padded) extents is held by someone. */
+/* True if some thread owns each element of a tile of these (padded) extents. */
 bool layout_covers(const Layout *layout, const int64_t *extents);
-/* Are they held by the first `warps` warps alone? (Three warp groups have bits for four.) */
+/* True if the first `warps` warps own all of them. (Three warp groups have bits for four.) */
 bool layout_owned_by(const Layout *layout, const int64_t *extents, int warps);
 /* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
 Layout layout_drop_axis(const Layout *layout, int axis);
 /* Axis i of the result is axis from[i] of `layout`; -1: it has one element. Registers, lanes and
  * warps keep their elements. */
 Layout layout_pick_axes(const Layout *layout, int rank, const int *from);
-/* Without the register bits that hold copies: lanes and warps may, a thread need not. Types
- * name such layouts only. */
+/* The layout without the register bits that are replicas; replicas across lanes and warps stay.
+ * Types name only such layouts. */
 Layout layout_compact(const Layout *layout);
-/* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1
- * when there is none. Both spread the same tile. */
+/* The register of `from` that owns, in every thread, the element of register `reg` of `to`; -1:
+ * there is none. Both distribute the same tile. */
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
-/* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
+/* True if every thread owns in `from` all that it owns in `to`: a conversion moves no element. */
 bool layout_is_noop_conversion(const Layout *from, const Layout *to);
 /* The layout of the first operand of an op that moves axes or leaves them, given the result's. */
 Layout layout_of_operand(const Op *op, const Layout *result);
 /* The layout of the result, given the first operand's, also of a reduction. Not of a broadcast,
  * whose result has elements that the operand's layout gives to no thread. */
 Layout layout_of_result(const Op *op, const Layout *operand);
-/* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
+/* True if a bit of this input contributes along `axis`: a reduction along it crosses that input. */
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
-/* Does the register exist: is its element inside these extents for at least one thread? */
+/* True if the register's element is inside these extents for at least one thread. */
 bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg);
-/* Contiguous elements along the last axis that one thread holds in consecutive registers (bits
- * 0…). */
+/* Contiguous elements along `axis` that one thread owns in consecutive registers (bits 0…). */
 int layout_contiguous(const Layout *layout, int axis);
 
-/* A blocked layout: `order[0]` is the fastest axis. Per axis: elements a thread holds contiguously,
- * lanes, warps, all powers of two; what remains of `extents` repeats in registers. */
+/* A blocked layout: `order[0]` is the fastest axis. Per axis: contiguous elements of a thread,
+ * lanes, warps, all powers of two; the rest of `extents` repeats in registers. */
 Layout layout_blocked(int rank, const int64_t *extents, const int *order, const int *per_thread,
                       const int *lanes, const int *warps);
 /* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n),
  * as in PTX ISA "wgmma register fragments, D". Register bits: column 1, row 8, columns 8, 16,
  * …, then (when a group has more than 64 rows) rows 64, …: a group's rows are contiguous.
- * Groups without rows of their own hold copies. */
+ * Groups without rows of their own own replicas. */
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
-/* The same with its rows in another order, for left operands of 32-bit elements that lie with rows
- * side by side: a thread's rows are neighbours, two (of 64 rows a group) or four; four lanes that
- * share k, and their neighbours 16 rows away, meet all banks of swizzled shared memory. */
+/* The same with its rows in another order, for left operands of 32-bit elements whose rows are
+ * contiguous: a thread's rows are adjacent, two (of 64 rows per group) or four; four lanes with the
+ * same k, and those 16 rows away, access all banks of swizzled shared memory. */
 Layout layout_wgmma_row_permuted(int64_t m, int64_t n, int warps);
 
-/* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
- * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle
- * bytes; inside a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128:
- * 3 bits, 64: 2, 32: 1). `skew`: the row is shifted right by so many bits first, for
- * threads that are 2^skew rows apart. The copy engine knows 0 only. */
+/* Shared tiles: bytes from the start of one pipeline stage to element (row, col). A stage consists
+ * of column chunks of `swizzle` bytes (0: one chunk, contiguous rows), each rows × swizzle bytes;
+ * inside a chunk, the index of a 16-byte vector is XORed with the row as TMA does (128: 3 bits, 64:
+ * 2, 32: 1). `skew`: the row is shifted right by this number of bits first, for threads that are
+ * 2^skew rows apart. TMA supports only 0. */
 int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int skew,
                       int64_t row, int64_t col);
 

@@ -10,14 +10,14 @@ typedef struct Verifier {
     Text *out;
     bool *visible; /* by value id */
     int failures;
-    uint32_t *marks; /* by value id: the last search that came by; NULL: none has */
+    uint32_t *marks; /* by value id: the last search that reached it; NULL: before the first */
     uint32_t search;
 } Verifier;
 
 void verify_fail(Verifier *v, const Op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Is it one of the words of a list that has a blank before and after each? NULL is not. */
+/* True if `word` is in a list that has a blank before and after each word. False for NULL. */
 bool verify_is_among(const char *word, const char *list);
 /* The rules of one operation. Its operand and result counts are right already. */
 void verify_op(Verifier *v, const Op *op);
@@ -36,7 +36,7 @@ void verify_cluster_scatter(Verifier *v, const Op *op);
 /* Reductions run over all of what they name: a tile of it, and loops that carry the rest
  * (verify_reduced_axis.c). */
 void verify_over(Verifier *v, const Op *op);
-/* What it wants of layouts; for functions that have some (verify_layout.c). */
+/* The rules on layouts, for functions that have layouts (verify_layout.c). */
 void verify_layout(Verifier *v, const Op *op);
 
 #endif
