@@ -329,26 +329,29 @@ static void find_ptxas(struct Doctor *doctor, const CodegenHost *host)
     bool broken = given && *given && !host->ptxas;
     bool mute = host->ptxas && !host->ptxas_version;
     Arena *arena = &doctor->work.arena;
-    add(doctor,
-        (TesseraFinding){
-            .part = "ptxas",
-            .health = broken || mute ? TESSERA_BROKEN
-                      : host->ptxas  ? TESSERA_HEALTHY
-                                     : TESSERA_ABSENT,
-            .text = broken ? arena_printf(arena, "$TESSERA_PTXAS is %s, which cannot be run", given)
-                    : mute ? arena_printf(arena, "%s does not tell its version", host->ptxas)
-                    : host->ptxas ? host->ptxas
-                                  : "no assembler of NVIDIA's",
-            .version = host->ptxas_version,
-            .looked_for = "$TESSERA_PTXAS, $PATH, $CUDA_HOME/bin, $CUDA_PATH/bin, "
-                          "/usr/local/cuda/bin",
-            .cost = host->ptxas ? NULL
-                                : "no --emit cubin; what is run is PTX, which the driver "
-                                  "assembles, if it is not older than the PTX",
-            .help = host->ptxas ? NULL
-                                : "of the CUDA toolkit only this program is needed (package "
-                                  "cuda-nvcc, or nvidia-cuda-nvcc of PyPI): name it in "
-                                  "$TESSERA_PTXAS"});
+    TesseraFinding finding = {.part = "ptxas",
+                              .health = TESSERA_HEALTHY,
+                              .text = host->ptxas,
+                              .version = host->ptxas_version,
+                              .looked_for = "$TESSERA_PTXAS, $PATH, $CUDA_HOME/bin, "
+                                            "$CUDA_PATH/bin, /usr/local/cuda/bin"};
+    if (broken) {
+        finding.health = TESSERA_BROKEN;
+        finding.text = arena_printf(arena, "$TESSERA_PTXAS is %s, which cannot be run", given);
+    } else if (mute) {
+        finding.health = TESSERA_BROKEN;
+        finding.text = arena_printf(arena, "%s does not tell its version", host->ptxas);
+    } else if (!host->ptxas) {
+        finding.health = TESSERA_ABSENT;
+        finding.text = "no assembler of NVIDIA's";
+    }
+    if (!host->ptxas) {
+        finding.cost = "no --emit cubin; what is run is PTX, which the driver assembles, if it is "
+                       "not older than the PTX";
+        finding.help = "of the CUDA toolkit only this program is needed (package cuda-nvcc, or "
+                       "nvidia-cuda-nvcc of PyPI): name it in $TESSERA_PTXAS";
+    }
+    add(doctor, finding);
 }
 
 static void find_cache(struct Doctor *doctor)

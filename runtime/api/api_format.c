@@ -48,7 +48,8 @@ static void format_reproducer(void *user, Text *out)
 TesseraStatus tessera_format(TesseraContext *context, const char *name, const char *text, size_t n,
                              const char **formatted)
 {
-    const char *null = !formatted ? "formatted" : !name ? "name" : !text && n ? "text" : NULL;
+    const char *null =
+        NULL_ARGUMENT({formatted, "formatted"}, {name, "name"}, {n > 0 ? text : "", "text"});
     if (!context || null) {
         return context_null(context, __func__, null ? null : "context");
     }

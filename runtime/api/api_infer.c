@@ -288,7 +288,8 @@ TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *optio
                             const TesseraTensor *known, TesseraInferred *inferred)
 {
     TesseraContext *context = program ? program->work.context : NULL;
-    const char *null = !program ? "program" : !options ? "options" : !inferred ? "inferred" : NULL;
+    const char *null =
+        NULL_ARGUMENT({program, "program"}, {options, "options"}, {inferred, "inferred"});
     if (inferred) {
         *inferred = (TesseraInferred){0};
     }

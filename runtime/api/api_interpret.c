@@ -179,11 +179,10 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
     REFUSE_FREED(program);
     ErrorBoundary work;
     const TesseraSignature *signature;
-    if (!program || !options || (!args && n_args > 0)) {
-        return context_null(program ? program->work.context : NULL, __func__,
-                            !program   ? "program"
-                            : !options ? "options"
-                                       : "args");
+    const char *null = NULL_ARGUMENT({program, "program"}, {options, "options"},
+                                     {n_args > 0 ? (const void *)args : "", "args"});
+    if (null) {
+        return context_null(program ? program->work.context : NULL, __func__, null);
     }
     TesseraStatus status = options_check(program, options, &signature);
     if (status != TESSERA_OK) {

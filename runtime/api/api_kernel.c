@@ -17,7 +17,7 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
 {
     TesseraContext *context = program ? program->work.context : NULL;
     const TesseraSignature *signature;
-    const char *null = !program ? "program" : !options ? "options" : !out ? "kernel" : NULL;
+    const char *null = NULL_ARGUMENT({program, "program"}, {options, "options"}, {out, "kernel"});
     if (out) {
         *out = NULL;
     }
@@ -46,7 +46,7 @@ TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, cons
 {
     TesseraContext *context = kernel ? kernel->work.context : NULL;
     DeviceCode *on;
-    const char *null = !kernel ? "kernel" : !device ? "device" : !out ? "launch" : NULL;
+    const char *null = NULL_ARGUMENT({kernel, "kernel"}, {device, "device"}, {out, "launch"});
     if (out) {
         *out = NULL;
     }
@@ -224,11 +224,9 @@ TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, Tesse
     if (bytes) {
         *bytes = (TesseraBytes){0};
     }
-    if (!kernel || !kind || !bytes) {
-        return context_null(kernel ? kernel->work.context : NULL, __func__,
-                            !kernel ? "kernel"
-                            : !kind ? "kind"
-                                    : "bytes");
+    const char *null = NULL_ARGUMENT({kernel, "kernel"}, {kind, "kind"}, {bytes, "bytes"});
+    if (null) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__, null);
     }
     kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
     kernel->work.diags.errors = 0;
@@ -404,7 +402,7 @@ TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                                    const TesseraSize *sizes, size_t n_sizes, TesseraTensor *tensor)
 {
     REFUSE_FREED(kernel);
-    const char *null = !kernel ? "kernel" : !tensor ? "tensor" : NULL;
+    const char *null = NULL_ARGUMENT({kernel, "kernel"}, {tensor, "tensor"});
     for (size_t i = 0; i < n_sizes && !null; i++) {
         null = !sizes ? "sizes" : !sizes[i].name ? "a name of sizes" : NULL;
     }

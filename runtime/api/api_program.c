@@ -129,7 +129,7 @@ static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
 TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, const char *text,
                                     size_t n, TesseraProgram **out)
 {
-    const char *null = !out ? "program" : !name ? "name" : !text && n > 0 ? "text" : NULL;
+    const char *null = NULL_ARGUMENT({out, "program"}, {name, "name"}, {n > 0 ? text : "", "text"});
     if (out) {
         *out = NULL;
     }

@@ -422,11 +422,10 @@ TesseraStatus tessera_kernel_work(TesseraKernel *kernel, const TesseraSize *size
                                   double *work)
 {
     CountTask task = {kernel, sizes, n_sizes, work};
-    if (!kernel || !work || (n_sizes > 0 && !sizes)) {
-        return context_null(kernel ? kernel->work.context : NULL, __func__,
-                            !kernel ? "kernel"
-                            : !work ? "work"
-                                    : "sizes");
+    const char *null = NULL_ARGUMENT({kernel, "kernel"}, {work, "work"},
+                                     {n_sizes > 0 ? (const void *)sizes : "", "sizes"});
+    if (null) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__, null);
     }
     return error_boundary_run(&kernel->work, work_task, NULL, &task);
 }

@@ -162,7 +162,7 @@ TesseraStatus tessera_compile_start(TesseraProgram *program, const TesseraOption
 {
     TesseraContext *context = program ? program->work.context : NULL;
     const TesseraSignature *signature;
-    const char *null = !program ? "program" : !options ? "options" : !out ? "task" : NULL;
+    const char *null = NULL_ARGUMENT({program, "program"}, {options, "options"}, {out, "task"});
     if (out) {
         *out = NULL;
     }

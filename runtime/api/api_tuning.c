@@ -55,7 +55,8 @@ TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *opti
 {
     TesseraContext *context = program ? program->work.context : NULL;
     const TesseraSignature *signature;
-    const char *null = !program ? "program" : !options ? "options" : !tuning ? "tuning" : NULL;
+    const char *null =
+        NULL_ARGUMENT({program, "program"}, {options, "options"}, {tuning, "tuning"});
     if (tuning) {
         *tuning = (TesseraTuning){0};
     }

@@ -27,7 +27,11 @@ static bool is_word(char c)
 static void add_value(Text *name, const char *value)
 {
     for (; *value; value++) {
-        text_char(name, *value == '-' ? 'm' : *value == '.' ? 'p' : is_word(*value) ? *value : '_');
+        switch (*value) {
+        case '-': text_char(name, 'm'); break;
+        case '.': text_char(name, 'p'); break;
+        default: text_char(name, is_word(*value) ? *value : '_'); break;
+        }
     }
 }
 
@@ -486,7 +490,7 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
                              TesseraBundled **out)
 {
     TesseraContext *context = program ? program->work.context : NULL;
-    const char *null = !program ? "program" : !options ? "options" : !out ? "bundled" : NULL;
+    const char *null = NULL_ARGUMENT({program, "program"}, {options, "options"}, {out, "bundled"});
     if (out) {
         *out = NULL;
     }

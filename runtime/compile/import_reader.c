@@ -48,10 +48,12 @@ static int open_below(Arena *arena, int folder, const char *path)
 
 static const char *open_error(void)
 {
-    return errno == ELOOP     ? "symbolic links are not followed"
-           : errno == ENOENT  ? "there is no such file"
-           : errno == ENOTDIR ? "a part of the path is no folder"
-                              : strerror(errno);
+    switch (errno) {
+    case ELOOP: return "symbolic links are not followed";
+    case ENOENT: return "there is no such file";
+    case ENOTDIR: return "a part of the path is no folder";
+    default: return strerror(errno);
+    }
 }
 
 /* NULL and *why, or `bytes` of the file. */

@@ -166,12 +166,8 @@ static bool take_answer(Compilation *c, Run *run, const char *worker, double sec
     if (status == TESSERA_OK && code_unpack(&c->work->arena, &value, code, plan)) {
         return true;
     }
-    DiagClass kind = status == TESSERA_ENVIRONMENT ? DIAG_ENVIRONMENT
-                     : status == TESSERA_SOURCE    ? DIAG_SOURCE
-                     : status == TESSERA_USAGE     ? DIAG_USAGE
-                                                   : DIAG_INTERNAL;
     bool said = status != TESSERA_OK && value.n > 0;
-    diag_failure(&c->work->diags, kind, "%.2000s",
+    diag_failure(&c->work->diags, diag_class_of((TesseraStatus)status), "%.2000s",
                  said ? value.data : "what the worker answers is no code");
     return false;
 }

@@ -43,6 +43,8 @@ TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, 
                                  const char *rendered);
 /* Copies diagnostics for tessera_diagnostics; without memory there are none. */
 void context_store_diagnostics(TesseraContext *context, const Diags *diags);
+/* The class that becomes this status; DIAG_INTERNAL: none does. */
+DiagClass diag_class_of(TesseraStatus status);
 void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
                         const char *message);
 

@@ -95,7 +95,7 @@ void context_store_diagnostics(TesseraContext *context, const Diags *diags)
     arena->guard = NULL;
 }
 
-static DiagClass class_of(TesseraStatus status)
+DiagClass diag_class_of(TesseraStatus status)
 {
     for (int kind = DIAG_SOURCE; kind < DIAG_INTERNAL; kind++) {
         if (status_of((DiagClass)kind) == status) {
@@ -108,7 +108,8 @@ static DiagClass class_of(TesseraStatus status)
 void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
                         const char *message)
 {
-    Diag diag = {.kind = class_of(status), .code = code, .span = SPAN_NONE, .message = message};
+    Diag diag = {
+        .kind = diag_class_of(status), .code = code, .span = SPAN_NONE, .message = message};
     Diags diags = {0};
     diags.list.items = &diag;
     diags.list.n = 1;

@@ -23,10 +23,12 @@ static CuTensorMapType map_type(DType dtype)
 
 static CuTensorMapSwizzle map_swizzle(int bytes)
 {
-    return bytes == 128  ? CU_MAP_SWIZZLE_128
-           : bytes == 64 ? CU_MAP_SWIZZLE_64
-           : bytes == 32 ? CU_MAP_SWIZZLE_32
-                         : CU_MAP_SWIZZLE_NONE;
+    switch (bytes) {
+    case 128: return CU_MAP_SWIZZLE_128;
+    case 64: return CU_MAP_SWIZZLE_64;
+    case 32: return CU_MAP_SWIZZLE_32;
+    default: return CU_MAP_SWIZZLE_NONE;
+    }
 }
 
 /* Of the driver's, which counts axes from the fastest. Strides are of axes 1 and up, in bytes. */

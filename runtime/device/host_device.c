@@ -15,11 +15,10 @@ static void host_facts(DeviceFacts *facts, int threads)
 {
     struct sysinfo info;
     __builtin_cpu_init();
+    const char *vectors = __builtin_cpu_supports("avx2") ? ", AVX2" : "";
+    vectors = __builtin_cpu_supports("avx512f") ? ", AVX-512" : vectors;
     snprintf(facts->name, sizeof facts->name, "CPU, %d thread%s%s", threads,
-             threads == 1 ? "" : "s",
-             __builtin_cpu_supports("avx512f") ? ", AVX-512"
-             : __builtin_cpu_supports("avx2")  ? ", AVX2"
-                                               : "");
+             threads == 1 ? "" : "s", vectors);
     snprintf(facts->target, sizeof facts->target, "native");
     facts->units = threads;
     facts->warp = 1;

@@ -29,9 +29,9 @@ AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Valu
 
 static void keep_sample(AccessReport *report, const WarpRequest *request, int turns)
 {
-    if (turns > report->sample_turns) {
+    if (turns > report->sample_cost) {
         report->sample = *request;
-        report->sample_turns = turns;
+        report->sample_cost = turns;
     }
 }
 
@@ -47,15 +47,15 @@ void access_request(Tally *tally, AccessReport *report, WarpRequest *request, do
     report->bytes = request->bytes > report->bytes ? request->bytes : report->bytes;
     report->moved += times * request->bytes * __builtin_popcountll(request->active);
     if (traffic_is_shared(report->kind)) {
-        int turns = request_turns(request, &least);
+        int turns = request_wavefronts(request, &least);
         report->wavefronts += times * turns;
-        report->least_turns += times * least;
+        report->least_wavefronts += times * least;
         keep_sample(report, request, turns);
         return;
     }
     int sectors = request_sectors(request, tally->sector, &least);
     report->sectors += times * sectors;
-    report->first += times * request_first(request);
+    report->l1_wavefronts += times * request_l1_wavefronts(request);
     report->least_sectors += times * least;
     keep_sample(report, request, sectors);
 }

@@ -97,15 +97,16 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
 
 static void conflicts(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
-    if (traffic_is_shared(at->kind) && at->wavefronts > 1.3 * at->least_turns &&
+    if (traffic_is_shared(at->kind) && at->wavefronts > 1.3 * at->least_wavefronts &&
         is_greatest(launch, at)) {
         say(report, launch,
-            arena_printf(report->input->func->arena,
-                         "%s%s of %s takes %.1f times the turns of shared memory that it would "
-                         "without conflicts of banks: another tile, or other warps, change the "
-                         "layout",
-                         place(report, at), traffic_name(at->kind), at->memory,
-                         at->wavefronts / at->least_turns));
+            arena_printf(
+                report->input->func->arena,
+                "%s%s of %s takes %.1f times the wavefronts of shared memory that it would "
+                "without conflicts of banks: another tile, or other warps, change the "
+                "layout",
+                place(report, at), traffic_name(at->kind), at->memory,
+                at->wavefronts / at->least_wavefronts));
     }
 }
 

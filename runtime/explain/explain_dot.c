@@ -10,7 +10,7 @@
 
 enum { MAX_LOSS = 20 /* percent */ };
 
-static void find_product(Op *op, void *user)
+static void find_dot(Op *op, void *user)
 {
     ProductReport *product = user;
     bool dot = op->kind == OP_DOT_ASYNC || op->kind == OP_DOT;
@@ -27,18 +27,18 @@ static void find_product(Op *op, void *user)
     }
 }
 
-static bool is_whole(const ReportInput *input, Dim dim, int64_t *out)
+static bool axis_extent(const ReportInput *input, Dim dim, int64_t *out)
 {
     const DimVar *range = poly_as_range(dim);
     return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
 }
 
 /* The same, of an axis of a grid that may be walked in part. */
-static bool is_walked(const ReportInput *input, const Op *launch, Dim dim, int64_t *out)
+static bool grid_extent(const ReportInput *input, const Op *launch, Dim dim, int64_t *out)
 {
     const DimVar *range = poly_as_range(dim);
     const Attr *dims = op_attr(launch, ATTR_DIMS);
-    bool whole = is_whole(input, dim, out);
+    bool whole = axis_extent(input, dim, out);
     for (int i = 0; whole && dims && i < dims->n; i++) {
         if (range && range->whole == dims->dims[i] && axis_end(launch, i) < *out) {
             *out = axis_end(launch, i);
@@ -99,7 +99,7 @@ static int64_t count_rounds(const Report *report, const Op *loop)
     int64_t rounds = 1, extent;
     for (const Op *up = op_enclosing(loop, OP_FOR); up; up = op_enclosing(up, OP_FOR)) {
         if (op_attr(up, ATTR_STEPS)->ints[0] != 0 ||
-            !is_whole(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
+            !axis_extent(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
             __builtin_mul_overflow(rounds, extent, &rounds)) {
             return 0;
         }
@@ -107,30 +107,30 @@ static int64_t count_rounds(const Report *report, const Op *loop)
     return rounds;
 }
 
-typedef struct Brought {
+typedef struct OperandCopy {
     const Value *to;
     int lines; /* 0: no copy of the engine */
-} Brought;
+} OperandCopy;
 
-static void see_copy(Op *op, void *user)
+static void find_copy(Op *op, void *user)
 {
-    Brought *brought = user;
-    if (op->kind == OP_BULK_LOAD && op_access_nth(op, 1).memory == brought->to) {
+    OperandCopy *copy = user;
+    if (op->kind == OP_BULK_LOAD && op_access_nth(op, 1).memory == copy->to) {
         Access from = op_access(op, 0);
-        brought->lines = product_lines(&from);
+        copy->lines = product_lines(&from);
     }
 }
 
 /* Of the cache, that 128 bytes of an operand's row take. */
 static int lines_of(const LaunchReport *launch, const Op *op, int side)
 {
-    Brought brought = {.to = op_access_nth(op, side).memory};
-    block_walk(launch->op->regions[0], see_copy, &brought);
-    return brought.lines;
+    OperandCopy copy = {.to = op_access_nth(op, side).memory};
+    block_walk(launch->op->regions[0], find_copy, &copy);
+    return copy.lines;
 }
 
 /* Tiles of the last two axes that blocks bring together. */
-static void note_together(const Op *op, const Value *product, DotTiling *tiles)
+static void read_multicast(const Op *op, const Value *product, DotTiling *tiles)
 {
     const Attr *beside = op_attr(op, ATTR_MULTICAST), *dims = op_attr(op, ATTR_DIMS);
     for (int i = 0; beside && i < beside->n; i++) {
@@ -150,9 +150,9 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     int64_t whole[3];
     if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
         op_attr(loop, ATTR_STEPS)->ints[0] < 1 || count_rounds(report, loop) == 0 ||
-        !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
-        !is_walked(report->input, launch->op, type->dims[1], &whole[1]) ||
-        !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
+        !grid_extent(report->input, launch->op, type->dims[0], &whole[0]) ||
+        !grid_extent(report->input, launch->op, type->dims[1], &whole[1]) ||
+        !axis_extent(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;
     }
     const Op *end = for_hi(loop)->def;
@@ -168,7 +168,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
     tiles->split_k = shares;
     tiles->beside_m = tiles->beside_n = 1;
-    note_together(launch->op, op->results[0], tiles);
+    read_multicast(launch->op, op->results[0], tiles);
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);
     Access access = op_access_nth(op, 1);
@@ -198,7 +198,7 @@ static const char *limiter(const DotCost *costs, double ideal)
                        walked * costs->end, costs->sum};
     static const char *const names[] = {
         "multiprocessors without a tile in the last wave, and ragged edges",
-        "operands that come from the second-level cache", "the work on each tile's result",
+        "operands that come from L2", "the work on each tile's result",
         "the launch that adds the shares"};
     int worst = 0;
     for (int i = 1; i < 4; i++) {
@@ -235,7 +235,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     const DeviceRates *rates = device_rates_of(report->target);
     DotProblem size;
     DotTiling tiles = {.m = 0};
-    block_walk(launch->op->regions[0], find_product, product);
+    block_walk(launch->op->regions[0], find_dot, product);
     if (!product->op) {
         return;
     }

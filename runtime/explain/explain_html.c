@@ -10,16 +10,17 @@ void html_words_n(Text *out, const char *text, size_t n)
 {
     size_t from = 0;
     for (size_t i = 0; i < n; i++) {
-        const char *entity = text[i] == '&'   ? "&amp;"
-                             : text[i] == '<' ? "&lt;"
-                             : text[i] == '>' ? "&gt;"
-                             : text[i] == '"' ? "&quot;"
-                                              : NULL;
-        if (entity) {
-            text_add_n(out, text + from, i - from);
-            text_add(out, entity);
-            from = i + 1;
+        const char *entity;
+        switch (text[i]) {
+        case '&': entity = "&amp;"; break;
+        case '<': entity = "&lt;"; break;
+        case '>': entity = "&gt;"; break;
+        case '"': entity = "&quot;"; break;
+        default: continue;
         }
+        text_add_n(out, text + from, i - from);
+        text_add(out, entity);
+        from = i + 1;
     }
     text_add_n(out, text + from, n - from);
 }
@@ -94,10 +95,10 @@ static void shape(const Report *report, const LaunchReport *launch, Text *out)
         html_words(out, launch->why);
         text_char(out, '.');
     }
-    const char *course = course_words(report, launch);
-    if (*course) {
+    const char *trace = course_words(report, launch);
+    if (*trace) {
         text_add(out, " <span class=warn>");
-        html_words(out, course);
+        html_words(out, trace);
         text_add(out, ".</span>");
     }
     text_add(out, "</p>\n");
@@ -150,7 +151,7 @@ static void access_row(const Report *report, const AccessReport *at, Text *out)
     if (report->sized && report->part) {
         count_cell(out, at->requests);
         if (traffic_is_shared(at->kind)) {
-            double conflicts = at->wavefronts - at->least_turns;
+            double conflicts = at->wavefronts - at->least_wavefronts;
             text_printf(out, "<td><td><td class=\"n%s\">", conflicts > 0 ? " bad" : " good");
             scaled_words(out, conflicts, "");
         } else {
@@ -239,8 +240,8 @@ static void pictures(const Report *report, const LaunchReport *launch, Text *out
             n++;
         }
     }
-    for (size_t i = 0; i < launch->tiles_held.n && i < MAX_TILES; i++) {
-        html_tile(report, &launch->tiles_held.items[i], out);
+    for (size_t i = 0; i < launch->layouts_used.n && i < MAX_TILES; i++) {
+        html_tile(report, &launch->layouts_used.items[i], out);
     }
 }
 

@@ -172,7 +172,7 @@ void html_banks(const AccessReport *access, Text *out)
     if (!group) {
         return;
     }
-    turns = request_turns(request, &least);
+    turns = request_wavefronts(request, &least);
     fill_banks(request, 0, group, &banks);
     text_printf(out, "<details><summary>%s of <b>", traffic_name(access->kind));
     html_words(out, access->memory);

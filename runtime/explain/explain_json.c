@@ -76,7 +76,7 @@ static void access(Json *j, const Report *report, const AccessReport *at)
         number(j, "requests", at->requests);
         if (traffic_is_shared(at->kind)) {
             number(j, "wavefronts", at->wavefronts);
-            number(j, "conflicts", at->wavefronts - at->least_turns);
+            number(j, "conflicts", at->wavefronts - at->least_wavefronts);
         } else {
             number(j, "sectors", at->sectors);
             number(j, "least_sectors", at->least_sectors);
@@ -100,7 +100,7 @@ static void totals(Json *j, const LaunchReport *launch)
         if (traffic_is_shared((Traffic)kind)) {
             double turns = LAUNCH_TOTAL(launch, (Traffic)kind, wavefronts);
             number(j, "wavefronts", turns);
-            number(j, "conflicts", turns - LAUNCH_TOTAL(launch, (Traffic)kind, least_turns));
+            number(j, "conflicts", turns - LAUNCH_TOTAL(launch, (Traffic)kind, least_wavefronts));
         } else {
             number(j, "sectors", LAUNCH_TOTAL(launch, (Traffic)kind, sectors));
         }

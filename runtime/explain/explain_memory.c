@@ -17,17 +17,17 @@ static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
  * scans of examples/cumsum.tile show), what is written in all of it. */
 static const double KEPT = 0.73;
 
-typedef struct Course {
+typedef struct BlockTrace {
     const Func *func;
     EvalPoint context;
     Level2 *level2;
     int64_t block, blocks, nth;
     double moved;          /* bytes, by this block in its present role */
     size_t since;          /* what this block has touched */
-    bool gave_up;          /* a round alone costs too much */
+    bool was_abandoned;    /* a round alone costs too much */
     double visits, pieces; /* of ops; of rows that lie together: what this costs */
     double most_visits, most_pieces;
-} Course;
+} BlockTrace;
 
 /* ---- one access: rows of a box ---- */
 
@@ -36,42 +36,42 @@ typedef struct Box {
     int64_t first[MAX_RANK], counts[MAX_RANK], strides[MAX_RANK]; /* of elements */
 } Box;
 
-static bool find_axis(Course *course, const Value *index, int64_t extent, int64_t *first,
+static bool find_axis(BlockTrace *trace, const Value *index, int64_t extent, int64_t *first,
                       int64_t *end)
 {
     int32_t none[MAX_RANK] = {0};
     *first = 0;
     *end = extent;
     if (index && index->type->kind == TYPE_RANGE) {
-        const Bound *bound = &course->context.bound[index->id];
+        const Bound *bound = &trace->context.bound[index->id];
         *first = bound->first > bound->least ? bound->first : bound->least;
         *end = bound->end < extent ? bound->end : extent;
     } else if (index) {
-        if (!context_eval(&course->context, index, none, first)) {
+        if (!context_eval(&trace->context, index, none, first)) {
             *first = 0;
         }
-        *first = course->context.guessed && extent > 0 ? *first % extent : *first;
+        *first = trace->context.guessed && extent > 0 ? *first % extent : *first;
         *end = *first + 1 < extent ? *first + 1 : extent;
     }
     *first = *first > 0 ? *first : 0;
     return *first < *end;
 }
 
-static bool find_box(Course *course, const Access *access, Box *box)
+static bool find_box(BlockTrace *trace, const Access *access, Box *box)
 {
     Type type = access->memory->type;
     int64_t stride = 1, end;
     box->n = access->n;
     for (int axis = access->n; axis-- > 0;) {
         int64_t extent;
-        if (!context_dim(&course->context, type->dims[axis], &extent) ||
-            !find_axis(course, access->indices[axis], extent, &box->first[axis], &end)) {
+        if (!context_dim(&trace->context, type->dims[axis], &extent) ||
+            !find_axis(trace, access->indices[axis], extent, &box->first[axis], &end)) {
             return false;
         }
         box->counts[axis] = end - box->first[axis];
         box->strides[axis] = stride;
         if (type->strides &&
-            !context_dim(&course->context, type->strides[axis], &box->strides[axis])) {
+            !context_dim(&trace->context, type->strides[axis], &box->strides[axis])) {
             return false;
         }
         if (__builtin_mul_overflow(stride, extent, &stride)) {
@@ -81,13 +81,13 @@ static bool find_box(Course *course, const Access *access, Box *box)
     return true;
 }
 
-static void touch_rows(Course *course, const Box *box, int axis, int64_t at, double bits,
+static void touch_rows(BlockTrace *trace, const Box *box, int axis, int64_t at, double bits,
                        int64_t base, bool writes)
 {
     if (axis < box->n - 1 || (axis < box->n && box->strides[axis] != 1)) {
         for (int64_t i = 0; i < box->counts[axis]; i++) {
-            touch_rows(course, box, axis + 1, at + (box->first[axis] + i) * box->strides[axis],
-                       bits, base, writes);
+            touch_rows(trace, box, axis + 1, at + (box->first[axis] + i) * box->strides[axis], bits,
+                       base, writes);
         }
         return;
     }
@@ -96,15 +96,15 @@ static void touch_rows(Course *course, const Box *box, int axis, int64_t at, dou
     int64_t from = (int64_t)((double)first * bits / 8);
     int64_t end = (int64_t)((double)(first + count) * bits / 8);
     end = end > from ? end : from + 1;
-    level2_note(course->level2, (float)course->moved, base + from, base + end, writes);
-    course->pieces += 1 + (double)(end - from) / LINE_BYTES;
-    course->moved += (double)(end - from);
+    level2_note(trace->level2, (float)trace->moved, base + from, base + end, writes);
+    trace->pieces += 1 + (double)(end - from) / LINE_BYTES;
+    trace->moved += (double)(end - from);
 }
 
 /* ---- gathers: runs whose ends say that what is between them lies side by side ---- */
 
 typedef struct Gather {
-    Course *course;
+    BlockTrace *trace;
     Access access;
     Type tile;
     int64_t strides[MAX_RANK], extents[MAX_RANK], limits[MAX_RANK];
@@ -114,7 +114,7 @@ typedef struct Gather {
 
 static bool find_place(Gather *g, const int32_t *coords, int64_t *at)
 {
-    EvalPoint *c = &g->course->context;
+    EvalPoint *c = &g->trace->context;
     *at = 0;
     for (int axis = 0; axis < g->access.n; axis++) {
         int32_t none[MAX_RANK] = {0};
@@ -135,9 +135,9 @@ static bool find_place(Gather *g, const int32_t *coords, int64_t *at)
 /* Indices that take long to compute count as more visits. */
 static bool gather_place(Gather *g, const int32_t *coords, int64_t *at)
 {
-    int64_t before = g->course->context.taken;
+    int64_t before = g->trace->context.taken;
     bool found = find_place(g, coords, at);
-    g->course->visits += 1 + (double)(g->course->context.taken - before) / STEPS_A_VISIT;
+    g->trace->visits += 1 + (double)(g->trace->context.taken - before) / STEPS_A_VISIT;
     return found;
 }
 
@@ -161,9 +161,9 @@ static void touch_run(Gather *g, int32_t *coords, int64_t from, int64_t end)
         int64_t lo = (int64_t)((double)(a < b ? a : b) * g->bits / 8);
         int64_t hi = (int64_t)((double)((a < b ? b : a) + 1) * g->bits / 8);
         hi = hi > lo ? hi : lo + 1;
-        level2_note(g->course->level2, (float)g->course->moved, g->base + lo, g->base + hi, false);
-        g->course->pieces += 1 + (double)(hi - lo) / LINE_BYTES;
-        g->course->moved += (double)(hi - lo);
+        level2_note(g->trace->level2, (float)g->trace->moved, g->base + lo, g->base + hi, false);
+        g->trace->pieces += 1 + (double)(hi - lo) / LINE_BYTES;
+        g->trace->moved += (double)(hi - lo);
     }
 }
 
@@ -173,17 +173,17 @@ static void touch_runs(Gather *g, int32_t *coords, int axis)
         touch_run(g, coords, 0, g->limits[axis]);
         return;
     }
-    for (int64_t i = 0; i < g->limits[axis] && !g->course->gave_up; i++) {
+    for (int64_t i = 0; i < g->limits[axis] && !g->trace->was_abandoned; i++) {
         coords[axis] = (int32_t)i;
         touch_runs(g, coords, axis + 1);
     }
 }
 
-static void follow_gather(Course *course, const Op *op)
+static void trace_gather(BlockTrace *trace, const Op *op)
 {
-    Gather g = {.course = course, .access = op_access(op, 0), .tile = op->results[0]->type};
+    Gather g = {.trace = trace, .access = op_access(op, 0), .tile = op->results[0]->type};
     Type type = g.access.memory->type;
-    const EvalPoint *c = &course->context;
+    const EvalPoint *c = &trace->context;
     int32_t coords[MAX_RANK] = {0};
     int64_t stride = 1;
     for (int axis = g.access.n; axis-- > 0;) {
@@ -206,7 +206,7 @@ static void follow_gather(Course *course, const Op *op)
     }
 }
 
-static bool is_followed(const Func *func, const Op *op, Access *access)
+static bool is_traced(const Func *func, const Op *op, Access *access)
 {
     bool reads = op->kind == OP_LOAD || op->kind == OP_BULK_LOAD || op->kind == OP_COPY_LOAD ||
                  op->kind == OP_GATHER;
@@ -220,9 +220,9 @@ static bool is_followed(const Func *func, const Op *op, Access *access)
 
 /* ---- one block, or one of its tiles ---- */
 
-static void follow_block(Course *course, const Block *block);
+static void trace_block(BlockTrace *trace, const Block *block);
 
-static void see_access(Op *op, void *user)
+static void find_tensor(Op *op, void *user)
 {
     bool *found = user;
     for (int i = 0; i < op->n_operands; i++) {
@@ -234,13 +234,13 @@ static void see_access(Op *op, void *user)
 static bool accesses(Block *block)
 {
     bool found = false;
-    block_walk(block, see_access, &found);
+    block_walk(block, find_tensor, &found);
     return found;
 }
 
-static void follow_for(Course *course, const Op *op)
+static void trace_for(BlockTrace *trace, const Op *op)
 {
-    EvalPoint *c = &course->context;
+    EvalPoint *c = &trace->context;
     int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
     if (!accesses(op->regions[0]) || !context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole)) {
         return;
@@ -251,49 +251,49 @@ static void follow_for(Course *course, const Op *op)
     }
     int64_t each = step ? step : 1, n = hi > lo ? (hi - lo + each - 1) / each : 0;
     bool back = op_int(op, ATTR_DESCENDING, 0) != 0;
-    for (int64_t i = 0; i < n && !course->gave_up; i++) {
-        course->gave_up =
-            course->visits > 2 * course->most_visits || course->pieces > 2 * course->most_pieces;
+    for (int64_t i = 0; i < n && !trace->was_abandoned; i++) {
+        trace->was_abandoned =
+            trace->visits > 2 * trace->most_visits || trace->pieces > 2 * trace->most_pieces;
         context_bind(c, op->regions[0]->args[0], lo + (back ? n - 1 - i : i) * each, step, hi);
-        follow_block(course, op->regions[0]);
+        trace_block(trace, op->regions[0]);
     }
 }
 
-static void follow_if(Course *course, const Op *op)
+static void trace_if(BlockTrace *trace, const Op *op)
 {
     int64_t taken;
-    bool known = context_scalar(&course->context, op->operands[0], &taken);
+    bool known = context_scalar(&trace->context, op->operands[0], &taken);
     for (int i = 0; i < op->n_regions; i++) {
         if (!known || i == (taken ? 0 : 1)) {
-            follow_block(course, op->regions[i]);
+            trace_block(trace, op->regions[i]);
         }
     }
 }
 
 /* Roles run beside one another, behind what is before them: each is at its end when the others
  * are. */
-static void follow_roles(Course *course, const Op *op)
+static void trace_roles(BlockTrace *trace, const Op *op)
 {
-    level2_rescale(course->level2, course->since, 0);
+    level2_rescale(trace->level2, trace->since, 0);
     for (int i = 0; i < op->n_regions; i++) {
-        size_t since = level2_noted(course->level2);
-        course->moved = 0;
-        follow_block(course, op->regions[i]);
-        level2_rescale(course->level2, since, course->moved > 0 ? 1 / course->moved : 1);
+        size_t since = level2_noted(trace->level2);
+        trace->moved = 0;
+        trace_block(trace, op->regions[i]);
+        level2_rescale(trace->level2, since, trace->moved > 0 ? 1 / trace->moved : 1);
     }
-    course->moved = 0;
+    trace->moved = 0;
 }
 
-static void follow_op(Course *course, const Op *op)
+static void trace_op(BlockTrace *trace, const Op *op)
 {
     Grid grid;
-    course->visits++;
+    trace->visits++;
     Access access;
     Box box;
-    bool followed = is_followed(course->func, op, &access);
-    if (followed && op->kind == OP_GATHER) {
-        follow_gather(course, op);
-    } else if (followed && find_box(course, &access, &box)) {
+    bool traced = is_traced(trace->func, op, &access);
+    if (traced && op->kind == OP_GATHER) {
+        trace_gather(trace, op);
+    } else if (traced && find_box(trace, &access, &box)) {
         bool writes = op->kind == OP_STORE || op->kind == OP_BULK_STORE;
         double bits = dtype_memory_bits(access.memory->type->dtype);
         /* Axes that are adjacent in memory become one. */
@@ -312,30 +312,30 @@ static void follow_op(Course *course, const Op *op)
             }
         }
         box.n = n;
-        touch_rows(course, &box, 0, 0, bits, (int64_t)access.memory->id << 44, writes);
+        touch_rows(trace, &box, 0, 0, bits, (int64_t)access.memory->id << 44, writes);
     }
     switch (op->kind) {
-    case OP_FOR: follow_for(course, op); break;
-    case OP_IF: follow_if(course, op); break;
-    case OP_ROLES: follow_roles(course, op); break;
+    case OP_FOR: trace_for(trace, op); break;
+    case OP_IF: trace_if(trace, op); break;
+    case OP_ROLES: trace_roles(trace, op); break;
     case OP_TILE_LOOP:
-        if (grid_make(&course->context, op, &grid) &&
-            grid_bind_nth(&course->context, &grid, course->block, course->blocks, course->nth)) {
-            follow_block(course, op->regions[0]);
+        if (grid_make(&trace->context, op, &grid) &&
+            grid_bind_nth(&trace->context, &grid, trace->block, trace->blocks, trace->nth)) {
+            trace_block(trace, op->regions[0]);
         }
         break;
     case OP_WHILE:
-        follow_block(course, op->regions[0]);
-        follow_block(course, op->regions[1]);
+        trace_block(trace, op->regions[0]);
+        trace_block(trace, op->regions[1]);
         break;
     default: break;
     }
 }
 
-static void follow_block(Course *course, const Block *block)
+static void trace_block(BlockTrace *trace, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        follow_op(course, op);
+        trace_op(trace, op);
     }
 }
 
@@ -343,38 +343,37 @@ static void follow_block(Course *course, const Block *block)
 
 /* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. False: not to
  * the end, from where what is read is taken to go on alike. */
-static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t tiles, int64_t room,
-                          Moved *all)
+static bool trace_rounds(BlockTrace *trace, const LaunchReport *launch, int64_t tiles, int64_t room,
+                         Moved *all)
 {
     bool persistent = launch->plan->persistent;
     int64_t at_once = persistent ? launch->blocks : room, n = ceil_div(tiles, at_once);
     Moved half = {0};
     int64_t from = 0, i = 0;
-    for (; i < n && course->visits < course->most_visits && course->pieces < course->most_pieces;
-         i++) {
+    for (; i < n && trace->visits < trace->most_visits && trace->pieces < trace->most_pieces; i++) {
         int64_t blocks = tiles - i * at_once < at_once ? tiles - i * at_once : at_once;
         for (int64_t b = 0; b < (persistent ? at_once : blocks); b++) {
-            course->block = persistent ? b : i * at_once + b;
-            course->nth = persistent ? i : 0;
+            trace->block = persistent ? b : i * at_once + b;
+            trace->nth = persistent ? i : 0;
             Grid grid;
-            course->since = level2_noted(course->level2);
-            course->moved = 0;
+            trace->since = level2_noted(trace->level2);
+            trace->moved = 0;
             if (launch->plan->persistent ||
-                (grid_make(&course->context, launch->op, &grid) &&
-                 grid_bind_nth(&course->context, &grid, course->block, course->blocks, 0))) {
-                follow_block(course, launch->op->regions[0]);
+                (grid_make(&trace->context, launch->op, &grid) &&
+                 grid_bind_nth(&trace->context, &grid, trace->block, trace->blocks, 0))) {
+                trace_block(trace, launch->op->regions[0]);
             }
-            if (course->moved > 0) {
-                level2_rescale(course->level2, course->since, 1 / course->moved);
+            if (trace->moved > 0) {
+                level2_rescale(trace->level2, trace->since, 1 / trace->moved);
             }
         }
-        level2_turn(course->level2);
-        if (2 * course->visits < course->most_visits && 2 * course->pieces < course->most_pieces) {
-            half = level2_moved(course->level2);
+        level2_turn(trace->level2);
+        if (2 * trace->visits < trace->most_visits && 2 * trace->pieces < trace->most_pieces) {
+            half = level2_moved(trace->level2);
             from = i + 1;
         }
     }
-    *all = level2_moved(course->level2);
+    *all = level2_moved(trace->level2);
     double rest = i > from ? (double)(n - i) / (double)(i - from) : 0;
     all->read += (all->read - half.read) * rest;
     return i == n;
@@ -393,7 +392,7 @@ static bool accesses_otherwise(const Func *func, const LaunchReport *launch)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         Access access;
-        if (at->value->type->kind == TYPE_TENSOR && !is_followed(func, at->op, &access)) {
+        if (at->value->type->kind == TYPE_TENSOR && !is_traced(func, at->op, &access)) {
             return true;
         }
     }
@@ -428,14 +427,14 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
         rate *= 2;
     }
     Moved all;
-    Course course = {.func = input->func,
-                     .context = context_of(input->func, input->sizes),
-                     .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
-                     .most_visits = MAX_VISITS * report_share(report),
-                     .most_pieces = MAX_PIECES * report_share(report),
-                     .blocks = launch->blocks};
-    bool ended = follow_rounds(&course, launch, tiles, room, &all);
-    if (course.gave_up) {
+    BlockTrace trace = {.func = input->func,
+                        .context = context_of(input->func, input->sizes),
+                        .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
+                        .most_visits = MAX_VISITS * report_share(report),
+                        .most_pieces = MAX_PIECES * report_share(report),
+                        .blocks = launch->blocks};
+    bool ended = trace_rounds(&trace, launch, tiles, room, &all);
+    if (trace.was_abandoned) {
         return false;
     }
     double written = r->written + spills;

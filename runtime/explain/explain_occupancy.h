@@ -20,8 +20,9 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles);
 void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
 /* predict_pipes.c: cycles of a multiprocessor, of what all of them share evenly. */
 typedef struct Pipes {
-    double issue, matrix, first, shared, unit, second; /* unit: what it reads of shared memory */
-    double cycles;                                     /* of all, with what blocks wait for */
+    double issue, matrix, l1, shared, l2;
+    double operands; /* wavefronts in which the matrix unit reads its operands */
+    double cycles;   /* of all, with what blocks wait for */
     const char *limiter;
 } Pipes;
 /* Rounds of a loop within the one around it. */

@@ -102,10 +102,12 @@ static int64_t guess(EvalPoint *c, const Value *value, const int32_t *coords)
 static bool eval_range_op(EvalPoint *c, const Op *op, const int32_t *coords, int64_t *out)
 {
     const Bound *range = &c->bound[op->operands[0]->id];
-    *out = op->kind == OP_INDEX   ? range->first + coords[0]
-           : op->kind == OP_START ? range->first
-           : op->kind == OP_END   ? range->end
-                                  : range->end - range->first;
+    switch (op->kind) {
+    case OP_INDEX: *out = range->first + coords[0]; break;
+    case OP_START: *out = range->first; break;
+    case OP_END: *out = range->end; break;
+    default: *out = range->end - range->first; break;
+    }
     return range->known;
 }
 

@@ -155,14 +155,14 @@ static void list_tile(Lister *l, const Value *value)
     if (!layout || value->type->rank == 0) {
         return;
     }
-    for (size_t i = 0; i < l->launch->tiles_held.n; i++) {
-        if (l->launch->tiles_held.items[i].layout == layout) {
-            l->launch->tiles_held.items[i].n++;
+    for (size_t i = 0; i < l->launch->layouts_used.n; i++) {
+        if (l->launch->layouts_used.items[i].layout == layout) {
+            l->launch->layouts_used.items[i].n++;
             return;
         }
     }
     TileReport tile = {layout, value, 1};
-    ARENA_PUSH(l->report->input->func->arena, &l->launch->tiles_held, tile);
+    ARENA_PUSH(l->report->input->func->arena, &l->launch->layouts_used, tile);
 }
 
 static void list_op(Op *op, void *user)
@@ -265,7 +265,11 @@ static double op_flops(const EvalPoint *context, const Op *op)
     return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
 }
 
-enum { BEGINNING = 1024 /* bytes of a run until it is brought ahead */, SUM = 4, EXTREME = 10 };
+enum {
+    STARTUP_BYTES = 1024 /* bytes of a run until it is brought ahead */,
+    SUM = 4,
+    MAX_CYCLES = 10
+};
 
 /* Caches of a CPU's core: the places for lines that lie `stride` bytes apart, of `ways` a set. */
 enum {
@@ -277,7 +281,7 @@ enum {
     PAGES = 1024
 };
 
-static int64_t room_for(int64_t stride, int64_t span, int64_t ways)
+static int64_t lines_that_fit(int64_t stride, int64_t span, int64_t ways)
 {
     int64_t step = stride & -stride; /* sizes are powers of two */
     step = step < HOST_LINE ? HOST_LINE : step > span ? span : step;
@@ -302,7 +306,7 @@ static int64_t row_stride(const EvalPoint *context, const Op *load, int axis)
 
 /* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
  * as many, each element brings one from the next, else each line comes once. */
-static void tally_across(const EvalPoint *context, const Op *op, double times, CpuReport *host)
+static void tally_transposed(const EvalPoint *context, const Op *op, double times, CpuReport *cpu)
 {
     const Attr *perm = op_attr(op, ATTR_PERM);
     const Op *load = op->operands[0]->def;
@@ -317,25 +321,25 @@ static void tally_across(const EvalPoint *context, const Op *op, double times, C
     double line = fmin((double)HOST_LINE / dtype_bytes(from->dtype), (double)run);
     double each = times * elements(context, from) * HOST_LINE;
     int64_t stride = row_stride(context, load, (int)perm->ints[last]);
-    bool first = rows <= room_for(stride, FIRST_SPAN, FIRST_WAYS);
-    bool second = rows <= room_for(stride, SECOND_SPAN, SECOND_WAYS);
-    host->lines += first ? each / line : second ? each : 0;
+    bool first = rows <= lines_that_fit(stride, FIRST_SPAN, FIRST_WAYS);
+    bool second = rows <= lines_that_fit(stride, SECOND_SPAN, SECOND_WAYS);
+    cpu->l2_line_bytes += first ? each / line : second ? each : 0;
     /* Memory sends each line once, as far as pages of as many rows are known by address. */
-    host->far += second ? 0 : each / 2 + each / 2 / (rows <= PAGES ? line : 1);
+    cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= PAGES ? line : 1);
 }
 
 /* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
  * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
-static void tally_host(const EvalPoint *context, const Op *op, double times, CpuReport *host)
+static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuReport *cpu)
 {
     bool is_load = op->kind == OP_LOAD, is_store = op->kind == OP_STORE;
     bool is_reduce = op->kind == OP_REDUCE;
     for (int i = 0; i < 2 && op->kind == OP_DOT; i++) {
         Type side = op->operands[i]->type;
-        host->packed += times * elements(context, side) * dtype_bytes(side->dtype);
+        cpu->packed_bytes += times * elements(context, side) * dtype_bytes(side->dtype);
     }
     if (op->kind == OP_PERMUTE) {
-        tally_across(context, op, times, host);
+        tally_transposed(context, op, times, cpu);
     }
     if (!is_load && !is_store && !is_reduce) {
         return;
@@ -349,18 +353,19 @@ static void tally_host(const EvalPoint *context, const Op *op, double times, Cpu
     int last = type->rank - 1;
     double n = times * elements(context, type);
     int64_t run = 0;
-    host->walked += is_load ? 0 : n * dtype_bytes(type->dtype);
+    cpu->loop_bytes += is_load ? 0 : n * dtype_bytes(type->dtype);
     if (is_reduce && op_int(op, ATTR_AXIS, 0) == last) {
         const char *fn = op_word(op, ATTR_FN);
-        host->waits += n * (text_equal(fn, "max") || text_equal(fn, "min") ? EXTREME : SUM);
+        cpu->chain_cycles +=
+            n * (text_equal(fn, "max") || text_equal(fn, "min") ? MAX_CYCLES : SUM);
     }
-    bool goes_on = op->parent->parent && op->parent->parent->kind == OP_FOR;
+    bool continues = op->parent->parent && op->parent->parent->kind == OP_FOR;
     const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
     bool across = made && made->kind == OP_PERMUTE; /* which waits for its lines */
-    if (!is_reduce && !across && !goes_on && context_dim(context, type->dims[last], &run) &&
+    if (!is_reduce && !across && !continues && context_dim(context, type->dims[last], &run) &&
         run > 0) {
         double bytes = (double)run * dtype_bytes(type->dtype);
-        host->begun += n / (double)run * (bytes < BEGINNING ? bytes : BEGINNING);
+        cpu->startup_bytes += n / (double)run * (bytes < STARTUP_BYTES ? bytes : STARTUP_BYTES);
     }
 }
 
@@ -378,7 +383,7 @@ static void tally_op(Walk *walk, const Op *op, double times)
         tally->flops += times * op_flops(&walk->context, op);
     }
     if (tally->target->family == FAMILY_CPU) {
-        tally_host(&walk->context, op, times, &tally->launch->host);
+        tally_cpu(&walk->context, op, times, &tally->launch->cpu);
     }
     access_tally(walk, op, times);
 }

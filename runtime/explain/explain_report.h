@@ -12,7 +12,7 @@
 #include "ir/target/target.h"
 #include "runtime/device/plan.h"
 
-/* ---- what it is made from ---- */
+/* ---- input ---- */
 
 /* A text with the line of the source that each of its lines comes from; 0: none is known. */
 typedef struct Listing {
@@ -30,7 +30,7 @@ typedef struct Listings {
 /* Fills `lines` from the debug information that its text carries; `source`: the source's name. */
 void listing_lines_of_code(Arena *arena, const char *source, Listing *listing);
 
-/* What the assembler says of a launch. */
+/* Resources of a launch as the assembler reports them. */
 typedef struct AssemblerInfo {
     const char *symbol;
     int registers, spilled; /* of a thread: 32-bit registers; bytes */
@@ -45,9 +45,9 @@ typedef struct ReportInput {
     double product_flops; /* of the source; 0: not known */
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
-    const char *variant;  /* what launches have that this code is for: "N % 8 == 0", "any size" */
-    bool brief;           /* for report_predict: shared memory is not counted, */
-    bool sampled;         /* or it is; few rounds of loops are looked at in any case */
+    const char *variant;  /* what the code assumes of a launch: "N % 8 == 0", "any size" */
+    bool brief;           /* for report_predict: few iterations of loops are sampled, and shared */
+    bool sampled;         /* memory is not counted, or (sampled) it is */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         AssemblerInfo *items;
@@ -55,7 +55,7 @@ typedef struct ReportInput {
     } assembled;
 } ReportInput;
 
-/* ---- what it says ---- */
+/* ---- the report ---- */
 
 typedef enum Traffic {
     LOADS,
@@ -66,7 +66,7 @@ typedef enum Traffic {
     SHARED_ATOMICS,
     BULK_LOADS,
     BULK_STORES,
-    COPIES, /* by threads, past their registers */
+    COPIES, /* asynchronous copies by threads */
     N_TRAFFIC,
 } Traffic;
 const char *traffic_name(Traffic kind); /* "load" */
@@ -75,14 +75,14 @@ bool traffic_is_bulk(Traffic kind);
 
 enum { MAX_SHARED_BANKS = 64, MAX_LANES = 64 };
 
-/* One access of one warp, kept to be drawn. */
+/* One access of one warp, which the HTML page draws. */
 typedef struct WarpRequest {
     int lanes;             /* of a warp */
     int banks;             /* of shared memory */
     int bytes;             /* of a lane */
-    bool pairs;            /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
-    uint64_t active;       /* a bit a lane */
-    int64_t at[MAX_LANES]; /* bytes from where the memory begins */
+    bool pairs;            /* NVIDIA's loads: lanes with equal addresses merge groups of lanes */
+    uint64_t active;       /* one bit for each lane */
+    int64_t at[MAX_LANES]; /* byte offset in the memory */
 } WarpRequest;
 
 typedef struct AccessReport {
@@ -93,15 +93,15 @@ typedef struct AccessReport {
     int line;                  /* of the source */
     int bytes;                 /* of a thread's access */
     const char *why_width, *guard;
-    double requests;                /* of warps */
-    double sectors;                 /* of global memory */
-    double first;                   /* turns of the first-level cache */
-    double least_sectors;           /* that would do for these bytes */
-    double wavefronts, least_turns; /* of shared memory: wavefronts */
-    double moved;                   /* bytes that threads, or the copy engine, ask for */
-    bool assumed;                   /* places that depend on data: taken as spread evenly */
-    WarpRequest sample;             /* the one of most turns, or sectors; no lanes: none */
-    int sample_turns;
+    double requests; /* of warps */
+    double sectors;  /* of global memory */
+    double l1_wavefronts;
+    double least_sectors;                /* the fewest that contain these bytes */
+    double wavefronts, least_wavefronts; /* of shared memory: wavefronts */
+    double moved;                        /* bytes that threads or TMA request */
+    bool assumed;       /* indices depend on data and are assumed to be spread evenly */
+    WarpRequest sample; /* with most wavefronts or sectors; no lanes: none */
+    int sample_cost;
 } AccessReport;
 
 typedef struct BufferReport {
@@ -113,8 +113,8 @@ typedef struct BufferReport {
 
 typedef struct TileReport {
     const Layout *layout;
-    const Value *value; /* the first that lies so */
-    int n;              /* values that lie so */
+    const Value *value; /* the first one with this layout */
+    int n;              /* values with this layout */
 } TileReport;
 
 typedef enum Limit {
@@ -122,7 +122,7 @@ typedef enum Limit {
     LIMIT_BLOCKS,
     LIMIT_REGISTERS,
     LIMIT_SHARED,
-    LIMIT_GRID, /* there are fewer blocks than would fit */
+    LIMIT_GRID, /* the grid has fewer blocks than fit */
     N_LIMIT,
 } Limit;
 const char *limit_name(Limit limit);
@@ -131,65 +131,64 @@ typedef struct Occupancy {
     bool known;          /* the target has a part */
     int blocks[N_LIMIT]; /* of a multiprocessor that each limit allows; LIMIT_GRID: unused */
     int resident, warps; /* blocks and warps at once of a multiprocessor */
-    double share;        /* of the warps it may hold */
+    double share;        /* of the warps that it may have */
     Limit limit;
-    double waves; /* rounds of resident blocks; 0: the grid is not known */
+    double waves; /* of resident blocks; 0: the grid is not known */
 } Occupancy;
 
 typedef struct Roofline {
-    double matrix_work;                 /* as if of 16 bits */
-    double matrix_flops, flops;         /* on matrix units, and without */
-    double read, written;               /* bytes, each tensor once: the least */
-    double written_in_parts;            /* bytes of sectors, of which memory brings the rest */
-    double asked_read, asked_written;   /* bytes that the accesses ask of L2 */
-    double memory_read, memory_written; /* bytes that memory is expected to move, L2 empty before */
+    double matrix_work;                 /* matrix_flops, weighted by the operands' width / 16 */
+    double matrix_flops, flops;         /* on matrix units, and elsewhere */
+    double read, written;               /* bytes if each tensor is accessed once: the minimum */
+    double written_in_parts;            /* bytes of sectors that are written partly, and so read */
+    double asked_read, asked_written;   /* bytes that accesses request from L2 */
+    double memory_read, memory_written; /* bytes that memory is expected to move if L2 is cold */
     double memory_seconds, compute_seconds;
-    double intensity; /* FLOP a byte, of the least */
+    double intensity; /* FLOP a byte of the minimum */
     bool memory_bound;
 } Roofline;
 
-/* Of the last product of a launch. */
+/* The last dot of a launch. */
 typedef struct ProductReport {
     const Op *op; /* NULL: the launch has none */
-    int n;        /* products of the launch */
-    bool alike;   /* all of them are of one loop and one shape */
-    int ops;      /* on each element of its result */
+    int n;        /* dots of the launch */
+    bool alike;   /* all of them are in one loop and have one shape */
+    int ops;      /* element-wise ops on each element of its result */
     const char *unit;
     const MatrixInstr *instruction; /* NULL: fma */
     int64_t m, n_columns;           /* of its tile; 0: not a matrix */
-    int slots;                      /* of the rings that it reads; 0: none */
+    int slots;                      /* stages of its ring buffers; 0: it has none */
     int64_t slot_bytes;
     int64_t tiles;
-    double waves,
-        tail;      /* tiles a multiprocessor (or a place for a block); share of all that idle in
-                           the last wave */
-    bool modelled; /* the following is known by the model; else it is a bound */
-    double share;  /* of the roofline */
-    double cycles; /* of all, by the model */
+    double waves;        /* of tiles */
+    double tail;         /* the share of multiprocessors that is idle in the last wave */
+    bool modelled;       /* the wave model gives what follows; otherwise it is a bound */
+    double share;        /* of the roofline */
+    double cycles;       /* of the launch, by the model */
     const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
-/* What a CPU's loops go through; 0 of GPUs. */
+/* What a launch costs on a CPU; 0 for GPUs. */
 typedef struct CpuReport {
-    double walked; /* bytes of tiles: a loop for each that is reduced or stored */
-    double waits;  /* cycles that folding element by element would wait for the one before */
-    double packed; /* bytes of operands that are laid out for products */
-    double begun;  /* bytes at the beginnings of runs, which no prefetch brings */
-    double lines;  /* bytes of cache lines that walks across rows bring from the second level, */
-    double far;    /* and from beyond */
+    double loop_bytes;    /* bytes of tiles that are reduced or stored, each in a loop of its own */
+    double chain_cycles;  /* cycles that a reduction element by element waits for the one before */
+    double packed_bytes;  /* bytes of operands that are packed for dots */
+    double startup_bytes; /* bytes at the starts of contiguous runs, which no prefetch covers */
+    double l2_line_bytes; /* bytes of cache lines that accesses across rows load from L2, */
+    double far_line_bytes; /* and from L3 or memory */
 } CpuReport;
 
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
     const char *tiles;              /* "M by 128, N by 256" */
-    const char *why;                /* it is a launch of its own */
+    const char *why;                /* why it is a separate launch */
     const AssemblerInfo *assembled; /* NULL: not known */
     int warps, shared_bytes;        /* of a block */
     int64_t blocks;                 /* -1: not known */
     int line;
-    bool uncertain;     /* branches or loops whose course depends on data */
-    bool data_loops;    /* some of them are loops: all numbers are of one round of each */
+    bool uncertain;     /* branches or loops depend on data */
+    bool data_loops;    /* some are loops, of which all numbers count one iteration */
     int data_loop_line; /* of the first one; 0: not known */
     struct {
         AccessReport *items;
@@ -202,13 +201,13 @@ typedef struct LaunchReport {
     struct {
         TileReport *items;
         size_t n, cap;
-    } tiles_held;
+    } layouts_used;
     Occupancy occupancy;
     Roofline roofline;
     ProductReport product;
-    CpuReport host;
+    CpuReport cpu;
     double predicted;    /* seconds, by the model; 0: not known */
-    const char *limiter; /* what takes most of them; NULL: not known */
+    const char *limiter; /* what takes most of the time; NULL: not known */
     struct {
         const char **items;
         size_t n, cap;
@@ -230,7 +229,8 @@ double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
 
-/* What a launch may take of the time of a report: many launches take no longer than few. */
+/* The share of a report's time that one launch may take, so that many launches take no longer than
+ * few. */
 double report_share(const Report *report);
 /* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the
  * least that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a

@@ -63,7 +63,7 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     }
     text_char(out, '\n');
     if (r->memory_read > READ_AGAIN * r->read) {
-        text_add(out, "#   the second-level cache loses some before it is read again: ");
+        text_add(out, "#   L2 evicts some of it before it is read again: ");
         scaled_words(out, r->memory_read, "B come from memory\n");
     }
 }
@@ -85,8 +85,11 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
     }
     bool cpu = report->target->family == FAMILY_CPU; /* which has no warps that ask at once */
     text_printf(out, "#   %5s  %-20s ", "line", "access");
-    text_printf(out, cpu ? report->sized ? "%9s" : "%s" : "%5s",
-                cpu ? report->sized ? "asked" : "" : "bytes");
+    if (!cpu) {
+        text_printf(out, "%5s", "bytes");
+    } else if (report->sized) {
+        text_printf(out, "%9s", "asked");
+    }
     text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
     text_add(out, "  guard\n");
     for (size_t i = 0; i < launch->accesses.n && i < MAX_ACCESSES; i++) {
@@ -106,7 +109,7 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
             count(out, at->requests);
             if (traffic_is_shared(at->kind)) {
                 text_printf(out, " %9s", "");
-                count(out, at->wavefronts - at->least_turns);
+                count(out, at->wavefronts - at->least_wavefronts);
             } else {
                 count(out, at->sectors);
                 text_printf(out, " %9s", "");
@@ -151,8 +154,8 @@ void report_text(const Report *report, Text *out)
             text_char(out, '\n');
         }
         accesses(report, launch, out);
-        const char *course = course_words(report, launch);
-        text_printf(out, *course ? "#   %s\n" : "", course);
+        const char *trace = course_words(report, launch);
+        text_printf(out, *trace ? "#   %s\n" : "", trace);
         for (size_t k = 0; k < launch->advice.n; k++) {
             text_printf(out, "#   try: %s\n", launch->advice.items[k]);
         }

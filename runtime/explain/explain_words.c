@@ -112,9 +112,13 @@ const char *rounds_words(const Report *report, const LaunchReport *launch)
 {
     Arena *arena = report->input->func->arena;
     double rounds = launch->plan->persistent ? 0 : launch->occupancy.waves;
-    return rounds <= 0   ? ""
-           : rounds >= 1 ? arena_printf(arena, "the grid takes %.3g rounds", rounds)
-           : rounds >= 0.01
+    if (rounds <= 0) {
+        return "";
+    }
+    if (rounds >= 1) {
+        return arena_printf(arena, "the grid takes %.3g rounds", rounds);
+    }
+    return rounds >= 0.01
                ? arena_printf(arena, "the grid fills %.0f %% of the device", 100 * rounds)
                : "the grid fills less than 1 % of the device";
 }

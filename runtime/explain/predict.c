@@ -21,11 +21,11 @@
 /* Where no rates of a target are known: those of the generation that most were measured on. */
 static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
-static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
+static const double WARP_ACCESSES = 4; /* accesses of a warp that are under way at once */
 /* Fitted to sweeps on the H200 (docs/lab/tuning_sweeps.md): of a multiprocessor's blocks, what the
  * last round loses; what a ring of one slot adds to a product's time, by the square of its slots;
  * what meetings and addresses add to arithmetic. */
-static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, BESIDE_ARITHMETIC = 1.2;
+static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, ARITHMETIC_OVERHEAD = 1.2;
 static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 
 /* A CPU: a core's clock, floating-point units, bandwidth of its caches and of memory, and what it
@@ -103,7 +103,7 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
     ahead += copied ? (double)launch->product.slot_bytes : 0;
     double warps = launch->occupancy.warps;
     double slots = launch->product.slots > 1 ? launch->product.slots - 1 : 1;
-    double there = warps * report->target->warp * widest * WARP_TURNS +
+    double there = warps * report->target->warp * widest * WARP_ACCESSES +
                    launch->occupancy.resident * ahead * slots;
     double share =
         there > 0 ? REACHED / sqrt(1 + (needed / there) * (needed / there) / 4) : REACHED;
@@ -154,11 +154,11 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     }
     *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
-                      even * BESIDE_ARITHMETIC * r->compute_seconds};
+                      even * ARITHMETIC_OVERHEAD * r->compute_seconds};
     double memory = times[0] > times[1] ? times[0] : times[1];
-    double course =
+    double trace =
         launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);
-    return (course > 0 ? course : together(times, 3)) + gpu.start;
+    return (trace > 0 ? trace : together(times, 3)) + gpu.start;
 }
 
 /* ---- CPUs ---- */
@@ -196,7 +196,8 @@ static double whole_bytes(const EvalPoint *context, const Value *tensor)
 static double tile_bytes(const Report *report, const LaunchReport *launch)
 {
     EvalPoint context = context_of(report->input->func, report->input->sizes);
-    bool once = launch->host.walked <= ABOUT * (launch->roofline.read + launch->roofline.written);
+    bool once =
+        launch->cpu.loop_bytes <= ABOUT * (launch->roofline.read + launch->roofline.written);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
@@ -216,17 +217,22 @@ static double tile_bytes(const Report *report, const LaunchReport *launch)
 
 static double cache_rate(double bytes)
 {
-    return bytes <= L1_BYTES   ? CORE_L1
-           : bytes <= L2_BYTES ? CORE_L2
-           : bytes <= L3_BYTES ? CORE_L3
-                               : CORE_MEMORY;
+    static const struct {
+        double bytes, rate;
+    } CACHES[] = {{L1_BYTES, CORE_L1}, {L2_BYTES, CORE_L2}, {L3_BYTES, CORE_L3}};
+    for (size_t i = 0; i < sizeof CACHES / sizeof *CACHES; i++) {
+        if (bytes <= CACHES[i].bytes) {
+            return CACHES[i].rate;
+        }
+    }
+    return CORE_MEMORY;
 }
 
 /* What is summed in one register waits for each addition; in more of them for fewer. */
 static double chain_seconds(const LaunchReport *launch, double lanes)
 {
     double sums = (double)op_int(launch->op, ATTR_UNROLL, SUMS);
-    return launch->host.waits / lanes / sums / CORE_CLOCK;
+    return launch->cpu.chain_cycles / lanes / sums / CORE_CLOCK;
 }
 
 static double cpu_launch(const Report *report, const LaunchReport *launch, int threads)
@@ -239,15 +245,15 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     double even = rounds * at_once / blocks;
     double lanes = (double)report->target->vector_bytes / 4;
     double once = r->read + r->written, again = r->asked_read + r->asked_written;
-    double walked = again + launch->host.walked;
+    double walked = again + launch->cpu.loop_bytes;
     /* What is folded is gone through again; else a tile is a stream. */
-    double again_bytes = launch->host.waits > 0 ? tile_bytes(report, launch) : 0;
+    double again_bytes = launch->cpu.chain_cycles > 0 ? tile_bytes(report, launch) : 0;
     double times[] = {once / cache_rate(once / at_once), walked / cache_rate(again_bytes),
                       (r->flops + r->matrix_flops) / (CORE_CLOCK * CORE_ISSUED * lanes) +
                           chain_seconds(launch, lanes)};
-    double begun = launch->host.begun / CORE_BEGINS * (again > once ? once / again : 1);
-    double lines = launch->host.lines / CORE_LINES + launch->host.far / CORE_FAR;
-    double work = together(times, 3) + lines + begun + launch->host.packed / CORE_PACKS;
+    double begun = launch->cpu.startup_bytes / CORE_BEGINS * (again > once ? once / again : 1);
+    double lines = launch->cpu.l2_line_bytes / CORE_LINES + launch->cpu.far_line_bytes / CORE_FAR;
+    double work = together(times, 3) + lines + begun + launch->cpu.packed_bytes / CORE_PACKS;
     return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 

@@ -24,30 +24,31 @@ enum {
     WARP = 32,
     UNIT_BYTES = 64,
     MATRIX16 = 4096,
-    ADDRESS_OPS = 3, /* beside an access of global memory: 64 bits, in two halves */
-    GUARD_OPS = 3,   /* of one that may lie outside of its tensor, where there are more of them */
-    PREDICATES = 6,  /* than registers for conditions */
-    STEP_OPS = 12,   /* of a warp, of a step of a loop */
+    ADDRESS_OPS = 3,      /* of each global access: an address has 64 bits, in two halves */
+    GUARD_OPS = 3,        /* of each guarded access, if a thread has more of them than */
+    MAX_PREDICATES = 6,   /* predicate registers that can keep guards over a loop */
+    STEP_OPS = 12,        /* of a warp, in each step of a loop */
+    L1_CYCLES = 45,       /* latency of a hit in L1 */
+    L2_CYCLES = 950,      /* latency of L2 or memory under load */
+    BARRIER_CYCLES = 60,  /* of storing to shared memory and synchronizing the block */
+    L1_BYTES = 256 << 10, /* of L1 and shared memory, which are one memory */
     LINE_BYTES = 128,
-    NEAR = 45,               /* cycles until the first-level cache answers, */
-    FAR = 950,               /* until the second-level cache or memory does */
-    MEETING = 60,            /* storing to shared memory, and waiting for all threads of a block */
-    FIRST_LEVEL = 256 << 10, /* bytes, shared memory among them */
 };
 
-/* Measured on products of threads (docs/lab/products.md): instructions of each narrow element of a
- * wider access, which is half of a word; the share of issue slots that warps fill at best, as they
- * also wait for one another's registers and ports. */
+/* Fitted to dots on FMA units (docs/lab/products.md): the instructions that upcast one narrow
+ * element of a wider access; the fraction of issue slots that warps fill at best, because they also
+ * wait for registers and ports. */
 static const double WIDEN_OPS = 1.5, ISSUED = 0.82;
 
-static double together(double a, double b)
+/* Two times that overlap, as their norm with exponent 4. */
+static double overlapped(double a, double b)
 {
     a *= a;
     b *= b;
     return sqrt(sqrt(a * a + b * b));
 }
 
-/* ---- what a block reads again ---- */
+/* ---- bytes from L2 ---- */
 
 static int64_t walked(const Report *report, Dim dim)
 {
@@ -58,7 +59,7 @@ static int64_t walked(const Report *report, Dim dim)
     return known ? extent : -1;
 }
 
-/* Of an axis of memory, how much of it a block goes through; -1: not known. */
+/* How much of an axis of memory a block accesses; -1: not known. */
 static int64_t extent_of(const Report *report, Type memory, int axis, const Value *index)
 {
     if (!index) {
@@ -74,7 +75,7 @@ static int64_t extent_of(const Report *report, Type memory, int axis, const Valu
                                              : 1;
 }
 
-/* Bytes of a tensor that a block loads by this access, each once; -1: not known. */
+/* Bytes of a tensor that a block loads by this access, each counted once; -1: not known. */
 static double block_bytes(const Report *report, const AccessReport *at)
 {
     if (at->op->kind != OP_LOAD) {
@@ -103,7 +104,7 @@ static double open_bytes(const AccessReport *at)
     return elements * LINE_BYTES;
 }
 
-static double second_bytes(const Report *report, const LaunchReport *launch)
+static double l2_bytes(const Report *report, const LaunchReport *launch)
 {
     int sector = report->part->sector;
     double bytes = 0, open = 0;
@@ -111,7 +112,7 @@ static double second_bytes(const Report *report, const LaunchReport *launch)
         const AccessReport *at = &launch->accesses.items[i];
         open += at->kind == LOADS ? open_bytes(at) : 0;
     }
-    bool stays = open * launch->occupancy.resident + launch->shared_bytes < FIRST_LEVEL;
+    bool stays = open * launch->occupancy.resident + launch->shared_bytes < L1_BYTES;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         double asked = traffic_is_shared(at->kind) ? 0 : at->sectors * sector;
@@ -122,7 +123,7 @@ static double second_bytes(const Report *report, const LaunchReport *launch)
     return bytes;
 }
 
-/* ---- what it executes ---- */
+/* ---- instructions ---- */
 
 static bool is_widened(const AccessReport *at)
 {
@@ -130,7 +131,7 @@ static bool is_widened(const AccessReport *at)
     return dtype_bits(dtype) < 32 && (at->kind == LOADS || at->kind == SHARED_LOADS);
 }
 
-/* Conditions that a loop would have to hold over all of its steps are made anew in each. */
+/* Guards that do not fit the predicate registers are recomputed in each step of a loop. */
 static bool is_guarded(const AccessReport *at)
 {
     const Attr *guard = op_attr(at->op, ATTR_GUARD);
@@ -145,7 +146,7 @@ static bool is_guarded(const AccessReport *at)
     }
     Type type = value->type;
     int held = type->layout ? layout_registers(type->layout) : 1;
-    return any && held / (int)op_int(at->op, ATTR_VECTOR, 1) > PREDICATES;
+    return any && held / (int)op_int(at->op, ATTR_VECTOR, 1) > MAX_PREDICATES;
 }
 
 static double instructions(const LaunchReport *launch)
@@ -166,9 +167,9 @@ static double instructions(const LaunchReport *launch)
     return sum;
 }
 
-/* Turns of shared memory in which the matrix unit of a group of warps reads its operands: what one
- * instruction multiplies, each element once. */
-static double matrix_turns(const Report *report, const LaunchReport *launch)
+/* Wavefronts of shared memory in which wgmma reads its operands: each element of an instruction's
+ * operands is read once. */
+static double matrix_wavefronts(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
     const MatrixInstr *unit = p->instruction;
@@ -184,11 +185,11 @@ static double matrix_turns(const Report *report, const LaunchReport *launch)
 /* ---- steps ---- */
 
 typedef struct Steps {
-    double n;   /* of a block */
-    bool meets; /* its threads, in each */
+    double n;         /* steps of a block */
+    bool has_barrier; /* each has a barrier */
 } Steps;
 
-static bool loads_in(const Block *block)
+static bool has_tile_load(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_LOAD && op->results[0]->type->rank > 0) {
@@ -198,7 +199,7 @@ static bool loads_in(const Block *block)
     return false;
 }
 
-static bool meets_in(const Block *block)
+static bool has_barrier(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_BARRIER) {
@@ -223,18 +224,18 @@ static void add_steps(const Report *report, const Block *block, double times, St
     for (const Op *op = block->first; op; op = op->next) {
         double n = op->kind == OP_FOR ? times * rounds_of(report, op) : times;
         for (int i = 0; i < op->n_regions; i++) {
-            bool loads =
-                op->kind == OP_FOR && loads_in(op->regions[i]) && !op_int(op, ATTR_SINGLE_TRIP, 0);
-            bool meets = loads && meets_in(op->regions[i]);
-            if (loads && (n > steps->n || (n >= steps->n && meets))) {
-                *steps = (Steps){n, meets}; /* of loops over the same steps the one that meets */
+            bool loads = op->kind == OP_FOR && has_tile_load(op->regions[i]) &&
+                         !op_int(op, ATTR_SINGLE_TRIP, 0);
+            bool synchronizes = loads && has_barrier(op->regions[i]);
+            if (loads && (n > steps->n || (n >= steps->n && synchronizes))) {
+                *steps = (Steps){n, synchronizes}; /* if equally long, the loop with a barrier */
             }
             add_steps(report, op->regions[i], n, steps);
         }
     }
 }
 
-/* ---- all ---- */
+/* ---- the sum of all ---- */
 
 static double total(const LaunchReport *launch, bool shared)
 {
@@ -242,33 +243,33 @@ static double total(const LaunchReport *launch, bool shared)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool own = traffic_is_shared(at->kind) == shared && !traffic_is_bulk(at->kind);
-        sum += !own ? 0 : shared ? at->wavefronts : at->first;
+        sum += !own ? 0 : shared ? at->wavefronts : at->l1_wavefronts;
     }
     return sum;
 }
 
 static double all_pipes(const Pipes *p)
 {
-    return together(together(p->issue, p->matrix),
-                    together(p->first + p->shared + p->unit, p->second));
+    return overlapped(overlapped(p->issue, p->matrix),
+                      overlapped(p->l1 + p->shared + p->operands, p->l2));
 }
 
-/* Cycles of a block that its own work does not fill: `each` is that work. */
+/* Cycles in which a block waits and its own work, `each`, does not fill. */
 static double waits(const LaunchReport *launch, const Steps *steps, const Pipes *p, double each,
                     double missed)
 {
-    double wait = missed < 1 ? NEAR + missed * FAR : FAR;
+    double wait = missed < 1 ? L1_CYCLES + missed * L2_CYCLES : L2_CYCLES;
     if (steps->n == 0) {
         return 0;
     }
-    if (steps->meets && launch->product.slots > 1) {
-        wait = fmax(0, FAR - each / steps->n); /* loaded a step ahead */
+    if (steps->has_barrier && launch->product.slots > 1) {
+        wait = fmax(0, L2_CYCLES - each / steps->n); /* the loads are issued one step ahead */
     }
-    /* A group of warps brings the next tiles when its products are done. */
-    double busy = all_pipes(p), unit = together(p->matrix, p->unit);
-    double threads = together(together(p->issue, p->first + p->shared), p->second);
-    double after = p->unit > 0 ? each * fmax(0, (unit + threads) / busy - 1) : 0;
-    return steps->n * (wait + (steps->meets ? MEETING : 0)) + after;
+    /* A warp group loads the next tiles after its dots. */
+    double busy = all_pipes(p), unit = overlapped(p->matrix, p->operands);
+    double threads = overlapped(overlapped(p->issue, p->l1 + p->shared), p->l2);
+    double after = p->operands > 0 ? each * fmax(0, (unit + threads) / busy - 1) : 0;
+    return steps->n * (wait + (steps->has_barrier ? BARRIER_CYCLES : 0)) + after;
 }
 
 Pipes pipes_of(const Report *report, const LaunchReport *launch)
@@ -284,20 +285,20 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     double warps = blocks * launch->warps * steps.n;
     Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (schedulers * ISSUED * units),
                .matrix = r->matrix_work / ((rates ? rates->product16 : MATRIX16) * units),
-               .first = total(launch, false) / units,
+               .l1 = total(launch, false) / units,
                .shared = total(launch, true) / units,
-               .unit = matrix_turns(report, launch) / units,
-               .second = second_bytes(report, launch) / (brings * units)};
-    /* A scheduler and its part of the matrix unit work for their own warps. */
+               .operands = matrix_wavefronts(report, launch) / units,
+               .l2 = l2_bytes(report, launch) / (brings * units)};
+    /* A scheduler and its part of the matrix unit serve only their own warps. */
     double working = (resident > 1 ? resident : 1) * (double)warps_that_compute(launch);
     double idle = working < schedulers ? schedulers / working : 1;
     p.issue *= idle;
     p.matrix *= idle;
     double each = all_pipes(&p) * units / blocks; /* of a block */
-    double missed = p.second * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
+    double missed = p.l2 * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
     double wait = waits(launch, &steps, &p, each, missed);
     resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
-    /* Other blocks' work hides what one waits for, as far as it goes. */
+    /* The work of other blocks hides part of the wait. */
     double others = (resident - 1) * each;
     double exposed = wait > 0 ? wait * wait / (wait + others) : 0;
     p.cycles = (resident * each + exposed) * blocks / (resident * units);
@@ -307,9 +308,9 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
         const char *name;
     } parts[] = {{p.issue, "instructions that warps issue"},
                  {p.matrix, "the matrix units"},
-                 {p.first, "turns of the first-level cache"},
-                 {p.shared + p.unit, "turns of shared memory"},
-                 {p.second, "bytes from the second-level cache"}};
+                 {p.l1, "wavefronts of L1"},
+                 {p.shared + p.operands, "wavefronts of shared memory"},
+                 {p.l2, "bytes from L2"}};
     int worst = 0;
     for (int i = 1; i < 5; i++) {
         worst = parts[i].cycles > parts[worst].cycles ? i : worst;

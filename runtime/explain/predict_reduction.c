@@ -25,11 +25,11 @@ static const double FOLLOWS = 0.12e-6, CLUSTER_POWER = 0.6;
  * block could issue if it were alone. */
 static const double EACH = 0.6, ACCESS = 4, SPILL = 100, RATE = 0.8;
 
-typedef struct Course {
+typedef struct BlockTrace {
     const Report *report;
     bool unknown;                            /* how often it loops, or it waits for other blocks */
     double meets, cluster_meets, steps, ops; /* of a block; of a thread */
-} Course;
+} BlockTrace;
 
 /* Registers of a thread that an operation goes through. */
 static int goes_through(const Op *op)
@@ -51,33 +51,33 @@ static bool is_unknown(const Op *op)
            op->kind == OP_GATHER || op->kind == OP_SCATTER;
 }
 
-static void follow(Course *course, const Block *block, double times)
+static void follow(BlockTrace *trace, const Block *block, double times)
 {
     bool loads = false;
     for (const Op *op = block->first; op; op = op->next) {
-        course->ops += times * goes_through(op);
-        course->unknown = course->unknown || is_unknown(op);
-        course->meets += op->kind == OP_BARRIER || op->kind == OP_REDUCE ? times : 0;
+        trace->ops += times * goes_through(op);
+        trace->unknown = trace->unknown || is_unknown(op);
+        trace->meets += op->kind == OP_BARRIER || op->kind == OP_REDUCE ? times : 0;
         bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
-        course->cluster_meets += meets ? times : 0;
+        trace->cluster_meets += meets ? times : 0;
         loads = loads || (op->kind == OP_LOAD && op->results[0]->type->rank > 0);
         for (int i = 0; i < op->n_regions; i++) {
-            double rounds = op->kind == OP_FOR ? rounds_of(course->report, op) : 1;
-            follow(course, op->regions[i], times * rounds);
+            double rounds = op->kind == OP_FOR ? rounds_of(trace->report, op) : 1;
+            follow(trace, op->regions[i], times * rounds);
         }
     }
-    course->steps += loads ? times : 0;
+    trace->steps += loads ? times : 0;
 }
 
 /* Instructions of a warp. */
-static double instructions(const Course *course, const LaunchReport *launch)
+static double instructions(const BlockTrace *trace, const LaunchReport *launch)
 {
     double requests = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         requests += launch->accesses.items[i].requests;
     }
-    int spilled = registers_expected(course->report, launch).spilled;
-    return EACH * (course->ops + SPILL * spilled) +
+    int spilled = registers_expected(trace->report, launch).spilled;
+    return EACH * (trace->ops + SPILL * spilled) +
            ACCESS * requests / (double)launch->blocks / launch->warps;
 }
 
@@ -85,20 +85,20 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
 {
     const DeviceRates *rates = device_rates_of(report->target);
     double resident = launch->occupancy.resident, sum = 0;
-    Course course = {.report = report};
-    follow(&course, launch->op->regions[0], 1);
-    if (!rates || resident < 1 || launch->blocks < 1 || launch->warps < 1 || course.unknown ||
-        launch->plan->persistent || launch->uncertain || course.meets <= 0) {
+    BlockTrace trace = {.report = report};
+    follow(&trace, launch->op->regions[0], 1);
+    if (!rates || resident < 1 || launch->blocks < 1 || launch->warps < 1 || trace.unknown ||
+        launch->plan->persistent || launch->uncertain || trace.meets <= 0) {
         return 0;
     }
     double slots = (double)rates->lanes / report->target->warp;
     double blocks =
         ceil((double)launch->blocks / report->target->num_sms); /* of a multiprocessor */
-    double issued = instructions(&course, launch) * launch->warps;
+    double issued = instructions(&trace, launch) * launch->warps;
     double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
     double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;
-    double life = BEGINS + ARRIVES + NEXT * fmax(0, course.steps - 1) + course.meets * MEETS +
-                  course.cluster_meets * CLUSTER_MEETS + LEAVES + alone;
+    double life = BEGINS + ARRIVES + NEXT * fmax(0, trace.steps - 1) + trace.meets * MEETS +
+                  trace.cluster_meets * CLUSTER_MEETS + LEAVES + alone;
     double parts[] = {memory, blocks * issued / slots / clock,
                       blocks * FOLLOWS * pow(cluster, CLUSTER_POWER),
                       blocks / fmin(resident, blocks) * life};

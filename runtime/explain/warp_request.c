@@ -94,7 +94,7 @@ int request_group(const WarpRequest *request, int first)
     return pairs && group_turns(request, first, both) < apart ? both : group;
 }
 
-int request_turns(const WarpRequest *request, int *least)
+int request_wavefronts(const WarpRequest *request, int *least)
 {
     int turns = 0, group;
     *least = 0;
@@ -107,10 +107,10 @@ int request_turns(const WarpRequest *request, int *least)
     return turns;
 }
 
-int request_first(const WarpRequest *request)
+int request_l1_wavefronts(const WarpRequest *request)
 {
     enum { LINE_BYTES = 128, LOOKUPS = 4 };
     int least, lines = request_sectors(request, LINE_BYTES, &least);
-    int lookups = (lines + LOOKUPS - 1) / LOOKUPS, turns = request_turns(request, &least);
+    int lookups = (lines + LOOKUPS - 1) / LOOKUPS, turns = request_wavefronts(request, &least);
     return turns > lookups ? turns : lookups;
 }

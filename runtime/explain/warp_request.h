@@ -12,12 +12,12 @@ int request_sectors(const WarpRequest *request, int sector, int *least);
  * group takes a turn for each word of its busiest bank. `least`: a turn a group. Two groups come
  * as one where lanes want the same as their neighbours, or as those two further on (`pairs`): one
  * place of 8 bytes for all lanes takes a turn, one of 16 bytes two. */
-int request_turns(const WarpRequest *request, int *least);
+int request_wavefronts(const WarpRequest *request, int *least);
 /* Lanes of the group that begins at `first`. */
 int request_group(const WarpRequest *request, int first);
 
 /* Turns of the first-level cache: its lines lie over the same banks as shared memory does, and it
  * looks up four of them at a time. */
-int request_first(const WarpRequest *request);
+int request_l1_wavefronts(const WarpRequest *request);
 
 #endif

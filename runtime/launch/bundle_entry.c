@@ -105,11 +105,10 @@ static TesseraStatus begin_call(const char *name, uint64_t function, Call *call,
                                 const TesseraBundle *bundle)
 {
     TesseraDevice *device = call->device;
-    if (!bundle || !device || !call->values) {
-        return context_null(device ? device->context : NULL, name,
-                            !bundle   ? "bundle"
-                            : !device ? "device"
-                                      : "values");
+    const char *null =
+        NULL_ARGUMENT({bundle, "bundle"}, {device, "device"}, {call->values, "values"});
+    if (null) {
+        return context_null(device ? device->context : NULL, name, null);
     }
     TesseraStatus status = bundle_open(device, bundle, &call->on);
     if (status != TESSERA_OK) {

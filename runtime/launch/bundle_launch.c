@@ -448,12 +448,9 @@ TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *ke
                                      TesseraDevice *device, const TesseraArg *args, size_t n_args,
                                      TesseraLaunch **launch)
 {
-    const char *null = !bundle               ? "bundle"
-                       : !kernel             ? "kernel"
-                       : !device             ? "device"
-                       : !launch             ? "launch"
-                       : !args && n_args > 0 ? "args"
-                                             : NULL;
+    const char *null =
+        NULL_ARGUMENT({bundle, "bundle"}, {kernel, "kernel"}, {device, "device"},
+                      {launch, "launch"}, {n_args > 0 ? (const void *)args : "", "args"});
     if (launch) {
         *launch = NULL;
     }

@@ -64,7 +64,7 @@ static bool find_type(DLDataType dtype, TesseraType *type)
 TesseraStatus tessera_dlpack_in(TesseraContext *context, const struct DLManagedTensor *managed,
                                 TesseraTensor *tensor, const char **kind, int *ordinal)
 {
-    const char *null = !managed ? "managed" : !tensor ? "tensor" : NULL;
+    const char *null = NULL_ARGUMENT({managed, "managed"}, {tensor, "tensor"});
     if (!context || null) {
         return context_null(context, __func__, null ? null : "context");
     }
@@ -154,7 +154,7 @@ TesseraStatus tessera_dlpack_out(TesseraDevice *device, const TesseraTensor *ten
 {
     DLDataType dtype;
     TesseraContext *context = device ? device->context : NULL;
-    const char *null = !device ? "device" : !tensor ? "tensor" : !managed ? "managed" : NULL;
+    const char *null = NULL_ARGUMENT({device, "device"}, {tensor, "tensor"}, {managed, "managed"});
     if (managed) {
         *managed = NULL;
     }

@@ -5,6 +5,16 @@
 
 #include <inttypes.h>
 
+const char *null_argument(const NamedArgument *arguments, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!arguments[i].value) {
+            return arguments[i].name;
+        }
+    }
+    return NULL;
+}
+
 TesseraStatus context_null(TesseraContext *context, const char *call, const char *what)
 {
     return context_usage(context, "%s: %s is NULL", call, what);

@@ -143,6 +143,15 @@ void memory_report(TesseraDevice *device);
 /* ---- arguments (launch_arguments.c) ---- */
 
 TesseraStatus context_null(TesseraContext *context, const char *call, const char *what);
+/* The name of the first of a call's arguments that is NULL; NULL: none is. */
+typedef struct NamedArgument {
+    const void *value;
+    const char *name;
+} NamedArgument;
+const char *null_argument(const NamedArgument *arguments, size_t n);
+#define NULL_ARGUMENT(...)                                                                         \
+    null_argument((const NamedArgument[]){__VA_ARGS__},                                            \
+                  sizeof((const NamedArgument[]){__VA_ARGS__}) / sizeof(NamedArgument))
 bool type_is_known(TesseraType type);
 /* A type, a rank and dims that there may be. */
 TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const char *name,

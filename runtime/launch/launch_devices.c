@@ -58,7 +58,7 @@ static TesseraStatus open_any(TesseraContext *context, int ordinal, TesseraDevic
 TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int ordinal,
                                   TesseraDevice **out)
 {
-    const char *null = !out ? "device" : !kind ? "kind" : !context ? "context" : NULL;
+    const char *null = NULL_ARGUMENT({out, "device"}, {kind, "kind"}, {context, "context"});
     if (out) {
         *out = NULL;
     }
@@ -93,7 +93,7 @@ TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind, voi
                                   TesseraDevice **out)
 {
     DeviceError error = {0};
-    const char *null = !out ? "device" : !kind ? "kind" : !context ? "context" : NULL;
+    const char *null = NULL_ARGUMENT({out, "device"}, {kind, "kind"}, {context, "context"});
     if (out) {
         *out = NULL;
     }

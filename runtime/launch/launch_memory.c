@@ -132,11 +132,9 @@ TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation
         *list = NULL;
     }
     REFUSE_FREED(device);
-    if (!device || !list || !n) {
-        return context_null(device ? device->context : NULL, __func__,
-                            !device ? "device"
-                            : list  ? "n"
-                                    : "list");
+    const char *null = NULL_ARGUMENT({device, "device"}, {list, "list"}, {n, "n"});
+    if (null) {
+        return context_null(device ? device->context : NULL, __func__, null);
     }
     *n = memory_list(device->device, NULL, 0);
     MemoryBlock *blocks = context_take(device->context, (*n + 1) * sizeof *blocks);

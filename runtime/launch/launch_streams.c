@@ -157,11 +157,9 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
     REFUSE_WITHOUT_DEVICE(first);
     REFUSE_WITHOUT_DEVICE(last);
     DeviceError error;
-    if (!first || !last || !seconds) {
-        return context_null(first ? first->device->context : NULL, __func__,
-                            !first  ? "first"
-                            : !last ? "last"
-                                    : "seconds");
+    const char *null = NULL_ARGUMENT({first, "first"}, {last, "last"}, {seconds, "seconds"});
+    if (null) {
+        return context_null(first ? first->device->context : NULL, __func__, null);
     }
     *seconds = 0;
     if (first->device != last->device) {

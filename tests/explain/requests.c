@@ -6,7 +6,7 @@
 /* Lanes at `stride` bytes from one another. */
 static WarpRequest lanes_at(int bytes, int64_t first, int64_t stride)
 {
-    WarpRequest request = {.lanes = 32, .bytes = bytes};
+    WarpRequest request = {.lanes = 32, .banks = 32, .bytes = bytes};
     for (int lane = 0; lane < 32; lane++) {
         request_add(&request, lane, first + lane * stride);
     }
@@ -23,7 +23,7 @@ static void expect_sectors(WarpRequest request, int sectors, int least)
 static void expect_turns(WarpRequest request, int turns, int least)
 {
     int found;
-    ck_assert_int_eq(request_turns(&request, &found), turns);
+    ck_assert_int_eq(request_wavefronts(&request, &found), turns);
     ck_assert_int_eq(found, least);
 }
 
@@ -54,7 +54,7 @@ END_TEST
 START_TEST(groups_that_agree_come_as_one)
 {
     WarpRequest all = lanes_at(16, 64, 0), wide = lanes_at(8, 0, 0),
-                two = {.lanes = 32, .bytes = 16};
+                two = {.lanes = 32, .banks = 32, .bytes = 16};
     expect_turns(all, 4, 4);
     all.pairs = wide.pairs = two.pairs = true;
     expect_turns(all, 2, 2);
@@ -75,7 +75,7 @@ END_TEST
 
 START_TEST(lanes_that_are_off_ask_for_nothing)
 {
-    WarpRequest none = {.lanes = 32, .bytes = 4};
+    WarpRequest none = {.lanes = 32, .banks = 32, .bytes = 4};
     expect_sectors(none, 0, 0);
     expect_turns(none, 0, 0);
     WarpRequest one = none;

@@ -307,9 +307,11 @@ static void fill_ranks(Arena *arena, const TuningCase *group, ReportRanks *ranks
 static int compare_reasons(const void *left, const void *right)
 {
     const ReportReason *a = left, *b = right;
-    return a->n != b->n             ? (a->n > b->n ? -1 : 1)
-           : a->status != b->status ? (int)a->status - (int)b->status
-                                    : strcmp(a->message, b->message);
+    if (a->n != b->n) {
+        return a->n > b->n ? -1 : 1;
+    }
+    int order = (int)a->status - (int)b->status;
+    return order ? order : strcmp(a->message, b->message);
 }
 
 void tune_report_make(Arena *arena, const TuningCase *group, Report *report)

@@ -338,14 +338,16 @@ static void take_checked(Sweep *s, Device *device, size_t nth, char *line)
             worker_send(&device->worker, "drop %zu", nth);
         }
     } else {
-        bool room = strcmp(what, "room") == 0;
-        s->result->launched_too_big += room;
-        mark(s, device,
-             strcmp(what, "wrong") == 0     ? TUNE_WRONG
-             : room                         ? TUNE_TOO_BIG
-             : strcmp(what, "refused") == 0 ? TUNE_REFUSED
-                                            : TUNE_CRASH,
-             line);
+        static const struct {
+            const char *word;
+            TuneStatus status;
+        } FAILURES[] = {{"wrong", TUNE_WRONG}, {"room", TUNE_TOO_BIG}, {"refused", TUNE_REFUSED}};
+        TuneStatus status = TUNE_CRASH;
+        for (size_t i = 0; i < sizeof FAILURES / sizeof *FAILURES; i++) {
+            status = strcmp(what, FAILURES[i].word) == 0 ? FAILURES[i].status : status;
+        }
+        s->result->launched_too_big += status == TUNE_TOO_BIG;
+        mark(s, device, status, line);
     }
     if (!s->failed) {
         load_next(s, device);
