@@ -4,17 +4,24 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-A line that takes long stands in `%if long %{ … %}`: `make check-long` runs it. A test that needs
-what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a GPU); or one of its
-commands says `left out:` and why.
+A command that takes long is written `%if long %{ … %}`; only `make check-long` runs it. A test that
+needs a program or device that not every machine has names it (`REQUIRES: ptxas`, `nvdisasm`, or
+`cuda` for a GPU), or one of its commands prints `left out:` and the reason.
 
-%moment: the seconds that a kernel that never ends is given, in which all else has to end; %tessera
-the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
-%exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
-temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
-a folder of mock drivers (tests/mock_driver); %emulated one with HIP's runtime over an emulator of
-AMD's parts (tests/codegen/amdgcn/emulator/hip.c), %emulator that emulator as a program, which with
---decode only disassembles; %llc LLVM's back end.
+Substitutions:
+
+    %tessera     the program
+    %opt …       the tools of tests/tools: %opt is tessera_opt.c, and so on
+    %FileCheck   FileCheck
+    %exit N CMD  runs a command; succeeds if its exit status is N
+    %s %S %t     this file; its folder; a temporary name of this test
+    %examples    the folder of examples
+    %python      a Python with NumPy
+    %moment      seconds of --timeout for a kernel that never ends, enough for everything else
+    %mock        a folder of mock drivers (tests/mock_driver)
+    %emulated    a folder with HIP's runtime and CUDA's driver over emulators of AMD and NVIDIA GPUs
+    %emulator    the emulator of AMD GPUs as a program; --decode only disassembles
+    %llc         LLVM's back end
 """
 
 import glob
@@ -59,11 +66,11 @@ for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "TESSERA_PROBE"
              "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
-# No state of the user's: a cache of its own, no device unless a test asks for one.
-config.environment["TESSERA_CACHE"] = "off"  # what is tested is made
+# Tests use no state of the user: no cache, and no device unless a test asks for one.
+config.environment["TESSERA_CACHE"] = "off"  # tests compile everything anew
 
 
-# What scripts/setup.sh installed, behind all that there is otherwise.
+# The programs that scripts/setup.sh installed come last in the PATH.
 config.environment["PATH"] += os.pathsep + os.path.join(source, ".tools", "bin")
 
 

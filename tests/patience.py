@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long tests wait before they call something hung. Their limits are generous for an idle
+"""How long tests wait before they consider something hung. Their limits are generous for an idle
 machine of the speed of the one that they were written on; on a slower or a busier one they grow
 with how much slower the machine is now, so that no verdict depends on what else it does."""
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the suites that CTest knows of builds, and sums what they count. Those that take longest
-begin first; long ones run when they are asked for, and then alone. Last line, alone:
-`N passed, N failed, N skipped`. The exit status is 1 when anything failed.
+"""Runs the suites that CTest lists for one or several builds, and adds up their counts. The suites
+that take longest begin first; with --long only the long suites run. The last line is
+`N passed, N failed, N skipped`. The exit status is 1 if anything failed.
 
     run.py BUILD [--also BUILD] [--long] [--only PATTERN] [--slowest N] [--skips FILE]
 
-A suite gets the seconds that CTest's property TIMEOUT says, longer on a slow or loaded machine
-(patience.py); one that takes longer is ended with all processes that it started, wherever they
-moved to. With --slowest the N text tests that took the most CPU time are listed. With --skips a
-suite that skips another number of tests than the file says has failed: lines `NAME NUMBER`, what
-follows a # aside; suites that are not named skip none."""
+The time limit of a suite is CTest's property TIMEOUT, extended on a slow or loaded machine
+(patience.py). A suite that exceeds it is killed with all processes that it started, also those in
+other sessions. --slowest lists the N text tests that took the most CPU time. --skips names a file
+with lines `NAME NUMBER`: a suite that skips another number of tests has failed; suites without a
+line must skip none."""
 
 import argparse
 import concurrent.futures
@@ -35,7 +35,7 @@ LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed|Un
                  r" *: +(\d+)", re.M)
 MARK = "TESSERA_SUITE"  # in the environment of all that a suite starts
 TICK = 0.1  # seconds between two looks at a suite
-STOP = threading.Event()  # all suites are to end
+STOP = threading.Event()  # set when all suites must end
 
 
 @dataclass
@@ -78,7 +78,7 @@ def counts(output):
 # ---- processes ----
 
 def read(path):
-    """What a file of /proc says; nothing where the process has ended or is another user's."""
+    """The contents of a file of /proc; empty if the process has ended or is another user's."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -87,8 +87,8 @@ def read(path):
 
 
 def processes_of(session, mark):
-    """What a suite started and still runs: of its session, or with its mark in the environment,
-    which also those have that began a session of their own or lost their parent."""
+    """The processes of a suite: those of its session, and those with its mark in the environment,
+    which also finds processes that began a session of their own or lost their parent."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -102,7 +102,7 @@ def processes_of(session, mark):
 
 
 def kill_all(session, mark):
-    """Until none is left: one that is about to start another one may have been missed."""
+    """Repeats until none is left, because a process may start another one meanwhile."""
     for _ in range(100):
         left = processes_of(session, mark)
         if not left:
@@ -130,8 +130,8 @@ class Clock:
 
 
 def ends(process, limit):
-    """False when the limit has passed, or all is to stop. What the process was is not taken away
-    yet: its number names nothing else until then."""
+    """False if the time limit has passed, or all suites are to stop. The process is not reaped
+    here, so its number cannot be reused yet."""
     clock = Clock()
     while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         if clock.tick() > limit or STOP.is_set():
@@ -141,7 +141,7 @@ def ends(process, limit):
 
 
 def execute(command, folder, limit, settings=()):
-    """(output, exit status, CPU seconds). Nothing that the command started runs afterwards."""
+    """(output, exit status, CPU seconds). All processes that the command started are killed."""
     mark = f"{MARK}={uuid.uuid4()}"
     environment = {**os.environ, **dict(settings), MARK: mark.split("=")[1]}
     with tempfile.TemporaryFile() as file:
@@ -173,7 +173,7 @@ def run(name, command, properties):
     return Result(name, passed, failed, skipped, output, time.time() - begin, cpu)
 
 
-# ---- what is told ----
+# ---- output ----
 
 def read_skips(path):
     """Numbers of skipped tests, by suite."""
@@ -183,7 +183,7 @@ def read_skips(path):
 
 
 def check_skips(result, known):
-    """Another number than is known is a failure: tests went away, or a list was not kept."""
+    """Fails the suite if it skipped another number of tests than the file of known skips says."""
     if known is not None and result.skipped != known.get(result.name, 0):
         result.output += (f"{result.name}: {result.skipped} skipped, where"
                           f" {known.get(result.name, 0)} are known\n")
@@ -199,7 +199,7 @@ def tell(done):
 
 
 def tell_slowest(path, n):
-    """Of the text tests: text_format.py has written what each took."""
+    """Prints the slowest text tests, from the times that text_format.py wrote."""
     with open(path) as file:
         rows = [line.split(" ", 1) for line in file]
     for took, name in sorted(rows, key=lambda row: -float(row[0]))[:n]:
@@ -219,7 +219,7 @@ def arguments():
 
 
 def run_all(listed, options):
-    """Their results, one after the other as they end. Ctrl-C ends what runs."""
+    """Yields the results as the suites end. Ctrl-C ends all of them."""
     os.environ["TESSERA_PROBE"] = str(min(patience.probe() for _ in range(5)))
     with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
         try:
@@ -236,7 +236,7 @@ def main():
     options = arguments()
     for number in (signal.SIGINT, signal.SIGTERM):  # what a shell has in the background ignores one
         signal.signal(number, signal.default_int_handler)
-    os.environ["TESSERA_CACHE"] = "off"  # what is tested is made
+    os.environ["TESSERA_CACHE"] = "off"  # tests compile everything anew
     listed = [suite for build in [options.build, *options.also]
               for suite in suites(build, options)]
     listed.sort(key=lambda suite: -float(suite[2].get("COST", 0)))

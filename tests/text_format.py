@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The format of text tests, for lit.cfg.py. In a module of its own: lit hands it to processes."""
+"""The format of text tests, for lit.cfg.py. It is a module of its own because lit passes it to
+other processes."""
 
 import os
 import re
@@ -19,10 +20,10 @@ LEFT_OUT = re.compile(r"^(?:# \| )?left out: (.*)$", re.M)
 
 
 class TextTest(lit.formats.ShTest):
-    """Files without RUN lines are inputs of other tests. With --param long=1 only tests are run
-    that have lines for it. A test of which a command says `left out:` and why, for want of a
-    program, has not passed: it is unsupported here. Where $TESSERA_TEXT_TIMES names a file, a line
-    for each test is added to it: its CPU seconds and its name."""
+    """Files without RUN lines are inputs of other tests. With --param long=1 only the tests run
+    that have `%if long` commands. A test of which a command prints `left out:` counts as
+    unsupported. If $TESSERA_TEXT_TIMES names a file, each test appends a line to it: its CPU
+    seconds and name."""
 
     def getTestsInDirectory(self, suite, path, lit_config, local):
         wanted = "%if long" if lit_config.params.get("long") else "RUN:"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the verifier says of programs that read values along several axes, after each pass. It must
-say nothing; with a bug of plants.py that is about axes, that some program's IR is invalid.
+say nothing; with a bug of mutants.py that is about axes, that some program's IR is invalid.
 
     axes.py --tessera PROGRAM
 """

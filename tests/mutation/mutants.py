@@ -95,7 +95,7 @@ PASSES = [
     ("stage: a slot is filled before it is read", "passes/stage/stage_roles.c",
      "if («is_first_load(s, item)») {", "!item"),
     ("param_effects: a read after a write is no conflict", "passes/analysis/param_effects.c",
-     "(earlier->writes[i] & («later->reads[i] | »later->writes[i]))", ""),
+     "(earlier->writes[i] & «(later->reads[i] | later->writes[i])»)", "later->writes[i]"),
     ("overlap: the last product reads a slot too far", "passes/async/pipeline_dots.c",
      "«build_previous(b, rest->results[at])»", "rest->results[at]"),
     ("layout: a tile is stored where another is still read", "passes/layout/layout_legalize.c",

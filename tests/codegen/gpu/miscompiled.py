@@ -3,8 +3,8 @@
 
     miscompiled.py --tessera PROGRAM FILE.tile
 
-An `or` of 64 bits whose right side is an inverted narrow value is split into words (codegen/amdgcn/
-rewrite.c); sums of products of bytes become no v_dot4.
+An `or` of 64 bits whose right side is an inverted narrow value is split into words
+(codegen/amdgcn/amdgcn_workarounds.c); sums of products of bytes become no v_dot4.
 """
 
 import argparse

@@ -3,11 +3,11 @@
 
     sass.py --emit TOOL [--target NAME] FILE.ir --registers N --expect HGMMA UTMALDG …
 
---pass NAME… are the passes before, else `layout` and `vectorize`. Checks: no spills, no stack, the
-number of registers at entry, no warning of the assembler (it says so when it ignores setmaxnreg or
-serializes products), and, where nvdisasm is to be had, the instructions named, and that those after
---absent are not there; with --between NAME,
-that such instructions stand between a wait for all products but one and the next wait for all.
+--pass NAME… are the passes that run before, by default `assign_layouts` and `vectorize`. Checks: no
+spills, no stack, the number of registers at entry, no warning of the assembler (it warns if it
+ignores setmaxnreg or serializes dots), and, if there is nvdisasm, that the machine code has the
+instructions of --expect and not those of --absent; with --between NAME, that such an instruction is
+between a wait for all dots but one and the next wait for all.
 Prints why when it leaves a check out: there is no assembler or disassembler on a bare machine.
 """
 
