@@ -25,21 +25,26 @@ static int given_twice(FailCode code, const char *option, const char *name)
     return fail_code(code, TESSERA_USAGE, "%s: %.60s is given twice", option, name);
 }
 
+/* Adds NAME=VALUE, whose value begins after the name. */
+static int add_pair(FailCode code, const char *option, char *name, const char *text, Pairs *pairs)
+{
+    for (size_t i = 0; i < pairs->n; i++) {
+        if (strcmp(pairs->items[i].name, name) == 0) {
+            return given_twice(code, option, name);
+        }
+    }
+    pairs->items = session_grow(pairs->items, pairs->n, sizeof *pairs->items);
+    pairs->items[pairs->n++] = (TesseraPair){name, text + strlen(name) + 1};
+    return 0;
+}
+
 int set_read(const char *option, const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
     if (!name || !piece[strlen(name) + 1]) {
         return fail_code(FAIL_SET, TESSERA_USAGE, "%s %.60s: expected NAME=VALUE", option, piece);
     }
-    for (size_t i = 0; i < options->sets.n; i++) {
-        if (strcmp(options->sets.items[i].name, name) == 0) {
-            return given_twice(FAIL_SET, option, name);
-        }
-    }
-    options->sets.items =
-        session_grow(options->sets.items, options->sets.n, sizeof *options->sets.items);
-    options->sets.items[options->sets.n++] = (TesseraPair){name, piece + strlen(name) + 1};
-    return 0;
+    return add_pair(FAIL_SET, option, name, piece, &options->sets);
 }
 
 bool size_parse(const char **at, int64_t *size)
@@ -202,15 +207,7 @@ int strides_read(const char *option, const char *text, Options *options)
         return fail_code(FAIL_STRIDES, TESSERA_USAGE,
                          "%s %.60s: expected NAME=STRIDES, like \"x=*8,1\"", option, text);
     }
-    for (size_t i = 0; i < options->strides.n; i++) {
-        if (strcmp(options->strides.items[i].name, name) == 0) {
-            return given_twice(FAIL_STRIDES, option, name);
-        }
-    }
-    options->strides.items =
-        session_grow(options->strides.items, options->strides.n, sizeof *options->strides.items);
-    options->strides.items[options->strides.n++] = (TesseraPair){name, text + strlen(name) + 1};
-    return 0;
+    return add_pair(FAIL_STRIDES, option, name, text, &options->strides);
 }
 
 bool size_range_next(const SizeRange *range, int64_t *value)

@@ -111,9 +111,10 @@ static int read_choice(const OptionRow *row, const char *value, int *out)
         n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", before, word);
         nearest = nearest ? nearest : nearest_of(value, word);
     }
-    return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s %.60s: expected %s%s%s%s", row->name, value,
-                     words, nearest ? "; did you mean " : "", nearest ? nearest : "",
-                     nearest ? "?" : "");
+    return nearest ? fail_code(FAIL_VALUE, TESSERA_USAGE, "%s %.60s: expected %s; did you mean %s?",
+                               row->name, value, words, nearest)
+                   : fail_code(FAIL_VALUE, TESSERA_USAGE, "%s %.60s: expected %s", row->name, value,
+                               words);
 }
 
 /* Reads each piece of a list with commas; stops at the first failure. */

@@ -117,11 +117,12 @@ int check_device_name(const char *kind)
             return 0;
         }
     }
-    /* what is near to `gpu` is cpu, which is not meant */
+    /* The name nearest to `gpu` is cpu, which is not meant. */
     const char *nearest = strncmp(kind, "gpu", 3) == 0 ? NULL : nearest_name(kind, device_name);
-    return fail_code(FAIL_DEVICE, TESSERA_USAGE, "no device '%.60s': %s%s%s", kind,
-                     nearest ? "did you mean '" : "auto, cpu, cuda, hip, or interp to run",
-                     nearest ? nearest : "", nearest ? "'?" : "");
+    return nearest ? fail_code(FAIL_DEVICE, TESSERA_USAGE, "no device '%.60s': did you mean '%s'?",
+                               kind, nearest)
+                   : fail_code(FAIL_DEVICE, TESSERA_USAGE,
+                               "no device '%.60s': auto, cpu, cuda, hip, or interp to run", kind);
 }
 
 int session_device(const Options *options, const char *wish, Session *session)

@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "cli/session.h"
 
-static const char *io_name(TesseraIo io)
+const char *io_name(TesseraIo io)
 {
     return io == TESSERA_IN ? "in" : io == TESSERA_OUT ? "out" : "inout";
 }

@@ -24,7 +24,9 @@ int compile_bundle(const Options *options, Session *session);
 bool is_code(const char *text);
 int explain_code(const Options *options);
 
-/* The signatures of the kernels (cmd_describe.c). */
+/* Prints the signatures of the kernels (cmd_describe.c). */
 void describe(const Options *options, const Session *session, FILE *to);
+/* "in", "out" or "inout". */
+const char *io_name(TesseraIo io);
 
 #endif

@@ -176,11 +176,6 @@ static void **keep_originals(const Run *run)
 
 /* ---- telling ---- */
 
-static const char *io_name(TesseraIo io)
-{
-    return io == TESSERA_IN ? "in" : io == TESSERA_OUT ? "out" : "inout";
-}
-
 static void show_array(FILE *to, const Array *array)
 {
     const TesseraParam *param = array->param;

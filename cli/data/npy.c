@@ -16,12 +16,13 @@
 
 enum { MAX_HEADER = 1 << 20, MAGIC_BYTES = 6, ALIGN_HEADER = 64 };
 static const char MAGIC[] = "\x93NUMPY";
+enum { N_HEADER_KEYS = 3 }; /* HEADER_KEYS */
 
 typedef struct Header {
     const char *path;
     const char *at, *end; /* the text between the braces */
     TesseraTensor tensor;
-    bool fortran, descr_seen, order_seen, shape_seen;
+    bool fortran, seen[N_HEADER_KEYS];
 } Header;
 
 static int bad(const char *path, const char *what)
@@ -152,23 +153,25 @@ static int read_order(Header *h)
     return h->fortran || take_word(h, "False") ? 0 : bad(h->path, "fortran_order is no bool");
 }
 
+static const struct {
+    const char *name;
+    int (*read)(Header *h);
+} HEADER_KEYS[N_HEADER_KEYS] = {
+    {"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
+
 static int read_entry(Header *h)
 {
     char key[32];
     if (!take_string(h, key, sizeof key) || !take_char(h, ':')) {
         return bad(h->path, "its header is not a dictionary");
     }
-    bool *seen = strcmp(key, "descr") == 0           ? &h->descr_seen
-                 : strcmp(key, "fortran_order") == 0 ? &h->order_seen
-                 : strcmp(key, "shape") == 0         ? &h->shape_seen
-                                                     : NULL;
-    if (!seen || *seen) {
-        return bad(h->path, "its header has an unknown or repeated key");
+    for (int i = 0; i < N_HEADER_KEYS; i++) {
+        if (strcmp(key, HEADER_KEYS[i].name) == 0 && !h->seen[i]) {
+            h->seen[i] = true;
+            return HEADER_KEYS[i].read(h);
+        }
     }
-    *seen = true;
-    return seen == &h->descr_seen   ? read_descr(h)
-           : seen == &h->order_seen ? read_order(h)
-                                    : read_shape(h);
+    return bad(h->path, "its header has an unknown or repeated key");
 }
 
 static int read_dictionary(Header *h)
@@ -185,7 +188,7 @@ static int read_dictionary(Header *h)
             return bad(h->path, "its header is not a dictionary");
         }
     }
-    bool all = h->descr_seen && h->order_seen && h->shape_seen;
+    bool all = h->seen[0] && h->seen[1] && h->seen[2];
     return all ? 0 : bad(h->path, "its header lacks descr, fortran_order or shape");
 }
 

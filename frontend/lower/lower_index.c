@@ -187,10 +187,12 @@ static void report_outside(Lower *l, const AxisIndex *place, Span whole)
         lower_fix_around(l, diag, whole, "(", " else 0)");
     }
     if (first && last) {
-        bool one = first == last;
-        diag_note(l->diags, diag, "it is %s%s%s%s, and the axis from 0 to %s%s", one ? "" : "from ",
-                  dim_text(l, first), one ? "" : " to ", one ? "" : dim_text(l, last),
-                  dim_text(l, end), why);
+        const char *values = dim_text(l, first);
+        if (first != last) {
+            values = arena_printf(l->arena, "from %s to %s", values, dim_text(l, last));
+        }
+        diag_note(l->diags, diag, "it is %s, and the axis from 0 to %s%s", values, dim_text(l, end),
+                  why);
     } else if (small) {
         diag_note(l->diags, diag, "%s", why + 2);
     }

@@ -354,15 +354,19 @@ static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
 {
     const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
     size_t n = expr->args.n;
-    Diag *diag =
-        stray   ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
-                              stray->name)
-        : again ? lower_error(l, ERR_ARGUMENTS, again->span,
-                              "`%s` was passed `%s` twice, where once is expected", fn->name,
-                              again->name)
-                : lower_error(l, ERR_ARGUMENTS, expr->span,
-                              "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,
-                              n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
+    Diag *diag;
+    if (stray) {
+        diag = lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
+                           stray->name);
+    } else if (again) {
+        diag = lower_error(l, ERR_ARGUMENTS, again->span,
+                           "`%s` was passed `%s` twice, where once is expected", fn->name,
+                           again->name);
+    } else {
+        diag = lower_error(l, ERR_ARGUMENTS, expr->span,
+                           "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,
+                           n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
+    }
     diag_help(l->diags, diag, "write `%s`", usage(l, fn));
     return poison_val();
 }

@@ -103,11 +103,11 @@ static const char *assumption(Lower *l, const Expr *rule)
         return arena_printf(l->arena, "%s %s %s", dim_text(l, swap ? right : left),
                             comparison_text(rule->op, swap), dim_text(l, swap ? left : right));
     }
-    bool one = poly_as_var(left) != NULL;
-    return !const_int(l, rule->a->b, &by)
-               ? NULL
-               : arena_printf(l->arena, "%s%s%s %% %lld == 0", one ? "" : "(", dim_text(l, left),
-                              one ? "" : ")", (long long)by);
+    if (!const_int(l, rule->a->b, &by)) {
+        return NULL;
+    }
+    const char *format = poly_as_var(left) ? "%s %% %lld == 0" : "(%s) %% %lld == 0";
+    return arena_printf(l->arena, format, dim_text(l, left), (long long)by);
 }
 
 static void refuse_rule(Lower *l, const Expr *call, const FnDecl *fn, const Expr *rule, bool never)

@@ -58,15 +58,6 @@ bool errors_are_enough(const Diags *diags)
     return diags->errors >= MAX_ERRORS;
 }
 
-static Diag *report(Diags *diags, ErrorCode code, Span span, const char *message)
-{
-    if (diags->errors >= MAX_ERRORS) {
-        diags->errors++;
-        return ARENA_NEW(diags->arena, Diag);
-    }
-    return diag_error(diags, (int)code, span, "%s", message);
-}
-
 Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
 {
     Text text = text_new(diags->arena);
@@ -74,7 +65,11 @@ Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, .
     va_start(args, format);
     text_vprintf(&text, format, args);
     va_end(args);
-    return report(diags, code, span, text.data);
+    if (diags->errors >= MAX_ERRORS) {
+        diags->errors++;
+        return ARENA_NEW(diags->arena, Diag);
+    }
+    return diag_error(diags, (int)code, span, "%s", text.data);
 }
 
 Diag *front_warning(Diags *diags, ErrorCode code, Span span, const char *format, ...)
@@ -95,8 +90,7 @@ Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
     va_start(args, format);
     text_vprintf(&text, format, args);
     va_end(args);
-    text_add(&text, " not supported yet");
-    return report(diags, ERR_UNSUPPORTED, span, text.data);
+    return front_error(diags, ERR_UNSUPPORTED, span, "%s not supported yet", text.data);
 }
 
 const char *foreign_word_help(const char *word)

@@ -51,9 +51,16 @@ bool parser_take(Parser *p, TokenKind kind)
     return true;
 }
 
+/* The character of the escape sequence `\\c`, or 0. */
 static char escaped(char c)
 {
-    return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? c : 0;
+    switch (c) {
+    case 'n': return '\n';
+    case 't': return '\t';
+    case '"':
+    case '\\': return c;
+    default: return 0;
+    }
 }
 
 const char *parser_string(Parser *p)
