@@ -15,27 +15,28 @@
 
 #include <tessera/tessera.h>
 
-/* Texts that a program imports, by their path below its folder: read once (import_reader.c). */
+/* The text of an imported module, by its path below the program's folder. Each is read once
+ * (import_reader.c). */
 typedef struct ImportedText {
     const char *path, *text;
     size_t n;
-    const char *file; /* the path from where the program runs */
+    const char *file; /* the path from the working directory */
 } ImportedText;
 
 typedef struct Imports {
     Arena *arena;
-    const char *folder; /* `.`, or ends in a slash; NULL: text that is in no file */
+    const char *folder; /* `.`, or ends in a slash; NULL: the program is in no file */
     struct {
         ImportedText *items;
         size_t n, cap;
     } texts;
 } Imports;
 
-/* For the front end; keeps what it reads. */
+/* Reads files for the front end, and keeps their texts. */
 Importer imports_reader(Imports *imports);
-/* The same without reading anything more. */
+/* Gives the texts that were kept and reads no file. */
 Importer imports_kept(Imports *imports);
-/* All texts, so that a kernel needs its program no more. */
+/* Copies all texts, so that a kernel does not need its program. */
 Imports *imports_copy(Arena *arena, const Imports *imports);
 
 /* One compilation: text → func, scheduled → machine code (compile.c). */
@@ -44,16 +45,16 @@ typedef struct Compilation {
     const char *name, *text;
     size_t n;
     Imports *imports;
-    TesseraOptions options; /* held by the arena */
-    const Target *target;   /* NULL: for the interpreter, without passes */
+    TesseraOptions options; /* in the arena of `work` */
+    const Target *target;   /* NULL: no passes run, and the interpreter executes tensor IR */
     Func *func;
-    TuneChoices choices;     /* that `tune` blocks want tried */
-    int source;              /* of the work's diagnostics */
-    struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
+    TuneChoices choices;     /* candidates that `tune` blocks list */
+    int source;              /* its number among the sources of the diagnostics */
+    struct Listings *record; /* receives the IR after each pass; NULL: nobody wants it */
     const char *before;      /* the IR as it was last printed, for print_changed */
-    bool stopped;            /* by stop_after */
+    bool stopped;            /* the passes ended early: stop_after, or a cancelled task */
     double flops;
-    uint64_t visited; /* ops that were looked at until the last pass (debug_report_phase) */
+    uint64_t visited; /* ops visited up to the last pass (debug_report_phase) */
     PinLookup pinned;
     /* The machine code and its launch plan, once they are made. */
     bool has_code;
@@ -73,19 +74,19 @@ typedef struct CompileGoal {
 /* ---- strides (tensor_strides.c) ---- */
 
 bool tensor_is_contiguous(const TesseraTensor *tensor);
-/* What options say of how tensors lie becomes their types'; false after a diagnostic. */
+/* Gives the types of parameters the strides that options state; false after a diagnostic. */
 bool strides_apply(Func *func, const TesseraOptions *options, const Target *target);
 
 /* ---- extents (extent_solve.c) ---- */
 
-/* slope * unknown + rest; unknown NULL: a number. */
+/* slope * unknown + rest; unknown NULL: the extent is a number. */
 typedef struct Extent {
     const char *unknown;
     int64_t slope, rest;
 } Extent;
-/* What a name is, if that is known. */
+/* The value of a name; false: it is not known. */
 typedef bool ExtentValue(void *user, const char *name, int64_t *value);
-/* False when the text is no such line. */
+/* False: the text is not linear in one unknown. */
 bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
 
 /* ---- what code assumes (plan_facts.c) ---- */
@@ -101,13 +102,14 @@ int usual_align(const Target *target);
  * has the driver's error. True without having reached the goal if a debugging stop or a cancelled
  * task ended the passes (`stopped`). */
 bool compile(Compilation *c, CompileGoal goal);
-/* What was compiled, to be compiled again with other options or to be told of. */
+/* A new compilation of the same text with the same options. */
 Compilation compilation_again(const Compilation *c);
-/* The front end alone: the kernel typed, its identity known, and how its tensors lie. */
+/* The front end alone: types the kernel, lowers it to tensor IR, computes its fingerprint and
+ * applies strides. */
 bool compilation_type(Compilation *c, Module **module, const KernelSignature **kernel);
 /* Copies what options point to. */
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
-/* All floats become f64 (f64_reference.c). */
+/* Replaces all floating-point types by f64 (f64_reference.c). */
 void compilation_to_f64(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
@@ -115,12 +117,12 @@ CodegenOptions compilation_codegen(Compilation *c); /* compile_options.c */
 
 /* ---- the compile cache (cached_codegen.c, api_cache.c) ---- */
 
-/* Opened when it is first asked for; NULL: no memory. */
+/* The cache, which the first call opens; NULL: out of memory. */
 struct Cache *context_cache(TesseraContext *context);
 void cache_free(TesseraContext *context);
-/* Which build of the compiler this is, LLVM with it; false: there is no telling. */
+/* The build identification of this library, and so of LLVM; false: it has none. */
 bool build_id(Text *out);
-/* The code and its plan as one value, and back; false where it is none. */
+/* The code and its plan as one value, and back; false: the bytes are not such a value. */
 Text code_pack(Arena *arena, const Code *code, const Plan *plan);
 bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan);
 /* Code and plan of a compilation in the cache. */
@@ -142,7 +144,8 @@ bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *optio
                       Plan *plan);
 /* Generates the code without the cache, here or in a worker. */
 bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan);
-/* By a worker, if that is to be (worker_client.c); `done`: it was, whatever came of it. */
+/* Generates code in a worker process if the context wants that (worker_client.c); `done`: a worker
+ * was used, or had to be, and the result is final. */
 bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *done);
 /* The last steps of compile(): the machine code as a driver, or the linker of the CPU's code, loads
  * it, and the module of it on the device (open_module.c). */
@@ -153,22 +156,22 @@ bool module_open(Compilation *c, struct DeviceCode *module, const DeviceImage *i
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target);
 bool schedule_entries_apply(Func *func, const char *const *lines,
                             size_t n); /* schedule_entries.c */
-/* The name of a schedule among them, or NULL; false: several. */
+/* The name of a schedule among the lines, or NULL; false: there are several. */
 bool lines_name(Func *func, const char *const *lines, size_t n, const char **name);
-/* One that is pinned; where: for people. */
+/* Applies one line of a pin; `where` names the pin in messages. */
 bool line_pin(Func *func, const char *line, Span span, const char *where);
 void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options); /* dot_flops.c */
-/* Elements that all ops of a function make under these sizes, roughly; 0: not known. */
+/* About how many elements all ops of a function compute under these sizes; 0: not known. */
 double func_work(Func *func, const TesseraSize *sizes, size_t n);
-/* Values of the size variables by id, -1 where options have none. */
+/* Values of the size variables by id; -1: the options do not state it. */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* argument_sizes.c */
-/* How many parameters the caller gives: all but the intermediates, which stand last. */
+/* How many parameters the caller passes: all but the intermediates, which are last. */
 size_t params_given(const Func *func); /* argument_sizes.c */
-/* What follows from the sizes that are known; false after a diagnostic. */
+/* Derives sizes from those that are known; false after a diagnostic. */
 bool sizes_derived(Func *func, int64_t *sizes); /* argument_sizes.c */
-/* From the arguments' shapes, and what these leave open from the options; false after a
- * diagnostic. */
+/* Sizes from the shapes of arguments and, where these leave one open, from the options; false after
+ * a diagnostic. */
 bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,
                      int64_t *sizes);                            /* argument_sizes.c */
 void signature_of_func(Func *func, TesseraSignature *signature); /* argument_sizes.c */

@@ -20,11 +20,11 @@ struct TesseraProgram {
         TesseraSignature *items;
         size_t n, cap;
     } signatures;
-    ErrorBoundary inferred; /* scratch of tessera_infer */
-    ErrorBoundary tuning;   /* and of tessera_tuning */
+    ErrorBoundary inferred; /* results of tessera_infer */
+    ErrorBoundary tuning;   /* results of tessera_tuning */
 };
 
-/* The code on one device. */
+/* A kernel's code on one device. */
 typedef struct DeviceCode DeviceCode;
 struct DeviceCode {
     DeviceCode *next;
@@ -44,30 +44,32 @@ struct TesseraKernel {
     TesseraSignature signature;
     DeviceCode *devices;
     TesseraKernel *variants; /* for sizes that became known at a launch (kernel_variants.c) */
-    TesseraKernel *next;     /* of these */
-    char *bucket;            /* that a variant is for; from the allocator */
-    bool is_failed;          /* there is no code of it: launches take the other */
+    TesseraKernel *next;     /* the next variant */
+    char *bucket;            /* the size bucket of a variant; from the allocator */
+    bool is_failed;          /* the variant does not compile: launches use the code for any size */
 };
 
-/* As tessera_compile, of options that were checked, with another context than the program's. */
+/* As tessera_compile, for options that were checked, and in another context than the program's. */
 TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
-/* What was made before, from the same pins. */
+/* Compiles again from the same pins. */
 TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
                                 const TesseraOptions *options, const PinLookup *pinned,
                                 TesseraKernel **kernel);
-/* The same under the pins of a bucket, with what its sizes have in common; no other pins hold. */
+/* Compiles a variant for a size bucket: with the pins of that bucket only, and with the facts that
+ * all its sizes share. */
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
                                  const TesseraOptions *options, TesseraKernel **kernel);
 /* Is there a file of pins at all? */
 bool pins_may_be(ErrorBoundary *work, TesseraProgram *program, const TesseraOptions *options);
-/* What the sizes of a bucket have in common, beside what the options say (kernel_variants.c). */
+/* Adds the facts that all sizes of a bucket share to those of the options (kernel_variants.c). */
 void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucket);
 /* The kernel for a launch with these arguments: itself, or a variant under pins
  * (kernel_variants.c). */
 TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args);
-/* Makes code, for when it is loaded; of the kind that a device of the target loads. */
+/* Generates code ahead of loading. */
 TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind);
+/* The kind of code that a device of the target loads. */
 EmitKind kernel_kind(const TesseraKernel *kernel);
 /* Compiles the kernel for the device and loads it, unless it is loaded there already. */
 TesseraStatus kernel_load(TesseraKernel *kernel, TesseraDevice *device, DeviceCode **out);

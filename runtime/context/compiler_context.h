@@ -11,30 +11,31 @@
 #include <stdatomic.h>
 #include <tessera/tessera.h>
 
-/* What a context of libtessera has besides. Its texts are from the allocator; NULL: none. */
+/* The part of a context that only libtessera has. Its texts are from the allocator; NULL: none. */
 typedef struct CompilerState {
     char *warnings, *formatted;
-    Arena told; /* holds the diagnostics of the last call that had any */
+    Arena told; /* memory of `diagnostics`, those of the last call that had any */
     TesseraDiagnostic *diagnostics;
     size_t n_diagnostics;
     int *allowed; /* codes of warnings; from the allocator */
     DiagPolicy policy;
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
-    struct Cache *cache;  /* cached_codegen.c; NULL: was not asked yet */
-    char *cache_folder;   /* NULL: as the environment says */
+    struct Cache *cache;  /* NULL: not opened yet */
+    char *cache_folder;   /* NULL: the environment decides */
     int64_t cache_limit;
-    char *host;      /* this CPU as keys have it: asking it takes longer than a hit; or NULL */
-    bool cache_only; /* nothing is compiled to machine code */
+    char *host;      /* this CPU in cache keys: to detect it takes longer than a hit; or NULL */
+    bool cache_only; /* code that is not in the cache is an error */
     TesseraIsolate isolate;
-    double isolate_seconds;       /* 0: as normal */
-    char *worker;                 /* from the allocator; NULL: it is looked for */
-    char *pins;                   /* the file of pins, or "off"; NULL: beside the source */
-    struct TaskGate *gate;        /* api_tasks.c; NULL: no task yet */
-    const atomic_bool *cancelled; /* of a task's own context; NULL: nobody can */
+    double isolate_seconds; /* time limit of a worker; 0: the default */
+    char *worker;           /* its path; NULL: it is searched for */
+    char *pins;             /* the pin file, or "off"; NULL: the one beside the source */
+    struct TaskGate *gate;  /* api_tasks.c; NULL: no task yet */
+    const atomic_bool
+        *cancelled; /* whether the task of this context is; NULL: it is not a task's */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
-    struct Doctor *doctor;        /* api_doctor.c; NULL: was not asked */
-    const char *making;           /* which of many errors are about; NULL: there is one */
+    struct Doctor *doctor; /* findings of the last tessera_doctor (api_doctor.c); NULL: none */
+    const char *making;    /* the variant of a bundle that errors are about; NULL: none */
 } CompilerState;
 
 /* ---- errors (stored_diagnostics.c) ---- */

@@ -65,7 +65,7 @@ static TesseraStatus report_errors(const Report *report)
     return status;
 }
 
-/* Telling needs memory, too: where there is none, that is what is told. */
+/* Reporting allocates memory; if that fails, the error is "out of memory". */
 static TesseraStatus report_safely(const Report *report)
 {
     jmp_buf guard;

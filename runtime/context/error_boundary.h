@@ -9,7 +9,7 @@
 
 #include <tessera/tessera.h>
 
-/* What one object was made from and with: an arena, and the diagnostics in it. */
+/* The arena and diagnostics of one object. */
 typedef struct ErrorBoundary {
     TesseraContext *context;
     Arena arena;
@@ -18,8 +18,9 @@ typedef struct ErrorBoundary {
 
 void work_init(ErrorBoundary *work, TesseraContext *context);
 void work_free(ErrorBoundary *work);
-/* Calls with both guards set. False from `task`: there are diagnostics. All that can go wrong
- * becomes a status and the context's error; `reproducer` makes the text for a bug, may be NULL. */
+/* Runs `task`, which returns false after a diagnostic. An allocation failure, an internal error and
+ * a diagnostic become a status and the error of the context; `reproducer`, which may be NULL,
+ * writes a program that reproduces an internal error. */
 typedef bool BoundaryFn(void *user);
 typedef void WorkReproducer(void *user, Text *out);
 TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkReproducer *reproducer,

@@ -11,29 +11,29 @@
 /* What a library adds that has a compiler: libtessera gives the table to context_open
  * (runtime/api/api_context.c), libtessera-launch gives none (runtime/launch/standalone). */
 typedef struct ContextHooks {
-    /* An error has become the context's: tessera_diagnostics tells it, too. */
+    /* Makes the context's error a diagnostic, too. */
     void (*tell)(TesseraContext *context, TesseraStatus status, int code, const char *message);
     /* Frees context->compiler. */
     void (*end)(TesseraContext *context);
-    /* Is there code for such a device? */
+    /* Can the compiler generate code for such a device? */
     bool (*makes)(const char *target);
 } ContextHooks;
 
-/* The beginning of every object that has a handle. What is freed stays for a while: as long as no
- * MAX_FREED others are freed after it, using it is an error that is told. */
+/* The beginning of every object that has a handle. The memory of a freed object is kept until
+ * MAX_FREED others have been freed, so that using it meanwhile is reported as an error. */
 typedef struct Handle {
-    TesseraContext *context; /* that it came from, or of the task that made it */
+    TesseraContext *context; /* that it was created in, or that of the task that created it */
     bool is_freed;
 } Handle;
 enum { MAX_FREED = 64 };
 
 struct TesseraContext {
     Allocator allocator;
-    int abi; /* of the caller's header: what it does not know is neither read nor written */
+    int abi; /* version of the caller's header: newer members are neither read nor written */
     TesseraError error;
     char *message, *reproducer;  /* from the allocator; NULL: none */
-    struct KernelMessages *said; /* kernel_messages.c; NULL: nothing yet */
-    TesseraLog *log;             /* NULL: nobody wants to know */
+    struct KernelMessages *said; /* kernel_messages.c; NULL: there are none */
+    TesseraLog *log;             /* NULL: nothing is logged */
     void *log_user;
     const ContextHooks *hooks;      /* NULL: there is no compiler */
     struct CompilerState *compiler; /* runtime/api/api_objects.h */
@@ -47,10 +47,10 @@ struct TesseraDevice {
     Device *device;
     TesseraDeviceInfo info;
     TesseraAllocation *listed;    /* by the last tessera_memory_list; from the allocator */
-    struct DeviceBundle *bundles; /* bundle_launch.c: those that were used on it */
-    TesseraLaunch *launches;      /* that were prepared on it */
-    LoadedModule *loaded;         /* code of kernels, which they close or the device does */
-    TesseraEvent *events;         /* that are not freed */
+    struct DeviceBundle *bundles; /* bundles that were used on it (bundle_launch.c) */
+    TesseraLaunch *launches;      /* launches that were prepared on it */
+    LoadedModule *loaded;         /* code of kernels; closed by the kernel or with the device */
+    TesseraEvent *events;         /* events that are not freed */
 };
 
 struct TesseraLaunch {
@@ -59,15 +59,15 @@ struct TesseraLaunch {
     const Plan *plan;
     const LoadedModule *loaded;
     PreparedLaunch *prepared; /* NULL: its device or kernel has been freed */
-    const char *variant;      /* of a bundle; NULL: it is from none */
-    TesseraLaunch *next;      /* of the device */
+    const char *variant;      /* of a bundle; NULL: it does not come from one */
+    TesseraLaunch *next;      /* the next one of the device */
 };
 
 /* ---- contexts and errors (launch_context.c) ---- */
 
 TesseraStatus context_open(int abi, const TesseraAllocator *allocator, const ContextHooks *hooks,
                            TesseraContext **context);
-/* Copies of text into the context; the last ones are freed. */
+/* Sets the error of the context, with a copy of the message. */
 TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
                            const char *message);
 TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
@@ -75,16 +75,16 @@ TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
 /* With a code of ir/ir_errors.def. */
 TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, int code,
                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The error as it is, and a code of it, for who reads diagnostics. */
+/* Gives the diagnostic of the context's error a code. */
 void context_tell_code(TesseraContext *context, TesseraStatus status, int code);
 TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
-/* What a driver's call came to. */
+/* The status of a driver's call. */
 TesseraStatus device_check(TesseraDevice *device, bool ok, const DeviceError *error);
-/* The call lacks its device or, where it has one, what is named. */
+/* The error of a call whose device, or otherwise the named argument, is NULL. */
 TesseraStatus device_missing(TesseraDevice *device, const char *call, const char *what);
-/* What a call without a context failed with, in this thread, is not the last failure any more. */
+/* Drops the error of a call of this thread that had no context: it is not the last one any more. */
 void context_forget_orphan(void);
-/* The error alone; the hook does not hear of it. */
+/* Sets the error only, without a diagnostic. */
 TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
                                 const char *message);
 void context_set(TesseraContext *context, char **slot, const char *text);
@@ -95,18 +95,18 @@ void context_drop(TesseraContext *context, void *memory);
 
 /* ---- handles (handles.c) ---- */
 
-/* The same, as the beginning of an object with a handle. */
+/* As context_take, for an object that begins with a handle. */
 void *handle_take(TesseraContext *context, size_t bytes);
-/* Of one that is not freed yet. */
+/* Frees an object, which must not be freed yet. */
 void handle_drop(TesseraContext *context, Handle *handle);
-/* All that are kept. */
+/* Releases all freed objects that are kept. */
 void handles_release(TesseraContext *context);
-/* NULL is none, and is looked at by who wants another. */
+/* False for NULL, which callers check for themselves. */
 static inline bool handle_is_freed(const Handle *handle)
 {
     return handle && handle->is_freed;
 }
-/* In a call that has a status, before the handle is looked at in any other way. */
+/* The error of using a freed handle. A call with a status checks before any other access. */
 TesseraStatus handle_refuse(const Handle *handle, const char *call, const char *what);
 #define REFUSE_FREED(object)                                                                       \
     do {                                                                                           \
@@ -114,7 +114,7 @@ TesseraStatus handle_refuse(const Handle *handle, const char *call, const char *
             return handle_refuse(&(object)->handle, __func__, #object);                            \
         }                                                                                          \
     } while (0)
-/* Of a launch that is there, while its device or kernel is not. */
+/* The error of using a launch whose device or kernel has been freed. */
 TesseraStatus handle_refuse_lost(const Handle *handle, const char *call);
 #define REFUSE_ENDED(launch)                                                                       \
     do {                                                                                           \
@@ -123,7 +123,7 @@ TesseraStatus handle_refuse_lost(const Handle *handle, const char *call);
             return handle_refuse_lost(&(launch)->handle, __func__);                                \
         }                                                                                          \
     } while (0)
-/* In one that has none. */
+/* A call without a status returns `answer`. */
 #define ANSWER_FREED(object, answer)                                                               \
     do {                                                                                           \
         if ((object) && handle_is_freed(&(object)->handle)) {                                      \
@@ -131,13 +131,13 @@ TesseraStatus handle_refuse_lost(const Handle *handle, const char *call);
         }                                                                                          \
     } while (0)
 
-/* To who wants to know. */
+/* Logs a line, if the context has a log. */
 void context_log(TesseraContext *context, TesseraLogLevel level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* ---- memory (launch_memory.c) ---- */
 
-/* Tells what was not released. */
+/* Logs allocations that were not released. */
 void memory_report(TesseraDevice *device);
 
 /* ---- arguments (launch_arguments.c) ---- */
@@ -153,39 +153,39 @@ const char *null_argument(const NamedArgument *arguments, size_t n);
     null_argument((const NamedArgument[]){__VA_ARGS__},                                            \
                   sizeof((const NamedArgument[]){__VA_ARGS__}) / sizeof(NamedArgument))
 bool type_is_known(TesseraType type);
-/* A type, a rank and dims that there may be. */
+/* Checks that type, rank and dims are valid. */
 TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const char *name,
                            const TesseraTensor *tensor);
-/* Those that it has, given or because it is contiguous. */
+/* The strides of a tensor: stated, or those of a contiguous one. */
 void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
 
 /* ---- launches (launch_devices.c) ---- */
 
-/* Checks and packs arguments, one a parameter of the plan. */
+/* Checks and packs arguments, one for each parameter of the plan. */
 TesseraStatus launch_make(TesseraDevice *device, const LoadedModule *loaded, const TesseraArg *args,
                           TesseraLaunch **launch);
-/* A launch that has been prepared becomes the device's; NULL: there is no memory. */
+/* Adds a prepared launch to those of the device; NULL: out of memory. */
 TesseraLaunch *launch_keep(TesseraDevice *device, const LoadedModule *loaded,
                            PreparedLaunch *prepared);
-/* Code that is open is known to the device from now on; and is closed, with the launches of it,
- * whose handles are left for who frees them. Of code that went with its device nothing is left. */
+/* loaded_keep registers loaded code with its device. loaded_end closes it and the launches that use
+ * it, whose handles stay until they are freed; it does nothing if the device was freed before. */
 void loaded_keep(TesseraDevice *device, LoadedModule *loaded);
 void loaded_end(TesseraDevice *device, LoadedModule *loaded);
-/* As the plan has it: its axes in the plan's order. */
+/* Converts an argument to the form of the plan: axes in the plan's order. */
 void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to);
 
 /* ---- bundles (bundle_launch.c) ---- */
 
 void bundles_free(TesseraDevice *device);
-/* Events of a device that ends: the device's part of them. */
+/* Releases the driver's part of all events of a device that is being freed. */
 void events_end(TesseraDevice *device);
 
-/* ---- what kernels say (kernel_messages.c) ---- */
+/* ---- kernel messages (kernel_messages.c) ---- */
 
-/* One record: which message, and a value each. */
+/* One record: the message and its values. */
 typedef struct KernelMessage {
     const PlanMessage *message;
-    int nth; /* of the messages */
+    int nth; /* index of the message */
     size_t time;
     const union Scalar *values;
 } KernelMessage;
@@ -195,7 +195,7 @@ typedef struct SaidRecords {
     uint64_t lost, failures;
 } SaidRecords;
 
-/* Orders the records and keeps what they say, for context_said. */
+/* Orders the records and stores their texts for context_said. */
 TesseraStatus context_hear(TesseraContext *context, SaidRecords *records);
 TesseraMessages context_said(const TesseraContext *context);
 void said_free(TesseraContext *context);
