@@ -80,6 +80,16 @@ bool dtype_is_signed(DType dtype)
     return dtypes[dtype].class == 'I' || dtypes[dtype].class == 'F';
 }
 
+DType dtype_unsigned(DType dtype)
+{
+    switch (dtype_bits(dtype)) {
+    case 16: return DT_U16;
+    case 32: return DT_U32;
+    case 64: return DT_U64;
+    default: return DT_U8;
+    }
+}
+
 int64_t dtype_least(DType dtype)
 {
     return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;

@@ -33,6 +33,8 @@ bool dtype_is_float(DType dtype);
 int64_t dtype_least(DType dtype); /* of the numbers of an integer type */
 bool dtype_is_int(DType dtype);   /* signed or unsigned, not bool */
 bool dtype_is_signed(DType dtype);
+/* The unsigned type of the same width; u8 for types of less than 8 bits. */
+DType dtype_unsigned(DType dtype);
 
 /* f16 and bf16 <-> f32: to nearest even; NaN stays NaN (quiet). */
 uint32_t f32_bits(float value);

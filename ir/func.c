@@ -78,7 +78,7 @@ DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
             return var;
         }
     }
-    /* A hyphen: the text form takes it for a letter, the language does not. */
+    /* The hyphen keeps the name apart from the source's: only the text form accepts it. */
     const char *own = name ? name : arena_printf(func->arena, "quotient-%zu", func->dimvars.n);
     DimVar *var = dimvar_new(func, DIM_SIZE, own);
     var->unnamed = !name;
@@ -95,7 +95,7 @@ DimVar *func_own_quotient(Func *func, const char *name, Dim of, int64_t by)
     return var;
 }
 
-/* Are the sizes known that the polynomial is made of? */
+/* True if all variables of the polynomial have a value. */
 static bool is_known(Dim dim, const int64_t *sizes)
 {
     for (int i = 0; i < dim->n_terms; i++) {
@@ -237,17 +237,7 @@ Value *func_scratch(Func *func, Type type)
     return scratch_of(func, type_tensor(func, type->dtype, type->rank, type->dims));
 }
 
-static bool has_size(const Func *func, const char *name)
-{
-    for (size_t i = 0; i < func->dimvars.n; i++) {
-        if (func->dimvars.items[i]->name && text_equal(func->dimvars.items[i]->name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A multiple that is no less than the extent, and never 0. NULL: it overflows. */
+/* A multiple of `multiple` that is at least the extent, and never 0. NULL: it overflows. */
 static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
 {
     Dim all = poly_const(func, multiple);
@@ -255,11 +245,14 @@ static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
     if (poly_is_const(extent, &known)) {
         return poly_const(func, (known / multiple + (known % multiple != 0 || !known)) * multiple);
     }
-    size_t n = 0;
-    const char *name;
-    do {
-        name = arena_printf(func->arena, "pitch%zu", n++);
-    } while (has_size(func, name));
+    const char *name = NULL;
+    for (size_t n = 0, i = 0; !name; n++) {
+        name = arena_printf(func->arena, "pitch%zu", n);
+        for (i = 0; name && i < func->dimvars.n; i++) {
+            const char *taken = func->dimvars.items[i]->name;
+            name = taken && text_equal(taken, name) ? NULL : name;
+        }
+    }
     Dim whole = poly_var(func, func_own_quotient(func, name, extent, multiple));
     return poly_add(func, poly_mul(func, all, whole), all);
 }

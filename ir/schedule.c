@@ -274,6 +274,16 @@ const char *schedule_decide_symbol(Func *func, const char *key, const char *sub,
     return derived;
 }
 
+bool schedule_decide_on(Func *func, const char *key, bool derived, const char *reason, ...)
+{
+    va_list args;
+    va_start(args, reason);
+    const char *why = format_reason(func, reason, args);
+    va_end(args);
+    return text_equal(schedule_decide_symbol(func, key, "", derived ? "on" : "off", "%s", why),
+                      "on");
+}
+
 /* ---- printing ---- */
 
 static const char *line_reason(const ScheduleEntry *line)

@@ -85,6 +85,10 @@ const char *schedule_decide_symbol(Func *func, const char *key, const char *sub,
                                    const char *derived, const char *reason, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* The same for a key whose values are `on` and `off`; true for `on`. */
+bool schedule_decide_on(Func *func, const char *key, bool derived, const char *reason, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* The entry for the launch: `line` itself or one of its `other` entries. */
 const ScheduleEntry *schedule_for_launch(const ScheduleEntry *line, int launch);
 /* True if another launch has another derived value. */

@@ -119,7 +119,7 @@ def excerpt(tessera, name, folder, known):
 
 FUNCTION = re.compile(r"^(?!typedef|static const|enum|struct)[a-zA-Z][^;={}]*?(\w+)\([^;{}]*\)\n\{",
                       re.M)
-DECIDES = re.compile(r'schedule_decide_(?:int|symbol)\(\s*[^,()]+,\s*"(\w+)"', re.M)
+DECIDES = re.compile(r'schedule_decide_(?:int|symbol|on)\(\s*[^,()]+,\s*"(\w+)"', re.M)
 
 
 def places():

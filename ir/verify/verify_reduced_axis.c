@@ -5,7 +5,7 @@
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify_ops.h"
 
-/* ---- what a value reaches ---- */
+/* ---- which values depend on marked ones ---- */
 
 static void begin_search(Verifier *v)
 {
@@ -55,7 +55,7 @@ static const Value *tensor_of(const Op *op)
 
 /* True if the op passes its operand on to other blocks or launches: through an intermediate in
  * global memory, or within the cluster. */
-static bool hands_on(const Verifier *v, const Op *op)
+static bool passes_on(const Verifier *v, const Op *op)
 {
     const Value *tensor = tensor_of(op);
     switch (op->kind) {
@@ -68,21 +68,21 @@ static bool hands_on(const Verifier *v, const Op *op)
     }
 }
 
-/* Is it what other blocks, or other launches, have left? */
-static bool brings(const Verifier *v, const Op *op)
+/* True if the op reads results of other blocks or launches. */
+static bool reads_others(const Verifier *v, const Op *op)
 {
     const Value *memory = op->kind == OP_LOAD ? op->operands[0] : NULL;
     return op->kind == OP_SPIN_LOAD ||
            (memory && v->func->params.items[memory->index].io == PARAM_SCRATCH);
 }
 
-/* Marks what is made of marked values in a block, and, if `others`, of what others have left. Does
- * something there hand them on? */
+/* Marks the values of a block that depend on marked ones and, with `others`, on results of other
+ * blocks or launches. True if an op passes a marked value on to other blocks or launches. */
 static bool spread_in(Verifier *v, const Block *block, bool others)
 {
     bool handed = false;
     for (const Op *op = block->first; op; op = op->next) {
-        bool reads = reads_marked(v, op) || (others && brings(v, op));
+        bool reads = reads_marked(v, op) || (others && reads_others(v, op));
         int axes = op->kind == OP_FOR ? 1 : 0, inits = op->kind == OP_FOR ? 2 : 0;
         for (int r = 0; r < op->n_regions; r++) {
             const Block *region = op->regions[r];
@@ -102,9 +102,9 @@ static bool spread_in(Verifier *v, const Block *block, bool others)
         if (reads) {
             mark_results(v, op);
             if (op->kind == OP_SHARED_STORE) {
-                mark(v, op->operands[0]); /* what is loaded from there is made of it */
+                mark(v, op->operands[0]); /* so loads from that buffer are marked, too */
             }
-            handed = handed || hands_on(v, op);
+            handed = handed || passes_on(v, op);
         }
     }
     return handed;
@@ -115,17 +115,17 @@ static bool spread(Verifier *v, const Block *block)
     return spread_in(v, block, false);
 }
 
-/* ---- who walks the axis ---- */
+/* ---- loops over the axis ---- */
 
-/* Does the op walk the axis in tiles like the one that is here? Which of its axes is it? -1: no. */
-static int walks(const Op *op, Dim whole, Dim tile)
+/* The axis of the loop or launch that iterates over `whole` in tiles like `tile`; -1: none. */
+static int axis_in_tiles(const Op *op, Dim whole, Dim tile)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
     bool loop = op->kind == OP_FOR || op->kind == OP_TILE_LOOP || op->kind == OP_LAUNCH;
     const DimVar *range = poly_as_range(tile);
     for (int i = 0; loop && dims && steps && i < dims->n; i++) {
         bool own = !range || (range->binder && range->binder->block == op->regions[0]);
-        /* One element is a tile of one: its place is a scalar. */
+        /* Step 0 takes one element, whose index is a scalar. */
         int64_t step = steps->ints[i] ? steps->ints[i] : 1;
         if (own && dims->dims[i] == whole && step == poly_capacity(tile) &&
             (!range || range->binder == op->regions[0]->args[i])) {
@@ -145,7 +145,7 @@ static bool is_all(const Value *value, Dim whole)
     return op && op->kind == OP_SIZE && op_attr(op, ATTR_DIM)->dims[0] == whole;
 }
 
-/* The loop that goes on with carried value `i` of this one; NULL: none. */
+/* The loop whose initial value `nth` is result `i` of this one; NULL: none. */
 static const Op *next_loop(const Op *loop, int i, int *nth)
 {
     for (const Op *op = loop->next; op; op = op->next) {
@@ -159,9 +159,9 @@ static const Op *next_loop(const Op *loop, int i, int *nth)
     return NULL;
 }
 
-/* From the axis' first element to its last: by itself, or with the loops that it goes on from and
- * that go on from it, each where the one before ends. */
-static bool walks_all(const Op *loop, int i, Dim whole)
+/* True if the loop covers the axis from the first element to the last, alone or together with the
+ * loops before and after it that continue its carried value, each from where the previous ended. */
+static bool covers_axis(const Op *loop, int i, Dim whole)
 {
     const Op *first = loop, *last = loop;
     int nth = i;
@@ -186,8 +186,8 @@ static bool walks_all(const Op *loop, int i, Dim whole)
 
 /* ---- the rules ---- */
 
-/* Does the loop carry what is made of the op, adding to what it carried before? Which value; -1: it
- * does not. */
+/* The index of the loop-carried value that depends on the op and on its own previous value; -1:
+ * there is none. */
 static int carried(Verifier *v, const Op *loop, const Op *op)
 {
     const Block *region = loop->regions[0];
@@ -225,8 +225,9 @@ static bool reads_both(const Verifier *v, const Block *block, const uint32_t *ma
     return false;
 }
 
-/* Is something made of the scan, in its block or in regions there, combined with a marked value? */
-static bool meets_marked(Verifier *v, const Op *scan)
+/* True if an op in the scan's block, or below, combines a value that depends on the scan with a
+ * marked one. */
+static bool is_combined_with_marked(Verifier *v, const Op *scan)
 {
     uint32_t *marks = v->marks, *made = ARENA_ARRAY(v->func->arena, uint32_t, v->func->n_values);
     v->marks = made;
@@ -236,15 +237,15 @@ static bool meets_marked(Verifier *v, const Op *scan)
     return reads_both(v, scan->parent, made, scan);
 }
 
-/* A scan's tile goes on from what the tiles before it have come to. */
-static bool goes_on(Verifier *v, const Op *loop, const Op *scan)
+/* True if the scan of a tile is combined with results of earlier tiles, which the loop carries. */
+static bool continues_scan(Verifier *v, const Op *loop, const Op *scan)
 {
     begin_search(v);
     for (int i = 1; i < loop->regions[0]->n_args; i++) {
         mark(v, loop->regions[0]->args[i]);
     }
     spread(v, loop->regions[0]);
-    return meets_marked(v, scan);
+    return is_combined_with_marked(v, scan);
 }
 
 static bool scans(const Op *op)
@@ -260,8 +261,9 @@ static const Op *launch_of(const Op *op)
     return op;
 }
 
-/* A part of an axis is handed on, or goes on from what those before it have come to. */
-static bool part_is_combined(Verifier *v, const Op *loop, const Op *op)
+/* True if the result for a slice of the axis is passed on to be combined, or starts from results of
+ * earlier slices. */
+static bool slice_is_combined(Verifier *v, const Op *loop, const Op *op)
 {
     const Op *launch = launch_of(loop);
     begin_search(v);
@@ -279,28 +281,28 @@ static bool part_is_combined(Verifier *v, const Op *loop, const Op *op)
             return true;
         }
     }
-    return scans(op) && meets_marked(v, op);
+    return scans(op) && is_combined_with_marked(v, op);
 }
 
-/* What is wrong with the loop that walks the op's tiles; NULL: nothing. */
+/* What is wrong with the loop over the op's tiles; NULL: nothing. */
 static const char *wrong_loop(Verifier *v, const Op *loop, const Op *op, Dim whole)
 {
     if (op_int(loop, ATTR_PART, 0)) {
-        /* The parts of an asynchronous product go through shared memory that several roles and
-         * blocks write, which is not followed: its loop was verified before `stage`. */
-        return op->kind == OP_DOT_ASYNC || part_is_combined(v, loop, op)
+        /* Slices of an asynchronous dot are combined through shared memory that several roles and
+         * blocks write, which this search does not follow; `stage` got the loop verified. */
+        return op->kind == OP_DOT_ASYNC || slice_is_combined(v, loop, op)
                    ? NULL
                    : "walks a part of it, and nothing combines the parts";
     }
-    int i = scans(op) ? (goes_on(v, loop, op) ? 0 : -1) : carried(v, loop, op);
+    int i = scans(op) ? (continues_scan(v, loop, op) ? 0 : -1) : carried(v, loop, op);
     if (i < 0) {
         return "has a tile of it, and the loop over the tiles does not carry what it comes to";
     }
-    bool staged = v->func->level == LEVEL_STAGED; /* what is in flight walks ahead of its loop */
-    return staged || walks_all(loop, i, whole) ? NULL : "is in a loop over a part of it";
+    bool staged = v->func->level == LEVEL_STAGED; /* loops with dots in flight run ahead */
+    return staged || covers_axis(loop, i, whole) ? NULL : "is in a loop over a part of it";
 }
 
-/* What is wrong with the blocks that have the op's tiles, one each; NULL: nothing. */
+/* What is wrong with a grid whose blocks have one tile of the op each; NULL: nothing. */
 static const char *wrong_grid(Verifier *v, const Op *grid, int axis, const Op *op, Dim whole)
 {
     const Op *launch = launch_of(grid);
@@ -316,7 +318,7 @@ static const char *wrong_grid(Verifier *v, const Op *grid, int axis, const Op *o
     return "has a block's tile of it, and nothing combines those of other blocks";
 }
 
-/* The loop whose tiles were combined element by element before they are reduced here. */
+/* True if the value comes from a loop over the axis that combined its tiles element by element. */
 static bool made_by_loop(Verifier *v, const Value *value, Dim whole, Dim tile)
 {
     const Op *op = value ? value->def : NULL;
@@ -326,7 +328,7 @@ static bool made_by_loop(Verifier *v, const Value *value, Dim whole, Dim tile)
     mark(v, value);
     if (op->kind == OP_FOR) {
         const Op *yield = op->regions[0]->last;
-        return walks(op, whole, tile) >= 0 ||
+        return axis_in_tiles(op, whole, tile) >= 0 ||
                made_by_loop(v, yield->operands[value->index], whole, tile) ||
                made_by_loop(v, op->operands[2 + value->index], whole, tile);
     }
@@ -352,7 +354,7 @@ static bool is_beside_loop(Verifier *v, const Op *op, Dim whole, Dim tile)
     spread(v, op->parent);
     for (const Op *loop = op->next; loop; loop = loop->next) {
         for (int i = 2; loop->kind == OP_FOR && i < loop->n_operands; i++) {
-            if (is_marked(v, loop->operands[i]) && walks(loop, whole, tile) >= 0) {
+            if (is_marked(v, loop->operands[i]) && axis_in_tiles(loop, whole, tile) >= 0) {
                 return true;
             }
         }
@@ -368,7 +370,7 @@ static const char *wrong_tile(Verifier *v, const Op *op, Dim whole, Dim tile)
         return NULL;
     }
     for (const Op *at = op->parent->parent; at; at = at->parent ? at->parent->parent : NULL) {
-        int axis = walks(at, whole, tile);
+        int axis = axis_in_tiles(at, whole, tile);
         if (axis >= 0) {
             return at->kind == OP_FOR ? wrong_loop(v, at, op, whole)
                                       : wrong_grid(v, at, axis, op, whole);

@@ -9,10 +9,8 @@ enum { MAX_ROW = 256, PIECE_BYTES = 16 };
 
 bool an_swizzled(Func *func)
 {
-    return text_equal(
-        schedule_decide_symbol(func, "swizzle", "", "on",
-                               "lanes find their pieces of shared memory in different banks"),
-        "on");
+    return schedule_decide_on(func, "swizzle", true,
+                              "lanes find their pieces of shared memory in different banks");
 }
 
 static int64_t tile_rows(const SharedTile *tile)

@@ -185,20 +185,20 @@ static Interval multiplied(Func *func, Interval a, Interval b)
                                 : (Interval){NULL, NULL};
 }
 
-static Dim least_of(Func *func, Dim a, Dim b, bool need_both)
+/* The lesser (or the greater) of two bounds; NULL: not known, which is one bound alone with
+ * `need_both`, or two that the sizes do not order. */
+static Dim extreme_of(Func *func, Dim a, Dim b, bool greater, bool need_both)
 {
     if (!a || !b) {
         return need_both ? NULL : a ? a : b;
     }
-    return ordered(func, a, b) ? a : ordered(func, b, a) ? b : need_both ? NULL : a;
-}
-
-static Dim most_of(Func *func, Dim a, Dim b, bool need_both)
-{
-    if (!a || !b) {
-        return need_both ? NULL : a ? a : b;
+    if (ordered(func, a, b)) {
+        return greater ? b : a;
     }
-    return ordered(func, a, b) ? b : ordered(func, b, a) ? a : need_both ? NULL : a;
+    if (ordered(func, b, a)) {
+        return greater ? a : b;
+    }
+    return need_both ? NULL : a;
 }
 
 static Interval of_divided(Func *func, const Op *op, Interval a, Interval b)
@@ -225,9 +225,11 @@ static Interval of_binary(const Asked *asked, const Op *op, int depth)
     case OP_DIV:
     case OP_MOD: return of_divided(func, op, a, b);
     case OP_MIN:
-        return (Interval){least_of(func, a.lo, b.lo, true), least_of(func, a.hi, b.hi, false)};
+        return (Interval){extreme_of(func, a.lo, b.lo, false, true),
+                          extreme_of(func, a.hi, b.hi, false, false)};
     default: /* max */
-        return (Interval){most_of(func, a.lo, b.lo, false), most_of(func, a.hi, b.hi, true)};
+        return (Interval){extreme_of(func, a.lo, b.lo, true, false),
+                          extreme_of(func, a.hi, b.hi, true, true)};
     }
 }
 
@@ -275,7 +277,8 @@ static Interval of_op(const Asked *asked, const Op *op, int depth)
     case OP_SELECT: {
         Interval a = interval(asked, op->operands[1], depth);
         Interval b = interval(asked, op->operands[2], depth);
-        return (Interval){least_of(func, a.lo, b.lo, true), most_of(func, a.hi, b.hi, true)};
+        return (Interval){extreme_of(func, a.lo, b.lo, false, true),
+                          extreme_of(func, a.hi, b.hi, true, true)};
     }
     case OP_ADD:
     case OP_SUB:

@@ -8,22 +8,23 @@
 #include "passes/analysis/axis_classes.h"
 
 enum {
-    MAX_BYTES = 16384, /* of one copy: what it is cleared and handed on for must be worth it */
-    MIN_TILES = 1024,  /* that a copy of 32 bits must have room for */
-    MAX_DEPTH = 16,
+    MAX_BYTES = 16384, /* of one copy: it is cleared and merged once per block */
+    MIN_TILES = 1024,  /* tiles that a 32-bit copy must be able to count without overflow */
+    MAX_DEPTH = 16,    /* of the search for the magnitude of what is added */
 };
 
 typedef struct Search {
     PrivatizableTensor *found;
     int n;
-    const Value *spoilt[64]; /* tensors that something else touches */
+    const Value *spoilt[64]; /* tensors that other ops access */
     int n_spoilt;
-    bool other; /* something here wants the launch as it is */
+    bool other; /* the launch has roles, tiles or dots, which fix its form */
 } Search;
 
-/* ---- which ---- */
+/* ---- which tensors ---- */
 
-/* Floats of 16 bits are rounded at each step; bools take a word each, and are few. */
+/* True if atomics on copies and a merge give the bits of atomics on the tensor, up to the order of
+ * float additions. 16-bit floats are rounded at each step, and bools are too few to matter. */
 static bool copies_are_exact(DType dtype, const char *fn)
 {
     bool real = dtype == DT_F32 || dtype == DT_F64;
@@ -32,7 +33,7 @@ static bool copies_are_exact(DType dtype, const char *fn)
     return free && ((dtype_is_int(dtype) && dtype_bits(dtype) >= 8) || (real && !bits));
 }
 
-/* 0: more than a copy may take, or not known. */
+/* 0: unknown, or too many for a copy. */
 static int64_t element_count(Type tensor)
 {
     int64_t n = 1, extent;
@@ -99,7 +100,7 @@ static void look(Op *op, void *user)
 
 /* ---- counts ---- */
 
-/* The greatest magnitude of an integer's elements; -1: not known. */
+/* The greatest magnitude of an integer array's elements; -1: unknown. */
 static int64_t magnitude(Memo *memo, const Value *value, int depth);
 
 static int64_t magnitude_made(Memo *memo, const Value *value, int depth)
@@ -144,7 +145,7 @@ static int64_t magnitude(Memo *memo, const Value *value, int depth)
                : memo_keep(memo, value, depth, magnitude_made(memo, value, depth));
 }
 
-static int64_t most_of(Func *func, const Value *value)
+static int64_t max_magnitude(Func *func, const Value *value)
 {
     Memo *memo = memo_open(func);
     int64_t most = magnitude(memo, value, 0);
@@ -175,7 +176,8 @@ static void count_scatter(Op *op, void *user)
         return;
     }
     const Value *value = axes_written(op);
-    int64_t most = runs_once(op, count->launch) ? most_of(count->launch->parent->func, value) : -1;
+    int64_t most =
+        runs_once(op, count->launch) ? max_magnitude(count->launch->parent->func, value) : -1;
     for (int i = 0; i < value->type->rank && most > 0; i++) {
         int64_t extent = poly_capacity(value->type->dims[i]);
         most = extent > 0 && most < INT32_MAX / extent ? most * extent : -1;

@@ -42,8 +42,13 @@ Value *reduce_neutral_tile(Builder *b, const char *fn, Type type)
 
 OpKind reduce_combiner(const char *fn)
 {
-    return text_equal(fn, "sum")    ? OP_ADD
-           : text_equal(fn, "prod") ? OP_MUL
-           : text_equal(fn, "min")  ? OP_MIN
-                                    : OP_MAX;
+    static const struct {
+        const char *fn;
+        OpKind combiner;
+    } rows[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"min", OP_MIN}, {"max", OP_MAX}};
+    size_t i = 0;
+    while (i + 1 < sizeof rows / sizeof *rows && !text_equal(rows[i].fn, fn)) {
+        i++;
+    }
+    return rows[i].combiner;
 }

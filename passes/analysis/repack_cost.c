@@ -70,8 +70,7 @@ RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t c
 RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason)
 {
     bool given = schedule_user_entry(func, key, "") != NULL;
-    const char *on = schedule_decide_symbol(func, key, "", pays ? "on" : "off", "%s", reason);
-    return (RepackDecision){given, text_equal(on, "on")};
+    return (RepackDecision){given, schedule_decide_on(func, key, pays, "%s", reason)};
 }
 
 bool an_repack_is_made(const RepackDecision *line, const RepackBenefit *weight)

@@ -133,11 +133,10 @@ static bool is_wanted(const InFlightLoop *f)
     if (!derived && !schedule_user_entry(f->func, "overlap", "")) {
         return false;
     }
-    const char *on = schedule_decide_symbol(
-        f->func, "overlap", "", derived ? "on" : "off", "%s",
+    return schedule_decide_on(
+        f->func, "overlap", derived, "%s",
         derived ? "one warp group multiplies: its products follow one another without a gap"
                 : "several warp groups multiply: one's products run while another's are issued");
-    return text_equal(on, "on");
 }
 
 /* ---- the new loop ---- */

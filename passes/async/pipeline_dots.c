@@ -476,13 +476,11 @@ static bool decide_ordered_mma(const Overlap *o)
     int64_t groups = warps ? warps->ints[warps->n - 1] / o->func->target->group_warps : 0;
     bool many = groups > 2;
     return groups > 1 &&
-           text_equal(schedule_decide_symbol(
-                          o->func, "ordered_mma", "", many ? "on" : "off", "%s",
-                          many ? "products of one warp group follow another's: there are enough to "
-                                 "fill the matrix unit meanwhile"
-                               : "warp groups fall out of step by themselves: one's products run "
-                                 "under another's element-wise work"),
-                      "on");
+           schedule_decide_on(o->func, "ordered_mma", many, "%s",
+                              many ? "products of one warp group follow another's: there are "
+                                     "enough to fill the matrix unit meanwhile"
+                                   : "warp groups fall out of step by themselves: one's products "
+                                     "run under another's element-wise work");
 }
 
 static bool find_shape(Overlap *o, Func *func, Op *loop)
@@ -507,11 +505,9 @@ static void try_loop(Op *op, void *user)
     int first = MAX_CHAIN - 1;
     if (op->kind != OP_FOR || !find_shape(&chain[first], func, op) ||
         has_successor(func, &chain[first]) ||
-        !text_equal(
-            schedule_decide_symbol(func, "overlap", "", "on",
-                                   "the second product of a step runs under the next step's "
-                                   "element-wise work"),
-            "on")) {
+        !schedule_decide_on(func, "overlap", true,
+                            "the second product of a step runs under the next step's "
+                            "element-wise work")) {
         return;
     }
     Op *before = loop_before(func, op);

@@ -110,9 +110,7 @@ static bool begins_early(Func *func, const Op *launch, bool tail)
                          : even ? "blocks that wait for what their tiles have in common are dealt "
                                   "out evenly when all multiprocessors are free"
                                 : "blocks take their places while those before them end";
-    return text_equal(schedule_decide_symbol(func, "dependent_launch", "",
-                                             idle || even ? "off" : "on", "%s", reason),
-                      "on");
+    return schedule_decide_on(func, "dependent_launch", !idle && !even, "%s", reason);
 }
 
 /* `before`: the effects of the launches that may still run when this one starts. */

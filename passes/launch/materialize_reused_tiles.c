@@ -346,11 +346,10 @@ static bool is_kept(const Kept *k, int64_t *taken)
         : !fits              ? "it would take too much memory"
                              : "written under the products of one launch, it saves another one's";
     bool given = schedule_user_entry(k->func, "materialize", "") != NULL, wanted = faster && fits;
-    const char *word = *taken && !given ? wanted ? "on" : "off"
-                                        : schedule_decide_symbol(k->func, "materialize", "",
-                                                                 wanted ? "on" : "off", "%s", why);
+    bool on =
+        *taken && !given ? wanted : schedule_decide_on(k->func, "materialize", wanted, "%s", why);
     *taken += fits ? bytes : 0;
-    return text_equal(word, "on");
+    return on;
 }
 
 /* ---- how ---- */

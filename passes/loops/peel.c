@@ -226,10 +226,8 @@ static void try_loop(Op *op, void *user)
     find_masks(&p, &b);
     bool ragged = !range_is_full(p.range) && masks_its_tail(&p);
     if ((p.n > 0 || ragged) &&
-        text_equal(schedule_decide_symbol(
-                       func, "peel", "", "on",
-                       "tiles that are full and not cut by a mask have a loop of their own"),
-                   "on")) {
+        schedule_decide_on(func, "peel", true,
+                           "tiles that are full and not cut by a mask have a loop of their own")) {
         peel_loop(&p, &b);
     }
 }

@@ -206,11 +206,10 @@ static void swap(Func *func, Op *dot)
 static void swap_narrow(Func *func, Op *dot, int64_t rows)
 {
     bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MAX;
-    const char *on = schedule_decide_symbol(
-        func, "swap_ab", "", pays ? "on" : "off",
+    const char *reason =
         pays ? "warp groups multiply faster, and widen a left operand alone"
-             : "so few rows are multiplied as fast by single warps, which widen either operand");
-    if (text_equal(on, "on")) {
+             : "so few rows are multiplied as fast by single warps, which widen either operand";
+    if (schedule_decide_on(func, "swap_ab", pays, "%s", reason)) {
         swap(func, dot);
     }
 }
@@ -246,14 +245,14 @@ void pass_swap_ab(Func *func)
     double gain = lies ? 0 : gain_of(func, &plain, &swapped);
     bool wide = lies && plain.n > MAX_ROWS;
     bool pays = wide || gain > MIN_GAIN;
-    const char *on = schedule_decide_symbol(
-        func, "swap_ab", "", pays ? "on" : "off",
+    bool on = schedule_decide_on(
+        func, "swap_ab", pays,
         wide ? "the matrix unit of warp groups takes the right operand along k alone, as the left "
                "one lies"
         : pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
                : "tiles of the transpose would not fill the device better",
         gain);
-    if (text_equal(on, "on")) {
+    if (on) {
         swap(func, dot);
     }
 }

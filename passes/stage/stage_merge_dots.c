@@ -66,11 +66,9 @@ static StagedOperand *right_item(StageContext *s, const Op *dot)
 
 static bool is_wanted(StageContext *s)
 {
-    return text_equal(
-        schedule_decide_symbol(s->func, "merge_dots", "", "on",
-                               "one instruction for the columns of both products reads their "
-                               "rows once"),
-        "on");
+    return schedule_decide_on(s->func, "merge_dots", true,
+                              "one instruction for the columns of both products reads their "
+                              "rows once");
 }
 
 void stage_join(StageContext *s)

@@ -376,8 +376,8 @@ static bool choose_persistent(StageContext *s)
         return false;
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
-    const char *on = schedule_decide_symbol(
-        s->func, "persistent", "", even && !own ? "on" : "off", "%s",
+    return schedule_decide_on(
+        s->func, "persistent", even && !own, "%s",
         s->paired ? "a long tile and a short one in turn: copies for the next run "
                     "under this one's end"
         : own     ? "each tile reads its own of memory, which is not equally near: "
@@ -385,7 +385,6 @@ static bool choose_persistent(StageContext *s)
         : even    ? "all tiles cost the same: copies for the next run under this one's "
                     "end"
                   : "tiles differ in cost: the device hands them out as blocks end");
-    return text_equal(on, "on");
 }
 
 static void choose_warps(StageContext *s, Op *roles)

@@ -3,16 +3,6 @@
  * the sign alone; -0 counts as +0, and every NaN as what is above infinity. */
 #include "passes/tensor/lower_sort.h"
 
-static DType unsigned_of(DType dtype)
-{
-    switch (dtype_bits(dtype)) {
-    case 8: return DT_U8;
-    case 16: return DT_U16;
-    case 32: return DT_U32;
-    default: return DT_U64;
-    }
-}
-
 /* The bits of the greatest number that is no NaN. */
 static int64_t greatest_bits(DType dtype)
 {
@@ -65,7 +55,7 @@ static Value *float_keys(Builder *b, Value *elements, Value *bits, int64_t sign)
 
 Value *sort_keys(Builder *b, Value *elements, bool descending)
 {
-    DType dtype = elements->type->dtype, key = unsigned_of(dtype);
+    DType dtype = elements->type->dtype, key = dtype_unsigned(dtype);
     int64_t sign = (int64_t)((uint64_t)1 << (dtype_bits(dtype) - 1));
     Value *keys = dtype == key ? elements : build_bitcast(b, elements, key);
     if (dtype_is_float(dtype)) {

@@ -63,7 +63,7 @@ static Value *bring(const Pairs *p, Value *here, Value *values)
 static Value *bring_elements(const Pairs *p, Value *here, Value *elements)
 {
     int bits = dtype_bits(elements->type->dtype);
-    DType own = bits == 8 ? DT_U8 : bits == 16 ? DT_U16 : bits == 32 ? DT_U32 : DT_U64;
+    DType own = dtype_unsigned(elements->type->dtype);
     DType sum = bits < 32 ? DT_U32 : own;
     bool plain = elements->type->dtype == own;
     Value *from = plain ? elements : build_bitcast(p->b, elements, own);

@@ -72,13 +72,10 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thirds)
 {
     bool may = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
-    bool on =
-        may &&
-        text_equal(schedule_decide_symbol(func, "pingpong", "", "off",
-                                          "the matrix unit's sums and work on results share the "
-                                          "registers' ports: measured, they gain little by "
-                                          "running at once"),
-                   "on");
+    bool on = may && schedule_decide_on(func, "pingpong", false,
+                                        "the matrix unit's sums and work on results share the "
+                                        "registers' ports: measured, they gain little by "
+                                        "running at once");
     plan->teams = on ? 2 : 1;
     plan->warps = on       ? 4
                   : thirds ? THIRDS_WARPS

@@ -42,9 +42,9 @@ typedef struct Lookback {
     Dim tiles;
     bool reverse;
     Value *ticket;
-    Value **words[MAX_SCANS];  /* by scan: two a result, the second NULL where one will do */
-    Value *tile, *last;        /* i64, in the order of the scan; bool: of its group */
-    Value *place, *there;      /* i64, bool [GROUP]: whose words it looks at, and which of them */
+    Value **words[MAX_SCANS]; /* by scan: two a result, the second NULL where one will do */
+    Value *tile, *last;       /* i64, in the order of the scan; bool: of its group */
+    Value *place, *there;     /* i64, bool [GROUP]: whose words it looks at, and which of them */
 } Lookback;
 
 /* ---- when ---- */
@@ -276,15 +276,9 @@ static void emit_clearing(Lookback *l, Op *group)
 
 /* ---- values as words ---- */
 
-static DType unsigned_of(DType dtype)
-{
-    int bits = dtype_bits(dtype);
-    return bits == 64 ? DT_U64 : bits == 32 ? DT_U32 : bits == 16 ? DT_U16 : DT_U8;
-}
-
 static Value *bits_of(Builder *b, Value *value)
 {
-    DType dtype = value->type->dtype, wanted = unsigned_of(dtype);
+    DType dtype = value->type->dtype, wanted = dtype_unsigned(dtype);
     return dtype == DT_BOOL  ? build_cast(b, value, wanted)
            : dtype == wanted ? value
                              : build_bitcast(b, value, wanted);
@@ -321,7 +315,7 @@ static Value *of_words(Builder *b, Value *const *words, DType dtype)
     if (words_of(dtype) == 2) {
         low = build_binary(b, OP_OR, low, with_number(b, OP_SHL, words[1], WORD_BITS));
     }
-    return of_bits(b, build_cast(b, low, unsigned_of(dtype)), dtype);
+    return of_bits(b, build_cast(b, low, dtype_unsigned(dtype)), dtype);
 }
 
 /* ---- looking back ---- */
