@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 enum { MAX_PATH = 4096, MAX_WORDS = 1024, OUT_OF_TIME = 124 };
-/* That compiling may take where nothing is said: of the CPU's time, so that a busy machine changes
- * nothing, and of any time, for want of which an assembler that hangs would never end. */
+/* Limits of a compilation without --timeout: CPU time, so that a busy machine changes nothing, and
+ * elapsed time, which ends an assembler that hangs. */
 enum { COMPILING_SECONDS = 60, COMPILING_AT_MAX = 600 };
 
-/* The last one: who reads our output has gone, as `head` does; no words are wanted. */
+/* SIGPIPE: the reader of the output has closed it, as `head` does; no message is printed. */
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGPIPE};
 static char under_way[MAX_PATH]; /* changed only while the signals are blocked */
 
-/* What is said, and the exit status, when something happens that is waited for. */
+/* The message and the exit status of an expected end: formatted ahead for the signal handler. */
 typedef struct Ending {
     char words[MAX_WORDS];
     size_t n;
@@ -186,7 +186,7 @@ void run_begin(const Options *options, bool own_code, const char *kernel, const 
 {
     int given = options->timeout;
     stop_clocks();
-    fflush(stdout); /* what was told is told, however this ends */
+    fflush(stdout); /* output must not be lost if the kernel ends the program */
     if (own_code) {
         set_traps(kernel, where);
     }

@@ -112,7 +112,7 @@ static void count_bytes(Bench *bench)
     }
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 static int prepare(Bench *bench)
 {

@@ -43,7 +43,7 @@ typedef struct Check {
 
 /* ---- one launch ---- */
 
-/* One result of an backend beside the interpreter's. */
+/* Compares one result of a backend with that of the interpreter. */
 static void compare_one(Check *c, Backend *backend, size_t nth, const Array *array, const void *got,
                         const TesseraArg *want, const TesseraArg *wide)
 {
@@ -125,7 +125,7 @@ static TesseraStatus interpret(const Check *c, const TesseraOptions *options, co
     return status;
 }
 
-/* NULL when the program cannot be run in f64: then that is what is messages. */
+/* The f64 reference; NULL if the program cannot be run in f64, which is reported. */
 static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
     if (c->no_reference) {
@@ -134,7 +134,7 @@ static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Array
     TesseraOptions options = *compile;
     TesseraArg *args = args_for_interpreter(arrays, true);
     options.wide = true;
-    options.n_strides = 0; /* what is widened lies row-major */
+    options.n_strides = 0; /* f64 copies are row-major */
     if (interpret(c, &options, arrays, args) == TESSERA_OK) {
         return args;
     }
@@ -259,7 +259,7 @@ static int make_round(Check *c, const TesseraSize *sizes)
             array_randomize(array, c->options->seed + c->rounds);
         }
     }
-    /* The same code for all of them, unless tensors do not say a size. */
+    /* All rounds use the same code, unless no tensor determines a size. */
     compile.sizes = untold;
     compile.n_sizes = n_untold;
     code = code ? code : compile_untold(c, &compile);
@@ -405,7 +405,7 @@ static void show_head(const Check *c)
     puts("");
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 static int check_compiled(Check *c)
 {

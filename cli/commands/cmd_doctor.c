@@ -90,7 +90,7 @@ static void show_finding_json(const TesseraFinding *finding, bool first)
     putchar('}');
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 /* `auto` needs the CPU alone; "cuda:1" that device, "cuda" any of them. */
 static bool is_wanted(const TesseraFinding *finding, const char *wish)

@@ -22,13 +22,13 @@ typedef struct Run {
     Arrays arrays;
     TesseraOptions compile;
     bool interpreted;
-    FILE *to; /* what is told */
+    FILE *to; /* for the output to the user */
     double compile_seconds, run_seconds;
 } Run;
 
-/* ---- what the kernel says ---- */
+/* ---- kernel messages ---- */
 
-/* Prints go where answers go. */
+/* Prints the messages of `print` where results are printed, and reports failed assertions. */
 static int show_messages(const Run *run, const TesseraMessages *messages)
 {
     for (size_t i = 0; i < messages->n; i++) {
@@ -115,8 +115,8 @@ static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
     return 0;
 }
 
-/* Results of the interpreter's own beside those of the device. What is both read and written would
- * have to be kept from before the launch: `originals` has it. */
+/* Arguments with results of the interpreter's own. An array that is read and written has its values
+ * of before the launch from `originals`. */
 static TesseraArg *oracle_args(const Run *run, void *const *originals)
 {
     TesseraArg *args = arrays_args(&run->arrays, false);
@@ -174,7 +174,7 @@ static void **keep_originals(const Run *run)
     return kept;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void show_array(FILE *to, const Array *array)
 {
@@ -224,7 +224,7 @@ static int write_outputs(const Run *run)
     return 0;
 }
 
-/* After a failure: what lies where a result was wanted is an older one. */
+/* After a failure: notes that output files are missing or older. */
 static void note_unwritten(const Run *run)
 {
     for (size_t i = 0; i < run->arrays.n; i++) {
@@ -236,7 +236,7 @@ static void note_unwritten(const Run *run)
     }
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 static int execute(Run *run, FILE *to)
 {

@@ -20,7 +20,8 @@ static size_t param_index(const TesseraSignature *signature, const char *name)
     return i;
 }
 
-/* A size that stands like an argument, as behind a space in `--size M=3 N=4`; NULL: it is none. */
+/* A size in the position of an argument, as after the space in `--size M=3 N=4`; NULL if it is
+ * none. */
 static const char *size_option(const TesseraSignature *signature, const char *text)
 {
     size_t n = strcspn(text, "=");
@@ -55,7 +56,7 @@ static int unknown_param(const TesseraSignature *signature, const char *text)
                      signature->name, text, list);
 }
 
-/* The element type that a parameter will have, as far as the command line tells. */
+/* The element type of a parameter, as far as the command line determines it. */
 static int wanted_type(const TesseraParam *param, const Options *options)
 {
     TesseraType type;

@@ -57,7 +57,7 @@ static int64_t take_factor(Words *w)
     return 1;
 }
 
-/* The library has read them before: here they are well-formed. */
+/* The library has checked the text: it is well-formed. */
 static void take_stride(Words *w, int axis)
 {
     bool minus = take_char(w, '-');
@@ -82,7 +82,8 @@ static void read_words(Words *w, int rank)
     w->align = take_char(w, '@') ? take_factor(w) : ALIGNED;
 }
 
-/* Adds what an axis reaches to what lies before and after element [0, 0, …]; false on overflow. */
+/* Adds the reach of an axis to the elements before and after element [0, 0, …]; false on overflow.
+ * */
 static bool add_reach(const TesseraTensor *tensor, int axis, int64_t stride, int64_t *before,
                       int64_t *after)
 {
@@ -92,7 +93,7 @@ static bool add_reach(const TesseraTensor *tensor, int axis, int64_t stride, int
            !__builtin_add_overflow(*end, far, end);
 }
 
-/* Free strides, last axis first, are the least that leave a gap behind what is there. */
+/* Chooses free strides, last axis first: the smallest that leave a gap after the inner axes. */
 static bool choose_free(Words *w, const TesseraTensor *tensor, int64_t *before, int64_t *after)
 {
     bool fits = true;

@@ -230,7 +230,7 @@ static int read_header(FILE *file, Header *h)
 
 /* ---- the data ---- */
 
-/* False when the file is known to be shorter than it says. */
+/* False if the file is known to be shorter than its header requires. */
 static bool long_enough(FILE *file, size_t bytes)
 {
     struct stat info;
@@ -276,7 +276,7 @@ static int read_data(FILE *file, Header *h)
 
 /* ---- types that NumPy has no name for ---- */
 
-/* Bits whose meaning the parameter knows, and the file does not tell. */
+/* True for bits whose type the parameter gives, because the file cannot name it. */
 static bool is_bits_of(TesseraType file, int wanted)
 {
     bool byte = file == TESSERA_F8E4M3 || file == TESSERA_U8;

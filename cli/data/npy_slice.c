@@ -73,7 +73,7 @@ static bool take_number(Reader *r, int64_t *number)
     return true;
 }
 
-/* An end of a slice: from the end when negative, moved to what lies inside. */
+/* An end of a slice, counted from the end if negative, clamped to the axis. */
 static int64_t clamped(int64_t end, int64_t extent, int64_t least, int64_t most)
 {
     end = end < 0 ? end + extent : end;

@@ -179,7 +179,7 @@ static Pin pin_of(Arena *arena, const TuneWinner *choice)
     return pin;
 }
 
-/* What is derived is as good now: an older entry would be in its way. */
+/* The derived schedule is as good now, so an older pin is removed. */
 static bool remove_pin(Pins *pins, const Pin *like)
 {
     for (size_t i = 0; i < pins->n; i++) {

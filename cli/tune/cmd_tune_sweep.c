@@ -336,7 +336,7 @@ static int sweep_case(const Options *options, SweepOptions *sweep, SweepShow *sh
     return code;
 }
 
-/* ---- the verb ---- */
+/* ---- the command ---- */
 
 static void catch_stops(void)
 {

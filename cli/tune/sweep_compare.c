@@ -26,7 +26,7 @@ static int exponent_of(double value)
 void envelope_add(Envelope *envelope, double value, double bound)
 {
     if (!isfinite(value) || !isfinite(bound)) {
-        return; /* says nothing of others */
+        return; /* gives no bound for other magnitudes */
     }
     double *most = &envelope->most[exponent_of(value)];
     *most = bound > *most ? bound : *most;
@@ -34,7 +34,7 @@ void envelope_add(Envelope *envelope, double value, double bound)
 }
 
 /* Octaves of which no element was seen have the bound of the next one above that was: an element
- * can be small because large terms cancel. What exact zeros have says nothing of them. */
+ * can be small because large terms cancel. The bounds of exact zeros do not apply to them. */
 void envelope_close(Envelope *envelope, double scale)
 {
     double so_far = 0, next = 0;

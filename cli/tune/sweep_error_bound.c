@@ -70,8 +70,8 @@ static bool halve(Smaller *s, bool folded)
     return largest;
 }
 
-/* How many times as long sums are as in the smaller run. Sizes that only say where a loop ends
- * count as far as they were cut further than those. */
+/* The factor by which sums are longer than in the smaller run. Sizes that only bound a loop count
+ * as far as they were reduced more than the summed sizes. */
 static double longer(const SweepWork *work, const TesseraSpace *space, const Smaller *s)
 {
     double all = 1, most = 1, ends = 1;

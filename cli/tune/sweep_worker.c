@@ -97,7 +97,7 @@ int sweep_work(const Options *options)
     SweepWork work = {.options = options};
     const char *colon = strchr(options->work, ':');
     bool measures = strncmp(options->work, "measure", 7) == 0;
-    /* What a kernel does to the process, and who ends it, is the parent's to tell. */
+    /* The parent reports how a worker ended, so signals have their default action. */
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         signal(signals[i], SIG_DFL);

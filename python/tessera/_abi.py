@@ -326,7 +326,7 @@ class OfProcess:
 
 
 class Device(OfProcess):
-    """A device that is open. `kind`, `name`, `target`, `units` as tessera_device_info says."""
+    """An open device. `kind`, `name`, `target` and `units` are those of tessera_device_info."""
 
     def __init__(self, runtime, handle, info):
         self.runtime, self.handle = runtime, handle
@@ -334,7 +334,7 @@ class Device(OfProcess):
         self.target, self.units = info.target.decode(), info.units
 
     def sync(self, stream=None):
-        """Waits for all work of a stream; a kernel's fault is told here."""
+        """Waits for all work of a stream; raises the fault of a kernel."""
         self.runtime.call("sync", self.handle, stream)
 
     def __repr__(self):
@@ -347,23 +347,23 @@ _runtimes = weakref.WeakSet()
 
 
 class AcrossFork:
-    """A process forks while no call is in the library: else the child would have a lock that a
-    thread holds which it has not, and what that thread was changing half changed."""
+    """Delays a fork while another thread is inside the library. Otherwise the child would inherit a
+    lock whose owner it does not have, and data that this thread had half changed."""
 
-    held = []
+    locked = []
 
     @classmethod
     def begin(cls):
         _starting.acquire()
-        cls.held = sorted(_runtimes, key=id)
-        for runtime in cls.held:
+        cls.locked = sorted(_runtimes, key=id)
+        for runtime in cls.locked:
             runtime.lock.acquire()
 
     @classmethod
     def end(cls):
-        for runtime in cls.held:
+        for runtime in cls.locked:
             runtime.lock.release()
-        cls.held = []
+        cls.locked = []
         _starting.release()
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose arrays they are: how each library's look, where they lie, and how it makes new ones.
+"""Adapters for the arrays of each library: their layout and device, and how results are made.
 
-An adapter's `look(array)` is asked in each call and so is short: what a kernel was prepared for
-(element type, shape, strides, place and alignment, as the library has them, hashable), and the
-address, which `address` gives alone. `describe` says the same in Tessera's words, once. Nothing is
-copied."""
+An adapter's `look(array)` runs in each call and so is short. It returns what a kernel is prepared
+for (element type, shape, strides, device and alignment, as the library has them, hashable) and the
+address, which `address` returns alone. `describe` returns the same in Tessera's terms, and runs
+once per kind of arguments. Nothing is copied."""
 
 import ctypes
 import sys
@@ -53,7 +53,7 @@ class Look:
 
 
 def as_parameter(look, dtype):
-    """Bytes, where a kernel wants elements of four bits: two each, the first in the low half."""
+    """Reads bytes as elements of four bits for such a parameter: two per byte, low half first."""
     if dtype in ("i4", "u4") and look.type in ("i8", "u8") and look.dims and look.strides is None:
         look.type, look.dims = dtype, (*look.dims[:-1], 2 * look.dims[-1])
     return look
@@ -83,14 +83,14 @@ class Adapter:
     changed = None  # is called with a list of arrays that are written behind their library's back
 
     def refuse_type(self, cls):
-        """An error where no array of this class can be taken."""
+        """Raises an error if no array of this class can be an argument."""
 
     def refuse(self, a, written):
-        """An error where a launch with this array would do what nobody wants."""
+        """Raises an error if a launch with this array would have an unintended effect."""
 
     @staticmethod
     def may_record(arrays):
-        """Quick: False where `refuse` need not be asked about these again."""
+        """False if `refuse` need not check these arrays again; quick."""
         return False
 
     def current_stream(self, ordinal):
@@ -328,7 +328,7 @@ class CuPy(Adapter):
         return self.cupy.cuda.get_current_stream().ptr
 
 
-# ---- JAX: arrays that nobody changes, on a stream that is its own ----
+# ---- JAX: immutable arrays, on a stream of its own ----
 
 class Jax(Adapter):
     def __init__(self):
@@ -364,7 +364,7 @@ class Jax(Adapter):
         return lambda: self.jax.device_put(numpy.empty(dims, dtype), device)
 
 
-# ---- whoever speaks DLPack or CUDA's array interface ----
+# ---- any library with DLPack or CUDA's array interface ----
 
 class DLDevice(ctypes.Structure):
     _fields_ = [("type", c_int32), ("id", c_int32)]
@@ -406,8 +406,8 @@ def read_capsule(capsule):
 
 
 def read_interface(a, written):
-    """The same of CUDA's array interface (numba, RAPIDS, …), which does not say on which device it
-    is."""
+    """Describes an array by CUDA's array interface (numba, RAPIDS, …), which does not name the
+    device."""
     face = a.__cuda_array_interface__
     try:
         order, code, size = face["typestr"][0], face["typestr"][1], int(face["typestr"][2:])
@@ -473,7 +473,7 @@ class View:
 
 
 class Views(Adapter):
-    """What lies there is asked of the arrays' own adapters, which make results and name streams."""
+    """Views use the adapters of their arrays, which also make results and name streams."""
 
     def look(self, v):
         seen, address = find_look(v.array)(v.array)
@@ -594,15 +594,14 @@ def words_of(value):
 
 
 def watchers_of(arrays):
-    """[(function, its arrays)]: what to call when these have been written, as far as their
-    libraries want to know."""
-    told = {}
+    """[(function, its arrays)]: the functions by which libraries learn that arrays were written."""
+    written = {}
     for array in arrays:
         array = array.array if type(array) is View else array
         changed = adapter_of(array).changed
         if changed is not None:
-            told.setdefault(changed, []).append(array)
-    return list(told.items())
+            written.setdefault(changed, []).append(array)
+    return list(written.items())
 
 
 def note_changes(arrays):

@@ -115,15 +115,15 @@ class Compiler:
         return options, [pairs, sizes, facts, lines], texts, found
 
     def compile(self, target, values, named, looks, device=None):
-        """`looks`: one a parameter, inputs, then outputs; None where nothing is known."""
+        """`looks`: one per parameter, inputs first, then outputs; None if unknown."""
         params = self._params
         with self._runtime.lock:
             options, kept, bindings, sizes = self._options(target, values, named, looks, device)
             launched = [look for p, look in zip([*params.inputs, *params.outputs], looks)
                         if not p.is_const]
-            lying = ()
+            layouts = ()
             if any(look and (look.strides or (look.data or 0) % 16) for look in launched):
-                lying = tuple((look.dims, look.strides, (look.data or 0) % 16) if look else None
+                layouts = tuple((look.dims, look.strides, (look.data or 0) % 16) if look else None
                               for look in launched)
                 args = _abi.array(Arg, [Arg(tensor=tensor_of(look)) for look in launched])
                 self._place_made(args, launched, options, bindings, sizes)
@@ -131,7 +131,7 @@ class Compiler:
                 kept.append(args)
             key = (target, device, tuple(bindings.items()),
                    tuple((options.sizes[i].name, options.sizes[i].value)
-                         for i in range(options.n_sizes)), lying)
+                         for i in range(options.n_sizes)), layouts)
             found = self.made.get(key)
             if found is None:
                 handle = self._runtime.handle("compile", self._program._handle, byref(options))

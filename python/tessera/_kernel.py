@@ -15,10 +15,10 @@ from ._launch import Entry, Launch, Recent, stream_of
 from ._signature import Parameters, check_number, plain, whole_number
 
 MOST_PREPARED = 256  # of a kernel; those used last stay
-ARRAY, NUMBER, CONST = range(3)  # what a call looks at in an argument
-MISSED = object()  # nothing is prepared for such arguments
+ARRAY, NUMBER, CONST = range(3)  # kinds of arguments
+MISSED = object()  # no launch is prepared for such arguments
 PLAIN = ((), False), ((), True)  # calls without constants and names; and with out=
-words = {bool, int, float, str, type(None)}  # that a repr tells from all others
+words = {bool, int, float, str, type(None)}  # types whose repr is unique
 
 
 class Program:
@@ -121,10 +121,10 @@ class Kernel:
     # ---- options ----
 
     def given(self, *, schedule=(), facts=None, optimize=0, pins=None, **bindings):
-        """The same kernel, compiled with these lines of a schedule, with facts of sizes (a number:
-        what they are multiples of; a tuple: multiple, least, most) instead of what the arguments
-        have, and with generic and const parameters bound. pins: a file of schedules that were
-        measured, instead of the one beside the source; False: none."""
+        """The same kernel, compiled with these schedule entries, with facts about sizes (a number
+        is a divisor; a tuple is multiple, min, max) instead of those of the arguments, and with
+        generic and const parameters bound. pins: a pin file instead of the one beside the source;
+        False ignores pins."""
         self._params.check_names(bindings, ("schedule", "facts", "optimize", "pins"))
         pins = "" if pins is False else None if pins is None else os.fspath(pins)
         lines = [schedule] if isinstance(schedule, str) else list(schedule)
@@ -148,7 +148,7 @@ class Kernel:
     # ---- compiling ----
 
     def _looks(self, values, outputs, launches=False):
-        """(looks, the arrays' adapter, the first of them, where they lie)."""
+        """(looks, the adapter of the arrays, the first array, their device)."""
         looks, first, adapter = [], None, None
         written = [*(p.io == INOUT for p in self.inputs), *[True] * len(outputs)]
         for p, value, write in zip([*self.inputs, *self.outputs], [*values, *outputs], written):
@@ -176,8 +176,8 @@ class Kernel:
         return looks, adapter, first, next(iter(places), None)
 
     def compile(self, *args, target=None, out=None, **named):
-        """For arguments like these: arrays, numbers, or tessera.spec(type, *shape). target: a name
-        of a target; else that of the device on which the arrays lie."""
+        """For arguments like these: arrays, numbers, or tessera.spec(type, *shape). target: the
+        name of a target, by default that of the device of the arrays."""
         values, named = self._bind(args, named, ("target", "out"))
         looks, _, _, place = self._looks(values, self._params.results(out))
         if target is None:
@@ -386,7 +386,7 @@ class Kernel:
                               *[value for value in out or () if value is not None]])
 
     def _look_at(self, args, key, places, numbers):
-        """What a call is told apart by, addresses, and numbers, of all kinds of arguments."""
+        """Appends the key, the addresses and the numbers of the arguments."""
         for value, kind in zip(args, self._kinds):
             if kind == ARRAY:
                 look = look_of.get(type(value)) or self._look(value, len(places))

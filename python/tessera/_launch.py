@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is prepared for launching, and what it says."""
+"""Prepared launches, and the messages of their kernels."""
 
 import sys
 from collections import namedtuple
@@ -11,21 +11,21 @@ from ._compiled import tensor_of
 from ._signature import number_of, whole_number
 
 Message = namedtuple("Message", "failed text file line")
-Message.__doc__ = """What a kernel's `print` or, where it `failed`, its `assert` said, and where
-that stands (`file` None: it is not known)."""
+Message.__doc__ = """The text of a kernel's `print`, or of its `assert` if it `failed`, and the
+source location of the statement (`file` is None if it is unknown)."""
 
 
 class Launch(_abi.OfProcess):
     """A kernel prepared for these arguments: call it, with a stream or on the current one. It
-    holds the arrays; `results` are those that it writes. What it prints and asserts is told by
-    `messages`."""
+    holds the arrays; `results` are those that it writes. `messages` returns what it prints and
+    asserts."""
 
     def __init__(self, kernel, compiled, device, given, adapter, ordinal, results):
         """given: (parameter, look, value) of each parameter that a launch has."""
         runtime = kernel._runtime
         self.compiled, self.device, self.results = compiled, device, results
         self.values = [value for _, _, value in given]
-        # A launch takes 4 us of the host's time: what to call after it is not looked for again.
+        # The functions to call after a launch are found once: a launch takes few microseconds.
         self._watchers = _arrays.watchers_of([value for p, _, value in given if p.io != IN])
         self._runtime, self._adapter, self._ordinal = runtime, adapter, ordinal
         self._stream = None if device.kind == "cpu" else adapter.current_stream
@@ -73,7 +73,7 @@ class Launch(_abi.OfProcess):
                 self._runtime.fail(status)
 
     def time(self, times=1, stream=None):
-        """Seconds of one launch, of so many back to back, by the device's clock."""
+        """Mean seconds of `times` launches back to back, by the clock of the device."""
         times = whole_number("how often a launch is timed", times)
         if not 0 < times < 1 << 31:
             raise UsageError(f"a launch is timed once or more, not {times} times")
@@ -89,36 +89,36 @@ class Launch(_abi.OfProcess):
         return self._runtime.c.tessera_workspace_size(self._handle)
 
     def messages(self, stream=None):
-        """Waits for the stream; what has been printed and asserted since this was asked last: a
-        list of Message. The log of a launch holds 32768; of more, the number is the last text."""
+        """Waits for the stream and returns the messages since the last call as a list of Message.
+        The log of a launch holds 32768; the last text is the number of further ones."""
         if stream is None:
             stream = self._current()
-        said = _abi.Messages()
+        messages = _abi.Messages()
         with self._runtime.lock:
-            self._runtime.call("launch_messages", self._handle, stream_of(stream), byref(said))
+            self._runtime.call("launch_messages", self._handle, stream_of(stream), byref(messages))
             found = [Message(m.failed, m.text.decode(errors="replace"),
                              m.file.decode() if m.file else None, m.line)
-                     for m in said.items[: said.n]]
-            if said.lost:
-                found.append(Message(said.failures > sum(m.failed for m in found),
-                                     f"{said.lost} more messages did not fit the log", None, 0))
+                     for m in messages.items[: messages.n]]
+            if messages.lost:
+                found.append(Message(messages.failures > sum(m.failed for m in found),
+                                     f"{messages.lost} more messages did not fit the log", None, 0))
         return found
 
     def _tell(self, stream):
-        """Prints what is to be printed; what did not hold is an error."""
-        said = self.messages(stream)
-        for message in said:
+        """Prints the messages of `print`; raises an error if an assertion failed."""
+        messages = self.messages(stream)
+        for message in messages:
             if not message.failed:
                 print(message.text, file=sys.stdout)
-        failed = [m for m in said if m.failed]
+        failed = [m for m in messages if m.failed]
         if failed:
             raise AssertionFailed("\n".join(
                 (f"{m.file}:{m.line}: " if m.file else "") + m.text for m in failed), failed)
 
 
 class Entry:
-    """What calls with such arguments share: `makers` of the results, None where one is given;
-    `make`, where there is one result and it is made."""
+    """The data that calls with one kind of arguments share: `makers` of the results, None for a
+    result that is given, and `make`, if there is a single result that is made."""
 
     __slots__ = ("launch", "makers", "makes", "make", "n_inputs", "address", "stream", "waits",
                  "known", "deceives")
@@ -130,11 +130,11 @@ class Entry:
         self.address, self.stream = launch._adapter.address, launch._stream
         self.waits = launch._says or \
             (isinstance(launch._adapter, _arrays.Jax) and launch.device.kind != "cpu")
-        self.known = set()  # the calls that find it, or cannot, without looking in full
-        self.deceives = None  # what tells arrays that are like these in all that C sees
+        self.known = set()  # keys of calls for which the quick search is decided
+        self.deceives = None  # distinguishes arrays that look equal to the C library
 
     def finish(self, stream):
-        """Where a call is done only when its launch is."""
+        """Waits for the launch, if a call must end after it."""
         if self.launch._says:
             self.launch._tell(stream)
         else:
@@ -142,8 +142,8 @@ class Entry:
 
 
 class Recent:
-    """The entries of a kernel that were used first by such calls last, as tessera_launch_find wants
-    them; nothing of it changes but `tensors`, under the runtime's lock."""
+    """The most recently used entries of a kernel for one form of call, as tessera_launch_find takes
+    them. Only `tensors` changes, under the lock of the runtime."""
 
     MOST = 16
 
@@ -161,13 +161,13 @@ class Recent:
                      self.slice())
 
     def slice(self):
-        """Of the objects that are written, where they are neighbours: it is quicker; else None."""
+        """The written objects as a slice if they are adjacent, which is quicker; else None."""
         first, last = (self.written[0], self.written[-1] + 1) if self.written else (0, 0)
         return slice(first, last) if self.written == list(range(first, last)) else None
 
 
 def stream_of(stream):
-    """torch's, CuPy's, or whoever's __cuda_stream__ says what the driver calls it."""
+    """The driver's handle of a stream of torch, CuPy or any class with __cuda_stream__."""
     if stream is None or isinstance(stream, int):
         return stream
     for name in ("cuda_stream", "ptr"):

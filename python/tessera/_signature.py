@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel's source says of its parameters, and what numbers they take."""
+"""The parameters of a kernel, and the conversion of their arguments."""
 
 import difflib
 import inspect
@@ -9,11 +9,11 @@ from . import _abi, _arrays
 from ._abi import INOUT, OUT, UsageError
 
 FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
-plain = {bool, int, float}  # what is a number at first sight
+plain = {bool, int, float}  # types that are numbers without further checks
 
 
 class Parameter:
-    """One of a kernel, as its source says it: `rank` -1 is a number."""
+    """A parameter as the source declares it; `rank` -1 is a number."""
 
     def __init__(self, param):
         self.name, self.type, self.rank = param.name.decode(), param.type.decode(), param.rank
@@ -74,8 +74,8 @@ class Parameters:
                                  else returns)
 
     def check_names(self, named, keywords):
-        """They are parameters, inputs or not, or an error that says what was meant. keywords: what
-        the function that they were given to has besides."""
+        """Raises an error, with the nearest name, for a name that is not a parameter. keywords:
+        those of the calling function."""
         known = [*dict.fromkeys([*[p.name for p in self.inputs], *self.generics, *self.sizes])]
         for name in named:
             if name not in known:
@@ -83,7 +83,8 @@ class Parameters:
                                 + instead_of(name, [*known, *keywords]))
 
     def bind(self, args, named, keywords=()):
-        """Arguments in order, None for const parameters that nobody gives; what else is named."""
+        """The arguments in order, None for const parameters without a value, and the other named
+        values."""
         values = list(args)
         if len(values) > len(self.inputs):
             raise TypeError(f"{self.kernel} takes {len(self.inputs)} arguments, not {len(values)}")
@@ -103,7 +104,7 @@ class Parameters:
                         for n, v in named.items() if v is not None}
 
     def fact(self, name, given):
-        """(multiple, least, most) of a size; 0: nothing is said."""
+        """(multiple, min, max) of a size; 0 if there is no such fact."""
         if name not in self.sizes:
             raise UsageError(f"{self.kernel} has no size '{name}'" + instead_of(name, self.sizes))
         parts = tuple(given) if isinstance(given, (tuple, list)) else (given, 0, 0)
