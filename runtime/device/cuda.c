@@ -497,8 +497,8 @@ static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 
 /* ---- time ---- */
 
-static bool cuda_moment(Device *device, DeviceStream stream, DeviceEvent *moment,
-                        DeviceError *error)
+static bool cuda_event_record(Device *device, DeviceStream stream, DeviceEvent *out,
+                              DeviceError *error)
 {
     Cuda *cuda = device->state;
     CuEvent event = NULL;
@@ -511,7 +511,7 @@ static bool cuda_moment(Device *device, DeviceStream stream, DeviceEvent *moment
         ok = false;
     }
     cuda_leave(cuda, in);
-    *moment = ok ? event : NULL;
+    *out = ok ? event : NULL;
     return ok;
 }
 
@@ -530,13 +530,13 @@ static bool cuda_elapsed(Device *device, DeviceEvent first, DeviceEvent last, do
     return ok;
 }
 
-static void cuda_forget(Device *device, DeviceEvent moment)
+static void cuda_event_destroy(Device *device, DeviceEvent event)
 {
     Cuda *cuda = device->state;
     DeviceError untold;
-    if (moment) {
+    if (event) {
         CudaEntered in = cuda_enter(cuda, &untold);
-        cuda->driver.event_destroy(moment);
+        cuda->driver.event_destroy(event);
         cuda_leave(cuda, in);
     }
 }
@@ -559,8 +559,8 @@ const DeviceOps device_cuda = {
     .map = cuda_map,
     .launch = cuda_launch,
     .sync = cuda_sync,
-    .moment = cuda_moment,
+    .event_record = cuda_event_record,
     .elapsed = cuda_elapsed,
-    .forget = cuda_forget,
+    .event_destroy = cuda_event_destroy,
     .streams = &cuda_streams,
 };

@@ -27,7 +27,7 @@ static void cuda_stream_close(Device *device, DeviceStream stream)
     cuda_leave(cuda, in);
 }
 
-static bool cuda_event(Device *device, DeviceEvent *moment, DeviceError *error)
+static bool cuda_event_create(Device *device, DeviceEvent *event, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CuEvent made = NULL;
@@ -35,36 +35,36 @@ static bool cuda_event(Device *device, DeviceEvent *moment, DeviceError *error)
     bool ok =
         in.ok && cuda_check(cuda, cuda->driver.event_create(&made, 0), "cuEventCreate", "", error);
     cuda_leave(cuda, in);
-    *moment = ok ? made : NULL;
+    *event = ok ? made : NULL;
     return ok;
 }
 
-static bool cuda_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
+static bool cuda_record(Device *device, DeviceEvent event, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);
-    bool ok = in.ok && cuda_check(cuda, cuda->driver.event_record(moment, stream), "cuEventRecord",
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord",
                                   "", error);
     cuda_leave(cuda, in);
     return ok;
 }
 
-static bool cuda_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
+static bool cuda_wait(Device *device, DeviceStream stream, DeviceEvent event, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);
-    bool ok = in.ok && cuda_check(cuda, cuda->driver.stream_wait(stream, moment, 0),
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.stream_wait(stream, event, 0),
                                   "cuStreamWaitEvent", "", error);
     cuda_leave(cuda, in);
     return ok;
 }
 
-static bool cuda_settle(Device *device, DeviceEvent moment, DeviceError *error)
+static bool cuda_event_sync(Device *device, DeviceEvent event, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok &&
-              cuda_check_wait(device, cuda->driver.event_sync(moment), "cuEventSynchronize", error);
+              cuda_check_wait(device, cuda->driver.event_sync(event), "cuEventSynchronize", error);
     cuda_leave(cuda, in);
     return ok;
 }
@@ -242,10 +242,10 @@ static void cuda_drop(Device *device, DeviceGraph graph)
 const DeviceStreams cuda_streams = {
     .open = cuda_stream_open,
     .close = cuda_stream_close,
-    .moment = cuda_event,
+    .event_create = cuda_event_create,
     .record = cuda_record,
     .wait = cuda_wait,
-    .settle = cuda_settle,
+    .event_sync = cuda_event_sync,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
     .copy_in = cuda_copy_in_async,

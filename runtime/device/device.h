@@ -22,19 +22,19 @@ bool device_fail(DeviceError *error, DiagClass kind, int code, const char *forma
  * be NULL). `what`: the kernel or thing that it was for; may be empty. */
 bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *call,
                       const char *what, const char *name, const char *text);
-/* What drivers put as an invalid handle. */
+/* The message for an error that drivers report as an invalid handle. */
 #define DEVICE_FOREIGN "the stream, or the event, is of another context, or has been destroyed"
 
 typedef struct DeviceFacts {
     char name[256];
-    char target[64]; /* the compiler's name of it: "native", "sm_90a", "gfx942" */
+    char target[64]; /* the compiler's target: "native", "sm_90a", "gfx942" */
     int units;       /* multiprocessors, compute units, threads */
     int warp;
     int max_threads;  /* of a block */
-    int shared_bytes; /* most that a block may have */
+    int shared_bytes; /* the maximum of a block */
     size_t memory_bytes;
-    int ordinal;        /* as the driver counts; the host: 0 */
-    int driver_version; /* as the driver counts; 0: no driver */
+    int ordinal;        /* the driver's number of the device; the host: 0 */
+    int driver_version; /* as the driver encodes it; 0: no driver */
 } DeviceFacts;
 
 /* Code to load: bytes (PTX ended by a zero, cubin, code object), or, on the host, code that is
@@ -44,14 +44,14 @@ typedef struct DeviceImage {
     size_t n;
     void *(*symbol)(void *user, const char *name);
     void *user;
-    const char *name; /* what messages call it; may be NULL */
+    const char *name; /* for messages; may be NULL */
 } DeviceImage;
 
 typedef struct DeviceKernel {
     void *function;
-    const char *symbol; /* the plan's; for messages */
+    const char *symbol; /* of the plan, for messages */
     int threads, shared_bytes, cluster;
-    int workers; /* CPU: threads that share the blocks at most; 0: all */
+    int workers; /* CPU: the maximum number of threads that share the blocks; 0: all */
     bool early;  /* see PlanLaunch */
 } DeviceKernel;
 
@@ -63,18 +63,18 @@ typedef struct DeviceWindows {
 } DeviceWindows;
 
 typedef struct DeviceTensor {
-    void *data; /* the device's memory */
+    void *data; /* in device memory */
     DType dtype;
     int rank;
     int64_t dims[PLAN_SCRATCH_RANK];
-    bool strided;                       /* else contiguous: */
+    bool strided;                       /* otherwise the tensor is contiguous */
     int64_t strides[PLAN_SCRATCH_RANK]; /* in elements */
 } DeviceTensor;
 
-/* What there is of a kind, without opening a device. */
+/* What is known of a kind of device without opening one. */
 typedef struct DeviceProbe {
-    char looked_for[1024]; /* the driver's library, by its names */
-    char library[512];     /* where it is; "": nowhere */
+    char looked_for[1024]; /* names under which the driver's library was searched for */
+    char library[512];     /* its path; "": it was not found */
     char version[32];      /* the driver's; "": not known */
     int n_devices;
     DeviceError error; /* text "": nothing is wrong */
@@ -82,31 +82,31 @@ typedef struct DeviceProbe {
 
 typedef struct Device Device;
 typedef struct DeviceOps DeviceOps;
-/* A module, a stream and a moment as the device's own handle. Stream NULL: the default one. */
+/* The driver's handles of a module, a stream and an event. Stream NULL: the default one. */
 typedef void *DeviceModule;
 typedef void *DeviceStream;
 typedef void *DeviceEvent;
 
-/* Work in an order of its own. On the host all is done when the call returns: a stream is a name,
- * and there are no graphs (NULL). */
+/* Streams, events and graphs. On the host every call is finished when it returns: a stream is only
+ * a name, and the functions for graphs are NULL. */
 typedef void *DeviceGraph;
 typedef struct DeviceStreams {
     bool (*open)(Device *device, DeviceStream *stream, DeviceError *error);
     void (*close)(Device *device, DeviceStream stream);
-    /* A moment that is none until it is recorded. */
-    bool (*moment)(Device *device, DeviceEvent *moment, DeviceError *error);
-    bool (*record)(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error);
-    /* The stream goes on after the moment. */
-    bool (*wait)(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error);
-    bool (*settle)(Device *device, DeviceEvent moment, DeviceError *error);
-    /* Memory of the host from and to which copies run by themselves. */
+    /* Creates an event, which is not recorded yet. */
+    bool (*event_create)(Device *device, DeviceEvent *event, DeviceError *error);
+    bool (*record)(Device *device, DeviceEvent event, DeviceStream stream, DeviceError *error);
+    /* Later work of the stream waits for the event. */
+    bool (*wait)(Device *device, DeviceStream stream, DeviceEvent event, DeviceError *error);
+    bool (*event_sync)(Device *device, DeviceEvent event, DeviceError *error);
+    /* Page-locked host memory, for asynchronous copies. */
     bool (*pin)(Device *device, size_t bytes, void **memory, DeviceError *error);
     void (*unpin)(Device *device, void *memory);
     bool (*copy_in)(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
                     DeviceError *error);
     bool (*copy_out)(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
                      DeviceError *error);
-    /* To `device`, in a stream of its, from another of the same kind. */
+    /* To `device`, in one of its streams, from another device of the same kind. */
     bool (*copy_peer)(Device *device, void *to, Device *other, const void *from, size_t n,
                       DeviceStream stream, DeviceError *error);
     bool (*capture)(Device *device, DeviceStream stream, DeviceError *error);
@@ -117,17 +117,17 @@ typedef struct DeviceStreams {
 
 struct DeviceOps {
     const char *name; /* "cpu", "cuda", "hip" */
-    /* NULL where there is no driver. `driver`: as in device_open. */
+    /* NULL: the kind needs no driver. `driver`: as in device_open. */
     void (*probe)(const void *driver, DeviceProbe *probe);
     bool (*open)(Device *device, int ordinal, DeviceError *error);
-    /* Instead of open: on a context of the caller's, as the driver has it. NULL: it has none. */
+    /* Instead of open: uses the driver's context of the caller. NULL: the kind has no contexts. */
     bool (*wrap)(Device *device, void *native, DeviceError *error);
     void (*close)(Device *device);
     bool (*alloc)(Device *device, size_t bytes, void **memory, DeviceError *error);
     void (*release)(Device *device, void *memory);
-    /* May kernels use what lies there? NULL: that is not to be known; true where in doubt. */
+    /* Whether kernels can access this memory; true if unknown. NULL: it is never known. */
     bool (*reaches)(Device *device, const void *memory);
-    /* Done when they return, and after all earlier work of the default stream. */
+    /* Both run after all earlier work of the default stream, and are finished when they return. */
     bool (*copy_in)(Device *device, void *to, const void *from, size_t n, DeviceError *error);
     bool (*copy_out)(Device *device, void *to, const void *from, size_t n, DeviceError *error);
     /* Within the device, in order with launches. */
@@ -139,20 +139,21 @@ struct DeviceOps {
     /* The function of one launch of the plan, ready for its shared memory. */
     bool (*find)(Device *device, DeviceModule module, const PlanLaunch *launch,
                  DeviceKernel *kernel, DeviceError *error);
-    /* NULL where there are no bulk copy descriptors. `bytes` is aligned to 64. `windows`: of
-     * each spatial axis, of a map of windows. */
+    /* Encodes a tensor map for TMA in `bytes`, which is aligned to 64. `windows`: of each spatial
+     * axis, for an im2col map. NULL: the kind has no tensor maps. */
     bool (*map)(Device *device, const PlanTensorMap *map, const DeviceTensor *tensor,
                 const DeviceWindows *windows, void *bytes, DeviceError *error);
-    /* args: as PlanLaunch.args says. */
+    /* `args` are in the order of PlanLaunch.args. */
     bool (*launch)(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
                    DeviceStream stream, DeviceError *error);
     bool (*sync)(Device *device, DeviceStream stream, DeviceError *error);
-    /* Moments on a stream, for timing. */
-    bool (*moment)(Device *device, DeviceStream stream, DeviceEvent *moment, DeviceError *error);
+    /* Creates an event and records it in the stream, for timing. */
+    bool (*event_record)(Device *device, DeviceStream stream, DeviceEvent *event,
+                         DeviceError *error);
     /* Waits for `last`. */
     bool (*elapsed)(Device *device, DeviceEvent first, DeviceEvent last, double *seconds,
                     DeviceError *error);
-    void (*forget)(Device *device, DeviceEvent moment);
+    void (*event_destroy)(Device *device, DeviceEvent event);
     const DeviceStreams *streams;
     bool points; /* an ARG_POINTER's entry of args is the address itself, not where it is kept */
 };
@@ -162,9 +163,9 @@ struct Device {
     Allocator allocator;
     DeviceFacts facts;
     const void *driver;    /* the injected driver's table, or NULL: load one */
-    void *state;           /* of the kind */
-    struct Memory *memory; /* what it handed out (device_memory.h); NULL: nothing yet */
-    const char *running; /* what was launched last and not yet waited for; for messages; or NULL */
+    void *state;           /* private to the kind */
+    struct Memory *memory; /* its allocations (device_memory.h); NULL: there are none yet */
+    const char *running;   /* the last launch that was not waited for, for messages; or NULL */
 };
 
 extern const DeviceOps device_host, device_cuda, device_hip;

@@ -371,14 +371,15 @@ static bool record(Hip *hip, DeviceStream stream, void **event, DeviceError *err
     return true;
 }
 
-static bool hip_moment(Device *device, DeviceStream stream, DeviceEvent *moment, DeviceError *error)
+static bool hip_event_record(Device *device, DeviceStream stream, DeviceEvent *out,
+                             DeviceError *error)
 {
     Hip *hip = device->state;
     void *event = NULL;
     HipEntered in = hip_enter(hip, error);
     bool ok = in.ok && record(hip, stream, &event, error);
     hip_leave(hip, in);
-    *moment = ok ? event : NULL;
+    *out = ok ? event : NULL;
     return ok;
 }
 
@@ -397,13 +398,13 @@ static bool hip_elapsed(Device *device, DeviceEvent first, DeviceEvent last, dou
     return ok;
 }
 
-static void hip_forget(Device *device, DeviceEvent moment)
+static void hip_event_destroy(Device *device, DeviceEvent event)
 {
     Hip *hip = device->state;
     DeviceError untold;
-    if (moment) {
+    if (event) {
         HipEntered in = hip_enter(hip, &untold);
-        hip->driver.event_destroy(moment);
+        hip->driver.event_destroy(event);
         hip_leave(hip, in);
     }
 }
@@ -424,8 +425,8 @@ const DeviceOps device_hip = {
     .find = hip_find,
     .launch = hip_launch,
     .sync = hip_sync,
-    .moment = hip_moment,
+    .event_record = hip_event_record,
     .elapsed = hip_elapsed,
-    .forget = hip_forget,
+    .event_destroy = hip_event_destroy,
     .streams = &hip_streams,
 };

@@ -27,43 +27,43 @@ static void hip_stream_close(Device *device, DeviceStream stream)
     hip_leave(hip, in);
 }
 
-static bool hip_event(Device *device, DeviceEvent *moment, DeviceError *error)
+static bool hip_event_create(Device *device, DeviceEvent *event, DeviceError *error)
 {
     Hip *hip = device->state;
     void *made = NULL;
     HipEntered in = hip_enter(hip, error);
     bool ok = in.ok && hip_check(hip, hip->driver.event_create(&made), "hipEventCreate", "", error);
     hip_leave(hip, in);
-    *moment = ok ? made : NULL;
+    *event = ok ? made : NULL;
     return ok;
 }
 
-static bool hip_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
+static bool hip_record(Device *device, DeviceEvent event, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);
     bool ok = in.ok &&
-              hip_check(hip, hip->driver.event_record(moment, stream), "hipEventRecord", "", error);
+              hip_check(hip, hip->driver.event_record(event, stream), "hipEventRecord", "", error);
     hip_leave(hip, in);
     return ok;
 }
 
-static bool hip_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
+static bool hip_wait(Device *device, DeviceStream stream, DeviceEvent event, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);
-    bool ok = in.ok && hip_check(hip, hip->driver.stream_wait(stream, moment, 0),
+    bool ok = in.ok && hip_check(hip, hip->driver.stream_wait(stream, event, 0),
                                  "hipStreamWaitEvent", "", error);
     hip_leave(hip, in);
     return ok;
 }
 
-static bool hip_settle(Device *device, DeviceEvent moment, DeviceError *error)
+static bool hip_event_sync(Device *device, DeviceEvent event, DeviceError *error)
 {
     Hip *hip = device->state;
     HipEntered in = hip_enter(hip, error);
     bool ok = in.ok &&
-              hip_check_wait(device, hip->driver.event_sync(moment), "hipEventSynchronize", error);
+              hip_check_wait(device, hip->driver.event_sync(event), "hipEventSynchronize", error);
     hip_leave(hip, in);
     return ok;
 }
@@ -226,10 +226,10 @@ static void hip_drop(Device *device, DeviceGraph graph)
 const DeviceStreams hip_streams = {
     .open = hip_stream_open,
     .close = hip_stream_close,
-    .moment = hip_event,
+    .event_create = hip_event_create,
     .record = hip_record,
     .wait = hip_wait,
-    .settle = hip_settle,
+    .event_sync = hip_event_sync,
     .pin = hip_pin,
     .unpin = hip_unpin,
     .copy_in = hip_copy_in_async,

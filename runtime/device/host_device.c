@@ -158,8 +158,8 @@ static bool host_sync(Device *device, DeviceStream stream, DeviceError *error)
     return true;
 }
 
-static bool host_moment(Device *device, DeviceStream stream, DeviceEvent *moment,
-                        DeviceError *error)
+static bool host_event_record(Device *device, DeviceStream stream, DeviceEvent *event,
+                              DeviceError *error)
 {
     struct timespec *now = device_host_alloc(device, sizeof *now);
     (void)stream;
@@ -167,7 +167,7 @@ static bool host_moment(Device *device, DeviceStream stream, DeviceEvent *moment
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
     clock_gettime(CLOCK_MONOTONIC, now);
-    *moment = now;
+    *event = now;
     return true;
 }
 
@@ -189,27 +189,27 @@ static bool host_stream_open(Device *device, DeviceStream *stream, DeviceError *
     return *stream || device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
 }
 
-static bool host_event(Device *device, DeviceEvent *moment, DeviceError *error)
+static bool host_event_create(Device *device, DeviceEvent *event, DeviceError *error)
 {
-    return host_moment(device, NULL, moment, error);
+    return host_event_record(device, NULL, event, error);
 }
 
-static bool host_record(Device *device, DeviceEvent moment, DeviceStream stream, DeviceError *error)
+static bool host_record(Device *device, DeviceEvent event, DeviceStream stream, DeviceError *error)
 {
     (void)device, (void)stream, (void)error;
-    clock_gettime(CLOCK_MONOTONIC, moment);
+    clock_gettime(CLOCK_MONOTONIC, event);
     return true;
 }
 
-static bool host_wait(Device *device, DeviceStream stream, DeviceEvent moment, DeviceError *error)
+static bool host_wait(Device *device, DeviceStream stream, DeviceEvent event, DeviceError *error)
 {
-    (void)device, (void)stream, (void)moment, (void)error;
+    (void)device, (void)stream, (void)event, (void)error;
     return true;
 }
 
-static bool host_settle(Device *device, DeviceEvent moment, DeviceError *error)
+static bool host_event_sync(Device *device, DeviceEvent event, DeviceError *error)
 {
-    return host_wait(device, NULL, moment, error);
+    return host_wait(device, NULL, event, error);
 }
 
 static bool host_copy_stream(Device *device, void *to, const void *from, size_t n,
@@ -229,10 +229,10 @@ static bool host_copy_peer(Device *device, void *to, Device *other, const void *
 static const DeviceStreams host_streams = {
     .open = host_stream_open,
     .close = device_host_free,
-    .moment = host_event,
+    .event_create = host_event_create,
     .record = host_record,
     .wait = host_wait,
-    .settle = host_settle,
+    .event_sync = host_event_sync,
     .pin = host_alloc,
     .unpin = host_release,
     .copy_in = host_copy_stream,
@@ -254,9 +254,9 @@ const DeviceOps device_host = {
     .find = host_find,
     .launch = host_launch,
     .sync = host_sync,
-    .moment = host_moment,
+    .event_record = host_event_record,
     .elapsed = host_elapsed,
-    .forget = device_host_free,
+    .event_destroy = device_host_free,
     .streams = &host_streams,
     .points = true,
 };

@@ -238,14 +238,14 @@ static bool timed(Device *d, void *stream, int times, TimedWork *work, void *use
                   DeviceError *error)
 {
     DeviceEvent first = NULL, last = NULL;
-    bool ok = d->ops->moment(d, stream, &first, error);
+    bool ok = d->ops->event_record(d, stream, &first, error);
     for (int i = 0; ok && i < times; i++) {
         ok = work(user, stream, error);
     }
-    ok = ok && d->ops->moment(d, stream, &last, error) &&
+    ok = ok && d->ops->event_record(d, stream, &last, error) &&
          d->ops->elapsed(d, first, last, seconds, error);
-    d->ops->forget(d, first);
-    d->ops->forget(d, last);
+    d->ops->event_destroy(d, first);
+    d->ops->event_destroy(d, last);
     return ok;
 }
 

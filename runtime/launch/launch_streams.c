@@ -8,7 +8,7 @@
 struct TesseraEvent {
     Handle handle;
     TesseraDevice *device;
-    DeviceEvent moment; /* NULL: its device has been freed, which took it along */
+    DeviceEvent driver_event; /* NULL: its device has been freed, which took it along */
     bool is_recorded;
     TesseraEvent *next; /* of the device */
 };
@@ -74,7 +74,7 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
         return TESSERA_ENVIRONMENT;
     }
     event->device = device;
-    if (!streams_of(device)->moment(device->device, &event->moment, &error)) {
+    if (!streams_of(device)->event_create(device->device, &event->driver_event, &error)) {
         context_drop(device->context, event);
         return context_device_fail(device->context, &error);
     }
@@ -87,8 +87,8 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
 static void forget(TesseraEvent *event)
 {
     Device *device = event->device->device;
-    device->ops->forget(device, event->moment);
-    event->moment = NULL;
+    device->ops->event_destroy(device, event->driver_event);
+    event->driver_event = NULL;
 }
 
 void events_end(TesseraDevice *device)
@@ -103,7 +103,7 @@ void events_end(TesseraDevice *device)
 void tessera_event_free(TesseraEvent *event)
 {
     if (event && !event->handle.is_freed) {
-        if (event->moment) {
+        if (event->driver_event) {
             TesseraEvent **place = &event->device->events;
             while (*place != event) {
                 place = &(*place)->next;
@@ -123,7 +123,7 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
         return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
-    bool ok = streams_of(device)->record(device->device, event->moment, stream, &error);
+    bool ok = streams_of(device)->record(device->device, event->driver_event, stream, &error);
     event->is_recorded |= ok;
     return device_check(device, ok, &error);
 }
@@ -137,7 +137,8 @@ TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
     }
     TesseraDevice *device = event->device;
     return device_check(
-        device, streams_of(device)->wait(device->device, stream, event->moment, &error), &error);
+        device, streams_of(device)->wait(device->device, stream, event->driver_event, &error),
+        &error);
 }
 
 TesseraStatus tessera_event_sync(TesseraEvent *event)
@@ -148,7 +149,8 @@ TesseraStatus tessera_event_sync(TesseraEvent *event)
         return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
-    return device_check(device, streams_of(device)->settle(device->device, event->moment, &error),
+    return device_check(device,
+                        streams_of(device)->event_sync(device->device, event->driver_event, &error),
                         &error);
 }
 
@@ -170,9 +172,10 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
                              __func__, first->is_recorded ? "last" : "first");
     }
     Device *device = first->device->device;
-    return device_check(first->device,
-                        device->ops->elapsed(device, first->moment, last->moment, seconds, &error),
-                        &error);
+    return device_check(
+        first->device,
+        device->ops->elapsed(device, first->driver_event, last->driver_event, seconds, &error),
+        &error);
 }
 
 /* ---- graphs ---- */

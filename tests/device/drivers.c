@@ -78,13 +78,13 @@ static bool run_launch(Device *device, const Plan *plan, void *in, void *out, De
         return false;
     }
     PreparedLaunch *prepared = launch_prepare(&loaded, args, error);
-    bool ok = prepared && device->ops->moment(device, NULL, &first, error) &&
+    bool ok = prepared && device->ops->event_record(device, NULL, &first, error) &&
               launch_run(prepared, NULL, error) &&
-              device->ops->moment(device, NULL, &last, error) &&
+              device->ops->event_record(device, NULL, &last, error) &&
               device->ops->elapsed(device, first, last, &seconds, error) &&
               device->ops->sync(device, NULL, error) && hear(device, prepared, error);
-    device->ops->forget(device, first);
-    device->ops->forget(device, last);
+    device->ops->event_destroy(device, first);
+    device->ops->event_destroy(device, last);
     launch_free(prepared);
     loaded_close(&loaded);
     return ok;
