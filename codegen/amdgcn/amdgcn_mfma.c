@@ -8,15 +8,18 @@
 #include "ir/build.h"
 #include "support/text.h"
 
-#include <string.h>
-
 enum { WORD_BYTES = 4, LONG_BYTES = 8, WIDE_ELEMENTS = 8 };
+
+static bool is_mfma(const MatrixInstr *unit)
+{
+    return text_equal(unit->family, "mfma"); /* else it is WMMA */
+}
 
 /* LLVM's type of an operand: halves and wide f32 as they are, what came before bf16 was a type as
  * i16, bytes as integers of 32 bits; eight bytes of MFMA's are one of 64. */
 static LLVMTypeRef operand_type(GpuEmitter *em, const MatrixInstr *unit, int n)
 {
-    bool mfma = text_equal(unit->family, "mfma");
+    bool mfma = is_mfma(unit);
     int bytes = n * dtype_bytes(unit->operands);
     if (dtype_bytes(unit->operands) == 1) {
         return mfma && bytes == LONG_BYTES ? em->i64 : llvm_lanes(em->i32, bytes / WORD_BYTES);
@@ -60,8 +63,8 @@ void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment 
     LLVMValueRef first = operand(em, unit, unit->swaps_operands ? b : a);
     LLVMValueRef second = operand(em, unit, unit->swaps_operands ? a : b);
     LLVMValueRef c = gpu_pack(em, n, acc);
-    c = text_equal(unit->family, "mfma") ? call_mfma(em, name, first, second, c)
-                                         : call_wmma(em, unit, name, first, second, c);
+    c = is_mfma(unit) ? call_mfma(em, name, first, second, c)
+                      : call_wmma(em, unit, name, first, second, c);
     gpu_unpack(em, c, n, acc);
 }
 
@@ -69,14 +72,13 @@ void amdgcn_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment 
  * used behind branches past them, while their fragments are held. */
 void amdgcn_finish_dot(GpuEmitter *em, const MatrixInstr *unit, LLVMValueRef *acc, int n)
 {
-    if (!text_equal(unit->family, "wmma")) {
+    if (is_mfma(unit)) {
         return;
     }
     LLVMValueRef all = gpu_pack(em, n, acc);
     LLVMValueRef call = gpu_asm(em, LLVMTypeOf(all), "", "=v,0", false, 1, &all);
-    unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
     LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                             LLVMCreateEnumAttribute(em->context, kind, 0));
+                             gpu_attribute(em, "convergent", 0));
     gpu_unpack(em, call, n, acc);
 }
 
@@ -90,7 +92,7 @@ static void add_accumulators(Op *op, void *user)
 {
     Accumulators *all = user;
     const MatrixInstr *unit = op->kind == OP_DOT ? mma_of_dot(all->em->func->target, op) : NULL;
-    Type type = unit && text_equal(unit->family, "mfma") ? op->results[0]->type : NULL;
+    Type type = unit && is_mfma(unit) ? op->results[0]->type : NULL;
     for (int i = 0; i < all->n; i++) {
         type = all->seen[i] == type ? NULL : type;
     }

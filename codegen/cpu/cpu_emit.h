@@ -14,6 +14,7 @@
 
 #include "codegen/llvm/llvm.h"
 #include "codegen/plan/plan_builder.h"
+#include "codegen/scalar/scalar_atomic.h"
 #include "codegen/scalar/scalar_ops.h"
 
 /* A piece of the stack. Free for another buffer after the op at position `free_after`. */
@@ -83,7 +84,7 @@ typedef struct CachedElement {
 
 /* A tensor that each call has for itself: its pointer in c->pointers is that of the own one. */
 typedef struct PrivateTensor {
-    const char *fn;
+    AtomicFn fn;
     int64_t n, copies; /* elements of one; which lanes share */
     LLVMValueRef shared, neutral;
 } PrivateTensor;

@@ -9,8 +9,9 @@ enum { MAX_PARTS = 16 };
 typedef struct Fold {
     const Op *op;
     int n;          /* values of an element */
-    const char *fn; /* of a scan; NULL: the region of the op */
-    bool plain;     /* the region is elementwise: it is as good on vectors */
+    bool by_region; /* the region of the op combines, else `reduction` */
+    OpKind reduction;
+    bool plain; /* the region is elementwise: it is as good on vectors */
     bool scan, reverse, exclusive;
     int axis;
     LLVMValueRef len;                /* of the axis */
@@ -74,8 +75,8 @@ static bool is_plain(const Block *region)
 static void combine(CpuEmitter *c, const Fold *fold, LLVMValueRef *first, LLVMValueRef *second,
                     LLVMValueRef *out)
 {
-    if (fold->fn) {
-        out[0] = scalar_combine(c->l, fold->fn, part_dtype(fold, 0), first[0], second[0]);
+    if (!fold->by_region) {
+        out[0] = scalar_combine(c->l, fold->reduction, part_dtype(fold, 0), first[0], second[0]);
         return;
     }
     const Block *region = fold->op->regions[0];
@@ -290,7 +291,8 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
 {
     bool own = op->kind == OP_FOLD;
     Fold fold = {.op = op, .n = own ? op->n_results : 1, .axis = (int)op_int(op, ATTR_AXIS, 0)};
-    fold.fn = own ? NULL : op_word(op, ATTR_FN);
+    fold.by_region = own;
+    fold.reduction = own ? OP_ADD : scalar_reduction(c->l, op);
     fold.plain = !own || is_plain(op->regions[0]);
     fold.scan = !own || op_int(op, ATTR_SCAN, 0);
     fold.reverse = fold.scan && op_int(op, ATTR_REVERSE, 0);
@@ -301,8 +303,8 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
     }
     for (int i = 0; i < fold.n; i++) {
         fold.neutral[i] =
-            fold.fn ? scalar_neutral(c->l, fold.fn, part_dtype(&fold, i), part_type(c, &fold, i, 1))
-                    : cpu_scalar(c, fold.op->operands[fold.n + i]);
+            own ? cpu_scalar(c, op->operands[fold.n + i])
+                : scalar_neutral(fold.reduction, part_dtype(&fold, i), part_type(c, &fold, i, 1));
     }
     for (int i = 0; i < fold.n; i++) {
         const Value *result = op->results[i];

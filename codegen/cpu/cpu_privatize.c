@@ -5,39 +5,29 @@
  * address that was stored just before makes the load wait for such stores from then on. */
 #include "codegen/cpu/cpu_access.h"
 
-#include <string.h>
-
 enum { MAX_BYTES = 16384, MAX_COPIES = 8 };
 
-/* The op that an order-free atomic is; false: it is none. */
-static bool combining(const char *fn, OpKind *kind)
+/* Do all scatters to the memory combine by one function, and does nothing else touch it? */
+static bool only_combines(const CpuEmitter *c, const Value *memory, AtomicFn *fn)
 {
-    static const char *const FNS[] = {"add", "min", "max", "and", "or", "xor"};
-    for (size_t i = 0; i < sizeof FNS / sizeof *FNS; i++) {
-        if (text_equal(fn, FNS[i])) {
-            return op_from_name(fn, strlen(fn), kind);
-        }
-    }
-    return false;
-}
-
-/* What all scatters to the memory do, when nothing else touches it; NULL: something does. */
-static const char *only_change(const CpuEmitter *c, const Value *memory)
-{
-    const char *fn = NULL;
+    bool found = false;
     OpKind kind;
     for (size_t i = 0; i < c->ops.n; i++) {
         const Op *op = c->ops.items[i];
         if (!op_has_operand(op, memory)) {
             continue;
         }
-        const char *own = op->kind == OP_SCATTER && !op->n_results ? op_word(op, ATTR_FN) : NULL;
-        if (!own || !combining(own, &kind) || (fn && !text_equal(fn, own))) {
-            return NULL;
+        if (op->kind != OP_SCATTER || op->n_results) {
+            return false;
         }
-        fn = own;
+        AtomicFn own = scalar_atomic_fn(c->l, op);
+        if (!scalar_atomic_op(own, &kind) || (found && *fn != own)) {
+            return false;
+        }
+        *fn = own;
+        found = true;
     }
-    return fn;
+    return found;
 }
 
 /* Elements of a tensor of known, small size; 0: of any other. */
@@ -55,19 +45,16 @@ static int64_t small_size(const Value *memory)
     return n * dtype_bytes(type->dtype) <= MAX_BYTES ? n : 0;
 }
 
-static LLVMValueRef neutral_of(CpuEmitter *c, const char *fn, DType dtype)
+static LLVMValueRef neutral_of(CpuEmitter *c, AtomicFn fn, DType dtype)
 {
     LLVMTypeRef type = llvm_type(c->l, dtype);
-    if (text_equal(fn, "and")) {
-        return llvm_int(type, -1);
+    switch (fn) {
+    case ATOMIC_AND: return llvm_int(type, -1);
+    case ATOMIC_OR:
+    case ATOMIC_XOR: return llvm_int(type, 0);
+    case ATOMIC_ADD: return dtype_is_float(dtype) ? llvm_float(type, -0.0) : llvm_int(type, 0);
+    default: return scalar_neutral(fn == ATOMIC_MAX ? OP_MAX : OP_MIN, dtype, type);
     }
-    if (text_equal(fn, "or") || text_equal(fn, "xor")) {
-        return llvm_int(type, 0);
-    }
-    if (text_equal(fn, "add")) {
-        return dtype_is_float(dtype) ? llvm_float(type, -0.0) : llvm_int(type, 0);
-    }
-    return scalar_neutral(c->l, fn, dtype, type);
 }
 
 static LLVMValueRef element(CpuEmitter *c, const Value *memory, LLVMValueRef base, LLVMValueRef at)
@@ -75,7 +62,7 @@ static LLVMValueRef element(CpuEmitter *c, const Value *memory, LLVMValueRef bas
     return cpu_element(c, memory->type->dtype, base, at);
 }
 
-static void begin_private(CpuEmitter *c, size_t param, const char *fn, int64_t n)
+static void begin_private(CpuEmitter *c, size_t param, AtomicFn fn, int64_t n)
 {
     const Value *memory = c->func->params.items[param].value;
     PrivateTensor *own = ARENA_NEW(c->arena, PrivateTensor);
@@ -103,8 +90,8 @@ void cpu_privates_begin(CpuEmitter *c)
         Type type = memory->type;
         bool other = type->kind != TYPE_TENSOR || type->strides || dtype_is_narrow(type->dtype) ||
                      dtype_bits(type->dtype) < 8;
-        const char *fn = other ? NULL : only_change(c, memory);
-        int64_t n = fn ? small_size(memory) : 0;
+        AtomicFn fn = ATOMIC_ADD;
+        int64_t n = !other && only_combines(c, memory, &fn) ? small_size(memory) : 0;
         if (n > 0) {
             begin_private(c, i, fn, n);
         }
@@ -119,11 +106,11 @@ static LLVMValueRef is_changed(CpuEmitter *c, DType dtype, LLVMValueRef value, L
                          LLVMBuildBitCast(b, neutral, bits, ""), "");
 }
 
-static LLVMValueRef combined(CpuEmitter *c, const char *fn, DType dtype, LLVMValueRef a,
+static LLVMValueRef combined(CpuEmitter *c, AtomicFn fn, DType dtype, LLVMValueRef a,
                              LLVMValueRef b)
 {
     OpKind kind = OP_ADD;
-    combining(fn, &kind);
+    scalar_atomic_op(fn, &kind);
     return scalar_emit(c->l, kind, NULL, dtype, dtype, (LLVMValueRef[]){a, b});
 }
 

@@ -6,7 +6,7 @@
 enum { ACCUMULATORS = 8, MAX_ACCUMULATORS = 16, LIGHT = 6 };
 
 typedef struct Reduce {
-    const char *fn;
+    OpKind reduction;
     DType dtype;
     const Value *value;
     int axis;
@@ -21,17 +21,18 @@ static void accumulate(CpuEmitter *c, const Reduce *reduce, LLVMValueRef cell, c
     LLVMValueRef value = cpu_eval(c, reduce->value, point);
     LLVMTypeRef type = LLVMTypeOf(value);
     if (point->mask && point->vector_axis == reduce->axis) {
-        LLVMValueRef neutral = scalar_neutral(c->l, reduce->fn, reduce->dtype, type);
+        LLVMValueRef neutral = scalar_neutral(reduce->reduction, reduce->dtype, type);
         value = LLVMBuildSelect(c->l->builder, point->mask, value, neutral, "");
     }
-    cpu_set(c, cell, scalar_combine(c->l, reduce->fn, reduce->dtype, cpu_get(c, cell), value));
+    cpu_set(c, cell,
+            scalar_combine(c->l, reduce->reduction, reduce->dtype, cpu_get(c, cell), value));
 }
 
 static LLVMValueRef new_accumulator(CpuEmitter *c, const Reduce *reduce, int lanes)
 {
     LLVMTypeRef type = llvm_lanes(llvm_type(c->l, reduce->dtype), lanes);
     LLVMValueRef cell = cpu_cell(c, type);
-    cpu_set(c, cell, scalar_neutral(c->l, reduce->fn, reduce->dtype, type));
+    cpu_set(c, cell, scalar_neutral(reduce->reduction, reduce->dtype, type));
     return cell;
 }
 
@@ -58,7 +59,7 @@ static LLVMValueRef half(CpuEmitter *c, LLVMValueRef vector, int from, int n)
 static LLVMValueRef fold(CpuEmitter *c, const Reduce *reduce, LLVMValueRef vector)
 {
     for (int n = c->lanes / 2; n >= 1; n /= 2) {
-        vector = scalar_combine(c->l, reduce->fn, reduce->dtype, half(c, vector, 0, n),
+        vector = scalar_combine(c->l, reduce->reduction, reduce->dtype, half(c, vector, 0, n),
                                 half(c, vector, n, n));
     }
     return LLVMBuildExtractElement(c->l->builder, vector, llvm_i64(c->l, 0), "");
@@ -128,7 +129,7 @@ static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
     }
     for (n = reduce->n / 2; n >= 1; n /= 2) {
         for (int i = 0; i < n; i++) {
-            sums[i] = scalar_combine(c->l, reduce->fn, reduce->dtype, sums[i], sums[i + n]);
+            sums[i] = scalar_combine(c->l, reduce->reduction, reduce->dtype, sums[i], sums[i + n]);
         }
     }
     return fold(c, reduce, sums[0]);
@@ -167,7 +168,7 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op)
 {
     const Value *value = op->operands[0], *result = op->results[0];
     CpuValue *facts = &c->values[result->id];
-    Reduce reduce = {op_word(op, ATTR_FN),
+    Reduce reduce = {scalar_reduction(c->l, op),
                      value->type->dtype,
                      value,
                      (int)op_int(op, ATTR_AXIS, 0),

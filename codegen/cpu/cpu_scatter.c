@@ -72,13 +72,13 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
 {
     int at = access_next(op, 0);
     const Value *memory = op->operands[0];
-    AtomicChange change = {.fn = op_word(op, ATTR_FN), .dtype = memory->type->dtype};
-    bool cas = text_equal(change.fn, "cas");
+    AtomicChange change = {.fn = scalar_atomic_fn(c->l, op), .dtype = memory->type->dtype};
+    bool cas = change.fn == ATOMIC_CAS;
     change.value = cpu_operand_at(c, op->operands[at++], point);
     change.compare = cas ? cpu_operand_at(c, op->operands[at++], point) : NULL;
     Spot spot = cpu_indexed_spot(c, op, point);
     add_mask(c, op, at, point, &spot);
-    if (text_equal(change.fn, "set") && op->n_results == 0) {
+    if (change.fn == ATOMIC_SET && op->n_results == 0) {
         cpu_spot_store(c, change.dtype, &spot, change.value);
         return NULL;
     }

@@ -209,7 +209,7 @@ static void send(const Exchange *x, const GpuValue *in)
 }
 
 /* Elements that lie side by side, from register r on: `n` of them, whose sums go to `sums`. */
-static void receive(const Exchange *x, const char *fn, int parts, const int *regs, int n,
+static void receive(const Exchange *x, OpKind reduction, int parts, const int *regs, int n,
                     LLVMValueRef *sums)
 {
     GpuEmitter *em = x->em;
@@ -225,7 +225,7 @@ static void receive(const Exchange *x, const char *fn, int parts, const int *reg
         for (int i = 0; i < n; i++) {
             LLVMValueRef part = gpu_from_word(em, x->dtype, x->bytes, words[i]);
             LLVMValueRef *sum = &sums[regs[i]];
-            *sum = *sum ? scalar_combine(em->l, fn, x->dtype, *sum, part) : part;
+            *sum = *sum ? scalar_combine(em->l, reduction, x->dtype, *sum, part) : part;
         }
     }
 }
@@ -248,7 +248,7 @@ static void receive_result(const Exchange *x, const Op *op)
     GpuEmitter *em = x->em;
     await_all(x, op);
     GpuValue *out = gpu_define(em, op->results[0]);
-    const char *fn = op_word(op, ATTR_FN);
+    OpKind reduction = scalar_reduction(em->l, op);
     GpuRun run;
     int parts = x->blocks, results = 0;
     for (int r = 0; r < out->n; r++) {
@@ -261,7 +261,7 @@ static void receive_result(const Exchange *x, const Op *op)
                                              .elements = x->elements,
                                              .n = parts,
                                              .bytes = x->bytes,
-                                             .fn = fn,
+                                             .reduction = reduction,
                                              .dtype = x->dtype});
         x->em->target->sync(x->em);
         parts = 1;
@@ -269,7 +269,7 @@ static void receive_result(const Exchange *x, const Op *op)
     int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
     for (int r = 0; r < out->n; r++) {
         if (gpu_run_at(x->em, x->type, r, n, &run)) {
-            receive(x, fn, parts, run.regs, n, out->regs);
+            receive(x, reduction, parts, run.regs, n, out->regs);
         }
     }
     for (int r = 0; r < out->n; r++) {
@@ -368,7 +368,7 @@ void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op)
     int n = gpu_run_length(em, x.type, ACCESS_BYTES / x.bytes);
     for (int r = 0; r < out->n; r++) {
         if (gpu_run_at(em, x.type, r, n, &run)) {
-            receive(&x, op_word(op, ATTR_FN), x.blocks, run.regs, n, out->regs);
+            receive(&x, scalar_reduction(em->l, op), x.blocks, run.regs, n, out->regs);
         }
     }
     for (int r = 0; r < out->n; r++) {

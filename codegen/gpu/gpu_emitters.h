@@ -199,7 +199,7 @@ typedef struct GpuParts {
     LLVMValueRef base;
     int64_t elements;
     int n, bytes; /* bytes of an element */
-    const char *fn;
+    OpKind reduction;
     DType dtype;
 } GpuParts;
 /* Combines them in place of the first part. All parts are there; all threads meet behind it. */

@@ -436,7 +436,7 @@ static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRe
         gpu_packed_set(em, places->access.memory, at, what->value);
         return NULL;
     }
-    if (text_equal(what->fn, "set") && places->op->n_results == 0) {
+    if (what->fn == ATOMIC_SET && places->op->n_results == 0) {
         LLVMValueRef value = gpu_to_memory(em, places->dtype, what->value);
         gpu_store_guarded(em, NULL, address(places, at), value,
                           (unsigned)dtype_bytes(places->dtype));
@@ -450,9 +450,10 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     GpuEmitter *em = places->em;
     const Op *op = places->op;
     int at = access_next(op, 0);
-    AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
+    AtomicChange what = {
+        .fn = scalar_atomic_fn(em->l, op), .dtype = places->dtype, .float_add = true};
     what.value = gpu_in_register(em, op->operands[at++], r);
-    what.compare = text_equal(what.fn, "cas") ? gpu_in_register(em, op->operands[at++], r) : NULL;
+    what.compare = what.fn == ATOMIC_CAS ? gpu_in_register(em, op->operands[at++], r) : NULL;
     LLVMValueRef inside = gpu_both(em, acts, gpu_acting(em, op, places->type, r));
     if (at < op->n_operands) {
         inside = gpu_both(em, inside, gpu_in_register(em, op->operands[at], r));

@@ -71,7 +71,7 @@ void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts)
             LLVMValueRef from = gpu_at_const(em, at, i * parts->elements * parts->bytes);
             LLVMValueRef part = LLVMBuildLoad2(b, word, from, "");
             part = gpu_from_word(em, parts->dtype, parts->bytes, part);
-            sum = sum ? scalar_combine(em->l, parts->fn, parts->dtype, sum, part) : part;
+            sum = sum ? scalar_combine(em->l, parts->reduction, parts->dtype, sum, part) : part;
         }
         LLVMBuildStore(b, gpu_to_word(em, parts->dtype, parts->bytes, sum), at);
         if (left < threads) {

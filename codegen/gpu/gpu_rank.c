@@ -166,7 +166,7 @@ static void count_one(Ranker *k, int r)
     GpuEmitter *em = k->em;
     LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
     LLVMValueRef column = LLVMBuildSelect(em->builder, does_count(k, r), digit, groups, "");
-    AtomicChange change = {.fn = "add", .dtype = DT_I32, .value = gpu_i32(em, 1)};
+    AtomicChange change = {.fn = ATOMIC_ADD, .dtype = DT_I32, .value = gpu_i32(em, 1)};
     scalar_atomic(em->l, &change, column_at(k, k->own, column));
 }
 

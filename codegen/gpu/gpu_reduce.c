@@ -22,7 +22,7 @@ static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
     if (!gpu_overhangs(em, red->from, red->axis)) {
         return value;
     }
-    LLVMValueRef neutral = scalar_neutral(em->l, red->fn, red->dtype, gpu_type(em, red->dtype));
+    LLVMValueRef neutral = scalar_neutral(red->reduction, red->dtype, gpu_type(em, red->dtype));
     LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, red->axis));
     LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
     LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
@@ -210,7 +210,7 @@ GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op)
     Reducer *red = ARENA_NEW(em->arena, Reducer);
     *red = (Reducer){.em = em,
                      .op = op,
-                     .fn = op_word(op, ATTR_FN),
+                     .reduction = scalar_reduction(em->l, op),
                      .dtype = operand->type->dtype,
                      .axis = (int)op_int(op, ATTR_AXIS, 0),
                      .from = operand->type,
@@ -338,7 +338,7 @@ static void combine_all_parts(Reducer *last)
                                                    .elements = scratch.elements,
                                                    .n = 1 << __builtin_popcount(scratch.mask),
                                                    .bytes = scratch.bytes,
-                                                   .fn = red->fn,
+                                                   .reduction = red->reduction,
                                                    .dtype = red->dtype});
             some = true;
         }

@@ -9,7 +9,7 @@
 struct GpuReduce {
     GpuEmitter *em;
     const Op *op;
-    const char *fn;
+    OpKind reduction;
     DType dtype;
     int axis;
     Type from, to;

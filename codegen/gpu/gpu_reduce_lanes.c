@@ -9,7 +9,7 @@ LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
     if (!a || !c) {
         return a ? a : c;
     }
-    return scalar_combine(red->em->l, red->fn, red->dtype, a, c);
+    return scalar_combine(red->em->l, red->reduction, red->dtype, a, c);
 }
 
 bool gpu_reduce_moves(const Reducer *red, const int32_t *basis)

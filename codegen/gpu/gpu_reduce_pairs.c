@@ -23,7 +23,7 @@ static bool is_narrow_behind(const Op *reduce, const Value *narrow)
 const GpuValue *gpu_reduce_find_pairs(Reducer *red)
 {
     const Op *cast = red->op->operands[0]->def;
-    bool extreme = strcmp(red->fn, "max") == 0 || strcmp(red->fn, "min") == 0;
+    bool extreme = red->reduction == OP_MAX || red->reduction == OP_MIN;
     if (!extreme || !red->em->target->extreme_pair || !cast || cast->kind != OP_CAST ||
         red->dtype != DT_F32 || gpu_overhangs(red->em, red->from, red->axis)) {
         return NULL;
@@ -48,7 +48,7 @@ LLVMValueRef gpu_reduce_pair_at(const Reducer *red, int r)
 static LLVMValueRef greater(Reducer *red, LLVMValueRef a, LLVMValueRef c)
 {
     DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
-    return red->em->target->extreme_pair(red->em, strcmp(red->fn, "max") == 0, dtype, a, c);
+    return red->em->target->extreme_pair(red->em, red->reduction == OP_MAX, dtype, a, c);
 }
 
 void gpu_reduce_take_pair(Reducer *red, LLVMValueRef word, int r)

@@ -17,8 +17,8 @@ void fold_combine(Folder *f, const Parts earlier, const Parts later, Parts out)
 {
     GpuEmitter *em = f->em;
     if (f->op->kind == OP_SCAN) {
-        const char *fn = op_word(f->op, ATTR_FN);
-        out[0] = scalar_combine(em->l, fn, f->parts[0].dtype, earlier[0], later[0]);
+        OpKind reduction = scalar_reduction(em->l, f->op);
+        out[0] = scalar_combine(em->l, reduction, f->parts[0].dtype, earlier[0], later[0]);
         return;
     }
     Block *region = f->op->regions[0];
@@ -287,9 +287,9 @@ static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *i
         LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
         value = LLVMBuildSelect(em->builder, inside, value, part->neutral, "");
     }
-    const char *fn = f->op->kind == OP_SCAN ? op_word(f->op, ATTR_FN) : NULL;
-    bool sum = fn && text_equal(fn, "sum") && dtype_is_float(part->dtype);
-    return sum ? scalar_combine(em->l, fn, part->dtype, part->neutral, value) : value;
+    bool sum = f->op->kind == OP_SCAN && dtype_is_float(part->dtype) &&
+               scalar_reduction(em->l, f->op) == OP_ADD;
+    return sum ? scalar_combine(em->l, OP_ADD, part->dtype, part->neutral, value) : value;
 }
 
 static void find_neutral(const Folder *f, Part *part, int i)
@@ -299,8 +299,8 @@ static void find_neutral(const Folder *f, Part *part, int i)
         part->neutral = gpu_scalar(em, f->op->operands[f->n_parts + i]);
         return;
     }
-    const char *fn = op_word(f->op, ATTR_FN);
-    part->neutral = scalar_neutral(em->l, fn, part->dtype, gpu_type(em, part->dtype));
+    OpKind reduction = scalar_reduction(em->l, f->op);
+    part->neutral = scalar_neutral(reduction, part->dtype, gpu_type(em, part->dtype));
 }
 
 static void take_part(Folder *f, int i)

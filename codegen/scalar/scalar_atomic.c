@@ -30,30 +30,38 @@ static LLVMValueRef from_bits(Llvm *l, DType dtype, LLVMValueRef bits)
     return LLVMBuildBitCast(l->builder, bits, llvm_memory_type(l, dtype), "");
 }
 
-/* The instruction for a change of integers or bits; false: it takes a loop. */
-static bool direct(const AtomicChange *change, LLVMAtomicRMWBinOp *out)
+/* By AtomicFn. `with_sign` and `without`: LLVM's instruction for integers. */
+static const struct {
+    const char *name;
+    OpKind kind; /* OP_COUNT: the function does not combine */
+    LLVMAtomicRMWBinOp with_sign, without;
+} FNS[] = {
+    [ATOMIC_SET] = {"set", OP_COUNT, LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
+    [ATOMIC_XCHG] = {"xchg", OP_COUNT, LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
+    [ATOMIC_CAS] = {"cas", OP_COUNT, LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
+    [ATOMIC_ADD] = {"add", OP_ADD, LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
+    [ATOMIC_MIN] = {"min", OP_MIN, LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpUMin},
+    [ATOMIC_MAX] = {"max", OP_MAX, LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpUMax},
+    [ATOMIC_AND] = {"and", OP_AND, LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
+    [ATOMIC_OR] = {"or", OP_OR, LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
+    [ATOMIC_XOR] = {"xor", OP_XOR, LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor},
+};
+
+AtomicFn scalar_atomic_fn(const Llvm *l, const Op *scatter)
 {
-    bool with_sign = dtype_is_signed(change->dtype);
-    const struct {
-        const char *fn;
-        LLVMAtomicRMWBinOp op;
-    } rows[] = {{"add", LLVMAtomicRMWBinOpAdd},
-                {"and", LLVMAtomicRMWBinOpAnd},
-                {"or", LLVMAtomicRMWBinOpOr},
-                {"xor", LLVMAtomicRMWBinOpXor},
-                {"min", with_sign ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin},
-                {"max", with_sign ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax}};
-    if (text_equal(change->fn, "xchg") || text_equal(change->fn, "set")) {
-        *out = LLVMAtomicRMWBinOpXchg;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && dtype_is_int(change->dtype); i++) {
-        if (text_equal(change->fn, rows[i].fn)) {
-            *out = rows[i].op;
-            return true;
+    const char *name = op_word(scatter, ATTR_FN);
+    for (int fn = 0; fn < (int)(sizeof FNS / sizeof *FNS); fn++) {
+        if (name && text_equal(name, FNS[fn].name)) {
+            return (AtomicFn)fn;
         }
     }
-    return false;
+    diag_bug(l->diags, "no atomic is called '%s'", name ? name : "");
+}
+
+bool scalar_atomic_op(AtomicFn fn, OpKind *kind)
+{
+    *kind = FNS[fn].kind;
+    return *kind != OP_COUNT;
 }
 
 /* `how`: an AtomicChange. */
@@ -61,10 +69,7 @@ static LLVMValueRef changed(Llvm *l, const void *how, LLVMValueRef old)
 {
     const AtomicChange *change = how;
     LLVMValueRef operands[2] = {from_bits(l, change->dtype, old), change->value};
-    OpKind kind;
-    if (!op_from_name(change->fn, strlen(change->fn), &kind)) {
-        diag_bug(l->func->diags, "no atomic is called '%s'", change->fn);
-    }
+    OpKind kind = FNS[change->fn].kind;
     if (change->dtype == DT_BOOL && kind == OP_ADD) {
         kind = OP_XOR;
     }
@@ -109,18 +114,20 @@ change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
 LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef address)
 {
     LLVMAtomicOrdering relaxed = LLVMAtomicOrderingMonotonic;
-    LLVMAtomicRMWBinOp op;
+    bool exchanges = change->fn == ATOMIC_SET || change->fn == ATOMIC_XCHG;
     LLVMValueRef old;
-    if (change->float_add && text_equal(change->fn, "add") &&
+    if (change->float_add && change->fn == ATOMIC_ADD &&
         (change->dtype == DT_F32 || change->dtype == DT_F64)) {
         return LLVMBuildAtomicRMW(l->builder, LLVMAtomicRMWBinOpFAdd, address, change->value,
                                   relaxed, false);
     }
-    if (text_equal(change->fn, "cas")) {
+    if (change->fn == ATOMIC_CAS) {
         LLVMValueRef expected = to_bits(l, change->dtype, change->compare);
         LLVMValueRef next = to_bits(l, change->dtype, change->value);
         old = LLVMBuildExtractValue(l->builder, exchange_if(l, address, expected, next), 0, "");
-    } else if (direct(change, &op)) {
+    } else if (exchanges || dtype_is_int(change->dtype)) { /* one instruction, else a loop */
+        LLVMAtomicRMWBinOp op =
+            dtype_is_signed(change->dtype) ? FNS[change->fn].with_sign : FNS[change->fn].without;
         LLVMValueRef value = to_bits(l, change->dtype, change->value);
         old = LLVMBuildAtomicRMW(l->builder, op, address, value, relaxed, false);
     } else {

@@ -6,9 +6,26 @@
 
 #include "codegen/llvm/llvm.h"
 
-/* `fn` as in ops.def's scatter; the values as they are in registers (bool: i1). */
+/* The attribute `fn` of a scatter. */
+typedef enum AtomicFn {
+    ATOMIC_SET, /* any of several stores to one element wins */
+    ATOMIC_XCHG,
+    ATOMIC_CAS,
+    ATOMIC_ADD,
+    ATOMIC_MIN,
+    ATOMIC_MAX,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+} AtomicFn;
+AtomicFn scalar_atomic_fn(const Llvm *l, const Op *scatter);
+/* The op that combines the old element and the value, where the order of changes does not matter;
+ * false: set, xchg and cas do not combine. */
+bool scalar_atomic_op(AtomicFn fn, OpKind *kind);
+
+/* The values are as they are in registers (bool: i1). */
 typedef struct AtomicChange {
-    const char *fn;
+    AtomicFn fn;
     DType dtype;
     LLVMValueRef value, compare; /* compare: of cas; else NULL */
     bool float_add;              /* the processor adds f32 and f64 by itself */

@@ -272,12 +272,13 @@ LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands)
 
 /* ---- reductions ---- */
 
-static OpKind combining_op(Llvm *l, const char *fn)
+OpKind scalar_reduction(const Llvm *l, const Op *op)
 {
     static const struct {
         const char *fn;
         OpKind kind;
     } ROWS[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}};
+    const char *fn = op_word(op, ATTR_FN);
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         if (fn && text_equal(fn, ROWS[i].fn)) {
             return ROWS[i].kind;
@@ -286,17 +287,19 @@ static OpKind combining_op(Llvm *l, const char *fn)
     diag_bug(l->diags, "no reduction is called '%s'", fn ? fn : "");
 }
 
-LLVMValueRef scalar_combine(Llvm *l, const char *fn, DType dtype, LLVMValueRef a, LLVMValueRef c)
+LLVMValueRef scalar_combine(Llvm *l, OpKind reduction, DType dtype, LLVMValueRef a, LLVMValueRef c)
 {
-    return emit_binary(l, combining_op(l, fn), dtype, a, c);
+    return emit_binary(l, reduction, dtype, a, c);
 }
 
-LLVMValueRef scalar_neutral(const Llvm *l, const char *fn, DType dtype, LLVMTypeRef type)
+LLVMValueRef scalar_neutral(OpKind reduction, DType dtype, LLVMTypeRef type)
 {
-    (void)l;
-    bool prod = text_equal(fn, "prod"), max = text_equal(fn, "max"), min = text_equal(fn, "min");
-    if (dtype_is_float(dtype)) {
-        return llvm_float(type, prod ? 1.0 : max ? -__builtin_inf() : min ? __builtin_inf() : 0.0);
+    bool is_float = dtype_is_float(dtype);
+    double infinity = __builtin_inf();
+    switch (reduction) {
+    case OP_MUL: return is_float ? llvm_float(type, 1) : llvm_int(type, 1);
+    case OP_MAX: return is_float ? llvm_float(type, -infinity) : llvm_int(type, dtype_least(dtype));
+    case OP_MIN: return is_float ? llvm_float(type, infinity) : llvm_int(type, ~dtype_least(dtype));
+    default: return is_float ? llvm_float(type, 0) : llvm_int(type, 0);
     }
-    return llvm_int(type, prod ? 1 : max ? dtype_least(dtype) : min ? ~dtype_least(dtype) : 0);
 }

@@ -26,8 +26,10 @@ LLVMValueRef scalar_mod(Llvm *l, LLVMValueRef a, LLVMValueRef c);
 /* 2^a for f32, within 2^-23 relative for normal results; smaller results are 0. */
 LLVMValueRef scalar_exp2(Llvm *l, LLVMValueRef a);
 
-/* How a reduction combines two elements of `fn` sum, prod, max or min, and what it starts from. */
-LLVMValueRef scalar_combine(Llvm *l, const char *fn, DType dtype, LLVMValueRef a, LLVMValueRef c);
-LLVMValueRef scalar_neutral(const Llvm *l, const char *fn, DType dtype, LLVMTypeRef type);
+/* Reductions: the op that combines two elements (sum: OP_ADD, prod: OP_MUL, OP_MAX, OP_MIN), as the
+ * attribute `fn` of a reduce or scan names it; the combination; the value that changes nothing. */
+OpKind scalar_reduction(const Llvm *l, const Op *op);
+LLVMValueRef scalar_combine(Llvm *l, OpKind reduction, DType dtype, LLVMValueRef a, LLVMValueRef c);
+LLVMValueRef scalar_neutral(OpKind reduction, DType dtype, LLVMTypeRef type);
 
 #endif
