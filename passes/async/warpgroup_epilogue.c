@@ -31,13 +31,13 @@
 enum {
     GROUP_BITS = 2,
     STEPS = 6,
-    MAX_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
+    MAX_STEPS = 32, /* of 64 elements; measured in docs/lab/products.md */
 };
 
 static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_BARRIER, OP_SHARED_STORE,
                                        OP_FENCE_ASYNC, OP_BARRIER, OP_BULK_STORE};
 
-/* Does each group hold as many rows, one behind the other, and no one else's? */
+/* True if each warp group owns equally many contiguous rows that no other group owns. */
 static bool has_own_rows(Type type, int groups)
 {
     const Layout *layout = type->layout;
@@ -83,8 +83,8 @@ static bool find_sequence(Op *copy, Op **ops)
 typedef struct Role {
     int groups;
     int syncs, stores; /* of a sequence each copy has two meetings and a store */
-    int64_t steps;     /* of a tile: the most in one walk, through loops in one another */
-    bool adds;         /* what steps come to is added by threads */
+    int64_t steps;     /* iterations of a tile: the maximum through nested loops */
+    bool adds;         /* threads add partial sums to an accumulator */
     bool plain;
     struct {
         Op **items;
@@ -152,7 +152,8 @@ static void see(Op *op, void *user)
     }
 }
 
-/* Memory of the store's own: what an operand lends is read by other groups until all have met. */
+/* True if only this store uses the buffer. A buffer that an operand lends is read by other
+ * groups until all have passed the barrier. */
 static bool is_own(Func *func, const Op *copy)
 {
     return value_count_uses(func, copy->operands[0]) == 2;

@@ -64,8 +64,8 @@ static bool is_ragged(const Value *value)
     return ragged;
 }
 
-/* An index that the program computes. One that is said to be inside is so of elements that exist: a
- * GPU's threads have padding too, which a scatter masks. */
+/* An index that the program computes. A proof that it is inside covers elements that exist; the
+ * padding of a GPU tile needs a mask as well, which a scatter has. */
 static void guard_indices(Func *func, Op *op)
 {
     int64_t guard[MAX_RANK];
@@ -132,8 +132,8 @@ static bool padding_is(Func *func, Value *value, int axis, double f, int64_t i)
     return is;
 }
 
-/* From here on, the rest of the block reads the masked value too: what it computes from the padding
- * is then known, and needs no mask of its own. */
+/* Ops after the mask read the masked value too: the value of their padding is then known, and
+ * they need no mask of their own. */
 static void mask_operand(Func *func, Op *op, int n, int axis, double f, int64_t i)
 {
     Value *value = op->operands[n];
@@ -148,7 +148,7 @@ static void mask_operand(Func *func, Op *op, int n, int axis, double f, int64_t 
     }
 }
 
-/* The guarded load that a widening cast or nothing stands behind, if nothing is said of its padding
+/* The guarded load that the value is, or that it is an upcast of, if its padding has no value
  * yet. */
 static Op *open_load(const Value *value)
 {
@@ -162,7 +162,7 @@ static Op *open_load(const Value *value)
     return open ? load : NULL;
 }
 
-/* The load itself puts the neutral element past the ends: it costs nothing there. */
+/* The load itself fills in the identity element past the ends, which costs nothing. */
 static bool pad_load(Func *func, Value *value, int axis, double f)
 {
     Op *load = open_load(value);
@@ -244,9 +244,9 @@ static void mask_fold(Func *func, Op *op)
     }
 }
 
-/* ---- what padding must not do ---- */
+/* ---- effects of padding ---- */
 
-/* The bool with `neutral` where any of its axes is past its end. */
+/* The bool with `neutral` where the index is past the end of any of its axes. */
 static Value *masked_bool(Builder *b, Value *value, int neutral)
 {
     for (int i = 0; i < value->type->rank; i++) {
@@ -294,7 +294,7 @@ static void mask_histogram(Func *func, Op *op)
     }
 }
 
-/* What is no element has no place. */
+/* An element of padding gets index -1, which stores it nowhere. */
 static void mask_places(Func *func, Op *op)
 {
     if (axis_is_ragged(op->operands[1], 0)) {
@@ -328,7 +328,7 @@ static void bound_op(Op *op, void *user)
 
 /* ---- windows that are written out ---- */
 
-/* Do both read neighbours of neighbours: are all places the same distance apart? */
+/* True if both gathers read elements at the same distances from each other. */
 static bool move_alike(const Op *a, const Op *b)
 {
     for (int i = 1; i < a->n_operands; i++) {

@@ -27,7 +27,7 @@ enum {
      * time that nothing hides, so that chunks are longer. cuBLAS does not cut all such products. */
     GPU_TERMS_BUSY = 4096,
     BUSY_WAVES = 2,
-    CPU_STEPS = 256,  /* each adds one sum (codegen/cpu/cpu_dot.c) */
+    CPU_STEPS = 256, /* each adds one sum (codegen/cpu/cpu_dot.c) */
 };
 
 static bool on_gpu(const Func *func)
@@ -54,7 +54,7 @@ static int64_t most_trips(const Func *func, const Op *loop)
     return most < INT64_MAX ? (most + step - 1) / step : on_gpu(func) ? 0 : most;
 }
 
-/* A CPU adds the products of a step among themselves first. */
+/* A CPU first sums the products of one step among themselves. */
 static int64_t terms_of_dot(const Func *func, const Op *dot)
 {
     const Value *result = dot->results[0];
@@ -70,7 +70,7 @@ static int64_t terms_of_dot(const Func *func, const Op *dot)
 
 static int64_t terms_of_step(const Func *func, const Op *loop, int carried);
 
-/* The tiles of what has the loop: of a persistent block's loop over tiles, or of the launch. */
+/* The tiles of the op around the loop: a persistent block's loop over tiles, or the launch. */
 static int64_t most_tiles(const Op *loop)
 {
     int64_t tiles = 1;
@@ -101,14 +101,15 @@ static bool is_long(const Func *func, const Op *loop, int64_t terms)
     return times(terms, most_trips(func, loop)) > 2 * chunk_terms(func, loop);
 }
 
-/* The terms of all steps of a loop in another one; 0: it is no sum of products, or a long one. */
+/* The terms of all iterations of a nested loop; 0: it is no sum of dots, or it has chunks
+ * itself. */
 static int64_t terms_of_loop(const Func *func, const Op *loop, int carried)
 {
     int64_t terms = terms_of_step(func, loop, carried), trips = most_trips(func, loop);
     return is_long(func, loop, terms) ? 0 : times(terms, trips);
 }
 
-/* What is added on the way from a loop's argument to `value`; 0: it is no sum of products. */
+/* The terms that are added between a loop's argument and `value`; 0: it is no sum of dots. */
 static int64_t terms_between(const Func *func, const Value *value, const Value *arg)
 {
     int64_t terms = 0;

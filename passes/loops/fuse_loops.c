@@ -21,7 +21,7 @@ typedef struct Memories {
         bool written;
     } * items;
     size_t n, cap;
-    bool unknown; /* effects that are no stores; products by fma */
+    bool unknown; /* effects other than stores; dots by FMA */
 } Memories;
 
 /* Each memory once: a list of accesses would be compared with another one, access by access. */
@@ -40,7 +40,7 @@ static void note_memory(Func *func, Memories *m, const Value *memory, bool writt
     m->items[m->n++].written = written;
 }
 
-/* Fused multiply-adds hold operands beside each accumulator: two products would spill. */
+/* An FMA dot keeps operands live next to each accumulator: two dots would spill. */
 static bool takes_registers(Func *func, const Op *op)
 {
     return op->kind == OP_DOT && !dot_instruction(func, op);
@@ -87,12 +87,12 @@ static bool share_a_read(const Memories *a, const Memories *b)
     return false;
 }
 
-/* ---- what the second loop needs ---- */
+/* ---- dependences of the second loop ---- */
 
 typedef struct Merge {
     Func *func;
     Op *first, *second;
-    Memories own, between; /* of the first loop, of what stands behind it */
+    Memories own, between; /* of the first loop and of the ops behind it */
     Memo *early;           /* values that are there before it, or can be */
 } Merge;
 
@@ -104,7 +104,7 @@ static bool is_between(const Merge *m, const Op *op)
 
 static bool needs_only_earlier(const Merge *m, const Op *op);
 
-/* Is the value there before the first loop, or can what makes it be moved there? */
+/* True if the value exists before the first loop, or its ops can move there. */
 static bool is_early(const Merge *m, const Value *value)
 {
     const Op *op = value ? value->def : NULL;
@@ -193,7 +193,7 @@ static void find_write(Op *op, void *user)
     written->found |= writes && op->operands[0] == written->memory;
 }
 
-/* An input, or what an earlier launch has left. */
+/* True for an input, or an intermediate that an earlier launch wrote. */
 static bool is_only_read(const Func *func, const Block *block, const Value *memory)
 {
     const Op *launch = block->parent;

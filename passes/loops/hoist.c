@@ -63,8 +63,8 @@ static void hoist_from(Op *loop, void *user)
     }
 }
 
-/* Inner loops first, so that what leaves one may leave the next: repeated walks do that, at most as
- * many as loops nest. */
+/* Inner loops first, so that an op that leaves one may leave the next. Repeated walks reach the
+ * outermost loop after at most as many rounds as loops are nested. */
 void pass_hoist(Func *func)
 {
     enum { DEEPEST = 4 };

@@ -44,7 +44,7 @@ static bool is_narrow(const Value *value)
     }
 }
 
-/* The same value as i32, made beside the old one. */
+/* The same value as i32, computed next to the old one. */
 static Value *narrowed(Func *func, Value *value)
 {
     Op *op = value->def;

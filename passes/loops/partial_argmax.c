@@ -15,7 +15,7 @@
 
 #include "passes/analysis/reduce_identity.h"
 
-/* What depends on the fold's results or on what is carried, of the loop's body. */
+/* Values of the loop's body that depend on the fold's results or on what the loop carries. */
 typedef struct Cone {
     const Value *in[64];
     int n;
@@ -57,7 +57,8 @@ static bool gather_cone(const Op *fold, const Block *body, Cone *cone, uint32_t 
     return true;
 }
 
-/* Along the loop's own range: the places of each step are behind those of the steps before. */
+/* True if the indices count up along the loop's own range, so that those of each iteration are
+ * greater than those of earlier ones. */
 static bool grows(const Defer *d, const Op *fold)
 {
     const Op *op = fold->operands[1]->def;
@@ -105,7 +106,7 @@ const Op *defer_carried_extreme(const Defer *d, int i)
         !grows(d, fold)) {
         return NULL;
     }
-    for (int k = 0; k < 2; k++) { /* what it begins with is nothing */
+    for (int k = 0; k < 2; k++) { /* its initial value is the identity element */
         if (unspread(d->loop->operands[2 + i + k]) != fold->operands[2 + k]) {
             return NULL;
         }
@@ -126,7 +127,7 @@ static Value *is_negative(Builder *b, Value *place)
     return build_cmp(b, "lt", place, build_int(b, place->type, 0));
 }
 
-/* Does the element come before what was found so far? */
+/* True where the element takes precedence over the best one so far. */
 static Value *beats(Builder *b, const char *extreme, Value *element, Value *found)
 {
     Value *is = build_cmp(b, text_equal(extreme, "max") ? "gt" : "lt", element, found);
@@ -144,7 +145,7 @@ static Value *spread(Builder *b, Value *value, Type like)
     return build_broadcast(b, value, type->rank, type->dims);
 }
 
-/* The pair of all threads, of values and places: `values` where nothing was found are neutral. */
+/* The best pair of all threads. `values` where a thread found nothing are the identity element. */
 static void meet(Builder *b, const Op *fold, Value *values, Value *places, Value **out)
 {
     const char *extreme = op_word(fold, ATTR_ARG);
@@ -198,7 +199,7 @@ void defer_extreme(Defer *d, int i, const Op *fold)
     for (int k = 0; k < 2; k++) {
         op_set_operand(body->last, i + k, build_select(&inside, take, tiles[k], found[k]));
     }
-    Value *mark[2]; /* stands for the results until all is made of them */
+    Value *mark[2]; /* replaces the results until all new ops exist */
     for (int k = 0; k < 2; k++) {
         mark[k] = reduce_neutral_tile(&before, "sum", loop->results[i + k]->type);
         func_replace_uses(func, loop->results[i + k], mark[k]);

@@ -53,7 +53,7 @@ static int64_t threads_of(const Defer *d)
     return warps && warps->n == 1 ? warps->ints[0] * d->func->target->warp : 0;
 }
 
-/* Registers of a thread that hold its share of a tile; INT64_MAX / 2 at least: it is not known. */
+/* Registers that a thread needs for its elements of a tile; at least INT64_MAX / 2: unknown. */
 static int64_t defer_registers(const Defer *d, Type type)
 {
     int64_t elements = 1, threads = threads_of(d);
@@ -67,7 +67,8 @@ static int64_t defer_registers(const Defer *d, Type type)
     return threads && elements < INT64_MAX / 2 ? ceil_div(elements, threads) * words : INT64_MAX;
 }
 
-/* A reduction of nothing but what one of the same kind came to: axes are reduced one by one. */
+/* True for a reduction whose operand is only the result of one of the same kind: axes are
+ * reduced one after another. */
 static const Op *reduced_before(const Defer *d, const Op *reduce)
 {
     const Op *before = reduce->operands[0]->def;
@@ -113,7 +114,7 @@ Type defer_outliving(const Defer *d, Type type)
     return type_with_dims(d->func, type, type->rank, dims);
 }
 
-/* Is it what the reduction makes nothing of? */
+/* True if the value is the identity element of the reduction. */
 static bool is_neutral(const Value *value, const char *fn)
 {
     int64_t integer = 0;
@@ -162,7 +163,8 @@ static void defer(Defer *d, int i, const Chain *chain, bool alone)
     op_set_operand(first->def, 0, result);
 }
 
-/* Is the loop's result reduced further by the loop around it? Then that one may carry all of it. */
+/* True if the loop around it reduces the result further. Then that loop may carry the whole
+ * tile. */
 static bool is_reduced_on(const Defer *d, int i, const char *fn)
 {
     const Op *outer = d->loop->parent->parent;
@@ -204,7 +206,7 @@ static void defer_in(Op *op, void *user)
     }
 }
 
-/* Inner loops first: what they leave may be carried on. */
+/* Inner loops first: the tiles that they yield may be carried by outer ones. */
 static void defer_inside(Func *func, const Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
@@ -215,7 +217,7 @@ static void defer_inside(Func *func, const Block *block)
     }
 }
 
-/* A second look at inner loops alone: one loop does not take more than a look allows it. */
+/* Inner loops only, a second time: a walk lets each loop take a limited number of registers. */
 static void defer_again(Op *op, void *user)
 {
     if (op->kind == OP_FOR && op_enclosing(op, OP_FOR)) {
@@ -229,6 +231,6 @@ void pass_partial_reductions(Func *func)
         return;
     }
     defer_inside(func, func->body);
-    func_walk(func, defer_again, func); /* what outer ones have left of them */
+    func_walk(func, defer_again, func); /* reductions that outer loops left */
     func_remove_dead(func);
 }

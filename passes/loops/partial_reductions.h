@@ -14,8 +14,8 @@ typedef struct Defer {
 /* The tile's type without the loop's range: it outlives the loop. */
 Type defer_outliving(const Defer *d, Type type);
 
-/* The fold of an extreme and its place that the loop combines with carried values `i` and `i` + 1,
- * and with nothing else; else NULL. */
+/* The argmax or argmin fold whose results the loop combines with loop-carried values `i` and `i`
+ * + 1, and with nothing else; NULL: there is none. */
 const Op *defer_carried_extreme(const Defer *d, int i);
 void defer_extreme(Defer *d, int i, const Op *fold);
 

@@ -23,7 +23,7 @@ typedef struct Peel {
     Func *func;
     Op *loop;
     const DimVar *range;
-    Op *masks[8]; /* selects whose condition holds in early tiles, or in late ones */
+    Op *masks[8]; /* selects whose condition is true in all early tiles, or in all late ones */
     int n;
     Value *from; /* i64: tiles that begin at or after it satisfy all of late ones; NULL: none */
     Value
@@ -32,7 +32,7 @@ typedef struct Peel {
 
 typedef struct Condition {
     const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
-    bool late;           /* it holds where the loop's index is the greater one */
+    bool late;           /* it is true where the loop's index is the greater one */
     int64_t slack;       /* 1: also where they are equal */
 } Condition;
 
@@ -82,7 +82,7 @@ static Value *loop_end(const Peel *p, Builder *b)
     return build_binary(b, OP_MIN, for_hi(p->loop), build_size(b, p->range->whole));
 }
 
-/* lo, plus as many whole steps as lie before the late conditions hold. */
+/* lo, plus the whole steps before the late conditions become true. */
 static Value *build_first(const Peel *p, Builder *b)
 {
     Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity);
@@ -160,8 +160,8 @@ static void peel_loop(Peel *p, Builder *b)
     }
 }
 
-/* Products of groups of warps: elsewhere masks are cheap beside the products, and the second loop's
- * tiles would take shared memory of their own. */
+/* Only dots of warp groups: elsewhere masks are cheap compared with the dots, and the tiles of
+ * the second loop would need shared memory of their own. */
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
@@ -173,8 +173,8 @@ static bool has_products(Func *func, const Op *loop)
     return false;
 }
 
-/* Does a product of the loop lie behind it, through element-wise work? Then its padding is no
- * zeros. */
+/* True if the value depends on a dot of the loop through element-wise ops. Its padding is then
+ * not zero. */
 static bool find_made(const Peel *p, Memo *seen, const Value *operand, int depth)
 {
     const Op *op = operand->def;
@@ -199,8 +199,8 @@ static bool is_made(const Peel *p, const Value *operand)
     return made;
 }
 
-/* Reductions want neutral padding, and so do products of what is made along the range. Others read
- * zeros past a tail. */
+/* Reductions need padding with the identity element, and so do dots of values computed along the
+ * range. Other dots read zeros past a tail. */
 static bool masks_its_tail(const Peel *p)
 {
     for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
@@ -232,7 +232,7 @@ static void try_loop(Op *op, void *user)
     }
 }
 
-/* Loops that are made here come before the one at hand, and are not met again. */
+/* The new loops come before this one, so the walk does not visit them. */
 void pass_peel(Func *func)
 {
     if (func->target->family != FAMILY_CPU) {

@@ -24,7 +24,8 @@ static bool reads_memory(const Op *op)
     return op->kind == OP_LOAD || op->kind == OP_GATHER;
 }
 
-/* Nothing from here to the loop's end asks for it, but for what goes behind the loop itself. */
+/* True if no op from here to the loop's end reads it, except ops that move behind the loop
+ * themselves. */
 static bool is_asked_behind(const Sink *s, const Op *op)
 {
     for (const Op *between = op->next;; between = between->next) {
@@ -39,7 +40,8 @@ static bool is_asked_behind(const Sink *s, const Op *op)
     }
 }
 
-/* The first op from here on that asks for it, or that may change what it reads. */
+/* The first op from here on that reads the value, or that may change the memory it is loaded
+ * from. */
 static Op *first_asking(const Op *op, Op *from)
 {
     while (from->next && !op_reads(from, op->results[0]) &&
@@ -55,7 +57,8 @@ static bool makes_tile(const Op *op)
            type_is_tile(op->results[0]->type);
 }
 
-/* Is it made of memory and numbers alone? Else its operands would be held in its place. */
+/* True if its operands are only memory and scalars. Otherwise the operands would stay live in
+ * its place. */
 static bool leaves_nothing(const Sink *s, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
@@ -91,7 +94,7 @@ static void sink_behind(Op *loop, void *user)
     for (Op *op = loop->prev, *before; op; op = before) {
         before = op->prev;
         if (makes_tile(op) && s->behind[op->results[0]->id]) {
-            /* not if an op that stays, because of what it is made of, asks for it */
+            /* not if an op that cannot move reads it */
             s->behind[op->results[0]->id] = is_asked_behind(s, op);
             if (s->behind[op->results[0]->id]) {
                 op_move_before(op, first_asking(op, loop->next));

@@ -26,13 +26,14 @@ static bool may_move(const Op *op)
            op->kind != OP_REMAT;
 }
 
-/* Does `op` stand behind `from` in its block, at `to` or before it? */
+/* True if `op` is behind `from` in its block, and at `to` or before it. */
 static bool stands_between(const Op *op, const Op *from, const Op *to)
 {
     return op->parent == from->parent && op_is_before(from, op) && !op_is_before(to, op);
 }
 
-/* Can all that `op` reads be made without `first`? `seen`: what can be, or the answer was found. */
+/* True if all operands of `op` can be computed without `first`. `seen`: values for which the
+ * answer is yes, or which ended the search. */
 static bool find_ready(Memo *seen, const Op *op, const Op *first)
 {
     for (int i = 0; i < op->n_operands; i++) {
@@ -56,7 +57,8 @@ static bool is_ready(const Op *op, const Op *first)
     return ready;
 }
 
-/* Puts the op, and what it reads of what stands behind `end`, before it. Returns the new end. */
+/* Moves the op, and those of its operands that are behind `end`, before `end`. Returns the new
+ * end. */
 static Op *lift(Op *op, Op *end)
 {
     for (int i = 0; i < op->n_operands; i++) {

@@ -51,7 +51,7 @@ static Value *neutral(Builder *b, const Own *own, Type type)
     return dtype_is_float(type->dtype) ? build_float(b, type, real) : build_int(b, type, integer);
 }
 
-/* As many of each tensor as there is room for. */
+/* As many copies of each tensor as fit into shared memory. */
 static void choose_copies(const Func *func, Own *owns, int n)
 {
     int64_t room = func->target->shared_bytes / 4, bytes = 0;

@@ -108,7 +108,7 @@ static bool fold(Simplifier *s, Op *op)
 
 /* ---- identities ---- */
 
-/* Is the operand this number, of either kind? The sign of a zero counts. */
+/* True if the value is a constant with this number, of either kind; the sign of a zero counts. */
 static bool is_number(const Value *value, double number)
 {
     const Attr *attr = value_const(value);
@@ -121,7 +121,7 @@ static bool is_number(const Value *value, double number)
     return (double)attr->i == number;
 }
 
-/* The same numbers at the same places, before they got more of the same along axes. */
+/* The value before broadcasts stretched its axes, with the same rank. */
 static const Value *unspread(const Value *value)
 {
     while (value->def && value->def->kind == OP_BROADCAST &&
@@ -274,7 +274,7 @@ static void simplify_op(Op *op, void *user)
     }
 }
 
-/* ---- what is said twice ---- */
+/* ---- common subexpressions ---- */
 
 static bool same_op(const void *item, const void *key)
 {
@@ -316,8 +316,8 @@ static bool is_repeatable(const Simplifier *s, const Op *op)
     return true;
 }
 
-/* What stands earlier in the same block. Uses come after what they use, so that replacing changes
- * nothing that is in the table. */
+/* Ops that come earlier in the same block. An op comes after its operands, so replacing one
+ * changes no op that is in the table. */
 static void share_in(Simplifier *s, Block *block)
 {
     HashTable earlier = {0};
