@@ -536,6 +536,7 @@ static void fuse_block(Func *func, Block *block)
     fuse_regions(func, block);
     fuse_gathers(func, block);
     keep_results(func, block);
+    fuse_in_place(func, block);
     split(func, block);
     Op *yield = block->last && block->last->kind == OP_YIELD ? block->last : NULL;
     units.n_params = func->params.n;

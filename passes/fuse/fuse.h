@@ -4,6 +4,7 @@
  * (which statements stay behind others), fuse_split.c (what one launch cannot hold, or should not;
  * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of column_reductions
  * fused rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
+ * fuse_in_place.c (updates of tensors that need one another's old elements),
  * fuse_gathers.c (gathers from arrays), fuse_sequential.c (loops that mix elements). Private to
  * fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
@@ -32,6 +33,10 @@ bool fuse_may_materialize(const Func *func, const Block *block, const Value *val
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
  * other places; NULL when there is none. `group`: of the reader alone. */
 Value *fuse_changed_read(Func *func, const Op *reader);
+
+/* ---- fuse_in_place.c ---- */
+/* Makes one launch of stores to `inout` tensors that need one another's old elements. */
+void fuse_in_place(Func *func, Block *block);
 
 /* ---- fusion_group.c ---- */
 /* A launch: `parallel` without axes that holds the statements. */

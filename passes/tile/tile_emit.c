@@ -374,8 +374,26 @@ static Value *drop_axes(TileEmitter *e, EmitFrame *frame, const Value *source, V
     return value;
 }
 
+/* Emits the loads of what the store overwrites that stand before it, which later stores use
+ * (passes/fuse/fuse_in_place.c). */
+static void emit_earlier_loads(TileEmitter *e, EmitFrame *frame, const Op *store)
+{
+    const Block *block = store->parent;
+    bool last = true;
+    for (const Op *op = store->next; op && last; op = op->next) {
+        last = op->kind != OP_STORE;
+    }
+    const ValueUse *use = last ? NULL : use_first(store->operands[0], block);
+    for (; use; use = use_next(use, block)) {
+        if (use->op->kind == OP_LOAD && use->op->parent == block && op_is_before(use->op, store)) {
+            emit_value(e, frame, use->op->results[0]);
+        }
+    }
+}
+
 static void emit_store(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
+    emit_earlier_loads(e, frame, op);
     Value *value = op->operands[op->n_operands - 1], *indices[MAX_RANK];
     emit_indices(e, frame, op, value, indices);
     Value *here = emit_value(e, frame, value);

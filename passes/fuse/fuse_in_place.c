@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores to several `inout` tensors that need one another's old elements, as one launch.
+ *
+ *   %0 = load %a[:]                        parallel dims=[] steps=[] {
+ *   %1 = load %b[:]                          %0 = load %a[:]
+ *   %t = add %0, %1                          %1 = load %b[:]
+ *   %u = sub %0, %1                   →      %t = add %0, %1
+ *   store %a[:], %t                          %u = sub %0, %1
+ *   store %b[:], %u                          store %a[:], %t
+ *                                            store %b[:], %u
+ *                                          }
+ *
+ * Taken one by one, the second store needs an element of %a that the first one has overwritten, so
+ * that all of %a would be copied before. One launch needs no copy if each access of a tensor that
+ * it writes has the index map of the store: then an element is read and written by one iteration of
+ * the grid, in the order of the program. The ops of the launch keep that order. */
+#include "passes/fuse/fuse.h"
+
+#include "ir/memo.h"
+#include "ir/op_axes.h"
+
+#include <stdlib.h>
+
+enum { MAX_STORES = 64 };
+
+typedef struct Update {
+    Func *func;
+    Block *block;
+    Op *stores[MAX_STORES];
+    int n;
+} Update;
+
+/* ---- the launch ---- */
+
+typedef struct Needed {
+    Update *update;
+    Memo *seen;
+    struct {
+        Op **items;
+        size_t n, cap;
+    } ops;
+} Needed;
+
+static void note_operands(Op *op, void *user)
+{
+    Needed *needed = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (def && def->parent == needed->update->block &&
+            memo_visit(needed->seen, op->operands[i])) {
+            ARENA_PUSH(needed->update->func->arena, &needed->ops, def);
+            note_operands(def, user);
+            for (int r = 0; r < def->n_regions; r++) {
+                block_walk(def->regions[r], note_operands, user);
+            }
+        }
+    }
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const Op *const *left = a, *const *right = b;
+    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
+}
+
+/* An equal load of the group behind which nothing overwrites the memory, or NULL. */
+static Op *equal_load(const FusionGroup *group, const Op *load)
+{
+    for (Op *op = group->parallel->regions[0]->last; op; op = op->prev) {
+        bool equal = op->kind == OP_LOAD && op->n_operands == load->n_operands;
+        for (int i = 0; i < op->n_operands && equal; i++) {
+            equal = op->operands[i] ==
+                    (load->operands[i] ? clone_get(&group->copies, load->operands[i]) : NULL);
+        }
+        if (equal || op_writes(op, load->operands[0])) {
+            return equal ? op : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A group of the stores and all that they need of the block, in the block's order. */
+static FusionGroup group_in_order(Update *update, Builder *at)
+{
+    Func *func = update->func;
+    Needed needed = {.update = update, .seen = memo_open(func)};
+    for (int i = 0; i < update->n; i++) {
+        ARENA_PUSH(func->arena, &needed.ops, update->stores[i]);
+        note_operands(update->stores[i], &needed);
+    }
+    memo_close(needed.seen);
+    qsort(needed.ops.items, needed.ops.n, sizeof(Op *), by_order);
+    FusionGroup group = {.copies = clone_map_new(func)};
+    group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
+    group.parallel->span = update->stores[0]->span;
+    Builder in = build_at_end(func, group.parallel->regions[0]);
+    for (size_t i = 0; i < needed.ops.n; i++) {
+        const Op *op = needed.ops.items[i];
+        Op *equal = op->kind == OP_LOAD ? equal_load(&group, op) : NULL;
+        const Op *copy = equal ? equal : clone_op(&in, &group.copies, op);
+        for (int k = 0; k < op->n_results; k++) {
+            if (equal) {
+                clone_map_value(&group.copies, op->results[k], equal->results[k]);
+            } else {
+                fuse_remember(func, &group, copy->results[k], op->results[k]);
+            }
+        }
+    }
+    return group;
+}
+
+/* ---- legality ---- */
+
+typedef struct Check {
+    const Axes *axes;
+    const Block *group;
+    const Op *first; /* store */
+    bool pointwise;
+} Check;
+
+/* True if the load reads, in each iteration of the grid, the elements that the store writes. */
+static bool same_map(const Axes *axes, const Op *load, const Op *store)
+{
+    const Value *read = load->results[0], *written = store->operands[store->n_operands - 1];
+    bool same = load->kind == OP_LOAD && read->type->rank == written->type->rank;
+    for (int i = 1; same && i <= op_access(store, 0).n; i++) {
+        same = load->operands[i] == store->operands[i];
+    }
+    for (int i = 0; same && i < read->type->rank; i++) {
+        same = axes_class(axes, read, i) == axes_class(axes, written, i);
+    }
+    return same;
+}
+
+/* True if the store iterates over the axes of the group's first one, in any order. A store of fewer
+ * axes would be executed by several blocks, of which some may still read the old elements. */
+static bool same_axes(const Axes *axes, const Op *first, const Op *store)
+{
+    const Value *all = first->operands[first->n_operands - 1];
+    const Value *own = store->operands[store->n_operands - 1];
+    bool same = all->type->rank == own->type->rank;
+    for (int i = 0; same && i < own->type->rank; i++) {
+        bool found = false;
+        for (int k = 0; k < all->type->rank; k++) {
+            found = found || axes_class(axes, all, k) == axes_class(axes, own, i);
+        }
+        same = found;
+    }
+    return same;
+}
+
+static void check_access(Op *op, void *user)
+{
+    Check *check = user;
+    if (op->kind == OP_STORE) {
+        check->first = check->first ? check->first : op;
+        check->pointwise = check->pointwise && same_axes(check->axes, check->first, op);
+    }
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        const Value *memory = op->operands[at];
+        for (const Op *store = check->group->first; memory && store; store = store->next) {
+            if (store->kind == OP_STORE && store != op && store->operands[0] == memory) {
+                check->pointwise = check->pointwise && op->kind == OP_LOAD &&
+                                   op->parent == check->group && same_map(check->axes, op, store);
+            }
+        }
+    }
+}
+
+/* True if each element of what the op makes needs one element of its operands: the launch then has
+ * no loop over elements within a block, between whose iterations a store could come. */
+static bool is_elementwise(const Op *op)
+{
+    switch (op->kind) {
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_CONST:
+    case OP_INDEX:
+    case OP_SIZE: return true;
+    default: return op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op);
+    }
+}
+
+static bool all_elementwise(const Block *block)
+{
+    bool all = true;
+    for (const Op *op = block->first; op && all; op = op->next) {
+        all = is_elementwise(op);
+    }
+    return all;
+}
+
+static size_t count_ops(const Block *block)
+{
+    size_t n = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        n++;
+    }
+    return n;
+}
+
+/* True if the stores make one launch in which each element is read and written in one iteration. A
+ * copy of a value for a use along other axes may stand behind a store: then it is refused. */
+static bool is_legal(Update *update)
+{
+    Func *func = update->func;
+    uint32_t n_values = func->n_values;
+    Builder at = build_at_end(func, update->block);
+    FusionGroup group = group_in_order(update, &at);
+    Block *region = group.parallel->regions[0];
+    size_t n_ops = count_ops(region);
+    Value *costly;
+    bool legal = all_elementwise(region) && fuse_resolve_axis_conflicts(func, &group, &costly) &&
+                 count_ops(region) == n_ops && fuse_is_sound(func, &group) &&
+                 !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
+    if (legal) {
+        Axes axes = an_axes(func, region);
+        Check check = {&axes, region, NULL, !axes_conflict(&axes, region)};
+        block_walk(region, check_access, &check);
+        legal = check.pointwise;
+        axes_done(&axes);
+    }
+    op_remove(group.parallel);
+    func->n_values = n_values;
+    return legal;
+}
+
+/* ---- which stores ---- */
+
+static bool is_update(const Func *func, const Op *op)
+{
+    return op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
+           func->params.items[op->operands[0]->index].io != PARAM_SCRATCH &&
+           !fuse_is_pitched_copy(op);
+}
+
+static bool writes_inout(const Func *func, const Op *store)
+{
+    return func->params.items[store->operands[0]->index].io == PARAM_INOUT;
+}
+
+/* True if one of the stores must wait for another one, or needs a copy of what it overwrites. */
+static bool has_dependence(const Update *update)
+{
+    Func *func = update->func;
+    MemoryEffects effects[MAX_STORES];
+    for (int i = 0; i < update->n; i++) {
+        effects[i] = fuse_touches(func, update->stores[i]);
+        if (fuse_changed_read(func, update->stores[i])) {
+            return true;
+        }
+        for (int k = 0; k < i; k++) {
+            if (fuse_order(func, &effects[k], &effects[i]) == ORDER_STRICT) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Makes one launch of the longest legal run of the update's first stores. Returns the op behind
+ * it, or behind the first store if it is alone. */
+static Op *build_update(Update *update)
+{
+    int n = update->n;
+    for (update->n = 2; update->n <= n && is_legal(update); update->n++) {}
+    update->n--;
+    Op *last = update->stores[update->n - 1], *next = last->next;
+    if (update->n > 1 && has_dependence(update)) {
+        Builder at = build_after(update->func, last);
+        group_in_order(update, &at);
+        for (int i = 0; i < update->n; i++) {
+            op_remove(update->stores[i]);
+        }
+    }
+    return next;
+}
+
+void fuse_in_place(Func *func, Block *block)
+{
+    for (Op *op = block->first; op;) {
+        Update update = {.func = func, .block = block};
+        bool inout = false;
+        for (; op && update.n < MAX_STORES && (!fuse_has_effect(op) || is_update(func, op));
+             op = op->next) {
+            if (fuse_has_effect(op)) {
+                update.stores[update.n++] = op;
+                inout = inout || writes_inout(func, op);
+            }
+        }
+        if (inout && update.n > 1 && has_dependence(&update)) {
+            op = build_update(&update);
+        } else if (update.n == 0 && op) {
+            op = op->next;
+        }
+    }
+}
