@@ -191,7 +191,7 @@ static void note_asked(Func *func, const char *key, const char *sub)
 }
 
 /* Of what is given with the same strength, a line for one launch counts more. */
-const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub)
+static ScheduleEntry *find_user_entry(Func *func, const char *key, const char *sub)
 {
     ScheduleEntry *found = NULL;
     note_asked(func, key, sub);
@@ -207,6 +207,17 @@ const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char
             found = line;
         }
     }
+    return found;
+}
+
+const ScheduleEntry *schedule_peek_entry(Func *func, const char *key, const char *sub)
+{
+    return find_user_entry(func, key, sub);
+}
+
+const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub)
+{
+    ScheduleEntry *found = find_user_entry(func, key, sub);
     if (found) {
         found->used = true;
     }

@@ -76,6 +76,9 @@ void schedule_add_user(Func *func, ScheduleEntry line);
 bool schedule_same_name(const ScheduleEntry *a, const ScheduleEntry *b);
 /* The user's entry for the current launch, which is marked used; NULL: there is none. */
 const ScheduleEntry *schedule_user_entry(Func *func, const char *key, const char *sub);
+/* The same without marking it used: for a pass that derives something else from the entry, or that
+ * may not apply it. */
+const ScheduleEntry *schedule_peek_entry(Func *func, const char *key, const char *sub);
 /* True if the user set any entry of the key. Does not mark it used. */
 bool schedule_has_user_entry(const Func *func, const char *key);
 /* The user's value if there is one; else `derived`, which is recorded with the reason (printf). */

@@ -118,7 +118,7 @@ static int64_t shares_of(Func *func, const TilePlan *plan)
 
 void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bool derived)
 {
-    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
+    const ScheduleEntry *line = schedule_peek_entry(func, "cluster", "");
     int64_t shares = shares_of(func, plan);
     if (!is_gpu(func) || func->target->cluster < 2 || shares < 2) {
         return;

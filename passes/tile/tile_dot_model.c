@@ -238,7 +238,7 @@ static void check_thirds(Op *op, void *user)
  * that no warp has must be nobody's. */
 static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, int ops)
 {
-    const ScheduleEntry *warps = schedule_user_entry(func, "warps", "");
+    const ScheduleEntry *warps = schedule_peek_entry(func, "warps", "");
     Thirds thirds = {func, plan->n_dots == 1 && !plan->instruction->max_accumulate_k &&
                                ops <= MAX_OPS && func->target->has_setmaxnreg &&
                                !schedule_user_entry(func, "pingpong", "") &&
@@ -259,7 +259,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
-    const ScheduleEntry *cluster = schedule_user_entry(func, "cluster", "");
+    const ScheduleEntry *cluster = schedule_peek_entry(func, "cluster", "");
     *size = (DotProblem){
         .m = most_along(func, m->dim),
         .n = most_along(func, n->dim),
@@ -347,7 +347,7 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
     }
     *tiles = wave_model_choose(func->target, rates, &size);
     tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
-                    (!size.given_m || schedule_user_entry(func, "warps", ""));
+                    (!size.given_m || schedule_peek_entry(func, "warps", ""));
     plan->is_timed = true;
     plan->single_wave = wave_model_is_single_wave(func->target, rates, &size, tiles);
     return waves_reason(func, rates, &size, tiles);

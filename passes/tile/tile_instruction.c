@@ -211,7 +211,7 @@ const MatrixInstr *tile_instruction(Func *func, const MmaTypes *of, DType result
 /* Warps that the user gives; else the launch's, which may have been tiled for another product. */
 int64_t tile_known_warps(Func *func, const Op *dot)
 {
-    const ScheduleEntry *line = schedule_user_entry(func, "warps", "");
+    const ScheduleEntry *line = schedule_peek_entry(func, "warps", "");
     const Op *launch = dot ? op_enclosing(dot, OP_LAUNCH) : NULL;
     const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
     return line ? line->number : warps && warps->n ? warps->ints[warps->n - 1] : 0;

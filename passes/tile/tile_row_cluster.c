@@ -58,7 +58,7 @@ static bool only_rows_fold(const TilePlan *plan)
 static bool may_be(Func *func, const TilePlan *plan)
 {
     const ScheduleEntry *rows = schedule_user_entry(func, "reduction", "");
-    if (schedule_user_entry(func, "cluster", "")) {
+    if (schedule_peek_entry(func, "cluster", "")) {
         return !rows || text_equal(rows->symbol, "resident");
     }
     for (int i = 0; i < plan->n; i++) {
@@ -89,7 +89,7 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
     if (!elements) {
         return 0;
     }
-    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
+    const ScheduleEntry *line = schedule_peek_entry(func, "cluster", "");
     int64_t blocks = line ? line->number : func->target->cluster;
     return blocks * CLUSTER_ELEMENTS / elements / given;
 }
@@ -124,7 +124,7 @@ static int64_t checked_blocks(Func *func, int64_t derived)
     if (blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0) {
         return blocks;
     }
-    const ScheduleEntry *line = schedule_user_entry(func, "cluster", "");
+    const ScheduleEntry *line = schedule_peek_entry(func, "cluster", "");
     Diag *d =
         diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
                    "`cluster %lld` is not possible on %s", (long long)blocks, func->target->name);
@@ -202,7 +202,7 @@ void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t gi
         return;
     }
     int64_t derived = derived_blocks(func, group, plan, elements);
-    if (derived < 2 && !schedule_user_entry(func, "cluster", "")) {
+    if (derived < 2 && !schedule_peek_entry(func, "cluster", "")) {
         return;
     }
     int64_t blocks = checked_blocks(func, derived);
