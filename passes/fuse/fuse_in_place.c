@@ -199,6 +199,22 @@ static size_t count_ops(const Block *block)
     return n;
 }
 
+/* True if a store before the update overwrites what the group reads: its loads would come too late.
+ * The loads of the group know their originals; those behind the first store of the update have only
+ * stores of the update before them. */
+static bool reads_overwritten(const Update *update, const FusionGroup *group)
+{
+    for (const Op *copy = group->parallel->regions[0]->first; copy; copy = copy->next) {
+        const Op *load = copy->kind == OP_LOAD ? fuse_original(group, copy->results[0])->def : NULL;
+        for (const Op *op = load; op && op_is_before(op, update->stores[0]); op = op->next) {
+            if (op_writes(op, load->operands[0])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* True if the stores make one launch in which each element is read and written in one iteration. A
  * copy of a value for a use along other axes may stand behind a store: then it is refused. */
 static bool is_legal(Update *update)
@@ -210,9 +226,10 @@ static bool is_legal(Update *update)
     Block *region = group.parallel->regions[0];
     size_t n_ops = count_ops(region);
     Value *costly;
-    bool legal = all_elementwise(region) && fuse_resolve_axis_conflicts(func, &group, &costly) &&
-                 count_ops(region) == n_ops && fuse_is_sound(func, &group) &&
-                 !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
+    bool legal = all_elementwise(region) && !reads_overwritten(update, &group) &&
+                 fuse_resolve_axis_conflicts(func, &group, &costly) && count_ops(region) == n_ops &&
+                 fuse_is_sound(func, &group) && !fuse_goes_both_ways(func, &group) &&
+                 fuse_shares_grid(func, &group);
     if (legal) {
         Axes axes = an_axes(func, region);
         Check check = {&axes, region, NULL, !axes_conflict(&axes, region)};
