@@ -20,8 +20,8 @@ typedef struct CodegenOptions {
     int optimize;      /* LLVM's level, 0…3; 3 is normal */
     const char *ptxas; /* a path, or NULL: look for one */
     bool lines;        /* text for people: places in the source on all targets */
-    /* Told how long each part of the work took; may be NULL. */
-    void (*took)(void *user, const char *part, double seconds);
+    /* Receives the duration of each part of the work; may be NULL. */
+    void (*report_time)(void *user, const char *part, double seconds);
     void *user;
 } CodegenOptions;
 

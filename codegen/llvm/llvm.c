@@ -142,8 +142,8 @@ static bool make_machine(Llvm *l, int optimize)
 void llvm_end_phase(Llvm *l, const char *part)
 {
     double now = clock_cpu_seconds();
-    if (l->options->took) {
-        l->options->took(l->options->user, part, now - l->since);
+    if (l->options->report_time) {
+        l->options->report_time(l->options->user, part, now - l->since);
     }
     l->since = now;
 }

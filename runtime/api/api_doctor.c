@@ -281,19 +281,6 @@ static bool has_feature(const CodegenHost *host, const char *name)
     return false;
 }
 
-/* What code generation asks for, or users of a CPU know it by. */
-static void list_features(Text *text, const CodegenHost *host)
-{
-    static const char *const names[] = {"fma",        "f16c",       "avx2",       "avx512f",
-                                        "avx512vnni", "avx512bf16", "avx512fp16", "amx-bf16",
-                                        "neon",       "sve",        "sve2"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (has_feature(host, names[i])) {
-            text_printf(text, ", %s", names[i]);
-        }
-    }
-}
-
 static void find_cpu(struct Doctor *doctor, const CodegenHost *host)
 {
     TesseraContext *context = doctor->work.context;
@@ -302,7 +289,16 @@ static void find_cpu(struct Doctor *doctor, const CodegenHost *host)
     TesseraDevice *device;
     const char *wrong;
     text_add(&text, host->cpu);
-    list_features(&text, host);
+    /* The features are those that code generation asks for, and those by which users know a
+     * CPU. */
+    static const char *const names[] = {"fma",        "f16c",       "avx2",       "avx512f",
+                                        "avx512vnni", "avx512bf16", "avx512fp16", "amx-bf16",
+                                        "neon",       "sve",        "sve2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (has_feature(host, names[i])) {
+            text_printf(&text, ", %s", names[i]);
+        }
+    }
     if (tessera_device_open(context, "cpu", 0, &device) == TESSERA_OK) {
         finding.device = keep_info(&doctor->work.arena, tessera_device_info(device));
         wrong = try_device(context, device);

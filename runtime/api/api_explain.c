@@ -125,28 +125,6 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
     return good;
 }
 
-/* Sizes that a launch would refuse: a window that is larger than what it walks over. */
-static bool has_extents(Diags *diags, const Func *func, const int64_t *sizes)
-{
-    for (size_t i = 0; i < func->params.n; i++) {
-        Type type = param_given(&func->params.items[i]);
-        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
-            bool known = true;
-            for (size_t k = 0; k < func->dimvars.n; k++) {
-                known = known &&
-                        (sizes[k] >= 0 || !poly_mentions(type->dims[axis], func->dimvars.items[k]));
-            }
-            int64_t extent = 0;
-            if (known && (!poly_eval(type->dims[axis], sizes, &extent) || extent < 0)) {
-                diag_failure(diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
-                             func->params.items[i].name);
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static bool explain_task(void *user)
 {
     Task *task = user;
@@ -171,9 +149,28 @@ static bool explain_task(void *user)
     input.plan = &plan;
     input.source = c->source;
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
-    if (!has_extents(&kernel->work.diags, c->func, input.sizes)) {
-        return false;
+    /* A launch would refuse sizes that make an extent negative, as a window that is larger
+     * than its tensor. */
+    Diags *diags = &kernel->work.diags;
+    const Func *func = c->func;
+    const int64_t *sizes = input.sizes;
+    for (size_t i = 0; i < func->params.n; i++) {
+        Type type = param_given(&func->params.items[i]);
+        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+            bool known = true;
+            for (size_t k = 0; k < func->dimvars.n; k++) {
+                known = known &&
+                        (sizes[k] >= 0 || !poly_mentions(type->dims[axis], func->dimvars.items[k]));
+            }
+            int64_t extent = 0;
+            if (known && (!poly_eval(type->dims[axis], sizes, &extent) || extent < 0)) {
+                diag_failure(diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
+                             func->params.items[i].name);
+                return false;
+            }
+        }
     }
+
     input.schedule = schedule_block(c, true);
     input.variant = plan_facts(c->func->arena, &plan, usual_align(c->target));
     Report report;

@@ -27,14 +27,14 @@ typedef struct Infer {
     struct {
         const char **items;
         size_t n, cap;
-    } origins; /* of sizes: who said so */
+    } origins; /* of sizes: the axis or option that determined each */
     struct {
         const char **items;
         size_t n, cap;
     } holders; /* of pairs: the parameter, or NULL */
 } Infer;
 
-/* Its place, or how many there are. */
+/* The index of the pair of that name, or the number of pairs. */
 static size_t find_pair(const Infer *in, const char *name)
 {
     size_t i = 0;
@@ -70,7 +70,7 @@ static bool is_generic(const Infer *in, const char *name)
     return false;
 }
 
-/* False when another value is known already. */
+/* Records the value of a size. False, after a message, if another value is known already. */
 static bool add_size(Infer *in, const char *name, int64_t value, const char *origin)
 {
     for (size_t i = 0; i < in->sizes.n; i++) {
@@ -92,7 +92,7 @@ static bool add_size(Infer *in, const char *name, int64_t value, const char *ori
     return true;
 }
 
-/* A whole number, as text; what overflows is none. */
+/* True if the text is an integer that fits 64 bits. */
 static bool read_integer(const char *text, int64_t *value)
 {
     char *end;
@@ -100,27 +100,6 @@ static bool read_integer(const char *text, int64_t *value)
     long long number = strtoll(text, &end, 10);
     *value = number;
     return *text && !*end && errno == 0;
-}
-
-static bool add_given(Infer *in)
-{
-    const TesseraOptions *options = in->options;
-    for (size_t i = 0; i < options->n_bindings; i++) {
-        TesseraPair pair = options->bindings[i];
-        int64_t value;
-        add_pair(in, pair, NULL);
-        if (is_size(in, pair.name) && read_integer(pair.value, &value) &&
-            !add_size(in, pair.name, value, "the value that is set")) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < options->n_sizes; i++) {
-        TesseraSize size = options->sizes[i];
-        if (!add_size(in, size.name, size.value, "the size that is given")) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static bool other_type(Infer *in, const TesseraParam *param, const char *type, const char *want,
@@ -154,7 +133,7 @@ static void describe(const char *type, int rank, const char *const *names, const
     text_add(out, "]");
 }
 
-/* Sizes that are known so far, and constants. */
+/* The value of a size that is known so far, or of a constant. */
 static bool known_name(void *user, const char *name, int64_t *value)
 {
     const Infer *in = user;
@@ -173,7 +152,8 @@ static bool known_name(void *user, const char *name, int64_t *value)
     return text && read_integer(text, value);
 }
 
-/* An axis with one unknown size gives it; one of known sizes is checked when all are known. */
+/* Solves an axis with one unknown size for that size. An axis whose sizes are all known is checked
+ * once everything is known. */
 static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor *tensor, int axis)
 {
     int64_t value = tensor->dims[axis], rest;
@@ -231,7 +211,8 @@ static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTenso
     return text_equal(want, type) || other_type(in, param, type, want, in->holders.items[at]);
 }
 
-/* What one axis gives may be what another waits for: until there is nothing new. */
+/* One axis may determine a size that another one needs, so the axes are read until no new size is
+ * found. */
 static bool infer_sizes(Infer *in)
 {
     for (size_t before = SIZE_MAX; before != in->sizes.n;) {
@@ -249,27 +230,28 @@ static bool infer_sizes(Infer *in)
     return true;
 }
 
-/* Sizes that select a variant (`assume D in 64, 128`) are bindings, too. */
-static void bind_assumed(Infer *in)
-{
-    for (size_t i = 0; i < in->sizes.n; i++) {
-        const TesseraSize *size = &in->sizes.items[i];
-        size_t n = 0;
-        if (frontend_allowed(in->program->module, in->kernel, size->name, &n) && n > 0 &&
-            find_pair(in, size->name) == in->pairs.n) {
-            const char *value = arena_printf(&in->work->arena, "%" PRId64, size->value);
-            add_pair(in, (TesseraPair){size->name, value}, NULL);
-        }
-    }
-}
-
 static bool infer_task(void *user)
 {
     Infer *in = user;
     size_t n = (size_t)(in->signature - in->program->signatures.items);
     in->kernel = frontend_kernel(in->program->module, n);
-    if (!add_given(in)) {
-        return false;
+    /* Values and sizes that the options give come first, so that tensors are compared with
+     * them. */
+    const TesseraOptions *options = in->options;
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        TesseraPair pair = options->bindings[i];
+        int64_t value;
+        add_pair(in, pair, NULL);
+        if (is_size(in, pair.name) && read_integer(pair.value, &value) &&
+            !add_size(in, pair.name, value, "the value that is set")) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < options->n_sizes; i++) {
+        TesseraSize size = options->sizes[i];
+        if (!add_size(in, size.name, size.value, "the size that is given")) {
+            return false;
+        }
     }
     for (size_t i = 0; in->known && i < in->signature->n_params; i++) {
         const TesseraParam *param = &in->signature->params[i];
@@ -280,7 +262,16 @@ static bool infer_task(void *user)
     if (in->known && !infer_sizes(in)) {
         return false;
     }
-    bind_assumed(in);
+    /* Sizes that select a variant (`assume D in 64, 128`) are bindings, too. */
+    for (size_t i = 0; i < in->sizes.n; i++) {
+        const TesseraSize *size = &in->sizes.items[i];
+        size_t n_allowed = 0;
+        if (frontend_allowed(in->program->module, in->kernel, size->name, &n_allowed) &&
+            n_allowed > 0 && find_pair(in, size->name) == in->pairs.n) {
+            const char *value = arena_printf(&in->work->arena, "%" PRId64, size->value);
+            add_pair(in, (TesseraPair){size->name, value}, NULL);
+        }
+    }
     return true;
 }
 

@@ -16,7 +16,7 @@ typedef struct OracleTask {
     const TesseraOptions *options;
     const TesseraArg *args;
     size_t n_args;
-    SaidRecords said;
+    MessageRecords said;
 } OracleTask;
 
 static InterpArg *interp_args(const OracleTask *task, bool *bounds)
@@ -67,8 +67,8 @@ static bool tell_trace(OracleTask *task, const InterpTrace *watch)
     return watch->found;
 }
 
-/* What is said while it runs; the other notes are for tests. */
-static void hear(void *user, const InterpEvent *note)
+/* Records a message that the kernel prints while it runs; other events concern only tests. */
+static void record_event(void *user, const InterpEvent *note)
 {
     OracleTask *task = user;
     Arena *arena = &task->c.work->arena;
@@ -110,7 +110,7 @@ static bool run_interp(OracleTask *task)
     }
     InterpTrace watch;
     options.watch = watch_for(task, &watch);
-    options.note = hear;
+    options.note = record_event;
     options.user = task;
     if (!interp_func(func, args, sizes, &options, &problem)) {
         size_t n = strlen(func->name);
@@ -196,8 +196,8 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
                            .n = program->n,
                            .imports = &program->imports};
     status = error_boundary_run(&work, oracle_task, oracle_reproducer, &task);
-    TesseraStatus heard = context_hear(work.context, &task.said);
-    status = status == TESSERA_OK ? heard : status;
+    TesseraStatus stored = context_store_messages(work.context, &task.said);
+    status = status == TESSERA_OK ? stored : status;
     work_free(&work);
     return status;
 }

@@ -167,22 +167,6 @@ static bool emit_code(EmitTask *task, EmitKind kind)
     return true;
 }
 
-/* Says what there is instead. */
-static void refuse_kind(const EmitTask *task)
-{
-    ErrorBoundary *work = &task->kernel->work;
-    const Target *target = task->kernel->compilation.target;
-    Text kinds = text_new(&work->arena);
-    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
-        if (target_makes(work->context, target, EMITS[i].name)) {
-            text_printf(&kinds, ", %s", EMITS[i].name);
-        }
-    }
-    Diag *diag = diag_failure_at(&work->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
-                                 "target %s has no '%.60s'", target->name, task->kind);
-    diag_help(&work->diags, diag, "for %s there is --emit ir, launch%s", target->name, kinds.data);
-}
-
 static bool emit_task(void *user)
 {
     EmitTask *task = user;
@@ -208,7 +192,17 @@ static bool emit_task(void *user)
             return emit_code(task, EMITS[i].kind);
         }
     }
-    refuse_kind(task);
+    /* The message lists the forms of code that the target has. */
+    const Target *target = task->kernel->compilation.target;
+    Text kinds = text_new(&work->arena);
+    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
+        if (target_makes(work->context, target, EMITS[i].name)) {
+            text_printf(&kinds, ", %s", EMITS[i].name);
+        }
+    }
+    Diag *diag = diag_failure_at(&work->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                                 "target %s has no '%.60s'", target->name, task->kind);
+    diag_help(&work->diags, diag, "for %s there is --emit ir, launch%s", target->name, kinds.data);
     return false;
 }
 

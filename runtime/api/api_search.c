@@ -293,29 +293,6 @@ static uint64_t bits_digest(const Func *func)
     return digest(&text);
 }
 
-static void check_room(const Report *report, TesseraPrediction *prediction)
-{
-    Arena *arena = report->input->func->arena;
-    for (int i = 0; i < report->n_launches && report->part && prediction->fits; i++) {
-        const LaunchReport *launch = &report->launches[i];
-        const Target *target = report->target;
-        if (launch->plan->threads > target->max_threads) {
-            prediction->why =
-                arena_printf(arena, "%s: %d threads of a block, of %d", launch->plan->symbol,
-                             launch->plan->threads, target->max_threads);
-        } else if (launch->shared_bytes > target->shared_bytes) {
-            prediction->why =
-                arena_printf(arena, "%s: %d bytes of shared memory a block, of %d",
-                             launch->plan->symbol, launch->shared_bytes, target->shared_bytes);
-        } else if (launch->occupancy.known && launch->occupancy.resident < 1) {
-            prediction->why =
-                arena_printf(arena, "%s: no block fits a multiprocessor: %s", launch->plan->symbol,
-                             limit_name(launch->occupancy.limit));
-        }
-        prediction->fits = !prediction->why;
-    }
-}
-
 /* Of the code: who gave which line, and lines that decide nothing, are no part of it. */
 static uint64_t code_digest(Arena *arena, const Text *ir)
 {
@@ -388,7 +365,27 @@ static bool predict_task(void *user)
                                       .bits = bits_digest(c->func),
                                       .steps = steps.data,
                                       .lines = lines.n ? lines.data : ""};
-    check_room(&report, prediction);
+    /* A launch that needs more threads, shared memory or registers than the target has does
+     * not fit. */
+    Arena *arena = report.input->func->arena;
+    for (int i = 0; i < report.n_launches && report.part && prediction->fits; i++) {
+        const LaunchReport *launch = &report.launches[i];
+        const Target *target = report.target;
+        if (launch->plan->threads > target->max_threads) {
+            prediction->why =
+                arena_printf(arena, "%s: %d threads of a block, of %d", launch->plan->symbol,
+                             launch->plan->threads, target->max_threads);
+        } else if (launch->shared_bytes > target->shared_bytes) {
+            prediction->why =
+                arena_printf(arena, "%s: %d bytes of shared memory a block, of %d",
+                             launch->plan->symbol, launch->shared_bytes, target->shared_bytes);
+        } else if (launch->occupancy.known && launch->occupancy.resident < 1) {
+            prediction->why =
+                arena_printf(arena, "%s: no block fits a multiprocessor: %s", launch->plan->symbol,
+                             limit_name(launch->occupancy.limit));
+        }
+        prediction->fits = !prediction->why;
+    }
     return true;
 }
 

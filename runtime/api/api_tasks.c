@@ -26,7 +26,7 @@ struct TesseraTask {
     TesseraKernel *kernel;
 };
 
-/* ---- no more threads at work than there are CPUs ---- */
+/* ---- the limit on threads that compile at once: one per CPU ---- */
 
 struct TaskGate {
     pthread_mutex_t lock;
@@ -57,30 +57,19 @@ void tasks_free(TesseraContext *context)
     }
 }
 
-static void pass_gate(TaskGate *gate)
+/* ---- the thread ---- */
+
+static void *task_main(void *user)
 {
+    TesseraTask *task = user;
+    /* At most as many tasks as there are CPUs compile at the same time. */
+    TaskGate *gate = task->gate;
     pthread_mutex_lock(&gate->lock);
     while (gate->free == 0) {
         pthread_cond_wait(&gate->open, &gate->lock);
     }
     gate->free--;
     pthread_mutex_unlock(&gate->lock);
-}
-
-static void leave_gate(TaskGate *gate)
-{
-    pthread_mutex_lock(&gate->lock);
-    gate->free++;
-    pthread_cond_signal(&gate->open);
-    pthread_mutex_unlock(&gate->lock);
-}
-
-/* ---- the thread ---- */
-
-static void *task_main(void *user)
-{
-    TesseraTask *task = user;
-    pass_gate(task->gate);
     if (!atomic_load(&task->cancelled)) {
         task->status = kernel_make(task->own, task->program, &task->options, &task->kernel);
     }
@@ -94,7 +83,10 @@ static void *task_main(void *user)
         tessera_kernel_free(task->kernel);
         task->kernel = NULL;
     }
-    leave_gate(task->gate);
+    pthread_mutex_lock(&gate->lock);
+    gate->free++;
+    pthread_cond_signal(&gate->open);
+    pthread_mutex_unlock(&gate->lock);
     atomic_store(&task->finished, true);
     if (task->done) {
         task->done(task->user, task);
@@ -124,7 +116,7 @@ static bool keep_options(void *user)
     return true;
 }
 
-/* A context like the caller's, but that it tells nobody what it does. */
+/* Opens a context with the caller's settings, which reports nothing itself. */
 static TesseraStatus open_own(TesseraTask *task)
 {
     TesseraContext *from = task->context;
@@ -213,7 +205,8 @@ static void join(TesseraTask *task)
     }
 }
 
-/* `told`: somebody has been told of an error already, which stays. */
+/* Gives the kernel to the caller. The context gets the task's errors unless it has an earlier one
+ * already (`told`). */
 static TesseraStatus hand_out(TesseraTask *task, bool told, TesseraKernel **kernel)
 {
     join(task);

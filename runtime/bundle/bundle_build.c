@@ -41,10 +41,10 @@ static void add_bound(Text *words, const char *name, const char *value)
 }
 
 /* "softmax_bf16", "attention_bf16_causal_true": what it was bound to, in the signature's order. */
-static void name_function(BundleBuilder *making, const TesseraSignature *signature,
+static void name_function(BundleBuilder *builder, const TesseraSignature *signature,
                           const TesseraOptions *options, BundleFunctionInfo *function)
 {
-    Arena *arena = &making->work->arena;
+    Arena *arena = &builder->work->arena;
     Text name = text_new(arena), words = text_new(arena);
     text_add(&name, signature->name);
     for (size_t i = 0; i < signature->n_generics; i++) {
@@ -71,13 +71,13 @@ static void name_function(BundleBuilder *making, const TesseraSignature *signatu
     function->bound = words.n ? words.data : "";
 }
 
-static size_t function_of(BundleBuilder *making, const TesseraSignature *signature,
+static size_t function_of(BundleBuilder *builder, const TesseraSignature *signature,
                           const TesseraOptions *options)
 {
     BundleFunctionInfo function = {0};
-    name_function(making, signature, options, &function);
-    for (size_t i = 0; i < making->functions.n; i++) {
-        const BundleFunctionInfo *at = &making->functions.items[i];
+    name_function(builder, signature, options, &function);
+    for (size_t i = 0; i < builder->functions.n; i++) {
+        const BundleFunctionInfo *at = &builder->functions.items[i];
         if (text_equal(at->of.name, function.of.name) &&
             text_equal(at->of.kernel, function.of.kernel) &&
             text_equal(at->bound, function.bound)) {
@@ -85,8 +85,8 @@ static size_t function_of(BundleBuilder *making, const TesseraSignature *signatu
         }
     }
     function.options = *options;
-    ARENA_PUSH(&making->work->arena, &making->functions, function);
-    return making->functions.n - 1;
+    ARENA_PUSH(&builder->work->arena, &builder->functions, function);
+    return builder->functions.n - 1;
 }
 
 static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *from,
@@ -109,21 +109,21 @@ static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *fro
 }
 
 /* From the first kernel that was compiled of it. */
-static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
+static void fill_function(BundleBuilder *builder, BundleFunctionInfo *function)
 {
-    Arena *arena = &making->work->arena;
-    const TesseraSignature *signature = &making->kernel->signature;
+    Arena *arena = &builder->work->arena;
+    const TesseraSignature *signature = &builder->kernel->signature;
     if (function->args) {
         return;
     }
     copy_params(arena, signature, function);
     function->of.sizes = ARENA_ARRAY(arena, const char *, signature->n_sizes);
     for (size_t i = 0; i < signature->n_sizes; i++) {
-        if (!tessera_kernel_follows(making->kernel, i)) {
+        if (!tessera_kernel_follows(builder->kernel, i)) {
             function->of.sizes[function->of.n_sizes++] = arena_strdup(arena, signature->sizes[i]);
         }
     }
-    bundle_name_args(making, function);
+    bundle_name_args(builder, function);
     size_t n = function->n_params + (size_t)function->of.n_sizes;
     BundleArg *args = ARENA_ARRAY(arena, BundleArg, n);
     for (size_t i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ static void fill_function(BundleBuilder *making, BundleFunctionInfo *function)
             dtype_from_name(param->type, strlen(param->type), &args[i].dtype);
         }
     }
-    const char *symbol = arena_printf(arena, "%s_%s", making->name, function->of.name);
+    const char *symbol = arena_printf(arena, "%s_%s", builder->name, function->of.name);
     function->launcher = (BundleLauncher){symbol, n, args};
 }
 
@@ -181,21 +181,21 @@ static Kinds kinds_of(const Target *target)
     return (Kinds){alone ? 1 : 2, {{EMIT_CUBIN, BUNDLE_OBJECT}, {EMIT_PTX, BUNDLE_PTX}}};
 }
 
-static void keep_code(BundleBuilder *making, const EmitTask *emitted, BundleVariant *variant)
+static void keep_code(BundleBuilder *builder, const EmitTask *emitted, BundleVariant *variant)
 {
-    Arena *arena = &making->work->arena;
+    Arena *arena = &builder->work->arena;
     const Code *from = &emitted->kernel->compilation.code;
     Code code = {arena_copy(arena, from->bytes, from->n), from->n};
-    variant->first = (int)making->symbols.n;
+    variant->first = (int)builder->symbols.n;
     if (variant->kind != BUNDLE_HOST) {
         variant->code = code.bytes;
         variant->n = code.n;
         return;
     }
     for (int i = 0; i < variant->plan.n_launches; i++) {
-        ARENA_PUSH(arena, &making->symbols, variant->plan.launches[i].symbol);
+        ARENA_PUSH(arena, &builder->symbols, variant->plan.launches[i].symbol);
     }
-    ARENA_PUSH(arena, &making->objects, code);
+    ARENA_PUSH(arena, &builder->objects, code);
 }
 
 static bool same_strides(const Plan *a, const Plan *b)
@@ -209,10 +209,10 @@ static bool same_strides(const Plan *a, const Plan *b)
 }
 
 /* Code for the same launches as another has been made already. */
-static bool is_there(const BundleBuilder *making, const BundleVariant *variant)
+static bool is_there(const BundleBuilder *builder, const BundleVariant *variant)
 {
-    for (size_t i = 0; i < making->variants.n; i++) {
-        const BundleVariant *other = &making->variants.items[i];
+    for (size_t i = 0; i < builder->variants.n; i++) {
+        const BundleVariant *other = &builder->variants.items[i];
         if (other->function == variant->function && other->kind == variant->kind &&
             text_equal(other->target, variant->target) &&
             text_equal(other->about, variant->about) &&
@@ -223,13 +223,13 @@ static bool is_there(const BundleBuilder *making, const BundleVariant *variant)
     return false;
 }
 
-static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit, bool fallback)
+static bool add_kind(BundleBuilder *builder, BundleVariant variant, EmitKind emit, bool fallback)
 {
-    Arena *arena = &making->work->arena;
-    TesseraKernel *kernel = making->kernel;
+    Arena *arena = &builder->work->arena;
+    TesseraKernel *kernel = builder->kernel;
     EmitTask task = {.kernel = kernel, .kind = emit};
-    making->status = error_boundary_run(&kernel->work, emit_task, emit_reproducer, &task);
-    if (making->status != TESSERA_OK) {
+    builder->status = error_boundary_run(&kernel->work, emit_task, emit_reproducer, &task);
+    if (builder->status != TESSERA_OK) {
         return false;
     }
     /* The plan is copied from the memory of the kernel to that of the bundle. */
@@ -237,23 +237,23 @@ static bool add_kind(BundleBuilder *making, BundleVariant variant, EmitKind emit
     plan_to_bytes(&task.kernel->compilation.plan, &bytes);
     plan_from_bytes(arena, bytes.data, bytes.n, &variant.plan);
     variant.about = plan_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
-    if (!fallback || !is_there(making, &variant)) {
-        keep_code(making, &task, &variant);
-        ARENA_PUSH(arena, &making->variants, variant);
+    if (!fallback || !is_there(builder, &variant)) {
+        keep_code(builder, &task, &variant);
+        ARENA_PUSH(arena, &builder->variants, variant);
     }
     return true;
 }
 
-bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback)
+bool bundle_add_code(BundleBuilder *builder, size_t function, bool fallback)
 {
-    TesseraKernel *kernel = making->kernel;
+    TesseraKernel *kernel = builder->kernel;
     const Target *target = kernel->compilation.target;
-    BundleFunctionInfo *of = &making->functions.items[function];
-    fill_function(making, of);
-    bundle_keep_warnings(making);
+    BundleFunctionInfo *of = &builder->functions.items[function];
+    fill_function(builder, of);
+    bundle_keep_warnings(builder);
     if (target->family == FAMILY_CPU) {
         kernel->compilation.func->symbol =
-            arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, making->variants.n);
+            arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, builder->variants.n);
     }
     /* The folder of the sources is not in the code: file names begin below it. */
     Compilation *c = &kernel->compilation;
@@ -270,38 +270,38 @@ bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback)
     for (int i = 0; i < kinds.n && good; i++) {
         BundleVariant variant = {
             .function = (int)function, .target = target->name, .kind = kinds.of[i].kind};
-        good = add_kind(making, variant, kinds.of[i].emit, fallback);
+        good = add_kind(builder, variant, kinds.of[i].emit, fallback);
     }
     return good;
 }
 
 /* ---- all ---- */
 
-static bool add_variant(BundleBuilder *making, size_t function, const TesseraOptions *options,
+static bool add_variant(BundleBuilder *builder, size_t function, const TesseraOptions *options,
                         const char *target, bool fallback)
 {
-    CompilerState *compiler = making->work->context->compiler;
+    CompilerState *compiler = builder->work->context->compiler;
     TesseraOptions with = *options;
     with.target = target;
-    compiler->making =
-        arena_printf(&making->work->arena, "%s for %s%s", making->functions.items[function].of.name,
-                     target, fallback ? ", for any size" : "");
-    making->status = tessera_compile(making->program, &with, &making->kernel);
-    bool good = making->status == TESSERA_OK && bundle_add_code(making, function, fallback);
-    tessera_kernel_free(making->kernel);
-    making->kernel = NULL;
-    compiler->making = NULL;
+    compiler->bundle_variant = arena_printf(&builder->work->arena, "%s for %s%s",
+                                            builder->functions.items[function].of.name, target,
+                                            fallback ? ", for any size" : "");
+    builder->status = tessera_compile(builder->program, &with, &builder->kernel);
+    bool good = builder->status == TESSERA_OK && bundle_add_code(builder, function, fallback);
+    tessera_kernel_free(builder->kernel);
+    builder->kernel = NULL;
+    compiler->bundle_variant = NULL;
     return good;
 }
 
 /* Do none of the function's variants say anything of sizes? */
-static bool are_of_any_size(BundleBuilder *making, size_t function,
+static bool are_of_any_size(BundleBuilder *builder, size_t function,
                             const TesseraSignature *signature, const TesseraOptions *variants,
                             size_t n)
 {
     for (size_t v = 0; v < n; v++) {
-        bool sized = variants[v].n_sizes > 0 || variants[v].n_facts > making->options->n_facts;
-        if (function_of(making, signature, &variants[v]) == function && sized) {
+        bool sized = variants[v].n_sizes > 0 || variants[v].n_facts > builder->options->n_facts;
+        if (function_of(builder, signature, &variants[v]) == function && sized) {
             return false;
         }
     }
@@ -309,86 +309,86 @@ static bool are_of_any_size(BundleBuilder *making, size_t function,
 }
 
 /* Each target has its fallback last, and first what was measured for some sizes. */
-static bool add_function(BundleBuilder *making, size_t function, const TesseraSignature *signature,
+static bool add_function(BundleBuilder *builder, size_t function, const TesseraSignature *signature,
                          const TesseraOptions *variants, size_t n)
 {
-    const TesseraBundleOptions *options = making->options;
+    const TesseraBundleOptions *options = builder->options;
     TesseraOptions any =
-        bundle_any_size(making, signature, &making->functions.items[function].options);
-    bool sizes_open = are_of_any_size(making, function, signature, variants, n);
+        bundle_any_size(builder, signature, &builder->functions.items[function].options);
+    bool sizes_open = are_of_any_size(builder, function, signature, variants, n);
     for (size_t t = 0; t < options->n_targets; t++) {
-        if (sizes_open && !bundle_add_pinned(making, function, &any, options->targets[t])) {
+        if (sizes_open && !bundle_add_pinned(builder, function, &any, options->targets[t])) {
             return false;
         }
         for (size_t v = 0; v < n; v++) {
-            if (function_of(making, signature, &variants[v]) == function &&
-                !add_variant(making, function, &variants[v], options->targets[t], false)) {
+            if (function_of(builder, signature, &variants[v]) == function &&
+                !add_variant(builder, function, &variants[v], options->targets[t], false)) {
                 return false;
             }
         }
-        if (!add_variant(making, function, &any, options->targets[t], true)) {
+        if (!add_variant(builder, function, &any, options->targets[t], true)) {
             return false;
         }
     }
     return true;
 }
 
-static bool add_kernel(BundleBuilder *making, const TesseraSignature *signature)
+static bool add_kernel(BundleBuilder *builder, const TesseraSignature *signature)
 {
     static const TesseraOptions nothing = {0};
-    const TesseraBundleOptions *options = making->options;
+    const TesseraBundleOptions *options = builder->options;
     TesseraOptions *variants =
-        ARENA_ARRAY(&making->work->arena, TesseraOptions, options->n_variants + 1);
-    size_t first = making->functions.n, n = 0;
+        ARENA_ARRAY(&builder->work->arena, TesseraOptions, options->n_variants + 1);
+    size_t first = builder->functions.n, n = 0;
     for (size_t i = 0; i < options->n_variants; i++) {
-        if (bundle_is_for(making, signature, &options->variants[i])) {
-            variants[n++] = bundle_variant_of(making, signature, &options->variants[i]);
+        if (bundle_is_for(builder, signature, &options->variants[i])) {
+            variants[n++] = bundle_variant_of(builder, signature, &options->variants[i]);
         }
     }
     if (n == 0) {
-        variants[n++] = bundle_variant_of(making, signature, &nothing);
+        variants[n++] = bundle_variant_of(builder, signature, &nothing);
     }
     for (size_t i = 0; i < n; i++) {
-        function_of(making, signature, &variants[i]);
+        function_of(builder, signature, &variants[i]);
     }
-    for (size_t i = first, end = making->functions.n; i < end; i++) {
-        if (!add_function(making, i, signature, variants, n)) {
+    for (size_t i = first, end = builder->functions.n; i < end; i++) {
+        if (!add_function(builder, i, signature, variants, n)) {
             return false;
         }
     }
     return true;
 }
 
-static bool check_names(BundleBuilder *making)
+static bool check_names(BundleBuilder *builder)
 {
-    const char *twice = bundle_name_twice(making);
+    const char *twice = bundle_name_twice(builder);
     if (twice) {
-        diag_failure(&making->work->diags, DIAG_USAGE, "two functions would be called %s_%s",
-                     making->name, twice);
+        diag_failure(&builder->work->diags, DIAG_USAGE, "two functions would be called %s_%s",
+                     builder->name, twice);
     }
     return !twice;
 }
 
-static bool write_object(BundleBuilder *making, TesseraBundled *bundled)
+static bool write_object(BundleBuilder *builder, TesseraBundled *bundled)
 {
-    Arena *arena = &making->work->arena;
-    size_t n = making->functions.n;
+    Arena *arena = &builder->work->arena;
+    size_t n = builder->functions.n;
     BundleFunction *functions = ARENA_ARRAY(arena, BundleFunction, n);
     BundleLauncher *launchers = ARENA_ARRAY(arena, BundleLauncher, n);
     for (size_t i = 0; i < n; i++) {
-        functions[i] = making->functions.items[i].of;
-        launchers[i] = making->functions.items[i].launcher;
+        functions[i] = builder->functions.items[i].of;
+        launchers[i] = builder->functions.items[i].launcher;
     }
-    BundleTable table = {making->name, (int)n, functions, (int)making->variants.n,
-                         making->variants.items};
+    BundleTable table = {builder->name, (int)n, functions, (int)builder->variants.n,
+                         builder->variants.items};
     BundleObject object = {
-        making->name,          TESSERA_VERSION,        text_new(arena), n,
-        making->symbols.n,     making->objects.n,      launchers,       making->symbols.items,
-        making->objects.items, making->options->shared};
+        builder->name,          TESSERA_VERSION,         text_new(arena), n,
+        builder->symbols.n,     builder->objects.n,      launchers,       builder->symbols.items,
+        builder->objects.items, builder->options->shared};
     Code code;
     bundle_to_bytes(&table, &object.bytes);
-    const CodegenTable *codegen = codegen_open(arena, &making->work->diags);
-    if (!codegen || !codegen->bundle(arena, &making->work->diags, &object, &code)) {
+    const CodegenTable *codegen = codegen_open(arena, &builder->work->diags);
+    if (!codegen || !codegen->bundle(arena, &builder->work->diags, &object, &code)) {
         return false;
     }
     bundled->object = (TesseraBytes){code.bytes, code.n};
@@ -396,7 +396,7 @@ static bool write_object(BundleBuilder *making, TesseraBundled *bundled)
 }
 
 typedef struct BundleTask {
-    BundleBuilder making;
+    BundleBuilder builder;
     TesseraBundled *bundled;
 } BundleTask;
 
@@ -404,21 +404,21 @@ typedef struct BundleTask {
 static bool bundle_task(void *user)
 {
     BundleTask *task = user;
-    BundleBuilder *making = &task->making;
-    TesseraProgram *program = making->program;
+    BundleBuilder *builder = &task->builder;
+    TesseraProgram *program = builder->program;
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *signature = &program->signatures.items[i];
-        const char *only = making->options->kernel;
-        if ((!only || text_equal(only, signature->name)) && !add_kernel(making, signature)) {
+        const char *only = builder->options->kernel;
+        if ((!only || text_equal(only, signature->name)) && !add_kernel(builder, signature)) {
             return true;
         }
     }
-    Text header = text_new(&making->work->arena);
-    if (!check_names(making) || !write_object(making, task->bundled)) {
+    Text header = text_new(&builder->work->arena);
+    if (!check_names(builder) || !write_object(builder, task->bundled)) {
         return false;
     }
-    bundle_header(making, &header);
-    bundle_tell_warnings(making);
+    bundle_header(builder, &header);
+    bundle_tell_warnings(builder);
     task->bundled->header = (TesseraBytes){header.data, header.n};
     return true;
 }
@@ -446,16 +446,6 @@ static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleO
                               : context_usage(context, "a bundle needs the names of its targets");
 }
 
-static TesseraStatus check_name(TesseraContext *context, const char *name)
-{
-    bool good = is_word(*name) && !(*name >= '0' && *name <= '9');
-    for (const char *at = name; *at; at++) {
-        good = good && is_word(*at);
-    }
-    return good ? TESSERA_OK
-                : context_usage(context, "'%.60s' is no name that one can have in C", name);
-}
-
 static TesseraStatus check_options(const TesseraProgram *program,
                                    const TesseraBundleOptions *options)
 {
@@ -468,7 +458,15 @@ static TesseraStatus check_options(const TesseraProgram *program,
     if (!lists || !options->name) {
         return context_usage(context, "%s is NULL", lists ? "options.name" : "a list of options");
     }
-    TesseraStatus status = check_name(context, options->name);
+    /* A bundle's name begins the names of its C functions. */
+    const char *name = options->name;
+    bool good = is_word(*name) && !(*name >= '0' && *name <= '9');
+    for (const char *at = name; *at; at++) {
+        good = good && is_word(*at);
+    }
+    TesseraStatus status =
+        good ? TESSERA_OK
+             : context_usage(context, "'%.60s' is no name that one can have in C", name);
     status = status == TESSERA_OK ? check_targets(context, options) : status;
     if (status == TESSERA_OK && (options->kernel || program->signatures.n == 0)) {
         status = tessera_program_find(program, options->kernel, &signature);
@@ -508,9 +506,9 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
         {.work = &bundled->work, .program = program, .options = options, .name = options->name},
         bundled};
     status = error_boundary_run(&bundled->work, bundle_task, NULL, &task);
-    tessera_kernel_free(task.making.kernel);
-    context->compiler->making = NULL;
-    status = status == TESSERA_OK ? task.making.status : status;
+    tessera_kernel_free(task.builder.kernel);
+    context->compiler->bundle_variant = NULL;
+    status = status == TESSERA_OK ? task.builder.status : status;
     if (status != TESSERA_OK) {
         tessera_bundled_free(bundled);
         return status;

@@ -45,27 +45,27 @@ typedef struct BundleBuilder {
 } BundleBuilder;
 
 /* Is a variant for this kernel? Its options, and those of the code for any size. */
-bool bundle_is_for(const BundleBuilder *making, const TesseraSignature *signature,
+bool bundle_is_for(const BundleBuilder *builder, const TesseraSignature *signature,
                    const TesseraOptions *variant);
-TesseraOptions bundle_variant_of(const BundleBuilder *making, const TesseraSignature *signature,
+TesseraOptions bundle_variant_of(const BundleBuilder *builder, const TesseraSignature *signature,
                                  const TesseraOptions *from);
-TesseraOptions bundle_any_size(const BundleBuilder *making, const TesseraSignature *signature,
+TesseraOptions bundle_any_size(const BundleBuilder *builder, const TesseraSignature *signature,
                                const TesseraOptions *from);
-/* The code of making->kernel as a variant of the function. */
-bool bundle_add_code(BundleBuilder *making, size_t function, bool fallback);
+/* The code of builder->kernel as a variant of the function. */
+bool bundle_add_code(BundleBuilder *builder, size_t function, bool fallback);
 /* A variant for each bucket of sizes for which there is a pin, where variants say nothing of sizes
  * (bundle_pins.c). */
-bool bundle_add_pinned(BundleBuilder *making, size_t function, const TesseraOptions *any,
+bool bundle_add_pinned(BundleBuilder *builder, size_t function, const TesseraOptions *any,
                        const char *target);
 /* What the options bind a name to, or NULL. */
 const char *bundle_bound_to(const TesseraOptions *options, const char *name);
 /* What the kernel at hand was warned of becomes the bundle's, once. */
-void bundle_keep_warnings(BundleBuilder *making);
-void bundle_tell_warnings(BundleBuilder *making);
+void bundle_keep_warnings(BundleBuilder *builder);
+void bundle_tell_warnings(BundleBuilder *builder);
 /* The names of C for what a function takes. */
-void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function);
+void bundle_name_args(BundleBuilder *builder, BundleFunctionInfo *function);
 /* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
-const char *bundle_name_twice(const BundleBuilder *making);
-void bundle_header(const BundleBuilder *making, Text *out);
+const char *bundle_name_twice(const BundleBuilder *builder);
+void bundle_header(const BundleBuilder *builder, Text *out);
 
 #endif

@@ -120,9 +120,9 @@ static bool is_taken(const char *name)
     return false;
 }
 
-void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function)
+void bundle_name_args(BundleBuilder *builder, BundleFunctionInfo *function)
 {
-    Arena *arena = &making->work->arena;
+    Arena *arena = &builder->work->arena;
     size_t n = function->n_params + (size_t)function->of.n_sizes;
     function->args = ARENA_ARRAY(arena, const char *, n);
     for (size_t i = 0; i < n; i++) {
@@ -136,17 +136,17 @@ void bundle_name_args(BundleBuilder *making, BundleFunctionInfo *function)
     }
 }
 
-const char *bundle_name_twice(const BundleBuilder *making)
+const char *bundle_name_twice(const BundleBuilder *builder)
 {
-    Arena *arena = &making->work->arena;
-    for (size_t i = 0; i < making->functions.n; i++) {
-        const char *name = making->functions.items[i].of.name;
+    Arena *arena = &builder->work->arena;
+    for (size_t i = 0; i < builder->functions.n; i++) {
+        const char *name = builder->functions.items[i].of.name;
         const char *other = arena_printf(arena, "%s_prepare", name);
         if (text_equal(name, "bundle") || text_equal(other, "bundle")) {
             return name;
         }
-        for (size_t j = 0; j < making->functions.n; j++) {
-            const char *next = making->functions.items[j].of.name;
+        for (size_t j = 0; j < builder->functions.n; j++) {
+            const char *next = builder->functions.items[j].of.name;
             if (text_equal(next, other) || (j > i && text_equal(next, name))) {
                 return next;
             }
@@ -184,29 +184,12 @@ static DType type_of(const TesseraParam *param)
     return dtype;
 }
 
-/* A line for each parameter of the kernel. */
-static void add_param_words(Text *out, const TesseraParam *param, const char *arg)
-{
-    static const char *const ios[] = {"", ", written", ", read and written"};
-    text_printf(out, " *   %s: %s", arg, param->type);
-    for (int axis = 0; axis < param->rank; axis++) {
-        text_printf(out, "%s%s", axis ? ", " : "[", param->dims[axis]);
-    }
-    DType dtype = type_of(param);
-    bool bits = param->rank < 0 && dtype_is_float(dtype) && dtype_bytes(dtype) < 4;
-    text_printf(out, "%s%s%s\n",
-                param->rank > 0    ? "]"
-                : param->rank == 0 ? "[]"
-                                   : "",
-                ios[param->io], bits ? ", its bits" : "");
-}
-
 /* "sm_90a", "sm_80 (cubin, PTX)": what lies in the object where that may be one or the other. */
-static const char *target_words(const BundleBuilder *making, const BundleVariant *of)
+static const char *target_words(const BundleBuilder *builder, const BundleVariant *of)
 {
     bool object = false, ptx = false;
-    for (size_t i = 0; i < making->variants.n; i++) {
-        const BundleVariant *at = &making->variants.items[i];
+    for (size_t i = 0; i < builder->variants.n; i++) {
+        const BundleVariant *at = &builder->variants.items[i];
         bool same = at->function == of->function && text_equal(at->target, of->target);
         object |= same && at->kind == BUNDLE_OBJECT;
         ptx |= same && at->kind == BUNDLE_PTX;
@@ -214,15 +197,15 @@ static const char *target_words(const BundleBuilder *making, const BundleVariant
     bool nvidia = strncmp(of->target, "sm_", 3) == 0;
     return !nvidia || !(object || ptx)
                ? of->target
-               : arena_printf(&making->work->arena, "%s (%s%s%s)", of->target,
+               : arena_printf(&builder->work->arena, "%s (%s%s%s)", of->target,
                               object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
 }
 
-static bool says_before(const BundleBuilder *making, size_t function, size_t variant, bool target)
+static bool says_before(const BundleBuilder *builder, size_t function, size_t variant, bool target)
 {
-    const BundleVariant *of = &making->variants.items[variant];
+    const BundleVariant *of = &builder->variants.items[variant];
     for (size_t i = 0; i < variant; i++) {
-        const BundleVariant *at = &making->variants.items[i];
+        const BundleVariant *at = &builder->variants.items[i];
         if ((size_t)at->function == function &&
             text_equal(target ? at->target : at->about, target ? of->target : of->about)) {
             return true;
@@ -231,14 +214,14 @@ static bool says_before(const BundleBuilder *making, size_t function, size_t var
     return false;
 }
 
-static void add_variants(const BundleBuilder *making, size_t function, bool targets, Text *out)
+static void add_variants(const BundleBuilder *builder, size_t function, bool targets, Text *out)
 {
     bool any = false;
-    for (size_t i = 0; i < making->variants.n; i++) {
-        const BundleVariant *variant = &making->variants.items[i];
-        if ((size_t)variant->function == function && !says_before(making, function, i, targets)) {
+    for (size_t i = 0; i < builder->variants.n; i++) {
+        const BundleVariant *variant = &builder->variants.items[i];
+        if ((size_t)variant->function == function && !says_before(builder, function, i, targets)) {
             text_printf(out, "%s%s", any ? (targets ? ", " : "; ") : "",
-                        targets ? target_words(making, variant) : variant->about);
+                        targets ? target_words(builder, variant) : variant->about);
             any = true;
         }
     }
@@ -273,20 +256,34 @@ static void add_params(const BundleFunctionInfo *function, size_t column, Text *
     }
 }
 
-static void add_function(const BundleBuilder *making, size_t index, Text *out)
+static void add_function(const BundleBuilder *builder, size_t index, Text *out)
 {
-    const BundleFunctionInfo *function = &making->functions.items[index];
+    const BundleFunctionInfo *function = &builder->functions.items[index];
     const char *symbol = function->launcher.symbol;
     size_t line = strlen("TesseraStatus (") + strlen(symbol);
     text_printf(out, "/* %s%s%s:\n", function->of.kernel, *function->bound ? " with " : "",
                 function->bound);
     for (size_t i = 0; i < function->n_params; i++) {
-        add_param_words(out, &function->params[i], function->args[i]);
+        /* Each parameter of the kernel has a line with its type and shape. */
+        const TesseraParam *param = &function->params[i];
+        const char *arg = function->args[i];
+        static const char *const ios[] = {"", ", written", ", read and written"};
+        text_printf(out, " *   %s: %s", arg, param->type);
+        for (int axis = 0; axis < param->rank; axis++) {
+            text_printf(out, "%s%s", axis ? ", " : "[", param->dims[axis]);
+        }
+        DType dtype = type_of(param);
+        bool bits = param->rank < 0 && dtype_is_float(dtype) && dtype_bytes(dtype) < 4;
+        text_printf(out, "%s%s%s\n",
+                    param->rank > 0    ? "]"
+                    : param->rank == 0 ? "[]"
+                                       : "",
+                    ios[param->io], bits ? ", its bits" : "");
     }
     text_add(out, " * for ");
-    add_variants(making, index, true, out);
+    add_variants(builder, index, true, out);
     text_add(out, "; made for ");
-    add_variants(making, index, false, out);
+    add_variants(builder, index, false, out);
     text_add(out, ". */\n");
     text_printf(out, "TesseraStatus %s(TesseraDevice *device", symbol);
     add_param(out, line, "void *stream");
@@ -298,10 +295,10 @@ static void add_function(const BundleBuilder *making, size_t index, Text *out)
     text_add(out, ");\n\n");
 }
 
-void bundle_header(const BundleBuilder *making, Text *out)
+void bundle_header(const BundleBuilder *builder, Text *out)
 {
     Text guard = text_new(out->arena);
-    for (const char *at = making->name; *at; at++) {
+    for (const char *at = builder->name; *at; at++) {
         text_char(&guard, *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at);
     }
     text_printf(out,
@@ -309,10 +306,10 @@ void bundle_header(const BundleBuilder *making, Text *out)
                 " * <tessera/launch.h>. */\n#ifndef %s_BUNDLE_H\n#define %s_BUNDLE_H\n\n"
                 "#include <tessera/launch.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
                 "extern const TesseraBundle %s_bundle;\n\n",
-                TESSERA_VERSION, path_file(making->program->name), guard.data, guard.data,
-                making->name);
-    for (size_t i = 0; i < making->functions.n; i++) {
-        add_function(making, i, out);
+                TESSERA_VERSION, path_file(builder->program->name), guard.data, guard.data,
+                builder->name);
+    for (size_t i = 0; i < builder->functions.n; i++) {
+        add_function(builder, i, out);
     }
     text_add(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }

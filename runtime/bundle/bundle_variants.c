@@ -43,10 +43,10 @@ static bool has_name(const TesseraSignature *signature, const char *name)
            signature_has_size(signature, name);
 }
 
-static bool any_has(const BundleBuilder *making, const char *name)
+static bool any_has(const BundleBuilder *builder, const char *name)
 {
-    for (size_t i = 0; i < making->program->signatures.n; i++) {
-        if (has_name(&making->program->signatures.items[i], name)) {
+    for (size_t i = 0; i < builder->program->signatures.n; i++) {
+        if (has_name(&builder->program->signatures.items[i], name)) {
             return true;
         }
     }
@@ -54,28 +54,28 @@ static bool any_has(const BundleBuilder *making, const char *name)
 }
 
 /* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
-static bool keeps(const BundleBuilder *making, const TesseraSignature *signature, const char *name)
+static bool keeps(const BundleBuilder *builder, const TesseraSignature *signature, const char *name)
 {
-    bool one = making->options->kernel || making->program->signatures.n == 1;
-    return one || has_name(signature, name) || !any_has(making, name);
+    bool one = builder->options->kernel || builder->program->signatures.n == 1;
+    return one || has_name(signature, name) || !any_has(builder, name);
 }
 
 /* Does it name nothing that the kernel has not? */
-bool bundle_is_for(const BundleBuilder *making, const TesseraSignature *signature,
+bool bundle_is_for(const BundleBuilder *builder, const TesseraSignature *signature,
                    const TesseraOptions *variant)
 {
     bool all = true;
     for (size_t i = 0; i < variant->n_bindings; i++) {
-        all = all && keeps(making, signature, variant->bindings[i].name);
+        all = all && keeps(builder, signature, variant->bindings[i].name);
     }
     for (size_t i = 0; i < variant->n_sizes; i++) {
-        all = all && keeps(making, signature, variant->sizes[i].name);
+        all = all && keeps(builder, signature, variant->sizes[i].name);
     }
     for (size_t i = 0; i < variant->n_facts; i++) {
-        all = all && keeps(making, signature, variant->facts[i].name);
+        all = all && keeps(builder, signature, variant->facts[i].name);
     }
     for (size_t i = 0; i < variant->n_strides; i++) {
-        all = all && keeps(making, signature, variant->strides[i].name);
+        all = all && keeps(builder, signature, variant->strides[i].name);
     }
     return all;
 }
@@ -90,52 +90,52 @@ const char *bundle_bound_to(const TesseraOptions *options, const char *name)
     return NULL;
 }
 
-static void add_facts(const BundleBuilder *making, const TesseraSignature *signature,
+static void add_facts(const BundleBuilder *builder, const TesseraSignature *signature,
                       const TesseraFact *from, size_t n, TesseraOptions *to)
 {
-    TesseraFact *facts = ARENA_ARRAY(&making->work->arena, TesseraFact, to->n_facts + n + 1);
+    TesseraFact *facts = ARENA_ARRAY(&builder->work->arena, TesseraFact, to->n_facts + n + 1);
     for (size_t i = 0; i < to->n_facts; i++) {
         facts[i] = to->facts[i];
     }
     for (size_t i = 0; i < n; i++) {
-        if (keeps(making, signature, from[i].name)) {
+        if (keeps(builder, signature, from[i].name)) {
             facts[to->n_facts++] = from[i];
         }
     }
     to->facts = facts;
 }
 
-TesseraOptions bundle_variant_of(const BundleBuilder *making, const TesseraSignature *signature,
+TesseraOptions bundle_variant_of(const BundleBuilder *builder, const TesseraSignature *signature,
                                  const TesseraOptions *from)
 {
     TesseraOptions to = *from;
     to.kernel = signature->name;
     /* Bindings of all variants hold where this one has no other. */
-    const TesseraBundleOptions *options = making->options;
+    const TesseraBundleOptions *options = builder->options;
     TesseraPair *pairs =
-        ARENA_ARRAY(&making->work->arena, TesseraPair, to.n_bindings + options->n_bindings + 1);
+        ARENA_ARRAY(&builder->work->arena, TesseraPair, to.n_bindings + options->n_bindings + 1);
     size_t n = 0;
     for (; n < to.n_bindings; n++) {
         pairs[n] = to.bindings[n];
     }
     for (size_t i = 0; i < options->n_bindings; i++) {
         const char *name = options->bindings[i].name;
-        if (keeps(making, signature, name) && !bundle_bound_to(&to, name)) {
+        if (keeps(builder, signature, name) && !bundle_bound_to(&to, name)) {
             pairs[n++] = options->bindings[i];
         }
     }
     to.bindings = pairs;
     to.n_bindings = n;
-    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
+    add_facts(builder, signature, builder->options->facts, builder->options->n_facts, &to);
     return to;
 }
 
 /* The same for any size: a multiple of 1 is said of each. */
-TesseraOptions bundle_any_size(const BundleBuilder *making, const TesseraSignature *signature,
+TesseraOptions bundle_any_size(const BundleBuilder *builder, const TesseraSignature *signature,
                                const TesseraOptions *from)
 {
     TesseraOptions to = *from;
-    TesseraFact *any = ARENA_ARRAY(&making->work->arena, TesseraFact, signature->n_sizes + 1);
+    TesseraFact *any = ARENA_ARRAY(&builder->work->arena, TesseraFact, signature->n_sizes + 1);
     size_t n = 0;
     for (size_t i = 0; i < signature->n_sizes; i++) {
         if (!is_choice(signature, signature->sizes[i])) {
@@ -143,7 +143,7 @@ TesseraOptions bundle_any_size(const BundleBuilder *making, const TesseraSignatu
         }
     }
     to.n_sizes = to.n_strides = to.n_facts = to.n_args = 0;
-    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
-    add_facts(making, signature, any, n, &to);
+    add_facts(builder, signature, builder->options->facts, builder->options->n_facts, &to);
+    add_facts(builder, signature, any, n, &to);
     return to;
 }

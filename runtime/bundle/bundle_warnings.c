@@ -26,27 +26,27 @@ static void keep_warning(const Diag *from, Diags *to)
     }
 }
 
-void bundle_keep_warnings(BundleBuilder *making)
+void bundle_keep_warnings(BundleBuilder *builder)
 {
-    const Diags *from = &making->kernel->work.diags;
+    const Diags *from = &builder->kernel->work.diags;
     /* The same sources have the same numbers in every compilation. */
-    Diags *to = &making->work->diags;
+    Diags *to = &builder->work->diags;
     for (size_t i = to->sources.n; i < from->sources.n; i++) {
         const Source *source = &from->sources.items[i];
         diags_add_source(to, source->name, source->text, source->n);
     }
     for (size_t i = 0; i < from->list.n; i++) {
-        keep_warning(&from->list.items[i], &making->work->diags);
+        keep_warning(&from->list.items[i], &builder->work->diags);
     }
 }
 
-void bundle_tell_warnings(BundleBuilder *making)
+void bundle_tell_warnings(BundleBuilder *builder)
 {
-    TesseraContext *context = making->work->context;
-    Text text = text_new(&making->work->arena);
-    if (making->work->diags.list.n > 0) {
-        diags_render(&making->work->diags, &text);
+    TesseraContext *context = builder->work->context;
+    Text text = text_new(&builder->work->arena);
+    if (builder->work->diags.list.n > 0) {
+        diags_render(&builder->work->diags, &text);
     }
     context_set(context, &context->compiler->warnings, text.data);
-    context_store_diagnostics(context, &making->work->diags);
+    context_store_diagnostics(context, &builder->work->diags);
 }

@@ -81,7 +81,7 @@ static TesseraStatus make(TesseraContext *context, CompileTask *task)
 }
 
 /* What was said first: a line, without the source's. */
-static char *first_said(TesseraContext *context, const Diags *diags)
+static char *first_message(TesseraContext *context, const Diags *diags)
 {
     char *said = NULL, room[512];
     for (size_t i = 0; i < diags->list.n && !said; i++) {
@@ -106,7 +106,7 @@ static TesseraStatus make_or_derive(TesseraContext *context, CompileTask *task)
     if (status == TESSERA_OK || !pinned || !refused || task->pinned.bucket) {
         return status;
     }
-    char *said = first_said(context, &task->kernel->work.diags);
+    char *said = first_message(context, &task->kernel->work.diags);
     tessera_kernel_free(task->kernel);
     task->pinned.forbidden = true;
     task->refused = said ? said : "";

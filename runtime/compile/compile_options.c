@@ -93,6 +93,6 @@ CodegenOptions compilation_codegen(Compilation *c)
     return (CodegenOptions){.optimize = level == 0  ? 3
                                         : level < 0 ? 0
                                                     : level,
-                            .took = debug_report_time,
+                            .report_time = debug_report_time,
                             .user = c};
 }

@@ -34,8 +34,8 @@ typedef struct CompilerState {
     const atomic_bool
         *cancelled; /* whether the task of this context is; NULL: it is not a task's */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
-    struct Doctor *doctor; /* findings of the last tessera_doctor (api_doctor.c); NULL: none */
-    const char *making;    /* the variant of a bundle that errors are about; NULL: none */
+    struct Doctor *doctor;      /* findings of the last tessera_doctor (api_doctor.c); NULL: none */
+    const char *bundle_variant; /* the variant of a bundle that errors are about; NULL: none */
 } CompilerState;
 
 /* ---- errors (stored_diagnostics.c) ---- */

@@ -48,8 +48,8 @@ static TesseraStatus report_errors(const Report *report)
     TesseraContext *context = work->context;
     TesseraStatus status = worst_status(&work->diags);
     Text text = text_new(&work->arena);
-    if (context->compiler->making) {
-        diag_remark(&work->diags, SPAN_NONE, "in compiling %s", context->compiler->making);
+    if (context->compiler->bundle_variant) {
+        diag_remark(&work->diags, SPAN_NONE, "in compiling %s", context->compiler->bundle_variant);
     }
     diags_render(&work->diags, &text);
     if (work->diags.errors == 0) {

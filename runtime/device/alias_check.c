@@ -12,15 +12,18 @@ static uint64_t magnitude(int64_t value)
     return value < 0 ? -(uint64_t)value : (uint64_t)value;
 }
 
-/* ---- with itself ---- */
+/* ---- elements of one tensor ---- */
 
 typedef struct Axis {
     uint64_t stride, dim;
 } Axis;
 
-/* Axes of more than one element, the closest neighbours first. */
-static int sorted_axes(const DeviceTensor *tensor, Axis *axes)
+/* True if no two elements of the tensor share memory: with the axes of several elements sorted by
+ * stride, each stride must exceed the distance that the axes before it span. */
+static bool is_apart(const DeviceTensor *tensor)
 {
+    Axis axes[MAX_RANK];
+    uint64_t reach = 0; /* it fits, by plan_reach */
     int n = 0;
     for (int i = 0; i < tensor->rank; i++) {
         Axis axis = {magnitude(plan_stride(tensor, i)), (uint64_t)tensor->dims[i]};
@@ -33,15 +36,6 @@ static int sorted_axes(const DeviceTensor *tensor, Axis *axes)
             n++;
         }
     }
-    return n;
-}
-
-/* Each step along an axis passes all that the closer axes reach. */
-static bool is_apart(const DeviceTensor *tensor)
-{
-    Axis axes[MAX_RANK];
-    uint64_t reach = 0; /* it fits, by plan_reach */
-    int n = sorted_axes(tensor, axes);
     for (int i = 0; i < n; i++) {
         if (axes[i].stride <= reach) {
             return false;
@@ -51,9 +45,10 @@ static bool is_apart(const DeviceTensor *tensor)
     return true;
 }
 
-/* ---- with another ---- */
+/* ---- two tensors ---- */
 
-/* Where a tensor lies modulo a distance: axes of multiples of it do not count. */
+/* The address range of a tensor modulo a distance; axes whose stride is a multiple of the distance
+ * do not widen it. */
 typedef struct Window {
     uintptr_t first;
     uint64_t bytes;
@@ -75,7 +70,7 @@ static Window window_of(const DeviceTensor *tensor, uint64_t modulus)
     return window;
 }
 
-/* Each has its own part of every stretch of `modulus` bytes: columns beside one another. */
+/* True if the tensors occupy disjoint parts of every `modulus` bytes, as columns of a matrix do. */
 static bool interleave(const DeviceTensor *a, const DeviceTensor *b, uint64_t modulus)
 {
     Window p = window_of(a, modulus), q = window_of(b, modulus);
@@ -104,32 +99,29 @@ static bool overlap(const DeviceTensor *a, const DeviceTensor *b)
     return true;
 }
 
-static bool check_written(const Plan *plan, const LaunchArg *args, int i, DeviceError *error)
-{
-    size_t before, bytes;
-    bool empty = plan_reach(&args[i].tensor, &before, &bytes) && bytes == 0;
-    if (!empty && !is_apart(&args[i].tensor)) {
-        return device_fail(
-            error, DIAG_USAGE, 0,
-            "%s: elements of '%s', which is written, may share memory by its strides", plan->kernel,
-            plan->params[i].name);
-    }
-    for (int j = 0; j < plan->n_params; j++) {
-        if (i != j && plan->params[j].rank >= 0 && overlap(&args[i].tensor, &args[j].tensor)) {
-            return device_fail(error, DIAG_USAGE, 0,
-                               "%s: '%s', which is written, shares memory with '%s'", plan->kernel,
-                               plan->params[i].name, plan->params[j].name);
-        }
-    }
-    return true;
-}
-
 bool plan_check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *error)
 {
     for (int i = 0; i < plan->n_params; i++) {
         bool written = plan->params[i].rank >= 0 && plan->params[i].io != PLAN_IN;
-        if (written && !check_written(plan, args, i, error)) {
-            return false;
+        if (!written) {
+            continue;
+        }
+        /* The elements of a written tensor must not overlap, nor may another argument share
+         * memory with it. */
+        size_t before, bytes;
+        bool empty = plan_reach(&args[i].tensor, &before, &bytes) && bytes == 0;
+        if (!empty && !is_apart(&args[i].tensor)) {
+            return device_fail(
+                error, DIAG_USAGE, 0,
+                "%s: elements of '%s', which is written, may share memory by its strides",
+                plan->kernel, plan->params[i].name);
+        }
+        for (int j = 0; j < plan->n_params; j++) {
+            if (i != j && plan->params[j].rank >= 0 && overlap(&args[i].tensor, &args[j].tensor)) {
+                return device_fail(error, DIAG_USAGE, 0,
+                                   "%s: '%s', which is written, shares memory with '%s'",
+                                   plan->kernel, plan->params[i].name, plan->params[j].name);
+            }
         }
     }
     return true;

@@ -94,23 +94,6 @@ static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value, 
                       "cuDeviceGetAttribute", "", error);
 }
 
-/* What code for the part is compiled for: with `a`, instructions that it alone has; without, code
- * of an earlier part of the family. */
-static void name_target(DeviceFacts *facts, int major, int minor)
-{
-    static const struct {
-        int major, minor;
-        const char *target;
-    } parts[] = {
-        {8, 7, "sm_80"}, {8, 8, "sm_86"}, {9, 0, "sm_90a"}, {10, 0, "sm_100a"}, {12, 1, "sm_120"}};
-    snprintf(facts->target, sizeof facts->target, "sm_%d%d", major, minor);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (parts[i].major == major && parts[i].minor == minor) {
-            snprintf(facts->target, sizeof facts->target, "%s", parts[i].target);
-        }
-    }
-}
-
 static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
 {
     int major = 0, minor = 0;
@@ -127,7 +110,19 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
               get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
               get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
               get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
-    name_target(facts, major, minor);
+    /* The target of a part is its own with all extensions (suffix `a`), or that of an
+     * earlier part of the family whose code it executes. */
+    static const struct {
+        int major, minor;
+        const char *target;
+    } parts[] = {
+        {8, 7, "sm_80"}, {8, 8, "sm_86"}, {9, 0, "sm_90a"}, {10, 0, "sm_100a"}, {12, 1, "sm_120"}};
+    snprintf(facts->target, sizeof facts->target, "sm_%d%d", major, minor);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (parts[i].major == major && parts[i].minor == minor) {
+            snprintf(facts->target, sizeof facts->target, "%s", parts[i].target);
+        }
+    }
     facts->ordinal = cuda->device;
     return ok;
 }

@@ -31,39 +31,12 @@ static CuTensorMapSwizzle map_swizzle(int bytes)
     }
 }
 
-/* Of the driver's, which counts axes from the fastest. Strides are of axes 1 and up, in bytes. */
+/* A box in the driver's form: axes from the fastest; strides of axes 1 and up, in bytes. */
 typedef struct CudaBox {
     CuU64 dims[8], strides[8];
     CuU32 box[8], steps[8];
     int lower[PLAN_MAX_SPATIAL], upper[PLAN_MAX_SPATIAL]; /* corners, from both ends of an axis */
 } CudaBox;
-
-static CudaBox make_box(const PlanTensorMap *map, const DeviceTensor *tensor,
-                        const DeviceWindows *windows)
-{
-    CudaBox box = {.steps = {1}};
-    CuU64 bits = (CuU64)dtype_bits(tensor->dtype); /* of less than a byte, the engine knows bytes */
-    CuU64 in_byte = bits < 8 ? 8 / bits : 1;
-    for (int i = 0; i < tensor->rank; i++) {
-        int axis = tensor->rank - 1 - i;
-        box.dims[i] = (CuU64)tensor->dims[axis];
-        bool few = axis + 1 == map->few && tensor->dims[axis] < map->box[axis];
-        box.box[i] = (CuU32)(few ? tensor->dims[axis] : map->box[axis]);
-        box.steps[i] = 1;
-        box.dims[i] = i == 0 ? (box.dims[i] + in_byte - 1) / in_byte : box.dims[i];
-        box.strides[i] =
-            axis ? bits * (CuU64)plan_stride(tensor, axis - 1) / 8 : 0; /* the next's */
-    }
-    for (int i = 0; i < map->n_windows; i++) {
-        int at = map->n_windows - 1 - i;
-        int64_t step = map->windows[at].step, first = windows[at].first;
-        int64_t last = first + (windows[at].places - 1) * step;
-        box.lower[i] = (int)first;
-        box.upper[i] = (int)(last - (tensor->dims[1 + at] - 1));
-        box.steps[1 + i] = (CuU32)step;
-    }
-    return box;
-}
 
 bool cuda_map(Device *device, const PlanTensorMap *map, const DeviceTensor *tensor,
               const DeviceWindows *windows, void *bytes, DeviceError *error)
@@ -79,7 +52,27 @@ bool cuda_map(Device *device, const PlanTensorMap *map, const DeviceTensor *tens
         return device_fail(error, DIAG_ENVIRONMENT, 0, "the CUDA driver has no %s: it is too old",
                            name);
     }
-    CudaBox box = make_box(map, tensor, windows);
+    /* The driver counts axes from the fastest one and a box of packed types in bytes. */
+    CudaBox box = {.steps = {1}};
+    CuU64 bits = (CuU64)dtype_bits(tensor->dtype);
+    CuU64 in_byte = bits < 8 ? 8 / bits : 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        int axis = tensor->rank - 1 - i;
+        box.dims[i] = (CuU64)tensor->dims[axis];
+        bool few = axis + 1 == map->few && tensor->dims[axis] < map->box[axis];
+        box.box[i] = (CuU32)(few ? tensor->dims[axis] : map->box[axis]);
+        box.steps[i] = 1;
+        box.dims[i] = i == 0 ? (box.dims[i] + in_byte - 1) / in_byte : box.dims[i];
+        box.strides[i] = axis ? bits * (CuU64)plan_stride(tensor, axis - 1) / 8 : 0;
+    }
+    for (int i = 0; i < map->n_windows; i++) {
+        int at = map->n_windows - 1 - i;
+        int64_t step = map->windows[at].step, first = windows[at].first;
+        int64_t last = first + (windows[at].places - 1) * step;
+        box.lower[i] = (int)first;
+        box.upper[i] = (int)(last - (tensor->dims[1 + at] - 1));
+        box.steps[1 + i] = (CuU32)step;
+    }
     CudaEntered in = cuda_enter(cuda, error);
     CuResult result = 0;
     if (in.ok && pixels) {

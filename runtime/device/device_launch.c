@@ -43,23 +43,23 @@ void loaded_close(LoadedModule *loaded)
     *loaded = (LoadedModule){0};
 }
 
-/* What a launch of the plan runs with, in one stream. */
+/* The kernel, grid and arguments of one launch of the plan. */
 typedef struct Step {
     const DeviceKernel *kernel;
     int64_t blocks;
     void **args;
 } Step;
 
-/* What one stream has of a prepared launch. Where nothing is kept in memory between the launches of
- * the plan, one serves all streams: who launches copies the arguments. */
+/* The pointers, tensor maps and scratch memory of a prepared launch on one stream. A plan without
+ * intermediates needs only one frame for all streams, because a launch copies its arguments. */
 typedef struct Frame Frame;
 struct Frame {
     Frame *next;
     DeviceStream stream;
-    bool used;        /* it is the stream's; else it is the first one's that comes */
-    unsigned edition; /* of the pointers that it was made with */
+    bool used;        /* false until the first stream takes it */
+    unsigned edition; /* of the pointers in it */
     void *scratch;    /* the device's memory for all intermediates, or NULL */
-    void **pointers;  /* one a parameter and intermediate */
+    void **pointers;  /* one per parameter, then per intermediate */
     char *maps;       /* DEVICE_MAP_BYTES each, aligned to 64 */
     Step *steps;
 };
@@ -67,14 +67,14 @@ struct Frame {
 struct PreparedLaunch {
     const LoadedModule *loaded;
     Arena arena;
-    LaunchArg *given; /* one a parameter, as the caller gave it */
-    LaunchArg *args;  /* as the code knows them; then one an intermediate */
+    LaunchArg *given; /* the caller's, one per parameter */
+    LaunchArg *args;  /* with axes merged as compiled; then the intermediates */
     size_t *offsets;  /* of the intermediates in the scratch memory */
     size_t scratch_bytes;
     int64_t *sizes;
-    int64_t *blocks;           /* one a launch of the plan */
-    void *log;                 /* the device's memory, or NULL: it says nothing */
-    unsigned edition, checked; /* of the pointers; and that of which no two overlap */
+    int64_t *blocks;           /* one per launch of the plan */
+    void *log;                 /* memory of the device; NULL if no kernel prints or asserts */
+    unsigned edition, checked; /* of the pointers; the last one tested for overlaps */
     Frame *frames;
 };
 
@@ -114,7 +114,7 @@ bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, Device
     return true;
 }
 
-/* As the code knows it: what is contiguous is so also with fewer axes. */
+/* Merges the axes that the code was compiled to treat as one; a contiguous tensor stays so. */
 static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
 {
     int from = 0;
@@ -148,27 +148,9 @@ static void *arg_address(PreparedLaunch *p, Frame *frame, const PlanArg *arg)
     return NULL;
 }
 
-/* Coordinates of bulk copies have 32 bits. */
-static bool check_map(const Plan *plan, const PlanTensorMap *map, const DeviceTensor *tensor,
-                      DeviceError *error)
-{
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        if (tensor->dims[axis] > INT32_MAX) {
-            return device_fail(
-                error, DIAG_SOURCE, 0,
-                "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
-                "copies can count: compile it for such a size, or with `copy registers`",
-                plan->kernel, axis,
-                map->param < plan->n_params ? plan->params[map->param].name : "an intermediate",
-                tensor->dims[axis]);
-        }
-    }
-    return true;
-}
-
-/* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has none
- * of an intermediate's; and the windows along each spatial one. False: there are none, or they
- * overflow. */
+/* Evaluates the windows along each spatial axis of an im2col map. A parameter is described by its
+ * own axes although the code may have merged them. False if there is no window or a size
+ * overflows. */
 static bool find_windows(const PreparedLaunch *p, const PlanTensorMap *map, DeviceTensor *tensor,
                          DeviceWindows *windows)
 {
@@ -208,12 +190,24 @@ static bool make_map(PreparedLaunch *p, Frame *frame, int index, DeviceError *er
     if (map->n_windows && !find_windows(p, map, &tensor, windows)) {
         return true; /* there is no block */
     }
-    return check_map(plan, map, &tensor, error) &&
-           device->ops->map(device, map, &tensor, windows, frame->maps + index * DEVICE_MAP_BYTES,
+    /* The coordinates of bulk copies have 32 bits. */
+    for (int axis = 0; axis < tensor.rank; axis++) {
+        if (tensor.dims[axis] > INT32_MAX) {
+            return device_fail(
+                error, DIAG_SOURCE, 0,
+                "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
+                "copies can count: compile it for such a size, or with `copy registers`",
+                plan->kernel, axis,
+                map->param < plan->n_params ? plan->params[map->param].name : "an intermediate",
+                tensor.dims[axis]);
+        }
+    }
+
+    return device->ops->map(device, map, &tensor, windows, frame->maps + index * DEVICE_MAP_BYTES,
                             error);
 }
 
-/* Pointers as they are now: nothing is allocated. */
+/* Stores the current pointers in a frame and builds its tensor maps; it allocates nothing. */
 static bool fill_frame(PreparedLaunch *p, Frame *frame, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -237,7 +231,7 @@ static bool fill_frame(PreparedLaunch *p, Frame *frame, DeviceError *error)
     return true;
 }
 
-/* stream NULL: it is not known yet. */
+/* Adds a frame for a stream, which is NULL while it is not known yet. */
 static Frame *new_frame(PreparedLaunch *p, const DeviceStream *stream, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -261,7 +255,7 @@ static Frame *new_frame(PreparedLaunch *p, const DeviceStream *stream, DeviceErr
     return fill_frame(p, frame, error) ? frame : NULL;
 }
 
-/* NULL: it failed, or there is no memory. */
+/* new_frame for a running program: returns NULL and frees the frame if memory runs out. */
 static Frame *guarded_frame(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
     jmp_buf guard;
@@ -283,19 +277,14 @@ static Frame *guarded_frame(PreparedLaunch *p, DeviceStream stream, DeviceError 
     return made;
 }
 
-/* The stream's, as far as there is one. */
-static Frame *find_frame(PreparedLaunch *p, DeviceStream stream)
+static Frame *frame_of(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
 {
+    /* A frame with intermediates belongs to one stream; without them one frame serves all streams,
+     * since a launch copies its arguments. */
     Frame *frame = p->frames;
     while (frame && p->scratch_bytes && frame->used && frame->stream != stream) {
         frame = frame->next;
     }
-    return frame;
-}
-
-static Frame *frame_of(PreparedLaunch *p, DeviceStream stream, DeviceError *error)
-{
-    Frame *frame = find_frame(p, stream);
     if (!frame) {
         frame = guarded_frame(p, stream, error);
     }
@@ -309,37 +298,7 @@ static Frame *frame_of(PreparedLaunch *p, DeviceStream stream, DeviceError *erro
 
 /* ---- preparing ---- */
 
-static bool count_blocks(PreparedLaunch *p, DeviceError *error)
-{
-    const Plan *plan = p->loaded->plan;
-    p->blocks = ARENA_ARRAY(&p->arena, int64_t, plan->n_launches);
-    for (int i = 0; i < plan->n_launches; i++) {
-        if (!plan_blocks(&plan->launches[i], p->sizes, &p->blocks[i])) {
-            return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
-                               plan->kernel);
-        }
-        p->blocks[i] =
-            plan_resident(&plan->launches[i], p->blocks[i], p->loaded->device->facts.units);
-    }
-    return true;
-}
-
-static bool lay_out_scratch(PreparedLaunch *p, DeviceError *error)
-{
-    const Plan *plan = p->loaded->plan;
-    p->offsets = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
-    size_t *bytes = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
-    for (int i = 0; i < plan->n_scratch; i++) {
-        DeviceTensor *tensor = &p->args[plan->n_params + i].tensor;
-        if (!plan_scratch_tensor(plan, i, p->sizes, tensor, &bytes[i], error)) {
-            return false;
-        }
-    }
-    p->scratch_bytes = plan_place_scratch(plan, bytes, p->offsets);
-    return true;
-}
-
-/* ---- what it says ---- */
+/* ---- the log ---- */
 
 static bool clear_log(PreparedLaunch *p, DeviceError *error)
 {
@@ -388,25 +347,6 @@ bool launch_log(PreparedLaunch *p, DeviceStream stream, LaunchLog *log, DeviceEr
     return ok;
 }
 
-/* A kernel that gets the host's memory faults, and takes the whole context with it. */
-static bool check_reached(const LoadedModule *loaded, const LaunchArg *args, DeviceError *error)
-{
-    const Plan *plan = loaded->plan;
-    Device *device = loaded->device;
-    for (int i = 0; device->ops->reaches && i < plan->n_params; i++) {
-        const DeviceTensor *tensor = &args[i].tensor;
-        size_t before = 0, bytes = 0;
-        bool used = plan->params[i].rank >= 0 && plan_reach(tensor, &before, &bytes) && bytes > 0;
-        if (used && !device->ops->reaches(device, tensor->data)) {
-            return device_fail(error, DIAG_USAGE, 0,
-                               "%s: '%s' lies in memory of the host, which %s does not reach: copy "
-                               "it to memory of tessera_alloc",
-                               plan->kernel, plan->params[i].name, device->facts.name);
-        }
-    }
-    return true;
-}
-
 static bool fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -416,15 +356,47 @@ static bool fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
         p->args[i] = p->given[i] = args[i];
     }
     p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
-    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error) ||
-        !check_reached(p->loaded, args, error)) {
+    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error)) {
         return false;
+    }
+    /* A kernel that accesses memory of the host faults and destroys the whole context, so such
+     * arguments are refused here. */
+    Device *device = p->loaded->device;
+    for (int i = 0; device->ops->reaches && i < plan->n_params; i++) {
+        const DeviceTensor *tensor = &args[i].tensor;
+        size_t before = 0, reached = 0;
+        bool used = plan->params[i].rank >= 0 && plan_reach(tensor, &before, &reached) && reached;
+        if (used && !device->ops->reaches(device, tensor->data)) {
+            return device_fail(error, DIAG_USAGE, 0,
+                               "%s: '%s' lies in memory of the host, which %s does not reach: copy "
+                               "it to memory of tessera_alloc",
+                               plan->kernel, plan->params[i].name, device->facts.name);
+        }
     }
     for (int i = 0; i < plan->n_params; i++) {
         merge_axes(&plan->params[i], &p->args[i].tensor);
     }
-    return count_blocks(p, error) && lay_out_scratch(p, error) && make_log(p, error) &&
-           new_frame(p, NULL, error) != NULL;
+    /* The sizes determine the number of blocks of each launch; a persistent launch has at
+     * most as many blocks as are resident at once. */
+    p->blocks = ARENA_ARRAY(&p->arena, int64_t, plan->n_launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        if (!plan_blocks(&plan->launches[i], p->sizes, &p->blocks[i])) {
+            return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
+                               plan->kernel);
+        }
+        p->blocks[i] = plan_resident(&plan->launches[i], p->blocks[i], device->facts.units);
+    }
+    /* All intermediates of the plan share one allocation. */
+    p->offsets = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
+    size_t *bytes = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
+    for (int i = 0; i < plan->n_scratch; i++) {
+        DeviceTensor *tensor = &p->args[plan->n_params + i].tensor;
+        if (!plan_scratch_tensor(plan, i, p->sizes, tensor, &bytes[i], error)) {
+            return false;
+        }
+    }
+    p->scratch_bytes = plan_place_scratch(plan, bytes, p->offsets);
+    return make_log(p, error) && new_frame(p, NULL, error) != NULL;
 }
 
 static bool guarded_fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
@@ -502,7 +474,7 @@ size_t launch_workspace(const PreparedLaunch *p)
     return p->scratch_bytes;
 }
 
-/* Pointers are set one by one: whether they may stand together shows when all are there. */
+/* Pointers are set one at a time, so tensors can be tested for overlap only at the launch. */
 static bool check_together(PreparedLaunch *p, DeviceError *error)
 {
     if (p->checked != p->edition) {

@@ -286,7 +286,7 @@ static bool has_kept(const Memory *m, DeviceStream stream)
     return false;
 }
 
-void memory_settle(Device *device, DeviceStream stream)
+void memory_mark_stream_done(Device *device, DeviceStream stream)
 {
     Memory *m = device->memory;
     for (size_t nth = 0; m && m->unsettled && nth < SIZES; nth++) {
@@ -304,7 +304,7 @@ void memory_leave(Device *device, DeviceStream stream)
     DeviceError untold;
     if (has_kept(device->memory, stream)) {
         device->ops->sync(device, stream, &untold); /* else nothing more runs there either */
-        memory_settle(device, stream);
+        memory_mark_stream_done(device, stream);
     }
 }
 

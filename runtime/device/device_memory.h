@@ -29,31 +29,33 @@ typedef struct MemoryCounts {
     uint64_t reused;
 } MemoryCounts;
 
-/* stream: where it is used; NULL: not known yet, or, of what is given back, nothing uses it any
- * more. Where the driver has no more, what is kept goes back to it, and it is asked again. */
+/* `stream` is the stream that uses the block. On allocation NULL means that it is not known yet; on
+ * release, that no work uses the block any more. If the driver is out of memory, all kept blocks
+ * are returned to it and the allocation is tried once more. */
 bool memory_alloc(Device *device, MemoryKind kind, size_t bytes, const DeviceStream *stream,
                   void **memory, DeviceError *error);
-/* False: there is no such memory out. */
+/* False if no allocated block of this kind has that address. */
 bool memory_free(Device *device, MemoryKind kind, void *memory, const DeviceStream *stream);
-/* What is kept beyond this goes back to the driver, now and later. */
+/* Limits the bytes of freed blocks that are kept; the excess is returned to the driver. */
 bool memory_set_cache_limit(Device *device, size_t bytes, DeviceError *error);
-/* All work of the stream is done: whoever comes may have what it kept. */
-void memory_settle(Device *device, DeviceStream stream);
-/* The stream ends: the same, after waiting for it if it has something. */
+/* Records that all work of the stream is done, so that any stream may reuse the blocks which were
+ * freed on it. */
+void memory_mark_stream_done(Device *device, DeviceStream stream);
+/* Does the same for a stream that is being destroyed, after a wait for it if it has such blocks. */
 void memory_leave(Device *device, DeviceStream stream);
 MemoryCounts memory_counts(const Device *device);
 
-/* What is out, in the order in which it was asked for. */
+/* An allocated block; memory_list sorts them by allocation. */
 typedef struct MemoryBlock {
     void *memory;
     MemoryKind kind;
     size_t bytes;
-    uint64_t number; /* of all that were ever asked for, from 1 on */
+    uint64_t number; /* counts all allocations of the device from 1 */
 } MemoryBlock;
-/* How many there are; fills up to `most`. */
+/* Returns the number of allocated blocks and stores up to `most` of them. */
 size_t memory_list(const Device *device, MemoryBlock *blocks, size_t most);
 
-/* Everything back to the driver, what is out, too. */
+/* Returns all memory to the driver, including blocks that callers have not freed. */
 void memory_close(Device *device);
 
 #endif

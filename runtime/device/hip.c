@@ -67,26 +67,6 @@ typedef struct HipNames {
     const char *names[2 * MAX_FILES + 1];
 } HipNames;
 
-/* Runtime-only installations have no unversioned link, nor a place in the loader's path. */
-static void name_libraries(HipNames *out)
-{
-    static const char *const files[MAX_FILES] = {"libamdhip64.so.7", "libamdhip64.so.6",
-                                                 "libamdhip64.so.5", "libamdhip64.so"};
-    const char *root = getenv("ROCM_PATH");
-    int n = 0;
-    for (int i = 0; i < MAX_FILES; i++) {
-        int length = snprintf(out->paths[i], MAX_PATH, "%s/lib/%s",
-                              root && *root ? root : "/opt/rocm", files[i]);
-        if (length > 0 && length < MAX_PATH) {
-            out->names[n++] = out->paths[i];
-        }
-    }
-    for (int i = 0; i < MAX_FILES; i++) {
-        out->names[n++] = files[i];
-    }
-    out->names[n] = NULL;
-}
-
 /* `probe`, which may be NULL, hears where the runtime was looked for and found. */
 static bool get_driver(const void *injected, Hip *hip, DeviceProbe *probe, DeviceError *error)
 {
@@ -95,7 +75,21 @@ static bool get_driver(const void *injected, Hip *hip, DeviceProbe *probe, Devic
         memcpy(&hip->driver, injected, sizeof hip->driver);
         return true;
     }
-    name_libraries(&names);
+    static const char *const files[MAX_FILES] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                                                 "libamdhip64.so.5", "libamdhip64.so"};
+    const char *root = getenv("ROCM_PATH");
+    int n = 0;
+    for (int i = 0; i < MAX_FILES; i++) {
+        int length = snprintf(names.paths[i], MAX_PATH, "%s/lib/%s",
+                              root && *root ? root : "/opt/rocm", files[i]);
+        if (length > 0 && length < MAX_PATH) {
+            names.names[n++] = names.paths[i];
+        }
+    }
+    for (int i = 0; i < MAX_FILES; i++) {
+        names.names[n++] = files[i];
+    }
+    names.names[n] = NULL;
     void *library = library_open(names.names, "HIP runtime (libamdhip64)", error);
     if (probe) {
         library_describe(names.names, library, probe);

@@ -7,24 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool term_eval(const PlanTerm *term, const int64_t *sizes, int64_t *out)
-{
-    int64_t product = term->coef;
-    for (int i = 0; i < term->n; i++) {
-        if (__builtin_mul_overflow(product, sizes[term->vars[i]], &product)) {
-            return false;
-        }
-    }
-    *out = product;
-    return true;
-}
-
 bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out)
 {
     int64_t sum = 0;
     for (int i = 0; i < expr->n; i++) {
-        int64_t term;
-        if (!term_eval(&expr->terms[i], sizes, &term) || __builtin_add_overflow(sum, term, &sum)) {
+        const PlanTerm *term = &expr->terms[i];
+        int64_t product = term->coef;
+        for (int v = 0; v < term->n; v++) {
+            if (__builtin_mul_overflow(product, sizes[term->vars[v]], &product)) {
+                return false;
+            }
+        }
+        if (__builtin_add_overflow(sum, product, &sum)) {
             return false;
         }
     }
@@ -32,7 +26,7 @@ bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out)
     return true;
 }
 
-/* The size that the expression is, or -1. */
+/* The size variable if the expression is one size variable alone, else -1. */
 static int expr_as_size(const PlanExpr *expr)
 {
     bool one = expr->n == 1 && expr->terms[0].n == 1 && expr->terms[0].coef == 1;
@@ -66,18 +60,8 @@ static bool check_rank(Solver *s, const PlanParam *param, const DeviceTensor *te
     return true;
 }
 
-/* The first axis that is a size by itself gives its value. */
-static void bind_sizes(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
-{
-    for (int axis = 0; axis < param->rank; axis++) {
-        int size = expr_as_size(&param->dims[axis]);
-        if (size >= 0 && s->plan->sizes[size].by == 0 && s->sizes[size] < 0) {
-            s->sizes[size] = tensor->dims[axis];
-        }
-    }
-}
-
-/* The term is factor * sizes[unknown]; unknown -1: it is known. False: something else. */
+/* Splits a term into factor * sizes[unknown]; unknown is -1 if all its sizes are known. False if it
+ * has two unknown sizes or overflows. */
 static bool term_split(const PlanTerm *term, const int64_t *sizes, int *unknown, int64_t *factor)
 {
     *unknown = -1;
@@ -93,8 +77,8 @@ static bool term_split(const PlanTerm *term, const int64_t *sizes, int *unknown,
     return true;
 }
 
-/* slope * sizes[unknown] = rest is what the expression says when it has the value. False: it does
- * not say so of one size. */
+/* Rewrites `expression = value` as slope * sizes[unknown] = rest. False if the expression does not
+ * have exactly one unknown size, or not linearly. */
 static bool expr_split(const PlanExpr *expr, const int64_t *sizes, int64_t value, int *unknown,
                        int64_t *slope, int64_t *rest)
 {
@@ -115,7 +99,7 @@ static bool expr_split(const PlanExpr *expr, const int64_t *sizes, int64_t value
     return *unknown >= 0 && *slope != 0;
 }
 
-/* An axis with one unknown size gives it. */
+/* Solves an axis with one unknown size for that size. */
 static bool solve_axis(Solver *s, const PlanParam *param, const DeviceTensor *tensor, int axis,
                        bool *found)
 {
@@ -135,7 +119,8 @@ static bool solve_axis(Solver *s, const PlanParam *param, const DeviceTensor *te
     return true;
 }
 
-/* A size that is a quotient of others, once they are known: it is never taken from a tensor. */
+/* Computes a size that is a quotient of other sizes as soon as those are known. A tensor never
+ * determines such a size. */
 static bool derive(Solver *s, int i, bool *found)
 {
     const PlanSize *size = &s->plan->sizes[i];
@@ -169,7 +154,7 @@ static bool derive_sizes(Solver *s, bool *found)
     return true;
 }
 
-/* Sizes that stand in no axis alone: one after the other, until no axis gives another. */
+/* Solves for the sizes that are no axis by themselves, until no axis determines another one. */
 static bool solve_rest(Solver *s)
 {
     for (bool found = true; found;) {
@@ -189,7 +174,8 @@ static bool solve_rest(Solver *s)
     return true;
 }
 
-/* All at once what no tensor tells: of `Q + P` neither. Is there any? */
+/* Takes all sizes that no tensor determines, as of `Q + P`, from the caller's values at once. True
+ * if there was one. */
 static bool take_given(Solver *s)
 {
     bool any = false;
@@ -202,7 +188,7 @@ static bool take_given(Solver *s)
     return any;
 }
 
-/* Which tensor's axis gave the size. */
+/* The tensor and the axis that determined a size; NULL if no axis did. */
 static const PlanParam *giver_of(const Plan *plan, int size, int *axis)
 {
     for (int i = 0; i < plan->n_params; i++) {
@@ -293,7 +279,8 @@ static bool wrong_stride(Solver *s, const PlanParam *param, int axis, int64_t go
                        s->plan->kernel, param->order[axis], param->name, got, wanted);
 }
 
-/* What an axis of one element, or a tensor of none, is said to have: no address comes of it. */
+/* The stride that is assumed for an axis of one element or an empty tensor, which affects no
+ * address. */
 static int64_t free_stride(const PlanSize *size)
 {
     return size->most < 0 ? -size->multiple : size->multiple;
@@ -366,7 +353,15 @@ bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceE
         return false;
     }
     for (int i = 0; i < plan->n_params; i++) {
-        bind_sizes(&s, &plan->params[i], &args[i].tensor);
+        /* The first axis that is a size variable by itself determines its value. */
+        const PlanParam *param = &plan->params[i];
+        const DeviceTensor *tensor = &args[i].tensor;
+        for (int axis = 0; axis < param->rank; axis++) {
+            int size = expr_as_size(&param->dims[axis]);
+            if (size >= 0 && s.plan->sizes[size].by == 0 && s.sizes[size] < 0) {
+                s.sizes[size] = tensor->dims[axis];
+            }
+        }
     }
     return solve_rest(&s) && (!take_given(&s) || solve_rest(&s)) && check_facts(&s) &&
            for_tensors(&s, check_dims) && for_tensors(&s, check_strides);

@@ -5,18 +5,6 @@
 
 enum { SCRATCH_ALIGN = 256 };
 
-/* Room behind the last row counts. */
-static bool scratch_bytes(const DeviceTensor *tensor, size_t *bytes)
-{
-    DeviceTensor whole = *tensor;
-    if (tensor->strided) {
-        whole.strided = false;
-        whole.rank = 2;
-        whole.dims[1] = tensor->strides[0];
-    }
-    return plan_bytes(&whole, bytes);
-}
-
 bool plan_scratch_tensor(const Plan *plan, int index, const int64_t *sizes, DeviceTensor *tensor,
                          size_t *bytes, DeviceError *error)
 {
@@ -30,7 +18,13 @@ bool plan_scratch_tensor(const Plan *plan, int index, const int64_t *sizes, Devi
         fits = fits &&
                (!scratch->strides || plan_eval(&scratch->strides[i], sizes, &tensor->strides[i]));
     }
-    if (!fits || !scratch_bytes(tensor, bytes)) {
+    DeviceTensor whole = *tensor; /* the padding after the last row takes memory, too */
+    if (tensor->strided) {
+        whole.strided = false;
+        whole.rank = 2;
+        whole.dims[1] = tensor->strides[0];
+    }
+    if (!fits || !plan_bytes(&whole, bytes)) {
         return device_fail(error, DIAG_SOURCE, 0,
                            "%s: an intermediate has more bytes than memory can hold", plan->kernel);
     }
@@ -38,32 +32,26 @@ bool plan_scratch_tensor(const Plan *plan, int index, const int64_t *sizes, Devi
     return true;
 }
 
-static bool live_together(const PlanScratch *a, const PlanScratch *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
-/* The lowest place that no intermediate has which lives at the same time. */
-static size_t lowest_offset(const Plan *plan, const size_t *bytes, const size_t *offsets, int index)
-{
-    size_t offset = 0;
-    for (int i = 0; i < index; i++) {
-        if (live_together(&plan->scratch[i], &plan->scratch[index]) && bytes[i] &&
-            offset < offsets[i] + bytes[i] && offsets[i] < offset + bytes[index]) {
-            offset = (offsets[i] + bytes[i] + SCRATCH_ALIGN - 1) & -(size_t)SCRATCH_ALIGN;
-            i = -1; /* what was passed before may lie here */
-        }
-    }
-    return offset;
-}
-
 size_t plan_place_scratch(const Plan *plan, const size_t *bytes, size_t *offsets)
 {
+    /* Each intermediate gets the lowest offset at which it overlaps no earlier intermediate that is
+     * live at the same time. */
     size_t total = 0;
-    for (int i = 0; i < plan->n_scratch; i++) {
-        offsets[i] = lowest_offset(plan, bytes, offsets, i);
-        size_t end = offsets[i] + bytes[i];
-        total = bytes[i] && end > total ? end : total;
+    for (int index = 0; index < plan->n_scratch; index++) {
+        const PlanScratch *scratch = &plan->scratch[index];
+        size_t offset = 0;
+        for (int i = 0; i < index; i++) {
+            const PlanScratch *other = &plan->scratch[i];
+            bool both_live = other->first <= scratch->last && scratch->first <= other->last;
+            if (both_live && bytes[i] && offset < offsets[i] + bytes[i] &&
+                offsets[i] < offset + bytes[index]) {
+                offset = (offsets[i] + bytes[i] + SCRATCH_ALIGN - 1) & -(size_t)SCRATCH_ALIGN;
+                i = -1; /* the new offset may overlap one that was tested before */
+            }
+        }
+        offsets[index] = offset;
+        size_t end = offset + bytes[index];
+        total = bytes[index] && end > total ? end : total;
     }
     return total;
 }

@@ -115,24 +115,6 @@ typedef struct Room {
     int bytes, align;
 } Room;
 
-static void put_args(Text *out, const Plan *plan, const PlanLaunch *launch)
-{
-    static const char *const kinds[] = {"pointer", "scalar", "size", "map", "log"};
-    int at = 0;
-    text_add(out, ",\n     \"args\": [");
-    for (int i = 0; i < launch->n_args; i++) {
-        const PlanArg *arg = &launch->args[i];
-        int bytes =
-            arg->kind == ARG_SCALAR ? (dtype_bits(plan->params[arg->index].dtype) + 7) / 8 : 8;
-        Room room = arg->kind == ARG_MAP ? (Room){128, 64} : (Room){bytes, bytes};
-        at = (at + room.align - 1) / room.align * room.align;
-        text_printf(out, "%s{\"kind\": \"%s\", \"index\": %d, \"offset\": %d, \"bytes\": %d}",
-                    i ? ",\n              " : "", kinds[arg->kind], arg->index, at, room.bytes);
-        at += room.bytes;
-    }
-    text_char(out, ']');
-}
-
 static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
 {
     text_printf(out, "{\"symbol\": \"%s\", ", launch->symbol);
@@ -163,7 +145,21 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
         text_char(out, '}');
     }
     text_char(out, ']');
-    put_args(out, plan, launch);
+    /* Arguments are packed one after the other at their own alignment. */
+    static const char *const kinds[] = {"pointer", "scalar", "size", "map", "log"};
+    int at = 0;
+    text_add(out, ",\n     \"args\": [");
+    for (int i = 0; i < launch->n_args; i++) {
+        const PlanArg *arg = &launch->args[i];
+        int bytes =
+            arg->kind == ARG_SCALAR ? (dtype_bits(plan->params[arg->index].dtype) + 7) / 8 : 8;
+        Room room = arg->kind == ARG_MAP ? (Room){128, 64} : (Room){bytes, bytes};
+        at = (at + room.align - 1) / room.align * room.align;
+        text_printf(out, "%s{\"kind\": \"%s\", \"index\": %d, \"offset\": %d, \"bytes\": %d}",
+                    i ? ",\n              " : "", kinds[arg->kind], arg->index, at, room.bytes);
+        at += room.bytes;
+    }
+    text_char(out, ']');
     text_char(out, '}');
 }
 

@@ -136,23 +136,6 @@ static Team *team_new(Allocator allocator, int wanted)
     return team;
 }
 
-static void team_free(Allocator allocator, Team *team)
-{
-    pthread_mutex_lock(&team->lock);
-    team->stop = true;
-    for (int i = 0; i < team->n; i++) {
-        pthread_cond_signal(&team->members[i].wake);
-    }
-    pthread_mutex_unlock(&team->lock);
-    for (int i = 0; i < team->n; i++) {
-        pthread_join(team->members[i].thread, NULL);
-        pthread_cond_destroy(&team->members[i].wake);
-    }
-    pthread_cond_destroy(&team->done);
-    pthread_mutex_destroy(&team->lock);
-    allocator.release(allocator.user, team);
-}
-
 Pool *pool_new(Allocator allocator, int threads)
 {
     Pool *pool = allocator.alloc(allocator.user, sizeof *pool);
@@ -168,7 +151,21 @@ void pool_free(Pool *pool)
 {
     Allocator allocator = pool->allocator;
     if (pool->team && pool->team->owner == getpid()) {
-        team_free(allocator, pool->team);
+        /* The team's threads end before its memory is freed. */
+        Team *team = pool->team;
+        pthread_mutex_lock(&team->lock);
+        team->stop = true;
+        for (int i = 0; i < team->n; i++) {
+            pthread_cond_signal(&team->members[i].wake);
+        }
+        pthread_mutex_unlock(&team->lock);
+        for (int i = 0; i < team->n; i++) {
+            pthread_join(team->members[i].thread, NULL);
+            pthread_cond_destroy(&team->members[i].wake);
+        }
+        pthread_cond_destroy(&team->done);
+        pthread_mutex_destroy(&team->lock);
+        allocator.release(allocator.user, team);
     } else if (pool->team) {
         allocator.release(allocator.user, pool->team); /* its threads are the parent's */
     }

@@ -131,23 +131,6 @@ static bool give_sizes(const Call *call, Plan *plan, int64_t *sizes, DeviceError
     return true;
 }
 
-/* Contiguous, its axes in the caller's order. */
-static bool give_tensor(const Plan *plan, const PlanParam *param, const int64_t *sizes,
-                        uint64_t value, TesseraTensor *tensor, DeviceError *error)
-{
-    *tensor = (TesseraTensor){
-        .data = (void *)(uintptr_t)value, .type = (TesseraType)param->dtype, .rank = param->rank};
-    for (int axis = 0; axis < param->rank; axis++) {
-        int64_t *dim = &tensor->dims[param->order[axis]];
-        if (!plan_eval(&param->dims[axis], sizes, dim) || *dim < 0) {
-            return device_fail(error, DIAG_SOURCE, 0,
-                               "%s: the size of axis %d of '%s' is negative, or overflows",
-                               plan->kernel, param->order[axis], param->name);
-        }
-    }
-    return true;
-}
-
 static bool pack_values(const Call *call, Plan *plan, Room *room, DeviceError *error)
 {
     if (!give_sizes(call, plan, room->sizes, error)) {
@@ -160,9 +143,22 @@ static bool pack_values(const Call *call, Plan *plan, Room *room, DeviceError *e
             room->args[i] = (LaunchArg){.scalar = call->values[i]};
             continue;
         }
-        if (!give_tensor(plan, param, room->sizes, call->values[i], &arg.tensor, error)) {
-            return false;
+        /* The tensor is contiguous, its axes in the caller's order. */
+        const int64_t *sizes = room->sizes;
+        uint64_t value = call->values[i];
+        TesseraTensor *tensor = &arg.tensor;
+        *tensor = (TesseraTensor){.data = (void *)(uintptr_t)value,
+                                  .type = (TesseraType)param->dtype,
+                                  .rank = param->rank};
+        for (int axis = 0; axis < param->rank; axis++) {
+            int64_t *dim = &tensor->dims[param->order[axis]];
+            if (!plan_eval(&param->dims[axis], sizes, dim) || *dim < 0) {
+                return device_fail(error, DIAG_SOURCE, 0,
+                                   "%s: the size of axis %d of '%s' is negative, or overflows",
+                                   plan->kernel, param->order[axis], param->name);
+            }
         }
+
         launch_pack(param, &arg, &room->args[i]);
     }
     return true;
@@ -249,29 +245,6 @@ static void try_variant(const Call *call, int index, const BundlePart *part, Roo
     }
 }
 
-/* "sm_90a, gfx942" */
-static void list_targets(const Call *call, char *names, size_t n)
-{
-    const BundleTable *table = &call->on->table;
-    size_t used = 0;
-    names[0] = '\0';
-    for (int i = 0; i < table->n_variants; i++) {
-        const char *target = table->variants[i].target;
-        size_t length = strlen(target);
-        bool said = !is_meant(call, &table->variants[i]);
-        for (int j = 0; j < i && !said; j++) {
-            said = is_meant(call, &table->variants[j]) &&
-                   text_equal(table->variants[j].target, target);
-        }
-        if (!said && used + length + 3 < n) {
-            memcpy(names + used, used ? ", " : "", used ? 2 : 0);
-            used += used ? 2 : 0;
-            memcpy(names + used, target, length + 1);
-            used += length;
-        }
-    }
-}
-
 static TesseraStatus none_chosen(const Call *call, const Choice *choice)
 {
     TesseraContext *context = call->device->context;
@@ -282,7 +255,24 @@ static TesseraStatus none_chosen(const Call *call, const Choice *choice)
     }
     if (choice->suitable == 0) {
         char names[256];
-        list_targets(call, names, sizeof names);
+        size_t n = sizeof names;
+        size_t used = 0;
+        names[0] = '\0';
+        for (int i = 0; i < table->n_variants; i++) {
+            const char *target = table->variants[i].target;
+            size_t length = strlen(target);
+            bool said = !is_meant(call, &table->variants[i]);
+            for (int j = 0; j < i && !said; j++) {
+                said = is_meant(call, &table->variants[j]) &&
+                       text_equal(table->variants[j].target, target);
+            }
+            if (!said && used + length + 3 < n) {
+                memcpy(names + used, used ? ", " : "", used ? 2 : 0);
+                used += used ? 2 : 0;
+                memcpy(names + used, target, length + 1);
+                used += length;
+            }
+        }
         return context_usage(context,
                              "%s of %s has no code for %s (%s): it was compiled for %s; add "
                              "another --target",

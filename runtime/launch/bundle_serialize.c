@@ -65,23 +65,6 @@ static void pass_function(Serializer *way, BundleFunction *function)
     }
 }
 
-static void pass_plan(Serializer *way, Plan *plan)
-{
-    const char *bytes = NULL;
-    size_t n = 0;
-    if (way->out) {
-        Text text = text_new(way->out->arena);
-        plan_to_bytes(plan, &text);
-        bytes = text.data;
-        n = text.n;
-    }
-    pass_bytes(way, &bytes, &n);
-    if (!way->out && !plan_from_bytes(way->arena, bytes, n, plan)) {
-        way->bad = true;
-        *plan = (Plan){.kernel = "", .target = ""};
-    }
-}
-
 static bool names_symbols(const Plan *plan)
 {
     bool all = true;
@@ -116,7 +99,20 @@ static void pass_table(Serializer *way, BundleTable *table, int n_code)
         serialize_int(way, &kind, 0, BUNDLE_KINDS - 1);
         variant->kind = (BundleKind)kind;
         serialize_int(way, &variant->first, 0, n_code);
-        pass_plan(way, &variant->plan);
+        Plan *plan = &variant->plan;
+        const char *bytes = NULL;
+        size_t n = 0;
+        if (way->out) {
+            Text text = text_new(way->out->arena);
+            plan_to_bytes(plan, &text);
+            bytes = text.data;
+            n = text.n;
+        }
+        pass_bytes(way, &bytes, &n);
+        if (!way->out && !plan_from_bytes(way->arena, bytes, n, plan)) {
+            way->bad = true;
+            *plan = (Plan){.kernel = "", .target = ""};
+        }
         pass_bytes(way, &variant->code, &variant->n);
         if (!way->out) {
             bool inside =

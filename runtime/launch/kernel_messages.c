@@ -39,15 +39,15 @@ static int compare_records(const void *left, const void *right)
 
 /* ---- words ---- */
 
-typedef struct HearTask {
+typedef struct MessageTask {
     struct KernelMessages *said;
-    SaidRecords *records;
-} HearTask;
+    MessageRecords *records;
+} MessageTask;
 
-static void hear(const void *user)
+static void store_records(const void *user)
 {
-    const HearTask *task = user;
-    SaidRecords *records = task->records;
+    const MessageTask *task = user;
+    MessageRecords *records = task->records;
     Arena *arena = &task->said->arena;
     TesseraMessage *items = ARENA_ARRAY(arena, TesseraMessage, records->n);
     if (records->n) {
@@ -66,9 +66,9 @@ static void hear(const void *user)
     task->said->messages = (TesseraMessages){items, records->n, records->lost, records->failures};
 }
 
-typedef void HearWork(const void *user);
+typedef void MessageWork(const void *user);
 
-static TesseraStatus guarded(TesseraContext *context, HearWork *work, const void *user)
+static TesseraStatus guarded(TesseraContext *context, MessageWork *work, const void *user)
 {
     jmp_buf guard;
     context->said->arena.guard = &guard;
@@ -100,10 +100,10 @@ void said_free(TesseraContext *context)
     }
 }
 
-TesseraStatus context_hear(TesseraContext *context, SaidRecords *records)
+TesseraStatus context_store_messages(TesseraContext *context, MessageRecords *records)
 {
-    HearTask task = {said_begin(context), records};
-    return task.said ? guarded(context, hear, &task) : TESSERA_ENVIRONMENT;
+    MessageTask task = {said_begin(context), records};
+    return task.said ? guarded(context, store_records, &task) : TESSERA_ENVIRONMENT;
 }
 
 TesseraMessages context_said(const TesseraContext *context)
@@ -114,18 +114,18 @@ TesseraMessages context_said(const TesseraContext *context)
 /* ---- the log of a launch ---- */
 
 typedef struct LogTask {
-    HearTask hear;
+    MessageTask store;
     const Plan *plan;
     const LaunchLog *log;
 } LogTask;
 
-static void hear_log(const void *user)
+static void store_log(const void *user)
 {
     const LogTask *task = user;
-    Arena *arena = &task->hear.said->arena;
+    Arena *arena = &task->store.said->arena;
     const LaunchLog *log = task->log;
-    SaidRecords records = {.lost = (uint64_t)(log->total - log->n),
-                           .failures = (uint64_t)log->failures};
+    MessageRecords records = {.lost = (uint64_t)(log->total - log->n),
+                              .failures = (uint64_t)log->failures};
     for (int64_t i = 0; i < log->n; i++) {
         const int64_t *words = log->records + i * log->words;
         const PlanMessage *message = &task->plan->messages[words[0]];
@@ -141,7 +141,7 @@ static void hear_log(const void *user)
         KernelMessage record = {message, (int)words[0], (size_t)i, values};
         ARENA_PUSH(arena, &records, record);
     }
-    hear(&(HearTask){task->hear.said, &records});
+    store_records(&(MessageTask){task->store.said, &records});
 }
 
 TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
@@ -160,7 +160,8 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
         return context_device_fail(context, &error);
     }
     LogTask task = {{said_begin(context), NULL}, launch->plan, &log};
-    TesseraStatus status = task.hear.said ? guarded(context, hear_log, &task) : TESSERA_ENVIRONMENT;
+    TesseraStatus status =
+        task.store.said ? guarded(context, store_log, &task) : TESSERA_ENVIRONMENT;
     if (log.records) {
         device_host_free(launch->device->device, log.records);
     }

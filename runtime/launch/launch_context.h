@@ -189,14 +189,14 @@ typedef struct KernelMessage {
     size_t time;
     const union Scalar *values;
 } KernelMessage;
-typedef struct SaidRecords {
+typedef struct MessageRecords {
     KernelMessage *items;
     size_t n, cap;
     uint64_t lost, failures;
-} SaidRecords;
+} MessageRecords;
 
 /* Orders the records and stores their texts for context_said. */
-TesseraStatus context_hear(TesseraContext *context, SaidRecords *records);
+TesseraStatus context_store_messages(TesseraContext *context, MessageRecords *records);
 TesseraMessages context_said(const TesseraContext *context);
 void said_free(TesseraContext *context);
 

@@ -225,7 +225,7 @@ TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
     Device *d = device->device;
     bool ok = d->ops->sync(d, stream, &error);
     if (ok) {
-        memory_settle(d, stream);
+        memory_mark_stream_done(d, stream);
     }
     return device_check(device, ok, &error);
 }
