@@ -13,21 +13,8 @@
 
 typedef struct Collector {
     Baseline *base;
-    BaseEntry entry; /* that is being read */
+    BaseEntry entry; /* the entry that is being read */
 } Collector;
-
-static void add_size(BaseEntry *entry, const char *name, double value)
-{
-    TesseraSize *more = alloc_or_exit((entry->n_sizes + 1) * sizeof *more);
-    if (entry->n_sizes) {
-        memcpy(more, entry->sizes, entry->n_sizes * sizeof *more);
-    }
-    free(entry->sizes);
-    bool whole = value >= 0 && value < 0x1p63;
-    more[entry->n_sizes++] =
-        (TesseraSize){copy_or_exit(name, strlen(name)), whole ? (int64_t)value : -1};
-    entry->sizes = more;
-}
 
 static void free_entry(BaseEntry *entry)
 {
@@ -60,7 +47,8 @@ static void add_entry(Collector *c)
     c->entry = (BaseEntry){0};
 }
 
-/* A text, a number (text ""), or the end of an object (text NULL). */
+/* Takes one item of the JSON: a text, a number (text is ""), or the end of an object (text is
+ * NULL). */
 static void collect(void *user, const char *path, const char *text, double number)
 {
     Collector *c = user;
@@ -79,7 +67,17 @@ static void collect(void *user, const char *path, const char *text, double numbe
     } else if (strcmp(path, "spread") == 0) {
         c->entry.spread = number;
     } else if (strncmp(path, "sizes.", 6) == 0) {
-        add_size(&c->entry, path + 6, number);
+        /* A size outside of the range of int64_t is stored as -1, which matches no measurement. */
+        const char *name = path + 6;
+        TesseraSize *more = alloc_or_exit((c->entry.n_sizes + 1) * sizeof *more);
+        if (c->entry.n_sizes) {
+            memcpy(more, c->entry.sizes, c->entry.n_sizes * sizeof *more);
+        }
+        free(c->entry.sizes);
+        bool whole = number >= 0 && number < 0x1p63;
+        more[c->entry.n_sizes++] =
+            (TesseraSize){copy_or_exit(name, strlen(name)), whole ? (int64_t)number : -1};
+        c->entry.sizes = more;
     }
 }
 
@@ -126,7 +124,7 @@ static bool same_sizes(const BaseEntry *entry, const TesseraSize *sizes, size_t 
 const BaseEntry *baseline_find(const Baseline *base, const char *kernel, const char *target,
                                const TesseraSize *sizes, size_t n)
 {
-    for (size_t i = base->n; i-- > 0;) { /* the last measurement counts */
+    for (size_t i = base->n; i-- > 0;) { /* of equal entries the last one counts */
         const BaseEntry *entry = &base->items[i];
         if (strcmp(entry->kernel, kernel) == 0 && strcmp(entry->target, target) == 0 &&
             same_sizes(entry, sizes, n)) {

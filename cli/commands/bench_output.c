@@ -15,7 +15,7 @@ static const BaseEntry *earlier(const Bench *b)
 
 /* ---- for people ---- */
 
-/* Within what both measurements scattered there is no difference. */
+/* Times whose difference is within the spread of both measurements count as the same. */
 static const char *verdict(const Bench *b, const BaseEntry *base)
 {
     double apart = fabs(b->seconds - base->seconds);
@@ -113,7 +113,7 @@ static void show_json(const Bench *b)
     puts("}");
 }
 
-/* Quoted, as the names of devices have commas (RFC 4180). */
+/* Quotes the text, because the names of devices contain commas (RFC 4180). */
 static void csv_text(const char *text)
 {
     putchar('"');
@@ -165,5 +165,5 @@ void bench_show(const Bench *bench)
     } else {
         show_text(bench);
     }
-    fflush(stdout); /* a walk over sizes takes long */
+    fflush(stdout); /* a sweep over sizes takes long */
 }

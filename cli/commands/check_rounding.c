@@ -13,7 +13,7 @@ static const struct {
     {TESSERA_BF16, 7, -126},  {TESSERA_F8E4M3, 3, -6}, {TESSERA_F8E5M2, 2, -14},
 };
 
-/* Of the type at that value; 0: it is no float. */
+/* The unit in the last place of the type at that value; 0 for a type that is no float. */
 static double unit_of(TesseraType type, double value)
 {
     for (size_t i = 0; i < sizeof FLOATS / sizeof *FLOATS; i++) {

@@ -73,7 +73,7 @@ static const char *type_for(const char *class, size_t variant)
     return "f32";
 }
 
-/* The least and the next of them: large ones take the interpreter long. */
+/* Takes one of the two smallest values, because large ones take the interpreter long. */
 static const char *choice_for(const TesseraChoice *choice, size_t variant)
 {
     char text[32];
@@ -117,8 +117,9 @@ int check_bindings(const TesseraSignature *signature, const Options *options, si
 
 /* ---- sizes ---- */
 
-/* MAX_ELEMENTS: of the product of all sizes; MAX_WORK: elements that the program makes, of which
- * the interpreter, with its bounds, makes some ten million a second. */
+/* MAX_ELEMENTS limits the product of all sizes, and MAX_WORK the elements that the program
+ * computes, so that the interpreter takes seconds. Sizes with HOPELESS times that work are left
+ * out. */
 enum { PLACES = 4, MAX_ELEMENTS = 1 << 18, MAX_WORK = 1 << 23, HOPELESS = 32 };
 
 static const int64_t VALUES[CHECK_ROUNDS][PLACES] = {
@@ -126,7 +127,7 @@ static const int64_t VALUES[CHECK_ROUNDS][PLACES] = {
     {63, 127, 31, 64}, {3, 1000, 130, 9}, {0, 2, 5, 33},
 };
 
-/* The nearest size that may be. */
+/* The nearest size that the facts allow. */
 static int64_t allowed(const TesseraFact *fact, int64_t value)
 {
     int64_t multiple = fact->multiple > 1 ? fact->multiple : 1;
@@ -149,7 +150,7 @@ static bool is_given(const Options *options, const char *name, int64_t *value)
     return false;
 }
 
-/* Of the sizes, and those that are bound. */
+/* The product of the sizes and of the bound values. */
 static double elements_of(const Options *options, const TesseraSize *sizes, size_t n)
 {
     double product = 1;
@@ -163,7 +164,7 @@ static double elements_of(const Options *options, const TesseraSize *sizes, size
     return product;
 }
 
-/* Halves the first that may be smaller, down to 2: the last axes are those with tails. */
+/* Halves the first size that may be smaller, because the last axes have the partial tiles. */
 static bool shrink(const TesseraFact *facts, size_t n, const Options *options, TesseraSize *sizes)
 {
     for (size_t i = 0; i < n; i++) {
@@ -204,14 +205,14 @@ void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, cons
            shrink(facts, n, options, sizes)) {}
 }
 
-/* ---- sizes that no tensor says ---- */
+/* ---- sizes that no tensor determines ---- */
 
 static bool is_letter(char c)
 {
     return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* The next name of an extent as a signature has it, "2*H + K"; its length, 0: there is none. */
+/* Finds the next name in an extent such as "2*H + K" and returns its length; 0 if there is none. */
 static size_t next_name(const char **at)
 {
     size_t n = 0;
@@ -228,15 +229,16 @@ static size_t next_name(const char **at)
     return n;
 }
 
-/* The one size that the extent says when those before `told` are known; n: none. */
-static size_t says_size(const char *dim, const TesseraSize *sizes, size_t told, size_t n)
+/* The only size in the extent that is not among the first `known` ones, which the extent therefore
+ * determines; n if there is none. */
+static size_t determined_size(const char *dim, const TesseraSize *sizes, size_t known, size_t n)
 {
     size_t found = n, length;
     for (const char *at = dim; (length = next_name(&at)) > 0; at += length) {
-        for (size_t i = told; i < n; i++) {
+        for (size_t i = known; i < n; i++) {
             bool is = strlen(sizes[i].name) == length && memcmp(sizes[i].name, at, length) == 0;
             if (is && found < n) {
-                return n; /* two, or a square */
+                return n; /* two unknown sizes, or a square */
             }
             found = is ? i : found;
         }
@@ -244,16 +246,17 @@ static size_t says_size(const char *dim, const TesseraSize *sizes, size_t told, 
     return strstr(dim, "//") ? n : found;
 }
 
-static bool tell_one(const TesseraSignature *signature, TesseraSize *sizes, size_t *told, size_t n)
+static bool determine_one(const TesseraSignature *signature, TesseraSize *sizes, size_t *known,
+                          size_t n)
 {
     for (size_t i = 0; i < signature->n_params; i++) {
         const TesseraParam *param = &signature->params[i];
         for (int axis = 0; axis < param->rank; axis++) {
-            size_t found = says_size(param->dims[axis], sizes, *told, n);
+            size_t found = determined_size(param->dims[axis], sizes, *known, n);
             if (found < n) {
                 TesseraSize swapped = sizes[found];
-                sizes[found] = sizes[*told];
-                sizes[(*told)++] = swapped;
+                sizes[found] = sizes[*known];
+                sizes[(*known)++] = swapped;
                 return true;
             }
         }
@@ -263,8 +266,8 @@ static bool tell_one(const TesseraSignature *signature, TesseraSize *sizes, size
 
 size_t check_undetermined(const TesseraSignature *signature, TesseraSize *sizes, size_t n)
 {
-    size_t told = 0;
-    while (told < n && tell_one(signature, sizes, &told, n)) {}
-    memmove(sizes, sizes + told, (n - told) * sizeof *sizes);
-    return n - told;
+    size_t known = 0;
+    while (known < n && determine_one(signature, sizes, &known, n)) {}
+    memmove(sizes, sizes + known, (n - known) * sizeof *sizes);
+    return n - known;
 }

@@ -23,7 +23,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A card that has just worked is hot and slow: each round begins rested. */
+/* Lets a GPU cool down before a round, because a hot one lowers its clock. */
 static void rest(const Bench *bench)
 {
     const char *kind = tessera_device_info(bench->session.device)->kind;
@@ -42,21 +42,17 @@ static int launch_times(Bench *bench, int times, double *seconds)
     return status == TESSERA_OK ? 0 : fail_context(s->context);
 }
 
-/* A kernel whose assertions fail computes nothing: its time would mean nothing. */
-static int check_messages(const Bench *bench)
-{
-    TesseraMessages messages;
-    return tessera_launch_messages(bench->launch, NULL, &messages) == TESSERA_OK
-               ? fail_assertions(&messages)
-               : fail_context(bench->session.context);
-}
-
 static int time_rounds(Bench *bench)
 {
     double first, *rounds = alloc_or_exit((size_t)bench->options->rounds * sizeof *rounds);
     int n = bench->options->rounds;
     int code = launch_times(bench, 1, &first);
-    code = code ? code : check_messages(bench);
+    if (code == 0) {
+        TesseraMessages messages;
+        code = tessera_launch_messages(bench->launch, NULL, &messages) == TESSERA_OK
+                   ? fail_assertions(&messages)
+                   : fail_context(bench->session.context);
+    }
     code = code ? code : launch_times(bench, 1, &first);
     double wanted = first > 0 ? ROUND_SECONDS / first : MAX_LAUNCHES;
     bench->launches = wanted < 1 ? 1 : wanted > MAX_LAUNCHES ? MAX_LAUNCHES : (int)wanted;
@@ -75,41 +71,6 @@ static int time_rounds(Bench *bench)
     }
     free(rounds);
     return code;
-}
-
-/* What a copy of as many bytes moves, reading and writing. */
-static int time_copy(Bench *bench)
-{
-    TesseraDevice *device = bench->session.device;
-    size_t bytes = bench->bytes < 2.0 * MAX_COPY ? (size_t)(bench->bytes / 2) : MAX_COPY;
-    void *from = NULL, *to = NULL;
-    double seconds = 0, ignored;
-    bytes = bytes < 64 ? 64 : bytes;
-    bool ok = tessera_alloc(device, bytes, &from) == TESSERA_OK &&
-              tessera_alloc(device, bytes, &to) == TESSERA_OK &&
-              tessera_copy_in(device, from, from, 0) == TESSERA_OK;
-    rest(bench);
-    int times = bytes > (64 << 20) ? 10 : 100;
-    ok = ok && tessera_copy_time(device, to, from, bytes, WARM_UPS, &ignored) == TESSERA_OK &&
-         tessera_copy_time(device, to, from, bytes, times, &seconds) == TESSERA_OK;
-    if (ok && seconds > 0) {
-        bench->copy_rate = 2.0 * (double)bytes * times / seconds;
-    }
-    tessera_release(device, from);
-    tessera_release(device, to);
-    return ok ? 0 : fail_context(bench->session.context);
-}
-
-static void count_bytes(Bench *bench)
-{
-    for (size_t i = 0; i < bench->arrays.n; i++) {
-        const Array *array = &bench->arrays.items[i];
-        size_t elements, bytes;
-        if (array->param->rank >= 0) {
-            tensor_bytes(&array->tensor, &elements, &bytes);
-            bench->bytes += (double)bytes * (array->param->io == TESSERA_INOUT ? 2 : 1);
-        }
-    }
 }
 
 /* ---- the command ---- */
@@ -132,7 +93,15 @@ static int prepare(Bench *bench)
     ok = ok && tessera_kernel_resources(s->kernel, &resources) == TESSERA_OK;
     bench->flops = ok ? resources.flops : 0;
     free(args);
-    count_bytes(bench);
+    /* An array that is read and written counts twice. */
+    for (size_t i = 0; i < bench->arrays.n; i++) {
+        const Array *array = &bench->arrays.items[i];
+        size_t elements, bytes;
+        if (array->param->rank >= 0) {
+            tensor_bytes(&array->tensor, &elements, &bytes);
+            bench->bytes += (double)bytes * (array->param->io == TESSERA_INOUT ? 2 : 1);
+        }
+    }
     return ok ? 0 : fail_context(s->context);
 }
 
@@ -140,7 +109,26 @@ static int measure(Bench *bench)
 {
     int code = prepare(bench);
     code = code ? code : time_rounds(bench);
-    code = code ? code : time_copy(bench);
+    if (code == 0) {
+        TesseraDevice *device = bench->session.device;
+        size_t bytes = bench->bytes < 2.0 * MAX_COPY ? (size_t)(bench->bytes / 2) : MAX_COPY;
+        void *from = NULL, *to = NULL;
+        double seconds = 0, ignored;
+        bytes = bytes < 64 ? 64 : bytes;
+        bool ok = tessera_alloc(device, bytes, &from) == TESSERA_OK &&
+                  tessera_alloc(device, bytes, &to) == TESSERA_OK &&
+                  tessera_copy_in(device, from, from, 0) == TESSERA_OK;
+        rest(bench);
+        int times = bytes > (64 << 20) ? 10 : 100;
+        ok = ok && tessera_copy_time(device, to, from, bytes, WARM_UPS, &ignored) == TESSERA_OK &&
+             tessera_copy_time(device, to, from, bytes, times, &seconds) == TESSERA_OK;
+        if (ok && seconds > 0) {
+            bench->copy_rate = 2.0 * (double)bytes * times / seconds;
+        }
+        tessera_release(device, from);
+        tessera_release(device, to);
+        code = ok ? 0 : fail_context(bench->session.context);
+    }
     if (code == 0) {
         bench_show(bench);
     }

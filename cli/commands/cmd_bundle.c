@@ -34,7 +34,8 @@ static int kind_in(const TesseraSignature *signature, const char *name)
     return NO_NAME;
 }
 
-/* What the first kernel that has the name has it for; the library refuses what none has. */
+/* The kind of the name in the first kernel that has it; the library refuses a name that no kernel
+ * has. */
 static int kind_of(const Session *session, const char *name)
 {
     int kind = NO_NAME;
@@ -42,21 +43,6 @@ static int kind_of(const Session *session, const char *name)
         kind = kind_in(tessera_program_kernel(session->program, i), name);
     }
     return kind;
-}
-
-/* Strides have commas of their own: what relates nothing to a name belongs to the piece before. */
-static size_t piece_length(const char *text)
-{
-    size_t n = strcspn(text, ",");
-    while (text[n]) {
-        size_t next = strcspn(text + n + 1, ",");
-        if (memchr(text + n + 1, '=', next) || memchr(text + n + 1, '<', next) ||
-            memchr(text + n + 1, '>', next)) {
-            break;
-        }
-        n += 1 + next;
-    }
-    return n;
 }
 
 static int read_piece(const Session *session, const char *text, Options *variant)
@@ -76,7 +62,17 @@ static int read_piece(const Session *session, const char *text, Options *variant
 static int read_variant(const Session *session, const char *text, Options *variant)
 {
     for (const char *at = text; *at;) {
-        size_t n = piece_length(at);
+        /* Strides contain commas, so text without a relation belongs to the piece before it. */
+        size_t next_comma = strcspn(at, ",");
+        while (at[next_comma]) {
+            size_t next = strcspn(at + next_comma + 1, ",");
+            if (memchr(at + next_comma + 1, '=', next) || memchr(at + next_comma + 1, '<', next) ||
+                memchr(at + next_comma + 1, '>', next)) {
+                break;
+            }
+            next_comma += 1 + next;
+        }
+        size_t n = next_comma;
         int code = n ? read_piece(session, session_text(at, n), variant) : 0;
         if (code != 0) {
             return code;
@@ -110,7 +106,7 @@ static void fill_variant(const Options *options, const Options *variant, Tessera
 static int read_variants(const Options *options, const Session *session, TesseraOptions *to)
 {
     Options alone = *options;
-    alone.facts.n = alone.sets.n = 0; /* --assume and --set are for all variants */
+    alone.facts.n = alone.sets.n = 0; /* --assume and --set apply to all variants */
     if (options->variants.n == 0) {
         fill_variant(options, &alone, &to[0]);
     }
@@ -167,7 +163,7 @@ static char *join(const char *path, const char *end)
     return whole;
 }
 
-/* "my-kernels" is my_kernels in C. */
+/* The name in C: "my-kernels" becomes my_kernels. */
 static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -183,7 +179,7 @@ static bool put(OutFile *out, const TesseraBytes *bytes)
     return fwrite(bytes->data, 1, bytes->n, out->file) == bytes->n && fflush(out->file) == 0;
 }
 
-/* Both or none: nothing is renamed before all has been written. */
+/* Writes both files or none: neither is renamed before both have been written. */
 static int write_both(const TesseraBundled *bundled, const char *header, const char *object)
 {
     OutFile first, second;
@@ -198,7 +194,7 @@ static int write_both(const TesseraBundled *bundled, const char *header, const c
     }
     bool good = put(&second, tessera_bundled_object(bundled)) &&
                 put(&first, tessera_bundled_header(bundled));
-    code = out_close(&second); /* says what is wrong */
+    code = out_close(&second); /* reports the failure */
     if (!good || code != 0) {
         out_cancel(&first);
         return code;

@@ -29,27 +29,6 @@ static void show_info(const TesseraCacheInfo *info, bool json)
     printf("bytes    %" PRIu64 " of %" PRId64 "\n", info->bytes, info->limit);
 }
 
-static void show_entry(const TesseraCacheEntry *entry, bool json, bool first)
-{
-    const char *about = entry->about ? entry->about : "";
-    if (json) {
-        printf("%s\n  {\"name\": \"%s\", \"about\": ", first ? "" : ",", entry->name);
-        json_string(stdout, about);
-        printf(", \"damaged\": %s, \"bytes\": %" PRIu64 ", \"used\": %" PRId64 "}",
-               entry->about ? "false" : "true", entry->bytes, entry->used);
-        return;
-    }
-    printf("%.12s  ", entry->name);
-    char text[32] = "?";
-    time_t when = (time_t)(entry->used);
-    struct tm local;
-    if (localtime_r(&when, &local)) {
-        strftime(text, sizeof text, "%Y-%m-%d %H:00", &local);
-    }
-    printf("%s", text);
-    printf(" %10" PRIu64 "  %s\n", entry->bytes, entry->about ? about : "(damaged)");
-}
-
 static TesseraStatus do_info(TesseraContext *context, const Options *options)
 {
     TesseraCacheInfo info;
@@ -67,7 +46,24 @@ static TesseraStatus do_list(TesseraContext *context, const Options *options)
     TesseraStatus status = tessera_cache_list(context, &entries, &n);
     fputs(options->json ? "[" : "", stdout);
     for (size_t i = 0; status == TESSERA_OK && i < n; i++) {
-        show_entry(&entries[i], options->json, i == 0);
+        const TesseraCacheEntry *entry = &entries[i];
+        const char *about = entry->about ? entry->about : "";
+        if (options->json) {
+            printf("%s\n  {\"name\": \"%s\", \"about\": ", i == 0 ? "" : ",", entry->name);
+            json_string(stdout, about);
+            printf(", \"damaged\": %s, \"bytes\": %" PRIu64 ", \"used\": %" PRId64 "}",
+                   entry->about ? "false" : "true", entry->bytes, entry->used);
+            continue;
+        }
+        printf("%.12s  ", entry->name);
+        char text[32] = "?";
+        time_t when = (time_t)entry->used;
+        struct tm local;
+        if (localtime_r(&when, &local)) {
+            strftime(text, sizeof text, "%Y-%m-%d %H:00", &local);
+        }
+        printf("%s", text);
+        printf(" %10" PRIu64 "  %s\n", entry->bytes, entry->about ? about : "(damaged)");
     }
     fputs(options->json ? "]\n" : "", stdout);
     return status;

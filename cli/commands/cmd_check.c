@@ -18,10 +18,10 @@
 typedef struct Backend {
     const char *name, *device;
     int optimize;
-    TesseraDevice *at; /* NULL: it is not here */
+    TesseraDevice *at; /* NULL: this machine has no such device */
     TesseraKernel *kernel;
-    double worst; /* share of the bound */
-    bool exact;   /* all bits so far */
+    double worst; /* largest deviation, as a share of the bound */
+    bool exact;   /* all results so far equal the interpreter's bit by bit */
     size_t rounds;
 } Backend;
 
@@ -144,26 +144,10 @@ static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Array
     return NULL;
 }
 
-static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want,
-                          const TesseraArg *wide)
-{
-    for (size_t i = 0; wide && i < arrays->n; i++) {
-        const Array *array = &arrays->items[i];
-        if (array_is_result(array) && wide[i].tensor.type == TESSERA_F64) {
-            size_t elements, bytes;
-            void *wanted = tensor_packed(&want[i].tensor);
-            tensor_bytes(&array->tensor, &elements, &bytes);
-            rounding_add(&c->roundings[i], array->tensor.type, elements, wanted,
-                         wide[i].tensor.data);
-            free(wanted);
-        }
-    }
-}
-
 static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
     TesseraArg *want = NULL, *wide = NULL;
-    const Backend *last = NULL; /* that `want` is for, and all of its device */
+    const Backend *last = NULL; /* the backend whose device `want` was computed for */
     int code = 0;
     for (size_t i = 0; i < BACKENDS && code == 0; i++) {
         Backend *backend = &c->backends[i];
@@ -183,7 +167,18 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
         }
         if (!last && code == 0) {
             wide = run_wide(c, compile, arrays);
-            add_roundings(c, arrays, want, wide);
+            /* The interpreter's own results are compared with the f64 reference, too. */
+            for (size_t k = 0; wide && k < arrays->n; k++) {
+                const Array *array = &arrays->items[k];
+                if (array_is_result(array) && wide[k].tensor.type == TESSERA_F64) {
+                    size_t elements, bytes;
+                    void *wanted = tensor_packed(&want[k].tensor);
+                    tensor_bytes(&array->tensor, &elements, &bytes);
+                    rounding_add(&c->roundings[k], array->tensor.type, elements, wanted,
+                                 wide[k].tensor.data);
+                    free(wanted);
+                }
+            }
         }
         last = backend;
         code = code ? code : execute(c, backend, arrays, want, wide);
@@ -218,8 +213,8 @@ static void show_sizes(const Check *c, const TesseraSize *sizes)
     }
 }
 
-/* Code for the sizes of a round. */
-static int compile_untold(Check *c, const TesseraOptions *compile)
+/* Compiles again for the sizes that no tensor determines. */
+static int compile_for_sizes(Check *c, const TesseraOptions *compile)
 {
     for (size_t i = 0; i < BACKENDS && compile->n_sizes > 0; i++) {
         Backend *backend = &c->backends[i];
@@ -245,10 +240,10 @@ static int make_round(Check *c, const TesseraSize *sizes)
     Arrays arrays;
     Options with_consts;
     TesseraOptions compile = c->compile;
-    TesseraSize *untold = session_alloc((c->n_sizes + 1) * sizeof *untold);
-    memcpy(untold, sizes, c->n_sizes * sizeof *sizes);
-    size_t n_untold =
-        check_undetermined(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
+    TesseraSize *undetermined = session_alloc((c->n_sizes + 1) * sizeof *undetermined);
+    memcpy(undetermined, sizes, c->n_sizes * sizeof *sizes);
+    size_t n_undetermined =
+        check_undetermined(tessera_kernel_signature(c->session.kernel), undetermined, c->n_sizes);
     compile.sizes = sizes;
     compile.n_sizes = c->n_sizes;
     int code = arrays_read(&c->here, &c->session, &arrays, &with_consts);
@@ -260,9 +255,9 @@ static int make_round(Check *c, const TesseraSize *sizes)
         }
     }
     /* All rounds use the same code, unless no tensor determines a size. */
-    compile.sizes = untold;
-    compile.n_sizes = n_untold;
-    code = code ? code : compile_untold(c, &compile);
+    compile.sizes = undetermined;
+    compile.n_sizes = n_undetermined;
+    code = code ? code : compile_for_sizes(c, &compile);
     code = code ? code : run_round(c, &compile, &arrays);
     arrays_free(&c->session, &arrays);
     return code;
@@ -318,7 +313,7 @@ static int compile_backend(Check *c, Backend *backend)
                : fail_context(c->session.context);
 }
 
-/* What the source assumes of the sizes, and nothing besides. */
+/* Finds the facts that the source itself assumes about its sizes. */
 static int find_facts(Check *c)
 {
     TesseraDebug stop = {.stop_after = "frontend"};
@@ -347,7 +342,7 @@ static int find_facts(Check *c)
     return code;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static int show_proofs(const Check *c, const Backend *backend)
 {

@@ -37,11 +37,6 @@ static const char *usual_kind(TesseraContext *context, const char *target)
     return "ir";
 }
 
-static bool is_binary(const char *kind)
-{
-    return strcmp(kind, "cubin") == 0 || strcmp(kind, "hsaco") == 0 || strcmp(kind, "obj") == 0;
-}
-
 static int emit(const Options *options, Session *session, const char *target)
 {
     TesseraBytes bytes;
@@ -50,7 +45,9 @@ static int emit(const Options *options, Session *session, const char *target)
                        : options->stop_after ? "ir"
                                              : usual_kind(session->context, target);
     /* A kind that the target has not is the library's to refuse. */
-    if (!path && is_binary(kind) && makes(session->context, target, kind)) {
+    if (!path &&
+        (strcmp(kind, "cubin") == 0 || strcmp(kind, "hsaco") == 0 || strcmp(kind, "obj") == 0) &&
+        makes(session->context, target, kind)) {
         return options->emit
                    ? fail_code(FAIL_NO_OUTPUT, TESSERA_USAGE,
                                "%s is no text: say where to with -o FILE (or -o -)", kind)

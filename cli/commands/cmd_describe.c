@@ -13,21 +13,17 @@ const char *io_name(TesseraIo io)
 
 /* ---- for people: as in a source ---- */
 
-static void show_param(FILE *to, const TesseraParam *param)
-{
-    fprintf(to, "  %-5s %s: %s%s", io_name(param->io), param->name, param->is_const ? "const " : "",
-            param->type);
-    for (int i = 0; i < param->rank; i++) {
-        fprintf(to, "%s%s%s", i ? ", " : "[", param->dims[i], i + 1 == param->rank ? "]" : "");
-    }
-    fprintf(to, "%s%s\n", param->fallback ? " = " : "", param->fallback ? param->fallback : "");
-}
-
 static void show_kernel(FILE *to, const TesseraSignature *kernel)
 {
     fprintf(to, "%s\n", kernel->name);
     for (size_t i = 0; i < kernel->n_params; i++) {
-        show_param(to, &kernel->params[i]);
+        const TesseraParam *param = &kernel->params[i];
+        fprintf(to, "  %-5s %s: %s%s", io_name(param->io), param->name,
+                param->is_const ? "const " : "", param->type);
+        for (int j = 0; j < param->rank; j++) {
+            fprintf(to, "%s%s%s", j ? ", " : "[", param->dims[j], j + 1 == param->rank ? "]" : "");
+        }
+        fprintf(to, "%s%s\n", param->fallback ? " = " : "", param->fallback ? param->fallback : "");
     }
     for (size_t i = 0; i < kernel->n_generics; i++) {
         fprintf(to, "  where %s: %s\n", kernel->generics[i], kernel->classes[i]);
@@ -72,19 +68,6 @@ static void param_json(FILE *to, const TesseraParam *param)
     fputc('}', to);
 }
 
-static void size_json(FILE *to, const TesseraSignature *kernel, const char *size)
-{
-    name_json(to, "{", "name", size);
-    for (size_t i = 0; i < kernel->n_choices; i++) {
-        const TesseraChoice *choice = &kernel->choices[i];
-        for (size_t k = 0; choice->size == size && k < choice->n; k++) {
-            fprintf(to, "%s%lld", k ? ", " : ", \"values\": [", (long long)choice->values[k]);
-            fputs(k + 1 == choice->n ? "]" : "", to);
-        }
-    }
-    fputc('}', to);
-}
-
 static void kernel_json(FILE *to, const TesseraSignature *kernel)
 {
     name_json(to, "{", "name", kernel->name);
@@ -102,7 +85,17 @@ static void kernel_json(FILE *to, const TesseraSignature *kernel)
     fputs("], \"sizes\": [", to);
     for (size_t i = 0; i < kernel->n_sizes; i++) {
         fputs(i ? ", " : "", to);
-        size_json(to, kernel, kernel->sizes[i]);
+        /* A size with listed values has these as its member `values`. */
+        const char *size = kernel->sizes[i];
+        name_json(to, "{", "name", size);
+        for (size_t j = 0; j < kernel->n_choices; j++) {
+            const TesseraChoice *choice = &kernel->choices[j];
+            for (size_t k = 0; choice->size == size && k < choice->n; k++) {
+                fprintf(to, "%s%lld", k ? ", " : ", \"values\": [", (long long)choice->values[k]);
+                fputs(k + 1 == choice->n ? "]" : "", to);
+            }
+        }
+        fputc('}', to);
     }
     fputs("]}", to);
 }

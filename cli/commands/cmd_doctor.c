@@ -44,19 +44,6 @@ static void show_more(const char *before, const char *text)
     }
 }
 
-static void show_finding(const TesseraFinding *finding)
-{
-    const char *version = finding->version ? finding->version : "";
-    int column = printf("%-10s%-8s%s%s", finding->part, health_name(finding->health), version,
-                        *version ? ": " : "");
-    show_words((size_t)column, finding->text);
-    if (finding->health != TESSERA_HEALTHY) {
-        show_more("looked for", finding->looked_for);
-        show_more("without it", finding->cost);
-        show_more("what to do", finding->help);
-    }
-}
-
 /* ---- JSON ---- */
 
 static void member(const char *name, const char *text)
@@ -124,7 +111,16 @@ static void show(const TesseraFinding *findings, size_t n, bool json)
 {
     if (!json) {
         for (size_t i = 0; i < n; i++) {
-            show_finding(&findings[i]);
+            const TesseraFinding *finding = &findings[i];
+            const char *version = finding->version ? finding->version : "";
+            int column = printf("%-10s%-8s%s%s", finding->part, health_name(finding->health),
+                                version, *version ? ": " : "");
+            show_words((size_t)column, finding->text);
+            if (finding->health != TESSERA_HEALTHY) {
+                show_more("looked for", finding->looked_for);
+                show_more("without it", finding->cost);
+                show_more("what to do", finding->help);
+            }
         }
         return;
     }

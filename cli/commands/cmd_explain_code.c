@@ -20,23 +20,6 @@ bool is_code(const char *text)
 
 enum { WIDTH = 80 };
 
-/* Words, in lines of WIDTH columns. */
-static void show_words(const char *text)
-{
-    size_t column = 0;
-    while (*text) {
-        size_t n = strcspn(text, " ");
-        if (column > 0 && column + 1 + n > WIDTH) {
-            putchar('\n');
-            column = 0;
-        }
-        printf("%s%.*s", column > 0 ? " " : "", (int)n, text);
-        column += n + (column > 0);
-        text += n + strspn(text + n, " ");
-    }
-    putchar('\n');
-}
-
 static void show_program(const char *head, const char *text)
 {
     printf("\n%s\n\n", head);
@@ -50,7 +33,20 @@ static void show_program(const char *head, const char *text)
 static void show(const TesseraExplanation *row)
 {
     printf("%s: %s\n\n", row->code, row->title);
-    show_words(row->text);
+    /* The text is printed in lines of at most WIDTH columns. */
+    const char *at = row->text;
+    size_t column = 0;
+    while (*at) {
+        size_t n = strcspn(at, " ");
+        if (column > 0 && column + 1 + n > WIDTH) {
+            putchar('\n');
+            column = 0;
+        }
+        printf("%s%.*s", column > 0 ? " " : "", (int)n, at);
+        column += n + (column > 0);
+        at += n + strspn(at + n, " ");
+    }
+    putchar('\n');
     if (row->wrong) {
         show_program("Wrong:", row->wrong);
         show_program("Mended:", row->mended);

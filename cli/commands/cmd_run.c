@@ -115,10 +115,9 @@ static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
     return 0;
 }
 
-/* Arguments with results of the interpreter's own. An array that is read and written has its values
- * of before the launch from `originals`. */
-static TesseraArg *oracle_args(const Run *run, void *const *originals)
+static int check(Run *run, void *const *originals, FILE *to)
 {
+    Session *s = &run->session;
     TesseraArg *args = arrays_args(&run->arrays, false);
     for (size_t i = 0; i < run->arrays.n; i++) {
         const Array *array = &run->arrays.items[i];
@@ -134,13 +133,7 @@ static TesseraArg *oracle_args(const Run *run, void *const *originals)
             memcpy(block, originals[i], array->bytes);
         }
     }
-    return args;
-}
-
-static int check(Run *run, void *const *originals, FILE *to)
-{
-    Session *s = &run->session;
-    TesseraArg *want = oracle_args(run, originals);
+    TesseraArg *want = args;
     int code = 0;
     tessera_debug(s->context, NULL);
     run_begin(run->options, false, s->signature->name, "the interpreter");
@@ -161,38 +154,7 @@ static int check(Run *run, void *const *originals, FILE *to)
     return code;
 }
 
-static void **keep_originals(const Run *run)
-{
-    void **kept = alloc_or_exit(run->arrays.n * sizeof *kept);
-    for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
-        const Array *array = &run->arrays.items[i];
-        if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
-            kept[i] = alloc_or_exit(array->bytes);
-            memcpy(kept[i], array->block, array->bytes);
-        }
-    }
-    return kept;
-}
-
 /* ---- output ---- */
-
-static void show_array(FILE *to, const Array *array)
-{
-    const TesseraParam *param = array->param;
-    fprintf(to, "%-6s %s: ", io_name(param->io), param->name);
-    if (param->rank < 0) {
-        scalar_show(to, array);
-        fputc('\n', to);
-        return;
-    }
-    tensor_show(to, &array->tensor, true);
-    if (array->from || array->to) {
-        fprintf(to, "  %s %s", array->to ? "->" : "<-", array->to ? array->to : array->from);
-    } else if (param->io != TESSERA_OUT) {
-        fputs("  (random)", to);
-    }
-    fputc('\n', to);
-}
 
 static void show(const Run *run, FILE *to)
 {
@@ -200,7 +162,21 @@ static void show(const Run *run, FILE *to)
     const TesseraDeviceInfo *info = device ? tessera_device_info(device) : NULL;
     fprintf(to, "%s on %s\n", run->session.signature->name, info ? info->name : "the interpreter");
     for (size_t i = 0; i < run->arrays.n; i++) {
-        show_array(to, &run->arrays.items[i]);
+        const Array *array = &run->arrays.items[i];
+        const TesseraParam *param = array->param;
+        fprintf(to, "%-6s %s: ", io_name(param->io), param->name);
+        if (param->rank < 0) {
+            scalar_show(to, array);
+            fputc('\n', to);
+            continue;
+        }
+        tensor_show(to, &array->tensor, true);
+        if (array->from || array->to) {
+            fprintf(to, "  %s %s", array->to ? "->" : "<-", array->to ? array->to : array->from);
+        } else if (param->io != TESSERA_OUT) {
+            fputs("  (random)", to);
+        }
+        fputc('\n', to);
     }
     if (info) {
         fprintf(to, "time   %.3f ms; compiled in %.1f ms\n", run->run_seconds * 1e3,
@@ -224,28 +200,32 @@ static int write_outputs(const Run *run)
     return 0;
 }
 
-/* After a failure: notes that output files are missing or older. */
-static void note_unwritten(const Run *run)
-{
-    for (size_t i = 0; i < run->arrays.n; i++) {
-        const char *to = run->arrays.items[i].to;
-        if (to && strcmp(to, "-") != 0) {
-            show_note("%s is not written%s", to,
-                      access(to, F_OK) == 0 ? "; what is there is of an earlier run" : "");
-        }
-    }
-}
-
 /* ---- the command ---- */
 
 static int execute(Run *run, FILE *to)
 {
-    void **originals = keep_originals(run);
+    /* The arrays that are read and written are kept for the comparison with the interpreter. */
+    void **kept = alloc_or_exit(run->arrays.n * sizeof *kept);
+    for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
+            kept[i] = alloc_or_exit(array->bytes);
+            memcpy(kept[i], array->block, array->bytes);
+        }
+    }
+    void **originals = kept;
     int code = run->interpreted ? interpret(run) : launch(run);
     if (code == 0) {
         code = write_outputs(run);
     } else {
-        note_unwritten(run);
+        /* After a failure, notes state which output files are missing or older. */
+        for (size_t i = 0; i < run->arrays.n; i++) {
+            const char *path = run->arrays.items[i].to;
+            if (path && strcmp(path, "-") != 0) {
+                show_note("%s is not written%s", path,
+                          access(path, F_OK) == 0 ? "; what is there is of an earlier run" : "");
+            }
+        }
     }
     if (code == 0) {
         show(run, to);

@@ -23,21 +23,17 @@ static CommandId find_command(const char *name)
     return help ? COMMAND_HELP : command_find(name);
 }
 
-/* True for `tessera run --help`, which prints what `tessera help run` prints. */
-static bool asks_for_help(int argc, char **argv)
-{
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int run_command(CommandId command, int argc, char **argv)
 {
     Options options;
-    if (asks_for_help(argc, argv)) {
+    bool help = false;
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            help = true;
+            break;
+        }
+    }
+    if (help) {
         help_command(command);
         return 0;
     }

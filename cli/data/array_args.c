@@ -104,7 +104,7 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
     arrays->items[i].given = true;
     arrays->items[i].from = value;
     if (param->rank < 0) {
-        return 0; /* read when its type is known */
+        return 0; /* it is read once its type is known */
     }
     arrays->n_files++;
     Array *array = &arrays->items[i];
@@ -122,7 +122,7 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
     return part ? slice_apply(part, &array->tensor) : 0;
 }
 
-/* The next result that goes nowhere yet. */
+/* The next result without an output file. */
 static size_t next_output(const TesseraSignature *signature, const Arrays *arrays)
 {
     size_t i = 0;
@@ -131,18 +131,6 @@ static size_t next_output(const TesseraSignature *signature, const Arrays *array
         i++;
     }
     return i;
-}
-
-static bool is_taken(const Arrays *arrays, const char *path)
-{
-    for (size_t i = 0; i < arrays->n; i++) {
-        const char *other = arrays->items[i].to;
-        if (other && strcmp(other, path) == 0 && strcmp(path, "-") != 0 &&
-            strncmp(path, "/dev/", 5) != 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static int give_output(const Session *session, const char *text, Arrays *arrays)
@@ -162,7 +150,17 @@ static int give_output(const Session *session, const char *text, Arrays *arrays)
         return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: '%s' %s", text, name,
                          arrays->items[i].to ? "is given twice" : "is no result");
     }
-    if (is_taken(arrays, path)) {
+    /* An output file is written by one result, unless it is a device or standard output. */
+    bool taken = false;
+    for (size_t k = 0; k < arrays->n; k++) {
+        const char *other = arrays->items[k].to;
+        if (other && strcmp(other, path) == 0 && strcmp(path, "-") != 0 &&
+            strncmp(path, "/dev/", 5) != 0) {
+            taken = true;
+            break;
+        }
+    }
+    if (taken) {
         return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: another result goes there",
                          text);
     }
@@ -217,16 +215,6 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
 
 /* ---- the rest ---- */
 
-static const char *words_for(const Options *options, const char *name)
-{
-    for (size_t i = 0; i < options->strides.n; i++) {
-        if (strcmp(options->strides.items[i].name, name) == 0) {
-            return options->strides.items[i].value;
-        }
-    }
-    return NULL;
-}
-
 static int complete_tensor(const Options *options, const Session *session,
                            const TesseraOptions *compile, const Arrays *arrays, size_t index)
 {
@@ -245,7 +233,15 @@ static int complete_tensor(const Options *options, const Session *session,
                          "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
                          param->name);
     }
-    const char *words = words_for(options, param->name);
+    const char *name = param->name;
+    const char *words = NULL;
+    for (size_t i = 0; i < options->strides.n; i++) {
+        if (strcmp(options->strides.items[i].name, name) == 0) {
+            words = options->strides.items[i].value;
+            break;
+        }
+    }
+
     if (array->given) {
         return words ? array_apply_strides(array, words, compile) : 0;
     }
@@ -275,7 +271,8 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
 {
     const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
     inputs_begin(options);
-    /* Beside files, random values are an oversight, unless they are asked for. */
+    /* If some arrays come from files, a missing one is an error, unless --size asks for
+     * random values. */
     arrays->random = bench || arrays->n_files == 0 || options->sizes.n > 0;
     arrays->bench = bench;
     size_t kept = 0;
@@ -309,7 +306,7 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
 
 /* ---- the device ---- */
 
-/* The CPU works on the arrays themselves: one copy of large ones is enough. */
+/* The CPU computes on the host arrays themselves, so that large ones exist once. */
 static bool is_here(const Session *session)
 {
     return strcmp(tessera_device_info(session->device)->kind, "cpu") == 0;

@@ -73,15 +73,6 @@ static void take_stride(Words *w, int axis)
     w->strides[axis] = (int64_t)(minus ? -product : product);
 }
 
-static void read_words(Words *w, int rank)
-{
-    for (int axis = 0; *w->text != '@' && axis < rank; axis++) {
-        take_stride(w, axis);
-        take_char(w, ',');
-    }
-    w->align = take_char(w, '@') ? take_factor(w) : ALIGNED;
-}
-
 /* Adds the reach of an axis to the elements before and after element [0, 0, …]; false on overflow.
  * */
 static bool add_reach(const TesseraTensor *tensor, int axis, int64_t stride, int64_t *before,
@@ -131,7 +122,12 @@ int array_apply_strides(Array *array, const char *words, const TesseraOptions *c
     TesseraTensor *tensor = &array->tensor;
     Words w = {.text = words, .at = words, .compile = compile};
     int64_t before = 0, after = 0, all, width = (int64_t)tessera_type_bytes(tensor->type);
-    read_words(&w, tensor->rank);
+    int rank = tensor->rank;
+    for (int axis = 0; *w.text != '@' && axis < rank; axis++) {
+        take_stride(&w, axis);
+        take_char(&w, ',');
+    }
+    w.align = take_char(&w, '@') ? take_factor(&w) : ALIGNED;
     if (*words == '@') {
         strides_of_tensor(tensor, w.strides);
     }

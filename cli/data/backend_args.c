@@ -81,19 +81,6 @@ void array_randomize(Array *array, uint64_t seed)
     free(packed.data);
 }
 
-static void copy_as_f64(const Array *array, size_t elements, TesseraArg *arg)
-{
-    double *data = alloc_or_exit(elements * sizeof *data);
-    void *packed = tensor_packed(&array->tensor);
-    for (size_t i = 0; i < elements; i++) {
-        data[i] = tessera_get(array->tensor.type, packed, i);
-    }
-    free(packed);
-    arg->tensor.data = data;
-    arg->tensor.type = TESSERA_F64;
-    arg->tensor.strides = NULL;
-}
-
 TesseraArg *args_for_interpreter(const Arrays *arrays, bool as_f64)
 {
     TesseraArg *args = arrays_args(arrays, false);
@@ -102,7 +89,17 @@ TesseraArg *args_for_interpreter(const Arrays *arrays, bool as_f64)
         size_t elements = 0, bytes;
         bool is_tensor = array->param->rank >= 0 && tensor_bytes(&array->tensor, &elements, &bytes);
         if (is_tensor && as_f64 && tessera_type_is_float(array->tensor.type)) {
-            copy_as_f64(array, elements, &args[i]);
+            /* A float input of the f64 reference is a row-major copy in f64. */
+            TesseraArg *arg = &args[i];
+            double *data = alloc_or_exit(elements * sizeof *data);
+            void *packed = tensor_packed(&array->tensor);
+            for (size_t k = 0; k < elements; k++) {
+                data[k] = tessera_get(array->tensor.type, packed, k);
+            }
+            free(packed);
+            arg->tensor.data = data;
+            arg->tensor.type = TESSERA_F64;
+            arg->tensor.strides = NULL;
         } else if (array_is_result(array)) {
             void *block = alloc_or_exit(array->bytes);
             memcpy(block, array->block, array->bytes);

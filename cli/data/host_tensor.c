@@ -95,37 +95,27 @@ static uint64_t next_bits(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Box and Muller's cosine half. */
-static double next_normal(uint64_t *state)
-{
-    double u = (double)((next_bits(state) >> 11) + 1) * 0x1p-53;
-    double v = (double)(next_bits(state) >> 11) * 0x1p-53;
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
-}
-
 static double next_value(TesseraType type, uint64_t *state)
 {
     if (type == TESSERA_BOOL) {
         return (double)(next_bits(state) & 1);
     }
-    double value = next_normal(state);
+    /* The cosine half of the Box-Muller transform gives a normal value. */
+    double u = (double)((next_bits(state) >> 11) + 1) * 0x1p-53;
+    double v = (double)(next_bits(state) >> 11) * 0x1p-53;
+    double value = sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
     return tessera_type_is_float(type) ? value : nearbyint(value * 4);
-}
-
-/* Each parameter has a stream of its own (FNV-1a of its name). */
-static uint64_t stream_of(uint64_t seed, const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *name; name++) {
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    }
-    return hash ^ (seed * 0x9e3779b97f4a7c15u);
 }
 
 void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool repeat)
 {
     size_t elements, bytes, width = tessera_type_bytes(tensor->type);
-    uint64_t state = stream_of(seed, name);
+    /* Each parameter has its own stream: the FNV-1a hash of its name. */
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (; *name; name++) {
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    }
+    uint64_t state = hash ^ (seed * 0x9e3779b97f4a7c15u);
     tensor_bytes(tensor, &elements, &bytes);
     bool packed = tessera_type_size(tensor->type, 2) == 1;
     size_t piece = packed ? 2 * REPEATED : REPEATED; /* whole bytes */
@@ -141,21 +131,6 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
 }
 
 /* ---- showing ---- */
-
-/* Integers with all their digits, also of 64 bits. */
-static void show_element(TesseraType type, const void *packed, size_t i, FILE *to)
-{
-    double value = tessera_get(type, packed, i);
-    if (tessera_type_is_float(type)) {
-        fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
-    } else if (type == TESSERA_I64) {
-        fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
-    } else if (type == TESSERA_U64) {
-        fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
-    } else {
-        fprintf(to, "%.0f", value);
-    }
-}
 
 void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
 {
@@ -174,7 +149,17 @@ void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
     fputs("  ", to);
     for (size_t i = 0; i < elements && i < SHOWN; i++) {
         fputs(i ? ", " : "", to);
-        show_element(tensor->type, packed, i, to);
+        /* Integers of 64 bits have all their digits, which a double would round. */
+        double value = tessera_get(tensor->type, packed, i);
+        if (tessera_type_is_float(tensor->type)) {
+            fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
+        } else if (tensor->type == TESSERA_I64) {
+            fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
+        } else if (tensor->type == TESSERA_U64) {
+            fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
+        } else {
+            fprintf(to, "%.0f", value);
+        }
     }
     free(packed);
     fputs(elements > SHOWN ? ", ..." : "", to);

@@ -368,8 +368,16 @@ static const char *descr_of(TesseraType type)
     return "";
 }
 
-static void write_header(FILE *file, const TesseraTensor *tensor)
+int npy_write(const char *path, const TesseraTensor *tensor)
 {
+    OutFile out;
+    size_t elements, bytes;
+    int code = out_open(path, &out);
+    if (code != 0) {
+        return code;
+    }
+    tensor_bytes(tensor, &elements, &bytes);
+    void *packed = tensor_packed(tensor);
     char text[512];
     size_t room = sizeof text;
     bool byte = tessera_type_bytes(tensor->type) == 1;
@@ -384,25 +392,13 @@ static void write_header(FILE *file, const TesseraTensor *tensor)
         text[n++] = ' ';
     }
     text[n++] = '\n';
-    fwrite(MAGIC, 1, MAGIC_BYTES, file);
-    fputc(1, file);
-    fputc(0, file);
-    fputc(n & 0xff, file);
-    fputc(n >> 8, file);
-    fwrite(text, 1, (size_t)n, file);
-}
+    fwrite(MAGIC, 1, MAGIC_BYTES, out.file);
+    fputc(1, out.file);
+    fputc(0, out.file);
+    fputc(n & 0xff, out.file);
+    fputc(n >> 8, out.file);
+    fwrite(text, 1, (size_t)n, out.file);
 
-int npy_write(const char *path, const TesseraTensor *tensor)
-{
-    OutFile out;
-    size_t elements, bytes;
-    int code = out_open(path, &out);
-    if (code != 0) {
-        return code;
-    }
-    tensor_bytes(tensor, &elements, &bytes);
-    void *packed = tensor_packed(tensor);
-    write_header(out.file, tensor);
     if (tessera_type_size(tensor->type, 2) == 1) {
         for (size_t i = 0; i < elements; i++) {
             fputc((int)tessera_get(tensor->type, packed, i) & 0xff, out.file);

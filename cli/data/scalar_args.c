@@ -27,7 +27,7 @@ static int read_bool(const TesseraParam *param, const char *text, Array *array)
     return 0;
 }
 
-/* An i64 has the bits of a u64 that is larger. */
+/* A u64 above the range of i64 is stored with its bits in an i64. */
 static int read_integer(const TesseraParam *param, TesseraType type, const char *text, Array *array)
 {
     char *end;
@@ -57,8 +57,8 @@ static int read_float(const TesseraParam *param, TesseraType type, const char *t
                          text);
     }
     tessera_put(type, stored, 0, array->number);
-    bool said = strpbrk(text, "nN") != NULL; /* inf, nan: no digit has an n */
-    return isinf(tessera_get(type, stored, 0)) && !said ? does_not_fit(param, text) : 0;
+    bool spelled = strpbrk(text, "nN") != NULL; /* inf, nan: no digit has an n */
+    return isinf(tessera_get(type, stored, 0)) && !spelled ? does_not_fit(param, text) : 0;
 }
 
 int scalar_read(const TesseraParam *param, const char *text, Array *array)

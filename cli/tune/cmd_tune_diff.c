@@ -8,17 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool same_question(const TuneRecord *a, const TuneRecord *b)
-{
-    return text_equal(a->kernel, b->kernel) && text_equal(a->types, b->types) &&
-           text_equal(a->device, b->device) && text_equal(a->arch, b->arch) &&
-           text_equal(a->sizes, b->sizes);
-}
-
 static const TuningCase *find_group(const TuningCases *in, const TuningCase *like)
 {
     for (size_t i = 0; i < in->n; i++) {
-        if (same_question(in->items[i].records, like->records)) {
+        if (text_equal(in->items[i].records->kernel, like->records->kernel) &&
+            text_equal(in->items[i].records->types, like->records->types) &&
+            text_equal(in->items[i].records->device, like->records->device) &&
+            text_equal(in->items[i].records->arch, like->records->arch) &&
+            text_equal(in->items[i].records->sizes, like->records->sizes)) {
             return &in->items[i];
         }
     }

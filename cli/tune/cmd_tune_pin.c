@@ -63,9 +63,9 @@ static int write_pins(const Pinning *p)
     return code;
 }
 
-/* ---- is it for the kernel as it is now? ---- */
+/* ---- records of the current kernel ---- */
 
-/* "D=128, T=bf16" as pairs. */
+/* Splits "D=128, T=bf16" into pairs and returns their number. */
 static size_t split_pairs(Arena *arena, const char *text, TesseraPair *pairs)
 {
     size_t n = 0;
@@ -115,16 +115,6 @@ static bool has_kernel(const Pinning *p, const char *name)
 
 /* ---- entries ---- */
 
-static void day_of(int64_t when, char text[16])
-{
-    time_t seconds = (time_t)when;
-    struct tm day;
-    text[0] = '\0';
-    if (gmtime_r(&seconds, &day)) {
-        strftime(text, 16, "%Y-%m-%d", &day);
-    }
-}
-
 static const TuneRecord *winner_of(const TuningCase *group, const char *candidate)
 {
     for (size_t i = 0; i < group->n; i++) {
@@ -139,7 +129,14 @@ static const char *measured_text(Arena *arena, const TuneWinner *choice)
 {
     Text text = text_new(arena);
     char day[16];
-    day_of(winner_of(&choice->groups[0], choice->candidate)->when, day);
+    /* The date is that of the winner's record for the first sizes. */
+    int64_t first = winner_of(&choice->groups[0], choice->candidate)->when;
+    time_t seconds = (time_t)first;
+    struct tm calendar;
+    day[0] = '\0';
+    if (gmtime_r(&seconds, &calendar)) {
+        strftime(day, 16, "%Y-%m-%d", &calendar);
+    }
     text_printf(&text, "%s, %.3fx:", day, choice->ratio);
     for (size_t i = 0; i < choice->n; i++) {
         const TuningCase *group = &choice->groups[i];
@@ -179,19 +176,6 @@ static Pin pin_of(Arena *arena, const TuneWinner *choice)
     return pin;
 }
 
-/* The derived schedule is as good now, so an older pin is removed. */
-static bool remove_pin(Pins *pins, const Pin *like)
-{
-    for (size_t i = 0; i < pins->n; i++) {
-        if (pin_same_place(&pins->items[i], like)) {
-            memmove(&pins->items[i], &pins->items[i + 1], (pins->n - i - 1) * sizeof *pins->items);
-            pins->n--;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void pin_one(Pinning *p, const TuneWinner *choice)
 {
     Pin pin = pin_of(p->arena, choice);
@@ -210,7 +194,18 @@ static void pin_one(Pinning *p, const TuneWinner *choice)
         printf(": pinned, %.3f times as fast as what is derived\n", choice->ratio);
         p->pinned++;
     } else {
-        bool removed = remove_pin(&p->pins, &pin);
+        /* The derived schedule is as fast as any other now, so an older pin is removed. */
+        bool removed = false;
+        for (size_t i = 0; i < p->pins.n; i++) {
+            if (pin_same_place(&p->pins.items[i], &pin)) {
+                memmove(&p->pins.items[i], &p->pins.items[i + 1],
+                        (p->pins.n - i - 1) * sizeof *p->pins.items);
+                p->pins.n--;
+                removed = true;
+                break;
+            }
+        }
+
         printf(": %s, what is derived is as good\n", removed ? "its pin is removed" : "not pinned");
         p->pinned += removed;
     }

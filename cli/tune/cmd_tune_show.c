@@ -15,34 +15,6 @@ static const char *time_text(Arena *arena, double seconds)
     return text.data;
 }
 
-static void show_row(Arena *arena, const TuneRecord *record)
-{
-    double ratio = tune_ratio(record);
-    if (record->status != TUNE_OK) {
-        printf("  %-12s %s", tune_status_name(record->status), tune_lines(arena, record));
-        printf("%s%s\n", *record->message ? ": " : "", record->message);
-        return;
-    }
-    printf("  %10s  [%s, %s] x%lld", time_text(arena, record->median),
-           time_text(arena, record->low), time_text(arena, record->high), (long long)record->count);
-    if (!isnan(ratio)) {
-        printf("  %.3fx", ratio);
-    }
-    printf("  %s\n", tune_lines(arena, record));
-}
-
-static void show_verdict(Arena *arena, const TuningCase *group)
-{
-    if (tune_group_wins(group)) {
-        printf("  best: %s, %.3f times as fast as what is derived\n",
-               tune_lines(arena, group->best), group->best->ratio);
-    } else if (tune_group_open(group)) {
-        puts("  best: not decided; no sweep got to its last measurement");
-    } else if (group->derived) {
-        puts("  best: what is derived; nothing is faster beyond doubt");
-    }
-}
-
 static void show_group(Arena *arena, const TuningCase *group, bool all)
 {
     Text name = text_new(arena);
@@ -56,11 +28,30 @@ static void show_group(Arena *arena, const TuningCase *group, bool all)
         }
     }
     printf("; tessera %s\n", group->records->version);
-    show_verdict(arena, group);
+    if (tune_group_wins(group)) {
+        printf("  best: %s, %.3f times as fast as what is derived\n",
+               tune_lines(arena, group->best), group->best->ratio);
+    } else if (tune_group_open(group)) {
+        puts("  best: not decided; no sweep got to its last measurement");
+    } else if (group->derived) {
+        puts("  best: what is derived; nothing is faster beyond doubt");
+    }
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
         if (all || record == group->derived || (record->status == TUNE_OK && i < MAX_SHOWN)) {
-            show_row(arena, record);
+            double ratio = tune_ratio(record);
+            if (record->status != TUNE_OK) {
+                printf("  %-12s %s", tune_status_name(record->status), tune_lines(arena, record));
+                printf("%s%s\n", *record->message ? ": " : "", record->message);
+                continue;
+            }
+            printf("  %10s  [%s, %s] x%lld", time_text(arena, record->median),
+                   time_text(arena, record->low), time_text(arena, record->high),
+                   (long long)record->count);
+            if (!isnan(ratio)) {
+                printf("  %.3fx", ratio);
+            }
+            printf("  %s\n", tune_lines(arena, record));
         }
     }
 }

@@ -38,67 +38,6 @@ static void note_stop(int number)
 
 /* ---- the folder of compiled code ---- */
 
-static void remove_folder(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    for (struct dirent *at = dir ? readdir(dir) : NULL; at; at = readdir(dir)) {
-        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0) {
-            unlinkat(dirfd(dir), at->d_name, 0);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
-    rmdir(folder);
-}
-
-/* Code that there was no room for is compiled again by who measures, one after the other. */
-static void check_folder(const char *folder)
-{
-    enum { LEAST = 256 << 10 };
-    struct statvfs disk;
-    if (statvfs(folder, &disk) == 0 && disk.f_blocks > 0 &&
-        disk.f_bavail * (uint64_t)disk.f_frsize < LEAST) {
-        show_note("%.200s is full: compiled code could not be kept there and was compiled once "
-                  "more; $TMPDIR names another folder",
-                  folder);
-    }
-}
-
-static int make_folder(char *folder, size_t n)
-{
-    const char *where = getenv("TMPDIR");
-    snprintf(folder, n, "%s/tessera-tune-XXXXXX", where && *where ? where : "/tmp");
-    return mkdtemp(folder)
-               ? 0
-               : fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT,
-                           "no folder for compiled code, %.200s: %s", folder, strerror(errno));
-}
-
-/* The environment of the workers: a cache of their own, and the assembler that there is, so that
- * PTX is assembled by those who compile; without one the driver of who measures does it. */
-static char **make_environment(const char *folder, const char *ptxas)
-{
-    size_t n = 0, kept = 0;
-    while (environ[n]) {
-        n++;
-    }
-    char **out = session_alloc((n + 4) * sizeof *out);
-    for (size_t i = 0; i < n; i++) {
-        bool ours = strncmp(environ[i], "TESSERA_CACHE", 13) == 0 ||
-                    (ptxas && strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0);
-        if (!ours) {
-            out[kept++] = environ[i];
-        }
-    }
-    out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_CACHE", folder);
-    out[kept++] = (char *)(uintptr_t) "TESSERA_CACHE_SIZE=64G";
-    if (ptxas) {
-        out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_PTXAS", ptxas);
-    }
-    return out;
-}
-
 /* ---- one case ---- */
 
 static int cpus(void)
@@ -291,7 +230,27 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
     sweep->devices = devices;
     sweep->quiet_device = strcmp(kind, "cpu") == 0;
     sweep->command = sweep_command;
-    sweep->environment = make_environment(folder, one->space.ptxas);
+    /* The workers have their own cache. The compiling workers assemble PTX if there is an
+     * assembler; without one the driver of the measuring worker does. */
+    const char *ptxas = one->space.ptxas;
+    size_t n = 0, kept = 0;
+    while (environ[n]) {
+        n++;
+    }
+    char **out = session_alloc((n + 4) * sizeof *out);
+    for (size_t i = 0; i < n; i++) {
+        bool ours = strncmp(environ[i], "TESSERA_CACHE", 13) == 0 ||
+                    (ptxas && strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0);
+        if (!ours) {
+            out[kept++] = environ[i];
+        }
+    }
+    out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_CACHE", folder);
+    out[kept++] = (char *)(uintptr_t) "TESSERA_CACHE_SIZE=64G";
+    if (ptxas) {
+        out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_PTXAS", ptxas);
+    }
+    sweep->environment = out;
     sweep->progress = sweep_progress;
     sweep->user = &one->show;
     sweep->command_user = &command;
@@ -356,7 +315,14 @@ static int sweep_cases(const Options *options, const SweepCases *cases, TuneStor
     SweepOptions sweep;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     int code = read_sweep(options, &sweep);
-    code = code ? code : make_folder(folder, sizeof folder);
+    if (code == 0) {
+        const char *where = getenv("TMPDIR");
+        snprintf(folder, sizeof folder, "%s/tessera-tune-XXXXXX", where && *where ? where : "/tmp");
+        code = mkdtemp(folder)
+                   ? 0
+                   : fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT,
+                               "no folder for compiled code, %.200s: %s", folder, strerror(errno));
+    }
     if (code != 0) {
         return code;
     }
@@ -372,8 +338,26 @@ static int sweep_cases(const Options *options, const SweepCases *cases, TuneStor
         left -= clock_seconds() - began;
         left = left < 1 && sweep.budget > 0 ? 1 : left;
     }
-    check_folder(folder);
-    remove_folder(folder);
+    /* Code that did not fit in the folder is compiled again by the measuring workers, one at a
+     * time. */
+    enum { LEAST = 256 << 10 };
+    struct statvfs disk;
+    if (statvfs(folder, &disk) == 0 && disk.f_blocks > 0 &&
+        disk.f_bavail * (uint64_t)disk.f_frsize < LEAST) {
+        show_note("%.200s is full: compiled code could not be kept there and was compiled once "
+                  "more; $TMPDIR names another folder",
+                  folder);
+    }
+    DIR *dir = opendir(folder);
+    for (struct dirent *at = dir ? readdir(dir) : NULL; at; at = readdir(dir)) {
+        if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0) {
+            unlinkat(dirfd(dir), at->d_name, 0);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    rmdir(folder);
     return code;
 }
 

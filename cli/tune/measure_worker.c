@@ -282,18 +282,6 @@ static bool turn(Measure *m, const char *id, const char *numbers)
     return true;
 }
 
-/* By its number and the array's name: "envelope 0 out e:bound …". */
-static void take_envelope(Measure *m, const char *number, char *text)
-{
-    const char *name = strsep(&text, " ");
-    Envelope *envelopes = envelopes_of(m, number);
-    for (size_t i = 0; i < m->work->arrays.n; i++) {
-        if (strcmp(m->work->arrays.items[i].param->name, name) == 0) {
-            envelope_read(&envelopes[i], text ? text : "");
-        }
-    }
-}
-
 static bool obey(Measure *m, char *line)
 {
     const char *what = strsep(&line, " "), *id = line ? strsep(&line, " ") : "";
@@ -310,28 +298,20 @@ static bool obey(Measure *m, char *line)
             slot_free(slot);
         }
     } else if (strcmp(what, "envelope") == 0 && line) {
-        take_envelope(m, id, line);
+        /* The rest of the line is "ARRAY e:bound ...", the envelope of one array. */
+        char *text = line;
+        const char *name = strsep(&text, " ");
+        Envelope *envelopes = envelopes_of(m, id);
+        for (size_t i = 0; i < m->work->arrays.n; i++) {
+            if (strcmp(m->work->arrays.items[i].param->name, name) == 0) {
+                envelope_read(&envelopes[i], text ? text : "");
+            }
+        }
     }
     return true;
 }
 
 /* ---- beginning ---- */
-
-/* Allocates the buffers of poison and answers, pinned if possible: each candidate copies both. */
-static void take_copies(Measure *m, size_t bytes)
-{
-    TesseraDevice *device = m->work->session.device;
-    m->pinned = tessera_alloc_host(device, bytes, &m->poison) == TESSERA_OK;
-    if (m->pinned && tessera_alloc_host(device, bytes, &m->answer) != TESSERA_OK) {
-        tessera_release_host(device, m->poison);
-        m->pinned = false;
-    }
-    if (!m->pinned) {
-        m->poison = alloc_or_exit(bytes);
-        m->answer = alloc_or_exit(bytes);
-    }
-    memset(m->poison, POISON, bytes);
-}
 
 static int begin(Measure *m)
 {
@@ -353,7 +333,18 @@ static int begin(Measure *m)
         size_t bytes = array_is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;
     }
-    take_copies(m, largest);
+    /* Both buffers are pinned if possible, because each candidate copies them. */
+    TesseraDevice *device = m->work->session.device;
+    m->pinned = tessera_alloc_host(device, largest, &m->poison) == TESSERA_OK;
+    if (m->pinned && tessera_alloc_host(device, largest, &m->answer) != TESSERA_OK) {
+        tessera_release_host(device, m->poison);
+        m->pinned = false;
+    }
+    if (!m->pinned) {
+        m->poison = alloc_or_exit(largest);
+        m->answer = alloc_or_exit(largest);
+    }
+    memset(m->poison, POISON, largest);
     return 0;
 }
 

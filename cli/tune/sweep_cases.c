@@ -75,25 +75,6 @@ static int read_groups(const Strings *texts, bool sizes, Groups *groups)
     return 0;
 }
 
-static void add_case(const Options *options, const Options *sets, const Options *sizes,
-                     const int64_t *values, SweepCases *cases)
-{
-    Options one = *options;
-    size_t fixed = sizes->sizes.n, n = sizes->ranges.n;
-    one.sets.items = sets->sets.items;
-    one.sets.n = sets->sets.n;
-    one.sizes.items = session_alloc((fixed + n + 1) * sizeof *one.sizes.items);
-    one.sizes.n = fixed + n;
-    for (size_t i = 0; i < fixed; i++) {
-        one.sizes.items[i] = sizes->sizes.items[i];
-    }
-    for (size_t i = 0; i < n; i++) {
-        one.sizes.items[fixed + i] = (TesseraSize){sizes->ranges.items[i].name, values[i]};
-    }
-    cases->items = session_grow(cases->items, cases->n, sizeof *cases->items);
-    cases->items[cases->n++] = one;
-}
-
 static void add_walk(const Options *options, const Options *sets, const Options *sizes,
                      SweepCases *cases)
 {
@@ -103,7 +84,20 @@ static void add_walk(const Options *options, const Options *sets, const Options 
         values[i] = sizes->ranges.items[i].first;
     }
     do {
-        add_case(options, sets, sizes, values, cases);
+        Options one = *options;
+        size_t fixed = sizes->sizes.n, ranges = sizes->ranges.n;
+        one.sets.items = sets->sets.items;
+        one.sets.n = sets->sets.n;
+        one.sizes.items = session_alloc((fixed + ranges + 1) * sizeof *one.sizes.items);
+        one.sizes.n = fixed + ranges;
+        for (size_t k = 0; k < fixed; k++) {
+            one.sizes.items[k] = sizes->sizes.items[k];
+        }
+        for (size_t k = 0; k < ranges; k++) {
+            one.sizes.items[fixed + k] = (TesseraSize){sizes->ranges.items[k].name, values[k]};
+        }
+        cases->items = session_grow(cases->items, cases->n, sizeof *cases->items);
+        cases->items[cases->n++] = one;
         for (i = n; i > 0 && !size_range_next(&sizes->ranges.items[i - 1], &values[i - 1]); i--) {}
     } while (i > 0);
 }

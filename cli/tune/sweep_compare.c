@@ -106,7 +106,7 @@ static bool is_near(const Part *part, double got, double want, double *bound)
     return isfinite(got) && isfinite(want) && fabs(got - want) <= *bound;
 }
 
-/* Most elements are the same: so many are looked at at once. */
+/* Elements that one memcmp compares: most blocks are equal and need no comparison by element. */
 enum { AT_ONCE = 128 };
 
 static size_t end_of_same(const Part *part, size_t i)

@@ -21,9 +21,9 @@
 #include <string.h>
 
 enum {
-    MOST = 8,  /* of a size along which nothing is summed */
-    SIDES = 2, /* candidate and derived: both may be off */
-    SAFETY = 4 /* few rows are looked at */
+    MOST = 8,  /* limit of a size along which nothing is summed */
+    SIDES = 2, /* candidate and derived schedule: each may deviate by the bound */
+    SAFETY = 4 /* because the smaller run has few rows */
 };
 
 /* ---- the smaller run ---- */
@@ -53,7 +53,7 @@ static double product(const Smaller *s)
     return product;
 }
 
-/* The largest of them is halved; false: all are 1. */
+/* Halves the largest of the sizes that are summed over, or of the others; false if all are 1. */
 static bool halve(Smaller *s, bool folded)
 {
     int64_t *largest = NULL;
@@ -70,25 +70,6 @@ static bool halve(Smaller *s, bool folded)
     return largest;
 }
 
-/* The factor by which sums are longer than in the smaller run. Sizes that only bound a loop count
- * as far as they were reduced more than the summed sizes. */
-static double longer(const SweepWork *work, const TesseraSpace *space, const Smaller *s)
-{
-    double all = 1, most = 1, ends = 1;
-    for (size_t i = 0; i < s->n; i++) {
-        double times = s->sizes[i].value > 0
-                           ? (double)work->compile.sizes[i].value / (double)s->sizes[i].value
-                           : 1;
-        if (is_named(space->folded, space->n_folded, s->sizes[i].name)) {
-            all *= times;
-            most = times > most ? times : most;
-        } else if (s->folded[i]) {
-            ends = times > ends ? times : ends;
-        }
-    }
-    return all * (ends > most ? ends / most : 1);
-}
-
 /* ---- running ---- */
 
 typedef struct Runs {
@@ -98,9 +79,14 @@ typedef struct Runs {
     Arrays arrays;
 } Runs;
 
-/* "j=64,k=8" as lines. */
-static size_t step_lines(const char *steps, const char **lines)
+/* Computes the results with their bounds; NULL after an error, which the context holds. */
+static TesseraArg *interpret(Runs *r, const char *steps)
 {
+    const char **lines = session_alloc((strlen(steps) / 2 + 1) *
+                                       sizeof *lines); /* a step has two or more characters */
+    Session *s = &r->work->session;
+    TesseraOptions compile = r->compile;
+    /* The steps "j=64,k=8" become one line `tile NAME STEP` each. */
     size_t n = 0;
     for (const char *at = steps; *at;) {
         size_t name = strcspn(at, "="), all = strcspn(at, ",");
@@ -109,18 +95,8 @@ static size_t step_lines(const char *steps, const char **lines)
         lines[n++] = line;
         at += all + (at[all] == ',');
     }
-    return n;
-}
-
-/* Results, with bounds; NULL: the context knows why. */
-static TesseraArg *interpret(Runs *r, const char *steps)
-{
-    const char **lines =
-        session_alloc((strlen(steps) / 2 + 1) * sizeof *lines); /* each has two letters */
-    Session *s = &r->work->session;
-    TesseraOptions compile = r->compile;
-    compile.n_lines = step_lines(steps, lines);
-    compile.lines = lines; /* others change nothing of what it means */
+    compile.n_lines = n;
+    compile.lines = lines; /* other schedule lines do not change the results */
     TesseraArg *args = args_for_interpreter(&r->arrays, false);
     if (tessera_interpret(s->program, &compile, args, r->arrays.n) != TESSERA_OK) {
         args_free(&r->arrays, args);
@@ -129,7 +105,7 @@ static TesseraArg *interpret(Runs *r, const char *steps)
     return args;
 }
 
-/* The square root of the mean square. */
+/* The root of the mean square of the finite elements. */
 static double usual_size(TesseraType type, const void *packed, size_t n)
 {
     double sum = 0, counted = 0;
@@ -141,8 +117,8 @@ static double usual_size(TesseraType type, const void *packed, size_t n)
     return counted > 0 ? sqrt(sum / counted) : 0;
 }
 
-/* What other steps round otherwise is as far off where large terms cancel: it is noted of all
- * elements below the usual size together. */
+/* Where large terms cancel, other loop steps deviate as far as for elements of the usual magnitude,
+ * so the largest deviation of all elements below it is added to each of them. */
 static void add_elements(const Array *array, size_t n, const TesseraArg *arg,
                          const TesseraArg *derived, Envelope *envelope)
 {
@@ -167,30 +143,25 @@ static void add_elements(const Array *array, size_t n, const TesseraArg *arg,
     free(other);
 }
 
-static void tell(const Runs *r, const TesseraArg *args, const TesseraArg *derived, double scale)
-{
-    for (size_t i = 0; i < r->arrays.n; i++) {
-        const Array *array = &r->arrays.items[i];
-        size_t elements, bytes;
-        tensor_bytes(&array->tensor, &elements, &bytes);
-        if (!array_is_result(array) || !args[i].bound || elements == 0) {
-            continue;
-        }
-        Envelope envelope = {0};
-        add_elements(array, elements, &args[i], &derived[i], &envelope);
-        envelope_close(&envelope, scale);
-        printf("envelope %s", array->param->name);
-        envelope_write(&envelope, stdout);
-        putchar('\n');
-    }
-}
-
 static bool run(Runs *r, const char *steps, const char *derived, double scale)
 {
     TesseraArg *want = interpret(r, derived);
     TesseraArg *args = want && strcmp(steps, derived) != 0 ? interpret(r, steps) : want;
     if (args) {
-        tell(r, args, want, scale);
+        for (size_t i = 0; i < r->arrays.n; i++) {
+            const Array *array = &r->arrays.items[i];
+            size_t elements, bytes;
+            tensor_bytes(&array->tensor, &elements, &bytes);
+            if (!array_is_result(array) || !args[i].bound || elements == 0) {
+                continue;
+            }
+            Envelope envelope = {0};
+            add_elements(array, elements, &args[i], &want[i], &envelope);
+            envelope_close(&envelope, scale);
+            printf("envelope %s", array->param->name);
+            envelope_write(&envelope, stdout);
+            putchar('\n');
+        }
     }
     if (args != want) {
         args_free(&r->arrays, args);
@@ -199,7 +170,7 @@ static bool run(Runs *r, const char *steps, const char *derived, double scale)
     return args;
 }
 
-/* Random values are those of the smaller sizes. */
+/* Compiles for the smaller sizes and fills the arrays with random values of these sizes. */
 static bool begin(Runs *r, const Smaller *smaller)
 {
     Session *s = &r->work->session;
@@ -219,7 +190,8 @@ static bool begin(Runs *r, const Smaller *smaller)
            arrays_complete(&r->without, s, &r->compile, true, &r->arrays) == 0;
 }
 
-/* As the candidate has them at its own sizes, kept; NULL: the context knows why. */
+/* The loop steps of the candidate at its own sizes; NULL after an error, which the context
+ * holds. */
 static const char *steps_of(SweepWork *work, TesseraKernel *kernel)
 {
     TesseraPrediction prediction;
@@ -243,14 +215,28 @@ static double make_smaller(const SweepWork *work, const TesseraSpace *space, dou
                        is_named(space->ends, space->n_ends, s->sizes[i].name);
         s->fixed[i] = is_named(space->fixed, space->n_fixed, s->sizes[i].name);
     }
-    if (work->arrays.n_files == 0) { /* what is given is as large as it is */
+    if (work->arrays.n_files == 0) { /* arrays from files keep their sizes */
         for (size_t i = 0; i < s->n; i++) {
             int64_t *value = &s->sizes[i].value;
             *value = !s->folded[i] && !s->fixed[i] && *value > MOST ? MOST : *value;
         }
         while (product(s) > cost && (halve(s, false) || halve(s, true))) {}
     }
-    return longer(work, space, s);
+    /* Sums are longer than in the smaller run by this factor. A size that only bounds a loop
+     * counts as far as it was reduced more than the summed sizes. */
+    double all = 1, most = 1, ends = 1;
+    for (size_t i = 0; i < s->n; i++) {
+        double times = s->sizes[i].value > 0
+                           ? (double)work->compile.sizes[i].value / (double)s->sizes[i].value
+                           : 1;
+        if (is_named(space->folded, space->n_folded, s->sizes[i].name)) {
+            all *= times;
+            most = times > most ? times : most;
+        } else if (s->folded[i]) {
+            ends = times > ends ? times : ends;
+        }
+    }
+    return all * (ends > most ? ends / most : 1);
 }
 
 void sweep_bound(SweepWork *work, double cost, const char *lines)

@@ -43,7 +43,7 @@ static void show_failed(char *out, size_t n, const size_t *failed)
     }
 }
 
-/* On a terminal a line that changes, else one every ten seconds. */
+/* Rewrites one line on a terminal; otherwise prints a line every TELL_SECONDS. */
 void sweep_progress(void *user, const SweepProgress *p)
 {
     SweepShow *show = user;
@@ -82,7 +82,7 @@ void sweep_progress(void *user, const SweepProgress *p)
         struct winsize window;
         bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
         if (known && window.ws_col <= strlen(words)) {
-            words[window.ws_col - 1] = '\0'; /* what wraps cannot be overwritten */
+            words[window.ws_col - 1] = '\0'; /* a line that wraps cannot be overwritten */
         }
         fprintf(stderr, "\r%s\033[K", words);
         show->line = true;
@@ -92,9 +92,9 @@ void sweep_progress(void *user, const SweepProgress *p)
     fflush(stderr);
 }
 
-/* ---- what came of it ---- */
+/* ---- the summary ---- */
 
-/* `share`: of the derived one's time; NULL: it is that one. */
+/* share: the ratio to the time of the derived schedule; NULL for the derived schedule itself. */
 static void show_median(const char *what, const Median *time, const Median *share)
 {
     char middle[32], low[32], high[32];
@@ -109,16 +109,7 @@ static void show_median(const char *what, const Median *time, const Median *shar
     putchar('\n');
 }
 
-static void show_lines(const char *lines)
-{
-    for (const char *at = lines; *at;) {
-        size_t n = strcspn(at, "\n");
-        printf("         %.*s\n", (int)n, at);
-        at += n + (at[n] == '\n');
-    }
-}
-
-/* What the time went into, of a device and of those who compile. */
+/* Lists the time of the measuring workers by activity, and the mean time of a compilation. */
 static void show_parts(const SweepResult *r)
 {
     static const char *const names[SWEEP_PARTS] = {
@@ -160,7 +151,11 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
     }
     if (r->n_best > 0) {
         show_median("best    ", &r->best[0].time, &r->best[0].share);
-        show_lines(r->best[0].lines);
+        for (const char *at = r->best[0].lines; *at;) {
+            size_t n = strcspn(at, "\n");
+            printf("         %.*s\n", (int)n, at);
+            at += n + (at[n] == '\n');
+        }
     }
     for (size_t i = 1; i < r->n_best && i < MAX_SHOWN; i++) {
         show_median("then    ", &r->best[i].time, &r->best[i].share);

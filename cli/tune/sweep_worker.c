@@ -17,40 +17,6 @@
 
 /* ---- the role that compiles ---- */
 
-static void weigh(SweepWork *work, const char *id, const char *lines)
-{
-    TesseraPrediction p;
-    TesseraKernel *kernel = sweep_compile(work, lines);
-    if (!kernel) {
-        printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
-    } else if (tessera_kernel_predict(kernel, work->options->threads, &p) != TESSERA_OK) {
-        printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
-    } else if (!p.fits) {
-        printf("weighed %s room %s\n", id, p.why);
-    } else {
-        char *one = copy_or_exit(p.lines, strlen(p.lines));
-        for (char *at = one; *at; at++) {
-            *at = (char)(*at == '\n' ? ';' : *at);
-        }
-        printf("weighed %s ok %.9g %.9g %" PRIx64 " %" PRIx64 " %s %s\n", id, p.seconds, p.roof,
-               p.code, p.bits, *p.steps ? p.steps : "-", one);
-        free(one);
-    }
-    tessera_kernel_free(kernel);
-}
-
-/* Into the cache, where those who measure find it. */
-static void make(SweepWork *work, const char *id, const char *lines)
-{
-    TesseraKernel *kernel = sweep_compile(work, lines);
-    if (kernel && tessera_kernel_make(kernel) == TESSERA_OK) {
-        printf("made %s\n", id);
-    } else {
-        printf("unmade %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
-    }
-    tessera_kernel_free(kernel);
-}
-
 static int compile_for(SweepWork *work)
 {
     char *line = NULL;
@@ -61,9 +27,34 @@ static int compile_for(SweepWork *work)
         char *rest = line;
         const char *what = strsep(&rest, " "), *id = rest ? strsep(&rest, " ") : "0";
         if (strcmp(what, "weigh") == 0) {
-            weigh(work, id, rest ? rest : "");
+            const char *lines = rest ? rest : "";
+            TesseraPrediction p;
+            TesseraKernel *kernel = sweep_compile(work, lines);
+            if (!kernel) {
+                printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
+            } else if (tessera_kernel_predict(kernel, work->options->threads, &p) != TESSERA_OK) {
+                printf("weighed %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
+            } else if (!p.fits) {
+                printf("weighed %s room %s\n", id, p.why);
+            } else {
+                char *one = copy_or_exit(p.lines, strlen(p.lines));
+                for (char *at = one; *at; at++) {
+                    *at = (char)(*at == '\n' ? ';' : *at);
+                }
+                printf("weighed %s ok %.9g %.9g %" PRIx64 " %" PRIx64 " %s %s\n", id, p.seconds,
+                       p.roof, p.code, p.bits, *p.steps ? p.steps : "-", one);
+                free(one);
+            }
+            tessera_kernel_free(kernel);
         } else if (strcmp(what, "make") == 0) {
-            make(work, id, rest ? rest : "");
+            /* The code goes into the cache, where the measuring workers find it. */
+            TesseraKernel *kernel = sweep_compile(work, (rest ? rest : ""));
+            if (kernel && tessera_kernel_make(kernel) == TESSERA_OK) {
+                printf("made %s\n", id);
+            } else {
+                printf("unmade %s %s %s\n", id, sweep_error_kind(work), sweep_error_text(work));
+            }
+            tessera_kernel_free(kernel);
         } else if (strcmp(what, "bound") == 0) {
             double cost = strtod(rest ? rest : "", &rest);
             sweep_bound(work, cost, rest + (*rest == ' '));

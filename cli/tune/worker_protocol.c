@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a sweep do in both roles: read a request, compile a candidate, and name the
- * error in an answer. */
+/* The functions that both roles of sweep workers use: they read a request, compile a candidate and
+ * put an error into an answer. */
 #include "cli/session.h"
 #include "cli/tune/cmd_tune_sweep.h"
 #include "runtime/api/api_search.h"
@@ -23,7 +23,7 @@ const char *sweep_error_text(const SweepWork *work)
     const char *message = tessera_error(work->session.context)->message;
     const TesseraDiagnostic *items;
     size_t n = tessera_diagnostics(work->session.context, &items);
-    for (size_t i = n; i-- > 0;) { /* the first error, without its place */
+    for (size_t i = n; i-- > 0;) { /* the first error, without its location */
         message = items[i].severity == TESSERA_IS_ERROR ? items[i].message : message;
     }
     snprintf(words, sizeof words, "%s", message ? message : "nothing was said");
@@ -47,7 +47,8 @@ const char *sweep_error_kind(const SweepWork *work)
 
 TesseraKernel *sweep_compile(SweepWork *work, const char *lines)
 {
-    size_t most = work->compile.n_lines + strlen(lines) / 2 + 1; /* a line has a letter at least */
+    size_t most =
+        work->compile.n_lines + strlen(lines) / 2 + 1; /* a line is not empty */
     const char **all = alloc_or_exit(most * sizeof *all);
     TesseraOptions options = work->compile;
     TesseraKernel *kernel = NULL;

@@ -11,7 +11,7 @@ typedef struct Name {
     const char *name;
     Span span;
     NameKind kind;
-    bool read, quiet; /* quiet: nobody has to read it */
+    bool read, quiet; /* quiet: no warning if nothing reads it */
     bool bounded;     /* an index below a number */
     DType narrow;     /* VAR: declared so, or DT_F64 */
     int loops;        /* around its definition */
@@ -25,7 +25,7 @@ typedef struct Lint {
         size_t n, cap;
     } names;
     int loops;
-    int wide; /* inside of a cast to so many bits, or 0 */
+    int wide; /* bits of the cast around the expression, or 0 */
 } Lint;
 
 static void walk_expr(Lint *lint, const Expr *expr);
@@ -72,33 +72,31 @@ static Name *add_name(Lint *lint, NameKind kind, const char *name, Span span)
     return &lint->names.items[lint->names.n - 1];
 }
 
-static void warn_unread(Lint *lint, const Name *name)
-{
-    bool param = name->kind == NAME_PARAM;
-    if (name->read || name->quiet) {
-        return;
-    }
-    Diag *diag = front_warning(
-        lint->l->diags, param ? ERR_UNUSED_PARAMETER : ERR_UNUSED, name->span,
-        param ? "nothing reads the parameter `%s`" : "nothing reads `%s`", name->name);
-    if (!lint->kernel || !param) {
-        diag_help(lint->l->diags, diag, "if this is meant, call it `_%s`", name->name);
-    }
-    if (name->kind == NAME_LET) {
-        diag_fix(lint->l->diags, diag, name->span, "_%s", name->name);
-    }
-}
-
 static void leave_scope(Lint *lint, size_t n)
 {
     while (lint->names.n > n) {
-        warn_unread(lint, &lint->names.items[--lint->names.n]);
+        /* A value that nothing reads is reported where its scope ends, unless its name begins with
+         * `_`. */
+        const Name *name = &lint->names.items[--lint->names.n];
+        bool param = name->kind == NAME_PARAM;
+        if (name->read || name->quiet) {
+            continue;
+        }
+        Diag *diag = front_warning(
+            lint->l->diags, param ? ERR_UNUSED_PARAMETER : ERR_UNUSED, name->span,
+            param ? "nothing reads the parameter `%s`" : "nothing reads `%s`", name->name);
+        if (!lint->kernel || !param) {
+            diag_help(lint->l->diags, diag, "if this is meant, call it `_%s`", name->name);
+        }
+        if (name->kind == NAME_LET) {
+            diag_fix(lint->l->diags, diag, name->span, "_%s", name->name);
+        }
     }
 }
 
 /* ---- sums in few bits ---- */
 
-/* Does the sum have this name among its terms? */
+/* True if the name is a term of the sum. */
 static bool adds(const Expr *expr, const char *name)
 {
     if (expr->kind == EXPR_NAME) {
@@ -178,7 +176,7 @@ static const Expr *open_product(Lint *lint, const Expr *expr)
         return expr;
     }
     if (expr->op != TOK_PLUS && expr->op != TOK_MINUS && expr->op != TOK_STAR) {
-        return NULL; /* what is divided, or masked, was made small */
+        return NULL; /* a divided or masked value is small */
     }
     const Expr *found = open_product(lint, expr->a);
     return found ? found : open_product(lint, expr->b);
@@ -240,7 +238,7 @@ static void walk_expr(Lint *lint, const Expr *expr)
     leave_scope(lint, n);
 }
 
-/* `y[i, j] = …` makes indices of names that are new. */
+/* In `y[i, j] = …`, names that are not defined become indices. */
 static void walk_target(Lint *lint, const Stmt *stmt)
 {
     const Expr *target = stmt->target;
@@ -341,7 +339,7 @@ static void walk_block(Lint *lint, const StmtList *list)
 
 /* ---- kernels and functions ---- */
 
-/* What nobody reads may still say how large the results are. */
+/* True if only this parameter determines a size, so that it is needed although nothing reads it. */
 static bool gives_a_size(const KernelDecl *kernel, size_t nth)
 {
     for (size_t i = 0; i < kernel->signature.sizes.n; i++) {
@@ -417,7 +415,7 @@ void lint_kernel(Lower *l)
 
 /* ---- equality ---- */
 
-/* Was it rounded on the way? Choices, roundings to integers and reads keep bits. */
+/* True if the value was rounded: selections, roundings to integers and loads keep all bits. */
 static bool is_rounded(const Expr *expr)
 {
     static const char *const names[] = {"exp", "log",  "sqrt", "rsqrt", "sin",  "cos",

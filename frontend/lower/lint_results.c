@@ -9,18 +9,13 @@
 typedef struct Writers {
     const Op *first, *last; /* in the order of the text */
     int n;
-    bool atomic; /* the first is one */
+    bool atomic; /* the first writer is an atomic */
 } Writers;
 
 typedef struct WrittenBy {
     const Func *func;
     Writers *writers; /* by parameter */
 } WrittenBy;
-
-static bool changes_only(const Op *op)
-{
-    return op->kind == OP_SCATTER && !text_equal(op_word(op, ATTR_FN), "set");
-}
 
 static void see_writer(Op *op, void *user)
 {
@@ -36,21 +31,22 @@ static void see_writer(Op *op, void *user)
     Writers *writers = &all->writers[memory->index];
     if (!writers->first) {
         writers->first = op;
-        writers->atomic = changes_only(op);
+        writers->atomic = op->kind == OP_SCATTER && !text_equal(op_word(op, ATTR_FN), "set");
     }
     writers->last = op;
     writers->n++;
 }
 
-/* ---- does one writer reach all elements? ---- */
+/* ---- whether one writer reaches all elements ---- */
 
-/* Surely as many as the axis has? */
+/* True if the count is provably at least the extent of the axis. */
 static bool reaches(Func *func, Dim count, Dim extent)
 {
     return count == extent || poly_least(dim_sub(func, count, extent)) >= 0;
 }
 
-/* What the loop that binds an index counts: of a `for` from 0 alone. NULL: not known. */
+/* The trip count of the loop that binds the index, for a `for` from 0 or a `parallel`; NULL if
+ * it is not known. */
 static Dim counted_by(const Value *arg)
 {
     const Op *loop = arg->block->parent;
@@ -62,7 +58,7 @@ static Dim counted_by(const Value *arg)
     return dims && (int)arg->index < dims->n ? dims->dims[arg->index] : NULL;
 }
 
-/* Surely not all places of the axis, each once? */
+/* True if the index provably does not take all values of the axis. */
 static bool leaves_out(Func *func, const Value *index, Dim extent)
 {
     int64_t number;
@@ -82,7 +78,7 @@ static bool leaves_out(Func *func, const Value *index, Dim extent)
         Dim count = walks ? counted_by(index) : extent;
         return !count || !reaches(func, count, extent);
     }
-    return false; /* data, or arithmetic: nobody knows */
+    return false; /* an index from data or arithmetic is not known */
 }
 
 static bool is_conditional(const Op *op)
@@ -110,33 +106,6 @@ static const char *what_is_left(Func *func, const Op *op)
 
 /* ---- a result ---- */
 
-static void check_result(Lower *l, const Param *param, const Writers *writers)
-{
-    if (!writers->first) {
-        return;
-    }
-    if (writers->atomic) {
-        Diag *diag =
-            front_warning(l->diags, ERR_UNINITIALISED, writers->first->span,
-                          "this atomic changes `%s`, which nothing has initialised", param->name);
-        diag_help(
-            l->diags, diag,
-            "it begins as what was in memory: initialise it before, as in `%s = zeros(…)`, or "
-            "make it an `inout` parameter",
-            param->name);
-        return;
-    }
-    const char *left = writers->n == 1 ? what_is_left(l->func, writers->first) : NULL;
-    if (left) {
-        Diag *diag = front_warning(l->diags, ERR_PARTLY_WRITTEN, writers->first->span,
-                                   "`%s` is written %s only", param->name, left);
-        diag_help(l->diags, diag,
-                  "the other elements stay what was in memory: initialise it before, as in `%s = "
-                  "zeros(…)`, or make it an `inout` parameter",
-                  param->name);
-    }
-}
-
 void lint_results(Lower *l)
 {
     WrittenBy all = {l->func, ARENA_ARRAY(l->func->arena, Writers, l->func->params.n)};
@@ -144,7 +113,30 @@ void lint_results(Lower *l)
     for (size_t i = 0; i < l->func->params.n; i++) {
         const Param *param = &l->func->params.items[i];
         if (param->value->type->kind == TYPE_TENSOR && param->io == PARAM_OUT) {
-            check_result(l, param, &all.writers[i]);
+            const Writers *writers = &all.writers[i];
+            if (!writers->first) {
+                continue;
+            }
+            if (writers->atomic) {
+                Diag *diag = front_warning(
+                    l->diags, ERR_UNINITIALISED, writers->first->span,
+                    "this atomic changes `%s`, which nothing has initialised", param->name);
+                diag_help(l->diags, diag,
+                          "it begins as what was in memory: initialise it before, as in `%s = "
+                          "zeros(…)`, or make it an `inout` parameter",
+                          param->name);
+                continue;
+            }
+            const char *left = writers->n == 1 ? what_is_left(l->func, writers->first) : NULL;
+            if (left) {
+                Diag *diag = front_warning(l->diags, ERR_PARTLY_WRITTEN, writers->first->span,
+                                           "`%s` is written %s only", param->name, left);
+                diag_help(
+                    l->diags, diag,
+                    "the other elements stay what was in memory: initialise it before, as in `%s = "
+                    "zeros(…)`, or make it an `inout` parameter",
+                    param->name);
+            }
         }
     }
 }

@@ -39,19 +39,6 @@ static void add_param(Lower *l, const ParamDecl *decl, ParamIo io)
     define(l, decl->name, decl->span, val);
 }
 
-static void add_params(Lower *l)
-{
-    for (size_t i = 0; i < l->kernel->params.n; i++) {
-        if (!l->kernel->params.items[i].is_const) {
-            const ParamDecl *param = &l->kernel->params.items[i];
-            add_param(l, param, param->is_inout ? PARAM_INOUT : PARAM_IN);
-        }
-    }
-    for (size_t i = 0; i < l->kernel->results.n; i++) {
-        add_param(l, &l->kernel->results.items[i], PARAM_OUT);
-    }
-}
-
 /* ---- assume ---- */
 
 static bool is_modulo(const Expr *expr)
@@ -70,22 +57,6 @@ static void refuse_given(Lower *l, const Expr *fact)
 {
     Diag *diag = lower_error(l, ERR_ASSUME, fact->span, "this does not hold for the sizes given");
     diag->kind = DIAG_USAGE;
-}
-
-/* dim % by == 0 */
-static void assume_multiple(Lower *l, const Expr *fact, Dim dim, int64_t by)
-{
-    int64_t value;
-    if (by < 1) {
-        lower_error(l, ERR_ASSUME, fact->span, "a size is a multiple of a positive number");
-    } else if (poly_is_const(dim, &value)) {
-        if (value % by != 0) {
-            refuse_given(l, fact);
-        }
-    } else {
-        DimVar *size = assumed_size(l, dim);
-        size->multiple = by > size->multiple ? by : size->multiple;
-    }
 }
 
 /* dim >= 0: a bound of a size where it is about one, else a fact of its own. */
@@ -139,7 +110,17 @@ static bool assume_fact(Lower *l, const Expr *rule)
             !poly_is_const(right, &zero) || zero != 0) {
             return false;
         }
-        assume_multiple(l, rule, left, by);
+        int64_t value;
+        if (by < 1) {
+            lower_error(l, ERR_ASSUME, rule->span, "a size is a multiple of a positive number");
+        } else if (poly_is_const(left, &value)) {
+            if (value % by != 0) {
+                refuse_given(l, rule);
+            }
+        } else {
+            DimVar *size = assumed_size(l, left);
+            size->multiple = by > size->multiple ? by : size->multiple;
+        }
         return true;
     }
     Dim one = poly_const(l->func, 1), room = NULL;
@@ -271,29 +252,6 @@ static void lower_kernel_body(Lower *l)
     lower_block(l, &body);
 }
 
-static void check_written(Lower *l)
-{
-    for (size_t i = 0; i < l->n_params; i++) {
-        const Param *param = &l->func->params.items[i];
-        if (param->io != PARAM_IN && !*written_flag(l, param->value) && !l->stopped) {
-            Diag *diag =
-                lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
-            diag_help(l->diags, diag,
-                      param->io == PARAM_OUT ? "return it, or write `%s = …`"
-                                             : "write `%s = …`, or drop `inout`",
-                      param->name);
-        }
-    }
-}
-
-static void check_result(Func *func)
-{
-    Text problems = text_new(func->arena);
-    if (verify_func(func, &problems) > 0) {
-        diag_bug(func->diags, "the front end made wrong IR:\n%s", problems.data);
-    }
-}
-
 Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
                      size_t n)
 {
@@ -311,7 +269,16 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     if (!bind_all(&l, bindings, n)) {
         return NULL;
     }
-    add_params(&l);
+    for (size_t i = 0; i < l.kernel->params.n; i++) {
+        if (!l.kernel->params.items[i].is_const) {
+            const ParamDecl *param = &l.kernel->params.items[i];
+            add_param(&l, param, param->is_inout ? PARAM_INOUT : PARAM_IN);
+        }
+    }
+    for (size_t i = 0; i < l.kernel->results.n; i++) {
+        add_param(&l, &l.kernel->results.items[i], PARAM_OUT);
+    }
+
     /* A size that `where` defines is at least 0: a launch checks it, in an axis or by itself. */
     for (size_t i = 0; i < l.kernel->where.defs.n; i++) {
         const Symbol *symbol = find_symbol(&l, l.kernel->where.defs.items[i].name);
@@ -326,7 +293,17 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     l.n_params = l.func->params.n;
     lower_kernel_body(&l);
     if (diags->errors == errors) {
-        check_written(&l);
+        for (size_t i = 0; i < l.n_params; i++) {
+            const Param *param = &l.func->params.items[i];
+            if (param->io != PARAM_IN && !*written_flag(&l, param->value) && !l.stopped) {
+                Diag *diag = lower_error(&l, ERR_RESULT, l.kernel->span, "`%s` never gets a value",
+                                         param->name);
+                diag_help(l.diags, diag,
+                          param->io == PARAM_OUT ? "return it, or write `%s = …`"
+                                                 : "write `%s = …`, or drop `inout`",
+                          param->name);
+            }
+        }
     }
     if (diags->errors > errors) {
         return NULL;
@@ -334,6 +311,10 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     lint_kernel(&l);
     lint_results(&l);
     func_remove_dead(l.func);
-    check_result(l.func);
+    Func *func = l.func;
+    Text problems = text_new(func->arena);
+    if (verify_func(func, &problems) > 0) {
+        diag_bug(func->diags, "the front end made wrong IR:\n%s", problems.data);
+    }
     return l.func;
 }

@@ -225,19 +225,6 @@ const Affine *affine_of(Lower *l, const Val *val)
     return dim ? affine_const(l->func, dim) : val->kind == VAL_ARRAY ? val->affine : NULL;
 }
 
-/* i // n with a positive constant n is between the quotients of the bounds of i. */
-static const Affine *known_quotient(Lower *l, const Affine *a, const Affine *b)
-{
-    int64_t by;
-    if (!a || !b || b->n || !poly_is_const(b->base, &by) || by < 1) {
-        return NULL;
-    }
-    Dim least = affine_least(l->func, a), most = affine_most(l->func, a);
-    Dim low = least ? dim_quotient(l->func, least, by) : NULL;
-    Dim high = most ? dim_quotient(l->func, most, by) : NULL;
-    return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
-}
-
 /* The affine form of a sum, a product or a quotient of i64, or NULL. */
 static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
 {
@@ -246,7 +233,17 @@ static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
     case OP_ADD: return affine_add(l->func, x, y);
     case OP_SUB: return affine_sub(l->func, x, y);
     case OP_MUL: return affine_mul(l->func, x, y);
-    case OP_DIV: return known_quotient(l, x, y);
+    case OP_DIV: {
+        /* An index divided by a positive constant lies between the quotients of its bounds. */
+        int64_t by;
+        if (!x || !y || y->n || !poly_is_const(y->base, &by) || by < 1) {
+            return NULL;
+        }
+        Dim least = affine_least(l->func, x), most = affine_most(l->func, x);
+        Dim low = least ? dim_quotient(l->func, least, by) : NULL;
+        Dim high = most ? dim_quotient(l->func, most, by) : NULL;
+        return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
+    }
     case OP_MOD: {
         /* The remainder of a divisor that is never 0 is from 0 to the divisor - 1. */
         if (!y || y->n || poly_least(y->base) < 1) {
@@ -329,11 +326,6 @@ static Val build_fused(Lower *l, const Expr *expr, const Fused *f, DType dtype)
     return shaped_val(build_fma(&l->b, a, b, materialize(l, &z, dtype, &shape)), &shape);
 }
 
-static bool all_const(const Fused *f)
-{
-    return f->x.kind == VAL_CONST && f->y.kind == VAL_CONST && f->z.kind == VAL_CONST;
-}
-
 /* A product that has another type than the sum, or is not of floats, is rounded by itself. */
 static Val separate(Lower *l, const Expr *expr, const Fused *f)
 {
@@ -362,7 +354,9 @@ static Val apply_fused(Lower *l, const Expr *expr, const Fused *f)
     if (sum != product) {
         return separate(l, expr, f);
     }
-    return all_const(f) ? fold_fma(f, sum) : build_fused(l, expr, f, sum);
+    return f->x.kind == VAL_CONST && f->y.kind == VAL_CONST && f->z.kind == VAL_CONST
+               ? fold_fma(f, sum)
+               : build_fused(l, expr, f, sum);
 }
 
 static bool is_multiply(const Expr *expr)

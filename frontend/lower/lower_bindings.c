@@ -162,35 +162,7 @@ static Val const_from_default(Lower *l, const ParamDecl *param, DType dtype)
     return fits ? convert_const(&val, dtype) : poison_val();
 }
 
-static void bind_consts(Lower *l, const Binding *bindings, size_t n)
-{
-    for (size_t i = 0; i < l->kernel->params.n; i++) {
-        const ParamDecl *param = &l->kernel->params.items[i];
-        if (!param->is_const) {
-            continue;
-        }
-        const Binding *binding = binding_of(bindings, n, param->name);
-        Type type = lower_type(l, param->type);
-        Val val = poison_val();
-        if (type) {
-            val = binding ? const_from_text(l, param, binding, type->dtype)
-                          : const_from_default(l, param, type->dtype);
-        }
-        define(l, param->name, param->span, val);
-    }
-}
-
 /* ---- sizes ---- */
-
-static const AssumeSet *set_of(const KernelDecl *kernel, const char *size)
-{
-    for (size_t i = 0; i < kernel->sets.n; i++) {
-        if (text_equal(kernel->sets.items[i].size, size)) {
-            return &kernel->sets.items[i];
-        }
-    }
-    return NULL;
-}
 
 static const char *set_text(Lower *l, const AssumeSet *set)
 {
@@ -255,17 +227,6 @@ static Dim signed_dim(Lower *l, const Expr *expr)
     return NULL;
 }
 
-static void bind_sizes(Lower *l, const Binding *bindings, size_t n)
-{
-    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
-        const char *name = l->kernel->signature.sizes.items[i];
-        const Binding *binding = binding_of(bindings, n, name);
-        const AssumeSet *set = set_of(l->kernel, name);
-        Val val = binding ? bound_size(l, binding, set) : unbound_size(l, name, set);
-        define(l, name, SPAN_NONE, val);
-    }
-}
-
 /* num // den + rest, with the terms in any order? */
 static bool split_quotient(Lower *l, const Expr *expr, Dim *num, int64_t *den, Dim *rest)
 {
@@ -325,8 +286,37 @@ bool bind_all(Lower *l, const Binding *bindings, size_t n)
         define(l, generic->name, generic->span,
                bind_generic(l, generic, binding_of(bindings, n, generic->name)));
     }
-    bind_consts(l, bindings, n);
-    bind_sizes(l, bindings, n);
+    for (size_t i = 0; i < l->kernel->params.n; i++) {
+        const ParamDecl *param = &l->kernel->params.items[i];
+        if (!param->is_const) {
+            continue;
+        }
+        const Binding *binding = binding_of(bindings, n, param->name);
+        Type type = lower_type(l, param->type);
+        Val val = poison_val();
+        if (type) {
+            val = binding ? const_from_text(l, param, binding, type->dtype)
+                          : const_from_default(l, param, type->dtype);
+        }
+        define(l, param->name, param->span, val);
+    }
+
+    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
+        const char *name = l->kernel->signature.sizes.items[i];
+        const Binding *binding = binding_of(bindings, n, name);
+        const KernelDecl *kernel = l->kernel;
+        const AssumeSet *set = NULL;
+        for (size_t k = 0; k < kernel->sets.n; k++) {
+            if (text_equal(kernel->sets.items[k].size, name)) {
+                set = &kernel->sets.items[k];
+                break;
+            }
+        }
+
+        Val val = binding ? bound_size(l, binding, set) : unbound_size(l, name, set);
+        define(l, name, SPAN_NONE, val);
+    }
+
     assume_all_early(l);
     for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
         const SizeDef *def = &l->kernel->where.defs.items[i];

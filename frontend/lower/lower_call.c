@@ -129,34 +129,6 @@ static bool collect_operands(Lower *l, const Expr *expr, Operands *out)
     return true;
 }
 
-static bool wants_float(OpKind kind)
-{
-    return kind == OP_SQRT || kind == OP_FLOOR || kind == OP_CEIL || kind == OP_TRUNC ||
-           kind == OP_RINT || kind == OP_ISNAN || kind == OP_FMA ||
-           (op_info(kind)->traits & TRAIT_APPROX);
-}
-
-static Val apply_intrinsic(Lower *l, const Expr *expr, OpKind kind, const Operands *operands)
-{
-    DType out = kind == OP_ISNAN ? DT_BOOL : operands->dtype;
-    if (operands->all_const) {
-        Scalar scalars[3];
-        for (size_t i = 0; i < expr->args.n; i++) {
-            scalars[i] = convert_const(&operands->vals[i], operands->dtype).scalar;
-        }
-        Val val = {.kind = VAL_CONST, .dtype = out};
-        val.scalar = scalar_op(kind, NULL, operands->dtype, out, scalars);
-        return val;
-    }
-    Value *values[3];
-    for (size_t i = 0; i < expr->args.n; i++) {
-        values[i] = materialize(l, &operands->vals[i], operands->dtype, &operands->shape);
-    }
-    Type type = type_with_dtype(l->func, values[0]->type, out);
-    Op *op = build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0);
-    return shaped_val(op->results[0], &operands->shape);
-}
-
 static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
 {
     OpKind kind;
@@ -176,13 +148,32 @@ static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
     if (!collect_operands(l, expr, &operands)) {
         return poison_val();
     }
-    if (wants_float(kind) && !dtype_is_float(operands.dtype)) {
+    if ((kind == OP_SQRT || kind == OP_FLOOR || kind == OP_CEIL || kind == OP_TRUNC ||
+         kind == OP_RINT || kind == OP_ISNAN || kind == OP_FMA ||
+         (op_info(kind)->traits & TRAIT_APPROX)) &&
+        !dtype_is_float(operands.dtype)) {
         Diag *diag = lower_error(l, ERR_OPERATOR, expr->span, "`%s` does not apply to %s", name,
                                  dtype_name(operands.dtype));
         diag_help(l->diags, diag, "cast it: `f32(…)`");
         return poison_val();
     }
-    return apply_intrinsic(l, expr, kind, &operands);
+    DType out = kind == OP_ISNAN ? DT_BOOL : operands.dtype;
+    if (operands.all_const) {
+        Scalar scalars[3];
+        for (size_t i = 0; i < expr->args.n; i++) {
+            scalars[i] = convert_const(&operands.vals[i], operands.dtype).scalar;
+        }
+        Val val = {.kind = VAL_CONST, .dtype = out};
+        val.scalar = scalar_op(kind, NULL, operands.dtype, out, scalars);
+        return val;
+    }
+    Value *values[3];
+    for (size_t i = 0; i < expr->args.n; i++) {
+        values[i] = materialize(l, &operands.vals[i], operands.dtype, &operands.shape);
+    }
+    Type type = type_with_dtype(l->func, values[0]->type, out);
+    Op *op = build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0);
+    return shaped_val(op->results[0], &operands.shape);
 }
 
 /* ---- which of them ---- */

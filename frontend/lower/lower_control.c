@@ -34,21 +34,6 @@ static void lower_masked(Lower *l, const Val *condition, const StmtList *list)
     l->mask = outer;
 }
 
-static void merge_lanes(Lower *l, const Val *condition, const LoopCarried *carried, const Val *yes)
-{
-    Expr none = {.kind = EXPR_POISON, .span = l->b.span};
-    const Expr *const parts[3] = {&none, &none, &none};
-    for (size_t i = 0; i < carried->symbols.n; i++) {
-        Symbol *symbol = carried->symbols.items[i];
-        bool same = yes[i].value == symbol->val.value;
-        if (same || is_poison(&yes[i]) || is_poison(&symbol->val)) {
-            continue;
-        }
-        Val v[3] = {*condition, yes[i], symbol->val};
-        symbol->val = select_vals(l, &none, parts, v);
-    }
-}
-
 static Val *current(Lower *l, const LoopCarried *carried)
 {
     Val *vals = ARENA_ARRAY(l->arena, Val, carried->symbols.n);
@@ -56,21 +41,6 @@ static Val *current(Lower *l, const LoopCarried *carried)
         vals[i] = carried->symbols.items[i]->val;
     }
     return vals;
-}
-
-static void branch_lanes(Lower *l, const Val *condition, const StmtList *yes, const StmtList *no)
-{
-    LoopCarried carried = carried_by(l, yes, no);
-    lower_masked(l, condition, yes);
-    Val *then = current(l, &carried);
-    for (size_t i = 0; i < carried.symbols.n; i++) {
-        carried.symbols.items[i]->val = carried.before[i];
-    }
-    if (no && no->n) {
-        Val otherwise = negated(l, condition);
-        lower_masked(l, &otherwise, no);
-    }
-    merge_lanes(l, condition, &carried, then);
 }
 
 /* ---- branches of one condition ---- */
@@ -148,7 +118,28 @@ void lower_branches(Lower *l, Span span, const Val *condition, const StmtList *y
 {
     l->b.span = span;
     if (condition->lanes) {
-        branch_lanes(l, condition, yes, no);
+        LoopCarried carried = carried_by(l, yes, no);
+        lower_masked(l, condition, yes);
+        Val *then = current(l, &carried);
+        for (size_t i = 0; i < carried.symbols.n; i++) {
+            carried.symbols.items[i]->val = carried.before[i];
+        }
+        if (no && no->n) {
+            Val otherwise = negated(l, condition);
+            lower_masked(l, &otherwise, no);
+        }
+        Expr none = {.kind = EXPR_POISON, .span = l->b.span};
+        const Expr *const parts[3] = {&none, &none, &none};
+        for (size_t i = 0; i < carried.symbols.n; i++) {
+            Symbol *symbol = carried.symbols.items[i];
+            bool same = then[i].value == symbol->val.value;
+            if (same || is_poison(&then[i]) || is_poison(&symbol->val)) {
+                continue;
+            }
+            Val v[3] = {*condition, then[i], symbol->val};
+            symbol->val = select_vals(l, &none, parts, v);
+        }
+
     } else {
         branch_uniform(l, condition, yes, no);
     }

@@ -202,33 +202,6 @@ static bool fold_axes(Lower *l, const Fold *f, Axes *axes)
     return true;
 }
 
-static Val fold_all(Lower *l, const Fold *f)
-{
-    Value *arrays[MAX_PARTS], *identities[MAX_PARTS];
-    Shape scalar = {.rank = 0};
-    Axes axes;
-    if (!fold_axes(l, f, &axes)) {
-        return poison_val();
-    }
-    for (int i = 0; i < f->n; i++) {
-        arrays[i] = materialize(l, &f->x[i], f->dtypes[i], &f->shape);
-        identities[i] = materialize(l, &f->identity[i], f->dtypes[i], &scalar);
-    }
-    for (int i = f->shape.rank - 1; i >= 0; i--) {
-        int axis = lane_count(f->shape.lanes) + i;
-        if (axes.chosen[i] && !fold_axis(l, f, arrays, identities, axis)) {
-            return poison_val();
-        }
-    }
-    Val tuple = {.kind = VAL_TUPLE, .n_items = f->n};
-    tuple.items = ARENA_ARRAY(l->arena, Val, f->n);
-    for (int i = 0; i < f->n; i++) {
-        Value *value = squeeze_all(l, arrays[i], &axes, lane_count(f->shape.lanes));
-        tuple.items[i] = shaped_val(value, &f->shape);
-    }
-    return f->tuple ? tuple : tuple.items[0];
-}
-
 Val lower_fold(Lower *l, const Expr *expr, Builtin builtin)
 {
     Fold f = {.expr = expr, .name = builtin_name(builtin), .scans = builtin == BUILTIN_SCAN};
@@ -245,5 +218,27 @@ Val lower_fold(Lower *l, const Expr *expr, Builtin builtin)
         mixes_lanes(l, expr->span, f.name);
         return poison_val();
     }
-    return fold_all(l, &f);
+    Value *arrays[MAX_PARTS], *identities[MAX_PARTS];
+    Shape scalar = {.rank = 0};
+    Axes axes;
+    if (!fold_axes(l, &f, &axes)) {
+        return poison_val();
+    }
+    for (int i = 0; i < f.n; i++) {
+        arrays[i] = materialize(l, &f.x[i], f.dtypes[i], &f.shape);
+        identities[i] = materialize(l, &f.identity[i], f.dtypes[i], &scalar);
+    }
+    for (int i = f.shape.rank - 1; i >= 0; i--) {
+        int axis = lane_count(f.shape.lanes) + i;
+        if (axes.chosen[i] && !fold_axis(l, &f, arrays, identities, axis)) {
+            return poison_val();
+        }
+    }
+    Val tuple = {.kind = VAL_TUPLE, .n_items = f.n};
+    tuple.items = ARENA_ARRAY(l->arena, Val, f.n);
+    for (int i = 0; i < f.n; i++) {
+        Value *value = squeeze_all(l, arrays[i], &axes, lane_count(f.shape.lanes));
+        tuple.items[i] = shaped_val(value, &f.shape);
+    }
+    return f.tuple ? tuple : tuple.items[0];
 }

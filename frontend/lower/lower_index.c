@@ -13,28 +13,6 @@ static bool is_integers(const Val *val)
     return has_value && dtype_is_int(dtype_of(val));
 }
 
-static bool at_integers(Lower *l, Val val, AxisIndex *place)
-{
-    place->val = as_operand(l, place->expr, val);
-    if (is_poison(&place->val)) {
-        return false;
-    }
-    if (!is_integers(&place->val)) {
-        Diag *diag = lower_error(l, ERR_INDEX, place->expr->span, "%s is no index",
-                                 val_text(l, &place->val));
-        diag_help(l->diags, diag, "an index is `:`, a range, or integers");
-        return false;
-    }
-    const Affine *affine = affine_of(l, &place->val);
-    place->kind = INDEX_AT;
-    /* Elements that a condition masks are read all the same, so their check remains. */
-    bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
-    place->data = !affine || l->unchecked;
-    place->inside =
-        (affine && affine_inside(l->func, affine, place->extent)) || (l->unchecked && always);
-    return true;
-}
-
 static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
 {
     *place = (AxisIndex){.expr = index, .extent = axis};
@@ -46,7 +24,24 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
     }
     Val val = lower_expr(l, index);
     if (val.kind != VAL_RANGE) {
-        return at_integers(l, val, place);
+        place->val = as_operand(l, place->expr, val);
+        if (is_poison(&place->val)) {
+            return false;
+        }
+        if (!is_integers(&place->val)) {
+            Diag *diag = lower_error(l, ERR_INDEX, place->expr->span, "%s is no index",
+                                     val_text(l, &place->val));
+            diag_help(l->diags, diag, "an index is `:`, a range, or integers");
+            return false;
+        }
+        const Affine *affine = affine_of(l, &place->val);
+        place->kind = INDEX_AT;
+        /* Elements that a condition masks are read all the same, so their check remains. */
+        bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
+        place->data = !affine || l->unchecked;
+        place->inside =
+            (affine && affine_inside(l->func, affine, place->extent)) || (l->unchecked && always);
+        return true;
     }
     if (val.dim == axis) { /* an array's own axis */
         return true;
@@ -292,26 +287,6 @@ static Val add_fresh(Lower *l, Span span, Val val, const IndexedAccess *places)
     return val;
 }
 
-static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const IndexedAccess *places,
-                      Lanes lanes)
-{
-    Value *indices[MAX_RANK];
-    int lane[MAX_RANK], rank = 0;
-    for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
-        bool scalar = place->kind == INDEX_AT && walks < 0;
-        indices[i] = scalar                       ? as_index(l, &place->val)
-                     : place->kind == INDEX_RANGE ? place->val.value
-                                                  : NULL;
-        if (!scalar) {
-            lane[rank++] = walks;
-        }
-    }
-    Value *value = build_load(&l->b, tensor, indices);
-    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
-}
-
 /* ---- arrays ---- */
 
 static bool drops_axis(const AxisIndex *place)
@@ -339,27 +314,6 @@ static bool takes_array(const Lower *l, const Val *array, const IndexedAccess *p
     return true;
 }
 
-static Val take_array(Lower *l, const Expr *expr, const Val *array, const IndexedAccess *places,
-                      Lanes lanes)
-{
-    Value *value = array->value;
-    int lane[MAX_RANK], rank = 0;
-    for (int i = 0; i < l->n_lanes; i++) {
-        if (array->lanes >> i & 1) {
-            lane[rank++] = i;
-        }
-    }
-    for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        if (place->kind == INDEX_AT && drops_axis(place)) {
-            value = build_squeeze(&l->b, value, rank);
-        } else {
-            lane[rank++] = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
-        }
-    }
-    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
-}
-
 /* ---- gathers ---- */
 
 static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const IndexedAccess *places,
@@ -367,10 +321,41 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
 {
     Lanes lanes;
     if (memory->kind == VAL_TENSOR && is_plain(l, places, &lanes)) {
-        return load_plain(l, expr, memory->value, places, lanes);
+        Value *tensor = memory->value;
+        Value *indices[MAX_RANK];
+        int lane[MAX_RANK], rank = 0;
+        for (int i = 0; i < places->n; i++) {
+            const AxisIndex *place = &places->at[i];
+            int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+            bool scalar = place->kind == INDEX_AT && walks < 0;
+            indices[i] = scalar                       ? as_index(l, &place->val)
+                         : place->kind == INDEX_RANGE ? place->val.value
+                                                      : NULL;
+            if (!scalar) {
+                lane[rank++] = walks;
+            }
+        }
+        Value *value = build_load(&l->b, tensor, indices);
+        return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
     }
     if (memory->kind == VAL_ARRAY && takes_array(l, memory, places, &lanes)) {
-        return take_array(l, expr, memory, places, lanes);
+        Value *value = memory->value;
+        int lane[MAX_RANK], rank = 0;
+        for (int i = 0; i < l->n_lanes; i++) {
+            if (memory->lanes >> i & 1) {
+                lane[rank++] = i;
+            }
+        }
+        for (int i = 0; i < places->n; i++) {
+            const AxisIndex *place = &places->at[i];
+            if (place->kind == INDEX_AT && drops_axis(place)) {
+                value = build_squeeze(&l->b, value, rank);
+            } else {
+                lane[rank++] =
+                    place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+            }
+        }
+        return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
     }
     Val indices[MAX_RANK];
     bool inside[MAX_RANK];
@@ -407,23 +392,6 @@ static Val read_or(Lower *l, const Expr *expr, const Val *memory, const IndexedA
     v[2] = fallback;
     const Expr *const parts[3] = {expr, expr, otherwise};
     return select_vals(l, expr, parts, v);
-}
-
-static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Expr *otherwise)
-{
-    IndexedAccess places;
-    Shape shape = shape_of(memory);
-    if (memory->is_result && !memory->is_inout) {
-        return read_result(l, expr);
-    }
-    if (!lower_access(l, expr, dtype_of(memory), &shape, &places)) {
-        return poison_val();
-    }
-    if (otherwise) {
-        return read_or(l, expr, memory, &places, otherwise);
-    }
-    return check_inside(l, &places, expr) ? read_memory(l, expr, memory, &places, NULL)
-                                          : poison_val();
 }
 
 /* ---- N[lo: hi] ---- */
@@ -467,44 +435,6 @@ static Val part_of(Lower *l, const Expr *expr, Dim whole)
     return part;
 }
 
-/* i[a: b] is counted from the start of the range i, and clamped to it. */
-static Val part_of_range(Lower *l, const Expr *expr, const Val *range)
-{
-    Val part = part_of(l, expr, poly_as_range(range->dim)->whole);
-    if (is_poison(&part)) {
-        return part;
-    }
-    Value *start = build_range_fact(&l->b, OP_START, range->value), *zero = build_i64(&l->b, 0);
-    Value *end = build_range_fact(&l->b, OP_END, range->value);
-    Value *ends[] = {part.lo, part.hi};
-    for (int i = 0; i < 2; i++) {
-        ends[i] = ends[i] ? build_binary(&l->b, OP_MAX, ends[i], zero) : NULL;
-        ends[i] = ends[i] ? build_binary(&l->b, OP_ADD, start, ends[i]) : NULL;
-    }
-    part.affine = range->affine;
-    part.from = part.to = NULL;
-    part.lo = ends[0] ? ends[0] : start;
-    part.hi = ends[1] ? build_binary(&l->b, OP_MIN, ends[1], end) : end;
-    return part;
-}
-
-static Val index_other(Lower *l, const Expr *expr, const Val *base)
-{
-    switch (base->kind) {
-    case VAL_DIM: return part_of(l, expr, base->dim);
-    case VAL_CONST:
-        if (dtype_is_int(base->dtype) && base->scalar.i >= 0) {
-            return part_of(l, expr, poly_const(l->func, base->scalar.i));
-        }
-        break;
-    case VAL_RANGE: return part_of_range(l, expr, base);
-    case VAL_POISON: return *base;
-    default: break;
-    }
-    lower_error(l, ERR_INDEX, expr->span, "%s has no axes to index", val_text(l, base));
-    return poison_val();
-}
-
 Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
 {
     Val base = lower_expr(l, expr->a);
@@ -516,7 +446,48 @@ Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
         base = array_val(base.known_value);
     }
     if (base.kind == VAL_TENSOR || base.kind == VAL_ARRAY) {
-        return read_indexed(l, expr, &base, otherwise);
+        IndexedAccess places;
+        Shape shape = shape_of(&base);
+        if (base.is_result && !base.is_inout) {
+            return read_result(l, expr);
+        }
+        if (!lower_access(l, expr, dtype_of(&base), &shape, &places)) {
+            return poison_val();
+        }
+        if (otherwise) {
+            return read_or(l, expr, &base, &places, otherwise);
+        }
+        return check_inside(l, &places, expr) ? read_memory(l, expr, &base, &places, NULL)
+                                              : poison_val();
     }
-    return index_other(l, expr, &base);
+    switch (base.kind) {
+    case VAL_DIM: return part_of(l, expr, base.dim);
+    case VAL_CONST:
+        if (dtype_is_int(base.dtype) && base.scalar.i >= 0) {
+            return part_of(l, expr, poly_const(l->func, base.scalar.i));
+        }
+        break;
+    case VAL_RANGE: {
+        Val part = part_of(l, expr, poly_as_range(base.dim)->whole);
+        if (is_poison(&part)) {
+            return part;
+        }
+        Value *start = build_range_fact(&l->b, OP_START, base.value), *zero = build_i64(&l->b, 0);
+        Value *end = build_range_fact(&l->b, OP_END, base.value);
+        Value *ends[] = {part.lo, part.hi};
+        for (int i = 0; i < 2; i++) {
+            ends[i] = ends[i] ? build_binary(&l->b, OP_MAX, ends[i], zero) : NULL;
+            ends[i] = ends[i] ? build_binary(&l->b, OP_ADD, start, ends[i]) : NULL;
+        }
+        part.affine = base.affine;
+        part.from = part.to = NULL;
+        part.lo = ends[0] ? ends[0] : start;
+        part.hi = ends[1] ? build_binary(&l->b, OP_MIN, ends[1], end) : end;
+        return part;
+    }
+    case VAL_POISON: return base;
+    default: break;
+    }
+    lower_error(l, ERR_INDEX, expr->span, "%s has no axes to index", val_text(l, &base));
+    return poison_val();
 }

@@ -81,20 +81,6 @@ static Val spread(Lower *l, const Prefix *p, const Val *val, DType dtype)
     return shaped_val(materialize(l, val, dtype, &shape), &shape);
 }
 
-static Val reduce_lanes(Lower *l, const Prefix *p, Reducer reducer, Val val)
-{
-    for (int i = l->n_lanes - 1; i >= 0 && val.kind == VAL_ARRAY; i--) {
-        if (p->lanes >> i & 1) {
-            int axis = lane_count(val.lanes & (((Lanes)1 << i) - 1));
-            Value *reduced = build_reduce(&l->b, reducer_name(reducer), val.value, axis);
-            val.value = build_squeeze(&l->b, reduced, axis);
-            val.lanes &= ~((Lanes)1 << i);
-            val.affine = NULL;
-        }
-    }
-    return val;
-}
-
 static Val reduce_body(Lower *l, const Prefix *p, Reducer reducer, const Val *body)
 {
     DType dtype = reduced_dtype(dtype_of(body), reducer);
@@ -105,7 +91,17 @@ static Val reduce_body(Lower *l, const Prefix *p, Reducer reducer, const Val *bo
     }
     typed = where_counted(l, p, typed, identity_val(reducer, dtype));
     Val all = is_poison(&typed) ? typed : spread(l, p, &typed, dtype);
-    return reduce_lanes(l, p, reducer, all);
+    /* The lanes are reduced one at a time, the innermost first. */
+    for (int i = l->n_lanes - 1; i >= 0 && all.kind == VAL_ARRAY; i--) {
+        if (p->lanes >> i & 1) {
+            int axis = lane_count(all.lanes & (((Lanes)1 << i) - 1));
+            Value *reduced = build_reduce(&l->b, reducer_name(reducer), all.value, axis);
+            all.value = build_squeeze(&l->b, reduced, axis);
+            all.lanes &= ~((Lanes)1 << i);
+            all.affine = NULL;
+        }
+    }
+    return all;
 }
 
 static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_float)
@@ -291,29 +287,6 @@ static Stmt *statement(Lower *l, const Expr *expr, StmtKind kind, Stmt *inner)
     return stmt;
 }
 
-static Stmt *spelled_loops(Lower *l, const Expr *expr, Builtin builtin)
-{
-    Stmt *stmt = statement(l, expr, STMT_ASSIGN, NULL);
-    stmt->target = named(l, expr, REDUCED);
-    stmt->value = spelled_step(l, expr, builtin);
-    if (expr->b) {
-        stmt = statement(l, expr, STMT_IF, stmt);
-        stmt->value = expr->b;
-    }
-    for (size_t i = expr->axes->n; i > 0; i--) {
-        Axis axis = expr->axes->items[i - 1];
-        if (!axis.to) {
-            Expr *zero = ARENA_NEW(l->arena, Expr);
-            *zero = (Expr){.kind = EXPR_INT, .span = axis.extent->span, .height = 1};
-            axis.to = axis.extent;
-            axis.extent = zero;
-        }
-        stmt = statement(l, expr, STMT_FOR, stmt);
-        ARENA_PUSH(l->arena, &stmt->axes, axis);
-    }
-    return stmt;
-}
-
 /* The body's element type: what is lowered for it is unused, and dropped. */
 static bool body_dtype(Lower *l, const Expr *expr, Reducer reducer, DType *out)
 {
@@ -328,37 +301,50 @@ static bool body_dtype(Lower *l, const Expr *expr, Reducer reducer, DType *out)
     return !is_poison(&body);
 }
 
-static Val spelled_prefix(Lower *l, const Expr *expr, Builtin builtin)
-{
-    Symbol *symbols = l->symbols;
-    DType dtype;
-    if (builtin == BUILTIN_MEAN || builtin == BUILTIN_ARGMAX || builtin == BUILTIN_ARGMIN) {
-        Diag *diag =
-            lower_error(l, ERR_LANE_LOOP, expr->span,
-                        "`%s` inside of a loop that ends for each element by itself", expr->name);
-        diag_help(l->diags, diag, "write a `for` loop, or for a mean `sum(…)` by the count");
-        return poison_val();
-    }
-    if (!body_dtype(l, expr, builtin_reducer(builtin), &dtype)) {
-        return poison_val();
-    }
-    bool logical = builtin == BUILTIN_ANY || builtin == BUILTIN_ALL;
-    Val identity =
-        logical ? bool_val(builtin == BUILTIN_ALL) : identity_val(builtin_reducer(builtin), dtype);
-    Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &identity)));
-    reduced->is_var = true;
-    const Stmt *loops = spelled_loops(l, expr, builtin);
-    lower_loop(l, loops);
-    l->symbols = symbols;
-    return reduced->val;
-}
-
 Val lower_prefix(Lower *l, const Expr *expr)
 {
     Builtin builtin;
     bool known = find_prefix(l, expr, &builtin);
     if (l->lane_loop && known) {
-        return spelled_prefix(l, expr, builtin);
+        Symbol *symbols = l->symbols;
+        DType dtype;
+        if (builtin == BUILTIN_MEAN || builtin == BUILTIN_ARGMAX || builtin == BUILTIN_ARGMIN) {
+            Diag *diag = lower_error(l, ERR_LANE_LOOP, expr->span,
+                                     "`%s` inside of a loop that ends for each element by itself",
+                                     expr->name);
+            diag_help(l->diags, diag, "write a `for` loop, or for a mean `sum(…)` by the count");
+            return poison_val();
+        }
+        if (!body_dtype(l, expr, builtin_reducer(builtin), &dtype)) {
+            return poison_val();
+        }
+        bool logical = builtin == BUILTIN_ANY || builtin == BUILTIN_ALL;
+        Val identity = logical ? bool_val(builtin == BUILTIN_ALL)
+                               : identity_val(builtin_reducer(builtin), dtype);
+        Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &identity)));
+        reduced->is_var = true;
+        Stmt *stmt = statement(l, expr, STMT_ASSIGN, NULL);
+        stmt->target = named(l, expr, REDUCED);
+        stmt->value = spelled_step(l, expr, builtin);
+        if (expr->b) {
+            stmt = statement(l, expr, STMT_IF, stmt);
+            stmt->value = expr->b;
+        }
+        for (size_t i = expr->axes->n; i > 0; i--) {
+            Axis axis = expr->axes->items[i - 1];
+            if (!axis.to) {
+                Expr *zero = ARENA_NEW(l->arena, Expr);
+                *zero = (Expr){.kind = EXPR_INT, .span = axis.extent->span, .height = 1};
+                axis.to = axis.extent;
+                axis.extent = zero;
+            }
+            stmt = statement(l, expr, STMT_FOR, stmt);
+            ARENA_PUSH(l->arena, &stmt->axes, axis);
+        }
+        const Stmt *loops = stmt;
+        lower_loop(l, loops);
+        l->symbols = symbols;
+        return reduced->val;
     }
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;

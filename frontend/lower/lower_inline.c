@@ -306,16 +306,6 @@ static Val lower_body(Lower *l, const Expr *call, const FnDecl *fn)
     return poison_val();
 }
 
-static bool is_active(const Lower *l, const FnDecl *fn)
-{
-    for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
-        if (frame->fn == fn) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The first argument by a name that no parameter has; NULL: none. */
 static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
 {
@@ -350,38 +340,40 @@ static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
     return NULL;
 }
 
-static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
-{
-    const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
-    size_t n = expr->args.n;
-    Diag *diag;
-    if (stray) {
-        diag = lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
-                           stray->name);
-    } else if (again) {
-        diag = lower_error(l, ERR_ARGUMENTS, again->span,
-                           "`%s` was passed `%s` twice, where once is expected", fn->name,
-                           again->name);
-    } else {
-        diag = lower_error(l, ERR_ARGUMENTS, expr->span,
-                           "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,
-                           n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
-    }
-    diag_help(l->diags, diag, "write `%s`", usage(l, fn));
-    return poison_val();
-}
-
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
 {
     Val *given = lower_arguments(l, expr);
     fn = choose_overload(expr, fn, home, given);
     fn_complete(home, fn);
-    if (is_active(l, fn)) {
+    bool active = false;
+    for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
+        if (frame->fn == fn) {
+            active = true;
+            break;
+        }
+    }
+    if (active) {
         lower_error(l, ERR_RECURSION, expr->span, "`%s` calls itself", fn->name);
         return poison_val();
     }
     if (!arguments_fit(expr, fn)) {
-        return wrong_count(l, expr, fn);
+        const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
+        size_t n = expr->args.n;
+        Diag *diag;
+        if (stray) {
+            diag = lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`",
+                               fn->name, stray->name);
+        } else if (again) {
+            diag = lower_error(l, ERR_ARGUMENTS, again->span,
+                               "`%s` was passed `%s` twice, where once is expected", fn->name,
+                               again->name);
+        } else {
+            diag = lower_error(l, ERR_ARGUMENTS, expr->span,
+                               "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,
+                               n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
+        }
+        diag_help(l->diags, diag, "write `%s`", usage(l, fn));
+        return poison_val();
     }
     Val *vals = ARENA_ARRAY(l->arena, Val, fn->params.n);
     if (!bind_arguments(l, expr, fn, given, vals)) {

@@ -58,21 +58,6 @@ Value *add_lanes(Lower *l, const Val *val, Lanes lanes)
 
 /* ---- opening and closing ---- */
 
-static Val lane_index(Lower *l, const Lane *lane, Dim first)
-{
-    Lanes self = (Lanes)1 << (l->n_lanes - 1);
-    int64_t at;
-    Value *value = build_iota(&l->b, lane->extent, DT_I64);
-    if (!poly_is_const(first, &at) || at != 0) {
-        Value *from = build_broadcast(&l->b, build_size(&l->b, first), 1, &lane->extent);
-        value = build_binary(&l->b, OP_ADD, value, from);
-    }
-    value->name = lane->name;
-    Val val = lanes_val(value, self);
-    val.affine = affine_var(l->func, lane->var);
-    return val;
-}
-
 Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first)
 {
     if (l->n_lanes >= MAX_LANES) {
@@ -85,7 +70,17 @@ Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first)
     Dim most = end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL;
     *lane = (Lane){.name = name, .span = span, .extent = extent};
     lane->var = index_var(l, first, most);
-    lane->index = lane_index(l, lane, first);
+    Lanes self = (Lanes)1 << (l->n_lanes - 1);
+    int64_t at;
+    Value *value = build_iota(&l->b, lane->extent, DT_I64);
+    if (!poly_is_const(first, &at) || at != 0) {
+        Value *from = build_broadcast(&l->b, build_size(&l->b, first), 1, &lane->extent);
+        value = build_binary(&l->b, OP_ADD, value, from);
+    }
+    value->name = lane->name;
+    Val val = lanes_val(value, self);
+    val.affine = affine_var(l->func, lane->var);
+    lane->index = val;
     return lane;
 }
 

@@ -159,21 +159,6 @@ void lower_poisoned(Lower *l, const Stmt *stmt)
     l->symbols = outer;
 }
 
-/* After `break` a loop continues to its end without effect. */
-static void lower_iteration(Lower *l, const Stmt *stmt, const LoopBounds *walk, Block *region)
-{
-    Symbol *outer = l->symbols;
-    define_axis(l, &stmt->axes.items[0], walk, region->args[0]);
-    begin_iteration(l, &stmt->body);
-    if (l->leaving.active) {
-        Val goes_on = l->leaving.active->val;
-        lower_branches(l, stmt->span, &goes_on, &stmt->body, NULL);
-    } else {
-        lower_block(l, &stmt->body);
-    }
-    l->symbols = outer;
-}
-
 /* False when values got more lanes than are carried: the loop is gone then. */
 static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const LoopCarried *carried)
 {
@@ -190,7 +175,16 @@ static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const L
     l->b = build_at_end(l->func, loop->regions[0]);
     l->loops++;
     carried_enter(carried, loop->regions[0]->args + 1);
-    lower_iteration(l, stmt, walk, loop->regions[0]);
+    Symbol *outer = l->symbols;
+    define_axis(l, &stmt->axes.items[0], walk, loop->regions[0]->args[0]);
+    begin_iteration(l, &stmt->body);
+    if (l->leaving.active) {
+        Val goes_on = l->leaving.active->val;
+        lower_branches(l, stmt->span, &goes_on, &stmt->body, NULL);
+    } else {
+        lower_block(l, &stmt->body);
+    }
+    l->symbols = outer;
     l->loops--;
     bool wider = carried_widen(l, carried);
     if (!wider) {

@@ -131,20 +131,6 @@ void end_leaving(Lower *l, LoopExitFlags outer)
     l->leaving = outer;
 }
 
-/* The flags that statements of the loop around may change. */
-static void add_flags(Lower *l, const StmtList *first, const StmtList *second, LoopCarried *carried)
-{
-    bool ends = has_leave(first, STMT_BREAK) || has_leave(second, STMT_BREAK);
-    bool skips = has_leave(first, STMT_CONTINUE) || has_leave(second, STMT_CONTINUE);
-    const LoopExitFlags *flags = &l->leaving;
-    if (ends && flags->active) {
-        ARENA_PUSH(l->arena, &carried->symbols, flags->active);
-    }
-    if ((ends || skips) && flags->here && flags->here != flags->active) {
-        ARENA_PUSH(l->arena, &carried->symbols, flags->here);
-    }
-}
-
 /* ---- all that is carried ---- */
 
 void forget_known_values(Lower *l)
@@ -158,7 +144,15 @@ LoopCarried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 {
     LoopCarried carried = {.before = NULL};
     forget_known_values(l);
-    add_flags(l, first, second, &carried);
+    bool ends = has_leave(first, STMT_BREAK) || has_leave(second, STMT_BREAK);
+    bool skips = has_leave(first, STMT_CONTINUE) || has_leave(second, STMT_CONTINUE);
+    const LoopExitFlags *flags = &l->leaving;
+    if (ends && flags->active) {
+        ARENA_PUSH(l->arena, &carried.symbols, flags->active);
+    }
+    if ((ends || skips) && flags->here && flags->here != flags->active) {
+        ARENA_PUSH(l->arena, &carried.symbols, flags->here);
+    }
     collect(l, first, &carried);
     collect(l, second, &carried);
     remember(l, &carried);

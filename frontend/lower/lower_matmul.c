@@ -64,19 +64,6 @@ static bool batch_shapes(Lower *l, const Expr *expr, const Val *a, const Val *b,
     return true;
 }
 
-/* A product for each element of the batch and each lane. */
-static Val batched_product(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
-{
-    Shape left, right, full;
-    if (!batch_shapes(l, expr, a, b, &left, &right) ||
-        !full_shape(l, place_of(expr), &left, &full)) {
-        return poison_val();
-    }
-    Value *x = materialize(l, a, dtype, &left), *y = materialize(l, b, dtype, &right);
-    left.dims[left.rank - 1] = right.dims[right.rank - 1];
-    return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
-}
-
 /* `expr` has the locations of the operands in a and b. */
 static Val product(Lower *l, const Expr *expr, Val a, Val b)
 {
@@ -98,7 +85,14 @@ static Val product(Lower *l, const Expr *expr, Val a, Val b)
     }
     bool single = shape_of(&a).rank == 2 && shape_of(&b).rank == 2;
     if (!single || a.lanes || b.lanes) {
-        return batched_product(l, expr, dtype, &a, &b);
+        Shape left, right, full;
+        if (!batch_shapes(l, expr, &a, &b, &left, &right) ||
+            !full_shape(l, place_of(expr), &left, &full)) {
+            return poison_val();
+        }
+        Value *x = materialize(l, &a, dtype, &left), *y = materialize(l, &b, dtype, &right);
+        left.dims[left.rank - 1] = right.dims[right.rank - 1];
+        return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
     }
     Value *x = build_cast(&l->b, a.value, dtype), *y = build_cast(&l->b, b.value, dtype);
     return array_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)));

@@ -74,24 +74,6 @@ FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
     return NULL;
 }
 
-static void try_fns(const Lower *l, Nearest *nearest)
-{
-    for (const Module *module = l->module; module; module = module->standard) {
-        for (size_t i = 0; i < module->fns.n; i++) {
-            nearest_try(nearest, module->fns.items[i]->name);
-        }
-        for (size_t i = 0; i < module->imports.n; i++) {
-            const Module *import = module->imports.items[i].module;
-            for (size_t k = 0; import && k < import->fns.n; k++) {
-                nearest_try(nearest, import->fns.items[k]->name);
-            }
-        }
-    }
-    for (Builtin i = 0; i < N_BUILTINS; i++) {
-        nearest_try(nearest, builtin_name(i));
-    }
-}
-
 static bool is_kernel(const Lower *l, const char *name)
 {
     for (size_t i = 0; i < l->module->kernels.n; i++) {
@@ -112,7 +94,20 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
     const char *dot = strrchr(name, '.');
     const Module *home;
     Nearest nearest = nearest_to(name);
-    try_fns(l, &nearest);
+    for (const Module *module = l->module; module; module = module->standard) {
+        for (size_t i = 0; i < module->fns.n; i++) {
+            nearest_try(&nearest, module->fns.items[i]->name);
+        }
+        for (size_t i = 0; i < module->imports.n; i++) {
+            const Module *import = module->imports.items[i].module;
+            for (size_t k = 0; import && k < import->fns.n; k++) {
+                nearest_try(&nearest, import->fns.items[k]->name);
+            }
+        }
+    }
+    for (Builtin i = 0; i < N_BUILTINS; i++) {
+        nearest_try(&nearest, builtin_name(i));
+    }
     Diag *diag = lower_error(l, ERR_FUNCTION, callee->span, "no function is called `%s`", name);
     if (dot && find_fn(l, dot + 1, &home)) { /* `random.uniform`, after `import random` */
         diag_help(l->diags, diag, "functions go by their own name: `%s`", dot + 1);
@@ -152,19 +147,6 @@ static bool help_unbound(Lower *l, Diag *diag, const char *name)
     return false;
 }
 
-static void unknown_name(Lower *l, const Expr *expr)
-{
-    const Module *home;
-    bool is_fn = find_fn(l, expr->name, &home) != NULL;
-    Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
-    if (is_fn) {
-        diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
-    } else if (!help_unbound(l, diag, expr->name)) {
-        lower_near(l, diag, expr);
-    }
-    define(l, expr->name, expr->span, poison_val()); /* report it once */
-}
-
 static Val float_name(double value)
 {
     Val val = float_val(value);
@@ -189,6 +171,14 @@ Val lower_name(Lower *l, const Expr *expr)
     if (text_equal(expr->name, "nan")) {
         return float_name(NAN);
     }
-    unknown_name(l, expr);
+    const Module *home;
+    bool is_fn = find_fn(l, expr->name, &home) != NULL;
+    Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
+    if (is_fn) {
+        diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
+    } else if (!help_unbound(l, diag, expr->name)) {
+        lower_near(l, diag, expr);
+    }
+    define(l, expr->name, expr->span, poison_val()); /* report it once */
     return poison_val();
 }

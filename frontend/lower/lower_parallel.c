@@ -66,22 +66,6 @@ static bool is_zero(Dim dim)
     return poly_is_const(dim, &value) && value == 0;
 }
 
-/* `i in a..b` */
-static bool between_axis(Lower *l, const Axis *axis, Head *head, int i)
-{
-    Dim first, extent;
-    if (!axis_extent(l, axis, &first, &extent)) {
-        return false;
-    }
-    Dim end = poly_add(l->func, first, extent);
-    head->walks[i] = (LoopBounds){.whole = extent};
-    head->walks[i].var =
-        index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
-    head->parts[i].first = is_zero(first) ? NULL : first;
-    head->dims[i] = extent;
-    return true;
-}
-
 static bool wrong_part(Lower *l, const Axis *axis, const char *what, const char *help)
 {
     Diag *diag = lower_error(l, ERR_EXTENT, axis->extent->span, "%s", what);
@@ -122,7 +106,17 @@ static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
     head->names[i] = axis->name;
     head->steps[i] = 0;
     if (axis->to && axis->by == BY_NONE) {
-        return between_axis(l, axis, head, i);
+        Dim first, extent;
+        if (!axis_extent(l, axis, &first, &extent)) {
+            return false;
+        }
+        Dim end = poly_add(l->func, first, extent);
+        head->walks[i] = (LoopBounds){.whole = extent};
+        head->walks[i].var =
+            index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
+        head->parts[i].first = is_zero(first) ? NULL : first;
+        head->dims[i] = extent;
+        return true;
     }
     if (!lower_axis(l, axis, walk)) {
         return false;
@@ -161,47 +155,6 @@ static Op *build_head(Lower *l, const Stmt *stmt, const Head *head)
 }
 
 /* ---- the body ---- */
-
-/* Tile `nth` of a part as a range: a loop of one step. */
-static Value *open_part(Lower *l, const Axis *axis, const LoopBounds *walk, const Part *part,
-                        Value *nth)
-{
-    Value *step = build_i64(&l->b, walk->step);
-    Value *lo = build_binary(&l->b, OP_MUL, nth, step);
-    lo = build_binary(&l->b, OP_ADD, lo, build_size(&l->b, part->first));
-    Value *hi = build_binary(&l->b, OP_ADD, lo, step);
-    hi = build_binary(&l->b, OP_MIN, hi, build_size(&l->b, part->end));
-    Op *loop = build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, 0, NULL);
-    if (axis->by == BY_EXACTLY) {
-        op_set_int(l->func, loop, ATTR_EXACT, 1);
-    }
-    l->b = build_at_end(l->func, loop->regions[0]);
-    return loop->regions[0]->args[0];
-}
-
-static void lower_region(Lower *l, const Stmt *stmt, const Head *head, Block *region)
-{
-    Symbol *outer = l->symbols;
-    Builder around[MAX_AXES];
-    int n = 0;
-    for (int i = 0; i < head->n; i++) {
-        const Axis *axis = &stmt->axes.items[i];
-        Value *arg = region->args[i];
-        if (head->parts[i].end) {
-            around[n++] = l->b;
-            arg = open_part(l, axis, &head->walks[i], &head->parts[i], arg);
-        } else if (head->parts[i].first) {
-            arg = build_binary(&l->b, OP_ADD, arg, build_size(&l->b, head->parts[i].first));
-        }
-        define_axis(l, axis, &head->walks[i], arg);
-    }
-    lower_block(l, &stmt->body);
-    while (n > 0) {
-        build_yield(&l->b, 0, NULL);
-        l->b = around[--n];
-    }
-    l->symbols = outer;
-}
 
 /* Is there a loop over ranges? Then the program is tiled by hand. */
 static bool has_ranges(const StmtList *list)
@@ -294,7 +247,40 @@ static void parallel_ranges(Lower *l, const Stmt *stmt)
     for (int i = 0; i < head.n; i++) {
         l->parallel_vars[i] = head.walks[i].var;
     }
-    lower_region(l, stmt, &head, op->regions[0]);
+    Block *region = op->regions[0];
+    Symbol *outer = l->symbols;
+    Builder around[MAX_AXES];
+    int n = 0;
+    for (int i = 0; i < head.n; i++) {
+        const Axis *axis = &stmt->axes.items[i];
+        Value *arg = region->args[i];
+        if (head.parts[i].end) {
+            around[n++] = l->b;
+            const LoopBounds *walk = &head.walks[i];
+            const Part *part = &head.parts[i];
+            Value *step = build_i64(&l->b, walk->step);
+            Value *lo = build_binary(&l->b, OP_MUL, arg, step);
+            lo = build_binary(&l->b, OP_ADD, lo, build_size(&l->b, part->first));
+            Value *hi = build_binary(&l->b, OP_ADD, lo, step);
+            hi = build_binary(&l->b, OP_MIN, hi, build_size(&l->b, part->end));
+            Op *loop = build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, 0, NULL);
+            if (axis->by == BY_EXACTLY) {
+                op_set_int(l->func, loop, ATTR_EXACT, 1);
+            }
+            l->b = build_at_end(l->func, loop->regions[0]);
+            arg = loop->regions[0]->args[0];
+        } else if (head.parts[i].first) {
+            arg = build_binary(&l->b, OP_ADD, arg, build_size(&l->b, head.parts[i].first));
+        }
+        define_axis(l, axis, &head.walks[i], arg);
+    }
+    lower_block(l, &stmt->body);
+    while (n > 0) {
+        build_yield(&l->b, 0, NULL);
+        l->b = around[--n];
+    }
+    l->symbols = outer;
+
     l->parallel_block = NULL;
     l->parallel--;
     l->b = outside;

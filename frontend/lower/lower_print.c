@@ -146,27 +146,6 @@ static int coordinate_values(Lower *l, const Message *s, Value **out)
     return n;
 }
 
-/* An assertion says where it failed; own axes have no name that a print could have said. Tiles are
- * for the order alone. */
-static void add_coordinates(Lower *l, Message *s)
-{
-    const char *before = " where ";
-    int at = s->n - s->fails + tile_values(l, s, NULL);
-    for (int i = 0; i < l->n_lanes; i++) {
-        if (s->slot.lanes >> i & 1) {
-            if (s->fails) {
-                text_printf(&s->text, "%s%s = {%d}", before, l->lanes[i].name, at);
-                before = ", ";
-            }
-            at++;
-        }
-    }
-    for (int i = 0; i < s->slot.rank; i++) {
-        text_printf(&s->text, "%s{%d}", i ? ", " : " at [", at++);
-    }
-    text_add(&s->text, s->slot.rank ? "]" : "");
-}
-
 /* ---- the op ---- */
 
 static Value *condition_value(Lower *l, const Message *s)
@@ -196,7 +175,22 @@ static void build_message(Lower *l, Message *s)
         mixes_lanes(l, s->expr->span, s->fails ? "assert" : "print");
         return;
     }
-    add_coordinates(l, s);
+    const char *before = " where ";
+    int at = s->n - s->fails + tile_values(l, s, NULL);
+    for (int i = 0; i < l->n_lanes; i++) {
+        if (s->slot.lanes >> i & 1) {
+            if (s->fails) {
+                text_printf(&s->text, "%s%s = {%d}", before, l->lanes[i].name, at);
+                before = ", ";
+            }
+            at++;
+        }
+    }
+    for (int i = 0; i < s->slot.rank; i++) {
+        text_printf(&s->text, "%s{%d}", i ? ", " : " at [", at++);
+    }
+    text_add(&s->text, s->slot.rank ? "]" : "");
+
     for (int i = first; i < s->n; i++) {
         DType dtype = dtype_of(&s->vals[i]);
         values[n++] = materialize(l, &s->vals[i], dtype, &s->slot);

@@ -63,19 +63,6 @@ static Value *is_nan(Lower *l, Value *value)
                                               : build_int(&l->b, type_scalar(l->func, DT_BOOL), 0);
 }
 
-/* Is the later element taken? When it is better, or the first NaN, or there was none before. */
-static Value *takes_later(Lower *l, Reducer reducer, Value *const *args)
-{
-    Builder *b = &l->b;
-    Value *zero = build_i64(b, 0);
-    Value *none = build_cmp(b, "lt", args[1], zero), *real = build_cmp(b, "ge", args[3], zero);
-    Value *better = build_cmp(b, reducer == REDUCER_MAX ? "gt" : "lt", args[2], args[0]);
-    Value *fresh =
-        build_binary(b, OP_AND, is_nan(l, args[2]), build_unary(b, OP_NOT, is_nan(l, args[0])));
-    Value *wins = build_binary(b, OP_OR, none, build_binary(b, OP_OR, better, fresh));
-    return build_binary(b, OP_AND, real, wins);
-}
-
 Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int axis)
 {
     Type scalar = type_scalar(l->func, values->type->dtype);
@@ -89,7 +76,14 @@ Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int
     l->b = build_at_end(l->func, fold->regions[0]);
     l->b.span = outside.span;
     Value *const *args = fold->regions[0]->args;
-    Value *take = takes_later(l, reducer, args);
+    Builder *b = &l->b;
+    Value *zero = build_i64(b, 0);
+    Value *none = build_cmp(b, "lt", args[1], zero), *real = build_cmp(b, "ge", args[3], zero);
+    Value *better = build_cmp(b, reducer == REDUCER_MAX ? "gt" : "lt", args[2], args[0]);
+    Value *fresh =
+        build_binary(b, OP_AND, is_nan(l, args[2]), build_unary(b, OP_NOT, is_nan(l, args[0])));
+    Value *wins = build_binary(b, OP_OR, none, build_binary(b, OP_OR, better, fresh));
+    Value *take = build_binary(b, OP_AND, real, wins);
     Value *best[2] = {build_select(&l->b, take, args[2], args[0]),
                       build_select(&l->b, take, args[3], args[1])};
     build_yield(&l->b, 2, best);
@@ -97,39 +91,22 @@ Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int
     return fold->results[1];
 }
 
-/* Of all axes: the index in row order. */
-static Val flat_index(Lower *l, const Shape *shape)
+/* One axis after the other, the last first: of equals the first in row order stays. */
+static Val best_of_all(Lower *l, Reducer reducer, const Val *x)
 {
+    Shape shape = shape_of(x);
     Expr none = {.kind = EXPR_POISON, .span = l->b.span};
     Val sum = int_val(0, false);
-    for (int i = 0; i < shape->rank; i++) {
-        Val extent = dim_val(shape->dims[i]);
-        Val own = array_val(build_iota(&l->b, shape->dims[i], DT_I64));
-        for (int k = i + 1; k < shape->rank; k++) {
+    for (int i = 0; i < shape.rank; i++) {
+        Val extent = dim_val(shape.dims[i]);
+        Val own = array_val(build_iota(&l->b, shape.dims[i], DT_I64));
+        for (int k = i + 1; k < shape.rank; k++) {
             own.value = build_expand(&l->b, own.value, own.value->type->rank);
         }
         sum = apply_binary(l, &none, OP_MUL, NULL, &sum, &extent, &none, &none);
         sum = apply_binary(l, &none, OP_ADD, NULL, &sum, &own, &none, &none);
     }
-    return sum;
-}
-
-static Val axis_index(Lower *l, const Shape *shape, int axis)
-{
-    DimVar *range = poly_as_range(shape->dims[axis]);
-    Val own = array_val(range ? build_index(&l->b, range->binder, DT_I64)
-                              : build_iota(&l->b, shape->dims[axis], DT_I64));
-    for (int k = axis + 1; k < shape->rank; k++) {
-        own.value = build_expand(&l->b, own.value, own.value->type->rank);
-    }
-    return own;
-}
-
-/* One axis after the other, the last first: of equals the first in row order stays. */
-static Val best_of_all(Lower *l, Reducer reducer, const Val *x)
-{
-    Shape shape = shape_of(x);
-    Val index = flat_index(l, &shape);
+    Val index = sum;
     int lanes = lane_count(shape.lanes);
     Value *values = materialize(l, x, compute_dtype(dtype_of(x)), &shape);
     Value *indices = materialize(l, &index, DT_I64, &shape);
@@ -173,7 +150,13 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, Builtin builtin)
     if (!choose_one(l, expr, named, shape.rank, &axis)) {
         return poison_val();
     }
-    Val index = axis_index(l, &shape, axis);
+    DimVar *range = poly_as_range(shape.dims[axis]);
+    Val own = array_val(range ? build_index(&l->b, range->binder, DT_I64)
+                              : build_iota(&l->b, shape.dims[axis], DT_I64));
+    for (int k = axis + 1; k < shape.rank; k++) {
+        own.value = build_expand(&l->b, own.value, own.value->type->rank);
+    }
+    Val index = own;
     Value *values = materialize(l, &x, compute_dtype(dtype_of(&x)), &shape);
     Value *indices = materialize(l, &index, DT_I64, &shape);
     return shaped_val(arg_extreme(l, reducer, values, indices, lane_count(shape.lanes) + axis),

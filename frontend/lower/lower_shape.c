@@ -136,20 +136,6 @@ static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
     }
 }
 
-static void shape_error(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
-                        const Val *vb, const Shape *sa, const Shape *sb, int from_right)
-{
-    const char *left = shape_text(l, dtype_of(va), sa), *right = shape_text(l, dtype_of(vb), sb);
-    Diag *diag =
-        lower_error(l, ERR_SHAPES, span, "the shapes of %s and %s do not fit", left, right);
-    if (a && b) {
-        diag_label(l->diags, diag, a->span, "%s", left);
-        diag_label(l->diags, diag, b->span, "%s", right);
-    }
-    explain_axes(l, diag, from_right, sa->dims[sa->rank - from_right],
-                 sb->dims[sb->rank - from_right]);
-}
-
 bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
                       const Val *vb, const Shape *sa, const Shape *sb, Shape *out)
 {
@@ -159,7 +145,15 @@ bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const E
     for (int i = 1; i <= shorter->rank; i++) {
         Dim x = longer->dims[longer->rank - i], y = shorter->dims[shorter->rank - i];
         if (x != y && !is_one(x) && !is_one(y)) {
-            shape_error(l, span, a, va, b, vb, sa, sb, i);
+            const char *left = shape_text(l, dtype_of(va), sa),
+                       *right = shape_text(l, dtype_of(vb), sb);
+            Diag *diag =
+                lower_error(l, ERR_SHAPES, span, "the shapes of %s and %s do not fit", left, right);
+            if (a && b) {
+                diag_label(l->diags, diag, a->span, "%s", left);
+                diag_label(l->diags, diag, b->span, "%s", right);
+            }
+            explain_axes(l, diag, i, sa->dims[sa->rank - i], sb->dims[sb->rank - i]);
             return false;
         }
         result.dims[longer->rank - i] = is_one(x) ? y : x;

@@ -24,17 +24,6 @@ static bool within_limits(Lower *l, Span span)
 
 /* ---- expressions ---- */
 
-static Val lower_number(const Expr *expr)
-{
-    if (expr->kind == EXPR_INT) {
-        return int_val(expr->integer, true);
-    }
-    Val val = float_val(expr->number);
-    val.literal = true;
-    val.f32 = expr->number32;
-    return val;
-}
-
 static Val lower_choice(Lower *l, const Expr *expr)
 {
     Val condition = lower_operand(l, expr->b);
@@ -67,20 +56,6 @@ static Val transpose(Lower *l, const Expr *expr, const Val *val)
     return lanes_val(build_permute(&l->b, val->value, perm), val->lanes);
 }
 
-static Val lower_field(Lower *l, const Expr *expr)
-{
-    Val val = lower_operand(l, expr->a);
-    if (is_poison(&val)) {
-        return val;
-    }
-    if (text_equal(expr->name, "T")) {
-        return transpose(l, expr, &val);
-    }
-    Diag *diag = lower_error(l, ERR_NAME, expr->span, "arrays have no `.%s`", expr->name);
-    diag_help(l->diags, diag, "there is `.T`, the transpose");
-    return poison_val();
-}
-
 static Val lower_tuple(Lower *l, const Expr *expr)
 {
     Val tuple = {.kind = VAL_TUPLE, .n_items = (int)expr->args.n};
@@ -94,23 +69,36 @@ static Val lower_tuple(Lower *l, const Expr *expr)
     return tuple;
 }
 
-static Val misplaced(Lower *l, const Expr *expr)
-{
-    lower_error(l, ERR_NOT_A_VALUE, expr->span, "this is not a value here");
-    return poison_val();
-}
-
 static Val dispatch(Lower *l, const Expr *expr)
 {
     switch (expr->kind) {
     case EXPR_NAME: return lower_name(l, expr);
     case EXPR_INT:
-    case EXPR_FLOAT: return lower_number(expr);
+    case EXPR_FLOAT: {
+        if (expr->kind == EXPR_INT) {
+            return int_val(expr->integer, true);
+        }
+        Val val = float_val(expr->number);
+        val.literal = true;
+        val.f32 = expr->number32;
+        return val;
+    }
     case EXPR_BOOL: return bool_val(expr->integer != 0);
     case EXPR_UNARY: return lower_unary(l, expr);
     case EXPR_BINARY: return lower_binary(l, expr);
     case EXPR_IF: return lower_choice(l, expr);
-    case EXPR_FIELD: return lower_field(l, expr);
+    case EXPR_FIELD: {
+        Val val = lower_operand(l, expr->a);
+        if (is_poison(&val)) {
+            return val;
+        }
+        if (text_equal(expr->name, "T")) {
+            return transpose(l, expr, &val);
+        }
+        Diag *diag = lower_error(l, ERR_NAME, expr->span, "arrays have no `.%s`", expr->name);
+        diag_help(l->diags, diag, "there is `.T`, the transpose");
+        return poison_val();
+    }
     case EXPR_CALL: return lower_call(l, expr);
     case EXPR_INDEX: return lower_index(l, expr, NULL);
     case EXPR_ELSE: return lower_index(l, expr->a, expr->b);
@@ -120,7 +108,10 @@ static Val dispatch(Lower *l, const Expr *expr)
     case EXPR_NAMED:
     case EXPR_SLICE:
     case EXPR_LIST:
-    case EXPR_TEXT: return misplaced(l, expr);
+    case EXPR_TEXT: {
+        lower_error(l, ERR_NOT_A_VALUE, expr->span, "this is not a value here");
+        return poison_val();
+    }
     case EXPR_POISON: break;
     }
     return poison_val();
@@ -132,23 +123,18 @@ static bool in_library(const Lower *l, Span span)
     return standard && span.source >= standard->first_source && span.source <= standard->source;
 }
 
-/* What is built has the place in the user's text, also inside of the standard library. */
-static Span user_span(const Lower *l, Span span)
-{
-    const CallFrame *frame = l->calls;
-    for (; frame && in_library(l, span); frame = frame->up) {
-        span = frame->span;
-    }
-    return span;
-}
-
 Val lower_expr(Lower *l, const Expr *expr)
 {
     if (!within_limits(l, expr->span)) {
         return poison_val();
     }
     Span outer = l->b.span;
-    l->b.span = user_span(l, expr->span);
+    Span span = expr->span;
+    const CallFrame *frame = l->calls;
+    for (; frame && in_library(l, span); frame = frame->up) {
+        span = frame->span;
+    }
+    l->b.span = span;
     l->depth++;
     l->steps++;
     Val val = dispatch(l, expr);
@@ -256,32 +242,27 @@ static Val lower_by_index(Lower *l, const Stmt *stmt)
     return val;
 }
 
-/* let (a, b) = …; */
-static void define_parts(Lower *l, const Stmt *stmt)
-{
-    Val val = lower_expr(l, stmt->value);
-    bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
-    if (!fits && !is_poison(&val)) {
-        Diag *diag =
-            lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
-                        val_text(l, &val), stmt->names.n);
-        diag_help(l->diags, diag, "a tuple of %zu values is expected: `(a, b)`", stmt->names.n);
-    }
-    for (size_t i = 0; i < stmt->names.n; i++) {
-        const Expr *name = stmt->names.items[i];
-        Val part = fits ? val.items[i] : poison_val();
-        if (stmt->kind == STMT_VAR && !is_poison(&part)) {
-            part = lanes_val(as_value(l, &part), part.lanes);
-        }
-        name_value(l, &part, name->name);
-        define(l, name->name, name->span, part)->is_var = stmt->kind == STMT_VAR;
-    }
-}
-
 static void lower_definition(Lower *l, const Stmt *stmt)
 {
     if (stmt->names.n) {
-        define_parts(l, stmt);
+        Val val = lower_expr(l, stmt->value);
+        bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
+        if (!fits && !is_poison(&val)) {
+            Diag *diag =
+                lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
+                            val_text(l, &val), stmt->names.n);
+            diag_help(l->diags, diag, "a tuple of %zu values is expected: `(a, b)`", stmt->names.n);
+        }
+        for (size_t i = 0; i < stmt->names.n; i++) {
+            const Expr *name = stmt->names.items[i];
+            Val part = fits ? val.items[i] : poison_val();
+            if (stmt->kind == STMT_VAR && !is_poison(&part)) {
+                part = lanes_val(as_value(l, &part), part.lanes);
+            }
+            name_value(l, &part, name->name);
+            define(l, name->name, name->span, part)->is_var = stmt->kind == STMT_VAR;
+        }
+
         return;
     }
     Val val = stmt->axes.n ? lower_by_index(l, stmt) : lower_expr(l, stmt->value);
@@ -503,14 +484,6 @@ static void lower_return(Lower *l, const Stmt *stmt)
 
 /* ---- blocks ---- */
 
-static void lower_unchecked(Lower *l, const Stmt *stmt)
-{
-    bool outer = l->unchecked;
-    l->unchecked = true;
-    lower_block(l, &stmt->body);
-    l->unchecked = outer;
-}
-
 static void lower_statement(Lower *l, const Stmt *stmt)
 {
     switch (stmt->kind) {
@@ -525,7 +498,12 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_BREAK:
     case STMT_CONTINUE: lower_leave(l, stmt); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;
-    case STMT_UNCHECKED: lower_unchecked(l, stmt); break;
+    case STMT_UNCHECKED: {
+        bool outer = l->unchecked;
+        l->unchecked = true;
+        lower_block(l, &stmt->body);
+        l->unchecked = outer;
+    } break;
     case STMT_ASSUME: lower_assume(l, stmt); break;
     }
 }

@@ -5,33 +5,6 @@
 
 #include <string.h>
 
-/* Adds help for a result with one axis too many, mostly because reductions keep their axes. */
-static void help_to_fit(Lower *l, Diag *diag, const Shape *from, const Shape *slot)
-{
-    int64_t one;
-    Text index = text_new(l->arena);
-    int taken = 0;
-    for (int i = 0; i < from->rank; i++) {
-        bool kept = taken < slot->rank && from->dims[i] == slot->dims[taken] &&
-                    from->rank - i > slot->rank - taken - 1;
-        bool drops =
-            from->rank - i > slot->rank - taken && poly_is_const(from->dims[i], &one) && one == 1;
-        if (!kept && !drops) {
-            break;
-        }
-        text_add(&index, drops ? ", 0" : ", :");
-        taken += !drops;
-    }
-    if (from->rank > slot->rank && taken == slot->rank && index.n == (size_t)(3 * from->rank)) {
-        diag_help(l->diags, diag, "an axis of extent 1 goes by an index: `x[%s]`", index.data + 2);
-    } else if (from->rank > 0 && slot->rank == 1 && poly_is_const(slot->dims[0], &one) &&
-               one == 1) {
-        diag_help(l->diags, diag,
-                  "one element is expected: fold the axes, as `sum(x)` does, or "
-                  "take one by its indices");
-    }
-}
-
 Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
 {
     Shape from = shape_of(value), both;
@@ -45,7 +18,29 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
     if (!shape_equal(&both, slot)) {
         Diag *diag = lower_error(l, ERR_RESULT, span, "%s does not fit into %s", val_text(l, value),
                                  shape_text(l, dtype, slot));
-        help_to_fit(l, diag, &from, slot);
+        int64_t one;
+        Text index = text_new(l->arena);
+        int taken = 0;
+        for (int i = 0; i < from.rank; i++) {
+            bool kept = taken < slot->rank && from.dims[i] == slot->dims[taken] &&
+                        from.rank - i > slot->rank - taken - 1;
+            bool drops =
+                from.rank - i > slot->rank - taken && poly_is_const(from.dims[i], &one) && one == 1;
+            if (!kept && !drops) {
+                break;
+            }
+            text_add(&index, drops ? ", 0" : ", :");
+            taken += !drops;
+        }
+        if (from.rank > slot->rank && taken == slot->rank && index.n == (size_t)(3 * from.rank)) {
+            diag_help(l->diags, diag, "an axis of extent 1 goes by an index: `x[%s]`",
+                      index.data + 2);
+        } else if (from.rank > 0 && slot->rank == 1 && poly_is_const(slot->dims[0], &one) &&
+                   one == 1) {
+            diag_help(l->diags, diag,
+                      "one element is expected: fold the axes, as `sum(x)` does, or "
+                      "take one by its indices");
+        }
         return NULL;
     }
     return materialize(l, value, dtype, slot);
@@ -117,50 +112,6 @@ void store_whole(Lower *l, Span span, Value *tensor, Val value)
 
 /* ---- by index ---- */
 
-/* Lanes, then own axes, become the tensor's axes. lane[i]: the lane of its axis i, or -1. */
-static Value *lanes_to_axes(Lower *l, Value *value, Lanes lanes, const int *lane, int rank)
-{
-    int64_t perm[MAX_RANK];
-    int own = lane_count(lanes);
-    bool same = true;
-    for (int i = 0; i < rank; i++) {
-        Lanes before = lane[i] < 0 ? 0 : lanes & (((Lanes)1 << lane[i]) - 1);
-        perm[i] = lane[i] < 0 ? own++ : lane_count(before);
-        same = same && perm[i] == i;
-    }
-    return same ? value : build_permute(&l->b, value, perm);
-}
-
-/* Every axis whole, by a range, at a scalar, or by a lane of its own. */
-static void store_plain(Lower *l, const Stmt *stmt, Value *tensor, const IndexedAccess *places,
-                        Lanes lanes, const Val *value)
-{
-    Value *indices[MAX_RANK];
-    int lane[MAX_RANK], rank = 0;
-    Shape slot = {.lanes = lanes};
-    for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
-        indices[i] = NULL;
-        if (place->kind == INDEX_AT && walks < 0) {
-            indices[i] = as_index(l, &place->val);
-            continue;
-        }
-        if (place->kind == INDEX_RANGE) {
-            indices[i] = place->val.value;
-            slot.dims[slot.rank++] = place->val.dim;
-        } else if (walks < 0) {
-            slot.dims[slot.rank++] = place->extent;
-        }
-        lane[rank++] = walks;
-    }
-    Value *stored = fit_to_slot(l, stmt->value->span, value, tensor->type->dtype, &slot);
-    if (stored) {
-        stored = lanes_to_axes(l, stored, lanes, lane, rank);
-        build_store(&l->b, tensor, indices, stored);
-    }
-}
-
 /* Anywhere: outside of the tensor nothing is written. */
 static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const IndexedAccess *places,
                             const Val *value)
@@ -214,7 +165,39 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
         return;
     }
     if (l->mask.kind != VAL_ARRAY && !l->lane_loop && is_plain(l, &places, &lanes)) {
-        store_plain(l, stmt, tensor, &places, lanes, value);
+        Value *indices[MAX_RANK];
+        int lane[MAX_RANK], rank = 0;
+        Shape slot = {.lanes = lanes};
+        for (int i = 0; i < places.n; i++) {
+            const AxisIndex *place = &places.at[i];
+            int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+            indices[i] = NULL;
+            if (place->kind == INDEX_AT && walks < 0) {
+                indices[i] = as_index(l, &place->val);
+                continue;
+            }
+            if (place->kind == INDEX_RANGE) {
+                indices[i] = place->val.value;
+                slot.dims[slot.rank++] = place->val.dim;
+            } else if (walks < 0) {
+                slot.dims[slot.rank++] = place->extent;
+            }
+            lane[rank++] = walks;
+        }
+        Value *stored = fit_to_slot(l, stmt->value->span, value, tensor->type->dtype, &slot);
+        if (stored) {
+            int64_t perm[MAX_RANK];
+            int own = lane_count(lanes);
+            bool same = true;
+            for (int i = 0; i < rank; i++) {
+                Lanes before = lane[i] < 0 ? 0 : lanes & (((Lanes)1 << lane[i]) - 1);
+                perm[i] = lane[i] < 0 ? own++ : lane_count(before);
+                same = same && perm[i] == i;
+            }
+            stored = same ? stored : build_permute(&l->b, stored, perm);
+            build_store(&l->b, tensor, indices, stored);
+        }
+
     } else {
         store_scattered(l, stmt, tensor, &places, value);
     }
@@ -227,22 +210,6 @@ static bool is_fresh(const Lower *l, const Expr *index)
     DType dtype;
     return index->kind == EXPR_NAME && !find_symbol(l, index->name) &&
            !dtype_from_name(index->name, strlen(index->name), &dtype);
-}
-
-static bool open_fresh(Lower *l, const Expr *target, Type type)
-{
-    int from = l->n_lanes;
-    int axis = 0;
-    for (size_t i = 0; i < target->args.n; i++) {
-        const Expr *index = target->args.items[i];
-        if (is_fresh(l, index) && axis < type->rank) {
-            Lane *lane =
-                open_lane(l, index->name, index->span, type->dims[axis], poly_const(l->func, 0));
-            define(l, index->name, index->span, lane ? lane->index : poison_val());
-        }
-        axis += index->kind != EXPR_NONE;
-    }
-    return l->n_lanes > from;
 }
 
 static Symbol *holder(const Lower *l, const Value *tensor)
@@ -313,7 +280,19 @@ void lower_store(Lower *l, const Stmt *stmt)
     }
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;
-    bool fresh = open_fresh(l, target, base.value->type);
+    Type type = base.value->type;
+    int from = l->n_lanes;
+    int axis = 0;
+    for (size_t i = 0; i < target->args.n; i++) {
+        const Expr *index = target->args.items[i];
+        if (is_fresh(l, index) && axis < type->rank) {
+            Lane *lane =
+                open_lane(l, index->name, index->span, type->dims[axis], poly_const(l->func, 0));
+            define(l, index->name, index->span, lane ? lane->index : poison_val());
+        }
+        axis += index->kind != EXPR_NONE;
+    }
+    bool fresh = l->n_lanes > from;
     const Expr *around = l->target;
     l->target = target;
     Val value = lower_operand(l, stmt->value);

@@ -66,21 +66,6 @@ static Val load_whole(Lower *l, const Val *tensor)
     return array_val(build_load(&l->b, tensor->value, indices));
 }
 
-static Val refuse(Lower *l, const Expr *expr, const Val *val)
-{
-    Diag *diag = lower_error(l, ERR_NOT_A_VALUE, expr->span, "%s is not a value", val_text(l, val));
-    if (val->kind == VAL_RANGE) {
-        diag_help(l->diags, diag, "`index(%s)` is the array of its indices",
-                  poly_as_range(val->dim)->name);
-        lower_fix(l, diag, expr->span, "index(%s)", poly_as_range(val->dim)->name);
-    } else if (val->kind == VAL_DTYPE) {
-        diag_help(l->diags, diag, "call it to cast: `%s(x)`", dtype_name(val->dtype));
-    } else if (val->kind == VAL_TYPE) {
-        diag_help(l->diags, diag, "`zeros(…)` and `fill(v, …)` make an array of this type");
-    }
-    return poison_val();
-}
-
 Val read_result(Lower *l, const Expr *expr)
 {
     Diag *diag = lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
@@ -103,7 +88,20 @@ Val as_operand(Lower *l, const Expr *expr, Val val)
     case VAL_ARRAY:
     case VAL_CONST:
     case VAL_DIM: return val;
-    default: return refuse(l, expr, &val);
+    default: {
+        Diag *diag =
+            lower_error(l, ERR_NOT_A_VALUE, expr->span, "%s is not a value", val_text(l, &val));
+        if (val.kind == VAL_RANGE) {
+            diag_help(l->diags, diag, "`index(%s)` is the array of its indices",
+                      poly_as_range(val.dim)->name);
+            lower_fix(l, diag, expr->span, "index(%s)", poly_as_range(val.dim)->name);
+        } else if (val.kind == VAL_DTYPE) {
+            diag_help(l->diags, diag, "call it to cast: `%s(x)`", dtype_name(val.dtype));
+        } else if (val.kind == VAL_TYPE) {
+            diag_help(l->diags, diag, "`zeros(…)` and `fill(v, …)` make an array of this type");
+        }
+        return poison_val();
+    }
     }
 }
 

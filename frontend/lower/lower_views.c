@@ -303,25 +303,6 @@ static Group next_group(Lower *l, const Shape *from, const Shape *to, const Grou
     return group;
 }
 
-/* Row-major: the result's axes of the group give a number, the operand's take it apart. */
-static void regroup(Lower *l, const Shape *from, const Shape *to, const Group *group, Val *indices)
-{
-    Val number = int_val(0, true);
-    for (int i = group->to; i < group->to_end; i++) {
-        Val own = iota_val(l, to->dims[i], to->rank - 1 - i);
-        if (i > group->to) {
-            number = view_compute(l, OP_MUL, NULL, number, dim_val(to->dims[i]));
-            own = view_compute(l, OP_ADD, NULL, number, own);
-        }
-        number = own;
-    }
-    for (int i = group->from_end - 1; i >= group->from; i--) {
-        Val extent = dim_val(from->dims[i]);
-        indices[i] = i > group->from ? view_compute(l, OP_MOD, NULL, number, extent) : number;
-        number = i > group->from ? view_compute(l, OP_DIV, NULL, number, extent) : number;
-    }
-}
-
 Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
 {
     static const char *const names[] = {"x", "shape", NULL};
@@ -341,7 +322,20 @@ Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
     Group group = {0};
     while (group.from_end < from.rank || group.to_end < to.rank) {
         group = next_group(l, &from, &to, &group);
-        regroup(l, &from, &to, &group, indices);
+        Val number = int_val(0, true);
+        for (int i = group.to; i < group.to_end; i++) {
+            Val own = iota_val(l, to.dims[i], to.rank - 1 - i);
+            if (i > group.to) {
+                number = view_compute(l, OP_MUL, NULL, number, dim_val(to.dims[i]));
+                own = view_compute(l, OP_ADD, NULL, number, own);
+            }
+            number = own;
+        }
+        for (int i = group.from_end - 1; i >= group.from; i--) {
+            Val extent = dim_val(from.dims[i]);
+            indices[i] = i > group.from ? view_compute(l, OP_MOD, NULL, number, extent) : number;
+            number = i > group.from ? view_compute(l, OP_DIV, NULL, number, extent) : number;
+        }
     }
     for (int i = 0; i < from.rank; i++) {
         inside[i] = true;

@@ -110,22 +110,6 @@ static const char *assumption(Lower *l, const Expr *rule)
     return arena_printf(l->arena, format, dim_text(l, left), (long long)by);
 }
 
-static void refuse_rule(Lower *l, const Expr *call, const FnDecl *fn, const Expr *rule, bool never)
-{
-    const char *text = source_text(l->diags, l->arena, rule->span);
-    Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which %s", fn->name, text,
-                             never ? "does not hold here" : "is not known to hold here");
-    diag_label(l->diags, diag, rule->span, "required here");
-    Text sizes = text_new(l->arena);
-    put_sizes(l, rule, &sizes);
-    diag_note(l->diags, diag, "%s here", sizes.data);
-    const char *assumed = never ? NULL : assumption(l, rule);
-    if (assumed) {
-        diag_help(l->diags, diag, "if it always does: `assume %s`", assumed);
-        lower_fix_assume(l, diag, assumed);
-    }
-}
-
 /* ---- clauses ---- */
 
 const GenericDecl *generic_called(const FnDecl *fn, const char *name)
@@ -202,7 +186,20 @@ bool bind_where(Lower *l, const Expr *call, const FnDecl *fn)
         int errors = l->diags->errors;
         good = rule_holds(l, where->rules.items[i], &never);
         if (!good && l->diags->errors == errors) {
-            refuse_rule(l, call, fn, where->rules.items[i], never);
+            const Expr *rule = where->rules.items[i];
+            const char *text = source_text(l->diags, l->arena, rule->span);
+            Diag *diag =
+                lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which %s", fn->name, text,
+                            never ? "does not hold here" : "is not known to hold here");
+            diag_label(l->diags, diag, rule->span, "required here");
+            Text sizes = text_new(l->arena);
+            put_sizes(l, rule, &sizes);
+            diag_note(l->diags, diag, "%s here", sizes.data);
+            const char *assumed = never ? NULL : assumption(l, rule);
+            if (assumed) {
+                diag_help(l->diags, diag, "if it always does: `assume %s`", assumed);
+                lower_fix_assume(l, diag, assumed);
+            }
         }
     }
     return good;

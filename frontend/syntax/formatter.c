@@ -138,27 +138,6 @@ static int columns(const char *from, const char *to)
     return n;
 }
 
-static void behind_code(Formatter *f, const char *comment, size_t n)
-{
-    const char *begin = comment;
-    while (begin > f->source->text && begin[-1] != '\n') {
-        begin--;
-    }
-    int column = columns(begin, comment);
-    int width = columns(f->out->data + f->line, f->out->data + f->out->n);
-    for (int i = width; i < column || i < width + GAP; i++) {
-        text_char(f->out, ' ');
-    }
-    text_add_n(f->out, comment, n);
-}
-
-/* Comments stand where code would. */
-static void own_line(Formatter *f, const char *comment, size_t n, bool empty_before)
-{
-    begin_line(f, level_indent(f) + STEP, empty_before);
-    text_add_n(f->out, comment, n);
-}
-
 static size_t comment_length(const char *comment, const char *end)
 {
     const char *stop = memchr(comment, '\n', (size_t)(end - comment));
@@ -180,9 +159,19 @@ static int emit_comments(Formatter *f, uint32_t from, uint32_t to)
         } else if (*at == '#') {
             size_t n = comment_length(at, end);
             if (lines == 0) {
-                behind_code(f, at, n);
+                const char *begin = at;
+                while (begin > f->source->text && begin[-1] != '\n') {
+                    begin--;
+                }
+                int column = columns(begin, at);
+                int width = columns(f->out->data + f->line, f->out->data + f->out->n);
+                for (int i = width; i < column || i < width + GAP; i++) {
+                    text_char(f->out, ' ');
+                }
+                text_add_n(f->out, at, n);
             } else {
-                own_line(f, at, n, lines > 1 && from > 0);
+                begin_line(f, level_indent(f) + STEP, lines > 1 && from > 0);
+                text_add_n(f->out, at, n);
             }
             lines = 0;
             from = 1; /* from here on this is not the begin of the file */
@@ -206,8 +195,22 @@ static bool must_part(const Formatter *f, Span last, Span span)
     return lexer_next(&lexer).span.end != before || lexer_next(&lexer).span.end != both.n;
 }
 
-static void track_levels(Formatter *f, Token token)
+static void emit_token(Formatter *f, Token token, Span last, uint32_t next_start)
 {
+    int lines = emit_comments(f, last.end, token.span.start);
+    if (token.kind == TOK_END) {
+        end_line(f);
+        return;
+    }
+    bool apart = token.first || last.end < token.span.start;
+    if (token.first) {
+        begin_line(f, indent_of(f, token), lines > 1 && token.kind != TOK_RBRACE);
+    }
+    bool space = space_before(&f->spacer, token, inside_of(f), apart, token.span.end < next_start);
+    if (!token.first && (space || must_part(f, last, token.span))) {
+        text_char(f->out, ' ');
+    }
+    text_add_n(f->out, f->source->text + token.span.start, token.span.end - token.span.start);
     switch (token.kind) {
     case TOK_LBRACE:
     case TOK_LPAREN:
@@ -225,25 +228,6 @@ static void track_levels(Formatter *f, Token token)
         break;
     default: f->opened = false;
     }
-}
-
-static void emit_token(Formatter *f, Token token, Span last, uint32_t next_start)
-{
-    int lines = emit_comments(f, last.end, token.span.start);
-    if (token.kind == TOK_END) {
-        end_line(f);
-        return;
-    }
-    bool apart = token.first || last.end < token.span.start;
-    if (token.first) {
-        begin_line(f, indent_of(f, token), lines > 1 && token.kind != TOK_RBRACE);
-    }
-    bool space = space_before(&f->spacer, token, inside_of(f), apart, token.span.end < next_start);
-    if (!token.first && (space || must_part(f, last, token.span))) {
-        text_char(f->out, ' ');
-    }
-    text_add_n(f->out, f->source->text + token.span.start, token.span.end - token.span.start);
-    track_levels(f, token);
 }
 
 static void format(Formatter *f, Diags *diags, int source)

@@ -147,27 +147,6 @@ static bool skip_fraction(Lexer *lexer)
     return is_float;
 }
 
-/* strtod reads the locale's decimal point, whatever the program is compiled in. */
-static void convert(const Lexer *lexer, size_t start, Token *token)
-{
-    char digits[LONGEST_NUMBER + 16];
-    size_t n = 0;
-    const char *point = localeconv()->decimal_point;
-    size_t point_size = strlen(point) < 8 ? strlen(point) : 1;
-    for (size_t i = start; i < lexer->at; i++) {
-        char c = lexer->text[i];
-        if (c == '.') {
-            memcpy(digits + n, point, point_size);
-            n += point_size;
-        } else if (c != '_') {
-            digits[n++] = c;
-        }
-    }
-    digits[n] = 0;
-    token->number = strtod(digits, NULL);
-    token->number32 = strtof(digits, NULL);
-}
-
 static void number_error(const Lexer *lexer, ErrorCode code, Span span, const char *help)
 {
     if (lexer->diags) {
@@ -187,7 +166,22 @@ static void scan_decimal(Lexer *lexer, size_t start, Token *token)
                      "a number has at most 1000 characters");
         return;
     }
-    convert(lexer, start, token);
+    char digits[LONGEST_NUMBER + 16];
+    size_t n = 0;
+    const char *point = localeconv()->decimal_point;
+    size_t point_size = strlen(point) < 8 ? strlen(point) : 1;
+    for (size_t i = start; i < lexer->at; i++) {
+        char c = lexer->text[i];
+        if (c == '.') {
+            memcpy(digits + n, point, point_size);
+            n += point_size;
+        } else if (c != '_') {
+            digits[n++] = c;
+        }
+    }
+    digits[n] = 0;
+    token->number = strtod(digits, NULL);
+    token->number32 = strtof(digits, NULL);
     if (!is_float && !fits) {
         number_error(lexer, ERR_TOO_LARGE, span_from(lexer, start),
                      "an integer is at most 9223372036854775807");
@@ -197,28 +191,23 @@ static void scan_decimal(Lexer *lexer, size_t start, Token *token)
     }
 }
 
-static void scan_based(Lexer *lexer, size_t start, int base, Token *token)
-{
-    token->kind = TOK_INT;
-    lexer->at += 2;
-    size_t digits = lexer->at;
-    bool fits = scan_integer(lexer, base, &token->integer);
-    if (lexer->at == digits) {
-        number_error(lexer, ERR_NUMBER, span_from(lexer, start), "digits follow 0x and 0b");
-    } else if (!fits) {
-        number_error(lexer, ERR_TOO_LARGE, span_from(lexer, start),
-                     "an integer is at most 9223372036854775807");
-    }
-    token->number = (double)token->integer;
-    token->number32 = (float)token->integer;
-}
-
 static void scan_number(Lexer *lexer, Token *token)
 {
     size_t start = lexer->at;
     char mark = (char)(at(lexer, 1) | 0x20);
     if (at(lexer, 0) == '0' && (mark == 'x' || mark == 'b')) {
-        scan_based(lexer, start, mark == 'x' ? 16 : 2, token);
+        token->kind = TOK_INT;
+        lexer->at += 2;
+        size_t digits = lexer->at;
+        bool fits = scan_integer(lexer, mark == 'x' ? 16 : 2, &token->integer);
+        if (lexer->at == digits) {
+            number_error(lexer, ERR_NUMBER, span_from(lexer, start), "digits follow 0x and 0b");
+        } else if (!fits) {
+            number_error(lexer, ERR_TOO_LARGE, span_from(lexer, start),
+                         "an integer is at most 9223372036854775807");
+        }
+        token->number = (double)token->integer;
+        token->number32 = (float)token->integer;
     } else {
         scan_decimal(lexer, start, token);
     }
@@ -291,9 +280,16 @@ static const char *bad_help(const char *text, size_t n)
            "anything";
 }
 
-/* A run of bytes that mean nothing is one error. */
-static void scan_bad(Lexer *lexer, Token *token)
+static void scan_punctuation(Lexer *lexer, Token *token)
 {
+    for (size_t i = 0; i < sizeof PUNCTUATION / sizeof *PUNCTUATION; i++) {
+        const char *text = PUNCTUATION[i].text;
+        if (text[0] == at(lexer, 0) && (!text[1] || text[1] == at(lexer, 1))) {
+            token->kind = PUNCTUATION[i].kind;
+            lexer->at += strlen(text);
+            return;
+        }
+    }
     size_t start = lexer->at;
     token->kind = TOK_BAD;
     lexer->at++;
@@ -311,19 +307,6 @@ static void scan_bad(Lexer *lexer, Token *token)
                         : bad_help(lexer->text + start, lexer->at - start));
     }
     lexer->at = utf16 ? lexer->n : lexer->at; /* each of its characters would be an error */
-}
-
-static void scan_punctuation(Lexer *lexer, Token *token)
-{
-    for (size_t i = 0; i < sizeof PUNCTUATION / sizeof *PUNCTUATION; i++) {
-        const char *text = PUNCTUATION[i].text;
-        if (text[0] == at(lexer, 0) && (!text[1] || text[1] == at(lexer, 1))) {
-            token->kind = PUNCTUATION[i].kind;
-            lexer->at += strlen(text);
-            return;
-        }
-    }
-    scan_bad(lexer, token);
 }
 
 Token lexer_next(Lexer *lexer)

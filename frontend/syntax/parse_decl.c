@@ -216,18 +216,6 @@ static void parse_fn_rest(Parser *p, FnDecl *fn)
     }
 }
 
-/* To the next line that begins with `fn`: a call of one function of the library needs few of the
- * others. */
-static void skip_fn_rest(Parser *p, FnDecl *fn)
-{
-    const char *text = p->lexer.text;
-    const char *next = strstr(text + p->token.span.start, "\nfn ");
-    fn->waits = true;
-    fn->rest = p->token.span;
-    p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
-    parser_next(p);
-}
-
 static void parse_fn(Parser *p)
 {
     FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
@@ -245,7 +233,12 @@ static void parse_fn(Parser *p)
     }
     parse_where(p, &fn->where);
     if (p->module->library && !p->recovering) {
-        skip_fn_rest(p, fn);
+        const char *text = p->lexer.text;
+        const char *next = strstr(text + p->token.span.start, "\nfn ");
+        fn->waits = true;
+        fn->rest = p->token.span;
+        p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
+        parser_next(p);
     } else {
         parse_fn_rest(p, fn);
     }
@@ -304,16 +297,6 @@ static void skip_to_declaration(Parser *p)
     }
 }
 
-static void no_declaration(Parser *p)
-{
-    bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
-    Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
-    if (comment) {
-        diag_help(p->diags, diag, "a comment begins with `#`");
-    }
-    parser_help_foreign(p, diag);
-}
-
 static void parse_declaration(Parser *p)
 {
     switch (p->token.kind) {
@@ -323,7 +306,14 @@ static void parse_declaration(Parser *p)
     case TOK_TUNE: parse_tune(p); break;
     case TOK_SEMI: parser_next(p); break;
     case TOK_IMPORT: parse_import(p); break;
-    default: no_declaration(p); break;
+    default: {
+        bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
+        Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
+        if (comment) {
+            diag_help(p->diags, diag, "a comment begins with `#`");
+        }
+        parser_help_foreign(p, diag);
+    } break;
     }
 }
 

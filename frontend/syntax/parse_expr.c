@@ -100,29 +100,12 @@ Expr *expr_binary(Parser *p, TokenKind op, Span op_span, Expr *a, Expr *b)
 
 /* ---- primaries ---- */
 
-static Expr *parse_number(Parser *p)
-{
-    Expr *expr = expr_new(p, p->token.kind == TOK_INT ? EXPR_INT : EXPR_FLOAT, p->token.span);
-    expr->integer = p->token.integer;
-    expr->number = p->token.number;
-    expr->number32 = p->token.number32;
-    parser_next(p);
-    return expr;
-}
-
 static Expr *parse_word(Parser *p, ExprKind kind)
 {
     Expr *expr = expr_new(p, kind, p->token.span);
     expr->name = token_name(p, p->token);
     expr->integer = p->token.kind == TOK_TRUE;
     parser_next(p);
-    return expr;
-}
-
-static Expr *parse_text(Parser *p)
-{
-    Expr *expr = expr_new(p, EXPR_TEXT, p->token.span);
-    expr->name = parser_string(p);
     return expr;
 }
 
@@ -215,40 +198,26 @@ static bool twice(Parser *p, TokenKind kind)
            text_equal(source_text(p->diags, p->arena, p->last), token_text(kind));
 }
 
-static bool begins_declaration(const Parser *p)
-{
-    return parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_SCHEDULE) ||
-           parser_at(p, TOK_TUNE) || parser_at(p, TOK_IMPORT);
-}
-
-static void no_expression(Parser *p)
-{
-    bool power = twice(p, TOK_STAR);
-    const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
-    Diag *diag = parser_error(p, "an expression");
-    if (begins_declaration(p)) {
-        diag_help(p->diags, diag, "`%s` begins a declaration, which stands by itself, in no other",
-                  token_text(p->token.kind));
-    } else {
-        parser_help_reserved(p, diag);
-    }
-    if (both) {
-        diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
-    }
-    if (power) {
-        diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");
-    }
-}
-
 static Expr *parse_primary(Parser *p)
 {
     switch (p->token.kind) {
     case TOK_INT:
-    case TOK_FLOAT: return parse_number(p);
+    case TOK_FLOAT: {
+        Expr *expr = expr_new(p, p->token.kind == TOK_INT ? EXPR_INT : EXPR_FLOAT, p->token.span);
+        expr->integer = p->token.integer;
+        expr->number = p->token.number;
+        expr->number32 = p->token.number32;
+        parser_next(p);
+        return expr;
+    }
     case TOK_TRUE:
     case TOK_FALSE: return parse_word(p, EXPR_BOOL);
     case TOK_NAME: return parse_word(p, EXPR_NAME);
-    case TOK_STRING: return parse_text(p);
+    case TOK_STRING: {
+        Expr *expr = expr_new(p, EXPR_TEXT, p->token.span);
+        expr->name = parser_string(p);
+        return expr;
+    }
     case TOK_VAR: /* var(x): the variance */
         if (parser_peek(p).kind == TOK_LPAREN) {
             return parse_word(p, EXPR_NAME);
@@ -259,7 +228,25 @@ static Expr *parse_primary(Parser *p)
     case TOK_LPAREN: return parse_parens(p);
     case TOK_LBRACKET: return parse_list(p);
     case TOK_BAD: p->recovering = true; break; /* reported by the lexer */
-    default: no_expression(p); break;
+    default: {
+        bool power = twice(p, TOK_STAR);
+        const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
+        Diag *diag = parser_error(p, "an expression");
+        if (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_SCHEDULE) ||
+            parser_at(p, TOK_TUNE) || parser_at(p, TOK_IMPORT)) {
+            diag_help(p->diags, diag,
+                      "`%s` begins a declaration, which stands by itself, in no other",
+                      token_text(p->token.kind));
+        } else {
+            parser_help_reserved(p, diag);
+        }
+        if (both) {
+            diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
+        }
+        if (power) {
+            diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");
+        }
+    } break;
     }
     Expr *bad = poison(p);
     return bad;
@@ -397,17 +384,6 @@ static Expr *parse_unary(Parser *p)
     return parse_postfix(p);
 }
 
-static void chain_error(Parser *p, const Expr *left)
-{
-    Diag *diag = front_error(p->diags, ERR_CHAIN, span_join(left->span, p->token.span),
-                             "comparisons do not chain");
-    diag_help(p->diags, diag, "write `a < b and b < c`");
-    if (left->kind == EXPR_BINARY) {
-        Span at = {p->token.span.source, p->token.span.start, p->token.span.start};
-        diag_fix(p->diags, diag, at, "and %s ", source_text(p->diags, p->arena, left->b->span));
-    }
-}
-
 static Expr *parse_level(Parser *p, int level)
 {
     if (level >= LEVEL_UNARY) {
@@ -419,7 +395,14 @@ static Expr *parse_level(Parser *p, int level)
          found = binary_level(p->token.kind)) {
         Token op = p->token;
         if (found == LEVEL_COMPARE && compared) {
-            chain_error(p, left);
+            Diag *diag = front_error(p->diags, ERR_CHAIN, span_join(left->span, p->token.span),
+                                     "comparisons do not chain");
+            diag_help(p->diags, diag, "write `a < b and b < c`");
+            if (left->kind == EXPR_BINARY) {
+                Span at = {p->token.span.source, p->token.span.start, p->token.span.start};
+                diag_fix(p->diags, diag, at, "and %s ",
+                         source_text(p->diags, p->arena, left->b->span));
+            }
         }
         compared = found == LEVEL_COMPARE;
         parser_next(p);

@@ -156,19 +156,6 @@ static bool at_statement_end(const Parser *p)
     return p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI);
 }
 
-static void no_effect(Parser *p, const Expr *expr)
-{
-    bool bare = expr->kind == EXPR_NAME && message_kind(expr->name) && !at_statement_end(p);
-    if (bare) {
-        Diag *diag = parser_error(p, "`(`");
-        diag_help(p->diags, diag, "write `%s(…)`", expr->name);
-    } else if (expr->kind != EXPR_POISON && !p->recovering && at_statement_end(p)) {
-        Diag *diag =
-            front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
-        diag_help(p->diags, diag, "give the value a name with `let`, return it, or store it");
-    }
-}
-
 /* The operator of `a += b`; TOK_END when this is none. */
 static TokenKind update_operator(const Parser *p)
 {
@@ -197,7 +184,16 @@ static Stmt *parse_effect(Parser *p, Stmt *stmt)
     stmt->value = stmt->target;
     stmt->span = stmt->target->span;
     if (!has_effect(stmt->value)) {
-        no_effect(p, stmt->value);
+        const Expr *expr = stmt->value;
+        bool bare = expr->kind == EXPR_NAME && message_kind(expr->name) && !at_statement_end(p);
+        if (bare) {
+            Diag *diag = parser_error(p, "`(`");
+            diag_help(p->diags, diag, "write `%s(…)`", expr->name);
+        } else if (expr->kind != EXPR_POISON && !p->recovering && at_statement_end(p)) {
+            Diag *diag =
+                front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
+            diag_help(p->diags, diag, "give the value a name with `let`, return it, or store it");
+        }
         return NULL;
     }
     return stmt;
@@ -224,14 +220,6 @@ static Stmt *parse_assignment(Parser *p)
     return stmt;
 }
 
-static Stmt *inner_function(Parser *p)
-{
-    Diag *diag = parser_unsupported(p, p->token.span, "functions inside of functions are");
-    diag_help(p->diags, diag,
-              "define it beside the kernel; what it reads here is an argument then");
-    return NULL;
-}
-
 static Stmt *parse_statement(Parser *p)
 {
     switch (p->token.kind) {
@@ -246,7 +234,12 @@ static Stmt *parse_statement(Parser *p)
     case TOK_BREAK: return parse_leave(p, STMT_BREAK);
     case TOK_CONTINUE: return parse_leave(p, STMT_CONTINUE);
     case TOK_UNCHECKED: return parse_unchecked(p);
-    case TOK_FN: return inner_function(p);
+    case TOK_FN: {
+        Diag *diag = parser_unsupported(p, p->token.span, "functions inside of functions are");
+        diag_help(p->diags, diag,
+                  "define it beside the kernel; what it reads here is an argument then");
+        return NULL;
+    }
     default: return parse_assignment(p);
     }
 }
@@ -272,16 +265,11 @@ static void end_statement(Parser *p)
                          : "statements end with their line, or with `;`");
 }
 
-/* A declaration at the start of a line: its block was not closed. */
-static bool at_declaration(const Parser *p)
-{
-    return p->token.first && (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_SCHEDULE) ||
-                              parser_at(p, TOK_TUNE) || parser_at(p, TOK_END));
-}
-
 static void parse_statements(Parser *p, StmtList *list)
 {
-    while (!parser_at(p, TOK_RBRACE) && !at_declaration(p)) {
+    while (!parser_at(p, TOK_RBRACE) &&
+           !(p->token.first && (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_SCHEDULE) ||
+                                parser_at(p, TOK_TUNE) || parser_at(p, TOK_END)))) {
         if (parser_take(p, TOK_SEMI)) {
             continue;
         }

@@ -238,16 +238,10 @@ static bool begins_statement(const Parser *p)
     }
 }
 
-/* A line deeper than the statement goes on with it, most likely. */
-static bool at_next(const Parser *p, uint32_t indent)
-{
-    return p->token.first && (begins_statement(p) || parser_indent(p) <= indent);
-}
-
 void parser_recover(Parser *p, uint32_t indent)
 {
-    while (!at_next(p, indent) && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI) &&
-           !parser_at(p, TOK_END)) {
+    while (!(p->token.first && (begins_statement(p) || parser_indent(p) <= indent)) &&
+           !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI) && !parser_at(p, TOK_END)) {
         if (parser_at(p, TOK_LBRACE)) {
             int depth = 0;
             do {
