@@ -65,7 +65,7 @@ TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, cons
     return launch_make(device, &on->loaded, args, out);
 }
 
-/* ---- what is known of it ---- */
+/* ---- queries on a kernel ---- */
 
 const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
 {
@@ -73,7 +73,7 @@ const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
     return kernel ? &kernel->signature : NULL;
 }
 
-/* The size at `index` of the signature; NULL: it has no such. */
+/* The size at `index` of the signature; NULL if there is none. */
 static const DimVar *size_at(const TesseraKernel *kernel, size_t index)
 {
     const Func *func = kernel->compilation.func;
@@ -222,7 +222,7 @@ TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, Tesse
     if (null) {
         return context_null(kernel ? kernel->work.context : NULL, __func__, null);
     }
-    kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
+    kernel->work.diags.list.n = 0; /* earlier failures and warnings were reported */
     kernel->work.diags.errors = 0;
     return error_boundary_run(&kernel->work, emit_task, emit_reproducer, &task);
 }
@@ -271,40 +271,28 @@ TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const
     return error_boundary_run(&kernel->work, schedule_task, NULL, &task);
 }
 
-static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const Target *target)
-{
-    int64_t blocks;
-    if (!sizes || !plan_blocks(launch, sizes, &blocks)) {
-        return -1;
-    }
-    return plan_resident(launch, blocks, target->num_sms);
-}
-
-static bool follows(const PlanSize *size, const int64_t *before, int64_t *out)
-{
-    int64_t of;
-    if (size->by <= 0 || !plan_eval(&size->of, before, &of)) {
-        return false;
-    }
-    *out = of / size->by - (of % size->by < 0);
-    return true;
-}
-
-/* NULL unless all are known. */
+/* The sizes of the plan that the options give or that are quotients of them; NULL unless all of
+ * them are known. */
 static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
 {
     const TesseraOptions *o = &kernel->compilation.options;
     int64_t *sizes = ARENA_ARRAY(&kernel->work.arena, int64_t, plan->n_sizes);
     for (int i = 0; i < plan->n_sizes; i++) {
-        sizes[i] = plan->sizes[i].stride ? 0 : -1; /* no extent has strides */
+        const PlanSize *size = &plan->sizes[i];
+        int64_t of;
+        sizes[i] = size->stride ? 0 : -1; /* no extent contains a stride */
         for (size_t j = 0; j < o->n_sizes; j++) {
-            if (text_equal(o->sizes[j].name, plan->sizes[i].name)) {
+            if (text_equal(o->sizes[j].name, size->name)) {
                 sizes[i] = o->sizes[j].value;
             }
         }
-        if (sizes[i] < 0 && !follows(&plan->sizes[i], sizes, &sizes[i])) {
+        if (sizes[i] >= 0) {
+            continue;
+        }
+        if (size->by <= 0 || !plan_eval(&size->of, sizes, &of)) {
             return NULL;
         }
+        sizes[i] = of / size->by - (of % size->by < 0);
     }
     return sizes;
 }
@@ -324,8 +312,14 @@ static bool resources_task(void *user)
     TesseraLaunchInfo *infos = ARENA_ARRAY(&kernel->work.arena, TesseraLaunchInfo, plan.n_launches);
     for (int i = 0; i < plan.n_launches; i++) {
         const PlanLaunch *launch = &plan.launches[i];
+        int64_t blocks = -1; /* not known */
+        if (sizes && plan_blocks(launch, sizes, &blocks)) {
+            blocks = plan_resident(launch, blocks, c->target->num_sms);
+        } else {
+            blocks = -1;
+        }
         infos[i] = (TesseraLaunchInfo){launch->symbol, launch->threads, launch->shared_bytes,
-                                       blocks_of(launch, sizes, c->target), launch->persistent};
+                                       blocks, launch->persistent};
     }
     *task->resources = (TesseraResources){infos, (size_t)plan.n_launches, c->flops};
     return true;

@@ -11,42 +11,31 @@
 #include <stdio.h>
 #include <string.h>
 
-static void copy_param(const KernelParam *from, TesseraParam *to)
+static void add_signature(TesseraProgram *program, const KernelSignature *from)
 {
     static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};
-    *to = (TesseraParam){
-        .name = from->name,
-        .type = from->dtype,
-        .rank = from->rank,
-        .dims = (const char *const *)from->dims,
-        .io = ios[from->io],
-        .is_const = from->is_const,
-        .fallback = from->fallback,
-    };
-}
-
-static const TesseraChoice *copy_choices(TesseraProgram *program, const KernelSignature *from,
-                                         size_t *n)
-{
+    /* Sizes that select a variant (`assume D in 64, 128`) are the choices of a kernel. */
     TesseraChoice *choices = ARENA_ARRAY(&program->work.arena, TesseraChoice, from->sizes.n);
-    *n = 0;
+    size_t n_choices = 0;
     for (size_t i = 0; i < from->sizes.n; i++) {
         TesseraChoice choice = {.size = from->sizes.items[i]};
         choice.values = frontend_allowed(program->module, from, choice.size, &choice.n);
         if (choice.n > 0) {
-            choices[(*n)++] = choice;
+            choices[n_choices++] = choice;
         }
     }
-    return choices;
-}
-
-static void add_signature(TesseraProgram *program, const KernelSignature *from)
-{
-    size_t n_choices;
-    const TesseraChoice *choices = copy_choices(program, from, &n_choices);
     TesseraParam *params = ARENA_ARRAY(&program->work.arena, TesseraParam, from->params.n);
     for (size_t i = 0; i < from->params.n; i++) {
-        copy_param(&from->params.items[i], &params[i]);
+        const KernelParam *param = &from->params.items[i];
+        params[i] = (TesseraParam){
+            .name = param->name,
+            .type = param->dtype,
+            .rank = param->rank,
+            .dims = (const char *const *)param->dims,
+            .io = ios[param->io],
+            .is_const = param->is_const,
+            .fallback = param->fallback,
+        };
     }
     TesseraSignature signature = {
         .name = from->name,
@@ -159,7 +148,7 @@ static TesseraStatus cannot_read(TesseraContext *context, const char *path, cons
                              "cannot read %.300s: %s", path, why);
 }
 
-/* The whole file, growing: pipes have no length. */
+/* Reads the whole file into a buffer that grows, because a pipe has no length. */
 static TesseraStatus read_all(TesseraContext *context, FILE *file, const char *path, char **text,
                               size_t *n)
 {

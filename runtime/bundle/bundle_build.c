@@ -17,13 +17,13 @@ struct TesseraBundled {
 
 /* ---- functions ---- */
 
-/* In every locale. */
+/* True for the characters of C names, in every locale. */
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* As a part of a name in C. */
+/* Appends a value as a part of a C name. */
 static void add_value(Text *name, const char *value)
 {
     for (; *value; value++) {
@@ -108,7 +108,7 @@ static const TesseraParam *copy_params(Arena *arena, const TesseraSignature *fro
     return to->params;
 }
 
-/* From the first kernel that was compiled of it. */
+/* Describes a function by the first kernel that is compiled for it. */
 static void fill_function(BundleBuilder *builder, BundleFunctionInfo *function)
 {
     Arena *arena = &builder->work->arena;
@@ -156,8 +156,8 @@ static void emit_reproducer(void *user, Text *out)
     compilation_reproducer(&((EmitTask *)user)->kernel->compilation, out);
 }
 
-/* What is made of one kernel: machine code and, where later parts can have it, PTX. An assembler
- * that is only found is not used: the same input makes the same bytes on all machines. */
+/* The forms of code of one kernel: machine code and, where later parts can load it, PTX. ptxas is
+ * used only if TESSERA_PTXAS names it, so that the same input gives the same bytes everywhere. */
 typedef struct Kinds {
     int n;
     struct {
@@ -208,7 +208,7 @@ static bool same_strides(const Plan *a, const Plan *b)
     return same;
 }
 
-/* Code for the same launches as another has been made already. */
+/* True if a variant for the same launches exists already. */
 static bool is_there(const BundleBuilder *builder, const BundleVariant *variant)
 {
     for (size_t i = 0; i < builder->variants.n; i++) {
@@ -275,7 +275,7 @@ bool bundle_add_code(BundleBuilder *builder, size_t function, bool fallback)
     return good;
 }
 
-/* ---- all ---- */
+/* ---- variants ---- */
 
 static bool add_variant(BundleBuilder *builder, size_t function, const TesseraOptions *options,
                         const char *target, bool fallback)
@@ -294,7 +294,7 @@ static bool add_variant(BundleBuilder *builder, size_t function, const TesseraOp
     return good;
 }
 
-/* Do none of the function's variants say anything of sizes? */
+/* True if no variant of the function fixes a size or states a fact about one. */
 static bool are_of_any_size(BundleBuilder *builder, size_t function,
                             const TesseraSignature *signature, const TesseraOptions *variants,
                             size_t n)
@@ -308,7 +308,7 @@ static bool are_of_any_size(BundleBuilder *builder, size_t function,
     return true;
 }
 
-/* Each target has its fallback last, and first what was measured for some sizes. */
+/* Adds the code of a function for each target: first the tuned variants, last the fallback. */
 static bool add_function(BundleBuilder *builder, size_t function, const TesseraSignature *signature,
                          const TesseraOptions *variants, size_t n)
 {
@@ -359,16 +359,6 @@ static bool add_kernel(BundleBuilder *builder, const TesseraSignature *signature
     return true;
 }
 
-static bool check_names(BundleBuilder *builder)
-{
-    const char *twice = bundle_name_twice(builder);
-    if (twice) {
-        diag_failure(&builder->work->diags, DIAG_USAGE, "two functions would be called %s_%s",
-                     builder->name, twice);
-    }
-    return !twice;
-}
-
 static bool write_object(BundleBuilder *builder, TesseraBundled *bundled)
 {
     Arena *arena = &builder->work->arena;
@@ -400,7 +390,7 @@ typedef struct BundleTask {
     TesseraBundled *bundled;
 } BundleTask;
 
-/* True with a status that is an error: what is wrong was told already. */
+/* True also if builder->status is an error, which has been reported already. */
 static bool bundle_task(void *user)
 {
     BundleTask *task = user;
@@ -413,8 +403,14 @@ static bool bundle_task(void *user)
             return true;
         }
     }
+    const char *twice = bundle_name_twice(builder);
+    if (twice) {
+        diag_failure(&builder->work->diags, DIAG_USAGE, "two functions would be called %s_%s",
+                     builder->name, twice);
+        return false;
+    }
     Text header = text_new(&builder->work->arena);
-    if (!check_names(builder) || !write_object(builder, task->bundled)) {
+    if (!write_object(builder, task->bundled)) {
         return false;
     }
     bundle_header(builder, &header);
@@ -423,7 +419,7 @@ static bool bundle_task(void *user)
     return true;
 }
 
-/* ---- what is asked for ---- */
+/* ---- checks of the options ---- */
 
 static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleOptions *options)
 {

@@ -44,27 +44,28 @@ typedef struct BundleBuilder {
     } objects;
 } BundleBuilder;
 
-/* Is a variant for this kernel? Its options, and those of the code for any size. */
+/* bundle_is_for: true if the variant names nothing that the kernel lacks. bundle_variant_of returns
+ * its options for the kernel, bundle_any_size those of the code for any size. */
 bool bundle_is_for(const BundleBuilder *builder, const TesseraSignature *signature,
                    const TesseraOptions *variant);
 TesseraOptions bundle_variant_of(const BundleBuilder *builder, const TesseraSignature *signature,
                                  const TesseraOptions *from);
 TesseraOptions bundle_any_size(const BundleBuilder *builder, const TesseraSignature *signature,
                                const TesseraOptions *from);
-/* The code of builder->kernel as a variant of the function. */
+/* Compiles builder->kernel and adds its code as a variant of the function. */
 bool bundle_add_code(BundleBuilder *builder, size_t function, bool fallback);
-/* A variant for each bucket of sizes for which there is a pin, where variants say nothing of sizes
- * (bundle_pins.c). */
+/* Adds a variant for each size bucket that has a pin; only for functions whose variants leave the
+ * sizes open (bundle_pins.c). */
 bool bundle_add_pinned(BundleBuilder *builder, size_t function, const TesseraOptions *any,
                        const char *target);
-/* What the options bind a name to, or NULL. */
+/* The value that the options bind to a name, or NULL. */
 const char *bundle_bound_to(const TesseraOptions *options, const char *name);
-/* What the kernel at hand was warned of becomes the bundle's, once. */
+/* Adds the warnings of the current kernel to those of the bundle, each once. */
 void bundle_keep_warnings(BundleBuilder *builder);
 void bundle_tell_warnings(BundleBuilder *builder);
-/* The names of C for what a function takes. */
+/* Chooses the C names of a function's parameters. */
 void bundle_name_args(BundleBuilder *builder, BundleFunctionInfo *function);
-/* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
+/* A name that two functions would have, or that the header uses otherwise; NULL if none. */
 const char *bundle_name_twice(const BundleBuilder *builder);
 void bundle_header(const BundleBuilder *builder, Text *out);
 

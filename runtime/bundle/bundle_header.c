@@ -8,7 +8,7 @@
 
 /* ---- names ---- */
 
-/* What no parameter can be called in C or C++, or is one of ours. */
+/* True for names that C and C++ reserve and for the names of the header's own parameters. */
 static bool is_taken(const char *name)
 {
     static const char *const taken[] = {
@@ -184,7 +184,7 @@ static DType type_of(const TesseraParam *param)
     return dtype;
 }
 
-/* "sm_90a", "sm_80 (cubin, PTX)": what lies in the object where that may be one or the other. */
+/* "sm_90a", "sm_80 (cubin, PTX)": the target, for NVIDIA with the forms of code in the object. */
 static const char *target_words(const BundleBuilder *builder, const BundleVariant *of)
 {
     bool object = false, ptx = false;
@@ -201,7 +201,7 @@ static const char *target_words(const BundleBuilder *builder, const BundleVarian
                               object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
 }
 
-static bool says_before(const BundleBuilder *builder, size_t function, size_t variant, bool target)
+static bool is_listed(const BundleBuilder *builder, size_t function, size_t variant, bool target)
 {
     const BundleVariant *of = &builder->variants.items[variant];
     for (size_t i = 0; i < variant; i++) {
@@ -219,7 +219,7 @@ static void add_variants(const BundleBuilder *builder, size_t function, bool tar
     bool any = false;
     for (size_t i = 0; i < builder->variants.n; i++) {
         const BundleVariant *variant = &builder->variants.items[i];
-        if ((size_t)variant->function == function && !says_before(builder, function, i, targets)) {
+        if ((size_t)variant->function == function && !is_listed(builder, function, i, targets)) {
             text_printf(out, "%s%s", any ? (targets ? ", " : "; ") : "",
                         targets ? target_words(builder, variant) : variant->about);
             any = true;
@@ -227,7 +227,7 @@ static void add_variants(const BundleBuilder *builder, size_t function, bool tar
     }
 }
 
-/* A parameter after others, on a line of its own where that passes 100 columns. */
+/* Appends a parameter, on a new line if the line would exceed 100 columns. */
 static void add_param(Text *out, size_t column, const char *text)
 {
     size_t at = out->n;

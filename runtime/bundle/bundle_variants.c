@@ -36,7 +36,7 @@ static bool is_param(const TesseraSignature *signature, const char *name)
     return false;
 }
 
-/* Has the kernel something of this name? */
+/* True if the kernel has a generic, choice, parameter or size of this name. */
 static bool has_name(const TesseraSignature *signature, const char *name)
 {
     return is_generic(signature, name) || is_choice(signature, name) || is_param(signature, name) ||
@@ -53,14 +53,14 @@ static bool any_has(const BundleBuilder *builder, const char *name)
     return false;
 }
 
-/* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
+/* True if a variant keeps its entry for `name` when it is applied to this kernel. An entry is only
+ * dropped if another kernel has the name; otherwise compilation reports the unknown name. */
 static bool keeps(const BundleBuilder *builder, const TesseraSignature *signature, const char *name)
 {
     bool one = builder->options->kernel || builder->program->signatures.n == 1;
     return one || has_name(signature, name) || !any_has(builder, name);
 }
 
-/* Does it name nothing that the kernel has not? */
 bool bundle_is_for(const BundleBuilder *builder, const TesseraSignature *signature,
                    const TesseraOptions *variant)
 {
@@ -110,7 +110,7 @@ TesseraOptions bundle_variant_of(const BundleBuilder *builder, const TesseraSign
 {
     TesseraOptions to = *from;
     to.kernel = signature->name;
-    /* Bindings of all variants hold where this one has no other. */
+    /* The bindings of the whole bundle apply unless the variant has its own. */
     const TesseraBundleOptions *options = builder->options;
     TesseraPair *pairs =
         ARENA_ARRAY(&builder->work->arena, TesseraPair, to.n_bindings + options->n_bindings + 1);
@@ -130,7 +130,7 @@ TesseraOptions bundle_variant_of(const BundleBuilder *builder, const TesseraSign
     return to;
 }
 
-/* The same for any size: a multiple of 1 is said of each. */
+/* The options with every size left open: each gets the fact that it is a multiple of 1. */
 TesseraOptions bundle_any_size(const BundleBuilder *builder, const TesseraSignature *signature,
                                const TesseraOptions *from)
 {

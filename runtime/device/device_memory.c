@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Sizes of what is used again are rounded up to one of eight a power of two: an eighth at most is
- * not used, and blocks of a size fit each other. */
+/* Blocks that are kept after their release have one of eight sizes per power of two: at most an
+ * eighth of a block is unused, and blocks of one size replace each other. */
 enum { MIN_BITS = 9, STEP_BITS = 3, SIZES = (64 - MIN_BITS) << STEP_BITS, MAX_BUCKETS = 64 };
 enum { KEEP_BYTES = 256 << 20 };
 
@@ -14,9 +14,9 @@ typedef struct Block Block;
 struct Block {
     Block *next;
     MemoryBlock is;
-    size_t room; /* as allocated */
-    bool settled;
-    DeviceStream stream; /* kept and not settled: whose */
+    size_t room;         /* as allocated */
+    bool settled;        /* no stream uses it any more */
+    DeviceStream stream; /* if kept and not settled: the stream that freed it */
 };
 
 typedef struct Memory {
@@ -24,12 +24,12 @@ typedef struct Memory {
     size_t keep;
     uint64_t numbers;
     Block *kept[SIZES];
-    size_t unsettled; /* of them */
+    size_t unsettled; /* kept blocks that their stream may still use */
     Block **out;      /* by address */
     size_t n_buckets, n_out;
 } Memory;
 
-/* ---- what is out, by address ---- */
+/* ---- allocated blocks, by address ---- */
 
 static size_t bucket_of(const Memory *m, const void *memory)
 {
@@ -37,7 +37,7 @@ static size_t bucket_of(const Memory *m, const void *memory)
     return (size_t)(bits >> 32) & (m->n_buckets - 1);
 }
 
-/* More buckets for more blocks; without memory for them the chains grow. */
+/* Doubles the number of buckets; if there is no memory for that, the chains become longer. */
 static bool grow(Device *device, Memory *m)
 {
     size_t before = m->n_buckets, n = before ? 2 * before : MAX_BUCKETS;
@@ -79,9 +79,9 @@ static bool is_used_again(MemoryKind kind)
     return kind == MEMORY_POOLED || kind == MEMORY_WORK;
 }
 
-/* ---- what is kept ---- */
+/* ---- kept blocks ---- */
 
-/* The number of the size, and the size. False: no memory has so much. */
+/* The index and the bytes of the size class. False if `bytes` exceed the address space. */
 static bool size_of(size_t bytes, size_t *nth, size_t *room)
 {
     size_t least = (size_t)1 << MIN_BITS, above = bytes > least ? bytes - 1 : least - 1;
@@ -122,7 +122,7 @@ static void release(Device *device, Block *block)
     device_host_free(device, block);
 }
 
-/* The largest first, until so much is left. */
+/* Returns kept blocks to the driver, the largest first, until at most `keep` bytes are kept. */
 static void shrink(Device *device, Memory *m, size_t keep)
 {
     for (size_t nth = SIZES; nth-- > 0 && m->counts.kept_bytes > keep;) {
@@ -143,7 +143,7 @@ static void keep(Device *device, Memory *m, Block *block, const DeviceStream *st
         return;
     }
     size_of(block->room, &nth, &room);
-    block->settled = !stream || device->ops->points; /* the host's work is done already */
+    block->settled = !stream || device->ops->points; /* a launch on the host returns when done */
     block->stream = stream ? *stream : NULL;
     block->next = m->kept[nth];
     m->kept[nth] = block;
@@ -153,7 +153,7 @@ static void keep(Device *device, Memory *m, Block *block, const DeviceStream *st
     shrink(device, m, m->keep);
 }
 
-/* ---- asking ---- */
+/* ---- allocation ---- */
 
 static Memory *memory_of(Device *device, DeviceError *error)
 {
@@ -170,22 +170,6 @@ static Memory *memory_of(Device *device, DeviceError *error)
     return m;
 }
 
-static bool ask_driver(Device *device, Memory *m, Block *block, DeviceError *error)
-{
-    void **memory = &block->is.memory;
-    if (block->is.kind == MEMORY_PINNED) {
-        return device->ops->streams->pin(device, block->room, memory, error);
-    }
-    if (device->ops->alloc(device, block->room, memory, error)) {
-        return true;
-    }
-    if (m->counts.kept == 0) {
-        return false;
-    }
-    shrink(device, m, 0);
-    return device->ops->alloc(device, block->room, memory, error);
-}
-
 static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room, DeviceError *error)
 {
     Block *block = NULL;
@@ -198,7 +182,15 @@ static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room,
     }
     block->is.kind = kind;
     block->room = room;
-    if (!ask_driver(device, m, block, error)) {
+    /* If the driver is out of memory, kept blocks are returned to it before a second attempt. */
+    void **memory = &block->is.memory;
+    bool made = kind == MEMORY_PINNED ? device->ops->streams->pin(device, room, memory, error)
+                                      : device->ops->alloc(device, room, memory, error);
+    if (!made && kind != MEMORY_PINNED && m->counts.kept > 0) {
+        shrink(device, m, 0);
+        made = device->ops->alloc(device, room, memory, error);
+    }
+    if (!made) {
         device_host_free(device, block);
         return NULL;
     }
@@ -301,14 +293,14 @@ void memory_mark_stream_done(Device *device, DeviceStream stream)
 
 void memory_leave(Device *device, DeviceStream stream)
 {
-    DeviceError untold;
+    DeviceError ignored;
     if (has_kept(device->memory, stream)) {
-        device->ops->sync(device, stream, &untold); /* else nothing more runs there either */
+        device->ops->sync(device, stream, &ignored); /* a failed stream is idle, too */
         memory_mark_stream_done(device, stream);
     }
 }
 
-/* ---- looking ---- */
+/* ---- listing ---- */
 
 MemoryCounts memory_counts(const Device *device)
 {

@@ -21,11 +21,11 @@ typedef struct Team Team;
 typedef struct Member {
     Team *team;
     pthread_t thread;
-    pthread_cond_t wake; /* its own: who is not needed sleeps on */
+    pthread_cond_t wake; /* one per member, so that only the members needed wake up */
     bool due;            /* it is to take parts */
 } Member;
 
-/* One team a process: a forked child leaves its parent's behind, whose lock may be held. */
+/* The threads of one process. A forked child abandons its parent's team, whose lock may be held. */
 struct Team {
     pthread_mutex_t lock;
     pthread_cond_t done;
@@ -93,7 +93,8 @@ static void *thread_main(void *user)
     return NULL;
 }
 
-/* All signals stay with the program's own threads, but for those that a thread's own code makes. */
+/* Starts the threads with all signals blocked, so that the program's own threads handle them; only
+ * faults of a thread's own code are delivered to it. */
 static void start_threads(Team *team, int wanted)
 {
     sigset_t all, before;
@@ -167,12 +168,12 @@ void pool_free(Pool *pool)
         pthread_mutex_destroy(&team->lock);
         allocator.release(allocator.user, team);
     } else if (pool->team) {
-        allocator.release(allocator.user, pool->team); /* its threads are the parent's */
+        allocator.release(allocator.user, pool->team); /* its threads exist only in the parent */
     }
     allocator.release(allocator.user, pool);
 }
 
-/* NULL: no memory, or nobody to share with. */
+/* The team of this process; NULL if the pool has one thread or memory is exhausted. */
 static Team *team_of(Pool *pool)
 {
     if (pool->wanted == 0) {
@@ -188,17 +189,12 @@ static Team *team_of(Pool *pool)
     return pool->team;
 }
 
-/* Beside the caller: nobody is woken for whom there is no block. */
-static int helpers(const Team *team, int64_t blocks, int most)
-{
-    int64_t n = blocks - 1 < team->n ? blocks - 1 : team->n;
-    return (int)(most > 0 && most - 1 < n ? most - 1 : n);
-}
-
 void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks, int most)
 {
     Team *team = blocks > 1 && most != 1 ? team_of(pool) : NULL;
-    int n = team ? helpers(team, blocks, most) : 0;
+    /* The caller takes parts, too; no more members are woken than there are blocks for. */
+    int n = !team ? 0 : blocks - 1 < team->n ? (int)(blocks - 1) : team->n;
+    n = most > 0 && most - 1 < n ? most - 1 : n;
     if (n == 0) {
         work(args, 0, blocks);
         return;

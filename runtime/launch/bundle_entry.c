@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Which code is chosen depends on sizes and on what divides addresses; other addresses of that kind
- * and other scalars are set in what is prepared. */
+/* True if a prepared launch serves the call. The choice of a variant depends on sizes and on the
+ * alignment of addresses; other addresses and scalars are set in the prepared launch. */
 static bool is_like(const Call *call, const Ready *ready, void *stream)
 {
     enum { MAX_ALIGN = 16 };
@@ -35,7 +35,7 @@ static Ready *find_ready(const Call *call, void *stream)
     return NULL;
 }
 
-/* What its launches still use is not taken away from them. */
+/* Waits for running launches before the memory that they use is freed. */
 static TesseraStatus drop_ready(const Call *call, Ready *ready)
 {
     const Plan *plan = ready->launch->plan;
@@ -47,7 +47,8 @@ static TesseraStatus drop_ready(const Call *call, Ready *ready)
     return status;
 }
 
-/* What cannot be set is dropped: preparing anew says what is wrong. */
+/* Sets the call's addresses and scalars. A launch that refuses one is dropped: the preparation of a
+ * new one reports the error. */
 static bool set_values(const Call *call, Ready *ready)
 {
     DeviceError error;
@@ -68,7 +69,7 @@ static bool set_values(const Call *call, Ready *ready)
     return true;
 }
 
-/* The place of what was not used for longest. */
+/* Frees the slot of the least recently used launch. */
 static TesseraStatus free_place(const Call *call, Ready **place)
 {
     Ready *ready = call->on->ready;

@@ -99,7 +99,7 @@ TesseraStatus bundle_open(TesseraDevice *device, const TesseraBundle *bundle, De
 
 /* ---- arguments ---- */
 
-/* Memory for the arguments of whatever variant. */
+/* Memory for the arguments and sizes of any variant. */
 typedef struct Room {
     LaunchArg *args;
     int64_t *sizes;
@@ -170,7 +170,7 @@ static bool pack(const Call *call, Plan *plan, Room *room, DeviceError *error)
         return pack_values(call, plan, room, error);
     }
     for (int i = 0; i < plan->n_sizes; i++) {
-        plan->sizes[i].is_given = false; /* by an earlier call with sizes */
+        plan->sizes[i].is_given = false; /* an earlier call may have set it */
     }
     for (int i = 0; i < plan->n_params; i++) {
         launch_pack(&plan->params[i], &call->args[i], &room->args[i]);
@@ -183,12 +183,12 @@ static bool pack(const Call *call, Plan *plan, Room *room, DeviceError *error)
 typedef struct Choice {
     int variant; /* -1: none */
     int suits, special;
-    int other;   /* a function that would do as well; -1: none */
-    int refused; /* the variant that asks for least of those that do not fit; -1: none */
+    int other;   /* another function that suits, too; -1 if none */
+    int refused; /* the least specialized variant whose checks fail; -1 if none */
     int refused_special;
-    DeviceError error; /* why not that one */
-    bool known;        /* there is such a function */
-    int suitable;      /* variants for such a part */
+    DeviceError error; /* of that variant */
+    bool known;        /* the bundle has the function */
+    int suitable;      /* number of variants that this device can execute */
 } Choice;
 
 static bool is_meant(const Call *call, const BundleVariant *variant)
@@ -208,7 +208,7 @@ bool call_has_arguments(const Call *call, const BundleVariant *variant, DeviceEr
                        function->name, n, call->n);
 }
 
-/* Of those that suit the part best the one that is made for the fewest launches, then the first. */
+/* Prefers variants that suit the device best, among them the most specialized, then the first. */
 static void try_variant(const Call *call, int index, const BundlePart *part, Room *room,
                         Choice *choice)
 {
@@ -261,12 +261,12 @@ static TesseraStatus none_chosen(const Call *call, const Choice *choice)
         for (int i = 0; i < table->n_variants; i++) {
             const char *target = table->variants[i].target;
             size_t length = strlen(target);
-            bool said = !is_meant(call, &table->variants[i]);
-            for (int j = 0; j < i && !said; j++) {
-                said = is_meant(call, &table->variants[j]) &&
-                       text_equal(table->variants[j].target, target);
+            bool listed = !is_meant(call, &table->variants[i]);
+            for (int j = 0; j < i && !listed; j++) {
+                listed = is_meant(call, &table->variants[j]) &&
+                         text_equal(table->variants[j].target, target);
             }
-            if (!said && used + length + 3 < n) {
+            if (!listed && used + length + 3 < n) {
                 memcpy(names + used, used ? ", " : "", used ? 2 : 0);
                 used += used ? 2 : 0;
                 memcpy(names + used, target, length + 1);
@@ -382,13 +382,14 @@ static Room take_room(const Call *call)
 static TesseraStatus launch_chosen(const Call *call, int variant, Room *room,
                                    TesseraLaunch **launch)
 {
-    DeviceError error; /* the arguments as the chosen plan has them: they were found to fit */
+    DeviceError error; /* unused: these arguments passed the checks of the plan before */
     pack(call, &call->on->table.variants[variant].plan, room, &error);
     return make_launch(call, variant, room->args, launch);
 }
 
-/* Parts of one name may differ in what their drivers load: then PTX is left, where there is any. */
-static bool is_for_others(const Call *call, int variant)
+/* True if the driver cannot load this machine code although the name of the part matches; PTX may
+ * still be possible. */
+static bool is_unloadable(const Call *call, int variant)
 {
     enum { CUDA_NO_BINARY_FOR_GPU = 209 };
     return call->on->table.variants[variant].kind == BUNDLE_OBJECT &&
@@ -405,7 +406,7 @@ TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
     status = status == TESSERA_OK ? choose(call, &room, &choice) : status;
     if (status == TESSERA_OK) {
         status = launch_chosen(call, choice.variant, &room, launch);
-        if (status != TESSERA_OK && is_for_others(call, choice.variant)) {
+        if (status != TESSERA_OK && is_unloadable(call, choice.variant)) {
             call->on->is_refused[choice.variant] = true;
             bool left = choose(call, &room, &other) == TESSERA_OK;
             call->on->is_refused[choice.variant] = left;

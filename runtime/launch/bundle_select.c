@@ -8,7 +8,7 @@
 
 /* ---- parts ---- */
 
-/* The levels of x86-64's psABI. */
+/* The psABI level of x86-64 if this CPU has it, else -1. */
 static int suits_host(const char *target)
 {
     __builtin_cpu_init();
@@ -18,7 +18,7 @@ static int suits_host(const char *target)
     return text_equal(target, "x86-64-v3") && __builtin_cpu_supports("x86-64-v3") ? 3 : -1;
 }
 
-/* "sm_90a" is 90 and for that part alone. */
+/* Parses "sm_90a" as 90; `alone` is set if code with that suffix runs on that part only. */
 static bool nvidia_part(const char *target, int *part, bool *alone)
 {
     char *end = NULL;
@@ -32,7 +32,7 @@ static bool nvidia_part(const char *target, int *part, bool *alone)
     return true;
 }
 
-/* NVIDIA's driver assembles PTX of an earlier part, if that asks for nothing special. */
+/* NVIDIA's driver assembles PTX for an earlier part unless it uses extensions of that part. */
 static int suits_later(const BundleVariant *variant, const BundlePart *part)
 {
     int wants, has;
@@ -42,7 +42,7 @@ static int suits_later(const BundleVariant *variant, const BundlePart *part)
     return parts && variant->kind == BUNDLE_PTX && !alone && wants <= has ? wants : -1;
 }
 
-/* An earlier part may have more of what a block takes. */
+/* True if a block fits the part; an earlier part may allow more threads or shared memory. */
 static bool has_room(const Plan *plan, const BundlePart *part)
 {
     for (int i = 0; i < plan->n_launches; i++) {
@@ -76,7 +76,7 @@ static int special_size(const PlanSize *size)
 {
     int bits = bits_of(size->multiple);
     if (size->stride || size->by > 0) {
-        return size->stride ? bits : 0; /* what follows from others has no facts of its own */
+        return size->stride ? bits : 0; /* a quotient of other sizes has no facts of its own */
     }
     if (size->most < INT64_MAX) {
         int64_t rest = size->most / size->multiple; /* how many multiples there are */

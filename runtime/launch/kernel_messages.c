@@ -16,7 +16,7 @@ struct KernelMessages {
 
 /* ---- order ---- */
 
-static int by_place(const KernelMessage *a, const KernelMessage *b)
+static int compare_places(const KernelMessage *a, const KernelMessage *b)
 {
     const PlanMessage *message = a->message;
     for (int i = message->n - message->places; i < message->n; i++) {
@@ -33,7 +33,7 @@ static int compare_records(const void *left, const void *right)
     if (a->nth != b->nth) {
         return a->nth < b->nth ? -1 : 1;
     }
-    int order = by_place(a, b);
+    int order = compare_places(a, b);
     return order ? order : a->time < b->time ? -1 : a->time > b->time;
 }
 
@@ -80,7 +80,7 @@ static TesseraStatus guarded(TesseraContext *context, MessageWork *work, const v
     return enough ? TESSERA_OK : context_fail(context, TESSERA_ENVIRONMENT, 0, "out of memory");
 }
 
-/* Empty, whatever was said before. */
+/* Discards earlier messages and starts an empty list. */
 static struct KernelMessages *said_begin(TesseraContext *context)
 {
     said_free(context);

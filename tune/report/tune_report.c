@@ -102,12 +102,6 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double middle_of(double *times, size_t n)
-{
-    qsort(times, n, sizeof *times, compare_doubles);
-    return n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]);
-}
-
 static int compare_values(const void *left, const void *right)
 {
     const ReportValue *a = left, *b = right;
@@ -136,7 +130,10 @@ static void fill_value(Arena *arena, const TuningCase *group, const Column *colu
         }
     }
     if (value->n > 0) {
-        value->middle = middle_of(times, value->n);
+        /* The median, and the least time as the best one. */
+        size_t n = value->n;
+        qsort(times, n, sizeof *times, compare_doubles);
+        value->middle = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]);
         value->best = times[0];
     }
 }

@@ -48,18 +48,6 @@ static void put_bar(Arena *arena, const char *what, const TuneRecord *record, do
     text_add(out, "</code>");
 }
 
-static void put_roof(double roof, double most, Text *out)
-{
-    if (roof > 0) {
-        text_add(out, "<tr><td>roofline<td class=n>");
-        tune_time(roof, out);
-        text_printf(out,
-                    "<td><svg width=300 height=16><rect class=roof width=%.1f height=16></rect>"
-                    "</svg><td><small>the least that bandwidth and arithmetic allow</small>",
-                    290 * roof / most);
-    }
-}
-
 static void put_verdict(Arena *arena, const Report *report, Text *out)
 {
     const TuningCase *group = report->group;
@@ -82,7 +70,15 @@ static void put_verdict(Arena *arena, const Report *report, Text *out)
     text_add(out, "<table class=bars>\n");
     put_bar(arena, "derived", group->derived, most, out);
     put_bar(arena, "best", group->best, most, out);
-    put_roof(group->best->roof, most, out);
+    double roof = group->best->roof;
+    if (roof > 0) {
+        text_add(out, "<tr><td>roofline<td class=n>");
+        tune_time(roof, out);
+        text_printf(out,
+                    "<td><svg width=300 height=16><rect class=roof width=%.1f height=16></rect>"
+                    "</svg><td><small>the least that bandwidth and arithmetic allow</small>",
+                    290 * roof / most);
+    }
     text_add(out, "</table>\n");
 }
 

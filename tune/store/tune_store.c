@@ -460,17 +460,6 @@ bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, cons
 
 /* ---- reading ---- */
 
-static void take_salvaged(const TuneStore *store, const TuneFilter *filter, Arena *arena,
-                          TuneRecords *records)
-{
-    records->n = 0;
-    for (size_t i = 0; i < store->salvaged.n; i++) {
-        if (row_fits(&store->salvaged.items[i], filter)) {
-            ARENA_PUSH(arena, records, store->salvaged.items[i]);
-        }
-    }
-}
-
 /* One try, with the file shared. One that was removed is still read. */
 static Opened read_shared(TuneStore *store, const TuneFilter *filter, Arena *arena,
                           TuneRecords *records, size_t *damaged, int *code, const char **why)
@@ -506,7 +495,12 @@ bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
         }
     }
     if (store->is_salvaged) {
-        take_salvaged(store, filter, arena, records);
+        records->n = 0;
+        for (size_t i = 0; i < store->salvaged.n; i++) {
+            if (row_fits(&store->salvaged.items[i], filter)) {
+                ARENA_PUSH(arena, records, store->salvaged.items[i]);
+            }
+        }
     } else if (code != SQLITE_OK) {
         return set_failure(store, why, code);
     }

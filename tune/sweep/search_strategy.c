@@ -148,19 +148,14 @@ static Learned learn(Arena *arena, const Search *search)
     return learned;
 }
 
-/* ∫ of what the normal distribution has below `best`. */
-static double improvement(double mean, double deviation, double best)
-{
-    double z = (best - mean) / deviation;
-    double density = exp(-z * z / 2) / sqrt(2 * acos(-1));
-    return (best - mean) * erfc(-z / sqrt(2)) / 2 + deviation * density;
-}
-
 static double promise(const Surrogate *surrogate, size_t row, double best)
 {
     double mean, deviation;
     surrogate_at(surrogate, row, &mean, &deviation);
-    return improvement(mean, deviation, best);
+    /* The expected improvement: the integral of what the normal distribution has below `best`. */
+    double z = (best - mean) / deviation;
+    double density = exp(-z * z / 2) / sqrt(2 * acos(-1));
+    return (best - mean) * erfc(-z / sqrt(2)) / 2 + deviation * density;
 }
 
 /* The free ones that promise most. */
