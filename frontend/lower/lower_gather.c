@@ -101,14 +101,14 @@ static bool group_shape(Lower *l, const IndexedAccess *places, Shape *group)
     *group = (Shape){.rank = 0};
     const AxisIndex *first = NULL;
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        Shape shape = shape_of(&place->val);
-        if (place->kind != INDEX_AT || shape.rank == 0) {
+        const AxisIndex *axis_index = &places->at[i];
+        Shape shape = shape_of(&axis_index->val);
+        if (axis_index->kind != INDEX_AT || shape.rank == 0) {
             continue;
         }
-        first = first ? first : place;
-        if (!broadcast_shapes(l, place->expr->span, first->expr, &first->val, place->expr,
-                              &place->val, group, &shape, group)) {
+        first = first ? first : axis_index;
+        if (!broadcast_shapes(l, axis_index->expr->span, first->expr, &first->val, axis_index->expr,
+                              &axis_index->val, group, &shape, group)) {
             return false;
         }
     }
@@ -127,36 +127,36 @@ static bool push_dim(Lower *l, Span span, Shape *shape, Dim dim)
 }
 
 /* Appends the axes of one index; *at: where they begin. */
-static bool push_place(Lower *l, const AxisIndex *place, const Shape *group, int *group_at,
+static bool push_place(Lower *l, const AxisIndex *axis_index, const Shape *group, int *group_at,
                        Shape *shape)
 {
-    if (place->kind == INDEX_WHOLE) {
-        return push_dim(l, place->expr->span, shape, place->extent);
+    if (axis_index->kind == INDEX_WHOLE) {
+        return push_dim(l, axis_index->expr->span, shape, axis_index->extent);
     }
-    if (place->kind == INDEX_RANGE) {
-        return push_dim(l, place->expr->span, shape, place->val.dim);
+    if (axis_index->kind == INDEX_RANGE) {
+        return push_dim(l, axis_index->expr->span, shape, axis_index->val.dim);
     }
-    if (place->kind == INDEX_SLICE) {
-        return push_dim(l, place->expr->span, shape, place->count);
+    if (axis_index->kind == INDEX_SLICE) {
+        return push_dim(l, axis_index->expr->span, shape, axis_index->count);
     }
     bool good = true;
-    if (shape_of(&place->val).rank > 0 && *group_at < 0) {
+    if (shape_of(&axis_index->val).rank > 0 && *group_at < 0) {
         *group_at = shape->rank;
         for (int i = 0; i < group->rank && good; i++) {
-            good = push_dim(l, place->expr->span, shape, group->dims[i]);
+            good = push_dim(l, axis_index->expr->span, shape, group->dims[i]);
         }
     }
-    shape->lanes |= place->val.lanes;
+    shape->lanes |= axis_index->val.lanes;
     return good;
 }
 
-static Val place_index(Lower *l, const AxisIndex *place, int trailing)
+static Val place_index(Lower *l, const AxisIndex *axis_index, int trailing)
 {
-    if (place->kind == INDEX_WHOLE) {
-        return iota_val(l, place->extent, trailing);
+    if (axis_index->kind == INDEX_WHOLE) {
+        return iota_val(l, axis_index->extent, trailing);
     }
-    Val val = place->val;
-    if (place->kind == INDEX_RANGE) {
+    Val val = axis_index->val;
+    if (axis_index->kind == INDEX_RANGE) {
         val = array_val(build_index(&l->b, val.value, DT_I64));
     }
     for (int i = 0; i < trailing && val.kind == VAL_ARRAY; i++) {
@@ -188,13 +188,13 @@ bool selected_shape(Lower *l, Span span, const IndexedAccess *places, Val *indic
         }
     }
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        int rank = shape_of(&place->val).rank;
+        const AxisIndex *axis_index = &places->at[i];
+        int rank = shape_of(&axis_index->val).rank;
         int trailing = shape->rank - starts[i] - 1;
-        if (place->kind == INDEX_AT) {
+        if (axis_index->kind == INDEX_AT) {
             trailing = rank ? shape->rank - group_at - group.rank : 0;
         }
-        indices[i] = place_index(l, place, trailing);
+        indices[i] = place_index(l, axis_index, trailing);
     }
     return true;
 }
@@ -212,11 +212,11 @@ Val inside_val(Lower *l, const IndexedAccess *places, const Val *indices)
     Expr none = {.kind = EXPR_POISON, .span = l->b.span};
     Val all = bool_val(true), zero = int_val(0, true);
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        if (place->kind != INDEX_AT || place->inside) {
+        const AxisIndex *axis_index = &places->at[i];
+        if (axis_index->kind != INDEX_AT || axis_index->inside) {
             continue;
         }
-        Val extent = dim_val(place->extent);
+        Val extent = dim_val(axis_index->extent);
         Val index = indices[i];
         if (index.kind == VAL_ARRAY) {
             index.value = build_cast(&l->b, index.value, DT_I64);

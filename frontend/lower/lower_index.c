@@ -13,41 +13,41 @@ static bool is_integers(const Val *val)
     return has_value && dtype_is_int(dtype_of(val));
 }
 
-static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *place)
+static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *axis_index)
 {
-    *place = (AxisIndex){.expr = index, .extent = axis};
+    *axis_index = (AxisIndex){.expr = index, .extent = axis};
     if (index->kind == EXPR_SLICE && !index->a && !index->b && !index->c) {
         return true;
     }
     if (index->kind == EXPR_SLICE) {
-        return lower_slice(l, index, place);
+        return lower_slice(l, index, axis_index);
     }
     Val val = lower_expr(l, index);
     if (val.kind != VAL_RANGE) {
-        place->val = as_operand(l, place->expr, val);
-        if (is_poison(&place->val)) {
+        axis_index->val = as_operand(l, axis_index->expr, val);
+        if (is_poison(&axis_index->val)) {
             return false;
         }
-        if (!is_integers(&place->val)) {
-            Diag *diag = lower_error(l, ERR_INDEX, place->expr->span, "%s is no index",
-                                     val_text(l, &place->val));
+        if (!is_integers(&axis_index->val)) {
+            Diag *diag = lower_error(l, ERR_INDEX, axis_index->expr->span, "%s is no index",
+                                     val_text(l, &axis_index->val));
             diag_help(l->diags, diag, "an index is `:`, a range, or integers");
             return false;
         }
-        const Affine *affine = affine_of(l, &place->val);
-        place->kind = INDEX_AT;
+        const Affine *affine = affine_of(l, &axis_index->val);
+        axis_index->kind = INDEX_AT;
         /* Elements that a condition masks are read all the same, so their check remains. */
         bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
-        place->data = !affine || l->unchecked;
-        place->inside =
-            (affine && affine_inside(l->func, affine, place->extent)) || (l->unchecked && always);
+        axis_index->data = !affine || l->unchecked;
+        axis_index->inside = (affine && affine_inside(l->func, affine, axis_index->extent)) ||
+                             (l->unchecked && always);
         return true;
     }
     if (val.dim == axis) { /* an array's own axis */
         return true;
     }
-    place->kind = INDEX_RANGE;
-    place->val = val;
+    axis_index->kind = INDEX_RANGE;
+    axis_index->val = val;
     const DimVar *range = poly_as_range(val.dim);
     if (range->whole == axis) {
         return true;
@@ -109,30 +109,30 @@ bool lower_access(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 /* ---- inside? ---- */
 
 /* True if the index is proven in bounds only when this size is at least `least`. */
-static bool inside_from(Lower *l, const AxisIndex *place, const Affine *affine, DimVar *var,
+static bool inside_from(Lower *l, const AxisIndex *axis_index, const Affine *affine, DimVar *var,
                         int64_t least)
 {
     int64_t known = var->least;
     var->least = least > known ? least : known;
-    bool inside = affine && affine_inside(l->func, affine, place->extent);
+    bool inside = affine && affine_inside(l->func, affine, axis_index->extent);
     var->least = known;
     return inside && least > known;
 }
 
 /* The size that is the only obstacle to a proof, because it may be too small: *least is the minimum
  * that the proof needs. NULL if there is none. */
-static const DimVar *too_small(Lower *l, const AxisIndex *place, const Affine *affine,
+static const DimVar *too_small(Lower *l, const AxisIndex *axis_index, const Affine *affine,
                                int64_t *least)
 {
-    bool constant = place->val.kind == VAL_CONST && place->val.scalar.i >= 0;
-    int64_t tries[] = {1, constant ? place->val.scalar.i + 1 : 1};
+    bool constant = axis_index->val.kind == VAL_CONST && axis_index->val.scalar.i >= 0;
+    int64_t tries[] = {1, constant ? axis_index->val.scalar.i + 1 : 1};
     for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
         for (size_t i = 0; i < l->func->dimvars.n; i++) {
             DimVar *var = l->func->dimvars.items[i];
             bool candidate = var->kind == DIM_SIZE && !var->unnamed && var->by == 0;
             *least = tries[k];
-            if (candidate && poly_mentions(place->extent, var) &&
-                inside_from(l, place, affine, var, *least)) {
+            if (candidate && poly_mentions(axis_index->extent, var) &&
+                inside_from(l, axis_index, affine, var, *least)) {
                 return var;
             }
         }
@@ -155,16 +155,16 @@ static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
 }
 
 /* Reports an index that is not proven in bounds; `whole` is the span of the access. */
-static void report_outside(Lower *l, const AxisIndex *place, Span whole)
+static void report_outside(Lower *l, const AxisIndex *axis_index, Span whole)
 {
-    const char *axis = dim_text(l, place->extent);
-    Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
+    const char *axis = dim_text(l, axis_index->extent);
+    Diag *diag = lower_error(l, ERR_OUTSIDE, axis_index->expr->span,
                              "this index is not provably inside of %s", axis);
-    const Affine *affine = affine_of(l, &place->val);
+    const Affine *affine = affine_of(l, &axis_index->val);
     Dim first = affine_least(l->func, affine), last = affine_most(l->func, affine);
-    Dim end = dim_sub(l->func, place->extent, poly_const(l->func, 1));
+    Dim end = dim_sub(l->func, axis_index->extent, poly_const(l->func, 1));
     int64_t least;
-    const DimVar *small = too_small(l, place, affine, &least);
+    const DimVar *small = too_small(l, axis_index, affine, &least);
     const char *why = "";
     if (small) {
         const char *rule = arena_printf(l->arena, "%s >= %lld", small->name, (long long)least);
@@ -172,7 +172,7 @@ static void report_outside(Lower *l, const AxisIndex *place, Span whole)
                            (long long)(small->least > 0 ? small->least : 0), rule);
         diag_help(l->diags, diag, "if it always is: `assume %s`; else `(x[…] else 0)`", rule);
         lower_fix_assume(l, diag, rule);
-    } else if (place->val.kind == VAL_CONST && place->val.scalar.i < 0) {
+    } else if (axis_index->val.kind == VAL_CONST && axis_index->val.scalar.i < 0) {
         diag_help(l->diags, diag, "indices count from 0: the last element is at %s",
                   dim_text(l, end));
     } else {
@@ -198,9 +198,9 @@ static bool check_inside(Lower *l, const IndexedAccess *places, const Expr *acce
 {
     bool good = true;
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        if (place->kind == INDEX_AT && !place->inside && !place->data) {
-            report_outside(l, place, access->span);
+        const AxisIndex *axis_index = &places->at[i];
+        if (axis_index->kind == INDEX_AT && !axis_index->inside && !axis_index->data) {
+            report_outside(l, axis_index, access->span);
             good = false;
         }
     }
@@ -227,15 +227,16 @@ bool is_plain(const Lower *l, const IndexedAccess *places, Lanes *lanes)
 {
     *lanes = 0;
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        if (place->kind == INDEX_SLICE) {
+        const AxisIndex *axis_index = &places->at[i];
+        if (axis_index->kind == INDEX_SLICE) {
             return false;
         }
-        if (place->kind != INDEX_AT) {
+        if (axis_index->kind != INDEX_AT) {
             continue;
         }
-        int lane = whole_lane(l, &place->val, place->extent);
-        bool scalar = place->inside && place->val.lanes == 0 && shape_of(&place->val).rank == 0;
+        int lane = whole_lane(l, &axis_index->val, axis_index->extent);
+        bool scalar = axis_index->inside && axis_index->val.lanes == 0 &&
+                      shape_of(&axis_index->val).rank == 0;
         if (!scalar && (lane < 0 || *lanes >> lane & 1)) {
             return false;
         }
@@ -289,11 +290,11 @@ static Val add_fresh(Lower *l, Span span, Val val, const IndexedAccess *places)
 
 /* ---- arrays ---- */
 
-static bool drops_axis(const AxisIndex *place)
+static bool drops_axis(const AxisIndex *axis_index)
 {
     int64_t extent;
-    return place->val.kind == VAL_CONST && place->val.scalar.i == 0 &&
-           poly_is_const(place->extent, &extent) && extent == 1;
+    return axis_index->val.kind == VAL_CONST && axis_index->val.scalar.i == 0 &&
+           poly_is_const(axis_index->extent, &extent) && extent == 1;
 }
 
 /* True if every axis of the array is taken whole, by a new lane, or by index 0 of extent 1. */
@@ -301,11 +302,13 @@ static bool takes_array(const Lower *l, const Val *array, const IndexedAccess *p
 {
     *lanes = array->lanes;
     for (int i = 0; i < places->n; i++) {
-        const AxisIndex *place = &places->at[i];
-        if (place->kind == INDEX_WHOLE || (place->kind == INDEX_AT && drops_axis(place))) {
+        const AxisIndex *axis_index = &places->at[i];
+        if (axis_index->kind == INDEX_WHOLE ||
+            (axis_index->kind == INDEX_AT && drops_axis(axis_index))) {
             continue;
         }
-        int lane = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        int lane =
+            axis_index->kind == INDEX_AT ? whole_lane(l, &axis_index->val, axis_index->extent) : -1;
         if (lane < 0 || *lanes >> lane & 1) {
             return false;
         }
@@ -325,12 +328,14 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
         Value *indices[MAX_RANK];
         int lane[MAX_RANK], rank = 0;
         for (int i = 0; i < places->n; i++) {
-            const AxisIndex *place = &places->at[i];
-            int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
-            bool scalar = place->kind == INDEX_AT && walks < 0;
-            indices[i] = scalar                       ? as_index(l, &place->val)
-                         : place->kind == INDEX_RANGE ? place->val.value
-                                                      : NULL;
+            const AxisIndex *axis_index = &places->at[i];
+            int walks = axis_index->kind == INDEX_AT
+                            ? whole_lane(l, &axis_index->val, axis_index->extent)
+                            : -1;
+            bool scalar = axis_index->kind == INDEX_AT && walks < 0;
+            indices[i] = scalar                            ? as_index(l, &axis_index->val)
+                         : axis_index->kind == INDEX_RANGE ? axis_index->val.value
+                                                           : NULL;
             if (!scalar) {
                 lane[rank++] = walks;
             }
@@ -347,12 +352,13 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
             }
         }
         for (int i = 0; i < places->n; i++) {
-            const AxisIndex *place = &places->at[i];
-            if (place->kind == INDEX_AT && drops_axis(place)) {
+            const AxisIndex *axis_index = &places->at[i];
+            if (axis_index->kind == INDEX_AT && drops_axis(axis_index)) {
                 value = build_squeeze(&l->b, value, rank);
             } else {
-                lane[rank++] =
-                    place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+                lane[rank++] = axis_index->kind == INDEX_AT
+                                   ? whole_lane(l, &axis_index->val, axis_index->extent)
+                                   : -1;
             }
         }
         return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);

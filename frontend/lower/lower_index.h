@@ -33,7 +33,7 @@ typedef struct IndexedAccess {
 /* Parses the indices of `expr` into memory with this shape and element type. */
 bool lower_access(Lower *l, const Expr *expr, DType dtype, const Shape *memory, IndexedAccess *out);
 /* `a:b:c` as integers; false after an error. lower_slice.c */
-bool lower_slice(Lower *l, const Expr *expr, AxisIndex *place);
+bool lower_slice(Lower *l, const Expr *expr, AxisIndex *axis_index);
 /* dim / by, or NULL if dim is not a multiple. */
 Dim dim_divided(Func *func, Dim dim, int64_t by);
 /* The lane whose variable this is, if it iterates over a whole axis of this extent; else -1. */

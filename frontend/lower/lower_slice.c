@@ -171,11 +171,11 @@ static Val arithmetic(Lower *l, OpKind kind, Val a, Val b)
     return apply_binary(l, &none, kind, NULL, &a, &b, &none, &none);
 }
 
-bool lower_slice(Lower *l, const Expr *expr, AxisIndex *place)
+bool lower_slice(Lower *l, const Expr *expr, AxisIndex *axis_index)
 {
     Slice slice = {.step = 1};
-    if (!slice_step(l, expr->c, &slice.step) || !slice_ends(l, expr, place->extent, &slice) ||
-        !check_slice(l, expr, place->extent, &slice)) {
+    if (!slice_step(l, expr->c, &slice.step) || !slice_ends(l, expr, axis_index->extent, &slice) ||
+        !check_slice(l, expr, axis_index->extent, &slice)) {
         return false;
     }
     int64_t stride = slice.step < 0 ? -slice.step : slice.step;
@@ -193,9 +193,9 @@ bool lower_slice(Lower *l, const Expr *expr, AxisIndex *place)
     Dim last = dim_sub(l->func, slice.past, poly_const(l->func, 1));
     Val start = dim_val(slice.step < 0 ? last : slice.first);
     Val steps = arithmetic(l, OP_MUL, iota_val(l, count, 0), int_val(stride, true));
-    place->kind = INDEX_SLICE;
-    place->count = count;
-    place->val = arithmetic(l, slice.step < 0 ? OP_SUB : OP_ADD, start, steps);
-    place->inside = true; /* by the ends, which were checked */
-    return !is_poison(&place->val);
+    axis_index->kind = INDEX_SLICE;
+    axis_index->count = count;
+    axis_index->val = arithmetic(l, slice.step < 0 ? OP_SUB : OP_ADD, start, steps);
+    axis_index->inside = true; /* by the ends, which were checked */
+    return !is_poison(&axis_index->val);
 }

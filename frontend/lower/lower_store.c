@@ -8,11 +8,11 @@
 Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
 {
     Shape from = shape_of(value), both;
-    Val place = {.kind = VAL_CONST, .dtype = dtype};
+    Val slot_val = {.kind = VAL_CONST, .dtype = dtype};
     if (is_poison(value) || !check_fits(l, ERR_RESULT, span, value, dtype, true)) {
         return NULL;
     }
-    if (!broadcast_shapes(l, span, NULL, value, NULL, &place, &from, slot, &both)) {
+    if (!broadcast_shapes(l, span, NULL, value, NULL, &slot_val, &from, slot, &both)) {
         return NULL;
     }
     if (!shape_equal(&both, slot)) {
@@ -49,9 +49,9 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
 /* ---- iterations have no order: each writes elements of its own ---- */
 
 /* True if the index depends on the variable, or on a part of its range. */
-static bool mentions(const AxisIndex *place, const IndexVar *var)
+static bool mentions(const AxisIndex *axis_index, const IndexVar *var)
 {
-    const Affine *affine = place->val.affine;
+    const Affine *affine = axis_index->val.affine;
     for (int i = 0; affine && i < affine->n; i++) {
         const IndexVar *own = affine->terms[i].var;
         while (own && own != var) {
@@ -169,18 +169,20 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
         int lane[MAX_RANK], rank = 0;
         Shape slot = {.lanes = lanes};
         for (int i = 0; i < places.n; i++) {
-            const AxisIndex *place = &places.at[i];
-            int walks = place->kind == INDEX_AT ? whole_lane(l, &place->val, place->extent) : -1;
+            const AxisIndex *axis_index = &places.at[i];
+            int walks = axis_index->kind == INDEX_AT
+                            ? whole_lane(l, &axis_index->val, axis_index->extent)
+                            : -1;
             indices[i] = NULL;
-            if (place->kind == INDEX_AT && walks < 0) {
-                indices[i] = as_index(l, &place->val);
+            if (axis_index->kind == INDEX_AT && walks < 0) {
+                indices[i] = as_index(l, &axis_index->val);
                 continue;
             }
-            if (place->kind == INDEX_RANGE) {
-                indices[i] = place->val.value;
-                slot.dims[slot.rank++] = place->val.dim;
+            if (axis_index->kind == INDEX_RANGE) {
+                indices[i] = axis_index->val.value;
+                slot.dims[slot.rank++] = axis_index->val.dim;
             } else if (walks < 0) {
-                slot.dims[slot.rank++] = place->extent;
+                slot.dims[slot.rank++] = axis_index->extent;
             }
             lane[rank++] = walks;
         }
