@@ -8,7 +8,7 @@
 
 /* ---- services ---- */
 
-static void tell(InterpRun *run, DiagClass kind, const Op *op, const char *format, va_list args)
+static void report(InterpRun *run, DiagClass kind, const Op *op, const char *format, va_list args)
 {
     if (run->options->kind) {
         *run->options->kind = kind;
@@ -30,7 +30,7 @@ void run_fail(InterpRun *run, const Op *op, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell(run, DIAG_FAULT, op, format, args);
+    report(run, DIAG_FAULT, op, format, args);
     va_end(args);
     longjmp(run->failed, 1);
 }
@@ -39,7 +39,7 @@ void run_refuse(InterpRun *run, DiagClass kind, const Op *op, const char *format
 {
     va_list args;
     va_start(args, format);
-    tell(run, kind, op, format, args);
+    report(run, kind, op, format, args);
     va_end(args);
     longjmp(run->failed, 1);
 }
@@ -109,21 +109,6 @@ void run_result(InterpRun *run, const Op *op, int n, Array *array)
 
 /* ---- one op ---- */
 
-/* An operand that nothing reads after this op is given back. */
-static void drop_last_uses(InterpRun *run, const Op *op)
-{
-    if (run->options->watch && run->options->watch->tensor) {
-        return; /* a trace may ask for it */
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        const Value *value = op->operands[i];
-        if (value && value->type->kind == TYPE_ARRAY && run->last_use[value->id] == op) {
-            array_drop(run, run->cells[value->id].array);
-            run->cells[value->id].array = NULL;
-        }
-    }
-}
-
 static void run_roles(InterpRun *run, const Op *op);
 
 static void run_leaf(InterpRun *run, const Op *op)
@@ -155,28 +140,7 @@ static void run_leaf(InterpRun *run, const Op *op)
     }
 }
 
-static void run_op(InterpRun *run, const Op *op)
-{
-    if (op->kind == OP_ROLES) {
-        run_roles(run, op);
-    } else if (op_has(op, TRAIT_REGION) && op->kind != OP_FOLD) {
-        control_begin(run, op);
-    } else if (op_has(op, TRAIT_ELEMENTWISE)) {
-        interp_elementwise(run, op);
-    } else {
-        run_leaf(run, op);
-    }
-}
-
-static void count_step(InterpRun *run, const Op *op)
-{
-    run->steps++;
-    if (run->options->most_steps && run->steps > run->options->most_steps) {
-        run_fail(run, op, "more than %lld steps", (long long)run->options->most_steps);
-    }
-}
-
-/* One op of the agent at work. False: it has to wait. */
+/* Executes one op of the current agent; false: the agent has to wait. */
 static bool step(InterpRun *run)
 {
     Agent *agent = run->agent;
@@ -187,7 +151,10 @@ static bool step(InterpRun *run)
         agent->done = agent->frames.n == 0;
         return true;
     }
-    count_step(run, op);
+    run->steps++;
+    if (run->options->most_steps && run->steps > run->options->most_steps) {
+        run_fail(run, op, "more than %lld steps", (long long)run->options->most_steps);
+    }
     if (interp_is_sync(op->kind)) {
         if (!interp_async(run, op)) {
             agent->waiting = op;
@@ -197,12 +164,29 @@ static bool step(InterpRun *run)
         frame->at = op->next;
     } else {
         frame->at = op->next; /* before a region op grows the list of frames */
-        run_op(run, op);
+        if (op->kind == OP_ROLES) {
+            run_roles(run, op);
+        } else if (op_has(op, TRAIT_REGION) && op->kind != OP_FOLD) {
+            control_begin(run, op);
+        } else if (op_has(op, TRAIT_ELEMENTWISE)) {
+            interp_elementwise(run, op);
+        } else {
+            run_leaf(run, op);
+        }
     }
     if (run->options->watch) {
         interp_watch(run, op);
     }
-    drop_last_uses(run, op);
+    /* An operand whose last use is this op is released, unless a trace may still ask for it. */
+    if (!run->options->watch || !run->options->watch->tensor) {
+        for (int i = 0; i < op->n_operands; i++) {
+            const Value *value = op->operands[i];
+            if (value && value->type->kind == TYPE_ARRAY && run->last_use[value->id] == op) {
+                array_drop(run, run->cells[value->id].array);
+                run->cells[value->id].array = NULL;
+            }
+        }
+    }
     return true;
 }
 
@@ -226,7 +210,7 @@ void run_region(InterpRun *run, const Op *op, const Block *block)
 
 /* ---- agents ---- */
 
-/* Runs the agent past its next synchronizing op, or to its end. False: it could not move. */
+/* Runs the agent past its next synchronizing op, or to its end; false: it could not move. */
 static bool burst(InterpRun *run, Agent *agent)
 {
     run->agent = agent;
@@ -245,25 +229,10 @@ static bool burst(InterpRun *run, Agent *agent)
     return moved;
 }
 
-static _Noreturn void deadlock(InterpRun *run, Agent *agents, int n)
-{
-    Text who = text_new(run->arena);
-    const Op *op = NULL;
-    for (int i = 0; i < n; i++) {
-        if (!agents[i].done && agents[i].waiting) {
-            text_printf(&who, "%s%s at ", op ? "; " : "", agents[i].name);
-            print_op(run->func, agents[i].waiting, &who);
-            op = agents[i].waiting;
-        }
-    }
-    run->agent = NULL;
-    run_fail(run, NULL, "deadlock: nobody can go on: %s", who.data);
-}
-
-/* One round: somebody moves, drawn from the seed, or a bulk load arrives. */
+/* One scheduling round: an agent drawn from the seed moves, or a bulk load arrives. */
 static bool round_of(InterpRun *run, Agent *agents, int n)
 {
-    if (cluster_left(run) && agents[0].id) { /* roles; the block's end is its own agent's */
+    if (cluster_left(run) && agents[0].id) { /* only roles: the block's own agent ends the block */
         return false;
     }
     if (run_random(run) % 4 == 0) {
@@ -279,7 +248,18 @@ static bool round_of(InterpRun *run, Agent *agents, int n)
         left |= !agent->done;
     }
     if (left && !async_complete_one(run)) {
-        deadlock(run, agents, n);
+        /* Deadlock: the message lists the op at which each agent waits. */
+        Text who = text_new(run->arena);
+        const Op *op = NULL;
+        for (int i = 0; i < n; i++) {
+            if (!agents[i].done && agents[i].waiting) {
+                text_printf(&who, "%s%s at ", op ? "; " : "", agents[i].name);
+                print_op(run->func, agents[i].waiting, &who);
+                op = agents[i].waiting;
+            }
+        }
+        run->agent = NULL;
+        run_fail(run, NULL, "deadlock: nobody can go on: %s", who.data);
     }
     return left;
 }
@@ -302,14 +282,6 @@ static void begin_role(InterpRun *run, const Op *op, Agent *agent, int role, con
     ARENA_PUSH(run->arena, &agent->frames, frame);
 }
 
-/* Of a block that will be begun anew. */
-static void leave_frames(InterpRun *run, Agent *agent)
-{
-    while (agent->frames.n) {
-        drop_block(run, agent->frames.items[--agent->frames.n].block);
-    }
-}
-
 static void run_roles(InterpRun *run, const Op *op)
 {
     Agent *parent = run->agent;
@@ -322,7 +294,11 @@ static void run_roles(InterpRun *run, const Op *op)
     for (int i = 0; i < op->n_regions; i++) {
         run->agent = &agents[i];
         if (cluster_left(run)) {
-            leave_frames(run, &agents[i]);
+            /* The block will run again from its start: the role's frames are dropped. */
+            Agent *agent = &agents[i];
+            while (agent->frames.n) {
+                drop_block(run, agent->frames.items[--agent->frames.n].block);
+            }
             continue;
         }
         async_end_agent(run, &agents[i], op);
@@ -335,12 +311,7 @@ static void run_roles(InterpRun *run, const Op *op)
     buffer_drop(run, memory);
 }
 
-/* ---- what is known beforehand ---- */
-
-static const Block *home_of(const Value *value)
-{
-    return value->def ? value->def->parent : value->block;
-}
+/* ---- last uses and sources of samples ---- */
 
 static bool begins_samples(OpKind kind)
 {
@@ -361,14 +332,16 @@ static bool begins_samples(OpKind kind)
     }
 }
 
-/* A use in a nested region may come again: the value then stays until its own region ends. */
-static void look_ahead(InterpRun *run, const Block *block)
+/* Records each value's last use, the scattered tensors and a random source per inexact result. A
+ * nested region may run again, so a value that it uses lives until the value's own region ends. */
+static void collect_uses(InterpRun *run, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands; i++) {
             const Value *value = op->operands[i];
             if (value) {
-                run->last_use[value->id] = home_of(value) == block ? op : NULL;
+                run->last_use[value->id] =
+                    (value->def ? value->def->parent : value->block) == block ? op : NULL;
             }
         }
         if (op->kind == OP_SCATTER) {
@@ -378,14 +351,14 @@ static void look_ahead(InterpRun *run, const Block *block)
             run->source[op->results[i]->id] = run->sources++;
         }
         for (int i = 0; i < op->n_regions; i++) {
-            look_ahead(run, op->regions[i]);
+            collect_uses(run, op->regions[i]);
         }
     }
 }
 
 /* ---- parameters ---- */
 
-/* By its own axes; NULL: it is contiguous by them. */
+/* The strides along the parameter's own axes; NULL: it is contiguous. */
 static const int64_t *strides_of(InterpRun *run, const Param *param, const int64_t *given,
                                  const int64_t *dims)
 {
@@ -451,8 +424,9 @@ static void bind_tensor(InterpRun *run, const Param *param, const InterpArg *arg
     run->cells[param->value->id].memory = memory;
 }
 
-/* Bounds are counted by the tensor's own axes; the caller wants them by its own. */
-static void give_bounds(InterpRun *run, const Param *param, const InterpArg *arg)
+/* Copies error bounds, which are stored in the order of the tensor's own axes, to the caller's
+ * axes. */
+static void return_bounds(InterpRun *run, const Param *param, const InterpArg *arg)
 {
     const Memory *memory = run->cells[param->value->id].memory;
     int64_t steps[MAX_RANK], step = 1;
@@ -474,14 +448,6 @@ static void give_bounds(InterpRun *run, const Param *param, const InterpArg *arg
     }
 }
 
-static void bind_scalar(InterpRun *run, const Param *param, const InterpArg *arg)
-{
-    Array *array = array_new(run, param->value->type->dtype, 0, NULL);
-    bool is_float = dtype_is_float(array->dtype);
-    array_fill(array, is_float ? (Scalar){.f = arg->number} : (Scalar){.i = arg->integer});
-    run->cells[param->value->id].array = array;
-}
-
 static void bind_params(InterpRun *run, const InterpArg *args)
 {
     for (size_t i = 0; i < run->func->params.n; i++) {
@@ -490,11 +456,15 @@ static void bind_params(InterpRun *run, const InterpArg *args)
         if (param->im2col) {
             interp_bind_view(run, param);
         } else if (param->io == PARAM_SCRATCH) {
-            bind_tensor(run, param, &none); /* `args` may end before it */
+            bind_tensor(run, param, &none); /* the caller's `args` hold no scratch */
         } else if (param->value->type->kind == TYPE_TENSOR) {
             bind_tensor(run, param, &args[i]);
         } else {
-            bind_scalar(run, param, &args[i]);
+            const InterpArg *arg = &args[i];
+            Array *array = array_new(run, param->value->type->dtype, 0, NULL);
+            bool is_float = dtype_is_float(array->dtype);
+            array_fill(array, is_float ? (Scalar){.f = arg->number} : (Scalar){.i = arg->integer});
+            run->cells[param->value->id].array = array;
         }
     }
 }
@@ -528,7 +498,7 @@ static bool run_body(InterpRun *run, const InterpArg *args)
     if (setjmp(run->failed)) {
         return false;
     }
-    look_ahead(run, run->func->body);
+    collect_uses(run, run->func->body);
     bind_params(run, args);
     Agent *block = ARENA_NEW(run->arena, Agent);
     block->name = "the block";
@@ -541,13 +511,13 @@ static bool run_body(InterpRun *run, const InterpArg *args)
         const Param *param = &run->func->params.items[i];
         if (param->axis_perm && param->io != PARAM_IN &&
             run->cells[param->value->id].memory->bounds) {
-            give_bounds(run, param, &args[i]);
+            return_bounds(run, param, &args[i]);
         }
     }
     return true;
 }
 
-/* Memory that runs out, here or for the message, frees the run's and goes on to the outer guard. */
+/* When memory runs out, the run's arena is freed and the error continues at the outer guard. */
 static void out_of_memory(Func *func, Arena *arena, jmp_buf *outer)
 {
     arena_free(arena);

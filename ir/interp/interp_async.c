@@ -142,17 +142,6 @@ static bool wait(InterpRun *run, const Op *op)
 
 /* ---- bulk copies ---- */
 
-/* What the engine makes of the elements that it brings, in all samples. */
-static void round_tf32(Array *array)
-{
-    for (int s = array->samples ? SAMPLES : 0; s-- >= 0;) {
-        float *plane = array_plane(array, s);
-        for (int64_t i = 0; i < array->n; i++) {
-            plane[i] = f32_to_tf32(plane[i]);
-        }
-    }
-}
-
 static void bulk_load(InterpRun *run, const Op *op)
 {
     int64_t generation;
@@ -160,7 +149,13 @@ static void bulk_load(InterpRun *run, const Op *op)
     Slot *slot = slot_of(run, op, op_access_nth(op, 2), &generation);
     Array *payload = tensor_read(run, op, op_access_nth(op, 0), MOVER_ENGINE);
     if (op_attr(op, ATTR_PRECISION)) {
-        round_tf32(payload);
+        /* The bulk-copy engine rounds the elements that it copies to TF32, in all samples. */
+        for (int s = payload->samples ? SAMPLES : 0; s-- >= 0;) {
+            float *plane = array_plane(payload, s);
+            for (int64_t i = 0; i < payload->n; i++) {
+                plane[i] = f32_to_tf32(plane[i]);
+            }
+        }
     }
     Pending copy = {.shared = run->cells[to.memory->id].shared, .slot = slot, .payload = payload};
     copy.view = shared_view(run, op, to);
@@ -217,8 +212,7 @@ static void copy_load(InterpRun *run, const Op *op)
                  dtype_name(payload->dtype), (long long)view.n, dtype_name(shared->dtype));
     }
     agent->copied = agent->copies + 1;
-    shared_take(run, op, shared, &view,
-                (Stamp){(uint32_t)(BY_COPIES + agent->id), agent->copied});
+    shared_take(run, op, shared, &view, (Stamp){(uint32_t)(BY_COPIES + agent->id), agent->copied});
     shared_put(shared, &view, payload);
     array_drop(run, payload);
 }

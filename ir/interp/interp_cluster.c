@@ -91,18 +91,6 @@ static Array *joined(InterpRun *run, const ClusterParts *parts, int64_t size)
     return all;
 }
 
-/* The block will be begun anew. */
-static void leave_block(InterpRun *run)
-{
-    Frame *frame = &run->agent->frames.items[run->agent->frames.n - 1];
-    while (frame->op && frame->op->kind == OP_FOR) {
-        drop_block(run, frame->block);
-        run->agent->frames.n--;
-        frame--;
-    }
-    frame->at = NULL;
-}
-
 /* What all blocks have, folded; NULL: some have not come here yet, and the block has stopped. */
 static Array *met(InterpRun *run, const Op *op)
 {
@@ -117,7 +105,15 @@ static Array *met(InterpRun *run, const Op *op)
     *mine = *mine ? *mine : array_keep(from);
     if (parts->known < cluster->size) {
         cluster->left = cluster->waiting = true;
-        leave_block(run);
+        /* The block stops here and runs again from its start once the other blocks have their
+         * parts. */
+        Frame *frame = &run->agent->frames.items[run->agent->frames.n - 1];
+        while (frame->op && frame->op->kind == OP_FOR) {
+            drop_block(run, frame->block);
+            run->agent->frames.n--;
+            frame--;
+        }
+        frame->at = NULL;
         return NULL;
     }
     Array *all = joined(run, parts, cluster->size);

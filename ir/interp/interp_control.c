@@ -147,17 +147,6 @@ static void for_begin(InterpRun *run, const Op *op)
 
 /* ---- grids ---- */
 
-/* An order in which every block comes once: i * stride + shift, modulo the count. */
-static void shuffle(InterpRun *run, Frame *frame)
-{
-    int64_t n = frame->count > 0 ? frame->count : 1;
-    frame->shift = (int64_t)(run_random(run) % (uint64_t)n);
-    frame->stride = 1 + (int64_t)(run_random(run) % (uint64_t)(n < 1000003 ? n : 1000003));
-    while (gcd(frame->stride, n) != 1) {
-        frame->stride++;
-    }
-}
-
 static int64_t shuffled(const Frame *frame, int64_t i)
 {
     uint64_t n = (uint64_t)frame->count;
@@ -209,20 +198,6 @@ static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
     }
 }
 
-/* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a
- * multiple of `aligned` elements. Padding is where that shows. */
-static void align_row(InterpRun *run, const Frame *frame, int n, const int64_t *at)
-{
-    int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);
-    for (int i = 0; i < n - 1; i++) {
-        row = row * frame->dims[i] + at[i] * frame->steps[i];
-    }
-    Range *range = &run->cells[frame->block->args[n - 1]->id].range;
-    int64_t shift = row * frame->dims[n - 1] % aligned;
-    range->lo -= shift;
-    run->lens[poly_as_range(frame->block->args[n - 1]->type->dims[0])->id] += shift;
-}
-
 static void bind_tile(InterpRun *run, const Frame *frame, int64_t id)
 {
     int64_t at[MAX_RANK];
@@ -233,21 +208,17 @@ static void bind_tile(InterpRun *run, const Frame *frame, int64_t id)
         bind_iterator(run, frame->block->args[i], first, frame->steps[i], frame->dims[i]);
     }
     if (run->func->padded && op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
-        align_row(run, frame, n, at);
+        /* With `aligned`, a tile of the last axis begins at the multiple of `aligned` elements at
+         * or before its row's tile: the elements before the tile are padding. */
+        int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);
+        for (int i = 0; i < n - 1; i++) {
+            row = row * frame->dims[i] + at[i] * frame->steps[i];
+        }
+        Range *range = &run->cells[frame->block->args[n - 1]->id].range;
+        int64_t shift = row * frame->dims[n - 1] % aligned;
+        range->lo -= shift;
+        run->lens[poly_as_range(frame->block->args[n - 1]->type->dims[0])->id] += shift;
     }
-}
-
-static void begin_block(InterpRun *run)
-{
-    Agent *agent = run->agent;
-    memset(&agent->known, 0, sizeof agent->known);
-    memset(&agent->joined, 0, sizeof agent->joined);
-    agent->clock = 1;
-    agent->fenced_at = agent->stores = agent->stores_done = 0;
-    agent->products = agent->products_done = 0;
-    agent->copies = agent->copies_done = agent->copied = agent->copies_empty =
-        agent->copies_fenced = 0;
-    run->n_agents = 1;
 }
 
 static void end_block(InterpRun *run, const Op *launch)
@@ -293,7 +264,16 @@ static bool grid_next(InterpRun *run, Frame *frame)
         cluster_block(run, id);
     }
     if (frame->op->kind == OP_LAUNCH) {
-        begin_block(run);
+        /* A launch's block begins with fresh clocks and no pending stores, products or copies. */
+        Agent *agent = run->agent;
+        memset(&agent->known, 0, sizeof agent->known);
+        memset(&agent->joined, 0, sizeof agent->joined);
+        agent->clock = 1;
+        agent->fenced_at = agent->stores = agent->stores_done = 0;
+        agent->products = agent->products_done = 0;
+        agent->copies = agent->copies_done = agent->copied = agent->copies_empty =
+            agent->copies_fenced = 0;
+        run->n_agents = 1;
     }
     if (op_int(frame->op, ATTR_PERSISTENT, 0)) {
         run->block = id;
@@ -305,14 +285,6 @@ static bool grid_next(InterpRun *run, Frame *frame)
     return true;
 }
 
-/* Blocks of whole clusters, no more than there are tiles. */
-static int64_t clusters_of(const Op *op, int64_t blocks, int64_t tiles)
-{
-    int64_t size = op_int(op, ATTR_CLUSTER, 1);
-    blocks = round_up(blocks, size);
-    return size > 1 && blocks > tiles ? tiles : blocks;
-}
-
 static void grid_begin(InterpRun *run, const Op *op)
 {
     Frame *frame = push(run, op, op->regions[0]);
@@ -322,9 +294,20 @@ static void grid_begin(InterpRun *run, const Op *op)
         int64_t least = tiles / most + (tiles % most != 0);
         frame->count = 2 + (int64_t)(run_random(run) % 2);
         frame->count = least > frame->count ? least : frame->count;
-        frame->count = clusters_of(op, frame->count, tiles);
+        /* The number of blocks is a multiple of the cluster size, and at most the number of tiles.
+         * */
+        int64_t blocks = frame->count;
+        int64_t size = op_int(op, ATTR_CLUSTER, 1);
+        blocks = round_up(blocks, size);
+        frame->count = size > 1 && blocks > tiles ? tiles : blocks;
     }
-    shuffle(run, frame);
+    /* Blocks run in the order i * stride + shift modulo the count, which visits each block once. */
+    int64_t n = frame->count > 0 ? frame->count : 1;
+    frame->shift = (int64_t)(run_random(run) % (uint64_t)n);
+    frame->stride = 1 + (int64_t)(run_random(run) % (uint64_t)(n < 1000003 ? n : 1000003));
+    while (gcd(frame->stride, n) != 1) {
+        frame->stride++;
+    }
     if (is_outermost(run)) {
         run->first_writer = run->writers + 1;
     }

@@ -153,13 +153,6 @@ static bool is_tf32(const Op *op)
     return op_attr(op, ATTR_PRECISION) || (a && a->kind == OP_TF32) || (b && b->kind == OP_TF32);
 }
 
-/* How many additions a product of the chain goes through at most. */
-static double additions(const Op *op, const Matrix *a, DType dtype, double terms)
-{
-    bool chunks = a->dtype == DT_F32 && dtype == DT_F32 && !is_tf32(op);
-    return chunks && terms > MAX_CHAIN ? MAX_CHAIN + terms / MIN_CHUNK : terms;
-}
-
 /* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
 static Buffer *product_bounds(InterpRun *run, const Op *op, const Matrix *a, const Matrix *b,
                               const Array *c)
@@ -175,7 +168,9 @@ static Buffer *product_bounds(InterpRun *run, const Op *op, const Matrix *a, con
     }
     Buffer *result = buffer_new(run, (size_t)(a->rows * b->cols) * sizeof(double));
     double terms = (double)a->cols + (c ? 1 : 0), lost = lost_by_unit(a->dtype, terms);
-    terms = additions(op, a, dtype, terms);
+    /* The longest chain of additions that one term passes through. */
+    bool chunks = a->dtype == DT_F32 && dtype == DT_F32 && !is_tf32(op);
+    terms = chunks && terms > MAX_CHAIN ? MAX_CHAIN + terms / MIN_CHUNK : terms;
     for (int64_t i = 0; i < a->rows * b->cols; i++) {
         double size = doubles(wide)[i] + (c ? fabs(array_scalar(c, i).f) : 0);
         double apart = doubles(wide)[i] - doubles(exact)[i];
@@ -207,40 +202,28 @@ static void add_plane(Array *to, const Array *c, const Buffer *sum, int sample)
     }
 }
 
-static void product_poison(InterpRun *run, Array *to, const Matrix *a, const Matrix *b,
-                           const Array *c)
-{
-    bool from_c = c && array_has_poison(c);
-    if (!a->poison && !b->poison && !from_c) {
-        return;
-    }
-    array_want_poison(run, to);
-    for (int64_t i = 0; i < to->n; i++) {
-        to->poison->bytes[i] = (a->poison && a->poison->bytes[i / b->cols]) ||
-                               (b->poison && b->poison->bytes[i % b->cols]) ||
-                               (from_c && c->poison->bytes[i]);
-    }
-}
-
-static void check_product(InterpRun *run, const Op *op, const Matrix *a, const Matrix *b,
-                          const Array *to)
-{
-    if (a->cols != b->rows || to->rank != 2 || to->dims[0] != a->rows || to->dims[1] != b->cols) {
-        run_fail(run, op, "[%lld, %lld] times [%lld, %lld] is not the result's shape",
-                 (long long)a->rows, (long long)a->cols, (long long)b->rows, (long long)b->cols);
-    }
-}
-
 static Array *matrix_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
 {
     Matrix ma = matrix_of(run, op, a, true);
     Matrix mb = matrix_of(run, op, b, false);
-    check_product(run, op, &ma, &mb, to);
+    if (ma.cols != mb.rows || to->rank != 2 || to->dims[0] != ma.rows || to->dims[1] != mb.cols) {
+        run_fail(run, op, "[%lld, %lld] times [%lld, %lld] is not the result's shape",
+                 (long long)ma.rows, (long long)ma.cols, (long long)mb.rows, (long long)mb.cols);
+    }
     bool is_float = dtype_is_float(to->dtype);
     Buffer *sum = is_float ? multiply(run, &ma, &mb, doubles(ma.values), doubles(mb.values))
                            : multiply_ints(run, &ma, &mb);
     add_plane(to, c, sum, -1);
-    product_poison(run, to, &ma, &mb, c);
+    /* An element is poison if its row of a, its column of b or its element of c holds poison. */
+    bool from_c = c && array_has_poison(c);
+    if (ma.poison || mb.poison || from_c) {
+        array_want_poison(run, to);
+        for (int64_t i = 0; i < to->n; i++) {
+            to->poison->bytes[i] = (ma.poison && ma.poison->bytes[i / mb.cols]) ||
+                                   (mb.poison && mb.poison->bytes[i % mb.cols]) ||
+                                   (from_c && c->poison->bytes[i]);
+        }
+    }
     if (is_float && run->options->bounds) {
         array_want_samples(run, to);
         for (int s = 0; s < SAMPLES; s++) {
@@ -281,24 +264,15 @@ static Array *matrix_at(InterpRun *run, const Array *from, int64_t n)
     return to;
 }
 
-static void put_matrix(InterpRun *run, Array *to, int64_t n, const Array *from)
+Array *interp_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c)
 {
-    size_t bytes = matrix_bytes(from), at = (size_t)n * bytes;
-    memcpy(to->data->bytes + at, from->data->bytes, bytes);
-    if (from->samples) {
-        array_want_samples(run, to);
-        for (int s = 0; s < SAMPLES; s++) {
-            memcpy((unsigned char *)array_plane(to, s) + at, array_plane(from, s), bytes);
-        }
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    if (a->rank < 2 || a->rank != b->rank || a->rank != to->rank) {
+        run_fail(run, op, "the operands are no matrices");
     }
-    if (from->poison) {
-        array_want_poison(run, to);
-        memcpy(to->poison->bytes + n * from->n, from->poison->bytes, (size_t)from->n);
+    if (to->rank == 2) {
+        return matrix_product(run, op, a, b, c, to);
     }
-}
-
-static void batched_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
-{
     int64_t batches = 1;
     for (int i = 0; i < to->rank - 2; i++) {
         batches *= to->dims[i];
@@ -312,7 +286,19 @@ static void batched_product(InterpRun *run, const Op *op, Array *a, Array *b, Ar
                            c ? matrix_at(run, c, i) : NULL};
         Array *part = array_new(run, to->dtype, 2, to->dims + to->rank - 2);
         matrix_product(run, op, parts[0], parts[1], parts[2], part);
-        put_matrix(run, to, i, part);
+        /* The batch's matrix is copied into the result with its samples and its poison. */
+        size_t bytes = matrix_bytes(part), at = (size_t)i * bytes;
+        memcpy(to->data->bytes + at, part->data->bytes, bytes);
+        if (part->samples) {
+            array_want_samples(run, to);
+            for (int s = 0; s < SAMPLES; s++) {
+                memcpy((unsigned char *)array_plane(to, s) + at, array_plane(part, s), bytes);
+            }
+        }
+        if (part->poison) {
+            array_want_poison(run, to);
+            memcpy(to->poison->bytes + i * part->n, part->poison->bytes, (size_t)part->n);
+        }
         for (int k = 0; k < 3; k++) {
             if (parts[k]) {
                 array_drop(run, parts[k]);
@@ -320,17 +306,5 @@ static void batched_product(InterpRun *run, const Op *op, Array *a, Array *b, Ar
         }
         array_drop(run, part);
     }
-}
-
-Array *interp_product(InterpRun *run, const Op *op, Array *a, Array *b, Array *c)
-{
-    Array *to = array_of_type(run, op, op->results[0]->type);
-    if (a->rank < 2 || a->rank != b->rank || a->rank != to->rank) {
-        run_fail(run, op, "the operands are no matrices");
-    }
-    if (to->rank == 2) {
-        return matrix_product(run, op, a, b, c, to);
-    }
-    batched_product(run, op, a, b, c, to);
     return to;
 }

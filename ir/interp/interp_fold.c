@@ -207,16 +207,6 @@ static void put_line(const Folding *f, Array **to, int64_t l, Array *const *from
     }
 }
 
-static Array **whole_new(const Folding *f, int64_t len)
-{
-    Array **to = tuple_new(f);
-    for (int i = 0; i < f->n; i++) {
-        DType dtype = f->op->results[i]->type->dtype;
-        to[i] = flat_new(f->run, dtype, f->axes.outer * len * f->axes.inner, false);
-    }
-    return to;
-}
-
 /* One element after the other, from the end with `reverse`; into `every`, if given, each partial
  * result. */
 static Array **left_fold(const Folding *f, Array *const *from, Array **every)
@@ -309,7 +299,12 @@ static Array **in_order(const Folding *f, Array *const *from)
     if (!f->scan) {
         return left_fold(f, from, NULL);
     }
-    Array **every = whole_new(f, f->axes.len);
+    /* A scan keeps each partial result: whole arrays hold them. */
+    Array **every = tuple_new(f);
+    for (int i = 0; i < f->n; i++) {
+        DType dtype = f->op->results[i]->type->dtype;
+        every[i] = flat_new(f->run, dtype, f->axes.outer * f->axes.len * f->axes.inner, false);
+    }
     tuple_drop(f, left_fold(f, from, every));
     return every;
 }
@@ -430,36 +425,6 @@ static void spread_levels(const Folding *f, const Array *base, const Array *from
     }
 }
 
-static void spread_orders(const Folding *f, Array **base, Array *const *from)
-{
-    Buffer **bounds = ARENA_ARRAY(f->run->arena, Buffer *, f->n);
-    for (int i = 0; i < f->n; i++) {
-        bounds[i] = buffer_zeroed(f->run, (size_t)base[i]->n * sizeof(double));
-    }
-    for (int shifted = 0; shifted < 2 && f->axes.len > 0; shifted++) {
-        Array **other = other_order(f, from, shifted != 0);
-        take_apart(f, base, other, bounds);
-        tuple_drop(f, other);
-    }
-    check_whole(f, base, bounds);
-    for (int i = 0; i < f->n && f->axes.len > 1 && rounds(f->op); i++) {
-        if (dtype_is_float(from[i]->dtype)) {
-            spread_levels(f, base[i], from[i], bounds[i]);
-        }
-    }
-    for (int i = 0; i < f->n; i++) {
-        bool any = false;
-        for (int64_t k = 0; k < base[i]->n; k++) {
-            any = any || doubles(bounds[i])[k] > 0;
-        }
-        if (any) {
-            spread_all(f->run, f->op, i, base[i], bounds[i]);
-        } else {
-            buffer_drop(f->run, bounds[i]);
-        }
-    }
-}
-
 static bool is_straight(const Block *region)
 {
     for (const Op *op = region->first; op; op = op->next) {
@@ -484,7 +449,34 @@ void interp_fold(InterpRun *run, const Op *op)
     Array **from = planes(&f, -1), **base = in_order(&f, from);
     if (run->options->bounds) {
         take_samples(&f, base);
-        spread_orders(&f, base, from);
+        /* An element's bound is the difference between the results of several orders of evaluation,
+         * plus the rounding of each level of the tree. */
+        Buffer **bounds = ARENA_ARRAY(f.run->arena, Buffer *, f.n);
+        for (int i = 0; i < f.n; i++) {
+            bounds[i] = buffer_zeroed(f.run, (size_t)base[i]->n * sizeof(double));
+        }
+        for (int shifted = 0; shifted < 2 && f.axes.len > 0; shifted++) {
+            Array **other = other_order(&f, from, shifted != 0);
+            take_apart(&f, base, other, bounds);
+            tuple_drop(&f, other);
+        }
+        check_whole(&f, base, bounds);
+        for (int i = 0; i < f.n && f.axes.len > 1 && rounds(f.op); i++) {
+            if (dtype_is_float(from[i]->dtype)) {
+                spread_levels(&f, base[i], from[i], bounds[i]);
+            }
+        }
+        for (int i = 0; i < f.n; i++) {
+            bool any = false;
+            for (int64_t k = 0; k < base[i]->n; k++) {
+                any = any || doubles(bounds[i])[k] > 0;
+            }
+            if (any) {
+                spread_all(f.run, f.op, i, base[i], bounds[i]);
+            } else {
+                buffer_drop(f.run, bounds[i]);
+            }
+        }
     }
     for (int i = 0; i < f.n; i++) {
         run_result(run, op, i, array_alias(run, op, op->results[i]->type, base[i]));

@@ -188,41 +188,6 @@ static void gather_element(Gathering *g, int64_t i)
     }
 }
 
-/* A sample reads by its own indices, of its own elements. One that leaves the tensor where nothing
- * is checked stays with the base. */
-static void gather_samples(Gathering *g)
-{
-    array_want_samples(g->run, g->to);
-    for (int64_t i = 0; g->places.inexact && i < g->to->n; i++) {
-        if (place_is_wide(&g->places, i)) {
-            array_any(g->run, g->to, i);
-        }
-    }
-    for (int s = 0; s < SAMPLES; s++) {
-        for (int64_t i = 0; i < g->to->n; i++) {
-            if (g->places.inexact && place_is_wide(&g->places, i)) {
-                continue;
-            }
-            int64_t offset;
-            CoordKind place = place_at(&g->places, i, s, &offset);
-            if (place == COORD_INSIDE) {
-                put_element(g, s, i, offset);
-            } else if (place == COORD_GUARDED) {
-                put_fill(g, s, i);
-            }
-        }
-    }
-}
-
-static void spread_bounds(Gathering *g)
-{
-    uint32_t source = g->run->source[g->op->results[0]->id];
-    for (int64_t i = 0; i < g->to->n; i++) {
-        array_spread(g->run, g->to, source, i, ((double *)(void *)g->bounds->bytes)[i]);
-    }
-    buffer_drop(g->run, g->bounds);
-}
-
 void interp_gather(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
@@ -242,10 +207,36 @@ void interp_gather(InterpRun *run, const Op *op)
         gather_element(&g, i);
     }
     if (g.places.inexact || (g.array && g.array->samples)) {
-        gather_samples(&g);
+        /* Each sample reads its own elements at its own indices. A sample whose unchecked index
+         * leaves the tensor keeps the base's element. */
+        array_want_samples(g.run, g.to);
+        for (int64_t i = 0; g.places.inexact && i < g.to->n; i++) {
+            if (place_is_wide(&g.places, i)) {
+                array_any(g.run, g.to, i);
+            }
+        }
+        for (int s = 0; s < SAMPLES; s++) {
+            for (int64_t i = 0; i < g.to->n; i++) {
+                if (g.places.inexact && place_is_wide(&g.places, i)) {
+                    continue;
+                }
+                int64_t offset;
+                CoordKind place = place_at(&g.places, i, s, &offset);
+                if (place == COORD_INSIDE) {
+                    put_element(&g, s, i, offset);
+                } else if (place == COORD_GUARDED) {
+                    put_fill(&g, s, i);
+                }
+            }
+        }
     }
     if (g.bounds) {
-        spread_bounds(&g);
+        /* The gathered elements' error bounds become samples of the result. */
+        uint32_t source = g.run->source[g.op->results[0]->id];
+        for (int64_t i = 0; i < g.to->n; i++) {
+            array_spread(g.run, g.to, source, i, ((double *)(void *)g.bounds->bytes)[i]);
+        }
+        buffer_drop(g.run, g.bounds);
     }
     buffer_drop(run, padding);
     run_result(run, op, 0, g.to);

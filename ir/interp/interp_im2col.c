@@ -5,15 +5,6 @@
 
 #include <string.h>
 
-/* The places of the view's element `at`, by its own axes before any were merged. */
-static void find_place(int64_t at, const int64_t *dims, int rank, int64_t *place)
-{
-    for (int axis = rank - 1; axis >= 0; axis--) {
-        place[axis] = at % dims[axis];
-        at /= dims[axis];
-    }
-}
-
 /* The element of the tensor, whose extents are `of`, that a place of the view shows, whose windows
  * begin at `first`; -1: it is outside. */
 static int64_t shown(const Im2colView *windows, const int64_t *first, const int64_t *of,
@@ -52,7 +43,12 @@ static void show(InterpRun *run, const Param *param, Memory *memory)
     size_t each = (size_t)dtype_bytes(memory->dtype);
     memset(memory->data, 0, each * (size_t)memory->n);
     for (int64_t i = 0; i < memory->n; i++) {
-        find_place(i, dims, given->rank, place);
+        /* The indices of the view's element along its axes before any were collapsed. */
+        int64_t at = i;
+        for (int axis = given->rank - 1; axis >= 0; axis--) {
+            place[axis] = at % dims[axis];
+            at /= dims[axis];
+        }
         int64_t from = shown(param->im2col, first, extents, place, given->rank);
         if (from >= 0) {
             memory_get(of, from, 1, memory->data + (size_t)i * each);

@@ -83,26 +83,6 @@ static bool free_cast(const Array *result, const int64_t x[2])
     return x[0] >= least && x[1] <= most; /* all of it fits */
 }
 
-static void free_element(InterpRun *run, const Op *op, Array *const *items, Array *result,
-                         int64_t i)
-{
-    int64_t x[2], y[2] = {0, 0};
-    array_hull(items[0], i, x);
-    if (op->n_operands > 1) {
-        array_hull(items[1], i, y);
-    }
-    if (x[1] - x[0] <= 1 && y[1] - y[0] <= 1) {
-        return; /* the samples are all there is */
-    }
-    bool done = op->kind == OP_MOD   ? free_remainder(run, result, i, x, y)
-                : op->kind == OP_AND ? free_mask(run, result, i, x, y)
-                : op->kind == OP_CMP ? x[1] < y[0] || y[1] < x[0]
-                                     : op->kind == OP_CAST && free_cast(result, x);
-    if (!done) {
-        array_any(run, result, i);
-    }
-}
-
 void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array *result)
 {
     bool counted = false;
@@ -114,6 +94,22 @@ void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array 
         counted = counted || is_counted(op->operands[i], &visits);
     }
     for (int64_t i = 0; counted && i < result->n; i++) {
-        free_element(run, op, items, result, i);
+        /* The result may take any value if the operands' intervals allow one that no sample shows.
+         * */
+        int64_t x[2], y[2] = {0, 0};
+        array_hull(items[0], i, x);
+        if (op->n_operands > 1) {
+            array_hull(items[1], i, y);
+        }
+        if (x[1] - x[0] <= 1 && y[1] - y[0] <= 1) {
+            continue; /* the samples cover both intervals */
+        }
+        bool done = op->kind == OP_MOD   ? free_remainder(run, result, i, x, y)
+                    : op->kind == OP_AND ? free_mask(run, result, i, x, y)
+                    : op->kind == OP_CMP ? x[1] < y[0] || y[1] < x[0]
+                                         : op->kind == OP_CAST && free_cast(result, x);
+        if (!done) {
+            array_any(run, result, i);
+        }
     }
 }

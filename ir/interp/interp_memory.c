@@ -77,21 +77,6 @@ typedef struct Segment {
 
 enum { MAX_SEGMENTS = 8 };
 
-/* The last axis in runs of one reach: guarded, inside, padding, outside or guarded. */
-static int segments_of(const ViewAxis *axis, Mover mover, Segment *out)
-{
-    int n = 0;
-    for (int64_t i = 0; i < axis->count; i++) {
-        Reach reach = reach_of(axis, mover, i);
-        if (n && (out[n - 1].reach == reach || n == MAX_SEGMENTS)) {
-            out[n - 1].count++;
-        } else {
-            out[n++] = (Segment){reach, i, 1};
-        }
-    }
-    return n;
-}
-
 typedef struct Walk {
     const View *view;
     Mover mover;
@@ -102,22 +87,18 @@ typedef struct Walk {
     int64_t position;
 } Walk;
 
-static void walk_row(Walk *walk, Reach outer, int64_t offset)
-{
-    const ViewAxis *last = &walk->view->axes[walk->view->rank - 1];
-    for (int i = 0; i < walk->n_segments; i++) {
-        const Segment *segment = &walk->segments[i];
-        uint64_t at = (uint64_t)offset + (uint64_t)offset_of(last, segment->from);
-        walk->each(walk->user, worse(outer, segment->reach), (int64_t)at, walk->position,
-                   segment->count);
-        walk->position += segment->count;
-    }
-}
-
 static void walk_axis(Walk *walk, int axis, Reach outer, int64_t offset)
 {
     if (axis == walk->view->rank - 1) {
-        walk_row(walk, outer, offset);
+        /* The last axis is visited as one run per segment. */
+        const ViewAxis *last = &walk->view->axes[walk->view->rank - 1];
+        for (int i = 0; i < walk->n_segments; i++) {
+            const Segment *segment = &walk->segments[i];
+            uint64_t at = (uint64_t)offset + (uint64_t)offset_of(last, segment->from);
+            walk->each(walk->user, worse(outer, segment->reach), (int64_t)at, walk->position,
+                       segment->count);
+            walk->position += segment->count;
+        }
         return;
     }
     const ViewAxis *at = &walk->view->axes[axis];
@@ -137,7 +118,20 @@ void view_walk(const View *view, Mover mover, WalkRun *each, void *user)
         return; /* its other axes may be of any length */
     }
     Walk walk = {.view = view, .mover = mover, .each = each, .user = user};
-    walk.n_segments = segments_of(&view->axes[view->rank - 1], mover, walk.segments);
+    /* The last axis is split into segments of one reach each: guarded, inside, padding, outside and
+     * guarded again. */
+    const ViewAxis *axis = &view->axes[view->rank - 1];
+    Segment *out = walk.segments;
+    int n = 0;
+    for (int64_t i = 0; i < axis->count; i++) {
+        Reach reach = reach_of(axis, mover, i);
+        if (n && (out[n - 1].reach == reach || n == MAX_SEGMENTS)) {
+            out[n - 1].count++;
+        } else {
+            out[n++] = (Segment){reach, i, 1};
+        }
+    }
+    walk.n_segments = n;
     walk_axis(&walk, 0, REACH_INSIDE, 0);
 }
 
@@ -245,19 +239,6 @@ typedef struct Reading {
     Buffer *bounds; /* made when one is not 0 */
 } Reading;
 
-static void read_bounds(Reading *r, int64_t offset, int64_t position, int64_t count)
-{
-    for (int64_t i = 0; r->memory->bounds && i < count; i++) {
-        double bound = r->memory->bounds[offset + i];
-        if (bound > 0 && !r->bounds) {
-            r->bounds = buffer_zeroed(r->run, (size_t)r->to->n * sizeof(double));
-        }
-        if (bound > 0) {
-            ((double *)(void *)r->bounds->bytes)[position + i] = bound;
-        }
-    }
-}
-
 bool is_others(const InterpRun *run, const Memory *memory, int64_t offset, int64_t count)
 {
     for (int64_t i = 0; memory->writers && run->writer && i < count; i++) {
@@ -267,16 +248,6 @@ bool is_others(const InterpRun *run, const Memory *memory, int64_t offset, int64
         }
     }
     return false;
-}
-
-/* What was never written is poison. */
-static void read_unset(Reading *r, int64_t offset, int64_t position, int64_t count)
-{
-    const uint8_t *unset = r->memory->unset;
-    if (unset && memchr(unset + offset, 1, (size_t)count)) {
-        array_want_poison(r->run, r->to);
-        memcpy(r->to->poison->bytes + position, unset + offset, (size_t)count);
-    }
 }
 
 static void read_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
@@ -290,8 +261,22 @@ static void read_run(void *user, Reach reach, int64_t offset, int64_t position, 
                       "race: reads what another block writes:", r->memory->name);
         }
         memory_get(r->memory, offset, count, array_at(r->to, position));
-        read_bounds(r, offset, position, count);
-        read_unset(r, offset, position, count);
+        /* The buffer for error bounds is allocated when the first element has one. */
+        for (int64_t i = 0; r->memory->bounds && i < count; i++) {
+            double bound = r->memory->bounds[offset + i];
+            if (bound > 0 && !r->bounds) {
+                r->bounds = buffer_zeroed(r->run, (size_t)r->to->n * sizeof(double));
+            }
+            if (bound > 0) {
+                ((double *)(void *)r->bounds->bytes)[position + i] = bound;
+            }
+        }
+        /* Elements that were never written are poison. */
+        const uint8_t *unset = r->memory->unset;
+        if (unset && memchr(unset + offset, 1, (size_t)count)) {
+            array_want_poison(r->run, r->to);
+            memcpy(r->to->poison->bytes + position, unset + offset, (size_t)count);
+        }
         return;
     }
     if (reach == REACH_OUTSIDE) {
@@ -320,16 +305,6 @@ Scalar fill_of(const Op *op, DType dtype)
     return is_float ? (Scalar){.f = attr->f} : (Scalar){.i = attr->i};
 }
 
-static void spread_read(Reading *r)
-{
-    uint32_t source = r->op->n_results ? r->run->source[r->op->results[0]->id] : 0;
-    const double *bounds = (const double *)(const void *)r->bounds->bytes;
-    for (int64_t i = 0; i < r->to->n; i++) {
-        array_spread(r->run, r->to, source, i, bounds[i]);
-    }
-    buffer_drop(r->run, r->bounds);
-}
-
 Array *tensor_read(InterpRun *run, const Op *op, Access access, Mover mover)
 {
     const Memory *memory = interp_shown(run, access.memory);
@@ -339,7 +314,14 @@ Array *tensor_read(InterpRun *run, const Op *op, Access access, Mover mover)
     reading.fill = fill_of(op, memory->dtype);
     view_walk(&view, mover, read_run, &reading);
     if (reading.bounds) {
-        spread_read(&reading);
+        /* The error bounds of the elements become samples of the result. */
+        uint32_t source =
+            reading.op->n_results ? reading.run->source[reading.op->results[0]->id] : 0;
+        const double *bounds = (const double *)(const void *)reading.bounds->bytes;
+        for (int64_t i = 0; i < reading.to->n; i++) {
+            array_spread(reading.run, reading.to, source, i, bounds[i]);
+        }
+        buffer_drop(reading.run, reading.bounds);
     }
     return reading.to;
 }
@@ -361,9 +343,12 @@ typedef struct Writing {
     const Array *from;
 } Writing;
 
-static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t position,
-                        int64_t count)
+static void write_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
+    Writing *w = user;
+    if (reach == REACH_GUARDED) {
+        return;
+    }
     const uint8_t *poison = w->from->poison ? w->from->poison->bytes : NULL;
     const uint8_t *first = poison ? memchr(poison + position, 1, (size_t)count) : NULL;
     const char *what = reach == REACH_OUTSIDE   ? "writes outside of the tensor:"
@@ -378,15 +363,6 @@ static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t p
         view_fail(w->run, w->op, w->view, is_poison ? first - poison : position, what,
                   w->memory->name);
     }
-}
-
-static void write_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
-{
-    Writing *w = user;
-    if (reach == REACH_GUARDED) {
-        return;
-    }
-    check_write(w, reach, offset, position, count);
     for (int64_t i = 0; i < count; i++) {
         w->memory->writers[offset + i] = w->run->writer;
     }

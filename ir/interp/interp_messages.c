@@ -40,13 +40,6 @@ Buffer *padding_of(InterpRun *run, Type type, const Array *array)
     return padding;
 }
 
-static _Noreturn void fail_assertion(InterpRun *run, const Op *op, const InterpEvent *note)
-{
-    Text said = text_new(run->arena);
-    say_text(&said, note->text, note->n, note->dtypes, note->values);
-    run_fail(run, op, "%s", said.n ? said.data : "");
-}
-
 static void say_element(InterpRun *run, const Op *op, int64_t element)
 {
     int n = op->n_operands - 1;
@@ -69,7 +62,9 @@ static void say_element(InterpRun *run, const Op *op, int64_t element)
     if (run->options->note) {
         run->options->note(run->options->user, &note);
     } else if (note.kind == INTERP_ASSERT) {
-        fail_assertion(run, op, &note);
+        Text said = text_new(run->arena);
+        say_text(&said, note.text, note.n, note.dtypes, note.values);
+        run_fail(run, op, "%s", said.n ? said.data : "");
     }
 }
 

@@ -63,48 +63,9 @@ static void poison_join(InterpRun *run, Array *result, const Array *from)
     }
 }
 
-/* Only the chosen side counts: a choice is how padding is kept away. */
-static void poison_select(InterpRun *run, Array *result, const Operands *all)
-{
-    array_want_poison(run, result);
-    const uint8_t *which = all->items[0]->data->bytes;
-    for (int64_t i = 0; i < result->n; i++) {
-        const Array *side = all->items[which[i] ? 1 : 2];
-        result->poison->bytes[i] = side->poison && side->poison->bytes[i];
-    }
-    poison_join(run, result, all->items[0]);
-}
-
 static bool decides(const Array *item, int64_t i, uint8_t value)
 {
     return !(item->poison && item->poison->bytes[i]) && item->data->bytes[i] == value;
-}
-
-/* One false makes an `and` false, one true an `or` true, whatever the other is. */
-static void clear_decided(Array *result, const Operands *all, uint8_t value)
-{
-    for (int64_t i = 0; i < result->n; i++) {
-        if (decides(all->items[0], i, value) || decides(all->items[1], i, value)) {
-            result->poison->bytes[i] = 0;
-        }
-    }
-}
-
-static void poison_elementwise(InterpRun *run, OpKind kind, Array *result, const Operands *all)
-{
-    if (!all->poison) {
-        return;
-    }
-    if (kind == OP_SELECT) {
-        poison_select(run, result, all);
-        return;
-    }
-    for (int i = 0; i < all->n; i++) {
-        poison_join(run, result, all->items[i]);
-    }
-    if (result->poison && result->dtype == DT_BOOL && (kind == OP_AND || kind == OP_OR)) {
-        clear_decided(result, all, kind == OP_OR);
-    }
 }
 
 static void run_plane(OpKind kind, const char *pred, const Operands *all, Array *result, int sample)
@@ -129,7 +90,33 @@ static void apply(InterpRun *run, OpKind kind, const char *pred, const Operands 
             run_plane(kind, pred, all, result, s);
         }
     }
-    poison_elementwise(run, kind, result, all);
+    if (!all->poison) {
+        return;
+    }
+    if (kind == OP_SELECT) {
+        /* Only the selected side's poison counts: a select is how a program masks padding. */
+        array_want_poison(run, result);
+        const uint8_t *which = all->items[0]->data->bytes;
+        for (int64_t i = 0; i < result->n; i++) {
+            const Array *side = all->items[which[i] ? 1 : 2];
+            result->poison->bytes[i] = side->poison && side->poison->bytes[i];
+        }
+        poison_join(run, result, all->items[0]);
+        return;
+    }
+    for (int i = 0; i < all->n; i++) {
+        poison_join(run, result, all->items[i]);
+    }
+    if (result->poison && result->dtype == DT_BOOL && (kind == OP_AND || kind == OP_OR)) {
+        /* A false operand decides an `and` and a true one decides an `or`: the other's poison does
+         * not matter. */
+        uint8_t value = kind == OP_OR;
+        for (int64_t i = 0; i < result->n; i++) {
+            if (decides(all->items[0], i, value) || decides(all->items[1], i, value)) {
+                result->poison->bytes[i] = 0;
+            }
+        }
+    }
 }
 
 Array *interp_apply(InterpRun *run, OpKind kind, const char *pred, DType out, int n,
@@ -188,41 +175,6 @@ static double fast_bound(const FastBound *row, double x, double value)
     return share + row->near + (turning < 2 ? turning : 2) + tiny;
 }
 
-static void spread_value(InterpRun *run, const Op *op, Array *result, const Array *from)
-{
-    const FastBound *row = FAST_BOUNDS;
-    while (row->kind != op->kind) {
-        row++;
-    }
-    array_want_samples(run, result);
-    for (int64_t i = 0; i < result->n; i++) {
-        double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
-        array_spread(run, result, run->source[op->results[0]->id], i,
-                     isfinite(value) ? fast_bound(row, x, value) : 0);
-    }
-}
-
-static void spread_fast(InterpRun *run, const Op *op, Array *result, const Array *from)
-{
-    array_want_samples(run, result);
-    for (int64_t i = 0; i < result->n; i++) {
-        double value = array_scalar(result, i).f;
-        double bound = fabs(value) * 0x1p-21;
-        if (value == 1 && array_scalar(from, i).f == 0) {
-            continue;
-        }
-        if (fabs(value) < 0x1p-126 && !isinf(array_scalar(from, i).f)) {
-            bound += value == 0 ? 0x1p-149 : 0x1p-126;
-        }
-        array_spread(run, result, run->source[op->results[0]->id], i, isfinite(value) ? bound : 0);
-    }
-}
-
-static bool narrows(const Op *op)
-{
-    return op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
-}
-
 static bool rounds(const Op *op)
 {
     DType dtype = op->results[0]->type->dtype;
@@ -261,7 +213,7 @@ void interp_elementwise(InterpRun *run, const Op *op)
 {
     Operands all = operands_of(run, op);
     Array *hull = NULL;
-    if (narrows(op) && all.inexact) {
+    if (op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype) && all.inexact) {
         hull = hull_of(run, op, all.items[0]);
         all.items[0] = hull;
     }
@@ -276,11 +228,36 @@ void interp_elementwise(InterpRun *run, const Op *op)
     }
     interp_free_steps(run, op, all.items, result);
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
-        spread_fast(run, op, result, all.items[0]);
+        /* The hardware exponential is exact at 0, has a relative bound, and flushes subnormals. */
+        const Array *from = all.items[0];
+        array_want_samples(run, result);
+        for (int64_t i = 0; i < result->n; i++) {
+            double value = array_scalar(result, i).f;
+            double bound = fabs(value) * 0x1p-21;
+            if (value == 1 && array_scalar(from, i).f == 0) {
+                continue;
+            }
+            if (fabs(value) < 0x1p-126 && !isinf(array_scalar(from, i).f)) {
+                bound += value == 0 ? 0x1p-149 : 0x1p-126;
+            }
+            array_spread(run, result, run->source[op->results[0]->id], i,
+                         isfinite(value) ? bound : 0);
+        }
     }
     bool exact = op_is_approx16(op->kind) && !all.items[0]->samples;
     if (op_has_exact_operand(op->kind) && run->options->bounds && !exact) {
-        spread_value(run, op, result, all.items[0]);
+        /* The samples of an approximated function spread by its error bound in FAST_BOUNDS. */
+        const Array *from = all.items[0];
+        const FastBound *row = FAST_BOUNDS;
+        while (row->kind != op->kind) {
+            row++;
+        }
+        array_want_samples(run, result);
+        for (int64_t i = 0; i < result->n; i++) {
+            double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
+            array_spread(run, result, run->source[op->results[0]->id], i,
+                         isfinite(value) ? fast_bound(row, x, value) : 0);
+        }
     }
     array_drop(run, hull);
     for (int i = 0; i < all.n; i++) {
@@ -410,18 +387,6 @@ static Array *copy_of(InterpRun *run, const Array *from)
     return to;
 }
 
-static void mask_element(Array *array, int64_t i, Scalar value)
-{
-    size_t bytes = (size_t)dtype_bytes(array->dtype);
-    for (int s = -1; s < (array->samples ? SAMPLES : 0); s++) {
-        scalar_store(array->dtype, (unsigned char *)array_plane(array, s) + (size_t)i * bytes,
-                     value);
-    }
-    if (array->poison) {
-        array->poison->bytes[i] = 0;
-    }
-}
-
 static void mask(InterpRun *run, const Op *op, const Array *from)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -438,7 +403,15 @@ static void mask(InterpRun *run, const Op *op, const Array *from)
     for (int64_t i = 0; i < to->n && (len < extent || lo < 0); i++) {
         int64_t at = i / inner % extent;
         if (at >= len || at + lo < 0) {
-            mask_element(to, i, value);
+            /* A masked element takes the value in all samples, and is no poison. */
+            size_t bytes = (size_t)dtype_bytes(to->dtype);
+            for (int s = -1; s < (to->samples ? SAMPLES : 0); s++) {
+                scalar_store(to->dtype, (unsigned char *)array_plane(to, s) + (size_t)i * bytes,
+                             value);
+            }
+            if (to->poison) {
+                to->poison->bytes[i] = 0;
+            }
         }
     }
     run_result(run, op, 0, to);

@@ -132,18 +132,6 @@ void put_plane(Array *to, const Buffer *from, bool is_float)
     }
 }
 
-static void fold_poison(InterpRun *run, const Axes *axes, Array *to, const Array *from)
-{
-    if (!array_has_poison(from)) {
-        return;
-    }
-    array_want_poison(run, to);
-    for (int64_t i = 0; i < from->n; i++) {
-        int64_t at = i / (axes->len * axes->inner) * axes->inner + i % axes->inner;
-        to->poison->bytes[at] |= from->poison->bytes[i];
-    }
-}
-
 /* ---- bounds of a reduction ---- */
 
 double unit_of(DType dtype)
@@ -274,7 +262,14 @@ void reduce_into(InterpRun *run, const Op *op, const Axes *axes, const Array *fr
     Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
     Buffer *result = folded(run, axes, elements, is_float);
     put_plane(to, result, is_float);
-    fold_poison(run, axes, to, from);
+    /* A result is poison if any element of its line is. */
+    if (array_has_poison(from)) {
+        array_want_poison(run, to);
+        for (int64_t i = 0; i < from->n; i++) {
+            int64_t at = i / (axes->len * axes->inner) * axes->inner + i % axes->inner;
+            to->poison->bytes[at] |= from->poison->bytes[i];
+        }
+    }
     if (run->options->bounds) {
         spread_all(run, op, 0, to, bounds_of(run, axes, from, result, to->n));
     }

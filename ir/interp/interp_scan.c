@@ -45,24 +45,6 @@ static void scan_ints(const Axes *axes, const Way *way, const int64_t *from, int
     }
 }
 
-static void scan_poison(InterpRun *run, const Axes *axes, const Way *way, Array *to,
-                        const Array *from)
-{
-    if (!array_has_poison(from)) {
-        return;
-    }
-    array_want_poison(run, to);
-    for (int64_t line = 0; line < axes->outer * axes->inner; line++) {
-        uint8_t any = 0;
-        for (int64_t step = 0; step < axes->len; step++) {
-            int64_t at = line_at(axes, way, line / axes->inner, line % axes->inner, step);
-            uint8_t next = any | from->poison->bytes[at];
-            to->poison->bytes[at] = way->exclusive ? any : next;
-            any = next;
-        }
-    }
-}
-
 /* ---- bounds ---- */
 
 static Buffer *scanned(InterpRun *run, Axes axes, Fold fold, const Way *way, Buffer *from,
@@ -158,7 +140,19 @@ void interp_scan(InterpRun *run, const Op *op)
         scan_ints(&axes, &way, ints(elements), ints(result));
     }
     put_plane(to, result, is_float);
-    scan_poison(run, &axes, &way, to, from);
+    /* A result is poison from the first poisoned element of its line on. */
+    if (array_has_poison(from)) {
+        array_want_poison(run, to);
+        for (int64_t line = 0; line < axes.outer * axes.inner; line++) {
+            uint8_t any = 0;
+            for (int64_t step = 0; step < axes.len; step++) {
+                int64_t at = line_at(&axes, &way, line / axes.inner, line % axes.inner, step);
+                uint8_t next = any | from->poison->bytes[at];
+                to->poison->bytes[at] = way.exclusive ? any : next;
+                any = next;
+            }
+        }
+    }
     if (run->options->bounds) {
         spread_all(run, op, 0, to, bounds_of(run, &axes, &way, from, result));
     }

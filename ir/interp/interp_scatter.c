@@ -81,18 +81,6 @@ static bool is_unordered(const Scattering *s, int64_t at)
     return same_op || is_others(s->run, memory, at, 1);
 }
 
-static void check_meeting(const Scattering *s, int64_t i, int64_t at)
-{
-    const InterpRun *run = s->run;
-    const Marks *marks = s->memory->marks;
-    bool others = is_others(run, s->memory, at, 1);
-    bool stored =
-        run->writer && marks->stored[at] >= run->first_writer && marks->stored[at] != run->writer;
-    if (stored || (others && (marks->how[at] == HOW_SET) != (s->how == HOW_SET))) {
-        place_fail(s->run, s->op, &s->places, i, "race: another block writes", s->memory->name);
-    }
-}
-
 /* Sums in any order, whatever they began with. One addition to a value that stands is exact. */
 static void tally(const Scattering *s, int64_t at, double old, double value, double bound)
 {
@@ -177,23 +165,6 @@ static void bound_place(const Scattering *s, int64_t at, int64_t i, Scalar old, 
     }
 }
 
-/* Which outcomes an order decides: of places, and of old elements that somebody reads. */
-static void note_order(const Scattering *s, int64_t at, bool unordered, bool differs)
-{
-    How before = s->memory->marks->how[at];
-    bool commutes = s->how >= HOW_ADD && s->how <= HOW_XOR && before == s->how;
-    if (!unordered) {
-        return;
-    }
-    if (!commutes && differs) {
-        depends_on_order(s, at);
-    } else if (s->old) {
-        interp_note(s->run, INTERP_UNORDERED, s->op);
-    } else if (s->how == HOW_ADD && dtype_is_float(s->memory->dtype)) {
-        interp_note(s->run, INTERP_FLOAT_ATOMIC, s->op);
-    }
-}
-
 static void write_place(const Scattering *s, int64_t i, int64_t at)
 {
     Memory *memory = s->memory;
@@ -204,7 +175,16 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     if (s->how != HOW_SET && memory->unset && memory->unset[at]) {
         place_fail(s->run, s->op, &s->places, i, "updates what was never written:", memory->name);
     }
-    check_meeting(s, i, at);
+    /* It is a race if another block stored to the place, or if one block sets it and another
+     * updates it. */
+    const InterpRun *run = s->run;
+    const Marks *marks = s->memory->marks;
+    bool others = is_others(run, s->memory, at, 1);
+    bool stored =
+        run->writer && marks->stored[at] >= run->first_writer && marks->stored[at] != run->writer;
+    if (stored || (others && (marks->how[at] == HOW_SET) != (s->how == HOW_SET))) {
+        place_fail(s->run, s->op, &s->places, i, "race: another block writes", s->memory->name);
+    }
     const char *race = s->shared ? shared_change(s->run, s->shared, at) : NULL;
     if (race) {
         place_fail(s->run, s->op, &s->places, i, race, memory->name);
@@ -217,7 +197,20 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     bound_place(s, at, i, old, value);
     count_meeting(s, at, value);
     /* One that compares may find another's value and stand back, and be the first another time. */
-    note_order(s, at, unordered, !same_bits(dtype, old, s->how == HOW_CAS ? value : next));
+    /* If the order of the updates is not fixed, the program's outcome may depend on it: through the
+     * element that is written, or through the old element that is returned. */
+    bool differs = !same_bits(dtype, old, s->how == HOW_CAS ? value : next);
+    How before = s->memory->marks->how[at];
+    bool commutes = s->how >= HOW_ADD && s->how <= HOW_XOR && before == s->how;
+    if (unordered) {
+        if (!commutes && differs) {
+            depends_on_order(s, at);
+        } else if (s->old) {
+            interp_note(s->run, INTERP_UNORDERED, s->op);
+        } else if (s->how == HOW_ADD && dtype_is_float(s->memory->dtype)) {
+            interp_note(s->run, INTERP_FLOAT_ATOMIC, s->op);
+        }
+    }
     scalar_pack(dtype, place, index, next);
     if (s->old) {
         scalar_store(dtype, array_at(s->old, i), old);
@@ -347,20 +340,6 @@ static void free_old(const Scattering *s, int64_t i)
     }
 }
 
-static void scatter_all(const Scattering *s)
-{
-    int64_t n = s->value->n, stride = 1;
-    int64_t shift = n ? (int64_t)(run_random(s->run) % (uint64_t)n) : 0;
-    for (int64_t tries = 0; tries < 4 && n > 2; tries++) {
-        int64_t drawn = 1 + (int64_t)(run_random(s->run) % (uint64_t)(n < 1000003 ? n : 1000003));
-        stride = gcd(drawn, n) == 1 ? drawn : stride;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        scatter_element(
-            s, (int64_t)(((uint64_t)i * (uint64_t)stride + (uint64_t)shift) % (uint64_t)n));
-    }
-}
-
 void interp_scatter(InterpRun *run, const Op *op)
 {
     Access access = op_access(op, 0);
@@ -385,7 +364,18 @@ void interp_scatter(InterpRun *run, const Op *op)
         s.old = array_of_type(run, op, op->results[0]->type);
         memset(s.old->data->bytes, 0, (size_t)s.old->n * (size_t)dtype_bytes(s.old->dtype));
     }
-    scatter_all(&s);
+    /* The elements are scattered in an order drawn from the seed, i * stride + shift modulo their
+     * number, so that races show. */
+    int64_t n = s.value->n, stride = 1;
+    int64_t shift = n ? (int64_t)(run_random(s.run) % (uint64_t)n) : 0;
+    for (int64_t tries = 0; tries < 4 && n > 2; tries++) {
+        int64_t drawn = 1 + (int64_t)(run_random(s.run) % (uint64_t)(n < 1000003 ? n : 1000003));
+        stride = gcd(drawn, n) == 1 ? drawn : stride;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        scatter_element(
+            &s, (int64_t)(((uint64_t)i * (uint64_t)stride + (uint64_t)shift) % (uint64_t)n));
+    }
     for (int64_t i = 0; s.old && s.memory->bounds && i < s.value->n; i++) {
         free_old(&s, i);
     }

@@ -85,11 +85,6 @@ static const char *who(InterpRun *run, uint32_t by)
     return by >= BY_STORES ? arena_printf(run->arena, "a bulk store of %s", name) : name;
 }
 
-static const char *name_of(const Access *access)
-{
-    return access->memory->name ? access->memory->name : "shared memory";
-}
-
 typedef struct Use {
     InterpRun *run;
     const Op *op;
@@ -161,18 +156,6 @@ static void read_run(void *user, Reach reach, int64_t offset, int64_t position, 
     }
 }
 
-static void spread_read(Use *use)
-{
-    uint32_t source = use->op->n_results ? use->run->source[use->op->results[0]->id] : 0;
-    const double *bounds = (const double *)(const void *)use->bounds->bytes;
-    for (int64_t i = 0; i < use->to->n; i++) {
-        if (bounds[i] > 0) {
-            array_spread(use->run, use->to, source, i, bounds[i]);
-        }
-    }
-    buffer_drop(use->run, use->bounds);
-}
-
 static uint32_t *plane_of(InterpRun *run, Shared *shared, uint32_t by)
 {
     if (!shared->read[by]) {
@@ -186,7 +169,7 @@ Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as)
     Shared *shared = run->cells[access.memory->id].shared;
     View view = shared_view(run, op, access);
     Use use = {.run = run, .op = op, .shared = shared, .view = &view, .as = as};
-    use.name = name_of(&access);
+    use.name = access.memory->name ? access.memory->name : "shared memory";
     use.reads = plane_of(run, shared, as.by);
     use.to = array_of_view(run, shared->dtype, &view);
     if (shared->bounds) {
@@ -194,7 +177,15 @@ Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as)
     }
     view_walk(&view, MOVER_SHARED, read_run, &use);
     if (use.bounds) {
-        spread_read(&use);
+        /* The error bounds of the elements become samples of the result. */
+        uint32_t source = use.op->n_results ? use.run->source[use.op->results[0]->id] : 0;
+        const double *bounds = (const double *)(const void *)use.bounds->bytes;
+        for (int64_t i = 0; i < use.to->n; i++) {
+            if (bounds[i] > 0) {
+                array_spread(use.run, use.to, source, i, bounds[i]);
+            }
+        }
+        buffer_drop(use.run, use.bounds);
     }
     return use.to;
 }
@@ -256,26 +247,22 @@ static bool overlaps(const Shared *a, const Shared *b)
     return a != b && a->offset >= 0 && b->offset >= 0 && a->offset < end_b && b->offset < end_a;
 }
 
-/* Another allocation in the same bytes dies here: nobody may need any of it. */
-static void bury(InterpRun *run, const Op *op, Shared *other)
-{
-    View whole = {.rank = 1, .n = other->n};
-    whole.axes[0] = (ViewAxis){.count = other->n, .exist = other->n, .extent = other->n};
-    whole.axes[0].stride = 1;
-    Use use = {.run = run, .op = op, .shared = other, .view = &whole};
-    use.name = "(elements in the same bytes)";
-    for (int64_t i = 0; i < other->n; i++) {
-        check_write(&use, i, i);
-    }
-    memset(other->poison, 1, (size_t)other->n);
-    other->live = false;
-}
-
 void shared_take(InterpRun *run, const Op *op, Shared *shared, const View *view, Stamp as)
 {
     for (Shared *other = run->shared; other; other = other->older) {
         if (other->live && overlaps(shared, other)) {
-            bury(run, op, other);
+            /* Another allocation in the same bytes ends here: each of its elements must be free to
+             * overwrite. */
+            View whole = {.rank = 1, .n = other->n};
+            whole.axes[0] = (ViewAxis){.count = other->n, .exist = other->n, .extent = other->n};
+            whole.axes[0].stride = 1;
+            Use use = {.run = run, .op = op, .shared = other, .view = &whole};
+            use.name = "(elements in the same bytes)";
+            for (int64_t i = 0; i < other->n; i++) {
+                check_write(&use, i, i);
+            }
+            memset(other->poison, 1, (size_t)other->n);
+            other->live = false;
         }
     }
     shared->live = true;

@@ -36,16 +36,6 @@ static uint64_t *keys_of(InterpRun *run, const Array *array, int sample, bool de
 
 /* ---- merging ---- */
 
-static void merge(const uint64_t *keys, const int64_t *from, int64_t *to, int64_t left,
-                  int64_t middle, int64_t right)
-{
-    int64_t a = left, b = middle;
-    for (int64_t i = left; i < right; i++) {
-        bool first = a < middle && (b == right || keys[from[a]] <= keys[from[b]]);
-        to[i] = from[first ? a++ : b++];
-    }
-}
-
 /* Where the elements of a row in order come from: in what is returned, one of the two. */
 static int64_t *merge_row(const uint64_t *keys, int64_t n, int64_t *order, int64_t *spare)
 {
@@ -56,7 +46,13 @@ static int64_t *merge_row(const uint64_t *keys, int64_t n, int64_t *order, int64
         for (int64_t left = 0; left < n; left += 2 * run) {
             int64_t middle = left + run < n ? left + run : n;
             int64_t right = middle + run < n ? middle + run : n;
-            merge(keys, order, spare, left, middle, right);
+            /* Merges two sorted runs; of equal keys, the left run's element comes first, so the
+             * sort is stable. */
+            int64_t a = left, b = middle;
+            for (int64_t i = left; i < right; i++) {
+                bool first = a < middle && (b == right || keys[order[a]] <= keys[order[b]]);
+                spare[i] = order[first ? a++ : b++];
+            }
         }
         int64_t *swapped = order;
         order = spare;
@@ -271,9 +267,15 @@ static void move_plane(const Array *from, const Array *places, Array *to, int sa
     }
 }
 
-static void move_poison(InterpRun *run, const Op *op, const Array *from, const Array *places,
-                        Array *to)
+void interp_arrange(InterpRun *run, const Op *op)
 {
+    const Array *from = run_operand(run, op, 0), *places = run_operand(run, op, 1);
+    if (op->n_operands > 2) {
+        interp_scratch(run, op, op_access(op, 2));
+    }
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    memset(to->data->bytes, 0, (size_t)to->n * (size_t)dtype_bytes(to->dtype));
+    /* A place to which no element moves is poison. */
     array_want_poison(run, to);
     memset(to->poison->bytes, 1, (size_t)to->n);
     for (int64_t i = 0; i < from->n; i++) {
@@ -285,17 +287,6 @@ static void move_poison(InterpRun *run, const Op *op, const Array *from, const A
             to->poison->bytes[place] = is_poison(from, i);
         }
     }
-}
-
-void interp_arrange(InterpRun *run, const Op *op)
-{
-    const Array *from = run_operand(run, op, 0), *places = run_operand(run, op, 1);
-    if (op->n_operands > 2) {
-        interp_scratch(run, op, op_access(op, 2));
-    }
-    Array *to = array_of_type(run, op, op->results[0]->type);
-    memset(to->data->bytes, 0, (size_t)to->n * (size_t)dtype_bytes(to->dtype));
-    move_poison(run, op, from, places, to);
     move_plane(from, places, to, -1);
     if (from->samples) {
         array_want_samples(run, to);

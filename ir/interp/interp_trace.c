@@ -163,20 +163,6 @@ static void begin_line(Trace *t, int depth)
     t->lines++;
 }
 
-/* The tensor's element that a load or gather takes for element `index` of its result. */
-static void print_source(const Trace *t, const Op *op, const int64_t *index)
-{
-    Access access = op_access(op, 0);
-    const Memory *memory = t->run->cells[access.memory->id].memory;
-    int64_t at[MAX_RANK];
-    View view = view_of(t->run, op, access, memory->rank, memory->dims);
-    for (int i = 0, axis = 0; i < view.rank; i++) {
-        at[i] = view.axes[i].start + (view.axes[i].kept ? index[axis++] : 0);
-    }
-    text_add(t->out, memory->name);
-    print_index(view.rank, at, t->out);
-}
-
 /* What the source says there, or what the op is. */
 static void print_what(const Trace *t, const Value *value, const int64_t *index)
 {
@@ -184,7 +170,16 @@ static void print_what(const Trace *t, const Value *value, const int64_t *index)
     if (!op) {
         text_add(t->out, value->name ? value->name : "a value that a loop carries");
     } else if (op->kind == OP_LOAD && op->operands[0]->type->kind == TYPE_TENSOR) {
-        print_source(t, op, index);
+        /* The tensor's element that the load reads for element `index` of its result. */
+        Access access = op_access(op, 0);
+        const Memory *memory = t->run->cells[access.memory->id].memory;
+        int64_t at[MAX_RANK];
+        View view = view_of(t->run, op, access, memory->rank, memory->dims);
+        for (int i = 0, axis = 0; i < view.rank; i++) {
+            at[i] = view.axes[i].start + (view.axes[i].kept ? index[axis++] : 0);
+        }
+        text_add(t->out, memory->name);
+        print_index(view.rank, at, t->out);
     } else {
         text_printf(t->out, "%s%s", value->name ? value->name : "", value->name ? " = " : "");
         if (!print_place(t, op->span)) {
@@ -194,15 +189,6 @@ static void print_what(const Trace *t, const Value *value, const int64_t *index)
 }
 
 /* ---- what an element is made of ---- */
-
-/* The index in operand `at` of the element that becomes the result's element `index`. */
-static void to_operand(const Op *op, int at, const int64_t *index, int64_t *to)
-{
-    for (int i = 0; i < op->operands[at]->type->rank; i++) {
-        OpAxis axis = op_axis(op, at, i);
-        to[i] = axis.role == AXIS_TIED ? index[axis.result] : 0;
-    }
-}
 
 /* Of a maximum the element that it is, else the first. */
 static int64_t telling(const Array *operand, const Array *result, int64_t first, int64_t stride,
@@ -306,7 +292,11 @@ static void trace_operands(Trace *t, const Op *op, const Array *result, const in
     for (int i = 0; i < op->n_operands; i++) {
         int64_t to[MAX_RANK];
         if (array_or_null(t->run, op->operands[i])) {
-            to_operand(op, i, index, to);
+            /* The operand's element from which the result's element `index` is computed. */
+            for (int j = 0; j < op->operands[i]->type->rank; j++) {
+                OpAxis axis = op_axis(op, i, j);
+                to[j] = axis.role == AXIS_TIED ? index[axis.result] : 0;
+            }
             trace_value(t, op->operands[i], to, depth);
         }
     }

@@ -127,43 +127,34 @@ static bool decide(InterpRun *run, Frame *frame, const Op *yield)
     return goes_on(run, frame, yield);
 }
 
-static void finish(InterpRun *run, Frame *frame)
-{
-    const Op *op = frame->op;
-    Array **carried = frame->carried;
-    array_drop(run, frame->active);
-    run->agent->frames.n--;
-    for (int i = 0; i < op->n_results; i++) {
-        run_result(run, op, i, carried[i]);
-    }
-    give_back(run, carried);
-}
-
-static void take_next(InterpRun *run, Frame *frame, const Op *yield)
-{
-    for (int i = 0; i < frame->op->n_results; i++) {
-        Array *next = run_unsettled(run, yield, i);
-        if (frame->active) {
-            Array *choice[] = {frame->active, next, frame->carried[i]};
-            next = interp_apply(run, OP_SELECT, NULL, next->dtype, 3, choice);
-        } else {
-            next = array_keep(next);
-        }
-        array_drop(run, frame->carried[i]);
-        frame->carried[i] = next;
-    }
-    drop_block(run, frame->block);
-}
-
 void while_end(InterpRun *run, const Op *yield)
 {
     Frame *frame = top(run);
     if (frame->block == frame->op->regions[1]) {
-        take_next(run, frame, yield);
+        /* Lanes whose condition is false keep their carried values. */
+        for (int i = 0; i < frame->op->n_results; i++) {
+            Array *next = run_unsettled(run, yield, i);
+            if (frame->active) {
+                Array *choice[] = {frame->active, next, frame->carried[i]};
+                next = interp_apply(run, OP_SELECT, NULL, next->dtype, 3, choice);
+            } else {
+                next = array_keep(next);
+            }
+            array_drop(run, frame->carried[i]);
+            frame->carried[i] = next;
+        }
+        drop_block(run, frame->block);
         begin_region(run, frame, 0);
     } else if (decide(run, frame, yield)) {
         begin_region(run, frame, 1);
     } else {
-        finish(run, frame);
+        const Op *op = frame->op;
+        Array **carried = frame->carried;
+        array_drop(run, frame->active);
+        run->agent->frames.n--;
+        for (int i = 0; i < op->n_results; i++) {
+            run_result(run, op, i, carried[i]);
+        }
+        give_back(run, carried);
     }
 }

@@ -143,22 +143,18 @@ static BitVector rows_rest(const Rows *space, BitVector vector)
     return vector;
 }
 
-/* Rows are kept in the order of insertion; each was reduced by those before it, so one sweep
- * does. */
-static void rows_add(Rows *space, BitVector vector)
-{
-    BitVector rest = rows_rest(space, vector);
-    if (highest_bit(&rest) >= 0) {
-        space->rows[space->n++] = rest;
-    }
-}
-
 static Rows layout_rows(const Layout *layout)
 {
     Rows space = {.n = 0};
     for (int in = 0; in < IN_COUNT; in++) {
         for (int bit = 0; bit < layout->bits[in]; bit++) {
-            rows_add(&space, pack_coords(layout->basis[in][bit], layout->rank));
+            /* The rows stay in the order of insertion: each is reduced by those before it, so one
+             * sweep is enough. */
+            BitVector vector = pack_coords(layout->basis[in][bit], layout->rank);
+            BitVector rest = rows_rest(&space, vector);
+            if (highest_bit(&rest) >= 0) {
+                space.rows[space.n++] = rest;
+            }
         }
     }
     return space;

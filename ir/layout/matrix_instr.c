@@ -217,18 +217,6 @@ static int32_t place_of(MmaLaneOrder places, int32_t own)
                                                 : wide[log_of(own)];
 }
 
-static void place_bits(Layout *layout, const MmaLaneOrder *places)
-{
-    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
-        for (int i = 0; i < layout->bits[in]; i++) {
-            for (int axis = 0; axis < 2; axis++) {
-                int32_t *at = &layout->basis[in][i][axis];
-                *at = *at ? place_of(places[axis], *at) : 0;
-            }
-        }
-    }
-}
-
 Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *warps,
                   const int *spread, const MmaLaneOrder *places)
 {
@@ -255,7 +243,15 @@ Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *wa
             layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
     }
-    place_bits(&layout, places);
+    /* Each basis vector moves to the position that its axis's lane order gives it. */
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < layout.bits[in]; i++) {
+            for (int axis = 0; axis < 2; axis++) {
+                int32_t *at = &layout.basis[in][i][axis];
+                *at = *at ? place_of(places[axis], *at) : 0;
+            }
+        }
+    }
     return layout;
 }
 
@@ -365,15 +361,6 @@ static void deal(MmaKOrder *depth, const MatrixInstr *unit, int32_t which, int32
     }
 }
 
-/* Places 1, 2 and 4 change: neighbours are `apart` then. */
-static void set_apart(MmaKOrder *depth, int32_t apart)
-{
-    for (int i = 0; i < depth->n; i++) {
-        int32_t bit = depth->bit[i];
-        depth->bit[i] = bit == 1 ? apart : bit <= apart ? bit / 2 : bit;
-    }
-}
-
 MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart)
 {
     MmaKOrder depth = mma_k_order_plain(unit, k);
@@ -389,7 +376,12 @@ MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apar
         depth.bit[step] = next;
     }
     if (apart < next) {
-        set_apart(&depth, apart);
+        /* Bit 1 moves to `apart` and the bits above it, up to `apart`, move down by one: neighbours
+         * along k then lie `apart` positions apart. */
+        for (int i = 0; i < depth.n; i++) {
+            int32_t bit = depth.bit[i];
+            depth.bit[i] = bit == 1 ? apart : bit <= apart ? bit / 2 : bit;
+        }
     }
     deal(&depth, unit, lanes, &next);
     return depth;

@@ -33,22 +33,6 @@ static void put_factor(Text *text, const DimVar *var, bool alone)
     text_add(text, alone ? "" : ")");
 }
 
-static void put_term(Text *text, const PolyTerm *term, bool first)
-{
-    int64_t coef = term->coef;
-    bool minus = coef < 0;
-    text_add(text, first ? (minus ? "-" : "") : (minus ? " - " : " + "));
-    uint64_t size = minus ? 0 - (uint64_t)coef : (uint64_t)coef;
-    bool counted = size != 1 || term->n == 0;
-    if (counted) {
-        text_printf(text, "%llu%s", (unsigned long long)size, term->n ? "*" : "");
-    }
-    for (int i = 0; i < term->n; i++) {
-        text_add(text, i ? "*" : "");
-        put_factor(text, term->vars[i], !counted && term->n == 1 && !(first && minus));
-    }
-}
-
 /* What is added first, then what is taken away, the number last. */
 static void put_sum(Text *text, Dim dim)
 {
@@ -58,7 +42,18 @@ static void put_sum(Text *text, Dim dim)
             const PolyTerm *term = &dim->terms[i];
             int when = term->n == 0 ? 2 : term->coef < 0;
             if (when == pass) {
-                put_term(text, term, first);
+                int64_t coef = term->coef;
+                bool minus = coef < 0;
+                text_add(text, first ? (minus ? "-" : "") : (minus ? " - " : " + "));
+                uint64_t size = minus ? 0 - (uint64_t)coef : (uint64_t)coef;
+                bool counted = size != 1 || term->n == 0;
+                if (counted) {
+                    text_printf(text, "%llu%s", (unsigned long long)size, term->n ? "*" : "");
+                }
+                for (int j = 0; j < term->n; j++) {
+                    text_add(text, j ? "*" : "");
+                    put_factor(text, term->vars[j], !counted && term->n == 1 && !(first && minus));
+                }
                 first = false;
             }
         }

@@ -11,21 +11,6 @@
 
 /* ---- the header ---- */
 
-/* `[M + 1] // 2` */
-static void size_quotient(Parser *p, DimVar *var)
-{
-    Dim dims[MAX_RANK];
-    size_t at = p->at;
-    int n = parse_dims(p, dims);
-    parse_need(p, '/');
-    parse_need(p, '/');
-    var->by = parse_integer(p);
-    var->of = n == 1 ? dims[0] : NULL;
-    if (n != 1 || var->by < 1 || poly_mentions(dims[0], var)) {
-        parse_fail(p, at, "a size is one other by a positive number");
-    }
-}
-
 static void size_line(Parser *p, DimKind kind)
 {
     size_t start = p->at;
@@ -35,7 +20,17 @@ static void size_line(Parser *p, DimKind kind)
     }
     DimVar *var = kind == DIM_SIZE ? func_size(p->func, name) : func_stride(p->func, name);
     if (kind == DIM_SIZE && parse_take(p, '=')) {
-        size_quotient(p, var);
+        /* A size that is computed from another one: `= [M + 1] // 2`. */
+        Dim dims[MAX_RANK];
+        size_t at = p->at;
+        int n = parse_dims(p, dims);
+        parse_need(p, '/');
+        parse_need(p, '/');
+        var->by = parse_integer(p);
+        var->of = n == 1 ? dims[0] : NULL;
+        if (n != 1 || var->by < 1 || poly_mentions(dims[0], var)) {
+            parse_fail(p, at, "a size is one other by a positive number");
+        }
     }
     for (;;) {
         if (parse_take_word(p, "multiple")) {
@@ -210,8 +205,17 @@ static IrLevel stage(Parser *p)
     return LEVEL_STAGED;
 }
 
-static void function(Parser *p)
+Func *parse_func(Arena *arena, Diags *diags, int source)
 {
+    Parser *p = ARENA_NEW(arena, Parser);
+    p->arena = arena;
+    p->diags = diags;
+    p->source = source;
+    p->text = diags->sources.items[source].text;
+    p->n = diags->sources.items[source].n;
+    if (setjmp(p->failed)) {
+        return NULL;
+    }
     parse_need_word(p, "func");
     p->func = func_new(p->arena, p->diags, parse_word(p));
     parse_need_word(p, "level");
@@ -234,19 +238,5 @@ static void function(Parser *p)
     if (parse_peek(p)) {
         parse_fail(p, p->at, "text after the function");
     }
-}
-
-Func *parse_func(Arena *arena, Diags *diags, int source)
-{
-    Parser *p = ARENA_NEW(arena, Parser);
-    p->arena = arena;
-    p->diags = diags;
-    p->source = source;
-    p->text = diags->sources.items[source].text;
-    p->n = diags->sources.items[source].n;
-    if (setjmp(p->failed)) {
-        return NULL;
-    }
-    function(p);
     return p->func;
 }

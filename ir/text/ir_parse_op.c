@@ -9,33 +9,6 @@ enum { MAX_NESTING = 64, MAX_LIST = 4096 };
 
 /* ---- attributes ---- */
 
-static void attribute(Parser *p, Op *op, AttrKey key)
-{
-    int64_t ints[64];
-    Dim extents[MAX_RANK];
-    double f;
-    int64_t i;
-    switch (attr_kind(key)) {
-    case ATTR_KIND_INT: op_set_int(p->func, op, key, parse_integer(p)); break;
-    case ATTR_KIND_NUM:
-        parse_number(p, &f, &i);
-        op_set_num(p->func, op, key, f, i);
-        break;
-    case ATTR_KIND_WORD: op_set_word(p->func, op, key, parse_word(p)); break;
-    case ATTR_KIND_TEXT: op_set_word(p->func, op, key, parse_quoted(p)); break;
-    case ATTR_KIND_INTS: {
-        int n = parse_int_list(p, ints, 64);
-        op_set_ints(p->func, op, key, n, ints);
-        break;
-    }
-    case ATTR_KIND_DIMS: {
-        int n = parse_dims(p, extents);
-        op_set_dims(p->func, op, key, n, extents);
-        break;
-    }
-    }
-}
-
 static bool attribute_key(const char *name, AttrKey *out)
 {
     for (int key = 0; key < ATTR_COUNT; key++) {
@@ -58,24 +31,33 @@ static void attributes(Parser *p, Op *op)
             return;
         }
         parse_need(p, '=');
-        attribute(p, op, key);
+        int64_t ints[64];
+        Dim extents[MAX_RANK];
+        double f;
+        int64_t i;
+        switch (attr_kind(key)) {
+        case ATTR_KIND_INT: op_set_int(p->func, op, key, parse_integer(p)); break;
+        case ATTR_KIND_NUM:
+            parse_number(p, &f, &i);
+            op_set_num(p->func, op, key, f, i);
+            break;
+        case ATTR_KIND_WORD: op_set_word(p->func, op, key, parse_word(p)); break;
+        case ATTR_KIND_TEXT: op_set_word(p->func, op, key, parse_quoted(p)); break;
+        case ATTR_KIND_INTS: {
+            int n = parse_int_list(p, ints, 64);
+            op_set_ints(p->func, op, key, n, ints);
+            break;
+        }
+        case ATTR_KIND_DIMS: {
+            int n = parse_dims(p, extents);
+            op_set_dims(p->func, op, key, n, extents);
+            break;
+        }
+        }
     }
 }
 
 /* ---- operations ---- */
-
-static void indices(Parser *p, NameList *operands, int rank)
-{
-    parse_need(p, '[');
-    for (int i = 0; i < rank; i++) {
-        if (i) {
-            parse_need(p, ',');
-        }
-        Value *index = parse_take(p, ':') ? NULL : parse_value(p);
-        ARENA_PUSH(p->arena, operands, index);
-    }
-    parse_need(p, ']');
-}
 
 static NameList operand_list(Parser *p, OpKind kind)
 {
@@ -86,7 +68,15 @@ static NameList operand_list(Parser *p, OpKind kind)
         ARENA_PUSH(p->arena, &operands, operand);
         bool gathers = kind == OP_GATHER && operands.n == 1 && operand->type->kind == TYPE_ARRAY;
         if (type_is_memory(operand->type) || gathers) {
-            indices(p, &operands, operand->type->rank);
+            parse_need(p, '[');
+            for (int i = 0; i < operand->type->rank; i++) {
+                if (i) {
+                    parse_need(p, ',');
+                }
+                Value *index = parse_take(p, ':') ? NULL : parse_value(p);
+                ARENA_PUSH(p->arena, &operands, index);
+            }
+            parse_need(p, ']');
         }
         if (operands.n > MAX_LIST) {
             parse_fail(p, p->at, "too many operands");
@@ -154,37 +144,22 @@ static void region(Parser *p, Op *op, Block *into)
 
 enum { MAX_RESULTS = 1024 };
 
-static int result_names(Parser *p, const char **names)
+static void operation(Parser *p, Block *into)
 {
-    int n = 0;
+    const char *names[MAX_RESULTS];
+    int n_results = 0;
     while (parse_peek(p) == '%') {
-        if (n == MAX_RESULTS) {
+        if (n_results == MAX_RESULTS) {
             parse_fail(p, p->at, "too many results");
         }
-        names[n++] = parse_value_name(p);
+        names[n_results++] = parse_value_name(p);
         if (!parse_take(p, ',')) {
             break;
         }
     }
-    if (n) {
+    if (n_results) {
         parse_need(p, '=');
     }
-    return n;
-}
-
-static void result_types(Parser *p, Op *op, int n, const char **names)
-{
-    for (int i = 0; i < n; i++) {
-        parse_need(p, i ? ',' : ':');
-        op->results[i]->type = parse_value_type(p);
-        parse_define(p, op->results[i], names[i]);
-    }
-}
-
-static void operation(Parser *p, Block *into)
-{
-    const char *names[MAX_RESULTS];
-    int n_results = result_names(p, names);
     parse_skip(p);
     size_t start = p->at;
     const char *name = parse_word(p);
@@ -215,7 +190,11 @@ static void operation(Parser *p, Block *into)
     }
     op->regions = arena_copy(p->arena, regions, sizeof(Block *) * (size_t)n_regions);
     op->n_regions = (uint16_t)n_regions;
-    result_types(p, op, n_results, names);
+    for (int i = 0; i < n_results; i++) {
+        parse_need(p, i ? ',' : ':');
+        op->results[i]->type = parse_value_type(p);
+        parse_define(p, op->results[i], names[i]);
+    }
     Dim tile = op_reduces(op) && !op_attr(op, ATTR_OVER) ? op_reduced_extent(op) : NULL;
     if (tile && p->func->level != LEVEL_TENSOR) {
         op_set_over(p->func, op, tile);

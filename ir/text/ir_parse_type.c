@@ -88,15 +88,6 @@ static const Layout *layout_ref(Parser *p)
     return p->layouts.items[number];
 }
 
-static Type array_type(Parser *p)
-{
-    Dim extents[MAX_RANK];
-    DType element = dtype(p);
-    int rank = parse_peek(p) == '[' ? parse_dims(p, extents) : 0;
-    Type type = type_array(p->func, element, rank, extents);
-    return parse_take(p, '@') ? type_with_layout(p->func, type, layout_ref(p)) : type;
-}
-
 /* What follows a tensor's extents: ` strides [S.0, 1] align 4`. */
 static Type lying(Parser *p, Type tensor)
 {
@@ -153,7 +144,11 @@ Type parse_written_type(Parser *p)
         parse_need(p, '>');
         return ring;
     }
-    return array_type(p);
+    Dim extents[MAX_RANK];
+    DType element = dtype(p);
+    int rank = parse_peek(p) == '[' ? parse_dims(p, extents) : 0;
+    Type type = type_array(p->func, element, rank, extents);
+    return parse_take(p, '@') ? type_with_layout(p->func, type, layout_ref(p)) : type;
 }
 
 Type parse_value_type(Parser *p)

@@ -71,16 +71,6 @@ static const char *value_name(Printer *p, const Value *value)
 
 /* ---- dimensions and types ---- */
 
-static void put_var(Printer *p, const DimVar *var)
-{
-    if (var->kind == DIM_RANGE && var->binder) {
-        text_char(p->out, '%');
-        text_add(p->out, value_name(p, var->binder));
-    } else {
-        text_add(p->out, var->name ? var->name : "?");
-    }
-}
-
 static void put_dim(Printer *p, Dim dim)
 {
     if (dim->n_terms == 0) {
@@ -95,7 +85,13 @@ static void put_dim(Printer *p, Dim dim)
         }
         for (int k = 0; k < term->n; k++) {
             text_add(p->out, k ? "*" : "");
-            put_var(p, term->vars[k]);
+            const DimVar *var = term->vars[k];
+            if (var->kind == DIM_RANGE && var->binder) {
+                text_char(p->out, '%');
+                text_add(p->out, value_name(p, var->binder));
+            } else {
+                text_add(p->out, var->name ? var->name : "?");
+            }
         }
     }
 }
@@ -156,28 +152,6 @@ static void put_value(Printer *p, const Value *value)
 {
     text_char(p->out, '%');
     text_add(p->out, value_name(p, value));
-}
-
-static void put_operands(Printer *p, const Op *op)
-{
-    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
-        Access access = op_access(op, at);
-        text_add(p->out, at ? ", " : " ");
-        put_value(p, access.memory);
-        if (!type_is_memory(access.memory->type) && access.n == 0) {
-            continue;
-        }
-        text_char(p->out, '[');
-        for (int i = 0; i < access.n; i++) {
-            text_add(p->out, i ? ", " : "");
-            if (access.indices[i]) {
-                put_value(p, access.indices[i]);
-            } else {
-                text_char(p->out, ':');
-            }
-        }
-        text_char(p->out, ']');
-    }
 }
 
 /* Bytes from 0x80 on stand as they are: UTF-8. */
@@ -252,7 +226,24 @@ static void put_op_head(Printer *p, const Op *op)
     }
     text_add(p->out, op->n_results ? " = " : "");
     text_add(p->out, op_info(op->kind)->name);
-    put_operands(p, op);
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        Access access = op_access(op, at);
+        text_add(p->out, at ? ", " : " ");
+        put_value(p, access.memory);
+        if (!type_is_memory(access.memory->type) && access.n == 0) {
+            continue;
+        }
+        text_char(p->out, '[');
+        for (int i = 0; i < access.n; i++) {
+            text_add(p->out, i ? ", " : "");
+            if (access.indices[i]) {
+                put_value(p, access.indices[i]);
+            } else {
+                text_char(p->out, ':');
+            }
+        }
+        text_char(p->out, ']');
+    }
     const Attr *attr = next_attr(op, -1);
     for (; attr; attr = next_attr(op, (int)attr->key)) {
         if (attr->key != ATTR_OVER || !op_runs_over_tile(op)) { /* it is understood */
@@ -281,49 +272,34 @@ static void count_lines(Printer *p)
     }
 }
 
-static void note_span(Printer *p, Span span)
-{
-    if (p->spans) {
-        count_lines(p);
-        p->spans->items[p->spans->n - 1] = span;
-    }
-}
-
-static void put_op(Printer *p, const Op *op)
-{
-    note_span(p, op->span);
-    put_line_start(p);
-    put_op_head(p, op);
-    for (int i = 0; i < op->n_regions; i++) {
-        text_add(p->out, " ");
-        put_block(p, op->regions[i]);
-    }
-    put_result_types(p, op);
-    text_char(p->out, '\n');
-}
-
-static void put_args(Printer *p, const Block *block)
-{
-    put_line_start(p);
-    text_char(p->out, '(');
-    for (int i = 0; i < block->n_args; i++) {
-        text_add(p->out, i ? ", " : "");
-        put_value(p, block->args[i]);
-        text_add(p->out, ": ");
-        put_type(p, block->args[i]->type);
-    }
-    text_add(p->out, ")\n");
-}
-
 static void put_block(Printer *p, const Block *block)
 {
     text_add(p->out, "{\n");
     p->indent++;
     if (block->n_args) {
-        put_args(p, block);
+        put_line_start(p);
+        text_char(p->out, '(');
+        for (int i = 0; i < block->n_args; i++) {
+            text_add(p->out, i ? ", " : "");
+            put_value(p, block->args[i]);
+            text_add(p->out, ": ");
+            put_type(p, block->args[i]->type);
+        }
+        text_add(p->out, ")\n");
     }
     for (const Op *op = block->first; op; op = op->next) {
-        put_op(p, op);
+        if (p->spans) {
+            count_lines(p);
+            p->spans->items[p->spans->n - 1] = op->span;
+        }
+        put_line_start(p);
+        put_op_head(p, op);
+        for (int i = 0; i < op->n_regions; i++) {
+            text_add(p->out, " ");
+            put_block(p, op->regions[i]);
+        }
+        put_result_types(p, op);
+        text_char(p->out, '\n');
     }
     p->indent--;
     put_line_start(p);
@@ -335,59 +311,6 @@ static void put_block(Printer *p, const Block *block)
 static const char *stage_name(IrLevel stage)
 {
     return stage == LEVEL_TENSOR ? "tensor" : stage == LEVEL_LOOP ? "loop" : "staged";
-}
-
-static void put_sizes(Printer *p)
-{
-    for (size_t i = 0; i < p->func->dimvars.n; i++) {
-        const DimVar *var = p->func->dimvars.items[i];
-        if (var->kind == DIM_RANGE) {
-            continue;
-        }
-        int64_t none = var->kind == DIM_SIZE ? 0 : INT64_MIN;
-        text_printf(p->out, "  %s %s", var->kind == DIM_SIZE ? "size" : "stride", var->name);
-        if (var->by > 0) {
-            text_add(p->out, " = [");
-            put_dim(p, var->of);
-            text_printf(p->out, "] // %" PRId64, var->by);
-        }
-        if (var->multiple != 1) {
-            text_printf(p->out, " multiple %" PRId64, var->multiple);
-        }
-        if (var->least != none) {
-            text_printf(p->out, " least %" PRId64, var->least);
-        }
-        if (var->most != INT64_MAX) {
-            text_printf(p->out, " most %" PRId64, var->most);
-        }
-        text_char(p->out, '\n');
-    }
-}
-
-static void put_collapsed(Printer *p, const Param *param)
-{
-    for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
-        text_printf(p->out, "%s%" PRId64, axis ? ", " : " collapsed [", param->collapsed[axis]);
-    }
-    if (param->collapsed) {
-        text_add(p->out, "] of ");
-        put_dims(p, param->caller_type->rank, param->caller_type->dims);
-    }
-}
-
-/* `im2col %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
-static void put_im2col(Printer *p, const Im2colView *windows)
-{
-    if (windows) {
-        text_add(p->out, " im2col ");
-        put_value(p, windows->of);
-        for (int i = 0; i < windows->n; i++) {
-            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[i].stride,
-                        windows->axes[i].dilation);
-            put_dim(p, windows->axes[i].offset);
-            text_char(p->out, ']');
-        }
-    }
 }
 
 static void put_params(Printer *p)
@@ -403,27 +326,27 @@ static void put_params(Printer *p)
             text_printf(p->out, "%s%" PRId64, axis ? ", " : " axis_perm [", param->axis_perm[axis]);
         }
         text_add(p->out, param->axis_perm ? "]" : "");
-        put_collapsed(p, param);
-        put_im2col(p, param->im2col);
+        for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
+            text_printf(p->out, "%s%" PRId64, axis ? ", " : " collapsed [", param->collapsed[axis]);
+        }
+        if (param->collapsed) {
+            text_add(p->out, "] of ");
+            put_dims(p, param->caller_type->rank, param->caller_type->dims);
+        }
+        /* An im2col view prints stride, dilation and offset of each spatial axis: `im2col %x [1, 1,
+         * -1]`. */
+        const Im2colView *windows = param->im2col;
+        if (windows) {
+            text_add(p->out, " im2col ");
+            put_value(p, windows->of);
+            for (int j = 0; j < windows->n; j++) {
+                text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[j].stride,
+                            windows->axes[j].dilation);
+                put_dim(p, windows->axes[j].offset);
+                text_char(p->out, ']');
+            }
+        }
         text_char(p->out, '\n');
-    }
-}
-
-static void put_schedule(Printer *p)
-{
-    for (size_t i = 0; i < p->func->schedule->entries.n; i++) {
-        const ScheduleEntry *line = &p->func->schedule->entries.items[i];
-        text_add(p->out, "  schedule ");
-        if (line->per_launch) {
-            text_printf(p->out, "launch %d ", line->launch);
-        }
-        text_printf(p->out, "%s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
-        if (line->symbol) {
-            text_add(p->out, line->symbol);
-        } else {
-            text_printf(p->out, "%" PRId64, line->number);
-        }
-        text_printf(p->out, " %s\n", entry_origins[line->origin]);
     }
 }
 
@@ -465,9 +388,45 @@ static void put_func(Printer *p)
         text_printf(p->out, " target %s", func->target->name);
     }
     text_add(p->out, " {\n");
-    put_sizes(p);
+    for (size_t i = 0; i < p->func->dimvars.n; i++) {
+        const DimVar *var = p->func->dimvars.items[i];
+        if (var->kind == DIM_RANGE) {
+            continue;
+        }
+        /* Only the facts that differ from a dimension variable's defaults are printed. */
+        int64_t none = var->kind == DIM_SIZE ? 0 : INT64_MIN;
+        text_printf(p->out, "  %s %s", var->kind == DIM_SIZE ? "size" : "stride", var->name);
+        if (var->by > 0) {
+            text_add(p->out, " = [");
+            put_dim(p, var->of);
+            text_printf(p->out, "] // %" PRId64, var->by);
+        }
+        if (var->multiple != 1) {
+            text_printf(p->out, " multiple %" PRId64, var->multiple);
+        }
+        if (var->least != none) {
+            text_printf(p->out, " least %" PRId64, var->least);
+        }
+        if (var->most != INT64_MAX) {
+            text_printf(p->out, " most %" PRId64, var->most);
+        }
+        text_char(p->out, '\n');
+    }
     put_params(p);
-    put_schedule(p);
+    for (size_t i = 0; i < p->func->schedule->entries.n; i++) {
+        const ScheduleEntry *line = &p->func->schedule->entries.items[i];
+        text_add(p->out, "  schedule ");
+        if (line->per_launch) {
+            text_printf(p->out, "launch %d ", line->launch);
+        }
+        text_printf(p->out, "%s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
+        if (line->symbol) {
+            text_add(p->out, line->symbol);
+        } else {
+            text_printf(p->out, "%" PRId64, line->number);
+        }
+        text_printf(p->out, " %s\n", entry_origins[line->origin]);
+    }
     put_layouts(p);
     text_add(p->out, "  body ");
     p->indent = 1;

@@ -102,40 +102,31 @@ static void check_counts(Verifier *v, const Op *op)
 
 static void check_block(Verifier *v, const Block *block);
 
-static void check_regions(Verifier *v, const Op *op)
-{
-    for (int i = 0; i < op->n_regions; i++) {
-        Block *region = op->regions[i];
-        if (region->parent != op) {
-            verify_fail(v, op, "region %d belongs to another operation", i);
-        }
-        for (int k = 0; k < region->n_args; k++) {
-            v->visible[region->args[k]->id] = true;
-        }
-        for (int k = 0; k < region->n_args; k++) {
-            check_dims(v, op, region->args[k]->type);
-        }
-        check_block(v, region);
-        for (int k = 0; k < region->n_args; k++) {
-            v->visible[region->args[k]->id] = false;
-        }
-    }
-}
-
-static void check_op(Verifier *v, const Op *op)
-{
-    check_counts(v, op);
-    check_operands(v, op);
-    check_regions(v, op);
-}
-
 static void check_block(Verifier *v, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         if (op->parent != block) {
             verify_fail(v, op, "the operation's parent is another block");
         }
-        check_op(v, op);
+        check_counts(v, op);
+        check_operands(v, op);
+        /* A region's arguments are visible inside of the region only. */
+        for (int i = 0; i < op->n_regions; i++) {
+            Block *region = op->regions[i];
+            if (region->parent != op) {
+                verify_fail(v, op, "region %d belongs to another operation", i);
+            }
+            for (int k = 0; k < region->n_args; k++) {
+                v->visible[region->args[k]->id] = true;
+            }
+            for (int k = 0; k < region->n_args; k++) {
+                check_dims(v, op, region->args[k]->type);
+            }
+            check_block(v, region);
+            for (int k = 0; k < region->n_args; k++) {
+                v->visible[region->args[k]->id] = false;
+            }
+        }
         for (int i = 0; i < op->n_results; i++) {
             v->visible[op->results[i]->id] = true;
             check_dims(v, op, op->results[i]->type);
@@ -161,19 +152,6 @@ static void check_rules(Verifier *v, const Block *block)
         }
         for (int i = 0; i < op->n_regions; i++) {
             check_rules(v, op->regions[i]);
-        }
-    }
-}
-
-/* From the launch stage on, the body is a list of launches. */
-static void check_body(Verifier *v)
-{
-    if (v->func->level == LEVEL_TENSOR) {
-        return;
-    }
-    for (const Op *op = v->func->body->first; op; op = op->next) {
-        if (op->kind != OP_LAUNCH && op->kind != OP_PARALLEL && !op_has(op, TRAIT_PURE)) {
-            verify_fail(v, op, "outside of a launch");
         }
     }
 }
@@ -301,7 +279,14 @@ int verify_func(Func *func, Text *out)
         check_windows(&v, &func->params.items[i]);
     }
     check_block(&v, func->body);
-    check_body(&v);
+    /* From the launch level on, the body holds launches and pure scalars only. */
+    if (v.func->level != LEVEL_TENSOR) {
+        for (const Op *op = v.func->body->first; op; op = op->next) {
+            if (op->kind != OP_LAUNCH && op->kind != OP_PARALLEL && !op_has(op, TRAIT_PURE)) {
+                verify_fail(&v, op, "outside of a launch");
+            }
+        }
+    }
     if (v.failures == 0) {
         check_rules(&v, func->body);
     }

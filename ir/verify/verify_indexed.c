@@ -70,16 +70,6 @@ static void verify_gather(Verifier *v, const Op *op)
     verify_places(v, op, &access, to);
 }
 
-static void verify_atomic(Verifier *v, const Op *op, const char *fn, DType dtype)
-{
-    bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
-    if (bits && dtype_is_float(dtype)) {
-        verify_fail(v, op, "bits of a float");
-    } else if (!text_equal(fn, "set") && dtype_bits(dtype) < 8) {
-        verify_fail(v, op, "no atomic on %s", dtype_name(dtype));
-    }
-}
-
 static bool may_scatter_to(const Verifier *v, const Op *op, Type memory)
 {
     bool shared = memory->kind == TYPE_SHARED && v->func->level == LEVEL_STAGED;
@@ -118,7 +108,14 @@ static void verify_scatter(Verifier *v, const Op *op)
         verify_fail(v, op, "the mask is no bool of the value's shape");
     }
     verify_places(v, op, &access, value);
-    verify_atomic(v, op, fn, value->dtype);
+    /* Bitwise updates need integers, and every update but `set` needs elements of at least 8 bits.
+     * */
+    bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
+    if (bits && dtype_is_float(value->dtype)) {
+        verify_fail(v, op, "bits of a float");
+    } else if (!text_equal(fn, "set") && dtype_bits(value->dtype) < 8) {
+        verify_fail(v, op, "no atomic on %s", dtype_name(value->dtype));
+    }
 }
 
 static void verify_await(Verifier *v, const Op *op)

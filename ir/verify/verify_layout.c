@@ -51,15 +51,6 @@ static void verify_cover(Verifier *v, const Op *op, const Value *value)
     }
 }
 
-/* What the threads hold of the operand must be what the result's layout, seen from it, says. */
-static void verify_stays(Verifier *v, const Op *op, Layout seen)
-{
-    const Layout *from = op->operands[0]->type->layout;
-    if (from && !layout_is_noop_conversion(from, &seen)) {
-        verify_fail(v, op, "elements would change threads");
-    }
-}
-
 static void verify_reduced(Verifier *v, const Op *op)
 {
     const Layout *from = op->operands[0]->type->layout;
@@ -73,16 +64,6 @@ static void verify_reduced(Verifier *v, const Op *op)
     }
     if (layout_crosses(from, IN_WARP, axis) && op->n_operands < 2) {
         verify_fail(v, op, "crosses warps without scratch");
-    }
-}
-
-static void verify_same(Verifier *v, const Op *op)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        const Value *operand = op->operands[i];
-        if (spreads(operand) && operand->type->layout != op->results[0]->type->layout) {
-            verify_fail(v, op, "operand %d has another layout than the result", i);
-        }
     }
 }
 
@@ -168,7 +149,12 @@ void verify_layout(Verifier *v, const Op *op)
         return;
     }
     if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK) {
-        verify_same(v, op);
+        for (int i = 0; i < op->n_operands; i++) {
+            const Value *operand = op->operands[i];
+            if (spreads(operand) && operand->type->layout != op->results[0]->type->layout) {
+                verify_fail(v, op, "operand %d has another layout than the result", i);
+            }
+        }
         return;
     }
     switch (op->kind) {
@@ -178,7 +164,13 @@ void verify_layout(Verifier *v, const Op *op)
     case OP_SQUEEZE:
     case OP_PERMUTE:
         if (spreads(op->operands[0])) {
-            verify_stays(v, op, layout_of_operand(op, op->results[0]->type->layout));
+            /* The operand's layout must equal the result's layout as the operand sees it, or
+             * elements would move between threads. */
+            Layout seen = layout_of_operand(op, op->results[0]->type->layout);
+            const Layout *from = op->operands[0]->type->layout;
+            if (from && !layout_is_noop_conversion(from, &seen)) {
+                verify_fail(v, op, "elements would change threads");
+            }
         }
         break;
     case OP_REDUCE: verify_reduced(v, op); break;

@@ -35,8 +35,15 @@ static bool is_index(const Value *value)
 
 /* ---- elementwise ---- */
 
-static void verify_dtypes(Verifier *v, const Op *op)
+static void verify_elementwise(Verifier *v, const Op *op)
 {
+    for (int i = 0; i < op->n_operands; i++) {
+        if (operand_type(op, i)->kind != TYPE_ARRAY ||
+            !same_shape(operand_type(op, i), result_type(op))) {
+            verify_fail(v, op, "operand %d has another shape or layout than the result", i);
+            return;
+        }
+    }
     DType out = result_type(op)->dtype;
     int first = op->kind == OP_SELECT ? 1 : 0;
     DType in = operand_type(op, first)->dtype;
@@ -71,31 +78,6 @@ static void verify_dtypes(Verifier *v, const Op *op)
         op->kind != OP_BITCAST) {
         verify_fail(v, op, "arithmetic on %s: cast to f32 first", dtype_name(in));
     }
-}
-
-static void verify_fix(Verifier *v, const Op *op)
-{
-    Type from = operand_type(op, 0), to = result_type(op);
-    bool fits = from->rank == to->rank && from->dtype == to->dtype && v->func->padded;
-    for (int i = 0; fits && i < from->rank; i++) {
-        fits = from->dims[i] == to->dims[i] ||
-               poly_capacity(from->dims[i]) == poly_capacity(to->dims[i]);
-    }
-    if (!fits) {
-        verify_fail(v, op, "not the same tile with ranges replaced by their capacities");
-    }
-}
-
-static void verify_elementwise(Verifier *v, const Op *op)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (operand_type(op, i)->kind != TYPE_ARRAY ||
-            !same_shape(operand_type(op, i), result_type(op))) {
-            verify_fail(v, op, "operand %d has another shape or layout than the result", i);
-            return;
-        }
-    }
-    verify_dtypes(v, op);
     if (op->kind == OP_CMP && !verify_is_among(op_word(op, ATTR_PRED), " eq ne lt le gt ge ")) {
         verify_fail(v, op, "no pred, or none that there is");
     }
@@ -309,14 +291,9 @@ void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds)
 
 /* ---- structure ---- */
 
-static const Op *terminator(const Block *block)
-{
-    return block->last && block->last->kind == OP_YIELD ? block->last : NULL;
-}
-
 static void verify_yield(Verifier *v, const Op *op, const Block *region, int n)
 {
-    const Op *yield = terminator(region);
+    const Op *yield = region->last && region->last->kind == OP_YIELD ? region->last : NULL;
     if (!yield) {
         verify_fail(v, op, "a region does not end in yield");
         return;
@@ -448,9 +425,17 @@ static void verify_tiles(Verifier *v, const Op *op)
     verify_yield(v, op, region, 0);
 }
 
-/* Sums alone begin at zero again. */
-static void verify_chunks(Verifier *v, const Op *op)
+static void verify_for(Verifier *v, const Op *op)
 {
+    const Attr *dims = op_attr(op, ATTR_DIMS);
+    if (op->n_operands < 2 || !is_index(op->operands[0]) || !is_index(op->operands[1]) ||
+        (dims && dims->n != 1)) {
+        verify_fail(v, op, "a loop has lo and hi, and one axis");
+        return;
+    }
+    verify_loop(v, op, 2);
+    /* A value that is accumulated in chunks starts at zero in each chunk, which is right for sums
+     * only. */
     const Attr *chunks = op_attr(op, ATTR_CHUNKS);
     if (chunks && chunks->n != for_carried(op)) {
         verify_fail(v, op, "`chunks` has not one entry a carried value");
@@ -463,18 +448,6 @@ static void verify_chunks(Verifier *v, const Op *op)
             verify_fail(v, op, "carried value %d has no chunks", i);
         }
     }
-}
-
-static void verify_for(Verifier *v, const Op *op)
-{
-    const Attr *dims = op_attr(op, ATTR_DIMS);
-    if (op->n_operands < 2 || !is_index(op->operands[0]) || !is_index(op->operands[1]) ||
-        (dims && dims->n != 1)) {
-        verify_fail(v, op, "a loop has lo and hi, and one axis");
-        return;
-    }
-    verify_loop(v, op, 2);
-    verify_chunks(v, op);
 }
 
 static void verify_if(Verifier *v, const Op *op)
@@ -539,7 +512,15 @@ void verify_op(Verifier *v, const Op *op)
     static const TypeKind bulk_store[] = {TYPE_SHARED, TYPE_TENSOR};
     static const TypeKind barrier[] = {TYPE_MBARRIER};
     if (op->kind == OP_TO_STATIC) {
-        verify_fix(v, op);
+        Type from = operand_type(op, 0), to = result_type(op);
+        bool fits = from->rank == to->rank && from->dtype == to->dtype && v->func->padded;
+        for (int i = 0; fits && i < from->rank; i++) {
+            fits = from->dims[i] == to->dims[i] ||
+                   poly_capacity(from->dims[i]) == poly_capacity(to->dims[i]);
+        }
+        if (!fits) {
+            verify_fail(v, op, "not the same tile with ranges replaced by their capacities");
+        }
         return;
     }
     if (op_has(op, TRAIT_ELEMENTWISE)) {

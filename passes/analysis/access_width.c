@@ -185,17 +185,12 @@ static bool walks_rows(const Access *access)
                       dims->dims[index->index] == access->memory->type->dims[access->n - 1]);
 }
 
-static bool is_scratch(const Func *func, const Value *memory)
-{
-    return memory->type->kind == TYPE_TENSOR &&
-           func->params.items[memory->index].io == PARAM_SCRATCH;
-}
-
 /* What is behind the rows of an intermediate, up to where the next ones begin, is nobody's. */
 static bool has_room(const Func *func, const Op *op, const Access *access)
 {
     return op->kind == OP_STORE && access->n > 1 && access->memory->type->strides &&
-           is_scratch(func, access->memory) && walks_rows(access);
+           access->memory->type->kind == TYPE_TENSOR &&
+           func->params.items[access->memory->index].io == PARAM_SCRATCH && walks_rows(access);
 }
 
 static bool is_read_by(const Op *op, const Value *value)
@@ -305,29 +300,26 @@ bool an_gathers_runs(const Op *op)
     return walked && gcd(divisor, poly_divisor(type->dims[type->rank - 1])) % 2 == 0;
 }
 
-static int gathered_width(const Func *func, const Op *op)
-{
-    int64_t divisor;
-    Access access = op_access(op, 0);
-    Type type = op->results[0]->type, memory = access.memory->type;
-    const Op *walked = walked_by(op, &divisor);
-    const DimVar *range = walked ? poly_as_range(type->dims[type->rank - 1]) : NULL;
-    if (!range || walked->kind != OP_INDEX || walked->operands[0] != range->binder ||
-        range_aligned(range) > 1) {
-        return 1;
-    }
-    divisor = gcd(divisor, poly_capacity(type->dims[type->rank - 1]));
-    divisor = gcd(divisor, an_divisor(range->binder));
-    if (is_guarded(op, access.n - 1)) {
-        divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
-    }
-    return widest(divisor, dtype_memory_bits(memory->dtype), func->target->vector_bytes);
-}
-
 int an_width(const Func *func, const Op *op)
 {
     if (op->kind == OP_GATHER) {
-        return gathered_width(func, op);
+        /* A gather is as wide as the run of adjacent elements that its walked index is known to
+         * read. */
+        int64_t divisor;
+        Access access = op_access(op, 0);
+        Type type = op->results[0]->type, memory = access.memory->type;
+        const Op *walked = walked_by(op, &divisor);
+        const DimVar *range = walked ? poly_as_range(type->dims[type->rank - 1]) : NULL;
+        if (!range || walked->kind != OP_INDEX || walked->operands[0] != range->binder ||
+            range_aligned(range) > 1) {
+            return 1;
+        }
+        divisor = gcd(divisor, poly_capacity(type->dims[type->rank - 1]));
+        divisor = gcd(divisor, an_divisor(range->binder));
+        if (is_guarded(op, access.n - 1)) {
+            divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
+        }
+        return widest(divisor, dtype_memory_bits(memory->dtype), func->target->vector_bytes);
     }
     int most_bytes = func->target->vector_bytes;
     Access access = op_access_nth(op, 0);

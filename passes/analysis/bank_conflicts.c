@@ -75,17 +75,6 @@ static void touch(Turn *turn, int64_t word)
     turn->words[turn->n++] = word;
 }
 
-static int busiest_bank(const Turn *turn, int banks)
-{
-    int counts[MAX_ROW] = {0};
-    int most = 0;
-    for (int i = 0; i < turn->n; i++) {
-        int count = ++counts[turn->words[i] % banks];
-        most = count > most ? count : most;
-    }
-    return most;
-}
-
 /* One access by lanes [first, first + n), each of `bytes`. */
 static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t reg, int first,
                           int n, int bytes, int banks)
@@ -101,7 +90,14 @@ static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t
             }
         }
     }
-    return busiest_bank(&turn, banks);
+    /* The access takes as many wavefronts as its busiest bank has words. */
+    int counts[MAX_ROW] = {0};
+    int most = 0;
+    for (int i = 0; i < turn.n; i++) {
+        int count = ++counts[turn.words[i] % banks];
+        most = count > most ? count : most;
+    }
+    return most;
 }
 
 int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout)

@@ -112,17 +112,6 @@ static bool computed(Look look, const Op *op, Scalar *out)
            (op->kind == OP_FAST_EXP2 && operands[0].f == -INFINITY); /* exactly 0 there */
 }
 
-/* Along an axis that the operand does not have, only a constant is known. */
-static bool moved(Look look, const Op *op, Scalar *out)
-{
-    int before = op_operand_axis(op, 0, look.axis);
-    if (before >= 0) {
-        return known(along(look, before), op->operands[0], out);
-    }
-    const Op *from = value_unstretched(op->results[0])->def;
-    return from && from->kind == OP_CONST && constant(from, out);
-}
-
 /* `i >= j`, written either way round, where j's range ends with i's: no padding of j satisfies
  * it. */
 static bool fails_behind(const Op *cmp, const DimVar *range)
@@ -160,7 +149,13 @@ static bool holds(Look look, const Value *value, Scalar *out)
     case OP_SELECT: return chosen(look, op, out);
     default:
         if (op_moves_axes(op)) {
-            return moved(look, op, out);
+            /* Along an axis that the operand does not have, only a constant's value is known. */
+            int before = op_operand_axis(op, 0, look.axis);
+            if (before >= 0) {
+                return known(along(look, before), op->operands[0], out);
+            }
+            const Op *from = value_unstretched(op->results[0])->def;
+            return from && from->kind == OP_CONST && constant(from, out);
         }
         return op_has(op, TRAIT_ELEMENTWISE) && computed(look, op, out);
     }

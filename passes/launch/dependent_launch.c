@@ -42,18 +42,6 @@ static void add_effects(Op *op, void *user)
     param_effects_add_op(&effects->memory, effects->func, op);
 }
 
-static LaunchEffects effects_of(Func *func, const Op *launch)
-{
-    LaunchEffects effects = {func, param_effects_new(func), false};
-    for (Op *op = func->body->first; op != launch; op = op->next) {
-        if (op->kind != OP_LAUNCH) { /* scalars, which each launch computes again */
-            add_effects(op, &effects);
-        }
-    }
-    block_walk(launch->regions[0], add_effects, &effects);
-    return effects;
-}
-
 static void find_tile_loop(Op *op, void *user)
 {
     const Op **found = user;
@@ -116,7 +104,14 @@ static bool begins_early(Func *func, const Op *launch, bool tail)
 /* `before`: the effects of the launches that may still run when this one starts. */
 static void set_waits(Func *func, Op *launch, LaunchEffects *before, bool first)
 {
-    LaunchEffects own = effects_of(func, launch);
+    /* The launch's own effects, including those of the scalars that each launch computes again. */
+    LaunchEffects own = {func, param_effects_new(func), false};
+    for (Op *op = func->body->first; op != launch; op = op->next) {
+        if (op->kind != OP_LAUNCH) {
+            add_effects(op, &own);
+        }
+    }
+    block_walk(launch->regions[0], add_effects, &own);
     bool waits = first || (own.prints && before->prints) ||
                  param_effects_conflict(&before->memory, &own.memory, NULL);
     bool tail = !waits && op_attr(launch, ATTR_AXIS_END); /* concurrent with a full device */

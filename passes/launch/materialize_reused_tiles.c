@@ -324,21 +324,15 @@ static Dim extent(const Value *var)
     return an_walked(var);
 }
 
-/* INT64_MAX: not known. */
-static int64_t bytes_of(const Kept *k)
-{
-    int64_t n = dtype_bytes(k->read->type->dtype);
-    for (int i = 0; i < k->vars.n; i++) {
-        n = mul_sat(n, poly_most(extent(k->vars.items[i].a)));
-    }
-    return n;
-}
-
 /* `taken`: by tiles that are kept already. */
 static bool is_kept(const Kept *k, int64_t *taken)
 {
     const DeviceRates *rates = device_rates_of(k->func->target);
-    int64_t bytes = bytes_of(k);
+    /* The tile's bytes; INT64_MAX if an extent is not known. */
+    int64_t bytes = dtype_bytes(k->read->type->dtype);
+    for (int i = 0; i < k->vars.n; i++) {
+        bytes = mul_sat(bytes, poly_most(extent(k->vars.items[i].a)));
+    }
     bool fits = bytes <= MAX_BYTES - *taken, faster = rates && is_faster(k, rates);
     const char *why =
         !faster ? "to make its products again takes no longer than to read what they come to"
@@ -416,25 +410,6 @@ static Value *read_kept(Kept *k, Value *memory, Value *const *axes)
     return value;
 }
 
-static void keep(Kept *k)
-{
-    Value *axes[TENSOR_RANK], *theirs[TENSOR_RANK];
-    Dim dims[TENSOR_RANK];
-    int n = axes_of(k, axes);
-    for (int i = 0; i < n; i++) {
-        dims[i] = extent(axes[i]);
-        theirs[i] = an_paired(&k->vars, axes[i]);
-    }
-    DType dtype = k->read->type->dtype;
-    Value *memory = func_pitched_scratch(k->func, type_array(k->func, dtype, n, dims),
-                                         ROW_BYTES / dtype_bytes(dtype));
-    Builder b = build_after(k->func, k->made->def);
-    b.span = k->made->def->span;
-    build_store(&b, memory, theirs, k->made);
-    func_replace_uses(k->func, k->read, read_kept(k, memory, axes));
-    func_remove_dead(k->func);
-}
-
 void pass_materialize_reused_tiles(Func *func)
 {
     Kept best;
@@ -443,6 +418,22 @@ void pass_materialize_reused_tiles(Func *func)
         return;
     }
     for (int i = 0; i < MAX_KEPT && find(func, &best) && is_kept(&best, &taken); i++) {
-        keep(&best);
+        /* The tile is stored to scratch memory where it is computed first, and loaded where it was
+         * computed again. */
+        Value *axes[TENSOR_RANK], *theirs[TENSOR_RANK];
+        Dim dims[TENSOR_RANK];
+        int n = axes_of(&best, axes);
+        for (int j = 0; j < n; j++) {
+            dims[j] = extent(axes[j]);
+            theirs[j] = an_paired(&best.vars, axes[j]);
+        }
+        DType dtype = best.read->type->dtype;
+        Value *memory = func_pitched_scratch(best.func, type_array(best.func, dtype, n, dims),
+                                             ROW_BYTES / dtype_bytes(dtype));
+        Builder b = build_after(best.func, best.made->def);
+        b.span = best.made->def->span;
+        build_store(&b, memory, theirs, best.made);
+        func_replace_uses(best.func, best.read, read_kept(&best, memory, axes));
+        func_remove_dead(best.func);
     }
 }

@@ -22,15 +22,6 @@ void layout_extents(LayoutPass *pass, Type type, int64_t *extents)
     }
 }
 
-static int sum_of(const Attr *list)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < list->n; i++) {
-        sum += list->ints[i];
-    }
-    return (int)sum;
-}
-
 static int region_index(const Op *op, const Block *block)
 {
     int index = 0;
@@ -51,7 +42,11 @@ int layout_warps(LayoutPass *pass, const Block *block)
             return (int)(warps->ints[role] / (teams ? teams->ints[role] : 1));
         }
         if (op->kind == OP_LAUNCH && warps) {
-            return sum_of(warps);
+            int64_t sum = 0;
+            for (int i = 0; i < warps->n; i++) {
+                sum += warps->ints[i];
+            }
+            return (int)sum;
         }
     }
     diag_bug(pass->func->diags, "a tile outside of a launch with warps");
@@ -135,12 +130,6 @@ static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *
         pass->reduces ? power_of_two_at_least(extents[0]) / (lanes[0] * per_thread[0]) : 0;
     split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
-}
-
-static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
-{
-    int per_thread[2] = {fma_run(pass, dot, 0, extents[0]), fma_run(pass, dot, 1, extents[1])};
-    return patch_layout(pass, extents, per_thread, warps);
 }
 
 /* A row or a column that all of the other axis has. */
@@ -244,7 +233,8 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
     const MatrixInstr *unit = mma_of_dot(pass->func->target, op);
     layout_extents(pass, op->results[0]->type, extents);
     if (!unit) {
-        return fma_layout(pass, op, extents, warps);
+        int per_thread[2] = {fma_run(pass, op, 0, extents[0]), fma_run(pass, op, 1, extents[1])};
+        return patch_layout(pass, extents, per_thread, warps);
     }
     if (mma_warps(unit) > 1) {
         return mma_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);

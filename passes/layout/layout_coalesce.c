@@ -18,22 +18,6 @@ static bool has_work_for_all(LayoutPass *pass, const Op *op, Type tile)
     return elements >= (int64_t)pass->lanes * layout_warps(pass, op->parent);
 }
 
-/* How many elements apart neighbours along each axis lie: 0 where the tile does not take whole what
- * lies between them, or takes an axis less. */
-static void find_pitches(const Op *op, Type tile, int64_t *pitch)
-{
-    Access access = op_access(op, 0);
-    Type memory = access.memory->type;
-    int64_t apart = 1;
-    bool plain = !memory->strides && memory->rank == tile->rank;
-    for (int i = tile->rank - 1; i >= 0; i--) {
-        pitch[i] = plain ? apart : 0;
-        int64_t most = plain ? poly_most(memory->dims[i]) : 0;
-        plain = plain && most <= poly_capacity(tile->dims[i]);
-        apart = plain ? apart * most : 0;
-    }
-}
-
 /* Sectors that an access with this layout moves for each that it uses. */
 static bool wastes_sectors(const Layout *layout, const int64_t *pitch, int bits, int width)
 {
@@ -70,7 +54,18 @@ const Layout *layout_coalesced_instead(LayoutPass *pass, const Op *op, Type type
     int width = an_vector(pass->func, op);
     int64_t pitch[MAX_RANK] = {0}; /* of few elements it does not matter where they lie */
     if (has_work_for_all(pass, op, type)) {
-        find_pitches(op, type, pitch);
+        /* The pitch of an axis is the distance of its neighbours in elements; 0 if the tile does
+         * not take the inner axes whole, or has fewer axes than the tensor. */
+        Access access = op_access(op, 0);
+        Type memory = access.memory->type;
+        int64_t apart = 1;
+        bool plain = !memory->strides && memory->rank == type->rank;
+        for (int i = type->rank - 1; i >= 0; i--) {
+            pitch[i] = plain ? apart : 0;
+            int64_t most = plain ? poly_most(memory->dims[i]) : 0;
+            plain = plain && most <= poly_capacity(type->dims[i]);
+            apart = plain ? apart * most : 0;
+        }
     }
     if (!is_along_memory(op) || !wastes_sectors(has, pitch, bits, width) ||
         has_product(op_enclosing(op, OP_LAUNCH))) {

@@ -264,15 +264,6 @@ static const Layout *folded_layout(LayoutPass *pass, Op *op)
     return op->operands[0]->type->layout;
 }
 
-static void add_fold_scratch(LayoutPass *pass, Op *op)
-{
-    int n = op->n_operands;
-    Value **operands = ARENA_ARRAY(pass->func->arena, Value *, n + 3);
-    memcpy(operands, op->operands, sizeof(Value *) * (size_t)n);
-    operands[n] = layout_fold_scratch(pass, op); /* and whole axes of it */
-    op_set_operands(pass->func, op, n + 3, operands);
-}
-
 static void legalize_fold(LayoutPass *pass, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -285,7 +276,12 @@ static void legalize_fold(LayoutPass *pass, Op *op)
         give_nth(pass, op, i, to);
     }
     if (layout_crosses(layout, IN_WARP, axis) && !has_scratch) {
-        add_fold_scratch(pass, op);
+        /* The scratch buffer becomes the last access, a whole one without indices. */
+        int n = op->n_operands;
+        Value **operands = ARENA_ARRAY(pass->func->arena, Value *, n + 3);
+        memcpy(operands, op->operands, sizeof(Value *) * (size_t)n);
+        operands[n] = layout_fold_scratch(pass, op);
+        op_set_operands(pass->func, op, n + 3, operands);
     }
 }
 

@@ -82,35 +82,20 @@ static void note_made(Lives *lives, const Value *value)
     }
 }
 
-static void note_read(Lives *lives, const Value *value, int at)
-{
-    while (value && is_name(value)) {
-        value = value->def->operands[0];
-    }
-    if (value && value->id < lives->n && lives->of[value->id].value) {
-        Life *life = &lives->of[value->id];
-        life->to = life->to > at ? life->to : at;
-    }
-}
-
-/* At the end of a loop: whatever was made before it and is read inside lives until here. */
-static void note_loop_end(Lives *lives, int begin)
-{
-    for (uint32_t id = 0; id < lives->n; id++) {
-        Life *life = &lives->of[id];
-        if (life->value && life->from < begin && life->to > begin) {
-            life->to = lives->now;
-        }
-    }
-}
-
 static void note_block(Lives *lives, const Block *block);
 
 static void note_op(Lives *lives, const Op *op)
 {
     int begin = ++lives->now;
     for (int i = 0; i < op->n_operands; i++) {
-        note_read(lives, op->operands[i], begin);
+        const Value *value = op->operands[i];
+        while (value && is_name(value)) {
+            value = value->def->operands[0];
+        }
+        if (value && value->id < lives->n && lives->of[value->id].value) {
+            Life *life = &lives->of[value->id];
+            life->to = life->to > begin ? life->to : begin;
+        }
     }
     for (int i = 0; i < op->n_regions; i++) {
         for (int k = 0; k < op->regions[i]->n_args; k++) {
@@ -120,7 +105,13 @@ static void note_op(Lives *lives, const Op *op)
     }
     if (loops(op)) {
         lives->now++;
-        note_loop_end(lives, begin);
+        /* A value that is defined before the loop and read inside lives until the loop ends. */
+        for (uint32_t id = 0; id < lives->n; id++) {
+            Life *life = &lives->of[id];
+            if (life->value && life->from < begin && life->to > begin) {
+                life->to = lives->now;
+            }
+        }
     }
     for (int i = 0; i < op->n_results; i++) {
         note_made(lives, op->results[i]);
@@ -256,12 +247,6 @@ static int64_t folded(LayoutPass *pass, const Op *op)
     return own > others ? own : others;
 }
 
-/* Of so few elements a thread that what their indices and conditions take is nothing. */
-static bool is_small(const Lives *lives, const Op *op)
-{
-    return registers_of(lives->pass, op->operands[0]) < GROUP;
-}
-
 /* Does a loop go on with places of extremes? */
 static bool carries_places(LayoutPass *pass, const Op *op)
 {
@@ -282,7 +267,9 @@ static int64_t at_hand(const Lives *lives, const Op *op)
     int64_t sum = 0;
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         sum = folded(lives->pass, op);
-        if (is_small(lives, op)) {
+        /* With fewer elements per thread than a group, indices and conditions take no registers of
+         * note. */
+        if (registers_of(lives->pass, op->operands[0]) < GROUP) {
             return sum;
         }
         sum += GROUP; /* conditions */
@@ -503,27 +490,22 @@ static const char *table(Lives *lives)
     return text.data;
 }
 
-static void check_launch(LayoutPass *pass, const Op *launch)
-{
-    Func *func = pass->func;
-    Lives lives = lives_of(pass, launch);
-    find_worst(&lives, launch->regions[0]);
-    int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
-    if (lives.most > most) {
-        Diag *diag =
-            diag_error(func->diags, ERR_REGISTERS, lives.worst->span,
-                       "kernel %s holds %lld registers a thread across a product; a "
-                       "thread of %s has %lld here",
-                       func->name, (long long)lives.most, func->target->name, (long long)most);
-        diag_note(func->diags, diag, "%s", table(&lives));
-    }
-}
-
 void layout_check_registers(LayoutPass *pass)
 {
     for (const Op *op = pass->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
-            check_launch(pass, op);
+            Func *func = pass->func;
+            Lives lives = lives_of(pass, op);
+            find_worst(&lives, op->regions[0]);
+            int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
+            if (lives.most > most) {
+                Diag *diag = diag_error(
+                    func->diags, ERR_REGISTERS, lives.worst->span,
+                    "kernel %s holds %lld registers a thread across a product; a "
+                    "thread of %s has %lld here",
+                    func->name, (long long)lives.most, func->target->name, (long long)most);
+                diag_note(func->diags, diag, "%s", table(&lives));
+            }
         }
     }
 }

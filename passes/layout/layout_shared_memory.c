@@ -11,17 +11,6 @@ enum { PLAIN_ALIGN = 128, FOLD_ALIGN = 8, MAX_SKEW = 5, OWN_BYTES = 2048 };
 
 static const SharedTile PLAIN = {.swizzle = 0};
 
-static const Block *owner_of(const Op *at)
-{
-    const Op *roles = op_enclosing(at, OP_ROLES);
-    const Block *block = at->parent;
-    const Op *outer = roles ? roles : op_enclosing(at, OP_LAUNCH);
-    while (block->parent != outer) {
-        block = block->parent->parent;
-    }
-    return block;
-}
-
 static Value *new_shared(LayoutPass *pass, const Op *at, Type type, const SharedTile *tile)
 {
     Op *launch = op_enclosing(at, OP_LAUNCH);
@@ -38,7 +27,13 @@ static Value *new_shared(LayoutPass *pass, const Op *at, Type type, const Shared
 
 static Value *momentary(LayoutPass *pass, const Op *at, Type type, const SharedTile *tile)
 {
-    const Block *owner = owner_of(at);
+    /* The owner is the outermost block of the role, or of the launch if it has no roles. */
+    const Op *roles = op_enclosing(at, OP_ROLES);
+    const Block *owner = at->parent;
+    const Op *outer = roles ? roles : op_enclosing(at, OP_LAUNCH);
+    while (owner->parent != outer) {
+        owner = owner->parent->parent;
+    }
     for (size_t i = 0; i < pass->scratches.n; i++) {
         LayoutScratch *scratch = &pass->scratches.items[i];
         bool same = scratch->shared->type == type && scratch->swizzle == tile->swizzle &&
@@ -74,16 +69,6 @@ static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, co
     *tile = best;
 }
 
-/* Shared memory has an axis more than the tile: that of its copies. */
-static _Noreturn void refuse_rank(Diags *diags, const Op *at, int rank)
-{
-    Diag *diag = diag_error(diags, ERR_NOT_HERE, at->span,
-                            "an array of %d axes is handed from thread to thread here", rank);
-    diag_help(diags, diag, "%d axes can be: make one of two that are not folded, or fold it before",
-              MAX_RANK - 1);
-    diag_leave(diags);
-}
-
 Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
                       bool kept)
 {
@@ -91,7 +76,15 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
     SharedTile tile = {.rank = type->rank, .elem_bytes = dtype_bytes(type->dtype)};
     int64_t dims[MAX_RANK + 1] = {1};
     if (type->rank >= MAX_RANK) {
-        refuse_rank(pass->func->diags, at, type->rank);
+        /* A shared buffer has one axis more than its tile, that of its copies, so a tile's rank is
+         * limited to one less. */
+        Diag *diag =
+            diag_error(pass->func->diags, ERR_NOT_HERE, at->span,
+                       "an array of %d axes is handed from thread to thread here", type->rank);
+        diag_help(pass->func->diags, diag,
+                  "%d axes can be: make one of two that are not folded, or fold it before",
+                  MAX_RANK - 1);
+        diag_leave(pass->func->diags);
     }
     layout_extents(pass, type, tile.extents);
     for (int axis = 0; axis < type->rank; axis++) {
@@ -266,21 +259,6 @@ static void collect(Op *op, void *user)
     ARENA_PUSH(placer->func->arena, &placer->places, place);
 }
 
-/* Widest alignment first, so that nothing is lost between. */
-static void place_all(Placer *placer)
-{
-    for (int64_t align = SWIZZLE_ALIGN; align >= MBARRIER_BYTES; align /= 2) {
-        for (size_t i = 0; i < placer->places.n; i++) {
-            SharedPlace *place = &placer->places.items[i];
-            if (place->align == align) {
-                placer->total = round_up(placer->total, align);
-                op_set_int(placer->func, place->op, ATTR_OFFSET, placer->total);
-                placer->total += place->bytes;
-            }
-        }
-    }
-}
-
 /* ---- what does not fit ---- */
 
 static const char *place_name(const SharedPlace *place)
@@ -310,19 +288,6 @@ static const char *budget_table(const Placer *placer, int64_t limit)
     return text.data;
 }
 
-/* What `stage` could not count: barriers, alignment, and buffers that layouts add. */
-static void note_beside(const Placer *placer)
-{
-    int64_t beside = placer->total;
-    for (size_t i = 0; i < placer->places.n; i++) {
-        const SharedPlace *place = &placer->places.items[i];
-        bool staged = place->op->kind == OP_SHARED && place->op->results[0]->id < placer->first_new;
-        beside -= staged ? place->bytes : 0;
-    }
-    ResourceRetry *fit = &placer->func->retry;
-    fit->reserved_bytes = fit->reserved_bytes > beside ? fit->reserved_bytes : beside;
-}
-
 bool layout_request_retry(Func *func, const Op *launch)
 {
     const Block *body = launch->regions[0];
@@ -341,7 +306,17 @@ static void report(const Placer *placer, const Op *launch)
                    func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
     if (layout_request_retry(func, launch)) {
-        note_beside(placer);
+        /* The retry reserves the bytes that `stage` could not count: barriers, alignment, and the
+         * buffers that layouts add. */
+        int64_t beside = placer->total;
+        for (size_t i = 0; i < placer->places.n; i++) {
+            const SharedPlace *place = &placer->places.items[i];
+            bool staged =
+                place->op->kind == OP_SHARED && place->op->results[0]->id < placer->first_new;
+            beside -= staged ? place->bytes : 0;
+        }
+        ResourceRetry *fit = &placer->func->retry;
+        fit->reserved_bytes = fit->reserved_bytes > beside ? fit->reserved_bytes : beside;
     }
 }
 
@@ -357,7 +332,17 @@ static void place_launch(Op *launch, void *user)
     }
     Placer placer = {.func = func, .first_new = pass->n_values};
     block_walk(launch->regions[0], collect, &placer);
-    place_all(&placer);
+    /* Buffers are placed by falling alignment, so that no padding lies between them. */
+    for (int64_t align = SWIZZLE_ALIGN; align >= MBARRIER_BYTES; align /= 2) {
+        for (size_t i = 0; i < placer.places.n; i++) {
+            SharedPlace *place = &placer.places.items[i];
+            if (place->align == align) {
+                placer.total = round_up(placer.total, align);
+                op_set_int(placer.func, place->op, ATTR_OFFSET, placer.total);
+                placer.total += place->bytes;
+            }
+        }
+    }
     if (placer.total > func->target->shared_bytes) {
         report(&placer, launch);
     }

@@ -35,30 +35,25 @@ static Layout rows_read(const Layout *product, int axis, const SharedTile *tile)
     return layout;
 }
 
-static void count_product(Skew *skew, const Op *dot)
-{
-    for (int side = 0; side < 2; side++) {
-        Access access = op_access_nth(dot, side);
-        if (access.n == 0 || access.memory != skew->shared) {
-            continue;
-        }
-        const char *unit = op_word(dot, ATTR_INSTRUCTION);
-        bool along_k = side == 0 ? !op_int(dot, ATTR_TA, 0) : op_int(dot, ATTR_TB, 0) != 0;
-        const Layout *product = dot->results[0]->type->layout;
-        skew->fixed = skew->fixed || !unit || !text_equal(unit, "fma") || !product;
-        if (!skew->fixed && along_k) {
-            Layout read = rows_read(product, side, &skew->tile);
-            skew->turns += an_shared_wavefronts(skew->pass->func->target, &skew->tile, &read);
-            skew->read = true;
-        }
-    }
-}
-
 static void count_turns(Op *op, void *user)
 {
     Skew *skew = user;
     if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
-        count_product(skew, op);
+        for (int side = 0; side < 2; side++) {
+            Access access = op_access_nth(op, side);
+            if (access.n == 0 || access.memory != skew->shared) {
+                continue;
+            }
+            const char *unit = op_word(op, ATTR_INSTRUCTION);
+            bool along_k = side == 0 ? !op_int(op, ATTR_TA, 0) : op_int(op, ATTR_TB, 0) != 0;
+            const Layout *product = op->results[0]->type->layout;
+            skew->fixed = skew->fixed || !unit || !text_equal(unit, "fma") || !product;
+            if (!skew->fixed && along_k) {
+                Layout read = rows_read(product, side, &skew->tile);
+                skew->turns += an_shared_wavefronts(skew->pass->func->target, &skew->tile, &read);
+                skew->read = true;
+            }
+        }
         return;
     }
     bool named = false;

@@ -304,21 +304,6 @@ static void sort_values(LayoutPass *pass)
     }
 }
 
-/* After all are tied. */
-static void link_classes(LayoutPass *pass)
-{
-    Arena *arena = pass->func->arena;
-    LayoutLinks *links = pass->links = ARENA_NEW(arena, LayoutLinks);
-    links->first = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
-    links->last = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
-    links->n_words = pass->ops.n / 64 + 1;
-    links->pending = ARENA_ARRAY(arena, uint64_t, links->n_words);
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        link_op(pass, i);
-    }
-    sort_values(pass);
-}
-
 /* The ops that have to do with the value's class, one after the other. */
 static const LayoutLink *links_of(LayoutPass *pass, const Value *value)
 {
@@ -382,17 +367,6 @@ static bool spread_fold(LayoutPass *pass, const Op *op)
     return decide(pass, op->results[0], layout_drop_axis(layout, (int)op_int(op, ATTR_AXIS, 0)));
 }
 
-static void spread_op(LayoutPass *pass, const Op *op)
-{
-    op_visited(op);
-    if (op->kind == OP_FOLD) {
-        spread_fold(pass, op);
-    } else if (is_shape_op(op)) {
-        spread_back(pass, op);
-        spread_on(pass, op);
-    }
-}
-
 /* In the order of the ops, again and again until nothing is decided: of the ops those alone beside
  * which something was. */
 static void spread(LayoutPass *pass)
@@ -405,7 +379,14 @@ static void spread(LayoutPass *pass)
             for (int from = 0; from < 64 && links->pending[word] >> from; from++) {
                 from += __builtin_ctzll(links->pending[word] >> from);
                 links->pending[word] &= ~((uint64_t)1 << from);
-                spread_op(pass, pass->ops.items[64 * word + (size_t)from]);
+                const Op *op = pass->ops.items[64 * word + (size_t)from];
+                op_visited(op);
+                if (op->kind == OP_FOLD) {
+                    spread_fold(pass, op);
+                } else if (is_shape_op(op)) {
+                    spread_back(pass, op);
+                    spread_on(pass, op);
+                }
                 changed = true;
             }
         }
@@ -413,35 +394,6 @@ static void spread(LayoutPass *pass)
 }
 
 /* ---- anchors ---- */
-
-static void anchor_products(LayoutPass *pass)
-{
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
-        Layout left;
-        if (layout_of_outer(pass, op, &left)) {
-            decide(pass, op->results[0], left);
-        }
-        if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
-            continue;
-        }
-        decide(pass, op->results[0], layout_of_product(pass, op));
-        if (layout_of_left(pass, op, &left)) {
-            decide(pass, op->operands[0], left);
-        }
-    }
-}
-
-static void anchor_ranks(LayoutPass *pass)
-{
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
-        if (op->kind == OP_RANK) {
-            int warps = layout_warps(pass, op->parent);
-            decide(pass, op->results[0], layout_in_order(pass, op->results[0]->type, warps));
-        }
-    }
-}
 
 /* The largest value of a class without a layout; the first of equals. */
 static Value *largest_undecided(LayoutPass *pass)
@@ -560,9 +512,40 @@ void layout_solve(LayoutPass *pass)
     for (size_t i = 0; i < pass->ops.n; i++) {
         tie_op(pass, pass->ops.items[i]);
     }
-    link_classes(pass);
-    anchor_products(pass);
-    anchor_ranks(pass);
+    /* The layout classes are complete: each class gets the list of ops that use its values. */
+    Arena *arena = pass->func->arena;
+    LayoutLinks *links = pass->links = ARENA_NEW(arena, LayoutLinks);
+    links->first = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
+    links->last = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
+    links->n_words = pass->ops.n / 64 + 1;
+    links->pending = ARENA_ARRAY(arena, uint64_t, links->n_words);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        link_op(pass, i);
+    }
+    sort_values(pass);
+    /* Anchors: matrix instructions fix the layouts of dots, and ranks need their elements in order.
+     * */
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        Layout left;
+        if (layout_of_outer(pass, op, &left)) {
+            decide(pass, op->results[0], left);
+        }
+        if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
+            continue;
+        }
+        decide(pass, op->results[0], layout_of_product(pass, op));
+        if (layout_of_left(pass, op, &left)) {
+            decide(pass, op->operands[0], left);
+        }
+    }
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_RANK) {
+            int warps = layout_warps(pass, op->parent);
+            decide(pass, op->results[0], layout_in_order(pass, op->results[0]->type, warps));
+        }
+    }
     spread(pass);
     for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
         anchor_by_memory(pass, value);

@@ -57,28 +57,24 @@ static void find_widest(Op *op, void *user)
     }
 }
 
-static void check_launch(LayoutPass *pass, const Op *launch)
-{
-    Func *func = pass->func;
-    Widest widest = {pass, NULL, 0};
-    block_walk(launch->regions[0], find_widest, &widest);
-    int64_t warps = layout_warps(pass, launch->regions[0]);
-    int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1);
-    int64_t most = layout_launch_registers(pass, warps * (blocks > 1 ? blocks : 1));
-    if (widest.registers > most) {
-        diag_error(func->diags, ERR_REGISTERS, widest.product->span,
-                   "kernel %s multiplies by instructions that take %lld registers a thread; those "
-                   "of a block of %lld threads of %s begin with %lld",
-                   func->name, (long long)widest.registers, (long long)(warps * pass->lanes),
-                   func->target->name, (long long)most);
-    }
-}
-
 void layout_check_groups(LayoutPass *pass)
 {
     for (const Op *op = pass->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
-            check_launch(pass, op);
+            Func *func = pass->func;
+            Widest widest = {pass, NULL, 0};
+            block_walk(op->regions[0], find_widest, &widest);
+            int64_t warps = layout_warps(pass, op->regions[0]);
+            int64_t blocks = op_int(op, ATTR_OCCUPANCY, 1);
+            int64_t most = layout_launch_registers(pass, warps * (blocks > 1 ? blocks : 1));
+            if (widest.registers > most) {
+                diag_error(
+                    func->diags, ERR_REGISTERS, widest.product->span,
+                    "kernel %s multiplies by instructions that take %lld registers a thread; those "
+                    "of a block of %lld threads of %s begin with %lld",
+                    func->name, (long long)widest.registers, (long long)(warps * pass->lanes),
+                    func->target->name, (long long)most);
+            }
         }
     }
 }

@@ -87,21 +87,6 @@ static void measure(Op *op, void *user)
     }
 }
 
-/* How many registers one comparison with the range's end decides. */
-static void set_mask_vector(Func *func, Op *op)
-{
-    Type type = op->results[0]->type;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    int64_t end = an_end_divisor(poly_as_range(type->dims[axis])->binder), width = 1;
-    while (type->layout && width < layout_contiguous(type->layout, axis) &&
-           end % (2 * width) == 0) {
-        width *= 2;
-    }
-    if (width > 1) {
-        op_set_int(func, op, ATTR_VECTOR, width);
-    }
-}
-
 /* How many registers hold indices whose first is a multiple of so many: neighbours then share what
  * is made of their quarter, say. */
 static void set_index_vector(Op *op, void *user)
@@ -125,7 +110,17 @@ static void set_vector(Op *op, void *user)
 {
     Vectorizer *v = user;
     if (op->kind == OP_MASK) {
-        set_mask_vector(v->func, op);
+        /* The width is the number of registers that one comparison with the range's end decides. */
+        Type type = op->results[0]->type;
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        int64_t end = an_end_divisor(poly_as_range(type->dims[axis])->binder), width = 1;
+        while (type->layout && width < layout_contiguous(type->layout, axis) &&
+               end % (2 * width) == 0) {
+            width *= 2;
+        }
+        if (width > 1) {
+            op_set_int(v->func, op, ATTR_VECTOR, width);
+        }
     }
     if (!moves_global(op)) {
         return;
@@ -183,22 +178,6 @@ static void set_line(Op *op, void *user)
     }
 }
 
-static void choose_lines(Vectorizer *v)
-{
-    func_walk(v->func, find_parts, v);
-    if (!v->parts || v->func->target->family != FAMILY_NVPTX) {
-        return;
-    }
-    const char *lines = schedule_decide_symbol(
-        v->func, "l2_fetch", "", v->clusters ? "line" : "sector", "%s",
-        v->clusters ? "clusters that run beside one another read the rest of a line"
-                    : "`line` pays where blocks that run together read what is left "
-                      "of a line; it is to be measured");
-    if (text_equal(lines, "line")) {
-        func_walk(v->func, set_line, v->func);
-    }
-}
-
 static void check_cap(Vectorizer *v)
 {
     int64_t most = 2 * v->func->target->vector_bytes; /* of halves of a byte */
@@ -233,5 +212,16 @@ void pass_vectorize(Func *func)
     if (schedule_user_entry(func, "vector", "")) {
         func_walk(func, set_shared_vector, &v);
     }
-    choose_lines(&v);
+    func_walk(v.func, find_parts, &v);
+    if (!v.parts || v.func->target->family != FAMILY_NVPTX) {
+        return;
+    }
+    const char *lines = schedule_decide_symbol(
+        v.func, "l2_fetch", "", v.clusters ? "line" : "sector", "%s",
+        v.clusters ? "clusters that run beside one another read the rest of a line"
+                   : "`line` pays where blocks that run together read what is left "
+                     "of a line; it is to be measured");
+    if (text_equal(lines, "line")) {
+        func_walk(v.func, set_line, v.func);
+    }
 }

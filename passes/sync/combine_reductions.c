@@ -79,23 +79,6 @@ typedef struct Reductions {
     size_t n, cap;
 } Reductions;
 
-/* Puts those behind `at` that need nothing of it right behind it, in the list, too. */
-static void gather(Reductions *all, size_t at)
-{
-    const Op *first = all->items[at];
-    Op *end = first->next;
-    size_t gathered = at + 1;
-    for (size_t i = at + 1; i < all->n; i++) {
-        Op *op = all->items[i];
-        if (is_ready(op, first)) {
-            end = lift(op, end);
-            memmove(&all->items[gathered + 1], &all->items[gathered],
-                    sizeof(Op *) * (i - gathered));
-            all->items[gathered++] = op;
-        }
-    }
-}
-
 static void gather_in(Func *func, const Block *block, OpKind kind)
 {
     Reductions all = {0};
@@ -105,7 +88,20 @@ static void gather_in(Func *func, const Block *block, OpKind kind)
         }
     }
     for (size_t i = 0; i < all.n; i++) {
-        gather(&all, i);
+        /* Later reductions that do not depend on this one move right behind it, in the block and in
+         * the list. */
+        const Op *first = all.items[i];
+        Op *end = first->next;
+        size_t gathered = i + 1;
+        for (size_t j = i + 1; j < all.n; j++) {
+            Op *op = all.items[j];
+            if (is_ready(op, first)) {
+                end = lift(op, end);
+                memmove(&all.items[gathered + 1], &all.items[gathered],
+                        sizeof(Op *) * (j - gathered));
+                all.items[gathered++] = op;
+            }
+        }
     }
     for (const Op *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->n_regions; r++) {

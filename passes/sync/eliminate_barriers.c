@@ -53,24 +53,20 @@ static bool is_plain(const Op *op)
     }
 }
 
-static void add_op(Touched *touched, const Op *op)
-{
-    touched->unknown |= !is_plain(op);
-    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
-        const Value *memory = op->operands[at];
-        if (memory && (memory->type->kind == TYPE_SHARED || memory->type->kind == TYPE_TENSOR)) {
-            touch(touched, memory, op->kind == OP_SHARED_STORE || op->kind == OP_STORE);
-        }
-    }
-}
-
 /* From a sync to the next one in the same direction; unknown when the block ends first. */
 static Touched stretch(const Op *sync, bool forward)
 {
     Touched touched = {.n = 0};
     const Op *op = forward ? sync->next : sync->prev;
     while (op && !is_sync(op) && !touched.unknown) {
-        add_op(&touched, op);
+        touched.unknown |= !is_plain(op);
+        for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+            const Value *memory = op->operands[at];
+            if (memory &&
+                (memory->type->kind == TYPE_SHARED || memory->type->kind == TYPE_TENSOR)) {
+                touch(&touched, memory, op->kind == OP_SHARED_STORE || op->kind == OP_STORE);
+            }
+        }
         op = forward ? op->next : op->prev;
     }
     touched.unknown |= !op;

@@ -51,24 +51,6 @@ static Value *neutral(Builder *b, const Own *own, Type type)
     return dtype_is_float(type->dtype) ? build_float(b, type, real) : build_int(b, type, integer);
 }
 
-/* As many copies of each tensor as fit into shared memory. */
-static void choose_copies(const Func *func, Own *owns, int n)
-{
-    int64_t room = func->target->shared_bytes / 4, bytes = 0;
-    room = room < COPIES_BYTES ? room : COPIES_BYTES;
-    for (int64_t copies = 2; copies <= MAX_COPIES; copies *= 2) {
-        for (int i = 0; i < n; i++) {
-            const PrivatizableTensor *gathered = &owns[i].gathered;
-            int64_t each = reduction(gathered->fn) ? copies : 1;
-            bytes += gathered->elements * dtype_bytes(gathered->dtype) * each;
-        }
-        for (int i = 0; i < n && bytes <= room; i++) {
-            owns[i].copies = reduction(owns[i].gathered.fn) ? copies : 1;
-        }
-        bytes = 0;
-    }
-}
-
 /* The tensor's axes, then the copies. */
 static Type copies_type(Func *func, const Own *own)
 {
@@ -137,15 +119,6 @@ static void redirect(Op *op, void *user)
 
 /* ---- at the end ---- */
 
-static Value *all_indices(Builder *b, Type type, int axis)
-{
-    Value *index = build_iota(b, type->dims[axis], DT_I32);
-    for (int i = 0; i < type->rank; i++) {
-        index = i == axis ? index : build_expand(b, index, i);
-    }
-    return build_broadcast(b, index, type->rank, type->dims);
-}
-
 static Value *is_changed(Builder *b, const Own *own, Value *value)
 {
     Value *other = neutral(b, own, value->type);
@@ -171,7 +144,11 @@ static void hand_on(Builder *b, const Own *own)
         value = build_squeeze(b, value, last);
     }
     for (int i = 0; i < tensor->type->rank; i++) {
-        indices[i] = all_indices(b, value->type, i);
+        Value *index = build_iota(b, value->type->dims[i], DT_I32);
+        for (int j = 0; j < value->type->rank; j++) {
+            index = j == i ? index : build_expand(b, index, j);
+        }
+        indices[i] = build_broadcast(b, index, value->type->rank, value->type->dims);
     }
     Value *changed = is_changed(b, own, value);
     value = build_cast(b, value, tensor->type->dtype);
@@ -210,7 +187,21 @@ static void gather(Func *func, Op *launch, const PrivatizableTensor *found, int 
     for (int i = 0; i < n; i++) {
         owns[i] = (Own){.func = func, .gathered = found[i], .copies = 1};
     }
-    choose_copies(func, owns, n);
+    /* Each reduced tensor gets the largest number of copies that fits into the room in shared
+     * memory. */
+    int64_t room = func->target->shared_bytes / 4, bytes = 0;
+    room = room < COPIES_BYTES ? room : COPIES_BYTES;
+    for (int64_t copies = 2; copies <= MAX_COPIES; copies *= 2) {
+        for (int i = 0; i < n; i++) {
+            const PrivatizableTensor *gathered = &owns[i].gathered;
+            int64_t each = reduction(gathered->fn) ? copies : 1;
+            bytes += gathered->elements * dtype_bytes(gathered->dtype) * each;
+        }
+        for (int i = 0; i < n && bytes <= room; i++) {
+            owns[i].copies = reduction(owns[i].gathered.fn) ? copies : 1;
+        }
+        bytes = 0;
+    }
     for (int i = 0; i < n; i++) {
         begin_own(&b, &owns[i]);
         block_walk(launch->regions[0], redirect, &owns[i]);
