@@ -40,8 +40,8 @@ Dim op_reduced_extent(const Op *op)
 {
     Dim dims[MAX_RANK];
     Access first = op->n_operands ? op_access(op, 0) : (Access){0};
-    if (!first.memory || first.n >= op->n_operands) {
-        return NULL;
+    if (!first.memory || first.n >= op->n_operands || op->n_results == 0) {
+        return NULL; /* the parser asks before the verifier has seen the op */
     }
     int axis = op_reduced_axis(op, access_dims(&first, dims));
     return axis < 0 ? NULL : dims[axis];
