@@ -18,27 +18,23 @@ typedef struct CpuJob {
     const Plan *plan;
 } CpuJob;
 
-static void emit_module(Llvm *l, const Plan *plan)
+static bool cpu_body(Llvm *l, void *user)
 {
+    const CpuJob *job = user;
+    int errors = l->diags->errors;
+    /* The emitter of the module emits one function per launch. */
     Func *func = l->func;
     CpuEmitter *c = ARENA_NEW(l->arena, CpuEmitter);
-    *c = (CpuEmitter){.l = l, .func = func, .arena = l->arena, .plan = plan};
+    *c = (CpuEmitter){.l = l, .func = func, .arena = l->arena, .plan = job->plan};
     c->lanes = func->target->vector_bytes / 4;
     c->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, func->dimvars.n);
     c->pointers = ARENA_ARRAY(l->arena, LLVMValueRef, func->params.n);
     LaunchOps launches = plan_launch_ops(func);
     for (size_t i = 0; i < launches.n; i++) {
         c->values = ARENA_ARRAY(l->arena, CpuValue, func->n_values);
-        cpu_emit_launch(c, launches.items[i], &plan->launches[i]);
+        cpu_emit_launch(c, launches.items[i], &job->plan->launches[i]);
     }
     llvm_lines_end(l);
-}
-
-static bool cpu_body(Llvm *l, void *user)
-{
-    const CpuJob *job = user;
-    int errors = l->diags->errors;
-    emit_module(l, job->plan);
     if (l->diags->errors > errors) {
         return false;
     }

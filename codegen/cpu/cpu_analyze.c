@@ -94,22 +94,6 @@ static int own_cost(const Op *op)
     }
 }
 
-/* Forward: what one more computation of an element costs. */
-static void find_costs(CpuEmitter *c)
-{
-    for (size_t i = 0; i < c->ops.n; i++) {
-        const Op *op = c->ops.items[i];
-        if (!cpu_is_pointwise(op)) {
-            continue;
-        }
-        int cost = own_cost(op);
-        for (int j = 0; j < op->n_operands && op->kind != OP_LOAD; j++) {
-            cost += c->values[op->operands[j]->id].cost;
-        }
-        c->values[op->results[0]->id].cost = cost < MAX_COST ? cost : MAX_COST;
-    }
-}
-
 /* ---- readers ---- */
 
 typedef struct Reader {
@@ -127,21 +111,6 @@ static bool in_elements(const Op *op)
         }
     }
     return false;
-}
-
-static void add_reader(CpuEmitter *c, const Value *value, const Op *op, Reader reader, bool repeats)
-{
-    CpuValue *facts = &c->values[value->id];
-    const Op *around = op_ancestor_in(op, value_block(value));
-    bool deeper = around && around != op;
-    int last = deeper ? cpu_end_position(c, around) : reader.last;
-    const Op *nest = reader.nest;
-    if (facts->last < last) {
-        facts->last = last;
-    }
-    facts->many |= repeats || deeper || (facts->reader && facts->reader != nest);
-    facts->yielded |= nest->kind == OP_YIELD;
-    facts->reader = nest;
 }
 
 static bool stretches(const Op *op)
@@ -191,17 +160,20 @@ static void visit(CpuEmitter *c, const Op *op, int position)
     for (int i = 0; i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (value && value->type->kind == TYPE_ARRAY) {
-            add_reader(c, value, op, reader, stretches(op));
+            /* Each operand extends the live range of its value and records its reader. */
+            bool repeats = stretches(op);
+            CpuValue *facts = &c->values[value->id];
+            const Op *around = op_ancestor_in(op, value_block(value));
+            bool deeper = around && around != op;
+            int last = deeper ? cpu_end_position(c, around) : reader.last;
+            const Op *nest = reader.nest;
+            if (facts->last < last) {
+                facts->last = last;
+            }
+            facts->many |= repeats || deeper || (facts->reader && facts->reader != nest);
+            facts->yielded |= nest->kind == OP_YIELD;
+            facts->reader = nest;
         }
-    }
-}
-
-/* A loop's carried buffers live until its end, whoever reads them inside. */
-static void visit_end(CpuEmitter *c, const Op *op, int position)
-{
-    for (int i = 0; i < op->n_results; i++) {
-        CpuValue *facts = &c->values[op->results[i]->id];
-        facts->last = facts->last < position ? position : facts->last;
     }
 }
 
@@ -209,7 +181,20 @@ void cpu_analyze(CpuEmitter *c, const Op *launch)
 {
     c->ops.n = 0;
     count_ops(c, launch->regions[0]);
-    find_costs(c);
+
+    /* A forward sweep estimates the cost of recomputing one element of each value. */
+    for (size_t i = 0; i < c->ops.n; i++) {
+        const Op *op = c->ops.items[i];
+        if (!cpu_is_pointwise(op)) {
+            continue;
+        }
+        int cost = own_cost(op);
+        for (int j = 0; j < op->n_operands && op->kind != OP_LOAD; j++) {
+            cost += c->values[op->operands[j]->id].cost;
+        }
+        c->values[op->results[0]->id].cost = cost < MAX_COST ? cost : MAX_COST;
+    }
+
     c->written = ARENA_ARRAY(c->arena, bool, c->func->params.n);
     for (size_t i = 0; i < c->ops.n; i++) {
         const Op *op = c->ops.items[i];
@@ -221,7 +206,12 @@ void cpu_analyze(CpuEmitter *c, const Op *launch)
         const Op *op = c->ops.items[i];
         bool end = op->n_regions && cpu_position(c, op) != i;
         if (end) {
-            visit_end(c, op, i);
+            /* The buffers that a loop carries stay live until its end, regardless of their last
+             * reader inside. */
+            for (int k = 0; k < op->n_results; k++) {
+                CpuValue *facts = &c->values[op->results[k]->id];
+                facts->last = facts->last < i ? i : facts->last;
+            }
         } else {
             visit(c, op, i);
         }
@@ -253,21 +243,6 @@ bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer)
 
 /* ---- contiguity ---- */
 
-static bool contiguous_load(const Op *load, int axis)
-{
-    Access access = op_access(load, 0);
-    int array_axis = load->results[0]->type->rank;
-    for (int i = access.n - 1; i >= 0; i--) {
-        const Value *index = access.indices[i];
-        bool kept = !index || index->type->kind == TYPE_RANGE;
-        if (kept && --array_axis == axis) {
-            return type_stride_is(access.memory->type, i, 1) ||
-                   type_stride_is(access.memory->type, i, 0);
-        }
-    }
-    return true;
-}
-
 static bool contiguous(CpuEmitter *c, const Value *value, int axis);
 
 static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
@@ -276,7 +251,20 @@ static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
     case OP_CONST:
     case OP_IOTA:
     case OP_INDEX: return true;
-    case OP_LOAD: return contiguous_load(op, axis);
+    case OP_LOAD: {
+        /* A load is contiguous if the vector axis has stride 1 (or 0) in memory. */
+        Access access = op_access(op, 0);
+        int array_axis = op->results[0]->type->rank;
+        for (int i = access.n - 1; i >= 0; i--) {
+            const Value *index = access.indices[i];
+            bool kept = !index || index->type->kind == TYPE_RANGE;
+            if (kept && --array_axis == axis) {
+                return type_stride_is(access.memory->type, i, 1) ||
+                       type_stride_is(access.memory->type, i, 0);
+            }
+        }
+        return true;
+    }
     default: break;
     }
     if (op_moves_axes(op)) {

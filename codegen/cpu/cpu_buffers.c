@@ -11,12 +11,6 @@
 enum { SLOT_ALIGN = 64 };
 static const int64_t MAX_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
 
-/* Whole vectors; two at a time once there is more than one, for the product's register blocks. */
-static int64_t padded(const CpuEmitter *c, int64_t extent)
-{
-    return round_up(extent, extent > c->lanes ? 2 * c->lanes : c->lanes);
-}
-
 Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *extents)
 {
     Buffer *buffer = ARENA_NEW(c->arena, Buffer);
@@ -27,7 +21,9 @@ Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *ex
         buffer->strides[axis] = stride;
         if (extents[axis] > 1 && buffer->vector_axis < 0) {
             buffer->vector_axis = axis;
-            stride *= padded(c, extents[axis]);
+            /* The row is padded to whole vectors, and to pairs of vectors beyond one, because the
+             * register blocks of a dot take two. */
+            stride *= round_up(extents[axis], extents[axis] > c->lanes ? 2 * c->lanes : c->lanes);
         } else {
             stride *= extents[axis];
         }
@@ -62,23 +58,18 @@ static StackSlot *new_slot(CpuEmitter *c, int64_t bytes)
     return slot;
 }
 
-/* The smallest free slot that holds it and is not far too large. */
-static StackSlot *free_slot(CpuEmitter *c, int64_t bytes)
-{
-    StackSlot *best = NULL;
-    for (size_t i = 0; i < c->slots.n; i++) {
-        StackSlot *slot = c->slots.items[i];
-        bool fits = slot->bytes >= bytes && slot->bytes <= 4 * bytes + 4096;
-        if (slot->free_after < c->now && fits && (!best || slot->bytes < best->bytes)) {
-            best = slot;
-        }
-    }
-    return best;
-}
-
 void cpu_buffer_place(CpuEmitter *c, Buffer *buffer, int free_after)
 {
-    StackSlot *slot = free_slot(c, buffer->bytes);
+    /* The smallest free slot is reused that fits the buffer and is at most about four times as
+     * large. */
+    StackSlot *slot = NULL;
+    for (size_t i = 0; i < c->slots.n; i++) {
+        StackSlot *unused = c->slots.items[i];
+        bool fits = unused->bytes >= buffer->bytes && unused->bytes <= 4 * buffer->bytes + 4096;
+        if (unused->free_after < c->now && fits && (!slot || unused->bytes < slot->bytes)) {
+            slot = unused;
+        }
+    }
     buffer->slot = slot ? slot : new_slot(c, buffer->bytes);
     buffer->slot->free_after = free_after < c->now ? c->now : free_after;
 }
@@ -153,24 +144,6 @@ LLVMValueRef cpu_buffer_address(CpuEmitter *c, const Buffer *buffer, const LLVMV
     return cpu_element(c, buffer->dtype, buffer->slot->memory, offset_of(c, buffer, at));
 }
 
-/* Lanes along an axis that is not the contiguous one. */
-static LLVMValueRef strided_load(CpuEmitter *c, const Buffer *buffer, const Point *point)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMTypeRef ints = llvm_lanes(c->l->i64, c->lanes);
-    LLVMTypeRef type = llvm_lanes(llvm_memory_type(c->l, buffer->dtype), c->lanes);
-    LLVMValueRef address = cpu_buffer_address(c, buffer, point->at);
-    int64_t stride = buffer->strides[point->vector_axis];
-    LLVMValueRef steps = LLVMBuildMul(b, cpu_iota(c, c->l->i64), llvm_int(ints, stride), "");
-    LLVMTypeRef element = llvm_memory_type(c->l, buffer->dtype);
-    LLVMValueRef addresses = LLVMBuildGEP2(b, element, address, &steps, 1, "");
-    LLVMValueRef mask = point->mask ? point->mask : llvm_int(llvm_lanes(c->l->i1, c->lanes), 1);
-    LLVMTypeRef types[2] = {type, LLVMTypeOf(addresses)};
-    LLVMValueRef args[3] = {addresses, mask, LLVMConstNull(type)};
-    return cpu_from_memory(c, buffer->dtype,
-                           llvm_intrinsic(c->l, "llvm.masked.gather", 2, types, 3, args));
-}
-
 LLVMValueRef cpu_buffer_load(CpuEmitter *c, const Buffer *buffer, const Point *point)
 {
     LLVMValueRef address;
@@ -185,7 +158,20 @@ LLVMValueRef cpu_buffer_load(CpuEmitter *c, const Buffer *buffer, const Point *p
         return llvm_splat(c->l, value, llvm_lanes(LLVMTypeOf(value), c->lanes));
     }
     if (point->vector_axis != buffer->vector_axis) {
-        return strided_load(c, buffer, point);
+        /* Lanes along an axis that is not the contiguous one are gathered. */
+        LLVMBuilderRef b = c->l->builder;
+        LLVMTypeRef ints = llvm_lanes(c->l->i64, c->lanes);
+        LLVMTypeRef type = llvm_lanes(llvm_memory_type(c->l, buffer->dtype), c->lanes);
+        LLVMValueRef first = cpu_buffer_address(c, buffer, point->at);
+        int64_t stride = buffer->strides[point->vector_axis];
+        LLVMValueRef steps = LLVMBuildMul(b, cpu_iota(c, c->l->i64), llvm_int(ints, stride), "");
+        LLVMTypeRef element = llvm_memory_type(c->l, buffer->dtype);
+        LLVMValueRef addresses = LLVMBuildGEP2(b, element, first, &steps, 1, "");
+        LLVMValueRef mask = point->mask ? point->mask : llvm_int(llvm_lanes(c->l->i1, c->lanes), 1);
+        LLVMTypeRef types[2] = {type, LLVMTypeOf(addresses)};
+        LLVMValueRef args[3] = {addresses, mask, LLVMConstNull(type)};
+        return cpu_from_memory(c, buffer->dtype,
+                               llvm_intrinsic(c->l, "llvm.masked.gather", 2, types, 3, args));
     }
     address = cpu_buffer_address(c, buffer, point->at);
     return cpu_load_at(c, buffer->dtype, address, c->lanes);

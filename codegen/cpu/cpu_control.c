@@ -232,20 +232,6 @@ static void emit_while(CpuEmitter *c, const Op *op)
 
 /* ---- ops ---- */
 
-static void emit_pointwise(CpuEmitter *c, const Op *op)
-{
-    const Value *result = op->results[0];
-    CpuValue *facts = &c->values[result->id];
-    if (result->type->rank == 0) {
-        Point nowhere = {.rank = 0, .vector_axis = -1};
-        size_t known = c->known.n;
-        facts->scalar = cpu_eval_op(c, op, &nowhere);
-        c->known.n = known;
-    } else if (facts->stored) {
-        cpu_store_value(c, result);
-    }
-}
-
 static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
 {
     c->now = cpu_position(c, op);
@@ -290,7 +276,18 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     if (!cpu_is_pointwise(op)) {
         diag_bug(c->func->diags, "the CPU has no code for %s", op_info(op->kind)->name);
     }
-    emit_pointwise(c, op);
+    /* A scalar is computed at once; a tile only if it is stored in a buffer, since its readers
+     * recompute it otherwise. */
+    const Value *result = op->results[0];
+    CpuValue *facts = &c->values[result->id];
+    if (result->type->rank == 0) {
+        Point nowhere = {.rank = 0, .vector_axis = -1};
+        size_t known = c->known.n;
+        facts->scalar = cpu_eval_op(c, op, &nowhere);
+        c->known.n = known;
+    } else if (facts->stored) {
+        cpu_store_value(c, result);
+    }
 }
 
 static void emit_block(CpuEmitter *c, const Block *block, const Outlet *outlet)
@@ -357,24 +354,20 @@ static Grid grid_of(CpuEmitter *c, const Op *launch)
     return grid;
 }
 
-/* Of the last two axes: `group` tiles of the slower one for each step of the faster one. */
-static void decode_grouped(CpuEmitter *c, Grid *grid, LLVMValueRef id, int64_t group)
-{
-    LLVMValueRef slow = grid->tiles[grid->n - 2], fast = grid->tiles[grid->n - 1];
-    LLVMValueRef size = cpu_mul_const(c, fast, group);
-    LLVMValueRef first = cpu_mul_const(c, divide(c, id, size), group);
-    LLVMValueRef rows = cpu_min(c, cpu_sub(c, slow, first), llvm_i64(c->l, group));
-    LLVMValueRef inside = rest(c, id, size);
-    grid->at[grid->n - 2] = cpu_add(c, first, rest(c, inside, rows));
-    grid->at[grid->n - 1] = divide(c, inside, rows);
-}
-
 static void decode(CpuEmitter *c, Grid *grid, LLVMValueRef id, int64_t group)
 {
     int axis = grid->n - 1;
     if (group > 1 && grid->n >= 2) {
         LLVMValueRef plane = cpu_mul(c, grid->tiles[axis - 1], grid->tiles[axis]);
-        decode_grouped(c, grid, grid->n == 2 ? id : rest(c, id, plane), group);
+        /* With raster groups, `group` tiles of axis -2 are visited for each tile of axis -1. */
+        LLVMValueRef index = grid->n == 2 ? id : rest(c, id, plane);
+        LLVMValueRef slow = grid->tiles[grid->n - 2], fast = grid->tiles[grid->n - 1];
+        LLVMValueRef size = cpu_mul_const(c, fast, group);
+        LLVMValueRef first = cpu_mul_const(c, divide(c, index, size), group);
+        LLVMValueRef rows = cpu_min(c, cpu_sub(c, slow, first), llvm_i64(c->l, group));
+        LLVMValueRef inside = rest(c, index, size);
+        grid->at[grid->n - 2] = cpu_add(c, first, rest(c, inside, rows));
+        grid->at[grid->n - 1] = divide(c, inside, rows);
         id = grid->n == 2 ? id : divide(c, id, plane);
         axis -= 2;
     }
@@ -385,25 +378,6 @@ static void decode(CpuEmitter *c, Grid *grid, LLVMValueRef id, int64_t group)
     if (axis == 0) {
         grid->at[0] = id;
     }
-}
-
-static void bind_tile(CpuEmitter *c, const Op *launch, const Grid *grid, int axis)
-{
-    const Value *arg = launch->regions[0]->args[axis];
-    int64_t step = op_attr(launch, ATTR_STEPS)->ints[axis];
-    int64_t from = axis_begin(launch, axis);
-    if (arg->type->kind != TYPE_RANGE) {
-        LLVMValueRef at = grid->at[axis];
-        c->values[arg->id].scalar = from ? cpu_add(c, at, llvm_i64(c->l, from)) : at;
-        return;
-    }
-    LLVMValueRef start = cpu_mul_const(c, grid->at[axis], step), len = llvm_i64(c->l, step);
-    start = from ? cpu_add(c, start, llvm_i64(c->l, from)) : start;
-    if (!divides(op_attr(launch, ATTR_DIMS)->dims[axis], step) ||
-        (axis_end(launch, axis) < INT64_MAX && axis_end(launch, axis) % step != 0)) {
-        len = cpu_min(c, cpu_sub(c, grid->extents[axis], start), len);
-    }
-    bind_range(c, arg, start, len);
 }
 
 /* args[i] is a data pointer or the log, or points to a scalar or a size. */
@@ -476,7 +450,23 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     Loop loop = cpu_loop_begin(c, LLVMGetParam(c->function, 1), LLVMGetParam(c->function, 2), 1);
     decode(c, &grid, loop.counter, op_int(launch, ATTR_RASTER_GROUP, 0));
     for (int i = 0; i < grid.n; i++) {
-        bind_tile(c, launch, &grid, i);
+        /* Each grid argument is bound to its tile's start and length, clipped at the end of the
+         * axis. */
+        const Value *arg = launch->regions[0]->args[i];
+        int64_t step = op_attr(launch, ATTR_STEPS)->ints[i];
+        int64_t from = axis_begin(launch, i);
+        if (arg->type->kind != TYPE_RANGE) {
+            LLVMValueRef at = grid.at[i];
+            c->values[arg->id].scalar = from ? cpu_add(c, at, llvm_i64(c->l, from)) : at;
+            continue;
+        }
+        LLVMValueRef start = cpu_mul_const(c, grid.at[i], step), len = llvm_i64(c->l, step);
+        start = from ? cpu_add(c, start, llvm_i64(c->l, from)) : start;
+        if (!divides(op_attr(launch, ATTR_DIMS)->dims[i], step) ||
+            (axis_end(launch, i) < INT64_MAX && axis_end(launch, i) % step != 0)) {
+            len = cpu_min(c, cpu_sub(c, grid.extents[i], start), len);
+        }
+        bind_range(c, arg, start, len);
     }
     emit_block(c, launch->regions[0], NULL);
     cpu_loop_end(c, &loop);

@@ -52,36 +52,33 @@ static LLVMValueRef multiply_add(CpuEmitter *c, DType dtype, LLVMValueRef a, LLV
     return scalar_fma(c->l, dtype, a, b, sum);
 }
 
-/* One element of depth: `vectors` loads, `rows` broadcasts, rows × vectors multiply-adds. */
-static void one_depth(CpuEmitter *c, const Kernel *kernel, LLVMValueRef left, LLVMValueRef depth)
-{
-    const Product *product = kernel->product;
-    DType dtype = product->dtype;
-    LLVMValueRef columns[2];
-    LLVMValueRef from = cpu_mul_const(c, depth, product->columns);
-    for (int v = 0; v < kernel->vectors; v++) {
-        LLVMValueRef at = cpu_add(c, from, llvm_i64(c->l, (int64_t)v * c->lanes));
-        LLVMValueRef address = cpu_element(c, dtype, kernel->panel, at);
-        columns[v] = cpu_load_at(c, dtype, address, c->lanes);
-    }
-    LLVMValueRef at = cpu_mul_const(c, depth, kernel->left.depth_stride);
-    for (int row = 0; row < kernel->rows; row++) {
-        LLVMValueRef there = cpu_add(c, at, llvm_i64(c->l, row * kernel->left.row_stride));
-        LLVMValueRef one = cpu_load_at(c, dtype, cpu_element(c, dtype, left, there), 1);
-        LLVMValueRef all = llvm_splat(c->l, one, LLVMTypeOf(columns[0]));
-        for (int v = 0; v < kernel->vectors; v++) {
-            LLVMValueRef cell = kernel->cells[row * kernel->vectors + v];
-            cpu_set(c, cell, multiply_add(c, dtype, all, columns[v], cpu_get(c, cell)));
-        }
-    }
-}
-
 static void some_depths(CpuEmitter *c, const Kernel *kernel, LLVMValueRef left, LLVMValueRef from,
                         LLVMValueRef to, int n)
 {
     Loop loop = cpu_loop_begin(c, from, to, n);
     for (int i = 0; i < n; i++) {
-        one_depth(c, kernel, left, cpu_add(c, loop.counter, llvm_i64(c->l, i)));
+        /* One element of depth takes `vectors` loads, `rows` broadcasts and rows × vectors
+         * multiply-adds. */
+        LLVMValueRef depth = cpu_add(c, loop.counter, llvm_i64(c->l, i));
+        const Product *product = kernel->product;
+        DType dtype = product->dtype;
+        LLVMValueRef columns[2];
+        LLVMValueRef column = cpu_mul_const(c, depth, product->columns);
+        for (int v = 0; v < kernel->vectors; v++) {
+            LLVMValueRef at = cpu_add(c, column, llvm_i64(c->l, (int64_t)v * c->lanes));
+            LLVMValueRef address = cpu_element(c, dtype, kernel->panel, at);
+            columns[v] = cpu_load_at(c, dtype, address, c->lanes);
+        }
+        LLVMValueRef at = cpu_mul_const(c, depth, kernel->left.depth_stride);
+        for (int row = 0; row < kernel->rows; row++) {
+            LLVMValueRef there = cpu_add(c, at, llvm_i64(c->l, row * kernel->left.row_stride));
+            LLVMValueRef one = cpu_load_at(c, dtype, cpu_element(c, dtype, left, there), 1);
+            LLVMValueRef all = llvm_splat(c->l, one, LLVMTypeOf(columns[0]));
+            for (int v = 0; v < kernel->vectors; v++) {
+                LLVMValueRef cell = kernel->cells[row * kernel->vectors + v];
+                cpu_set(c, cell, multiply_add(c, dtype, all, columns[v], cpu_get(c, cell)));
+            }
+        }
     }
     cpu_loop_end(c, &loop);
 }
@@ -160,22 +157,6 @@ static void row_blocks(CpuEmitter *c, Kernel *kernel)
     cpu_if_end(c, &branch);
 }
 
-static void multiply(CpuEmitter *c, const Product *product, bool from_zero)
-{
-    Kernel kernel = {.product = product, .from_zero = from_zero};
-    kernel.vectors = product->columns / c->lanes;
-    bool bytes = product->bytes;
-    kernel.left = bytes ? cpu_pack_left_bytes(c, product) : cpu_pack_left(c, product);
-    LLVMValueRef panels = bytes ? cpu_pack_right_bytes(c, product) : cpu_pack_right(c, product);
-    int64_t room = bytes ? cpu_bytes_room(c, product) : product->depth_capacity;
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product->right.len, product->columns);
-    kernel.column = loop.counter;
-    LLVMValueRef offset = cpu_mul_const(c, loop.counter, room);
-    kernel.panel = cpu_element(c, bytes ? DT_I8 : product->dtype, panels, offset);
-    row_blocks(c, &kernel);
-    cpu_loop_end(c, &loop);
-}
-
 /* ---- the op ---- */
 
 static Side side_of(CpuEmitter *c, const Value *value, int free_axis)
@@ -191,8 +172,12 @@ static bool is_zero(const CpuEmitter *c, const Value *value)
            !__builtin_signbit(attr->f);
 }
 
-static Product product_of(CpuEmitter *c, const Op *op)
+void cpu_emit_dot(CpuEmitter *c, const Op *op)
 {
+    const Value *result = op->results[0];
+    const Value *start = op->n_operands > 2 ? op->operands[2] : NULL;
+    CpuValue *facts = &c->values[result->id];
+    /* The operands' axes give the extents of the product. */
     const Value *a = op->operands[0], *b = op->operands[1];
     Product product = {.dtype = op->results[0]->type->dtype, .row_axis = 0, .column_axis = 1};
     product.left = side_of(c, a, op_int(op, ATTR_TA, 0) ? 1 : 0);
@@ -209,15 +194,6 @@ static Product product_of(CpuEmitter *c, const Op *op)
     }
     product.columns = product.right.capacity > c->lanes ? 2 * c->lanes : c->lanes;
     product.bytes = cpu_takes_bytes(c, &product);
-    return product;
-}
-
-void cpu_emit_dot(CpuEmitter *c, const Op *op)
-{
-    const Value *result = op->results[0];
-    const Value *start = op->n_operands > 2 ? op->operands[2] : NULL;
-    CpuValue *facts = &c->values[result->id];
-    Product product = product_of(c, op);
     bool from_zero = !start || is_zero(c, start);
     /* The sum may not be built in memory that a factor is read from. */
     const Buffer *buffer = start ? c->values[start->id].buffer : NULL;
@@ -231,5 +207,17 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op)
         facts->buffer = cpu_take_over(c, start, facts->last);
     }
     product.to = facts->buffer;
-    multiply(c, &product, from_zero);
+    /* Both operands are packed, then each panel of columns is multiplied by all row blocks. */
+    Kernel kernel = {.product = &product, .from_zero = from_zero};
+    kernel.vectors = product.columns / c->lanes;
+    bool bytes = product.bytes;
+    kernel.left = bytes ? cpu_pack_left_bytes(c, &product) : cpu_pack_left(c, &product);
+    LLVMValueRef panels = bytes ? cpu_pack_right_bytes(c, &product) : cpu_pack_right(c, &product);
+    int64_t room = bytes ? cpu_bytes_room(c, &product) : product.depth_capacity;
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product.right.len, product.columns);
+    kernel.column = loop.counter;
+    LLVMValueRef offset = cpu_mul_const(c, loop.counter, room);
+    kernel.panel = cpu_element(c, bytes ? DT_I8 : product.dtype, panels, offset);
+    row_blocks(c, &kernel);
+    cpu_loop_end(c, &loop);
 }

@@ -64,32 +64,6 @@ Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point)
 
 /* ---- one op ---- */
 
-static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
-{
-    LLVMValueRef at = point->at[0];
-    if (op->kind == OP_INDEX) {
-        at = cpu_add(c, c->values[op->operands[0]->id].start, at);
-    }
-    DType dtype = op->results[0]->type->dtype;
-    at = scalar_cast(c->l, at, DT_I64, dtype);
-    if (point->vector_axis < 0) {
-        return at;
-    }
-    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), c->lanes);
-    return LLVMBuildAdd(c->l->builder, llvm_splat(c->l, at, type),
-                        cpu_iota(c, llvm_type(c->l, dtype)), "");
-}
-
-static LLVMValueRef eval_elementwise(CpuEmitter *c, const Op *op, const Point *point)
-{
-    LLVMValueRef operands[3];
-    for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = cpu_eval(c, op->operands[i], point);
-    }
-    llvm_line(c->l, op->span);
-    return scalar_emit_op(c->l, op, operands);
-}
-
 LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
 {
     llvm_line(c->l, op->span);
@@ -101,7 +75,22 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
         return llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
     }
     case OP_IOTA:
-    case OP_INDEX: return eval_index(c, op, point);
+    case OP_INDEX: {
+        /* An index is the point's coordinate, plus the start of its range; a vector adds the lane
+         * numbers. */
+        LLVMValueRef at = point->at[0];
+        if (op->kind == OP_INDEX) {
+            at = cpu_add(c, c->values[op->operands[0]->id].start, at);
+        }
+        DType dtype = op->results[0]->type->dtype;
+        at = scalar_cast(c->l, at, DT_I64, dtype);
+        if (point->vector_axis < 0) {
+            return at;
+        }
+        LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), c->lanes);
+        return LLVMBuildAdd(c->l->builder, llvm_splat(c->l, at, type),
+                            cpu_iota(c, llvm_type(c->l, dtype)), "");
+    }
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
@@ -121,7 +110,13 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
     if (!op_has(op, TRAIT_ELEMENTWISE)) {
         diag_bug(c->func->diags, "%s is not computed element by element", op_info(op->kind)->name);
     }
-    return eval_elementwise(c, op, point);
+    /* An element-wise op evaluates its operands at the same point. */
+    LLVMValueRef operands[3];
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = cpu_eval(c, op->operands[i], point);
+    }
+    llvm_line(c->l, op->span);
+    return scalar_emit_op(c->l, op, operands);
 }
 
 LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)

@@ -39,27 +39,6 @@ static LLVMValueRef region_value(CpuEmitter *c, const Value *value, int lanes)
     return widen ? llvm_splat(c->l, scalar, llvm_lanes(LLVMTypeOf(scalar), lanes)) : scalar;
 }
 
-/* The region's scalars are vectors for once. */
-static void vector_op(CpuEmitter *c, const Op *op, int lanes)
-{
-    LLVMValueRef operands[3];
-    const Value *result = op->results[0];
-    if (op->kind == OP_CONST) {
-        LLVMTypeRef type = llvm_lanes(llvm_type(c->l, result->type->dtype), lanes);
-        c->values[result->id].scalar =
-            llvm_number(c->l, result->type->dtype, type, op_attr(op, ATTR_VALUE));
-        return;
-    }
-    if (op->kind == OP_SIZE) {
-        c->values[result->id].scalar = cpu_dim(c, op_attr(op, ATTR_DIM)->dims[0]);
-        return;
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = region_value(c, op->operands[i], lanes);
-    }
-    c->values[result->id].scalar = scalar_emit_op(c->l, op, operands);
-}
-
 static bool is_plain(const Block *region)
 {
     for (const Op *op = region->first; op; op = op->next) {
@@ -91,7 +70,23 @@ static void combine(CpuEmitter *c, const Fold *fold, LLVMValueRef *first, LLVMVa
     }
     const Op *op = region->first;
     for (; op->kind != OP_YIELD; op = op->next) {
-        vector_op(c, op, lanes);
+        /* The ops of the region are emitted with whole vectors in place of their scalars. */
+        LLVMValueRef operands[3];
+        const Value *result = op->results[0];
+        if (op->kind == OP_CONST) {
+            LLVMTypeRef type = llvm_lanes(llvm_type(c->l, result->type->dtype), lanes);
+            c->values[result->id].scalar =
+                llvm_number(c->l, result->type->dtype, type, op_attr(op, ATTR_VALUE));
+            continue;
+        }
+        if (op->kind == OP_SIZE) {
+            c->values[result->id].scalar = cpu_dim(c, op_attr(op, ATTR_DIM)->dims[0]);
+            continue;
+        }
+        for (int i = 0; i < op->n_operands; i++) {
+            operands[i] = region_value(c, op->operands[i], lanes);
+        }
+        c->values[result->id].scalar = scalar_emit_op(c->l, op, operands);
     }
     for (int i = 0; i < fold->n; i++) {
         out[i] = region_value(c, op->operands[i], lanes);
@@ -198,20 +193,6 @@ static LLVMValueRef shuffle(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b, int n
     return LLVMBuildShuffleVector(c->l->builder, a, b, LLVMConstVector(lanes, (unsigned)n), "");
 }
 
-/* Pairs of neighbours, until one element is left. */
-static void fold_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
-{
-    LLVMValueRef odd[MAX_PARTS];
-    for (int n = c->lanes / 2; n >= 1; n /= 2) {
-        for (int i = 0; i < fold->n; i++) {
-            LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
-            odd[i] = shuffle(c, parts[i], none, n, 1, 2);
-            parts[i] = shuffle(c, parts[i], none, n, 0, 2);
-        }
-        combine(c, fold, parts, odd, parts);
-    }
-}
-
 /* Lane l becomes what lane l - by was (reversed: l + by); the rest comes from `fill`. */
 static LLVMValueRef shifted(CpuEmitter *c, const Fold *fold, LLVMValueRef value, LLVMValueRef fill,
                             int by)
@@ -220,8 +201,15 @@ static LLVMValueRef shifted(CpuEmitter *c, const Fold *fold, LLVMValueRef value,
                          : shuffle(c, fill, value, c->lanes, c->lanes - by, 1);
 }
 
-static void scan_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
+static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
 {
+    const Fold *fold = user;
+    LLVMValueRef parts[MAX_PARTS], done[MAX_PARTS], total[MAX_PARTS];
+    eval_parts(c, fold, point, parts);
+    get_cells(c, fold->n, fold->cells, done);
+
+    /* The lanes are scanned in log2(lanes) steps, each of which combines with the values shifted by
+     * twice the distance. */
     LLVMValueRef moved[MAX_PARTS];
     for (int by = 1; by < c->lanes; by *= 2) {
         for (int i = 0; i < fold->n; i++) {
@@ -230,15 +218,7 @@ static void scan_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
         }
         combine_ordered(c, fold, moved, parts, parts);
     }
-}
 
-static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
-{
-    const Fold *fold = user;
-    LLVMValueRef parts[MAX_PARTS], done[MAX_PARTS], total[MAX_PARTS];
-    eval_parts(c, fold, point, parts);
-    get_cells(c, fold->n, fold->cells, done);
-    scan_lanes(c, fold, parts);
     for (int i = 0; i < fold->n; i++) {
         LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
         total[i] = shuffle(c, parts[i], none, c->lanes, fold->reverse ? 0 : c->lanes - 1, 0);
@@ -257,7 +237,16 @@ static void fold_chunk(CpuEmitter *c, const Point *point, void *user)
     const Fold *fold = user;
     LLVMValueRef parts[MAX_PARTS], done[MAX_PARTS];
     eval_parts(c, fold, point, parts);
-    fold_lanes(c, fold, parts);
+    /* Adjacent lanes are combined pairwise until one element is left, which keeps their order. */
+    LLVMValueRef odd[MAX_PARTS];
+    for (int n = c->lanes / 2; n >= 1; n /= 2) {
+        for (int i = 0; i < fold->n; i++) {
+            LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(parts[i]));
+            odd[i] = shuffle(c, parts[i], none, n, 1, 2);
+            parts[i] = shuffle(c, parts[i], none, n, 0, 2);
+        }
+        combine(c, fold, parts, odd, parts);
+    }
     get_cells(c, fold->n, fold->cells, done);
     combine(c, fold, done, parts, done);
     set_cells(c, fold, done);
@@ -287,8 +276,9 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
 
 /* ---- the op ---- */
 
-static Fold fold_of(CpuEmitter *c, const Op *op)
+void cpu_emit_fold(CpuEmitter *c, const Op *op)
 {
+    /* The attributes of the op give the form of the fold. */
     bool own = op->kind == OP_FOLD;
     Fold fold = {.op = op, .n = own ? op->n_results : 1, .axis = (int)op_int(op, ATTR_AXIS, 0)};
     fold.by_region = own;
@@ -301,21 +291,15 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
     if (fold.n > MAX_PARTS) {
         diag_bug(c->func->diags, "a fold of more than %d values at once", MAX_PARTS);
     }
-    for (int i = 0; i < fold.n; i++) {
-        fold.neutral[i] =
-            own ? cpu_scalar(c, op->operands[fold.n + i])
-                : scalar_neutral(fold.reduction, part_dtype(&fold, i), part_type(c, &fold, i, 1));
+    for (int k = 0; k < fold.n; k++) {
+        fold.neutral[k] =
+            own ? cpu_scalar(c, op->operands[fold.n + k])
+                : scalar_neutral(fold.reduction, part_dtype(&fold, k), part_type(c, &fold, k, 1));
     }
-    for (int i = 0; i < fold.n; i++) {
-        const Value *result = op->results[i];
-        fold.to[i] = cpu_buffer_for(c, result->type, c->values[result->id].last);
+    for (int k = 0; k < fold.n; k++) {
+        const Value *result = op->results[k];
+        fold.to[k] = cpu_buffer_for(c, result->type, c->values[result->id].last);
     }
-    return fold;
-}
-
-void cpu_emit_fold(CpuEmitter *c, const Op *op)
-{
-    Fold fold = fold_of(c, op);
     Type type = op->operands[0]->type;
     int vector_axis = cpu_vector_axis(c, type);
     Nest nest = {.rank = type->rank, .vector_axis = -1, .user = &fold};

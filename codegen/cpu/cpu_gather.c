@@ -46,28 +46,26 @@ static Point lane_zero(const Point *point)
 /* The value is the same in all lanes. */
 static bool uniform(CpuEmitter *c, const Value *value, const Point *point);
 
-static bool uniform_load(CpuEmitter *c, const Op *op, const Point *point)
-{
-    Access access = op_access(op, 0);
-    int axis = point->rank;
-    for (int i = access.n - 1; i >= 0; i--) {
-        const Value *index = access.indices[i];
-        bool kept = !index || index->type->kind == TYPE_RANGE;
-        if (kept && --axis == point->vector_axis) {
-            return false;
-        }
-    }
-    (void)c;
-    return true;
-}
-
 static bool uniform_op(CpuEmitter *c, const Op *op, const Point *point)
 {
     switch (op->kind) {
     case OP_CONST: return true;
     case OP_IOTA:
     case OP_INDEX: return point->vector_axis != 0;
-    case OP_LOAD: return uniform_load(c, op, point);
+    case OP_LOAD: {
+        /* A load is uniform if no index varies along the vector axis. */
+        Access access = op_access(op, 0);
+        int axis = point->rank;
+        for (int i = access.n - 1; i >= 0; i--) {
+            const Value *index = access.indices[i];
+            bool kept = !index || index->type->kind == TYPE_RANGE;
+            if (kept && --axis == point->vector_axis) {
+                return false;
+            }
+        }
+        (void)c;
+        return true;
+    }
     default: break;
     }
     if (!cpu_is_pointwise(op)) {
@@ -188,16 +186,6 @@ static bool affine(CpuEmitter *c, const Value *value, const Point *point, Lanes 
     return out->step != NULL;
 }
 
-static Lanes lanes_of(CpuEmitter *c, const Value *value, const Point *point)
-{
-    Lanes lanes;
-    if (!affine(c, value, point, &lanes)) {
-        LLVMValueRef each = cpu_eval(c, value, point);
-        lanes.each = scalar_cast(c->l, each, value->type->dtype, DT_I64);
-    }
-    return lanes;
-}
-
 /* ---- the access ---- */
 
 static LLVMValueRef lanes_as_vector(CpuEmitter *c, const Lanes *lanes)
@@ -211,35 +199,6 @@ static LLVMValueRef lanes_as_vector(CpuEmitter *c, const Lanes *lanes)
     return LLVMBuildAdd(c->l->builder, llvm_splat(c->l, lanes->first, type), steps, "");
 }
 
-static void add_guard(CpuEmitter *c, Spot *spot, const Lanes *lanes, LLVMValueRef extent)
-{
-    LLVMValueRef inside;
-    if (!lanes->each && cpu_is_constant(lanes->step, 0)) {
-        inside = cpu_within(c, lanes->first, extent);
-        spot->inside = cpu_and_also(c, spot->inside, inside);
-    } else if (!lanes->each && cpu_is_constant(lanes->step, 1)) {
-        inside = cpu_lanes_within(c, lanes->first, extent);
-        spot->mask = cpu_and_also(c, spot->mask, inside);
-    } else {
-        LLVMTypeRef type = llvm_lanes(c->l->i64, c->lanes);
-        inside = cpu_within(c, lanes_as_vector(c, lanes), llvm_splat(c->l, extent, type));
-        spot->mask = cpu_and_also(c, spot->mask, inside);
-    }
-}
-
-/* offset += lanes * stride */
-static void add_axis(CpuEmitter *c, Lanes *offset, const Lanes *lanes, LLVMValueRef stride)
-{
-    if (!offset->each && !lanes->each) {
-        offset->first = plus(c, offset->first, times(c, lanes->first, stride));
-        offset->step = plus(c, offset->step, times(c, lanes->step, stride));
-        return;
-    }
-    LLVMTypeRef type = llvm_lanes(c->l->i64, c->lanes);
-    LLVMValueRef part = times(c, lanes_as_vector(c, lanes), llvm_splat(c->l, stride, type));
-    offset->each = LLVMBuildAdd(c->l->builder, lanes_as_vector(c, offset), part, "");
-}
-
 Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
 {
     Access access = op_access(op, 0);
@@ -249,12 +208,39 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     LLVMValueRef strides[MAX_RANK];
     cpu_strides(c, type, strides);
     for (int axis = type->rank - 1; axis >= 0; axis--) {
-        Lanes lanes = lanes_of(c, access.indices[axis], point);
+        /* Indices that are not affine in the lane are evaluated for each lane. */
+        Lanes lanes;
+        if (!affine(c, access.indices[axis], point, &lanes)) {
+            LLVMValueRef each = cpu_eval(c, access.indices[axis], point);
+            lanes.each = scalar_cast(c->l, each, access.indices[axis]->type->dtype, DT_I64);
+        }
         LLVMValueRef extent = cpu_dim(c, type->dims[axis]);
         if (op_is_guarded(op, axis)) {
-            add_guard(c, &spot, &lanes, extent);
+            /* The guard of the axis is a scalar where all lanes agree, and a mask of lanes
+             * otherwise. */
+            LLVMValueRef inside;
+            if (!lanes.each && cpu_is_constant(lanes.step, 0)) {
+                inside = cpu_within(c, lanes.first, extent);
+                spot.inside = cpu_and_also(c, spot.inside, inside);
+            } else if (!lanes.each && cpu_is_constant(lanes.step, 1)) {
+                inside = cpu_lanes_within(c, lanes.first, extent);
+                spot.mask = cpu_and_also(c, spot.mask, inside);
+            } else {
+                LLVMTypeRef words = llvm_lanes(c->l->i64, c->lanes);
+                inside = cpu_within(c, lanes_as_vector(c, &lanes), llvm_splat(c->l, extent, words));
+                spot.mask = cpu_and_also(c, spot.mask, inside);
+            }
         }
-        add_axis(c, &offset, &lanes, strides[axis]);
+        /* The axis adds `lanes * stride` to the offset, which stays affine if both terms are. */
+        if (!offset.each && !lanes.each) {
+            offset.first = plus(c, offset.first, times(c, lanes.first, strides[axis]));
+            offset.step = plus(c, offset.step, times(c, lanes.step, strides[axis]));
+            continue;
+        }
+        LLVMTypeRef words = llvm_lanes(c->l->i64, c->lanes);
+        LLVMValueRef part =
+            times(c, lanes_as_vector(c, &lanes), llvm_splat(c->l, strides[axis], words));
+        offset.each = LLVMBuildAdd(c->l->builder, lanes_as_vector(c, &offset), part, "");
     }
     spot.each = offset.each;
     if (!offset.each) {

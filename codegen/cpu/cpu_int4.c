@@ -143,19 +143,6 @@ static LLVMValueRef by_turns(CpuEmitter *c, DType dtype, LLVMValueRef even, LLVM
     return LLVMBuildTrunc(b, all, llvm_lanes(llvm_type(c->l, dtype), c->lanes), "");
 }
 
-static LLVMValueRef load_row(CpuEmitter *c, DType dtype, const Spot *spot)
-{
-    LLVMValueRef cell = cpu_cell(c, llvm_lanes(llvm_type(c->l, dtype), c->lanes));
-    Branch branch = cpu_if_begin(c, begins_byte(c, spot));
-    LLVMValueRef bytes = load_bytes(c, spot, 0);
-    cpu_set(c, cell, by_turns(c, dtype, bytes, high_halves(c, bytes)));
-    cpu_if_else(c, &branch);
-    LLVMValueRef high = high_halves(c, load_bytes(c, spot, 0));
-    cpu_set(c, cell, by_turns(c, dtype, high, load_bytes(c, spot, 1)));
-    cpu_if_end(c, &branch);
-    return cpu_get(c, cell);
-}
-
 /* Every other one of n lanes, from `first`. */
 static LLVMValueRef every_other(CpuEmitter *c, LLVMValueRef vector, int first, int n)
 {
@@ -187,36 +174,11 @@ static void store_lane(CpuEmitter *c, const Spot *spot, LLVMValueRef value, int 
     store_half(c, &half, LLVMBuildExtractElement(b, value, llvm_i32(c->l, lane), ""));
 }
 
-/* From an odd place the first and the last lane have half a byte each. */
-static void store_row(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
-{
-    int n = c->lanes;
-    Branch branch = cpu_if_begin(c, begins_byte(c, spot));
-    store_bytes(c, spot, value, 0, n / 2, 0);
-    cpu_if_else(c, &branch);
-    store_lane(c, spot, value, 0);
-    if (n > 2) {
-        store_bytes(c, spot, value, 1, n / 2 - 1, 1);
-    }
-    store_lane(c, spot, value, n - 1);
-    cpu_if_end(c, &branch);
-}
-
 /* ---- the accesses ---- */
 
 static LLVMValueRef lane_of(CpuEmitter *c, LLVMValueRef vector, LLVMValueRef lane)
 {
     return LLVMBuildExtractElement(c->l->builder, vector, lane, "");
-}
-
-static void load_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef cell)
-{
-    LLVMValueRef offsets = cpu_spot_offsets(c, spot);
-    LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
-    Half half = half_at(c, spot->base, lane_of(c, offsets, loop.lane));
-    LLVMValueRef value = load_half(c, dtype, &half), all = cpu_get(c, cell);
-    cpu_set(c, cell, LLVMBuildInsertElement(c->l->builder, all, value, loop.lane, ""));
-    cpu_lanes_end(c, &loop);
 }
 
 LLVMValueRef cpu_packed_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
@@ -228,21 +190,30 @@ LLVMValueRef cpu_packed_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMV
                             : value;
     }
     if (is_row(c, spot)) {
-        return load_row(c, dtype, spot);
+        /* The low and high halves of the bytes are interleaved; from an odd offset the row begins
+         * with a high half. */
+        LLVMValueRef cell = cpu_cell(c, llvm_lanes(llvm_type(c->l, dtype), c->lanes));
+        Branch branch = cpu_if_begin(c, begins_byte(c, spot));
+        LLVMValueRef bytes = load_bytes(c, spot, 0);
+        cpu_set(c, cell, by_turns(c, dtype, bytes, high_halves(c, bytes)));
+        cpu_if_else(c, &branch);
+        LLVMValueRef high = high_halves(c, load_bytes(c, spot, 0));
+        cpu_set(c, cell, by_turns(c, dtype, high, load_bytes(c, spot, 1)));
+        cpu_if_end(c, &branch);
+        return cpu_get(c, cell);
     }
     LLVMValueRef cell = cpu_cell(c, LLVMTypeOf(outside));
     cpu_set(c, cell, outside);
-    load_lanes(c, dtype, spot, cell);
-    return cpu_get(c, cell);
-}
 
-static void store_lanes(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
-{
+    /* Each active lane loads its half byte by itself. */
     LLVMValueRef offsets = cpu_spot_offsets(c, spot);
     LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
     Half half = half_at(c, spot->base, lane_of(c, offsets, loop.lane));
-    store_half(c, &half, lane_of(c, value, loop.lane));
+    LLVMValueRef value = load_half(c, dtype, &half), all = cpu_get(c, cell);
+    cpu_set(c, cell, LLVMBuildInsertElement(c->l->builder, all, value, loop.lane, ""));
     cpu_lanes_end(c, &loop);
+
+    return cpu_get(c, cell);
 }
 
 void cpu_packed_store(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
@@ -251,8 +222,23 @@ void cpu_packed_store(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
         Half half = single_half(c, spot);
         store_half(c, &half, value);
     } else if (is_row(c, spot)) {
-        store_row(c, spot, value);
+        /* From an odd offset the first and the last lane each own half a byte. */
+        int n = c->lanes;
+        Branch branch = cpu_if_begin(c, begins_byte(c, spot));
+        store_bytes(c, spot, value, 0, n / 2, 0);
+        cpu_if_else(c, &branch);
+        store_lane(c, spot, value, 0);
+        if (n > 2) {
+            store_bytes(c, spot, value, 1, n / 2 - 1, 1);
+        }
+        store_lane(c, spot, value, n - 1);
+        cpu_if_end(c, &branch);
     } else {
-        store_lanes(c, spot, value);
+        /* Each active lane stores its half byte by itself. */
+        LLVMValueRef offsets = cpu_spot_offsets(c, spot);
+        LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
+        Half half = half_at(c, spot->base, lane_of(c, offsets, loop.lane));
+        store_half(c, &half, lane_of(c, value, loop.lane));
+        cpu_lanes_end(c, &loop);
     }
 }

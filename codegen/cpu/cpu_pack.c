@@ -122,49 +122,6 @@ static void pack_right_body(CpuEmitter *c, const Point *point, void *user)
     cpu_store_at(c, pack->product->dtype, address, value);
 }
 
-/* Interleaves halves log2(lanes) times: each pass turns the bits of (vector, lane) by one. */
-static void transpose(CpuEmitter *c, LLVMValueRef *rows)
-{
-    int n = c->lanes;
-    LLVMValueRef low[64], high[64], next[64];
-    for (int i = 0; i < n / 2; i++) {
-        low[2 * i] = llvm_i32(c->l, i);
-        low[2 * i + 1] = llvm_i32(c->l, n + i);
-        high[2 * i] = llvm_i32(c->l, n / 2 + i);
-        high[2 * i + 1] = llvm_i32(c->l, n + n / 2 + i);
-    }
-    LLVMValueRef low_mask = LLVMConstVector(low, (unsigned)n);
-    LLVMValueRef high_mask = LLVMConstVector(high, (unsigned)n);
-    for (int pass = 1; pass < n; pass *= 2) {
-        for (int i = 0; i < n / 2; i++) {
-            LLVMValueRef a = rows[i], b = rows[i + n / 2];
-            next[2 * i] = LLVMBuildShuffleVector(c->l->builder, a, b, low_mask, "");
-            next[2 * i + 1] = LLVMBuildShuffleVector(c->l->builder, a, b, high_mask, "");
-        }
-        for (int i = 0; i < n; i++) {
-            rows[i] = next[i];
-        }
-    }
-}
-
-static void transpose_square(CpuEmitter *c, const Pack *pack, LLVMValueRef column,
-                             LLVMValueRef depth)
-{
-    const Side *side = &pack->product->right;
-    LLVMValueRef rows[64];
-    for (int i = 0; i < c->lanes; i++) {
-        Point point = {.rank = 2, .vector_axis = side->sum_axis};
-        point.at[side->free_axis] = cpu_add(c, column, llvm_i64(c->l, i));
-        point.at[side->sum_axis] = depth;
-        rows[i] = converted(c, pack->product, side->value, &point);
-    }
-    transpose(c, rows);
-    for (int i = 0; i < c->lanes; i++) {
-        LLVMValueRef at = cpu_add(c, depth, llvm_i64(c->l, i));
-        cpu_store_at(c, pack->product->dtype, panel_address(c, pack, column, at), rows[i]);
-    }
-}
-
 static void pack_single(CpuEmitter *c, const Pack *pack, LLVMValueRef column_from,
                         LLVMValueRef column_to, LLVMValueRef depth_from)
 {
@@ -198,7 +155,44 @@ static void pack_transposed(CpuEmitter *c, const Pack *pack)
     c->known.n = 0;
     Loop columns = cpu_loop_begin(c, zero, whole_columns, c->lanes);
     Loop depths = cpu_loop_begin(c, zero, whole_depth, c->lanes);
-    transpose_square(c, pack, columns.counter, depths.counter);
+    /* A square of lanes × lanes elements is loaded along the depth, transposed, and stored along
+     * the columns. */
+    const Side *side = &pack->product->right;
+    LLVMValueRef rows[64];
+    for (int i = 0; i < c->lanes; i++) {
+        Point point = {.rank = 2, .vector_axis = side->sum_axis};
+        point.at[side->free_axis] = cpu_add(c, columns.counter, llvm_i64(c->l, i));
+        point.at[side->sum_axis] = depths.counter;
+        rows[i] = converted(c, pack->product, side->value, &point);
+    }
+
+    /* The square is transposed in log2(lanes) passes, each of which interleaves halves and rotates
+     * the bits of (vector, lane) by one. */
+    int n = c->lanes;
+    LLVMValueRef low[64], high[64], next[64];
+    for (int i = 0; i < n / 2; i++) {
+        low[2 * i] = llvm_i32(c->l, i);
+        low[2 * i + 1] = llvm_i32(c->l, n + i);
+        high[2 * i] = llvm_i32(c->l, n / 2 + i);
+        high[2 * i + 1] = llvm_i32(c->l, n + n / 2 + i);
+    }
+    LLVMValueRef low_mask = LLVMConstVector(low, (unsigned)n);
+    LLVMValueRef high_mask = LLVMConstVector(high, (unsigned)n);
+    for (int pass = 1; pass < n; pass *= 2) {
+        for (int i = 0; i < n / 2; i++) {
+            LLVMValueRef a = rows[i], b = rows[i + n / 2];
+            next[2 * i] = LLVMBuildShuffleVector(c->l->builder, a, b, low_mask, "");
+            next[2 * i + 1] = LLVMBuildShuffleVector(c->l->builder, a, b, high_mask, "");
+        }
+        for (int i = 0; i < n; i++) {
+            rows[i] = next[i];
+        }
+    }
+
+    for (int i = 0; i < c->lanes; i++) {
+        LLVMValueRef at = cpu_add(c, depths.counter, llvm_i64(c->l, i));
+        cpu_store_at(c, pack->product->dtype, panel_address(c, pack, columns.counter, at), rows[i]);
+    }
     cpu_loop_end(c, &depths);
     cpu_loop_end(c, &columns);
     if (has_rest(c, depth)) {

@@ -128,25 +128,22 @@ static LLVMValueRef sum_of_copies(CpuEmitter *c, size_t param, LLVMValueRef at)
     return sum;
 }
 
-static void end_private(CpuEmitter *c, size_t param)
-{
-    const Value *memory = c->func->params.items[param].value;
-    const PrivateTensor *own = c->privates[param];
-    DType dtype = memory->type->dtype;
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, own->n), 1);
-    LLVMValueRef value = sum_of_copies(c, param, loop.counter);
-    Branch branch = cpu_if_begin(c, is_changed(c, dtype, value, own->neutral));
-    AtomicChange change = {.fn = own->fn, .dtype = dtype, .value = value};
-    scalar_atomic(c->l, &change, element(c, memory, own->shared, loop.counter));
-    cpu_if_end(c, &branch);
-    cpu_loop_end(c, &loop);
-}
-
 void cpu_privates_end(CpuEmitter *c)
 {
     for (size_t i = 0; i < c->func->params.n; i++) {
         if (c->privates[i]) {
-            end_private(c, i);
+            /* The sums of all private copies are merged into the tensor, except where nothing was
+             * accumulated. */
+            const Value *memory = c->func->params.items[i].value;
+            const PrivateTensor *own = c->privates[i];
+            DType dtype = memory->type->dtype;
+            Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, own->n), 1);
+            LLVMValueRef value = sum_of_copies(c, i, loop.counter);
+            Branch branch = cpu_if_begin(c, is_changed(c, dtype, value, own->neutral));
+            AtomicChange change = {.fn = own->fn, .dtype = dtype, .value = value};
+            scalar_atomic(c->l, &change, element(c, memory, own->shared, loop.counter));
+            cpu_if_end(c, &branch);
+            cpu_loop_end(c, &loop);
         }
     }
 }
@@ -178,19 +175,6 @@ static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *sp
     cpu_loop_end(c, &loop);
 }
 
-static void change_some(CpuEmitter *c, const AtomicChange *change, const Spot *spot)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMValueRef offsets = cpu_spot_offsets(c, spot);
-    LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
-    AtomicChange one = *change;
-    one.value = LLVMBuildExtractElement(b, change->value, loop.lane, "");
-    LLVMValueRef offset = LLVMBuildExtractElement(b, offsets, loop.lane, "");
-    LLVMTypeRef type = llvm_memory_type(c->l, change->dtype);
-    cpu_private_change(c, &one, LLVMBuildGEP2(b, type, spot->base, &offset, 1, ""));
-    cpu_lanes_end(c, &loop);
-}
-
 void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
                        const PrivateTensor *own)
 {
@@ -202,6 +186,15 @@ void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *sp
     Branch branch = cpu_if_begin(c, llvm_call1(c->l, "llvm.vector.reduce.and", mask));
     change_all(c, change, spot, own);
     cpu_if_else(c, &branch);
-    change_some(c, change, spot);
+    /* Each active lane changes the private copy by itself. */
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef offsets = cpu_spot_offsets(c, spot);
+    LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
+    AtomicChange one = *change;
+    one.value = LLVMBuildExtractElement(b, change->value, loop.lane, "");
+    LLVMValueRef offset = LLVMBuildExtractElement(b, offsets, loop.lane, "");
+    LLVMTypeRef type = llvm_memory_type(c->l, change->dtype);
+    cpu_private_change(c, &one, LLVMBuildGEP2(b, type, spot->base, &offset, 1, ""));
+    cpu_lanes_end(c, &loop);
     cpu_if_end(c, &branch);
 }

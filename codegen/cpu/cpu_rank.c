@@ -65,18 +65,6 @@ static int64_t groups_of(const Value *value)
 
 /* ---- histogram ---- */
 
-static Buffer *sides_of(CpuEmitter *c, int64_t groups)
-{
-    int64_t extents[] = {SIDES * groups};
-    Buffer *sides = cpu_buffer_shape(c, DT_I32, 1, extents);
-    cpu_buffer_place(c, sides, c->now);
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, extents[0]), 1);
-    LLVMValueRef at = cpu_element(c, DT_I32, first_of(c, sides), loop.counter);
-    cpu_store_at(c, DT_I32, at, llvm_i32(c->l, 0));
-    cpu_loop_end(c, &loop);
-    return sides;
-}
-
 static void join_sides(CpuEmitter *c, const Buffer *sides, const Buffer *to, int64_t groups)
 {
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, groups), 1);
@@ -95,7 +83,14 @@ void cpu_emit_histogram(CpuEmitter *c, const Op *op)
     const Value *result = op->results[0];
     int64_t groups = groups_of(result);
     const Buffer *to = cpu_buffer_for(c, result->type, c->values[result->id].last);
-    const Buffer *sides = sides_of(c, groups);
+    /* The counters of both sides start at zero. */
+    int64_t extents[] = {SIDES * groups};
+    Buffer *sides = cpu_buffer_shape(c, DT_I32, 1, extents);
+    cpu_buffer_place(c, sides, c->now);
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, extents[0]), 1);
+    LLVMValueRef point = cpu_element(c, DT_I32, first_of(c, sides), loop.counter);
+    cpu_store_at(c, DT_I32, point, llvm_i32(c->l, 0));
+    cpu_loop_end(c, &loop);
     Walk walk = walk_begin(c, op->operands[0], groups);
     LLVMValueRef side = LLVMBuildAnd(c->l->builder, walk.at, llvm_i64(c->l, SIDES - 1), "");
     LLVMValueRef at = cpu_add(c, cpu_mul_const(c, side, groups), walk.digit);

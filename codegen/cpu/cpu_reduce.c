@@ -65,20 +65,6 @@ static LLVMValueRef fold(CpuEmitter *c, const Reduce *reduce, LLVMValueRef vecto
     return LLVMBuildExtractElement(c->l->builder, vector, llvm_i64(c->l, 0), "");
 }
 
-/* Several vectors at a time, which hides the latency of adding; returns where it stopped. */
-static LLVMValueRef wide_loop(CpuEmitter *c, Reduce *reduce, Point *point, LLVMValueRef *cells)
-{
-    int64_t step = (int64_t)reduce->n * c->lanes;
-    LLVMValueRef end = LLVMBuildAnd(c->l->builder, reduce->len, llvm_i64(c->l, -step), "");
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), end, step);
-    for (int i = 0; i < reduce->n; i++) {
-        point->at[reduce->axis] = cpu_add(c, loop.counter, llvm_i64(c->l, (int64_t)i * c->lanes));
-        accumulate(c, reduce, cells[i], point);
-    }
-    cpu_loop_end(c, &loop);
-    return end;
-}
-
 typedef struct Shifted {
     Reduce *reduce;
     LLVMValueRef start;
@@ -117,7 +103,15 @@ static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
         return fold(c, reduce, cpu_get(c, cells[0]));
     }
     /* The remainder behind the accumulators' loop is less than one iteration of it. */
-    LLVMValueRef from = wide_loop(c, reduce, point, cells);
+    /* Several vectors per iteration hide the latency of the additions. */
+    int64_t step = (int64_t)reduce->n * c->lanes;
+    LLVMValueRef from = LLVMBuildAnd(c->l->builder, reduce->len, llvm_i64(c->l, -step), "");
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), from, step);
+    for (int k = 0; k < reduce->n; k++) {
+        point->at[reduce->axis] = cpu_add(c, loop.counter, llvm_i64(c->l, (int64_t)k * c->lanes));
+        accumulate(c, reduce, cells[k], point);
+    }
+    cpu_loop_end(c, &loop);
     Shifted shifted = {reduce, from};
     int unroll = c->unroll;
     c->unroll = 1;

@@ -11,41 +11,6 @@ static LLVMValueRef lane_of(CpuEmitter *c, LLVMValueRef vector, LLVMValueRef lan
     return vector ? LLVMBuildExtractElement(c->l->builder, vector, lane, "") : NULL;
 }
 
-/* `olds`: a cell, or NULL. */
-static void change_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                         LLVMValueRef olds)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMValueRef offsets = cpu_spot_offsets(c, spot);
-    LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
-    AtomicChange one = {change->fn, change->dtype, lane_of(c, change->value, loop.lane),
-                        lane_of(c, change->compare, loop.lane), change->float_add};
-    LLVMValueRef offset = lane_of(c, offsets, loop.lane);
-    LLVMTypeRef element = llvm_memory_type(c->l, change->dtype);
-    LLVMValueRef address = LLVMBuildGEP2(b, element, spot->base, &offset, 1, "");
-    LLVMValueRef old = scalar_atomic(c->l, &one, address);
-    if (olds) {
-        cpu_set(c, olds, LLVMBuildInsertElement(b, cpu_get(c, olds), old, loop.lane, ""));
-    }
-    cpu_lanes_end(c, &loop);
-}
-
-static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                          LLVMValueRef olds, bool is_private)
-{
-    LLVMValueRef wanted = spot->inside ? spot->inside : llvm_int(c->l->i1, 1);
-    Branch branch = cpu_if_begin(c, wanted);
-    if (is_private) {
-        cpu_private_change(c, change, spot->address);
-    } else {
-        LLVMValueRef old = scalar_atomic(c->l, change, spot->address);
-        if (olds) {
-            cpu_set(c, olds, old);
-        }
-    }
-    cpu_if_end(c, &branch);
-}
-
 /* ---- the op ---- */
 
 LLVMValueRef cpu_operand_at(CpuEmitter *c, const Value *value, const Point *point)
@@ -89,11 +54,36 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
     }
     const PrivateTensor *own = c->privates[plan_param_index(c->func, memory)];
     if (spot.lanes == 1) {
-        change_single(c, &change, &spot, olds, own != NULL);
+        /* A single element is changed under its guard. */
+        bool is_private = own != NULL;
+        LLVMValueRef wanted = spot.inside ? spot.inside : llvm_int(c->l->i1, 1);
+        Branch branch = cpu_if_begin(c, wanted);
+        if (is_private) {
+            cpu_private_change(c, &change, spot.address);
+        } else {
+            LLVMValueRef old = scalar_atomic(c->l, &change, spot.address);
+            if (olds) {
+                cpu_set(c, olds, old);
+            }
+        }
+        cpu_if_end(c, &branch);
     } else if (own) {
         cpu_private_lanes(c, &change, &spot, own);
     } else {
-        change_lanes(c, &change, &spot, olds);
+        /* Each active lane changes its element by itself, in the order of the lanes. */
+        LLVMBuilderRef b = c->l->builder;
+        LLVMValueRef offsets = cpu_spot_offsets(c, &spot);
+        LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, &spot));
+        AtomicChange one = {change.fn, change.dtype, lane_of(c, change.value, loop.lane),
+                            lane_of(c, change.compare, loop.lane), change.float_add};
+        LLVMValueRef offset = lane_of(c, offsets, loop.lane);
+        LLVMTypeRef element = llvm_memory_type(c->l, change.dtype);
+        LLVMValueRef address = LLVMBuildGEP2(b, element, spot.base, &offset, 1, "");
+        LLVMValueRef old = scalar_atomic(c->l, &one, address);
+        if (olds) {
+            cpu_set(c, olds, LLVMBuildInsertElement(b, cpu_get(c, olds), old, loop.lane, ""));
+        }
+        cpu_lanes_end(c, &loop);
     }
     return olds ? cpu_get(c, olds) : NULL;
 }

@@ -169,21 +169,6 @@ static void quad_rows(CpuEmitter *c, const Lines *lines, LLVMValueRef depth, boo
     cpu_vector_loop(c, &point, lines->side->len, quad_body, &quad);
 }
 
-static void pack_quads(CpuEmitter *c, const Lines *lines)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMValueRef depth = lines->product->depth, zero = llvm_i64(c->l, 0);
-    LLVMValueRef whole = LLVMBuildAnd(b, depth, llvm_i64(c->l, -QUAD), "");
-    c->known.n = 0;
-    Loop loop = cpu_loop_begin(c, zero, whole, QUAD);
-    quad_rows(c, lines, loop.counter, true);
-    cpu_loop_end(c, &loop);
-    Branch branch = cpu_if_begin(c, LLVMBuildICmp(b, LLVMIntSLT, whole, depth, ""));
-    quad_rows(c, lines, whole, false);
-    cpu_if_end(c, &branch);
-    c->known.n = 0;
-}
-
 LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
 {
     const Side *side = &product->right;
@@ -191,7 +176,18 @@ LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
     int64_t bytes = columns * product->columns * cpu_bytes_room(c, product);
     Lines lines = {product, side, room_for(c, bytes)};
     if (cpu_contiguous(c, side->value, side->free_axis)) {
-        pack_quads(c, &lines);
+        /* Whole quads of depth are packed first; a partial quad at the end is padded with zeros. */
+        LLVMBuilderRef b = c->l->builder;
+        LLVMValueRef depth = lines.product->depth, zero = llvm_i64(c->l, 0);
+        LLVMValueRef whole = LLVMBuildAnd(b, depth, llvm_i64(c->l, -QUAD), "");
+        c->known.n = 0;
+        Loop loop = cpu_loop_begin(c, zero, whole, QUAD);
+        quad_rows(c, &lines, loop.counter, true);
+        cpu_loop_end(c, &loop);
+        Branch branch = cpu_if_begin(c, LLVMBuildICmp(b, LLVMIntSLT, whole, depth, ""));
+        quad_rows(c, &lines, whole, false);
+        cpu_if_end(c, &branch);
+        c->known.n = 0;
     } else {
         pack_lines(c, &lines, column_body);
     }
@@ -220,27 +216,6 @@ static LLVMValueRef load_quads(CpuEmitter *c, LLVMValueRef base, LLVMValueRef at
     return load;
 }
 
-static void quad_depth(CpuEmitter *c, const BytesBlock *block, LLVMValueRef depth)
-{
-    const Product *product = block->product;
-    LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
-    LLVMValueRef columns[2], from = cpu_mul_const(c, depth, product->columns);
-    for (int v = 0; v < block->vectors; v++) {
-        LLVMValueRef at = cpu_add(c, from, llvm_i64(c->l, (int64_t)v * c->lanes * QUAD));
-        columns[v] = load_quads(c, block->panel, at, c->lanes);
-        LLVMValueRef signs = llvm_int(type, 0x80808080), sum = cpu_get(c, block->excess[v]);
-        cpu_set(c, block->excess[v], dot_bytes(c, product, sum, signs, columns[v]));
-    }
-    for (int row = 0; row < block->rows; row++) {
-        LLVMValueRef at = cpu_add(c, depth, llvm_i64(c->l, row * block->row_stride));
-        LLVMValueRef all = llvm_splat(c->l, load_quads(c, block->left, at, 1), type);
-        for (int v = 0; v < block->vectors; v++) {
-            LLVMValueRef cell = block->cells[row * block->vectors + v];
-            cpu_set(c, cell, dot_bytes(c, product, cpu_get(c, cell), all, columns[v]));
-        }
-    }
-}
-
 void cpu_bytes_block(CpuEmitter *c, BytesBlock *block)
 {
     LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
@@ -249,7 +224,26 @@ void cpu_bytes_block(CpuEmitter *c, BytesBlock *block)
         cpu_set(c, block->excess[v], LLVMConstNull(type));
     }
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), block->product->depth, QUAD);
-    quad_depth(c, block, loop.counter);
+
+    /* Four elements of depth are multiplied by one instruction per row and vector. */
+    const Product *product = block->product;
+    LLVMTypeRef words = llvm_lanes(c->l->i32, c->lanes);
+    LLVMValueRef columns[2], from = cpu_mul_const(c, loop.counter, product->columns);
+    for (int v = 0; v < block->vectors; v++) {
+        LLVMValueRef at = cpu_add(c, from, llvm_i64(c->l, (int64_t)v * c->lanes * QUAD));
+        columns[v] = load_quads(c, block->panel, at, c->lanes);
+        LLVMValueRef signs = llvm_int(words, 0x80808080), sum = cpu_get(c, block->excess[v]);
+        cpu_set(c, block->excess[v], dot_bytes(c, product, sum, signs, columns[v]));
+    }
+    for (int row = 0; row < block->rows; row++) {
+        LLVMValueRef at = cpu_add(c, loop.counter, llvm_i64(c->l, row * block->row_stride));
+        LLVMValueRef all = llvm_splat(c->l, load_quads(c, block->left, at, 1), words);
+        for (int v = 0; v < block->vectors; v++) {
+            LLVMValueRef cell = block->cells[row * block->vectors + v];
+            cpu_set(c, cell, dot_bytes(c, product, cpu_get(c, cell), all, columns[v]));
+        }
+    }
+
     cpu_loop_end(c, &loop);
     for (int i = 0; i < block->rows * block->vectors; i++) {
         LLVMValueRef sum = cpu_get(c, block->cells[i]);

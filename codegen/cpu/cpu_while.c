@@ -100,22 +100,6 @@ static void point_for(CpuEmitter *c, const Op *op, const Point *point)
     give(c, &carried, op->results, point);
 }
 
-static void point_if(CpuEmitter *c, const Op *op, const Point *point)
-{
-    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
-    Carried carried = carry(c, op->n_results, op->results, point);
-    Branch branch = cpu_if_begin(c, cpu_scalar(c, op->operands[0]));
-    point_region(c, op->regions[0], point, next);
-    set_carried(c, &carried, next);
-    if (op->n_regions > 1) {
-        cpu_if_else(c, &branch);
-        point_region(c, op->regions[1], point, next);
-        set_carried(c, &carried, next);
-    }
-    cpu_if_end(c, &branch);
-    give(c, &carried, op->results, point);
-}
-
 /* ---- while ---- */
 
 static LLVMValueRef any_lane(CpuEmitter *c, LLVMValueRef lanes)
@@ -140,20 +124,6 @@ static void read_before(CpuEmitter *c, const Op *loop, const Block *region, cons
             read_before(c, loop, op->regions[i], point);
         }
     }
-}
-
-static void while_body(CpuEmitter *c, const Op *op, const Point *point, const Carried *carried)
-{
-    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
-    give(c, carried, op->regions[1]->args, point);
-    point_region(c, op->regions[1], point, next);
-    for (int i = 0; i < carried->n; i++) {
-        LLVMValueRef kept = cpu_get(c, carried->cells[i]);
-        if (point->mask && llvm_lane_count(LLVMTypeOf(kept))) {
-            next[i] = LLVMBuildSelect(c->l->builder, point->mask, next[i], kept, "");
-        }
-    }
-    set_carried(c, carried, next);
 }
 
 static LLVMValueRef first_active(CpuEmitter *c, const Point *point)
@@ -189,7 +159,17 @@ static void point_while(CpuEmitter *c, const Op *op, const Point *point)
     LLVMBuildCondBr(b, any_lane(c, condition), body, after);
     LLVMPositionBuilderAtEnd(b, body);
     inner.mask = point->vector_axis < 0 ? NULL : condition;
-    while_body(c, op, &inner, &carried);
+    /* The body computes the next carried values, which only active lanes take over. */
+    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
+    give(c, &carried, op->regions[1]->args, &inner);
+    point_region(c, op->regions[1], &inner, next);
+    for (int i = 0; i < carried.n; i++) {
+        LLVMValueRef kept = cpu_get(c, carried.cells[i]);
+        if (inner.mask && llvm_lane_count(LLVMTypeOf(kept))) {
+            next[i] = LLVMBuildSelect(c->l->builder, inner.mask, next[i], kept, "");
+        }
+    }
+    set_carried(c, &carried, next);
     LLVMBuildBr(b, head);
     LLVMPositionBuilderAtEnd(b, after);
     c->known.n = known;
@@ -202,7 +182,22 @@ static void point_op(CpuEmitter *c, const Op *op, const Point *point)
     switch (op->kind) {
     case OP_WHILE: point_while(c, op, point); return;
     case OP_FOR: point_for(c, op, point); return;
-    case OP_IF: point_if(c, op, point); return;
+    case OP_IF: {
+        /* Either region leaves its results in the same cells. */
+        LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
+        Carried carried = carry(c, op->n_results, op->results, point);
+        Branch branch = cpu_if_begin(c, cpu_scalar(c, op->operands[0]));
+        point_region(c, op->regions[0], point, next);
+        set_carried(c, &carried, next);
+        if (op->n_regions > 1) {
+            cpu_if_else(c, &branch);
+            point_region(c, op->regions[1], point, next);
+            set_carried(c, &carried, next);
+        }
+        cpu_if_end(c, &branch);
+        give(c, &carried, op->results, point);
+    }
+        return;
     case OP_STORE:
         cpu_tensor_store(c, op, point, cpu_eval(c, op->operands[op->n_operands - 1], point));
         return;

@@ -196,8 +196,12 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
     return em;
 }
 
-static void emit_module(GpuEmitter *em)
+static bool emit_body(Llvm *l, void *user)
 {
+    GpuRequest *request = user;
+    plan_fill(l->func, request->plan);
+    GpuEmitter *em = new_emitter(l, request);
+    /* The kernels are emitted in the order of the plan's launches. */
     LaunchOps launches = plan_launch_ops(em->func);
     gpu_collect_maps(em);
     em->target->module_begin(em);
@@ -211,14 +215,6 @@ static void emit_module(GpuEmitter *em)
     llvm_lines_end(em->l);
     llvm_end_phase(em->l, "emit");
     llvm_verify(em->l);
-}
-
-static bool emit_body(Llvm *l, void *user)
-{
-    GpuRequest *request = user;
-    plan_fill(l->func, request->plan);
-    GpuEmitter *em = new_emitter(l, request);
-    emit_module(em);
     if (request->options->optimize > 0) {
         llvm_optimize(l, MIDDLE_END);
         if (em->target->passes) {

@@ -84,37 +84,6 @@ static bool has_taps(const GlobalAccess *g)
     return found;
 }
 
-static LLVMValueRef taps_offset(const GlobalAccess *g)
-{
-    GpuEmitter *em = g->em;
-    LLVMValueRef offset = gpu_i64(em, 0);
-    for (int axis = 0; axis < g->access.n; axis++) {
-        if (is_tap(g, axis)) {
-            LLVMValueRef at = gpu_access_first(em, &g->access, axis);
-            at = LLVMBuildMul(em->builder, at, g->strides[axis], "");
-            offset = LLVMBuildAdd(em->builder, offset, at, "");
-        }
-    }
-    return offset;
-}
-
-static void find_block(GlobalAccess *g)
-{
-    GpuEmitter *em = g->em;
-    LLVMValueRef offset = gpu_i64(em, 0);
-    for (int axis = 0; axis < g->access.n; axis++) {
-        if (is_tap(g, axis)) {
-            continue;
-        }
-        LLVMValueRef first = gpu_access_first(em, &g->access, axis);
-        first = LLVMBuildMul(em->builder, first, g->strides[axis], "");
-        offset = LLVMBuildAdd(em->builder, offset, first, "");
-    }
-    g->offset = offset;
-    g->block =
-        dtype_is_packed(g->dtype) ? offset : advance(g, gpu_tensor(em, g->access.memory), offset);
-}
-
 static void find_thread(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;
@@ -136,7 +105,16 @@ static void find_thread(GlobalAccess *g)
 LLVMValueRef gpu_register_place(GlobalAccess *g, int r)
 {
     GpuEmitter *em = g->em;
-    LLVMValueRef offset = taps_offset(g);
+    /* The taps of an im2col view shift the element by a number of strides. */
+    GpuEmitter *e = g->em;
+    LLVMValueRef offset = gpu_i64(e, 0);
+    for (int tap = 0; tap < g->access.n; tap++) {
+        if (is_tap(g, tap)) {
+            LLVMValueRef at = gpu_access_first(e, &g->access, tap);
+            at = LLVMBuildMul(e->builder, at, g->strides[tap], "");
+            offset = LLVMBuildAdd(e->builder, offset, at, "");
+        }
+    }
     for (int axis = 0; axis < g->access.n; axis++) {
         int tile_axis = g->axes[axis];
         if (tile_axis < 0) {
@@ -167,19 +145,6 @@ static int count_runs(GlobalAccess *g)
     return n;
 }
 
-/* The limit of an axis less the thread's part: what is left to compare with is a constant. */
-static void find_room(GlobalAccess *g, int axis)
-{
-    GpuEmitter *em = g->em;
-    if (!g->limits[axis] || !gpu_is_disjoint(g->type->layout, axis)) {
-        return;
-    }
-    bool stays = em->target->load_if == NULL;
-    LLVMValueRef limit = stays ? em->target->warp_uniform(em, g->limits[axis]) : g->limits[axis];
-    LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
-    g->rooms[axis] = LLVMBuildSub(em->builder, limit, part, "");
-}
-
 /* Each access of many has a coordinate of its own that is the same in each round of a loop: LLVM
  * would keep them all, and run out of registers. Where a guard is a branch, each has a mask and an
  * offset of its own, too. What warp_uniform returns is not moved out of loops: all are formed
@@ -192,7 +157,17 @@ static void form_in_place(GlobalAccess *g)
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {
-        find_room(g, axis);
+        /* The limit of the axis less the thread's part of the coordinate leaves a comparison with a
+         * constant. */
+        GpuEmitter *em = g->em;
+        if (!g->limits[axis] || !gpu_is_disjoint(g->type->layout, axis)) {
+            continue;
+        }
+        bool stays = em->target->load_if == NULL;
+        LLVMValueRef limit =
+            stays ? em->target->warp_uniform(em, g->limits[axis]) : g->limits[axis];
+        LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
+        g->rooms[axis] = LLVMBuildSub(em->builder, limit, part, "");
     }
     if (!branches) {
         return;
@@ -242,7 +217,21 @@ void gpu_access_begin(GlobalAccess *g)
     }
 
     form_in_place(g);
-    find_block(g);
+
+    /* The start of the tile is the same for all threads, so its offset is computed once. */
+    LLVMValueRef offset = gpu_i64(em, 0);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        if (is_tap(g, axis)) {
+            continue;
+        }
+        LLVMValueRef first = gpu_access_first(em, &g->access, axis);
+        first = LLVMBuildMul(em->builder, first, g->strides[axis], "");
+        offset = LLVMBuildAdd(em->builder, offset, first, "");
+    }
+    g->offset = offset;
+    g->block =
+        dtype_is_packed(g->dtype) ? offset : advance(g, gpu_tensor(em, g->access.memory), offset);
+
     if (g->type->rank > 0) {
         find_thread(g);
     }
@@ -266,31 +255,28 @@ LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef 
     return gpu_load_guarded(g->em, g->access.memory, inside, at, otherwise, alignment(g, n));
 }
 
-/* Elements of 16 bits, and the words that hold two of them. */
-static void unpack_halves(GlobalAccess *g, LLVMValueRef vector, GpuValue *out, const GpuRun *run)
-{
-    LLVMBuilderRef b = g->em->builder;
-    LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
-    LLVMValueRef words[sizeof run->regs / sizeof *run->regs / 2];
-    LLVMTypeRef as_words = llvm_lanes(g->em->i32, run->n / 2);
-    gpu_unpack(g->em, LLVMBuildBitCast(b, vector, as_words, ""), run->n / 2, words);
-    if (!out->halves) {
-        out->halves = ARENA_ARRAY(g->em->arena, GpuHalf, out->n);
-    }
-    for (int i = 0; i < run->n; i++) {
-        LLVMValueRef word = words[i / 2];
-        out->halves[run->regs[i]] = (GpuHalf){.word = word, .high = i & 1};
-        word = i & 1 ? LLVMBuildLShr(b, word, gpu_i32(g->em, 16), "") : word;
-        word = LLVMBuildTrunc(b, word, g->em->i16, "");
-        out->regs[run->regs[i]] = LLVMBuildBitCast(b, word, type, "");
-    }
-}
-
 void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector)
 {
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
     if (run->n > 1 && dtype_bits(g->dtype) == 16) {
-        unpack_halves(g, vector, out, run);
+        /* Elements of 16 bits keep the 32-bit word that holds two of them, so that later ops need
+         * not pack them again. */
+        LLVMBuilderRef b = g->em->builder;
+        LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
+        LLVMValueRef words[sizeof run->regs / sizeof *run->regs / 2];
+        LLVMTypeRef as_words = llvm_lanes(g->em->i32, run->n / 2);
+        gpu_unpack(g->em, LLVMBuildBitCast(b, vector, as_words, ""), run->n / 2, words);
+        if (!out->halves) {
+            out->halves = ARENA_ARRAY(g->em->arena, GpuHalf, out->n);
+        }
+        for (int i = 0; i < run->n; i++) {
+            LLVMValueRef word = words[i / 2];
+            out->halves[run->regs[i]] = (GpuHalf){.word = word, .high = i & 1};
+            word = i & 1 ? LLVMBuildLShr(b, word, gpu_i32(g->em, 16), "") : word;
+            word = LLVMBuildTrunc(b, word, g->em->i16, "");
+            out->regs[run->regs[i]] = LLVMBuildBitCast(b, word, type, "");
+        }
+
         return;
     }
     gpu_unpack(g->em, vector, run->n, regs);

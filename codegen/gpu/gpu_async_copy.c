@@ -104,21 +104,6 @@ static LLVMValueRef divided(GpuEmitter *em, LLVMValueRef value, int64_t by)
     return LLVMBuildUDiv(em->builder, value, gpu_i32(em, by), "");
 }
 
-static PiecePlace place_of(const Copy *c, int64_t turn)
-{
-    GpuEmitter *em = c->em;
-    LLVMValueRef own = em->role->thread;
-    PiecePlace at = {.piece = own};
-    if (turn > 0) {
-        at.piece = LLVMBuildNUWAdd(em->builder, own, gpu_i32(em, turn * c->threads), "");
-    }
-    bool apart = c->threads % c->per_row == 0; /* each turn takes whole rows */
-    at.constant = apart ? turn * (c->threads / c->per_row) : 0;
-    at.row = divided(em, apart ? own : at.piece, c->per_row);
-    at.within = LLVMBuildURem(em->builder, apart ? own : at.piece, gpu_i32(em, c->per_row), "");
-    return at;
-}
-
 /* i32: bytes from a row's begin that belong to the piece, as the swizzle says. */
 static LLVMValueRef unswizzled(const Copy *c, const PiecePlace *at)
 {
@@ -172,41 +157,6 @@ static LLVMValueRef tensor_place(const Copy *c, const PiecePlace *at, LLVMValueR
     return LLVMBuildGEP2(b, em->i8, thread, &before, 1, "");
 }
 
-static void copy_piece(const Copy *c, int64_t chunk, int64_t turn)
-{
-    GpuEmitter *em = c->em;
-    PiecePlace at = place_of(c, turn);
-    LLVMValueRef across = unswizzled(c, &at), inside = c->inside;
-    if (c->row_limit) {
-        inside = gpu_both(em, inside, below(em, at.row, at.constant, c->row_limit));
-    }
-    if (c->col_limit) {
-        LLVMValueRef col = divided(em, across, c->tile.elem_bytes);
-        int64_t before = chunk * c->row / c->tile.elem_bytes;
-        inside = gpu_both(em, inside, below(em, col, before, c->col_limit));
-    }
-    int64_t constant = chunk * c->per_part * c->bytes + turn * c->threads * c->bytes;
-    LLVMValueRef size = gpu_i32(em, c->bytes);
-    LLVMValueRef mine = LLVMBuildNUWMul(em->builder, em->role->thread, size, "");
-    LLVMValueRef first =
-        LLVMBuildNUWMul(em->builder, em->role->warp, gpu_i32(em, c->warp * c->bytes), "");
-    GpuCopyVector piece = {.to = gpu_at_const(em, gpu_at(em, c->tile.base, mine), constant),
-                           .first = gpu_at_const(em, gpu_at(em, c->tile.base, first), constant),
-                           .from = tensor_place(c, &at, across, chunk),
-                           .inside = inside,
-                           .bytes = (int)c->bytes};
-    GpuBranch branch = {0};
-    bool partly = (turn + 1) * c->threads > c->per_part;
-    if (partly) {
-        LLVMValueRef limit = gpu_i32(em, c->per_part);
-        branch = gpu_branch_begin(em, LLVMBuildICmp(em->builder, LLVMIntULT, at.piece, limit, ""));
-    }
-    em->target->copy(em, &piece);
-    if (partly) {
-        gpu_branch_end(em, branch);
-    }
-}
-
 static int64_t chunks_of(const Copy *c)
 {
     Type to = op_access_nth(c->op, 1).memory->type;
@@ -230,7 +180,48 @@ void gpu_emit_copy_load(GpuEmitter *em, const Op *op)
     }
     for (int64_t chunk = 0; chunk < chunks_of(&c); chunk++) {
         for (int64_t turn = 0; turn < turns_of(&c); turn++) {
-            copy_piece(&c, chunk, turn);
+            /* Each thread copies one 16-byte vector per iteration to its swizzled offset. */
+            LLVMValueRef own = em->role->thread;
+            PiecePlace at = {.piece = own};
+            if (turn > 0) {
+                at.piece = LLVMBuildNUWAdd(em->builder, own, gpu_i32(em, turn * c.threads), "");
+            }
+            bool apart = c.threads % c.per_row == 0; /* each turn takes whole rows */
+            at.constant = apart ? turn * (c.threads / c.per_row) : 0;
+            at.row = divided(em, apart ? own : at.piece, c.per_row);
+            at.within =
+                LLVMBuildURem(em->builder, apart ? own : at.piece, gpu_i32(em, c.per_row), "");
+            LLVMValueRef across = unswizzled(&c, &at), inside = c.inside;
+            if (c.row_limit) {
+                inside = gpu_both(em, inside, below(em, at.row, at.constant, c.row_limit));
+            }
+            if (c.col_limit) {
+                LLVMValueRef col = divided(em, across, c.tile.elem_bytes);
+                int64_t before = chunk * c.row / c.tile.elem_bytes;
+                inside = gpu_both(em, inside, below(em, col, before, c.col_limit));
+            }
+            int64_t constant = chunk * c.per_part * c.bytes + turn * c.threads * c.bytes;
+            LLVMValueRef size = gpu_i32(em, c.bytes);
+            LLVMValueRef mine = LLVMBuildNUWMul(em->builder, em->role->thread, size, "");
+            LLVMValueRef first =
+                LLVMBuildNUWMul(em->builder, em->role->warp, gpu_i32(em, c.warp * c.bytes), "");
+            GpuCopyVector piece = {.to = gpu_at_const(em, gpu_at(em, c.tile.base, mine), constant),
+                                   .first =
+                                       gpu_at_const(em, gpu_at(em, c.tile.base, first), constant),
+                                   .from = tensor_place(&c, &at, across, chunk),
+                                   .inside = inside,
+                                   .bytes = (int)c.bytes};
+            GpuBranch branch = {0};
+            bool partly = (turn + 1) * c.threads > c.per_part;
+            if (partly) {
+                LLVMValueRef limit = gpu_i32(em, c.per_part);
+                branch = gpu_branch_begin(
+                    em, LLVMBuildICmp(em->builder, LLVMIntULT, at.piece, limit, ""));
+            }
+            em->target->copy(em, &piece);
+            if (partly) {
+                gpu_branch_end(em, branch);
+            }
         }
     }
 }

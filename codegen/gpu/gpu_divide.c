@@ -128,48 +128,6 @@ static LLVMValueRef near_reciprocal(Division *v, LLVMValueRef d)
     return fma_of(v, y, rest_of(v, d, y, one_of(v)), y);
 }
 
-static void emit_shared(Division *v)
-{
-    for (int r = 0; r < v->n; r++) {
-        if (!v->a[r]) {
-            continue;
-        }
-        int first = first_with(v, r);
-        if (first == r) {
-            LLVMValueRef d = v->d[r];
-            check_size(v, d);
-            v->high[r] = exact_reciprocal(v, d);
-            LLVMValueRef rest = rest_of(v, d, v->high[r], one_of(v));
-            v->low[r] = LLVMBuildFMul(v->em->builder, rest, v->high[r], "");
-        }
-        v->high[r] = v->high[first];
-        v->low[r] = v->low[first];
-        check_size(v, v->a[r]);
-        LLVMBuilderRef b = v->em->builder;
-        LLVMValueRef a = v->a[r], q = fma_of(v, a, v->high[r], LLVMBuildFMul(b, a, v->low[r], ""));
-        v->quotient[r] = fma_of(v, rest_of(v, v->d[r], q, a), v->high[r], q);
-    }
-}
-
-static LLVMValueRef divide_by_own(Division *v, LLVMValueRef a, LLVMValueRef d)
-{
-    LLVMValueRef y = near_reciprocal(v, d);
-    LLVMValueRef q = LLVMBuildFMul(v->em->builder, a, y, "");
-    q = fma_of(v, rest_of(v, d, q, a), y, q);
-    return fma_of(v, rest_of(v, d, q, a), y, q);
-}
-
-static void emit_own(Division *v)
-{
-    for (int r = 0; r < v->n; r++) {
-        if (v->a[r]) {
-            check_size(v, v->a[r]);
-            check_size(v, v->d[r]);
-            v->quotient[r] = divide_by_own(v, v->a[r], v->d[r]);
-        }
-    }
-}
-
 /* ---- where some are of another size ---- */
 
 /* Is it zero, over what is moderate? */
@@ -326,9 +284,43 @@ static void divide_short(Division *v)
     if (is_shared(v)) {
         v->high = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
         v->low = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
-        emit_shared(v);
+
+        /* Divisions by the same divisor share its reciprocal, held in two parts for full
+         * precision. */
+        for (int r = 0; r < v->n; r++) {
+            if (!v->a[r]) {
+                continue;
+            }
+            int first = first_with(v, r);
+            if (first == r) {
+                LLVMValueRef d = v->d[r];
+                check_size(v, d);
+                v->high[r] = exact_reciprocal(v, d);
+                LLVMValueRef rest = rest_of(v, d, v->high[r], one_of(v));
+                v->low[r] = LLVMBuildFMul(v->em->builder, rest, v->high[r], "");
+            }
+            v->high[r] = v->high[first];
+            v->low[r] = v->low[first];
+            check_size(v, v->a[r]);
+            LLVMBuilderRef b = v->em->builder;
+            LLVMValueRef a = v->a[r],
+                         q = fma_of(v, a, v->high[r], LLVMBuildFMul(b, a, v->low[r], ""));
+            v->quotient[r] = fma_of(v, rest_of(v, v->d[r], q, a), v->high[r], q);
+        }
+
     } else {
-        emit_own(v);
+        /* Each division refines the reciprocal of its own divisor. */
+        for (int r = 0; r < v->n; r++) {
+            if (v->a[r]) {
+                check_size(v, v->a[r]);
+                check_size(v, v->d[r]);
+                /* Two Newton steps on the quotient give the correctly rounded result. */
+                LLVMValueRef y = near_reciprocal(v, v->d[r]);
+                LLVMValueRef q = LLVMBuildFMul(v->em->builder, v->a[r], y, "");
+                q = fma_of(v, rest_of(v, v->d[r], q, v->a[r]), y, q);
+                v->quotient[r] = fma_of(v, rest_of(v, v->d[r], q, v->a[r]), y, q);
+            }
+        }
     }
 }
 
@@ -365,40 +357,11 @@ static void emit_near(Division *v)
     }
 }
 
-static void emit_rounded(Division *v)
-{
-    LLVMBuilderRef b = v->em->builder;
-    emit_near(v);
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), done = gpu_new_block(v->em, "rounded");
-    Way tie = begin_way(v, "tie");
-    LLVMBasicBlockRef first = tie.block;
-    Division exact = {.em = v->em, .n = v->n, .a = v->a, .d = v->d, .quotient = tie.quotient};
-    divide_short(&exact);
-    emit_exact(&exact);
-    tie.block = LLVMGetInsertBlock(b);
-    LLVMBuildBr(b, done);
-    gpu_go(v->em, from);
-    LLVMBuildCondBr(b, v->good, done, first);
-    gpu_go(v->em, done);
-    join_ways(v, (Way[]){{from, v->quotient}, tie}, 2);
-}
-
 static LLVMValueRef hidden_of(GpuEmitter *em, LLVMValueRef value)
 {
     LLVMValueRef bits = LLVMBuildBitCast(em->builder, value, em->i32, "");
     bits = em->target->opaque ? em->target->opaque(em, bits) : bits;
     return LLVMBuildBitCast(em->builder, bits, em->f32, "");
-}
-
-/* Divisors that the compiler takes for others: of what was made of them nothing is kept. */
-static void hide_divisors(Division *v)
-{
-    LLVMValueRef *hidden = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
-    for (int r = 0; r < v->n; r++) {
-        int first = v->a[r] ? first_with(v, r) : r;
-        hidden[r] = first == r && v->a[r] ? hidden_of(v->em, v->d[r]) : hidden[first];
-    }
-    v->d = hidden;
 }
 
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
@@ -413,10 +376,33 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
         return false;
     }
     if (how == DIVIDE_AGAIN) {
-        hide_divisors(&v);
+        /* Opaque copies replace the divisors, so that no value derived from the originals stays
+         * live. */
+        LLVMValueRef *hidden = ARENA_ARRAY(v.em->arena, LLVMValueRef, v.n);
+        for (int r = 0; r < v.n; r++) {
+            int first = v.a[r] ? first_with(&v, r) : r;
+            hidden[r] = first == r && v.a[r] ? hidden_of(v.em, v.d[r]) : hidden[first];
+        }
+        v.d = hidden;
     }
     if (how == DIVIDE_ROUNDED || how == DIVIDE_AGAIN) {
-        emit_rounded(&v);
+        /* The approximate quotients are kept unless one lies near a tie of bf16; only then are the
+         * exact ones computed. */
+        LLVMBuilderRef b = v.em->builder;
+        emit_near(&v);
+        LLVMBasicBlockRef from = LLVMGetInsertBlock(b), done = gpu_new_block(v.em, "rounded");
+        Way tie = begin_way(&v, "tie");
+        LLVMBasicBlockRef first = tie.block;
+        Division exact = {.em = v.em, .n = v.n, .a = v.a, .d = v.d, .quotient = tie.quotient};
+        divide_short(&exact);
+        emit_exact(&exact);
+        tie.block = LLVMGetInsertBlock(b);
+        LLVMBuildBr(b, done);
+        gpu_go(v.em, from);
+        LLVMBuildCondBr(b, v.good, done, first);
+        gpu_go(v.em, done);
+        join_ways(&v, (Way[]){{from, v.quotient}, tie}, 2);
+
         return true;
     }
     if (how == DIVIDE_NEAR) {

@@ -340,21 +340,6 @@ static RunWay emit_run_way(GpuEmitter *em, const Run *run, LLVMBasicBlockRef blo
     return way;
 }
 
-static void join_value(GpuEmitter *em, const Value *value, LLVMValueRef *const regs[2],
-                       LLVMBasicBlockRef *blocks)
-{
-    GpuValue *out = gpu_define(em, value);
-    for (int r = 0; r < out->n; r++) {
-        int first = gpu_canonical(value->type->layout, r);
-        if (!regs[0][r] || first != r) {
-            out->regs[r] = regs[0][r] ? out->regs[first] : NULL;
-            continue;
-        }
-        out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(regs[0][r]), "");
-        LLVMAddIncoming(out->regs[r], (LLVMValueRef[]){regs[0][r], regs[1][r]}, blocks, 2);
-    }
-}
-
 /* A thread takes the shorter way or the one that is written; what is read behind is of either. */
 static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
 {
@@ -382,7 +367,17 @@ static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
     for (size_t i = 0; i < run->n; i++) {
         if (is_read_behind(run->items[i], last)) {
             LLVMValueRef *const regs[] = {ways[0].regs[i], ways[1].regs[i]};
-            join_value(em, run->items[i]->results[0], regs, blocks);
+            /* The value of either branch reaches the registers through a phi. */
+            GpuValue *out = gpu_define(em, run->items[i]->results[0]);
+            for (int r = 0; r < out->n; r++) {
+                int first = gpu_canonical(run->items[i]->results[0]->type->layout, r);
+                if (!regs[0][r] || first != r) {
+                    out->regs[r] = regs[0][r] ? out->regs[first] : NULL;
+                    continue;
+                }
+                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(regs[0][r]), "");
+                LLVMAddIncoming(out->regs[r], (LLVMValueRef[]){regs[0][r], regs[1][r]}, blocks, 2);
+            }
         }
     }
     return true;

@@ -9,40 +9,24 @@ typedef struct Sums {
     int loaded; /* registers */
 } Sums;
 
-static void note(GpuEmitter *em, Sums *sums, Op *op)
-{
-    Type type = op->n_results == 1 ? op->results[0]->type : NULL;
-    if (!type || type->kind != TYPE_ARRAY || !type->layout) {
-        return;
-    }
-    if (op->kind == OP_LOAD || op->kind == OP_GATHER) {
-        sums->loaded += gpu_registers(em, type);
-    } else if ((op->kind == OP_FMA || op->kind == OP_ADD) && dtype_is_float(type->dtype)) {
-        sums->last = op;
-    }
-}
-
-static void make_here(GpuEmitter *em, Sums *sums)
-{
-    enum { MANY = 16 };
-    const Value *sum = sums->last && sums->loaded >= MANY ? sums->last->results[0] : NULL;
-    LLVMValueRef *regs = sum ? em->values[sum->id].regs : NULL;
-    for (int r = 0; regs && r < em->values[sum->id].n; r++) {
-        int from = gpu_canonical(sum->type->layout, r);
-        if (regs[r]) {
-            regs[r] = from < r ? regs[from] : em->target->compute_here(em, regs[r]);
-        }
-    }
-    *sums = regs ? (Sums){NULL, 0} : *sums;
-}
-
 void gpu_emit_block(GpuEmitter *em, Block *block)
 {
     Sums sums = {NULL, 0};
     for (Op *op = block->first; op; op = op->next) {
         Op *first = op;
         if (em->target->compute_here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
-            make_here(em, &sums);
+            /* After many loads, the sum is computed before further ops so that the loaded registers
+             * are freed. */
+            enum { MANY = 16 };
+            const Value *sum = sums.last && sums.loaded >= MANY ? sums.last->results[0] : NULL;
+            LLVMValueRef *regs = sum ? em->values[sum->id].regs : NULL;
+            for (int r = 0; regs && r < em->values[sum->id].n; r++) {
+                int from = gpu_canonical(sum->type->layout, r);
+                if (regs[r]) {
+                    regs[r] = from < r ? regs[from] : em->target->compute_here(em, regs[r]);
+                }
+            }
+            sums = regs ? (Sums){NULL, 0} : sums;
         }
         if (gpu_starts_chain(em, op)) {
             op = gpu_emit_chain(em, op);
@@ -50,7 +34,18 @@ void gpu_emit_block(GpuEmitter *em, Block *block)
             gpu_emit_op(em, op);
         }
         for (Op *done = first; done != op->next; done = done->next) {
-            note(em, &sums, done);
+            /* The block's loads and its last float addition decide at a later op whether the sum is
+             * computed there. */
+            Type type = done->n_results == 1 ? done->results[0]->type : NULL;
+            if (!type || type->kind != TYPE_ARRAY || !type->layout) {
+                continue;
+            }
+            if (done->kind == OP_LOAD || done->kind == OP_GATHER) {
+                sums.loaded += gpu_registers(em, type);
+            } else if ((done->kind == OP_FMA || done->kind == OP_ADD) &&
+                       dtype_is_float(type->dtype)) {
+                sums.last = done;
+            }
         }
     }
 }

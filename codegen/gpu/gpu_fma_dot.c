@@ -111,22 +111,6 @@ static void open_side(DotLoop *dot, DotSide *side, int operand, int acc_axis, bo
     side->elements = ARENA_ARRAY(dot->em->arena, LLVMValueRef, side->n * MAX_CHUNK);
 }
 
-static void find_registers(DotLoop *dot)
-{
-    const Layout *layout = dot->type->layout;
-    dot->registers = ARENA_ARRAY(dot->em->arena, int, dot->a.n * dot->b.n);
-    for (int i = 0; i < dot->a.n * dot->b.n; i++) {
-        dot->registers[i] = -1;
-    }
-    for (int r = 0; r < dot->n; r++) {
-        if (gpu_holds(dot->em, dot->type, r)) {
-            int row = coord_at(&dot->a, gpu_register_coord(layout, 0, r));
-            int col = coord_at(&dot->b, gpu_register_coord(layout, 1, r));
-            dot->registers[row * dot->b.n + col] = r;
-        }
-    }
-}
-
 static int least(int a, int b)
 {
     return a < b ? a : b;
@@ -163,25 +147,6 @@ static bool block_fits(const DotLoop *dot, int block)
 {
     const GpuFmaLimits *limits = &dot->em->target->fma;
     return block <= limits->chunk && chunk_registers(dot, block) <= limits->block_registers;
-}
-
-/* k of a block: what an access along k gives, as far as a's elements of it leave registers. */
-static void choose_chunk(DotLoop *dot)
-{
-    DotSide *a = &dot->a, *b = &dot->b;
-    choose_vector(dot, a);
-    choose_vector(dot, b);
-    int wide_a = a->k_is_col ? a->vector : 1, wide_b = b->k_is_col ? b->vector : 1;
-    int block = wide_a > wide_b ? wide_a : wide_b;
-    while (block > 1 && !block_fits(dot, block)) {
-        block /= 2;
-    }
-    a->vector = a->k_is_col ? least(a->vector, block) : a->vector;
-    b->vector = b->k_is_col ? least(b->vector, block) : b->vector;
-    dot->block = dot->chunk = block;
-    while (dot->k % (2 * dot->chunk) == 0 && chunk_fits(dot, 2 * dot->chunk)) {
-        dot->chunk *= 2;
-    }
 }
 
 /* ---- reading ---- */
@@ -258,20 +223,6 @@ static Step step_at(const DotLoop *dot, int nth)
     return (Step){nth / each * first.depth, first.depth, nth % each * first.cols, first.cols};
 }
 
-static void read_step(DotLoop *dot, const Step *step, LLVMValueRef k)
-{
-    if (step->col == 0 && step->k % dot->block == 0) {
-        read_block(dot, &dot->a, 0, dot->a.n, k, step->k);
-    }
-    if (dot->b.k_is_col) {
-        read_block(dot, &dot->b, step->col, step->cols, k, step->k);
-        return;
-    }
-    for (int col = step->col; col < step->col + step->cols; col += dot->b.vector) {
-        read_piece(dot, &dot->b, col, k, step->k);
-    }
-}
-
 /* ---- the loop ---- */
 
 static LLVMValueRef multiply_add(DotLoop *dot, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
@@ -291,38 +242,22 @@ static LLVMValueRef element_at(DotLoop *dot, const DotSide *side, int at, int k)
                        dot->type->dtype);
 }
 
-static void multiply(DotLoop *dot, int row, int col, int k, LLVMValueRef *acc)
-{
-    int r = dot->registers[row * dot->b.n + col];
-    if (r >= 0) {
-        acc[r] = multiply_add(dot, element_at(dot, &dot->a, row, k),
-                              element_at(dot, &dot->b, col, k), acc[r]);
-    }
-}
-
 static void multiply_step(DotLoop *dot, const Step *step, LLVMValueRef *acc)
 {
     int last = step->cols - 1;
     for (int k = step->k; k < step->k + step->depth; k++) {
         for (int row = 0; row < dot->a.n; row++) {
             for (int i = 0; i <= last; i++) {
-                multiply(dot, row, step->col + (row % 2 ? last - i : i), k, acc);
+                /* A pair of row and column without a register contributes to no element of this
+                 * thread. */
+                int column = step->col + (row % 2 ? last - i : i);
+                int r = dot->registers[row * dot->b.n + column];
+                if (r >= 0) {
+                    acc[r] = multiply_add(dot, element_at(dot, &dot->a, row, k),
+                                          element_at(dot, &dot->b, column, k), acc[r]);
+                }
             }
         }
-    }
-}
-
-static void emit_chunk(DotLoop *dot, LLVMValueRef k, LLVMValueRef *acc)
-{
-    int n = count_steps(dot), read = 0;
-    for (int i = 0; i < n; i++) {
-        Step step = step_at(dot, i);
-        int ahead = 1 + AHEAD_PRODUCTS / (step.depth * step.cols * dot->a.n);
-        for (; read < n && read <= i + ahead; read++) {
-            Step next = step_at(dot, read);
-            read_step(dot, &next, k);
-        }
-        multiply_step(dot, &step, acc);
     }
 }
 
@@ -341,7 +276,28 @@ static void emit_loop(DotLoop *dot)
             acc[r] = phis[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(dot->acc[r]), "");
         }
     }
-    emit_chunk(dot, k, acc);
+
+    /* Reads run ahead of the products by enough steps to hide the latency of shared memory. */
+    int n = count_steps(dot), read = 0;
+    for (int i = 0; i < n; i++) {
+        Step step = step_at(dot, i);
+        int ahead = 1 + AHEAD_PRODUCTS / (step.depth * step.cols * dot->a.n);
+        for (; read < n && read <= i + ahead; read++) {
+            Step next = step_at(dot, read);
+            if (next.col == 0 && next.k % dot->block == 0) {
+                read_block(dot, &dot->a, 0, dot->a.n, k, next.k);
+            }
+            if (dot->b.k_is_col) {
+                read_block(dot, &dot->b, next.col, next.cols, k, next.k);
+                continue;
+            }
+            for (int col = next.col; col < next.col + next.cols; col += dot->b.vector) {
+                read_piece(dot, &dot->b, col, k, next.k);
+            }
+        }
+        multiply_step(dot, &step, acc);
+    }
+
     LLVMValueRef next = LLVMBuildNUWAdd(em->builder, k, gpu_i32(em, dot->chunk), "");
     LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntULT, next, gpu_i32(em, dot->k), "");
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(em->builder)};
@@ -384,8 +340,37 @@ void gpu_emit_dot(GpuEmitter *em, const Op *op)
     open_side(&dot, &dot.a, 0, 0, !ta);
     open_side(&dot, &dot.b, 1, 1, tb);
     dot.k = ta ? dot.a.tile.rows : dot.a.tile.cols;
-    find_registers(&dot);
-    choose_chunk(&dot);
+
+    /* The table maps each pair of row and column to the register of the result. */
+    const Layout *layout = dot.type->layout;
+    dot.registers = ARENA_ARRAY(dot.em->arena, int, dot.a.n *dot.b.n);
+    for (int i = 0; i < dot.a.n * dot.b.n; i++) {
+        dot.registers[i] = -1;
+    }
+    for (int r = 0; r < dot.n; r++) {
+        if (gpu_holds(dot.em, dot.type, r)) {
+            int row = coord_at(&dot.a, gpu_register_coord(layout, 0, r));
+            int col = coord_at(&dot.b, gpu_register_coord(layout, 1, r));
+            dot.registers[row * dot.b.n + col] = r;
+        }
+    }
+
+    /* The chunk of k per iteration is the width of a vector along k, as far as the elements of A
+     * fit in registers. */
+    DotSide *a = &dot.a, *b = &dot.b;
+    choose_vector(&dot, a);
+    choose_vector(&dot, b);
+    int wide_a = a->k_is_col ? a->vector : 1, wide_b = b->k_is_col ? b->vector : 1;
+    int block = wide_a > wide_b ? wide_a : wide_b;
+    while (block > 1 && !block_fits(&dot, block)) {
+        block /= 2;
+    }
+    a->vector = a->k_is_col ? least(a->vector, block) : a->vector;
+    b->vector = b->k_is_col ? least(b->vector, block) : b->vector;
+    dot.block = dot.chunk = block;
+    while (dot.k % (2 * dot.chunk) == 0 && chunk_fits(&dot, 2 * dot.chunk)) {
+        dot.chunk *= 2;
+    }
     start_acc(&dot);
     emit_loop(&dot);
     GpuValue *out = gpu_define(em, result);

@@ -241,45 +241,28 @@ static void gathered(const Places *places, const GpuRun *run, LLVMValueRef *regs
     }
 }
 
-static void gather_tile(const Places *places, GpuValue *out)
-{
-    GpuEmitter *em = places->em;
-    int length = gpu_run_length(em, places->type, (int)op_int(places->op, ATTR_VECTOR, 1));
-    for (int r = 0; r < out->n; r++) {
-        GpuRun run;
-        if (gpu_run_at(em, places->type, r, length, &run)) {
-            gathered(places, &run, out->regs);
-        }
-    }
-    for (int r = 0; r < out->n; r++) {
-        out->regs[r] = out->regs[gpu_canonical(places->type->layout, r)];
-    }
-}
-
 void gpu_emit_gather(GpuEmitter *em, const Op *op)
 {
     Places places = places_of(em, op, op->results[0]->type);
     GpuValue *out = gpu_define(em, op->results[0]);
     if (places.type->rank > 0) {
-        gather_tile(&places, out);
+        /* Contiguous runs are gathered as vectors; replicas copy the canonical register. */
+        int length = gpu_run_length(em, places.type, (int)op_int(places.op, ATTR_VECTOR, 1));
+        for (int r = 0; r < out->n; r++) {
+            GpuRun run;
+            if (gpu_run_at(em, places.type, r, length, &run)) {
+                gathered(&places, &run, out->regs);
+            }
+        }
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
+        }
     } else {
         gathered(&places, &(GpuRun){.n = 1}, out->regs);
     }
 }
 
 /* ---- await ---- */
-
-/* No cache of the multiprocessor's may answer. */
-static LLVMValueRef load_fresh(const Places *places, LLVMValueRef at)
-{
-    GpuEmitter *em = places->em;
-    const char *scope = em->target->device_scope;
-    LLVMValueRef word = LLVMBuildLoad2(em->builder, em->i64, address(places, at), "");
-    LLVMSetOrdering(word, LLVMAtomicOrderingMonotonic);
-    LLVMSetAtomicSyncScopeID(word, LLVMGetSyncScopeID(em->context, scope, strlen(scope)));
-    LLVMSetAlignment(word, (unsigned)dtype_bytes(places->dtype));
-    return word;
-}
 
 static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
 {
@@ -292,7 +275,12 @@ static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
     LLVMBasicBlockRef again = gpu_new_block(em, "again"), there = gpu_new_block(em, "there");
     LLVMBuildBr(em->builder, again);
     gpu_go(em, again);
-    LLVMValueRef word = load_fresh(places, at);
+    /* A monotonic load of the device's scope bypasses the L1 cache, which is not coherent. */
+    const char *scope = em->target->device_scope;
+    LLVMValueRef word = LLVMBuildLoad2(em->builder, em->i64, address(places, at), "");
+    LLVMSetOrdering(word, LLVMAtomicOrderingMonotonic);
+    LLVMSetAtomicSyncScopeID(word, LLVMGetSyncScopeID(em->context, scope, strlen(scope)));
+    LLVMSetAlignment(word, (unsigned)dtype_bytes(places->dtype));
     LLVMValueRef written = LLVMBuildICmp(em->builder, LLVMIntNE, word, zero, "");
     LLVMBuildCondBr(em->builder, written, there, again);
     gpu_go(em, there);
@@ -405,30 +393,6 @@ static LLVMValueRef handed_at(const Places *places, int r)
     return gpu_at(em, gpu_at_const(em, em->shared_base, em->handed), element);
 }
 
-/* Through shared memory, to all warps. */
-static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
-{
-    GpuEmitter *em = places->em;
-    LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
-    for (int r = 0; r < out->n; r++) {
-        if (out->regs[r]) {
-            GpuBranch branch =
-                gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places->type, r)));
-            LLVMValueRef old = gpu_to_memory(em, places->dtype, out->regs[r]);
-            LLVMBuildStore(em->builder, old, handed_at(places, r));
-            gpu_branch_end(em, branch);
-        }
-    }
-    em->target->sync(em);
-    for (int r = 0; r < out->n; r++) {
-        if (out->regs[r]) {
-            LLVMValueRef old = LLVMBuildLoad2(em->builder, type, handed_at(places, r), "");
-            out->regs[r] = gpu_from_memory(em, places->dtype, old);
-        }
-    }
-    em->target->sync(em);
-}
-
 static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRef at)
 {
     GpuEmitter *em = places->em;
@@ -486,7 +450,25 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
         }
     }
     if (by_memory) {
-        hand_on(&places, acts, out);
+        /* The old values reach the other warps that own replicas through shared memory. */
+        LLVMTypeRef type = llvm_memory_type(em->l, places.dtype);
+        for (int r = 0; r < out->n; r++) {
+            if (out->regs[r]) {
+                GpuBranch branch =
+                    gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places.type, r)));
+                LLVMValueRef old = gpu_to_memory(em, places.dtype, out->regs[r]);
+                LLVMBuildStore(em->builder, old, handed_at(&places, r));
+                gpu_branch_end(em, branch);
+            }
+        }
+        em->target->sync(em);
+        for (int r = 0; r < out->n; r++) {
+            if (out->regs[r]) {
+                LLVMValueRef old = LLVMBuildLoad2(em->builder, type, handed_at(&places, r), "");
+                out->regs[r] = gpu_from_memory(em, places.dtype, old);
+            }
+        }
+        em->target->sync(em);
     }
     for (int r = 0; out && places.type->rank && r < n; r++) {
         out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];

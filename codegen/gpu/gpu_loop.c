@@ -130,23 +130,6 @@ static GpuValue *last_values(Carried *c)
     return values;
 }
 
-/* After the loop: the results are the phis, and what was taken from them. */
-static void define_results(Carried *c)
-{
-    GpuValue *values = last_values(c); /* nothing behind the loop reads the arguments */
-    add_totals(c, values, false);
-    for (int i = 0; i < c->n; i++) {
-        if (gpu_totals_has(c->totals, i)) {
-            gpu_define_replicas(c->args[i], &values[i]);
-        }
-        GpuValue last = gpu_as_type(c->em, c->op, c->args[i], c->results[i]->type);
-        GpuValue *out = gpu_define(c->em, c->results[i]);
-        for (int r = 0; r < out->n; r++) {
-            out->regs[r] = last.regs[r];
-        }
-    }
-}
-
 /* ---- loops ---- */
 
 /* Opens the loop over chunks and returns the index at which the current chunk ends. */
@@ -241,7 +224,20 @@ void gpu_close_loop(GpuEmitter *em, CountedLoop *loop, LLVMValueRef step)
         LLVMBuildBr(em->builder, loop->outer);
         gpu_go(em, last_chunk);
     }
-    define_results(c);
+
+    /* After the loop, the results are the values of the phis plus the totals of earlier chunks. */
+    GpuValue *results = last_values(c); /* nothing behind the loop reads the arguments */
+    add_totals(c, results, false);
+    for (int i = 0; i < c->n; i++) {
+        if (gpu_totals_has(c->totals, i)) {
+            gpu_define_replicas(c->args[i], &results[i]);
+        }
+        GpuValue last = gpu_as_type(c->em, c->op, c->args[i], c->results[i]->type);
+        GpuValue *out = gpu_define(c->em, c->results[i]);
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = last.regs[r];
+        }
+    }
 }
 
 void gpu_define_step(GpuEmitter *em, const Value *arg, LLVMValueRef first, int64_t step,

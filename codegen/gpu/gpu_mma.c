@@ -227,27 +227,6 @@ static void widen(Product *p, const Side *side, LLVMValueRef *a, LLVMValueRef *b
     }
 }
 
-/* Elements of four bits, as the unit takes them: a word at a time where the target can. */
-static void read_packed(Product *p, Side *side, LLVMValueRef at, int n, LLVMValueRef *out)
-{
-    GpuEmitter *em = p->em;
-    LLVMValueRef words[MAX_RUN / WORD_HALVES];
-    bool done = n % WORD_HALVES == 0 && em->target->widen_word;
-    if (done) {
-        gpu_packed_words(em, at, n / WORD_HALVES, words);
-    }
-    for (int i = 0; i < n && done; i += WORD_HALVES) {
-        done = em->target->widen_word(em, side->dtype, p->unit->operands, words[i / WORD_HALVES],
-                                      out + i);
-    }
-    if (!done) {
-        gpu_shared_read(em, &side->tile, at, n, out);
-        for (int i = 0; i < n; i++) {
-            widen(p, side, &out[i], NULL);
-        }
-    }
-}
-
 static void read_run(Product *p, Side *side, int r)
 {
     int bits[LAYOUT_BITS];
@@ -255,7 +234,25 @@ static void read_run(Product *p, Side *side, int r)
     int n = run_bits(side, bits), all = gpu_deposit_bits(bits, n, -1);
     LLVMValueRef at = address(p, side, side->layout, r & ~all);
     if (side->tile.packed) {
-        read_packed(p, side, at, 1 << n, out);
+        /* Elements of four bits are upcast a word at a time where the target can do so. */
+        int n_elements = 1 << n;
+        GpuEmitter *em = p->em;
+        LLVMValueRef words[MAX_RUN / WORD_HALVES];
+        bool done = n_elements % WORD_HALVES == 0 && em->target->widen_word;
+        if (done) {
+            gpu_packed_words(em, at, n_elements / WORD_HALVES, words);
+        }
+        for (int i = 0; i < n_elements && done; i += WORD_HALVES) {
+            done = em->target->widen_word(em, side->dtype, p->unit->operands,
+                                          words[i / WORD_HALVES], out + i);
+        }
+        if (!done) {
+            gpu_shared_read(em, &side->tile, at, n_elements, out);
+            for (int i = 0; i < n_elements; i++) {
+                widen(p, side, &out[i], NULL);
+            }
+        }
+
     } else {
         gpu_shared_read(p->em, &side->tile, at, 1 << n, out);
     }
@@ -266,19 +263,6 @@ static void read_run(Product *p, Side *side, int r)
         int first = (r & ~all) | gpu_deposit_bits(bits, n, i),
             second = (r & ~all) | gpu_deposit_bits(bits, n, i | 1);
         widen(p, side, &side->elements[first], n ? &side->elements[second] : NULL);
-    }
-}
-
-static void read_matrices(Product *p, Side *side, int r)
-{
-    LLVMValueRef words[MAX_MATRICES];
-    int n = bits_in(side->n_matrices);
-    int first = r & ~(gpu_deposit_bits(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
-    LLVMValueRef at = address(p, side, side->rows, first);
-    p->em->target->load_matrices(p->em, at, side->n_matrices, !side->k_is_col, words);
-    for (int i = 0; i < side->n_matrices; i++) {
-        side->elements[(first | gpu_deposit_bits(side->matrix_bits, n, i)) >> side->word_bits] =
-            words[i];
     }
 }
 
@@ -293,21 +277,6 @@ static LLVMValueRef held_element(Product *p, const Side *side, int r)
         }
     }
     gpu_bug(p->em, p->op, "its left operand lies otherwise than its result");
-}
-
-static void read_register(Product *p, Side *side, int r)
-{
-    if (side->elements[side->rows ? r >> side->word_bits : r]) {
-        return;
-    }
-    if (side->held) {
-        side->elements[r] = held_element(p, side, r);
-        widen(p, side, &side->elements[r], NULL);
-    } else if (side->rows) {
-        read_matrices(p, side, r);
-    } else {
-        read_run(p, side, r);
-    }
 }
 
 static int first_register(const Side *side, int step, int block)
@@ -326,7 +295,29 @@ static GpuFragment fragment(Product *p, Side *side, int step, int block)
 {
     int first = first_register(side, step, block);
     for (int r = first; r < first + side->own; r++) {
-        read_register(p, side, r);
+        /* The element comes from a register operand, from ldmatrix, or from a contiguous run of
+         * shared memory. */
+        if (side->elements[side->rows ? r >> side->word_bits : r]) {
+            continue;
+        }
+        if (side->held) {
+            side->elements[r] = held_element(p, side, r);
+            widen(p, side, &side->elements[r], NULL);
+        } else if (side->rows) {
+            /* One ldmatrix fills the registers of all its matrices. */
+            LLVMValueRef words[MAX_MATRICES];
+            int n = bits_in(side->n_matrices);
+            int first_register =
+                r & ~(gpu_deposit_bits(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
+            LLVMValueRef at = address(p, side, side->rows, first_register);
+            p->em->target->load_matrices(p->em, at, side->n_matrices, !side->k_is_col, words);
+            for (int i = 0; i < side->n_matrices; i++) {
+                side->elements[(first_register | gpu_deposit_bits(side->matrix_bits, n, i)) >>
+                               side->word_bits] = words[i];
+            }
+        } else {
+            read_run(p, side, r);
+        }
     }
     return (GpuFragment){.items = side->elements + (first >> side->word_bits),
                          .n = side->own >> side->word_bits,
@@ -355,23 +346,6 @@ static void multiply(Product *p, int step)
     }
 }
 
-/* An instruction's result is made whole: what of it lies outside of the tile is never looked at. */
-static void start_acc(Product *p)
-{
-    GpuEmitter *em = p->em;
-    int at = access_next(p->op, access_next(p->op, 0));
-    LLVMValueRef zero = LLVMConstNull(gpu_type(em, p->type->dtype));
-    p->acc = ARENA_ARRAY(em->arena, LLVMValueRef, p->n);
-    GpuValue acc = {.regs = p->acc, .n = p->n};
-    if (at < p->op->n_operands) {
-        const Value *c = p->op->operands[at];
-        gpu_renamed(em, p->op, c->type, gpu_value(em, c), p->type, &acc);
-    }
-    for (int r = 0; r < p->n; r++) {
-        p->acc[r] = p->acc[r] ? p->acc[r] : zero;
-    }
-}
-
 void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit)
 {
     const Value *result = op->results[0];
@@ -396,7 +370,21 @@ void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit)
             lay_out_rows(&p, sides[i]);
         }
     }
-    start_acc(&p);
+
+    /* The instruction defines all registers of the accumulator; those outside of the tile are never
+     * read. */
+    int at = access_next(p.op, access_next(p.op, 0));
+    LLVMValueRef zero = LLVMConstNull(gpu_type(em, p.type->dtype));
+    p.acc = ARENA_ARRAY(em->arena, LLVMValueRef, p.n);
+    GpuValue acc = {.regs = p.acc, .n = p.n};
+    if (at < p.op->n_operands) {
+        const Value *c = p.op->operands[at];
+        gpu_renamed(em, p.op, c->type, gpu_value(em, c), p.type, &acc);
+    }
+    for (int r = 0; r < p.n; r++) {
+        p.acc[r] = p.acc[r] ? p.acc[r] : zero;
+    }
+
     for (int step = 0; step < p.k / unit->k; step++) {
         multiply(&p, step);
     }

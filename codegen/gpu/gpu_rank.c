@@ -63,18 +63,15 @@ static void store_if(GpuEmitter *em, LLVMValueRef holds, LLVMValueRef value, LLV
     gpu_branch_end(em, branch);
 }
 
-static int64_t table_bytes(const Ranker *k, const Value *table)
-{
-    int64_t bytes = (k->groups + 1) * dtype_bytes(table->type->dtype);
-    return (bytes + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
-}
-
 static LLVMValueRef table_at(const Ranker *k, int nth)
 {
     int64_t bytes = (int64_t)k->em->role->warps * (k->groups + 1) * COUNT_BYTES;
     bytes = (bytes + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
     for (int i = 0; i < nth; i++) {
-        bytes += table_bytes(k, k->op->operands[i + 1]);
+        /* Each table is aligned for vector access. */
+        const Value *table = k->op->operands[i + 1];
+        int64_t entry_bytes = (k->groups + 1) * dtype_bytes(table->type->dtype);
+        bytes += (entry_bytes + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
     }
     return gpu_at_const(k->em, k->rows, bytes);
 }
@@ -117,17 +114,6 @@ static LLVMValueRef same_bit(const Ranker *k, LLVMValueRef digit, uint32_t bit)
     return LLVMBuildXor(b, em->target->ballot(em, set), others, "");
 }
 
-/* The lanes whose digit is the same. */
-static LLVMValueRef peers_of(const Ranker *k, LLVMValueRef digit, LLVMValueRef counts)
-{
-    GpuEmitter *em = k->em;
-    LLVMValueRef peers = em->target->ballot(em, counts);
-    for (int bit = 0; (int64_t)1 << bit < k->groups; bit++) {
-        peers = LLVMBuildAnd(em->builder, peers, same_bit(k, digit, 1u << bit), "");
-    }
-    return peers;
-}
-
 static LLVMValueRef count_bits(const Ranker *k, LLVMValueRef mask)
 {
     GpuEmitter *em = k->em;
@@ -151,7 +137,11 @@ static void rank_one(Ranker *k, int r)
     LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
     LLVMValueRef counts = does_count(k, r);
     LLVMValueRef column = LLVMBuildSelect(b, counts, digit, groups, "");
-    LLVMValueRef peers = peers_of(k, digit, counts);
+    /* The lanes with the same digit are found by one ballot per bit. */
+    LLVMValueRef peers = em->target->ballot(em, counts);
+    for (int bit = 0; (int64_t)1 << bit < k->groups; bit++) {
+        peers = LLVMBuildAnd(em->builder, peers, same_bit(k, digit, 1u << bit), "");
+    }
     LLVMValueRef at = column_at(k, k->own, column), before = load_i32(k, at);
     LLVMValueRef earlier = count_bits(k, LLVMBuildAnd(b, peers, k->earlier, ""));
     em->target->warp_sync(em); /* all have read */
@@ -194,28 +184,6 @@ static void take_all(Ranker *k, void (*take)(Ranker *, int))
 
 /* ---- across warps ---- */
 
-/* A column becomes what the warps before have of it, from the table on where that is counted in
- * i32, too; in the first row the sum of all. */
-static void sum_column(const Ranker *k, LLVMValueRef column, bool total)
-{
-    GpuEmitter *em = k->em;
-    LLVMValueRef sum = gpu_i32(em, 0);
-    if (k->joined) {
-        sum = load_i32(k, column_at(k, table_at(k, 0), column));
-    }
-    for (int warp = 0; warp < k->warps; warp++) {
-        LLVMValueRef at = column_at(k, row_at(k, gpu_i32(em, warp)), column);
-        LLVMValueRef own = load_i32(k, at);
-        if (!total) {
-            LLVMBuildStore(em->builder, sum, at);
-        }
-        sum = LLVMBuildAdd(em->builder, sum, own, "");
-    }
-    if (total) {
-        LLVMBuildStore(em->builder, sum, column_at(k, k->rows, column));
-    }
-}
-
 static void sum_columns(const Ranker *k, bool total)
 {
     GpuEmitter *em = k->em;
@@ -226,7 +194,23 @@ static void sum_columns(const Ranker *k, bool total)
         LLVMValueRef groups = gpu_i32(em, k->groups);
         LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, column, groups, "");
         GpuBranch branch = gpu_branch_begin(em, inside);
-        sum_column(k, column, total);
+        /* Each warp's count becomes the sum of the counts of earlier warps; the first row may
+         * instead receive the total. */
+        LLVMValueRef sum = gpu_i32(em, 0);
+        if (k->joined) {
+            sum = load_i32(k, column_at(k, table_at(k, 0), column));
+        }
+        for (int warp = 0; warp < k->warps; warp++) {
+            LLVMValueRef at = column_at(k, row_at(k, gpu_i32(em, warp)), column);
+            LLVMValueRef own = load_i32(k, at);
+            if (!total) {
+                LLVMBuildStore(em->builder, sum, at);
+            }
+            sum = LLVMBuildAdd(em->builder, sum, own, "");
+        }
+        if (total) {
+            LLVMBuildStore(em->builder, sum, column_at(k, k->rows, column));
+        }
         gpu_branch_end(em, branch);
     }
     em->target->sync(em);
@@ -280,22 +264,6 @@ static bool in_order(Ranker *k)
     return good;
 }
 
-static void put_table(const Ranker *k, int nth)
-{
-    GpuEmitter *em = k->em;
-    const Value *table = k->op->operands[nth + 1];
-    const GpuValue *regs = gpu_value(em, table);
-    LLVMTypeRef type = gpu_type(em, table->type->dtype);
-    for (int r = 0; r < gpu_registers(em, table->type); r++) {
-        if (regs->regs[r]) {
-            LLVMValueRef column = own_column(k, table->type, r);
-            LLVMValueRef at =
-                LLVMBuildInBoundsGEP2(em->builder, type, table_at(k, nth), &column, 1, "");
-            store_if(em, gpu_in_tile(em, table->type, r), regs->regs[r], at);
-        }
-    }
-}
-
 static void define_ranks(const Ranker *k, LLVMValueRef row, int nth)
 {
     GpuEmitter *em = k->em;
@@ -328,7 +296,18 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     }
     k.joined = op->n_results == 1 && op->results[0]->type->dtype == DT_I32;
     for (int i = 0; i < op->n_results; i++) {
-        put_table(&k, i);
+        /* Each thread stores the columns of the table that it owns. */
+        const Value *table = k.op->operands[i + 1];
+        const GpuValue *regs = gpu_value(em, table);
+        LLVMTypeRef type = gpu_type(em, table->type->dtype);
+        for (int r = 0; r < gpu_registers(em, table->type); r++) {
+            if (regs->regs[r]) {
+                LLVMValueRef column = own_column(&k, table->type, r);
+                LLVMValueRef at =
+                    LLVMBuildInBoundsGEP2(em->builder, type, table_at(&k, i), &column, 1, "");
+                store_if(em, gpu_in_tile(em, table->type, r), regs->regs[r], at);
+            }
+        }
     }
     take_all(&k, rank_one);
     sum_columns(&k, false);
@@ -350,31 +329,28 @@ static LLVMValueRef value_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
     return LLVMBuildInBoundsGEP2(em->builder, type, base, &place, 1, "");
 }
 
-/* What has a place past the tile goes nowhere. */
-static void put_values(GpuEmitter *em, const Op *op)
-{
-    const Value *values = op->operands[0];
-    const GpuValue *from = gpu_value(em, values), *places = gpu_value(em, op->operands[1]);
-    LLVMTypeRef index = gpu_type(em, op->operands[1]->type->dtype);
-    uint64_t extent = (uint64_t)gpu_extent(em, op->results[0]->type, 0);
-    LLVMValueRef last = LLVMConstInt(index, extent, false);
-    for (int r = 0; r < gpu_registers(em, values->type); r++) {
-        if (from->regs[r]) {
-            LLVMValueRef place = places->regs[r];
-            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, last, "");
-            LLVMValueRef value = gpu_to_memory(em, values->type->dtype, from->regs[r]);
-            store_if(em, inside, value, value_at(em, op, place));
-        }
-    }
-    em->target->sync(em);
-}
-
 void gpu_emit_arrange(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
     LLVMTypeRef memory = llvm_memory_type(em->l, type->dtype);
     LLVMValueRef last = gpu_i32(em, gpu_extent(em, type, 0));
-    put_values(em, op);
+
+    /* A value whose rank lies outside of the tile is not stored. */
+    const Value *values = op->operands[0];
+    const GpuValue *from = gpu_value(em, values), *places = gpu_value(em, op->operands[1]);
+    LLVMTypeRef index = gpu_type(em, op->operands[1]->type->dtype);
+    uint64_t extent = (uint64_t)gpu_extent(em, op->results[0]->type, 0);
+    LLVMValueRef limit = LLVMConstInt(index, extent, false);
+    for (int r = 0; r < gpu_registers(em, values->type); r++) {
+        if (from->regs[r]) {
+            LLVMValueRef place = places->regs[r];
+            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, limit, "");
+            LLVMValueRef value = gpu_to_memory(em, values->type->dtype, from->regs[r]);
+            store_if(em, inside, value, value_at(em, op, place));
+        }
+    }
+    em->target->sync(em);
+
     GpuValue *to = gpu_define(em, op->results[0]);
     for (int r = 0; r < gpu_registers(em, type); r++) {
         if (gpu_exists(em, type, r)) {

@@ -108,31 +108,6 @@ static LLVMValueRef scratch_at(Reducer *red, const Scratch *scratch, LLVMValueRe
     return gpu_at(em, scratch->base, bytes);
 }
 
-/* Of `n` registers whose elements lie side by side. */
-static void write_partials(Reducer *red, const Scratch *scratch, LLVMValueRef first,
-                           const int *regs, int n)
-{
-    GpuEmitter *em = red->em;
-    LLVMValueRef values[MAX_RUN];
-    GpuBranch branch = {0};
-    LLVMValueRef row =
-        LLVMBuildMul(em->builder, gpu_extract_bits(em, em->role->warp, scratch->mask),
-                     gpu_i32(em, scratch->elements), "");
-    LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, regs[0]), "");
-    LLVMValueRef may = gpu_both(em, first, result_inside(red, regs[0]));
-    for (int i = 0; i < n; i++) {
-        values[i] = gpu_to_memory(em, red->dtype, red->regs[regs[i]]);
-    }
-    if (may) {
-        branch = gpu_branch_begin(em, may);
-    }
-    LLVMValueRef all = n > 1 ? gpu_pack(em, n, values) : values[0];
-    LLVMBuildStore(em->builder, all, scratch_at(red, scratch, at));
-    if (may) {
-        gpu_branch_end(em, branch);
-    }
-}
-
 /* A lane reads the part of one warp, and lanes combine them: few registers, and short chains. */
 static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMValueRef from)
 {
@@ -268,11 +243,6 @@ static bool meets_with_next(const Reducer *red)
     return crosses_warps(red->em, op) && !reads_waiting(red, op);
 }
 
-static bool is_repeated(const Op *op)
-{
-    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILE_LOOP);
-}
-
 static bool is_in_group(const Reducer *last, const Op *op)
 {
     for (const Reducer *r = last; r; r = r->before) {
@@ -293,7 +263,9 @@ static bool meets_before_next(const Reducer *last)
             return false;
         }
     }
-    bool meets = !is_repeated(last->op);
+    /* Inside a loop the next iteration reuses the scratch memory. */
+    bool meets = !(op_enclosing(last->op, OP_FOR) || op_enclosing(last->op, OP_WHILE) ||
+                   op_enclosing(last->op, OP_TILE_LOOP));
     for (const Op *op = last->op->parent->first; op && !meets; op = op->next) {
         meets = op->kind == OP_BARRIER || (!is_in_group(last, op) && crosses_warps(em, op));
     }
@@ -364,7 +336,25 @@ static void reduce_warps(Reducer *red)
     int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {
         if (gpu_reduce_stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
-            write_partials(red, &scratch, first, run.regs, n);
+            /* Registers of adjacent elements are stored as one vector. */
+            LLVMValueRef values[MAX_RUN];
+            GpuBranch branch = {0};
+            LLVMValueRef row =
+                LLVMBuildMul(em->builder, gpu_extract_bits(em, em->role->warp, scratch.mask),
+                             gpu_i32(em, scratch.elements), "");
+            LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, run.regs[0]), "");
+            LLVMValueRef may = gpu_both(em, first, result_inside(red, run.regs[0]));
+            for (int i = 0; i < n; i++) {
+                values[i] = gpu_to_memory(em, red->dtype, red->regs[run.regs[i]]);
+            }
+            if (may) {
+                branch = gpu_branch_begin(em, may);
+            }
+            LLVMValueRef all = n > 1 ? gpu_pack(em, n, values) : values[0];
+            LLVMBuildStore(em->builder, all, scratch_at(red, &scratch, at));
+            if (may) {
+                gpu_branch_end(em, branch);
+            }
         }
     }
     red->before = em->waiting;

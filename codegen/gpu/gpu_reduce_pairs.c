@@ -69,34 +69,30 @@ static bool stay_apart(const Reducer *red)
     return words;
 }
 
-/* Words of results side by side: half as many to compare, and to exchange. */
-static void reduce_words(Reducer *red)
-{
-    const Layout *layout = red->from->layout;
-    for (int bit = layout->bits[IN_REGISTER] - 1; bit > 0; bit--) {
-        for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit]); r++) {
-            if (red->words[r] && r >> bit & 1) {
-                LLVMValueRef *to = &red->words[r & ~(1 << bit)];
-                *to = *to ? greater(red, *to, red->words[r]) : red->words[r];
-                red->words[r] = NULL;
-            }
-        }
-    }
-    for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
-        for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_LANE][bit]); r++) {
-            if (red->words[r]) {
-                LLVMValueRef other = gpu_shuffle(red->em, red->words[r], 1 << bit);
-                red->words[r] = greater(red, red->words[r], other);
-            }
-        }
-    }
-}
-
 bool gpu_reduce_end_pairs(Reducer *red)
 {
     bool apart = red->pairs && stay_apart(red);
     if (apart) {
-        reduce_words(red);
+        /* Two 16-bit results share a word, which halves the comparisons and the shuffles. */
+        const Layout *layout = red->from->layout;
+        for (int bit = layout->bits[IN_REGISTER] - 1; bit > 0; bit--) {
+            for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit]);
+                 r++) {
+                if (red->words[r] && r >> bit & 1) {
+                    LLVMValueRef *to = &red->words[r & ~(1 << bit)];
+                    *to = *to ? greater(red, *to, red->words[r]) : red->words[r];
+                    red->words[r] = NULL;
+                }
+            }
+        }
+        for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
+            for (int r = 0; r < red->n && gpu_reduce_moves(red, layout->basis[IN_LANE][bit]); r++) {
+                if (red->words[r]) {
+                    LLVMValueRef other = gpu_shuffle(red->em, red->words[r], 1 << bit);
+                    red->words[r] = greater(red, red->words[r], other);
+                }
+            }
+        }
     }
     for (int r = 0; r < red->n; r++) {
         if (red->words[r]) {

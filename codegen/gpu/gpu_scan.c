@@ -253,27 +253,6 @@ static FoldWarps warps_from(const Folder *f, int32_t step)
     return warps;
 }
 
-static void fold_axis(Folder *f)
-{
-    int64_t extent = gpu_extent(f->em, f->type, f->axis);
-    int joined_bits = 0;
-    for (int32_t step = 1; step < extent;) {
-        int in_register = bit_along(f, IN_REGISTER, step), in_lane = bit_along(f, IN_LANE, step);
-        FoldWarps warps = warps_from(f, step);
-        if (in_register >= 0) {
-            register_bit(f, in_register, joined_bits);
-            joined_bits |= 1 << in_register;
-        } else if (in_lane >= 0) {
-            lane_bit(f, in_lane);
-        } else if (warps.n) {
-            fold_warps(f, &warps);
-        } else {
-            gpu_bug(f->em, f->op, "a step along its axis is nobody's");
-        }
-        step = in_register < 0 && in_lane < 0 ? warps.end : step * 2;
-    }
-}
-
 /* ---- elements ---- */
 
 /* Past the extent elements are neutral. Sums of floats begin with 0, which makes 0 of -0. */
@@ -303,25 +282,6 @@ static void find_neutral(const Folder *f, Part *part, int i)
     part->neutral = scalar_neutral(reduction, part->dtype, gpu_type(em, part->dtype));
 }
 
-static void take_part(Folder *f, int i)
-{
-    GpuEmitter *em = f->em;
-    Part *part = &f->parts[i];
-    const Value *operand = f->op->operands[i];
-    const GpuValue *in = gpu_value(em, operand);
-    part->dtype = operand->type->dtype;
-    find_neutral(f, part, i);
-    part->element = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
-    part->total = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
-    part->around = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
-    part->outer = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
-    for (int r = 0; r < f->n; r++) {
-        if (gpu_canonical(f->type->layout, r) == r && gpu_exists(em, f->type, r)) {
-            part->element[r] = part->total[r] = element(f, part, in, r);
-        }
-    }
-}
-
 /* ---- results ---- */
 
 /* `more` in front (reverse: behind) of what is there, if anything is, and if there is more. */
@@ -336,22 +296,6 @@ static void put_before(Folder *f, Parts there, const Parts more)
     }
 }
 
-static void scanned(Folder *f, int r, Parts out)
-{
-    Parts around = {NULL}, outer = {NULL};
-    for (int i = 0; i < f->n_parts; i++) {
-        const Part *part = &f->parts[i];
-        around[i] = part->around[r];
-        outer[i] = part->outer[r];
-        out[i] = f->exclusive ? NULL : part->element[r];
-    }
-    put_before(f, out, around);
-    put_before(f, out, outer);
-    if (!out[0]) {
-        fold_neutrals(f, out);
-    }
-}
-
 static void define_scanned(Folder *f)
 {
     GpuEmitter *em = f->em;
@@ -363,7 +307,20 @@ static void define_scanned(Folder *f)
         int first = gpu_canonical(f->type->layout, r);
         Parts values = {NULL};
         if (gpu_exists(em, f->type, r) && first == r) {
-            scanned(f, r, values);
+            /* An element's result combines the prefixes of the outer and inner steps with its own
+             * value. */
+            Parts around = {NULL}, outer = {NULL};
+            for (int i = 0; i < f->n_parts; i++) {
+                const Part *part = &f->parts[i];
+                around[i] = part->around[r];
+                outer[i] = part->outer[r];
+                values[i] = f->exclusive ? NULL : part->element[r];
+            }
+            put_before(f, values, around);
+            put_before(f, values, outer);
+            if (!values[0]) {
+                fold_neutrals(f, values);
+            }
         }
         for (int i = 0; i < f->n_parts; i++) {
             out[i]->regs[r] = first == r ? values[i] : out[i]->regs[first];
@@ -407,9 +364,41 @@ void gpu_emit_fold(GpuEmitter *em, Op *op)
     }
     f.n = gpu_registers(em, f.type);
     for (int i = 0; i < f.n_parts; i++) {
-        take_part(&f, i);
+        /* Each operand of the fold gets its registers for elements, totals and prefixes. */
+        Part *part = &f.parts[i];
+        const Value *operand = f.op->operands[i];
+        const GpuValue *in = gpu_value(em, operand);
+        part->dtype = operand->type->dtype;
+        find_neutral(&f, part, i);
+        part->element = ARENA_ARRAY(em->arena, LLVMValueRef, f.n);
+        part->total = ARENA_ARRAY(em->arena, LLVMValueRef, f.n);
+        part->around = ARENA_ARRAY(em->arena, LLVMValueRef, f.n);
+        part->outer = ARENA_ARRAY(em->arena, LLVMValueRef, f.n);
+        for (int r = 0; r < f.n; r++) {
+            if (gpu_canonical(f.type->layout, r) == r && gpu_exists(em, f.type, r)) {
+                part->element[r] = part->total[r] = element(&f, part, in, r);
+            }
+        }
     }
-    fold_axis(&f);
+    /* The axis is folded bit by bit, from the nearest elements to the farthest: registers, lanes,
+     * then warps. */
+    int64_t extent = gpu_extent(f.em, f.type, f.axis);
+    int joined_bits = 0;
+    for (int32_t step = 1; step < extent;) {
+        int in_register = bit_along(&f, IN_REGISTER, step), in_lane = bit_along(&f, IN_LANE, step);
+        FoldWarps warps = warps_from(&f, step);
+        if (in_register >= 0) {
+            register_bit(&f, in_register, joined_bits);
+            joined_bits |= 1 << in_register;
+        } else if (in_lane >= 0) {
+            lane_bit(&f, in_lane);
+        } else if (warps.n) {
+            fold_warps(&f, &warps);
+        } else {
+            gpu_bug(f.em, f.op, "a step along its axis is nobody's");
+        }
+        step = in_register < 0 && in_lane < 0 ? warps.end : step * 2;
+    }
     if (f.scan) {
         define_scanned(&f);
     } else {

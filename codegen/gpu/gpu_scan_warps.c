@@ -119,21 +119,6 @@ static void join_warps(Folder *f, const FoldWarps *warps, int r, Made *made)
     }
 }
 
-/* Which of the warps along the axis is this one. */
-static LLVMValueRef own_warp(const Folder *f, const FoldWarps *warps)
-{
-    GpuEmitter *em = f->em;
-    LLVMValueRef sum = gpu_i32(em, 0);
-    for (int i = 0; i < warps->n; i++) {
-        LLVMValueRef bit = gpu_i32(em, warps->bits[i]);
-        LLVMValueRef part = LLVMBuildLShr(em->builder, em->role->warp, bit, "");
-        part = LLVMBuildAnd(em->builder, part, gpu_i32(em, 1), "");
-        part = LLVMBuildShl(em->builder, part, gpu_i32(em, i), "");
-        sum = LLVMBuildOr(em->builder, sum, part, "");
-    }
-    return sum;
-}
-
 static void find_scratch(Folder *f, FoldWarps *warps)
 {
     GpuEmitter *em = f->em;
@@ -161,11 +146,25 @@ static void find_scratch(Folder *f, FoldWarps *warps)
         gpu_bug(em, f->op, "its scratch is too small");
     }
     warps->base = gpu_shared_slot(em, memory, NULL);
-    warps->own = own_warp(f, warps);
+    /* The warp's number along the axis gathers the bits of the warp number that move along it. */
+    LLVMValueRef sum = gpu_i32(em, 0);
+    for (int k = 0; k < warps->n; k++) {
+        LLVMValueRef bit = gpu_i32(em, warps->bits[k]);
+        LLVMValueRef part = LLVMBuildLShr(em->builder, em->role->warp, bit, "");
+        part = LLVMBuildAnd(em->builder, part, gpu_i32(em, 1), "");
+        part = LLVMBuildShl(em->builder, part, gpu_i32(em, k), "");
+        sum = LLVMBuildOr(em->builder, sum, part, "");
+    }
+    warps->own = sum;
 }
 
-static void write_all(Folder *f, const FoldWarps *warps)
+void fold_warps(Folder *f, FoldWarps *warps)
 {
+    GpuEmitter *em = f->em;
+    Memo read = fold_memo(f), joins = fold_memo(f);
+    find_scratch(f, warps);
+
+    /* Of the threads of a warp that own replicas of a total, the first one stores it. */
     Memo written = fold_memo(f);
     /* Of the threads of a warp that hold the same total the first one writes it. */
     Layout totals = *f->type->layout;
@@ -185,14 +184,7 @@ static void write_all(Folder *f, const FoldWarps *warps)
             write_totals(f, warps, first, r);
         }
     }
-}
 
-void fold_warps(Folder *f, FoldWarps *warps)
-{
-    GpuEmitter *em = f->em;
-    Memo read = fold_memo(f), joins = fold_memo(f);
-    find_scratch(f, warps);
-    write_all(f, warps);
     em->target->sync(em);
     f->threads = true;
     for (int r = 0; r < f->n; r++) {

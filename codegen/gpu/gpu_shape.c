@@ -440,30 +440,6 @@ static int places(const Mask *mask)
     return n;
 }
 
-/* Compilers hold the coordinates of a few registers around a loop. In place of many, a thread has
- * the length less its own part, where registers move along the axis by other bits: what is left to
- * compare with is a constant. */
-static Mask open_mask(GpuEmitter *em, const Op *op)
-{
-    const Value *result = op->results[0];
-    Mask mask = {.op = op, .layout = result->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
-    mask.length = axis_length(em, result->type, mask.axis);
-    int most = value_def_of_kind(op->operands[0], OP_SELECT) ? MAX_BESIDE : MAX_PLACES;
-    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
-        LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
-        mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
-    }
-    return mask;
-}
-
-static LLVMValueRef below_length(GpuEmitter *em, const Mask *mask, int r)
-{
-    LLVMValueRef coord = mask->room ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
-                                    : gpu_coord(em, mask->layout, mask->axis, r);
-    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, mask->room ? mask->room : mask->length,
-                         "");
-}
-
 /* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
 static LLVMValueRef mask_inside(GpuEmitter *em, const Mask *mask, LLVMValueRef *known, int r)
 {
@@ -474,7 +450,12 @@ static LLVMValueRef mask_inside(GpuEmitter *em, const Mask *mask, LLVMValueRef *
             return known[i];
         }
     }
-    LLVMValueRef inside = below_length(em, mask, r);
+    /* The register's coordinate is compared with the length, or with the length less the thread's
+     * part. */
+    LLVMValueRef index = mask->room ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
+                                    : gpu_coord(em, mask->layout, mask->axis, r);
+    LLVMValueRef inside =
+        LLVMBuildICmp(em->builder, LLVMIntSLT, index, mask->room ? mask->room : mask->length, "");
     LLVMValueRef skipped = gpu_skipped(em, mask->op->results[0]->type->dims[axis]);
     if (!skipped) {
         return inside;
@@ -488,7 +469,17 @@ void gpu_emit_mask(GpuEmitter *em, const Op *op)
     const Value *result = op->results[0];
     DType dtype = result->type->dtype;
     LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
-    Mask mask = open_mask(em, op);
+    /* A compiler keeps the coordinates of a few registers live around a loop. For many registers
+     * the thread's part is subtracted from the length instead, which leaves comparisons with
+     * constants. */
+    const Value *value = op->results[0];
+    Mask mask = {.op = op, .layout = value->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
+    mask.length = axis_length(em, value->type, mask.axis);
+    int most = value_def_of_kind(op->operands[0], OP_SELECT) ? MAX_BESIDE : MAX_PLACES;
+    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
+        LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
+        mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
+    }
     GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
     GpuValue mine = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
     LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);

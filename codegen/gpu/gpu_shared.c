@@ -155,17 +155,6 @@ int gpu_shared_vector(const SharedTile *tile)
     return tile->most && tile->most < fits ? tile->most : fits;
 }
 
-/* Elements of four bits in a byte each. Not as a vector: of its bytes' lower halves LLVM makes
- * elements of a vector of i4, which the AMD backend takes apart in memory. */
-static void take_halves(GpuEmitter *em, DType dtype, LLVMValueRef bytes, int n, LLVMValueRef *out)
-{
-    LLVMTypeRef all = LLVMTypeOf(bytes), type = llvm_type(em->l, dtype);
-    for (int i = 0; i < n; i++) {
-        LLVMValueRef moved = LLVMBuildLShr(em->builder, bytes, llvm_int(all, i * 8), "");
-        out[i] = LLVMBuildTrunc(em->builder, moved, type, "");
-    }
-}
-
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out)
 {
@@ -179,7 +168,15 @@ void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, in
     LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
     LLVMSetAlignment(load, (unsigned)(n * tile->elem_bytes));
     if (fours) {
-        take_halves(em, tile->dtype, load, n, out);
+        /* Elements of four bits occupy a byte each. They are shifted out one by one because LLVM
+         * turns truncated byte vectors into vectors of i4, which the AMD backend splits through
+         * memory. */
+        LLVMTypeRef all = LLVMTypeOf(load), word_type = llvm_type(em->l, tile->dtype);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef moved = LLVMBuildLShr(em->builder, load, llvm_int(all, i * 8), "");
+            out[i] = LLVMBuildTrunc(em->builder, moved, word_type, "");
+        }
+
         return;
     }
     gpu_unpack(em, load, n, out);
@@ -219,17 +216,6 @@ static SharedCoord col_coord(GpuEmitter *em, Type type, int r)
                          gpu_register_coord(type->layout, last, r)};
 }
 
-static void check_disjoint(GpuEmitter *em, const Op *op, Type type)
-{
-    for (int axis = 0; axis < type->rank; axis++) {
-        int all = layout_registers(type->layout) - 1;
-        uint32_t mine = (uint32_t)gpu_register_coord(type->layout, axis, all);
-        if (mine & layout_thread_bits(type->layout, axis)) {
-            gpu_bug(em, op, "a layout whose registers and threads move by the same bits");
-        }
-    }
-}
-
 static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type,
                                 int r)
 {
@@ -238,24 +224,15 @@ static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *
 
 static int tile_run(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type)
 {
-    check_disjoint(em, op, type);
+    /* Registers and threads must not move an element's coordinate by the same bits. */
+    for (int axis = 0; axis < type->rank; axis++) {
+        int all = layout_registers(type->layout) - 1;
+        uint32_t mine = (uint32_t)gpu_register_coord(type->layout, axis, all);
+        if (mine & layout_thread_bits(type->layout, axis)) {
+            gpu_bug(em, op, "a layout whose registers and threads move by the same bits");
+        }
+    }
     return gpu_run_length(em, type, gpu_shared_vector(tile));
-}
-
-static void load_run(GpuEmitter *em, const Op *op, const SharedTile *tile, const GpuRun *run,
-                     GpuValue *out)
-{
-    Type type = op->results[0]->type;
-    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    LLVMValueRef inside = gpu_in_tile(em, type, run->regs[0]);
-    LLVMValueRef at = run_address(em, op, tile, type, run->regs[0]);
-    if (inside) { /* others read the slot's first element, and nobody looks at it */
-        at = LLVMBuildSelect(em->builder, inside, at, tile->base, "");
-    }
-    gpu_shared_read(em, tile, at, run->n, regs);
-    for (int i = 0; i < run->n; i++) {
-        out->regs[run->regs[i]] = regs[i];
-    }
 }
 
 void gpu_emit_shared_load(GpuEmitter *em, const Op *op)
@@ -268,33 +245,23 @@ void gpu_emit_shared_load(GpuEmitter *em, const Op *op)
     for (int r = 0; r < out->n; r++) {
         GpuRun run;
         if (gpu_run_at(em, type, r, length, &run)) {
-            load_run(em, op, &tile, &run, out);
+            /* A thread outside of the tile reads the first element of the buffer, which no later op
+             * uses. */
+            Type run_type = op->results[0]->type;
+            LLVMValueRef regs[sizeof run.regs / sizeof *run.regs];
+            LLVMValueRef inside = gpu_in_tile(em, run_type, run.regs[0]);
+            LLVMValueRef at = run_address(em, op, &tile, run_type, run.regs[0]);
+            if (inside) {
+                at = LLVMBuildSelect(em->builder, inside, at, tile.base, "");
+            }
+            gpu_shared_read(em, &tile, at, run.n, regs);
+            for (int i = 0; i < run.n; i++) {
+                out->regs[run.regs[i]] = regs[i];
+            }
         }
     }
     for (int r = 0; r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(type->layout, r)];
-    }
-}
-
-static void store_run(GpuEmitter *em, const Op *op, const SharedTile *tile, const GpuRun *run,
-                      LLVMValueRef first)
-{
-    const Value *value = op->operands[op->n_operands - 1];
-    const GpuValue *in = gpu_value(em, value);
-    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    for (int i = 0; i < run->n; i++) {
-        regs[i] = gpu_to_memory(em, tile->dtype, in->regs[run->regs[i]]);
-    }
-    LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, value->type, run->regs[0]));
-    LLVMValueRef at = run_address(em, op, tile, value->type, run->regs[0]);
-    GpuBranch branch = {0};
-    if (may) {
-        branch = gpu_branch_begin(em, may);
-    }
-    LLVMValueRef store = LLVMBuildStore(em->builder, gpu_pack(em, run->n, regs), at);
-    LLVMSetAlignment(store, (unsigned)(run->n * tile->elem_bytes));
-    if (may) {
-        gpu_branch_end(em, branch);
     }
 }
 
@@ -329,7 +296,24 @@ void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
     for (int r = 0; r < gpu_value(em, value)->n; r++) {
         GpuRun run;
         if (gpu_run_at(em, value->type, r, length, &run)) {
-            store_run(em, op, &tile, &run, first);
+            /* Of the threads that own replicas only the first one stores. */
+            const Value *vector = op->operands[op->n_operands - 1];
+            const GpuValue *in = gpu_value(em, vector);
+            LLVMValueRef regs[sizeof run.regs / sizeof *run.regs];
+            for (int i = 0; i < run.n; i++) {
+                regs[i] = gpu_to_memory(em, tile.dtype, in->regs[run.regs[i]]);
+            }
+            LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, vector->type, run.regs[0]));
+            LLVMValueRef at = run_address(em, op, &tile, vector->type, run.regs[0]);
+            GpuBranch branch = {0};
+            if (may) {
+                branch = gpu_branch_begin(em, may);
+            }
+            LLVMValueRef store = LLVMBuildStore(em->builder, gpu_pack(em, run.n, regs), at);
+            LLVMSetAlignment(store, (unsigned)(run.n * tile.elem_bytes));
+            if (may) {
+                gpu_branch_end(em, branch);
+            }
         }
     }
 }

@@ -250,9 +250,13 @@ static LLVMValueRef least_of_thread(GpuEmitter *em, const GpuPower *power)
     return llvm_call2(em->l, "llvm.minimum", both[0], both[1]);
 }
 
-/* The greatest of the thread's rows, of columns several: no element lies further below its own. */
-static LLVMValueRef greatest_of_thread(GpuEmitter *em, const GpuPower *power)
+LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
 {
+    if (!em->target->extreme_pair) {
+        return NULL;
+    }
+    /* The maximum of all of the thread's rows bounds how far any element lies below its own row's
+     * maximum. */
     const GpuValue *in = gpu_value(em, power->greatest);
     LLVMValueRef most = in->regs[0];
     for (int r = 1; r < in->n; r++) {
@@ -262,15 +266,6 @@ static LLVMValueRef greatest_of_thread(GpuEmitter *em, const GpuPower *power)
         }
         most = new ? llvm_call2(em->l, "llvm.maximum", most, in->regs[r]) : most;
     }
-    return most;
-}
-
-LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
-{
-    if (!em->target->extreme_pair) {
-        return NULL;
-    }
-    LLVMValueRef most = greatest_of_thread(em, power);
     LLVMValueRef least = most ? least_of_thread(em, power) : NULL;
     if (!least) {
         return NULL;

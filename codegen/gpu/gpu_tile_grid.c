@@ -18,25 +18,6 @@ typedef struct Grid {
     bool paired; /* along the last axis, long tiles and short ones in turn */
 } Grid;
 
-/* Counts are of what goes to one cluster, along the axis that its tiles lie on. */
-static void find_together(Grid *grid, const Op *op)
-{
-    const Attr *beside = op_attr(op, ATTR_MULTICAST);
-    for (int axis = 0; beside && axis < grid->n; axis++) {
-        if (beside->ints[axis] > 1) {
-            LLVMBuilderRef b = grid->em->builder;
-            grid->together = beside->ints[axis];
-            grid->beside = axis;
-            LLVMValueRef more = gpu_i32(grid->em, grid->together - 1);
-            LLVMValueRef count = LLVMBuildAdd(b, grid->counts[axis], more, "");
-            grid->counts[axis] = LLVMBuildUDiv(b, count, gpu_i32(grid->em, grid->together), "");
-        }
-    }
-    if (grid->beside >= 0 && grid->beside == grid->n - 2 && grid->grouped > 1) {
-        grid->grouped = (grid->grouped + grid->together - 1) / grid->together;
-    }
-}
-
 static Grid make_grid(GpuEmitter *em, const Op *op)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
@@ -78,7 +59,23 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
         grid.counts[grid.n - 1] = gpu_i32(em, grid.cluster);
         grid.single[grid.n - 1] = false;
     }
-    find_together(&grid, op);
+
+    /* Along the multicast axis the grid counts clusters instead of tiles. */
+    const Attr *beside = op_attr(op, ATTR_MULTICAST);
+    for (int axis = 0; beside && axis < grid.n; axis++) {
+        if (beside->ints[axis] > 1) {
+            LLVMBuilderRef b = grid.em->builder;
+            grid.together = beside->ints[axis];
+            grid.beside = axis;
+            LLVMValueRef more = gpu_i32(grid.em, grid.together - 1);
+            LLVMValueRef count = LLVMBuildAdd(b, grid.counts[axis], more, "");
+            grid.counts[axis] = LLVMBuildUDiv(b, count, gpu_i32(grid.em, grid.together), "");
+        }
+    }
+    if (grid.beside >= 0 && grid.beside == grid.n - 2 && grid.grouped > 1) {
+        grid.grouped = (grid.grouped + grid.together - 1) / grid.together;
+    }
+
     return grid;
 }
 
@@ -88,21 +85,6 @@ static LLVMValueRef divide(Grid *grid, LLVMValueRef a, LLVMValueRef by, LLVMValu
     LLVMValueRef quotient = LLVMBuildUDiv(b, a, by, "");
     *rest = LLVMBuildSub(b, a, LLVMBuildMul(b, quotient, by, ""), "");
     return quotient;
-}
-
-/* The last two axes in groups: `grouped` tiles of axis -2 for each tile of axis -1. */
-static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
-{
-    GpuEmitter *em = grid->em;
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef group = gpu_i32(em, grid->grouped), within;
-    LLVMValueRef rows = grid->counts[grid->n - 2], cols = grid->counts[grid->n - 1];
-    LLVMValueRef index = divide(grid, id, LLVMBuildMul(b, group, cols, ""), &within);
-    LLVMValueRef first = LLVMBuildMul(b, index, group, "");
-    LLVMValueRef height = gpu_min(em, LLVMBuildSub(b, rows, first, ""), group);
-    LLVMValueRef row;
-    tile[grid->n - 1] = divide(grid, within, height, &row);
-    tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
 }
 
 /* The first `left` axes; the last of them the fastest. */
@@ -133,7 +115,17 @@ static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
         if (grid->n > 2) {
             id = divide(grid, id, plane, &within);
         }
-        split_grouped(grid, within, tile);
+        /* With raster groups, `grouped` tiles of axis -2 are visited for each tile of axis -1. */
+        GpuEmitter *em = grid->em;
+        LLVMBuilderRef b = em->builder;
+        LLVMValueRef group = gpu_i32(em, grid->grouped), in_group;
+        LLVMValueRef rows = grid->counts[grid->n - 2], cols = grid->counts[grid->n - 1];
+        LLVMValueRef index = divide(grid, within, LLVMBuildMul(b, group, cols, ""), &in_group);
+        LLVMValueRef first = LLVMBuildMul(b, index, group, "");
+        LLVMValueRef height = gpu_min(em, LLVMBuildSub(b, rows, first, ""), group);
+        LLVMValueRef row;
+        tile[grid->n - 1] = divide(grid, in_group, height, &row);
+        tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
         left -= 2;
     }
     split_axes(grid, id, left, tile);

@@ -26,56 +26,6 @@ static LLVMValueRef address(GpuEmitter *em, LLVMValueRef place)
     return LLVMBuildPtrToInt(em->builder, place, em->i64, "");
 }
 
-/* Behind the tensor's last element. */
-static LLVMValueRef tensor_end(GlobalAccess *g)
-{
-    GpuEmitter *em = g->em;
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef far = gpu_i64(em, 1);
-    for (int axis = 0; axis < g->access.n; axis++) {
-        LLVMValueRef last = gpu_size_value(em, g->access.memory->type->dims[axis]);
-        last = LLVMBuildSub(b, last, gpu_i64(em, 1), "");
-        far = LLVMBuildAdd(b, far, LLVMBuildMul(b, last, g->strides[axis], ""), "");
-    }
-    far = LLVMBuildMul(b, far, gpu_i64(em, dtype_bytes(g->dtype)), "");
-    return LLVMBuildAdd(b, address(em, gpu_tensor(em, g->access.memory)), far, "");
-}
-
-/* Asks for both pieces. */
-static void begin_run(Shifted *s, LLVMValueRef place, LLVMValueRef inside)
-{
-    GpuEmitter *em = s->g->em;
-    LLVMBuilderRef b = em->builder;
-    int bytes = piece_bytes(s);
-    LLVMValueRef at = address(em, place);
-    LLVMValueRef past = LLVMBuildAnd(b, at, gpu_i64(em, bytes - 1), "");
-    LLVMValueRef back = LLVMBuildNeg(b, past, ""), next = gpu_i64(em, bytes);
-    LLVMTypeRef byte = LLVMInt8TypeInContext(em->context);
-    LLVMValueRef piece = LLVMBuildGEP2(b, byte, place, &back, 1, "");
-    LLVMValueRef left = LLVMBuildSub(b, s->end, LLVMBuildSub(b, at, past, ""), "");
-    LLVMValueRef whole = LLVMBuildICmp(b, LLVMIntSGE, left, gpu_i64(em, 2 * bytes), "");
-    LLVMValueRef none = LLVMConstNull(llvm_lanes(em->i32, bytes / WORD_BYTES));
-    s->past = LLVMBuildTrunc(b, past, em->i32, "");
-    s->torn = gpu_both(em, inside, LLVMBuildNot(b, whole, ""));
-    for (int i = 0; i < 2; i++) {
-        s->pieces[i] = gpu_load_guarded(em, s->g->access.memory, gpu_both(em, inside, whole), piece,
-                                        none, (unsigned)bytes);
-        piece = LLVMBuildGEP2(b, byte, piece, &next, 1, "");
-    }
-}
-
-/* Words from `by` on where the bit of the address is set. */
-static void move_words(Shifted *s, LLVMValueRef *words, int n, int by)
-{
-    GpuEmitter *em = s->g->em;
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef bit = LLVMBuildAnd(b, s->past, gpu_i32(em, by * WORD_BYTES), "");
-    LLVMValueRef moves = LLVMBuildICmp(b, LLVMIntNE, bit, gpu_i32(em, 0), "");
-    for (int i = 0; i < n; i++) {
-        words[i] = LLVMBuildSelect(b, moves, words[i + by], words[i], "");
-    }
-}
-
 static LLVMValueRef moved(Shifted *s)
 {
     GpuEmitter *em = s->g->em;
@@ -85,7 +35,13 @@ static LLVMValueRef moved(Shifted *s)
     gpu_unpack(em, s->pieces[0], n, words);
     gpu_unpack(em, s->pieces[1], n, words + n);
     for (int by = n / 2; by > 0; by /= 2) {
-        move_words(s, words, n + by, by);
+        /* The words move down by `by` if that bit of the address is set. */
+        int n_words = n + by;
+        LLVMValueRef bit = LLVMBuildAnd(b, s->past, gpu_i32(em, by * WORD_BYTES), "");
+        LLVMValueRef moves = LLVMBuildICmp(b, LLVMIntNE, bit, gpu_i32(em, 0), "");
+        for (int i = 0; i < n_words; i++) {
+            words[i] = LLVMBuildSelect(b, moves, words[i + by], words[i], "");
+        }
     }
     LLVMValueRef bits = LLVMBuildAnd(b, s->past, gpu_i32(em, WORD_BYTES / 2), "");
     bits = LLVMBuildShl(b, bits, gpu_i32(em, 3), "");
@@ -116,13 +72,43 @@ void gpu_shifted_load(GlobalAccess *g, GpuValue *out)
 {
     GpuEmitter *em = g->em;
     int n = gpu_access_run(g);
-    LLVMValueRef end = tensor_end(g);
+    /* The end of the tensor limits the aligned vectors that are loaded past the last element. */
+    GpuEmitter *e = g->em;
+    LLVMBuilderRef b = e->builder;
+    LLVMValueRef far = gpu_i64(e, 1);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        LLVMValueRef last = gpu_size_value(e, g->access.memory->type->dims[axis]);
+        last = LLVMBuildSub(b, last, gpu_i64(e, 1), "");
+        far = LLVMBuildAdd(b, far, LLVMBuildMul(b, last, g->strides[axis], ""), "");
+    }
+    far = LLVMBuildMul(b, far, gpu_i64(e, dtype_bytes(g->dtype)), "");
+    LLVMValueRef end = LLVMBuildAdd(b, address(e, gpu_tensor(e, g->access.memory)), far, "");
     Shifted *runs = ARENA_ARRAY(em->arena, Shifted, out->n);
     GpuRun run;
     for (int r = 0; r < out->n; r++) {
         runs[r] = (Shifted){.g = g, .end = end, .n = n};
         if (gpu_run_at(em, g->type, r, n, &run)) {
-            begin_run(&runs[r], gpu_register_place(g, r), gpu_inside_on(g, g->type->rank, r));
+            /* Both aligned vectors that cover the run are loaded before any of them is shifted. */
+            Shifted *s = &runs[r];
+            LLVMValueRef place = gpu_register_place(g, r);
+            LLVMValueRef inside = gpu_inside_on(g, g->type->rank, r);
+            int bytes = piece_bytes(s);
+            LLVMValueRef at = address(em, place);
+            LLVMValueRef past = LLVMBuildAnd(b, at, gpu_i64(em, bytes - 1), "");
+            LLVMValueRef back = LLVMBuildNeg(b, past, ""), next = gpu_i64(em, bytes);
+            LLVMTypeRef byte = LLVMInt8TypeInContext(em->context);
+            LLVMValueRef piece = LLVMBuildGEP2(b, byte, place, &back, 1, "");
+            LLVMValueRef left = LLVMBuildSub(b, s->end, LLVMBuildSub(b, at, past, ""), "");
+            LLVMValueRef whole = LLVMBuildICmp(b, LLVMIntSGE, left, gpu_i64(em, 2 * bytes), "");
+            LLVMValueRef none = LLVMConstNull(llvm_lanes(em->i32, bytes / WORD_BYTES));
+            s->past = LLVMBuildTrunc(b, past, em->i32, "");
+            s->torn = gpu_both(em, inside, LLVMBuildNot(b, whole, ""));
+            for (int i = 0; i < 2; i++) {
+                s->pieces[i] =
+                    gpu_load_guarded(em, s->g->access.memory, gpu_both(em, inside, whole), piece,
+                                     none, (unsigned)bytes);
+                piece = LLVMBuildGEP2(b, byte, piece, &next, 1, "");
+            }
         }
     }
     for (int r = 0; r < out->n; r++) {

@@ -52,21 +52,6 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out)
 
 /* ---- again ---- */
 
-/* Registers r and r + 1, of 16 bits each. */
-static void hide_pair(GpuEmitter *em, const GpuValue *in, int r, GpuValue *out)
-{
-    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(in->regs[r]), 2);
-    bool loaded = in->halves && in->halves[r].word == in->halves[r + 1].word;
-    LLVMValueRef word = loaded ? in->halves[r].word : NULL;
-    if (!word) {
-        word = LLVMBuildBitCast(em->builder, gpu_pack(em, 2, in->regs + r), em->i32, "");
-    }
-    word = em->target->opaque(em, word);
-    gpu_unpack(em, LLVMBuildBitCast(em->builder, word, type, ""), 2, out->regs + r);
-    out->halves[r] = (GpuHalf){word, false};
-    out->halves[r + 1] = (GpuHalf){word, true};
-}
-
 void gpu_emit_remat(GpuEmitter *em, const Op *op)
 {
     const GpuValue *in = gpu_value(em, op->operands[0]);
@@ -76,7 +61,17 @@ void gpu_emit_remat(GpuEmitter *em, const Op *op)
     for (int r = 0; r < out->n; r++) {
         bool pair = halves && r % 2 == 0 && r + 1 < out->n && in->regs[r] && in->regs[r + 1];
         if (pair) {
-            hide_pair(em, in, r, out);
+            /* Registers r and r + 1 of 16 bits become opaque as one word. */
+            LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(in->regs[r]), 2);
+            bool loaded = in->halves && in->halves[r].word == in->halves[r + 1].word;
+            LLVMValueRef word = loaded ? in->halves[r].word : NULL;
+            if (!word) {
+                word = LLVMBuildBitCast(em->builder, gpu_pack(em, 2, in->regs + r), em->i32, "");
+            }
+            word = em->target->opaque(em, word);
+            gpu_unpack(em, LLVMBuildBitCast(em->builder, word, type, ""), 2, out->regs + r);
+            out->halves[r] = (GpuHalf){word, false};
+            out->halves[r + 1] = (GpuHalf){word, true};
         }
         r += pair;
         out->regs[r] = pair ? out->regs[r] : in->regs[r];

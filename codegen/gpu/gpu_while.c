@@ -26,22 +26,6 @@ static bool is_own(GpuEmitter *em, const Value *value, int r)
            (gpu_exists(em, value->type, r) && gpu_canonical(value->type->layout, r) == r);
 }
 
-static void open_phis(While *w, LLVMBasicBlockRef from)
-{
-    GpuEmitter *em = w->em;
-    w->phis = ARENA_ARRAY(em->arena, LLVMValueRef *, w->op->n_results + 1);
-    for (int i = 0; i < w->op->n_results; i++) {
-        const GpuValue *init = gpu_value(em, w->op->operands[i]);
-        w->phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, init->n);
-        for (int r = 0; r < init->n; r++) {
-            if (init->regs[r] && is_own(em, w->op->results[i], r)) {
-                w->phis[i][r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init->regs[r]), "");
-                LLVMAddIncoming(w->phis[i][r], &init->regs[r], &from, 1);
-            }
-        }
-    }
-}
-
 static void define_from_phis(const While *w, Value *const *values)
 {
     for (int i = 0; i < w->op->n_results; i++) {
@@ -197,7 +181,18 @@ void gpu_emit_while(GpuEmitter *em, Op *op)
     LLVMValueRef any;
     LLVMBuildBr(em->builder, head);
     gpu_go(em, head);
-    open_phis(&w, from);
+    /* Each carried register that is not a replica gets a phi. */
+    w.phis = ARENA_ARRAY(em->arena, LLVMValueRef *, w.op->n_results + 1);
+    for (int i = 0; i < w.op->n_results; i++) {
+        const GpuValue *init = gpu_value(em, w.op->operands[i]);
+        w.phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, init->n);
+        for (int r = 0; r < init->n; r++) {
+            if (init->regs[r] && is_own(em, w.op->results[i], r)) {
+                w.phis[i][r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init->regs[r]), "");
+                LLVMAddIncoming(w.phis[i][r], &init->regs[r], &from, 1);
+            }
+        }
+    }
     open_alive(&w, from);
     w.together =
         has_op(op->regions[0], OP_SCATTER, true) || has_op(op->regions[1], OP_SCATTER, true);

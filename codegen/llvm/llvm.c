@@ -45,22 +45,6 @@ static void note_problem(LLVMDiagnosticInfoRef info, void *user)
     LLVMDisposeMessage(text);
 }
 
-static void fill_types(Llvm *l)
-{
-    LLVMContextRef c = l->context;
-    l->nothing = LLVMVoidTypeInContext(c);
-    l->i1 = LLVMInt1TypeInContext(c);
-    l->i8 = LLVMInt8TypeInContext(c);
-    l->i16 = LLVMInt16TypeInContext(c);
-    l->i32 = LLVMInt32TypeInContext(c);
-    l->i64 = LLVMInt64TypeInContext(c);
-    l->f16 = LLVMHalfTypeInContext(c);
-    l->bf16 = LLVMBFloatTypeInContext(c);
-    l->f32 = LLVMFloatTypeInContext(c);
-    l->f64 = LLVMDoubleTypeInContext(c);
-    l->ptr = LLVMPointerTypeInContext(c, 0);
-}
-
 char *llvm_text(Arena *arena, char *message)
 {
     jmp_buf *outer = arena->guard, here;
@@ -114,31 +98,6 @@ static LLVMCodeGenOptLevel opt_level(int optimize)
     }
 }
 
-static bool make_machine(Llvm *l, int optimize)
-{
-    MachineFacts facts = machine_facts(l);
-    LLVMTargetRef target = NULL;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(facts.triple, &target, &message)) {
-        diag_failure(l->diags, DIAG_USAGE, "target %s: this build makes no code for %s",
-                     l->target->name, facts.triple);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    l->machine = LLVMCreateTargetMachine(target, facts.triple, facts.cpu, facts.features,
-                                         opt_level(optimize), LLVMRelocPIC, LLVMCodeModelDefault);
-    bool recent = text_equal(facts.cpu, "x86-64-v3") || text_equal(facts.cpu, "x86-64-v4");
-    bool cpu = l->target->family == FAMILY_CPU;
-    l->has_fma = !cpu || recent || has_feature(&facts, "+fma");
-    l->has_f16 = !cpu || recent || has_feature(&facts, "+f16c");
-    l->has_vnni = cpu && has_feature(&facts, "+avx512vnni");
-    LLVMSetTarget(l->module, facts.triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
-    LLVMSetModuleDataLayout(l->module, layout);
-    LLVMDisposeTargetData(layout);
-    return true;
-}
-
 void llvm_end_phase(Llvm *l, const char *part)
 {
     double now = clock_cpu_seconds();
@@ -156,34 +115,42 @@ static bool begin(Llvm *l, const LlvmOptions *options)
     LLVMContextSetDiscardValueNames(l->context, !options->keep_names);
     l->module = LLVMModuleCreateWithNameInContext(l->func->name, l->context);
     l->builder = LLVMCreateBuilderInContext(l->context);
-    fill_types(l);
-    return make_machine(l, options->codegen->optimize);
-}
-
-static void end(Llvm *l)
-{
-    if (l->lines && l->module) {
-        llvm_lines_end(l);
+    /* The types are created once per context. */
+    LLVMContextRef c = l->context;
+    l->nothing = LLVMVoidTypeInContext(c);
+    l->i1 = LLVMInt1TypeInContext(c);
+    l->i8 = LLVMInt8TypeInContext(c);
+    l->i16 = LLVMInt16TypeInContext(c);
+    l->i32 = LLVMInt32TypeInContext(c);
+    l->i64 = LLVMInt64TypeInContext(c);
+    l->f16 = LLVMHalfTypeInContext(c);
+    l->bf16 = LLVMBFloatTypeInContext(c);
+    l->f32 = LLVMFloatTypeInContext(c);
+    l->f64 = LLVMDoubleTypeInContext(c);
+    l->ptr = LLVMPointerTypeInContext(c, 0);
+    /* The target machine fixes the triple, the processor and its features. */
+    MachineFacts facts = machine_facts(l);
+    LLVMTargetRef target = NULL;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(facts.triple, &target, &message)) {
+        diag_failure(l->diags, DIAG_USAGE, "target %s: this build makes no code for %s",
+                     l->target->name, facts.triple);
+        LLVMDisposeMessage(message);
+        return false;
     }
-    if (l->builder) {
-        LLVMDisposeBuilder(l->builder);
-    }
-    if (l->module) {
-        LLVMDisposeModule(l->module);
-    }
-    if (l->spare) {
-        LLVMDisposeModule(l->spare);
-    }
-    if (l->machine) {
-        LLVMDisposeTargetMachine(l->machine);
-    }
-    if (l->context) {
-        LLVMContextDispose(l->context);
-    }
-    llvm_gate_free(l->gate);
-    if (l->emitted) {
-        LLVMDisposeMemoryBuffer(l->emitted);
-    }
+    l->machine = LLVMCreateTargetMachine(target, facts.triple, facts.cpu, facts.features,
+                                         opt_level(options->codegen->optimize), LLVMRelocPIC,
+                                         LLVMCodeModelDefault);
+    bool recent = text_equal(facts.cpu, "x86-64-v3") || text_equal(facts.cpu, "x86-64-v4");
+    bool cpu = l->target->family == FAMILY_CPU;
+    l->has_fma = !cpu || recent || has_feature(&facts, "+fma");
+    l->has_f16 = !cpu || recent || has_feature(&facts, "+f16c");
+    l->has_vnni = cpu && has_feature(&facts, "+avx512vnni");
+    LLVMSetTarget(l->module, facts.triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
+    LLVMSetModuleDataLayout(l->module, layout);
+    LLVMDisposeTargetData(layout);
+    return true;
 }
 
 /* The guards that were set when llvm_run was called. */
@@ -247,7 +214,30 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
     if (end_by == LLVM_OUT_OF_MEMORY) {
         jump_on(&outer, OUT_OF_MEMORY);
     }
-    end(run.l);
+    /* All objects of LLVM are freed, also after an error. */
+    Llvm *llvm = run.l;
+    if (llvm->lines && llvm->module) {
+        llvm_lines_end(llvm);
+    }
+    if (llvm->builder) {
+        LLVMDisposeBuilder(llvm->builder);
+    }
+    if (llvm->module) {
+        LLVMDisposeModule(llvm->module);
+    }
+    if (llvm->spare) {
+        LLVMDisposeModule(llvm->spare);
+    }
+    if (llvm->machine) {
+        LLVMDisposeTargetMachine(llvm->machine);
+    }
+    if (llvm->context) {
+        LLVMContextDispose(llvm->context);
+    }
+    llvm_gate_free(llvm->gate);
+    if (llvm->emitted) {
+        LLVMDisposeMemoryBuffer(llvm->emitted);
+    }
     if (run.jumped) {
         jump_on(&outer, run.jumped);
     }

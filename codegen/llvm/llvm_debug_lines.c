@@ -57,33 +57,6 @@ static void make_unit(Llvm *l, int source)
         0);
 }
 
-static void lines_function(Llvm *l, LLVMValueRef function, Span span)
-{
-    size_t n = l->diags->sources.n, length;
-    if (span.source < 0) {
-        return;
-    }
-    if (!l->lines) {
-        l->lines = ARENA_NEW(l->arena, struct LlvmLines);
-        *l->lines = (struct LlvmLines){.builder = LLVMCreateDIBuilder(l->module)};
-        l->lines->files = ARENA_ARRAY(l->arena, LLVMMetadataRef, n);
-        make_unit(l, span.source);
-    }
-    struct LlvmLines *lines = l->lines;
-    const char *name = LLVMGetValueName2(function, &length);
-    unsigned line = (unsigned)diag_source_loc(l->diags, span).line;
-    LLVMMetadataRef file = file_of(l, span.source);
-    LLVMMetadataRef type =
-        LLVMDIBuilderCreateSubroutineType(lines->builder, file, NULL, 0, LLVMDIFlagZero);
-    lines->function =
-        LLVMDIBuilderCreateFunction(lines->builder, file, name, length, name, length, file, line,
-                                    type, false, true, line, LLVMDIFlagZero, true);
-    LLVMSetSubprogram(function, lines->function);
-    lines->scopes = ARENA_ARRAY(l->arena, LLVMMetadataRef, n);
-    lines->of = span.source;
-    lines->last = SPAN_NONE;
-}
-
 static void find_place(Op *op, void *user)
 {
     Span *found = user;
@@ -94,7 +67,30 @@ void llvm_lines_launch(Llvm *l, LLVMValueRef function, const Op *launch)
 {
     Span first = launch->span;
     block_walk(launch->regions[0], find_place, &first);
-    lines_function(l, function, first);
+    /* The first op with a source location names the file and the line of the function. */
+    size_t n = l->diags->sources.n, length;
+    if (first.source < 0) {
+        return;
+    }
+    if (!l->lines) {
+        l->lines = ARENA_NEW(l->arena, struct LlvmLines);
+        *l->lines = (struct LlvmLines){.builder = LLVMCreateDIBuilder(l->module)};
+        l->lines->files = ARENA_ARRAY(l->arena, LLVMMetadataRef, n);
+        make_unit(l, first.source);
+    }
+    struct LlvmLines *lines = l->lines;
+    const char *name = LLVMGetValueName2(function, &length);
+    unsigned line = (unsigned)diag_source_loc(l->diags, first).line;
+    LLVMMetadataRef file = file_of(l, first.source);
+    LLVMMetadataRef type =
+        LLVMDIBuilderCreateSubroutineType(lines->builder, file, NULL, 0, LLVMDIFlagZero);
+    lines->function =
+        LLVMDIBuilderCreateFunction(lines->builder, file, name, length, name, length, file, line,
+                                    type, false, true, line, LLVMDIFlagZero, true);
+    LLVMSetSubprogram(function, lines->function);
+    lines->scopes = ARENA_ARRAY(l->arena, LLVMMetadataRef, n);
+    lines->of = first.source;
+    lines->last = SPAN_NONE;
 }
 
 void llvm_line(Llvm *l, Span span)

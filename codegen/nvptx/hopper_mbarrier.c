@@ -35,23 +35,6 @@ static int arrival_weight(GpuEmitter *em, const Value *barrier)
     return seen.weight < 0 ? 0 : seen.weight;
 }
 
-static void init_barrier(GpuEmitter *em, const Op *op)
-{
-    const Value *barrier = op->results[0];
-    int weight = arrival_weight(em, barrier);
-    int64_t count = op_int(op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
-    count *= op_int(op, ATTR_CLUSTER, 1);
-    int64_t slots = 1;
-    poly_is_const(barrier->type->dims[0], &slots);
-    LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));
-    for (int64_t slot = 0; slot < slots; slot++) {
-        LLVMValueRef at = gpu_i32(em, slot * MBARRIER_BYTES);
-        LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, at, ""), gpu_i32(em, count)};
-        gpu_asm(em, LLVMVoidTypeInContext(em->context), "mbarrier.init.shared::cta.b64 [$0], $1;",
-                "r,r,~{memory}", true, 2, args);
-    }
-}
-
 static bool is_of_launch(const GpuEmitter *em, const GpuMap *map)
 {
     bool found = false;
@@ -73,7 +56,22 @@ void hopper_barriers_begin(GpuEmitter *em)
     }
     for (size_t i = 0; i < em->shareds.n; i++) {
         if (em->shareds.items[i].op->kind == OP_MBARRIER) {
-            init_barrier(em, em->shareds.items[i].op);
+            /* Each pipeline stage of a barrier starts with the number of its arrivals. */
+            const Value *barrier = em->shareds.items[i].op->results[0];
+            int weight = arrival_weight(em, barrier);
+            int64_t count =
+                op_int(em->shareds.items[i].op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
+            count *= op_int(em->shareds.items[i].op, ATTR_CLUSTER, 1);
+            int64_t slots = 1;
+            poly_is_const(barrier->type->dims[0], &slots);
+            LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));
+            for (int64_t slot = 0; slot < slots; slot++) {
+                LLVMValueRef at = gpu_i32(em, slot * MBARRIER_BYTES);
+                LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, at, ""),
+                                       gpu_i32(em, count)};
+                gpu_asm(em, LLVMVoidTypeInContext(em->context),
+                        "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", true, 2, args);
+            }
         }
     }
     gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.mbarrier_init.release.cluster;",

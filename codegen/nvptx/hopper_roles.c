@@ -131,27 +131,6 @@ static void begin_turns(GpuEmitter *em, Block *block)
     gpu_go(em, after);
 }
 
-static void emit_role(GpuEmitter *em, const Op *op, int role)
-{
-    Block *block = op->regions[role];
-    const Op *first = block->first;
-    LLVMBasicBlockRef after = NULL;
-    if (first && hopper_is_solo(first)) {
-        after = hopper_if_first_thread(em, "solo");
-    }
-    const Op *store = NULL; /* the last one */
-    block_walk(block, see_bulk_store, &store);
-    begin_turns(em, block);
-    int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
-    em->role->apart = groups ? em->n_named_barriers + 1 : 0;
-    em->n_named_barriers += groups;
-    gpu_emit_block(em, block);
-    if (store) { /* shared memory must outlive the copies out of it */
-        hopper_emit_bulk_wait(em, store);
-    }
-    hopper_elected_end(em, after);
-}
-
 /* A chain of branches on the warp. Each role is one branch: that is what lets registers move. */
 void hopper_emit_roles(GpuEmitter *em, const Op *op)
 {
@@ -178,7 +157,24 @@ void hopper_emit_roles(GpuEmitter *em, const Op *op)
         em->role = gpu_role_enter(em, first, count, teams, em->n_named_barriers + 1);
         em->n_named_barriers += teams;
         em->joined = false;
-        emit_role(em, op, i);
+        /* The body of the role runs in all of its warps, or in one elected thread. */
+        Block *block = op->regions[i];
+        const Op *first_op = block->first;
+        LLVMBasicBlockRef after = NULL;
+        if (first_op && hopper_is_solo(first_op)) {
+            after = hopper_if_first_thread(em, "solo");
+        }
+        const Op *store = NULL; /* the last one */
+        block_walk(block, see_bulk_store, &store);
+        begin_turns(em, block);
+        int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
+        em->role->apart = groups ? em->n_named_barriers + 1 : 0;
+        em->n_named_barriers += groups;
+        gpu_emit_block(em, block);
+        if (store) { /* shared memory must outlive the copies out of it */
+            hopper_emit_bulk_wait(em, store);
+        }
+        hopper_elected_end(em, after);
         /* A thread that has arrived at the cluster's barrier waits there, too, before it ends: one
          * that ended in between would count twice. */
         if (!em->joined && em->plan_launch->cluster > 1) {

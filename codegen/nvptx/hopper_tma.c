@@ -65,16 +65,6 @@ static Access shared_access(const Op *op)
     return op_access_nth(op, op->kind == OP_BULK_LOAD ? 1 : 0);
 }
 
-/* The largest part that a box may have and that divides the extent. */
-static int64_t box_part(const Target *target, int64_t extent)
-{
-    int64_t parts = (extent + target->bulk_box - 1) / target->bulk_box;
-    while (extent % parts) {
-        parts++;
-    }
-    return extent / parts;
-}
-
 typedef struct Boxes {
     int rank, rows; /* rows: the axis that is cut into parts; -1: none */
     int64_t extent[MAX_RANK];
@@ -103,7 +93,13 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
         boxes.extent[axis] = bulk_extent(&tensor, axis);
         if (axis == boxes.rows) {
             boxes.extent[axis] /= boxes.blocks;
-            boxes.part_rows = box_part(em->func->target, boxes.extent[axis]);
+            /* The largest part is chosen that fits in a box and divides the extent. */
+            int64_t parts =
+                (boxes.extent[axis] + em->func->target->bulk_box - 1) / em->func->target->bulk_box;
+            while (boxes.extent[axis] % parts) {
+                parts++;
+            }
+            boxes.part_rows = boxes.extent[axis] / parts;
             boxes.parts = boxes.extent[axis] / boxes.part_rows;
             boxes.extent[axis] = boxes.part_rows;
         } else if (axis == tensor.n - 1) {
@@ -123,63 +119,45 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 
 /* ---- tensors of few rows ---- */
 
-static void clear_tiles(GpuEmitter *em, const Value *shared)
-{
-    int64_t slots = poly_capacity(shared->type->dims[0]);
-    LLVMValueRef zero = LLVMConstNull(LLVMVectorType(em->i32, CLEAR_BYTES / 4));
-    int64_t bytes = slots * poly_capacity(shared->type->dims[1]) *
-                    poly_capacity(shared->type->dims[2]) * dtype_bytes(shared->type->dtype);
-    bytes /= is_packed(em, shared) ? 2 : 1;
-    LLVMValueRef base = gpu_shared_slot(em, shared, NULL);
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(em->builder);
-    LLVMBasicBlockRef loop = gpu_new_block(em, "clear"), after = gpu_new_block(em, "cleared");
-    LLVMValueRef step = gpu_i32(em, ((int64_t)em->role->warps << em->warp_bits) * CLEAR_BYTES);
-    LLVMValueRef first = LLVMBuildMul(em->builder, em->role->thread, gpu_i32(em, CLEAR_BYTES), "");
-    LLVMBuildBr(em->builder, loop);
-    gpu_go(em, loop);
-    LLVMValueRef at = LLVMBuildPhi(em->builder, em->i32, "");
-    LLVMSetAlignment(LLVMBuildStore(em->builder, zero, gpu_at(em, base, at)), CLEAR_BYTES);
-    LLVMValueRef next = LLVMBuildAdd(em->builder, at, step, "");
-    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntULT, next, gpu_i32(em, bytes), "");
-    LLVMBuildCondBr(em->builder, more, loop, after);
-    LLVMAddIncoming(at, (LLVMValueRef[]){first, next},
-                    (LLVMBasicBlockRef[]){before, LLVMGetInsertBlock(em->builder)}, 2);
-    gpu_go(em, after);
-}
-
 void hopper_clear_few(GpuEmitter *em)
 {
     bool any = false;
     for (size_t i = 0; i < em->shareds.n; i++) {
         const Op *op = em->shareds.items[i].op;
         if (op->kind == OP_SHARED && bulk_short_tile(em->func, op->results[0])) {
-            clear_tiles(em, op->results[0]);
+            /* All threads of the role clear the tile, because copies write only the rows that
+             * exist. */
+            const Value *shared = op->results[0];
+            int64_t slots = poly_capacity(shared->type->dims[0]);
+            LLVMValueRef zero = LLVMConstNull(LLVMVectorType(em->i32, CLEAR_BYTES / 4));
+            int64_t bytes = slots * poly_capacity(shared->type->dims[1]) *
+                            poly_capacity(shared->type->dims[2]) * dtype_bytes(shared->type->dtype);
+            bytes /= is_packed(em, shared) ? 2 : 1;
+            LLVMValueRef base = gpu_shared_slot(em, shared, NULL);
+            LLVMBasicBlockRef before = LLVMGetInsertBlock(em->builder);
+            LLVMBasicBlockRef loop = gpu_new_block(em, "clear"),
+                              after = gpu_new_block(em, "cleared");
+            LLVMValueRef step =
+                gpu_i32(em, ((int64_t)em->role->warps << em->warp_bits) * CLEAR_BYTES);
+            LLVMValueRef first =
+                LLVMBuildMul(em->builder, em->role->thread, gpu_i32(em, CLEAR_BYTES), "");
+            LLVMBuildBr(em->builder, loop);
+            gpu_go(em, loop);
+            LLVMValueRef at = LLVMBuildPhi(em->builder, em->i32, "");
+            LLVMSetAlignment(LLVMBuildStore(em->builder, zero, gpu_at(em, base, at)), CLEAR_BYTES);
+            LLVMValueRef next = LLVMBuildAdd(em->builder, at, step, "");
+            LLVMValueRef more =
+                LLVMBuildICmp(em->builder, LLVMIntULT, next, gpu_i32(em, bytes), "");
+            LLVMBuildCondBr(em->builder, more, loop, after);
+            LLVMAddIncoming(at, (LLVMValueRef[]){first, next},
+                            (LLVMBasicBlockRef[]){before, LLVMGetInsertBlock(em->builder)}, 2);
+            gpu_go(em, after);
             any = true;
         }
     }
     if (any) {
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
                 "~{memory}", true, 0, NULL);
-    }
-}
-
-/* Pixels instead of rows; the tensor's own axes. */
-static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *boxes,
-                             PlanTensorMap *map)
-{
-    const Im2colView *windows = view->im2col;
-    Type given = param_given(view);
-    map->rank = windows->n + 2;
-    map->n_windows = windows->n;
-    for (int axis = 0; axis < map->rank; axis++) {
-        map->box[axis] = 1;
-    }
-    map->box[0] = boxes->part_rows;
-    map->box[map->rank - 1] = boxes->chunk_cols;
-    for (int i = 0; i < windows->n; i++) {
-        map->windows[i] =
-            (PlanWindows){plan_expr(em->func, windows->axes[i].offset), windows->axes[i].stride,
-                          plan_expr(em->func, given->dims[1 + i])};
     }
 }
 
@@ -197,7 +175,22 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanTensorMap *map)
     map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
     const Value *tensor = tensor_access(op).memory;
     if (func_im2col_of(em->func, tensor)) {
-        describe_windows(em, &em->func->params.items[tensor->index], &boxes, map);
+        /* An im2col map describes pixels in place of rows and has the axes of the tensor itself. */
+        const Param *view = &em->func->params.items[tensor->index];
+        const Im2colView *windows = view->im2col;
+        Type given = param_given(view);
+        map->rank = windows->n + 2;
+        map->n_windows = windows->n;
+        for (int axis = 0; axis < map->rank; axis++) {
+            map->box[axis] = 1;
+        }
+        map->box[0] = boxes.part_rows;
+        map->box[map->rank - 1] = boxes.chunk_cols;
+        for (int i = 0; i < windows->n; i++) {
+            map->windows[i] =
+                (PlanWindows){plan_expr(em->func, windows->axes[i].offset), windows->axes[i].stride,
+                              plan_expr(em->func, given->dims[1 + i])};
+        }
     }
 }
 
@@ -362,23 +355,6 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
     }
 }
 
-/* i16: how far the taps move a window, the fastest axis first, as the instruction has them. */
-static void tap_offsets(GpuEmitter *em, const Access *tensor, const Im2colView *windows,
-                        LLVMValueRef *offsets)
-{
-    LLVMTypeRef i16 = em->i16;
-    int tap = view_places(&em->func->params.items[tensor->memory->index]);
-    for (int i = 0; i < windows->n; i++) {
-        LLVMValueRef *offset = &offsets[windows->n - 1 - i];
-        *offset = LLVMConstNull(i16);
-        if (windows->axes[i].dilation) {
-            LLVMValueRef at = gpu_access_first(em, tensor, tap++);
-            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].dilation), "");
-            *offset = LLVMBuildTrunc(em->builder, at, i16, "");
-        }
-    }
-}
-
 static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
     Access tensor = tensor_access(op);
@@ -394,7 +370,21 @@ static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkO
                               "cp.async.bulk.tensor.%dd.shared::cluster.global.im2col"
                               ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2], %s;",
                               rank, coordinate_list(em, rank, 3), coordinate_list(em, n, 3 + rank));
-    tap_offsets(em, &tensor, windows, &bulk->args[3 + rank]);
+
+    /* The instruction takes the displacements of the taps as i16, the fastest axis first. */
+    LLVMValueRef *offsets = &bulk->args[3 + rank];
+    LLVMTypeRef i16 = em->i16;
+    int tap = view_places(&em->func->params.items[tensor.memory->index]);
+    for (int i = 0; i < windows->n; i++) {
+        LLVMValueRef *offset = &offsets[windows->n - 1 - i];
+        *offset = LLVMConstNull(i16);
+        if (windows->axes[i].dilation) {
+            LLVMValueRef at = gpu_access_first(em, &tensor, tap++);
+            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].dilation), "");
+            *offset = LLVMBuildTrunc(em->builder, at, i16, "");
+        }
+    }
+
     for (int64_t part = 0; part < boxes->parts; part++) {
         pixel_place(em, &tensor, part * boxes->part_rows, place);
         for (int i = 0; i <= n; i++) {

@@ -85,34 +85,6 @@ static int64_t operand_offset(const Operand *operand, int64_t outer, int64_t k)
     return byte / tile->pitch * tile->rows * tile->pitch + row * tile->pitch + byte % tile->pitch;
 }
 
-/* i32: the first row of this thread's warp group. */
-static LLVMValueRef group_row(Product *p)
-{
-    GpuEmitter *em = p->em;
-    const Layout *layout = p->op->results[0]->type->layout;
-    LLVMValueRef row = gpu_i32(em, 0);
-    for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
-        int64_t rows = layout->basis[IN_WARP][bit][0];
-        LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
-        set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
-        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""),
-                           "");
-    }
-    return row;
-}
-
-/* Bytes from the tile's start to the warp group's part of A. */
-static LLVMValueRef group_offset(Product *p, LLVMValueRef row)
-{
-    GpuEmitter *em = p->em;
-    const HopperTile *tile = &p->a.tile;
-    int64_t each = tile->pitch;
-    if (p->a.k_rows) { /* 64 rows of A are whole chunks */
-        each = tile->rows * tile->elem_bytes;
-    }
-    return LLVMBuildMul(em->builder, row, gpu_i32(em, each), "");
-}
-
 /* ---- reading the op ---- */
 
 static Operand shared_operand(Product *p, const Access *access, bool k_rows)
@@ -147,24 +119,6 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
     return LLVMBuildBitCast(em->builder, both, em->i32, "");
 }
 
-/* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
-static void pack_a(Product *p, const GpuValue *value, DType from, int registers)
-{
-    DType to = mma_of_dot(p->em->func->target, p->op)->operands;
-    int n = registers / 2;
-    p->a_stride = n / p->repeats; /* columns past the last one have registers, but no values */
-    p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
-    p->a_words = ARENA_ARRAY(p->em->arena, LLVMValueRef, n);
-    for (int i = 0; i < n; i++) {
-        LLVMValueRef low = value->regs[2 * i], high = value->regs[2 * i + 1];
-        if (low && high && from != to) {
-            low = scalar_cast(p->em->l, low, from, to);
-            high = scalar_cast(p->em->l, high, from, to);
-        }
-        p->a_words[i] = low && high ? pack_pair(p->em, low, high) : NULL;
-    }
-}
-
 static void read_a(Product *p, const Access *a)
 {
     GpuEmitter *em = p->em;
@@ -174,7 +128,23 @@ static void read_a(Product *p, const Access *a)
         if (!type->layout || !layout_equal(type->layout, &wanted)) {
             gpu_bug(em, p->op, "A in registers has the accumulator's layout");
         }
-        pack_a(p, gpu_value(em, a->memory), type->dtype, layout_registers(&wanted));
+        /* A's fragment has the accumulator's layout: pairs along the columns share a register, in
+         * its order. */
+        const GpuValue *value = gpu_value(em, a->memory);
+        int registers = layout_registers(&wanted);
+        DType to = mma_of_dot(p->em->func->target, p->op)->operands;
+        int n = registers / 2;
+        p->a_stride = n / p->repeats; /* columns past the last one have registers, but no values */
+        p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
+        p->a_words = ARENA_ARRAY(p->em->arena, LLVMValueRef, n);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef low = value->regs[2 * i], high = value->regs[2 * i + 1];
+            if (low && high && type->dtype != to) {
+                low = scalar_cast(p->em->l, low, type->dtype, to);
+                high = scalar_cast(p->em->l, high, type->dtype, to);
+            }
+            p->a_words[i] = low && high ? pack_pair(p->em, low, high) : NULL;
+        }
         return;
     }
     p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
@@ -190,41 +160,24 @@ static void read_a(Product *p, const Access *a)
         return;
     }
     p->a = shared_operand(p, a, op_int(p->op, ATTR_TA, 0) != 0);
-    LLVMValueRef at = group_offset(p, group_row(p));
+    /* The offset in bytes leads from the tile's start to the warp group's rows of A. */
+    const Layout *layout = p->op->results[0]->type->layout;
+    LLVMValueRef row = gpu_i32(em, 0);
+    for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
+        int64_t rows = layout->basis[IN_WARP][bit][0];
+        LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
+        set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
+        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""),
+                           "");
+    }
+    const HopperTile *tile = &p->a.tile;
+    int64_t each = tile->pitch;
+    if (p->a.k_rows) { /* 64 rows of A are whole chunks */
+        each = tile->rows * tile->elem_bytes;
+    }
+    LLVMValueRef at = LLVMBuildMul(em->builder, row, gpu_i32(em, each), "");
     at = LLVMBuildAdd(em->builder, p->a.tile.address, at, "");
     p->a.descriptor = descriptor_at(em, &p->a, at);
-}
-
-static void check_extents(Product *p)
-{
-    bool f32 = p->op->results[0]->type->dtype == DT_F32;
-    int columns = p->ints ? 16 : 8;
-    if (p->m % p->instruction->m || p->n % columns || p->k % p->depth ||
-        p->em->role->warps % mma_warps(p->instruction) || f32 == p->ints) {
-        gpu_bug(p->em, p->op,
-                "wgmma multiplies 64 rows, 8 columns (of integers 16), 32 bytes deep (or "
-                "multiples), into f32 or 32-bit integers");
-    }
-    const int64_t extents[] = {p->m, p->n};
-    Layout wanted = mma_group_result(mma_of_dot(p->em->func->target, p->op), extents,
-                                     p->em->role->warps, op_int(p->op, ATTR_TA, 0) != 0);
-    const Layout *layout = p->op->results[0]->type->layout;
-    if (!layout || !layout_equal(layout, &wanted)) {
-        gpu_bug(p->em, p->op, "the result has the accumulator's layout");
-    }
-}
-
-static void read_types(Product *p, DType operands)
-{
-    const MatrixInstr *unit = mma_of_dot(p->em->func->target, p->op);
-    if (!unit || unit->scope == MMA_WARP) {
-        gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
-    }
-    p->instruction = unit;
-    p->type = unit->instruction;
-    p->elem_bytes = dtype_bytes(operands);
-    p->depth = unit->k;
-    p->ints = !dtype_is_float(operands);
 }
 
 static Product read_product(GpuEmitter *em, Op *op)
@@ -236,8 +189,32 @@ static Product read_product(GpuEmitter *em, Op *op)
     p.n = gpu_extent(em, result, 1);
     bool b_transposed = op_int(op, ATTR_TB, 0) != 0;
     p.k = gpu_extent(em, b.memory->type, b.n > 0 ? b.n - (b_transposed ? 1 : 2) : 0);
-    read_types(&p, b.memory->type->dtype);
-    check_extents(&p);
+    /* The instruction of the dot fixes its types and its k. */
+    const MatrixInstr *unit = mma_of_dot(p.em->func->target, p.op);
+    if (!unit || unit->scope == MMA_WARP) {
+        gpu_bug(p.em, p.op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
+    }
+    p.instruction = unit;
+    p.type = unit->instruction;
+    p.elem_bytes = dtype_bytes(b.memory->type->dtype);
+    p.depth = unit->k;
+    p.ints = !dtype_is_float(b.memory->type->dtype);
+    /* The extents and the layout of the result must be those of the instruction. */
+    bool f32 = p.op->results[0]->type->dtype == DT_F32;
+    int columns = p.ints ? 16 : 8;
+    if (p.m % p.instruction->m || p.n % columns || p.k % p.depth ||
+        p.em->role->warps % mma_warps(p.instruction) || f32 == p.ints) {
+        gpu_bug(p.em, p.op,
+                "wgmma multiplies 64 rows, 8 columns (of integers 16), 32 bytes deep (or "
+                "multiples), into f32 or 32-bit integers");
+    }
+    const int64_t extents[] = {p.m, p.n};
+    Layout wanted = mma_group_result(mma_of_dot(p.em->func->target, p.op), extents,
+                                     p.em->role->warps, op_int(p.op, ATTR_TA, 0) != 0);
+    const Layout *layout = p.op->results[0]->type->layout;
+    if (!layout || !layout_equal(layout, &wanted)) {
+        gpu_bug(p.em, p.op, "the result has the accumulator's layout");
+    }
     if (b.n == 0) {
         gpu_bug(em, op, "wgmma takes B from shared memory");
     }
@@ -287,26 +264,6 @@ static LLVMValueRef *sum_after(const Statement *s, int i)
 {
     const Product *p = i < s->own ? s->p : s->p->joined;
     return &p->out->regs[s->first + (i < s->own ? i : i - s->own)];
-}
-
-static void add_operands(Statement *s)
-{
-    Product *p = s->p;
-    for (int i = 0; i < s->results; i++) {
-        text_printf(&s->constraints, "%s%s", i ? "," : "", p->ints ? "=r" : "=f");
-    }
-    if (p->a_words) {
-        for (int i = 0; i < p->a_row_words; i++) {
-            add_arg(s, "r", p->a_words[s->repeat * p->a_stride + i]);
-        }
-    } else {
-        add_arg(s, "l", p->a.descriptor);
-    }
-    add_arg(s, "l", p->b.descriptor);
-    for (int i = 0; p->acc && i < s->results; i++) {
-        add_arg(s, arena_printf(p->em->arena, "%d", i), sum_before(s, i));
-    }
-    text_add(&s->constraints, ",~{memory}");
 }
 
 static void add_list(Text *text, int first, int n)
@@ -387,7 +344,25 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
                    .text = text_new(em->arena),
                    .constraints = text_new(em->arena)};
     s.args = ARENA_ARRAY(em->arena, LLVMValueRef, s.results + p->a_row_words + 2);
-    add_operands(&s);
+
+    /* The operands are A (registers or a descriptor), B's descriptor, and the accumulator. */
+    Product *product = s.p;
+    for (int i = 0; i < s.results; i++) {
+        text_printf(&s.constraints, "%s%s", i ? "," : "", product->ints ? "=r" : "=f");
+    }
+    if (product->a_words) {
+        for (int i = 0; i < product->a_row_words; i++) {
+            add_arg(&s, "r", product->a_words[s.repeat * product->a_stride + i]);
+        }
+    } else {
+        add_arg(&s, "l", product->a.descriptor);
+    }
+    add_arg(&s, "l", product->b.descriptor);
+    for (int i = 0; product->acc && i < s.results; i++) {
+        add_arg(&s, arena_printf(product->em->arena, "%d", i), sum_before(&s, i));
+    }
+    text_add(&s.constraints, ",~{memory}");
+
     text_add(&s.text, "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\t");
     if (repeat == 0 && n_from == 0) {
         text_add(&s.text, "wgmma.fence.sync.aligned;\n\t");
@@ -458,20 +433,6 @@ static Op *joined_before(const Op *op)
     return before && joined_after(before) == op ? before : NULL;
 }
 
-static void emit_joined(GpuEmitter *em, Op *first, Op *second)
-{
-    Product p = read_product(em, first), joined = read_product(em, second);
-    p.out = gpu_define(em, first->results[0]);
-    joined.out = gpu_define(em, second->results[0]);
-    if ((p.acc == NULL) == (joined.acc == NULL) && p.n + joined.n <= p.instruction->max_n) {
-        p.joined = &joined;
-        emit_product(&p);
-    } else {
-        emit_product(&p);
-        emit_product(&joined);
-    }
-}
-
 void hopper_emit_dot_async(GpuEmitter *em, Op *op)
 {
     const char *unit = op_word(op, ATTR_INSTRUCTION);
@@ -483,7 +444,19 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
     }
     Op *first = op_int(op, ATTR_MERGED, 0) ? joined_before(op) : NULL;
     if (first) {
-        emit_joined(em, first, op);
+        /* Merged dots are one instruction if both start alike and the instruction is wide
+         * enough. */
+        Product p = read_product(em, first), joined = read_product(em, op);
+        p.out = gpu_define(em, first->results[0]);
+        joined.out = gpu_define(em, op->results[0]);
+        if ((p.acc == NULL) == (joined.acc == NULL) && p.n + joined.n <= p.instruction->max_n) {
+            p.joined = &joined;
+            emit_product(&p);
+        } else {
+            emit_product(&p);
+            emit_product(&joined);
+        }
+
         return;
     }
     Product p = read_product(em, op);
@@ -492,32 +465,6 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
 }
 
 /* ---- dot_wait ---- */
-
-/* The wait, and for settled values an output of it each: nothing that reads them moves before
- * it. */
-static void wait_for_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots, int n)
-{
-    Text constraints = text_new(em->arena);
-    LLVMValueRef *args = ARENA_ARRAY(em->arena, LLVMValueRef, n + 1);
-    LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, n + 1);
-    for (int i = 0; i < n; i++) {
-        args[i] = *slots[i];
-        types[i] = LLVMTypeOf(args[i]);
-        text_add(&constraints, types[i] == em->f32 ? "=f," : "=r,");
-    }
-    for (int i = 0; i < n; i++) {
-        text_printf(&constraints, "%d,", i);
-    }
-    text_add(&constraints, "~{memory}");
-    const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
-    LLVMTypeRef type = n == 0   ? LLVMVoidTypeInContext(em->context)
-                       : n == 1 ? types[0]
-                                : LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
-    LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
-    for (int i = 0; i < n; i++) {
-        *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");
-    }
-}
 
 void hopper_emit_dot_wait(GpuEmitter *em, Op *op)
 {
@@ -539,5 +486,26 @@ void hopper_emit_dot_wait(GpuEmitter *em, Op *op)
             }
         }
     }
-    wait_for_values(em, pending, slots, n);
+
+    /* The wait has each awaited value as an output, so that no reader moves before it. */
+    Text constraints = text_new(em->arena);
+    LLVMValueRef *args = ARENA_ARRAY(em->arena, LLVMValueRef, n + 1);
+    LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, n + 1);
+    for (int i = 0; i < n; i++) {
+        args[i] = *slots[i];
+        types[i] = LLVMTypeOf(args[i]);
+        text_add(&constraints, types[i] == em->f32 ? "=f," : "=r,");
+    }
+    for (int i = 0; i < n; i++) {
+        text_printf(&constraints, "%d,", i);
+    }
+    text_add(&constraints, "~{memory}");
+    const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
+    LLVMTypeRef type = n == 0   ? LLVMVoidTypeInContext(em->context)
+                       : n == 1 ? types[0]
+                                : LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
+    LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
+    for (int i = 0; i < n; i++) {
+        *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");
+    }
 }

@@ -248,22 +248,6 @@ static Words to_words(GpuEmitter *em, LLVMValueRef value)
     return words;
 }
 
-static LLVMValueRef from_words(GpuEmitter *em, const Words *words, LLVMTypeRef type)
-{
-    LLVMValueRef value = words->items[0];
-    if (bytes_of(em, type) == 1) {
-        value = LLVMBuildTrunc(em->builder, value, em->i8, "");
-        return LLVMBuildBitCast(em->builder, value, type, "");
-    }
-    if (words->n > 1) {
-        value = LLVMGetPoison(llvm_lanes(words->type, words->n));
-        for (int i = 0; i < words->n; i++) {
-            value = LLVMBuildInsertElement(em->builder, value, words->items[i], gpu_i32(em, i), "");
-        }
-    }
-    return LLVMBuildBitCast(em->builder, value, type, "");
-}
-
 /* "{$0, $1}", or "$0" for one. */
 static void add_list(Text *text, int first, int n)
 {
@@ -312,7 +296,21 @@ static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef
         words.items[i] =
             words.n == 1 ? call : LLVMBuildExtractValue(em->builder, call, (unsigned)i, "");
     }
-    return from_words(em, &words, LLVMTypeOf(otherwise));
+
+    /* The words become a value of the access's type again. */
+    LLVMTypeRef type = LLVMTypeOf(otherwise);
+    LLVMValueRef value = words.items[0];
+    if (bytes_of(em, type) == 1) {
+        value = LLVMBuildTrunc(em->builder, value, em->i8, "");
+        return LLVMBuildBitCast(em->builder, value, type, "");
+    }
+    if (words.n > 1) {
+        value = LLVMGetPoison(llvm_lanes(words.type, words.n));
+        for (int i = 0; i < words.n; i++) {
+            value = LLVMBuildInsertElement(em->builder, value, words.items[i], gpu_i32(em, i), "");
+        }
+    }
+    return LLVMBuildBitCast(em->builder, value, type, "");
 }
 
 static void store_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value)

@@ -59,27 +59,6 @@ static void call_attribute(GpuEmitter *em, LLVMValueRef call, const char *name)
                              LLVMCreateEnumAttribute(em->context, kind, 0));
 }
 
-/* All lanes take part: it may move, but not into a branch. */
-static LLVMValueRef finish(Statement *s, LLVMTypeRef result)
-{
-    LLVMValueRef call =
-        gpu_asm(s->em, result, s->text.data, s->constraints.data, false, s->n_args, s->args);
-    call_attribute(s->em, call, "convergent");
-    call_attribute(s->em, call, "nounwind");
-    return call;
-}
-
-/* "m16n8k16 f32 bf16" */
-static void add_name(Statement *s, const MatrixInstr *unit)
-{
-    char shape[16], result[8], operands[8];
-    if (sscanf(unit->instruction, "%15s %7s %7s", shape, result, operands) != 3) {
-        diag_bug(s->em->func->diags, "nvptx: no instruction for `%s`", unit->instruction);
-    }
-    text_printf(&s->text, "mma.sync.aligned.%s.row.col.%s.%s.%s.%s ", shape, result, operands,
-                operands, result);
-}
-
 void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *a,
                     const GpuFragment *b, LLVMValueRef *acc, int n)
 {
@@ -87,7 +66,14 @@ void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *
         .em = em, .text = text_new(em->arena), .constraints = text_new(em->arena), .n_results = n};
     LLVMTypeRef type = LLVMTypeOf(acc[0]), types[8];
     const char *constraint = type == em->f32 ? "=f" : type == em->f64 ? "=d" : "=r";
-    add_name(&s, unit);
+    /* The instruction is named by its shape, its result and its operands, as in "m16n8k16 f32
+     * bf16". */
+    char shape[16], result[8], operands[8];
+    if (sscanf(unit->instruction, "%15s %7s %7s", shape, result, operands) != 3) {
+        diag_bug(s.em->func->diags, "nvptx: no instruction for `%s`", unit->instruction);
+    }
+    text_printf(&s.text, "mma.sync.aligned.%s.row.col.%s.%s.%s.%s ", shape, result, operands,
+                operands, result);
     add_list(&s.text, 0, n);
     for (int i = 0; i < n; i++) {
         text_printf(&s.constraints, "%s%s", i ? "," : "", constraint);
@@ -103,7 +89,11 @@ void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *
     add_list(&s.text, first, n);
     text_add(&s.text, ";");
     LLVMTypeRef all = LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
-    LLVMValueRef results = finish(&s, all);
+    /* All lanes take part in the instruction, so it may move but not into a branch. */
+    LLVMValueRef results =
+        gpu_asm(s.em, all, s.text.data, s.constraints.data, false, s.n_args, s.args);
+    call_attribute(s.em, results, "convergent");
+    call_attribute(s.em, results, "nounwind");
     for (int i = 0; i < n; i++) {
         acc[i] = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
     }

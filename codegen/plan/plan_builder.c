@@ -42,24 +42,21 @@ int plan_param_index(const Func *func, const Value *value)
 
 _Static_assert((int)PLAN_MAX_DEGREE >= (int)MAX_DEGREE, "a term of a size: two limits");
 
-static void fill_term(Func *func, const PolyTerm *from, PlanTerm *to)
-{
-    to->coef = from->coef;
-    to->n = from->n;
-    for (int i = 0; i < from->n; i++) {
-        if (from->vars[i]->kind == DIM_RANGE) {
-            diag_bug(func->diags, "range '%s' in an extent outside of its launch",
-                     from->vars[i]->name);
-        }
-        to->vars[i] = plan_size_index(func, from->vars[i]);
-    }
-}
-
 PlanExpr plan_expr(Func *func, Dim dim)
 {
     PlanExpr expr = {dim->n_terms, ARENA_ARRAY(func->arena, PlanTerm, dim->n_terms)};
     for (int i = 0; i < expr.n; i++) {
-        fill_term(func, &dim->terms[i], &expr.terms[i]);
+        /* A term of a polynomial names its variables by their index in the plan. */
+        const PolyTerm *from = &dim->terms[i];
+        expr.terms[i].coef = from->coef;
+        expr.terms[i].n = from->n;
+        for (int k = 0; k < from->n; k++) {
+            if (from->vars[k]->kind == DIM_RANGE) {
+                diag_bug(func->diags, "range '%s' in an extent outside of its launch",
+                         from->vars[k]->name);
+            }
+            expr.terms[i].vars[k] = plan_size_index(func, from->vars[k]);
+        }
     }
     return expr;
 }
@@ -73,39 +70,13 @@ static PlanExpr *plan_exprs(Func *func, int n, const Dim *dims)
     return exprs;
 }
 
-static void fill_sizes(Func *func, Plan *plan)
-{
-    plan->sizes = ARENA_ARRAY(func->arena, PlanSize, func->dimvars.n);
-    for (size_t i = 0; i < func->dimvars.n; i++) {
-        const DimVar *var = func->dimvars.items[i];
-        if (var->kind != DIM_RANGE) {
-            Text name = text_new(func->arena);
-            say_size(var, &name);
-            PlanSize size = {arena_strdup(func->arena, name.data),
-                             var->multiple,
-                             var->least,
-                             var->most,
-                             .by = var->by,
-                             .stride = var->kind == DIM_STRIDE};
-            if (var->by > 0) {
-                size.of = plan_expr(func, var->of);
-            }
-            plan->sizes[plan->n_sizes++] = size;
-        }
-    }
-}
-
-static PlanParamIo param_io(ParamIo io)
-{
-    return io == PARAM_IN ? PLAN_IN : io == PARAM_OUT ? PLAN_OUT : PLAN_INOUT;
-}
-
 static void fill_param(Func *func, const Param *from, PlanParam *to)
 {
     Type type = param_given(from);
     to->name = arena_strdup(func->arena, from->name);
     to->dtype = type->dtype;
-    to->io = param_io(from->io);
+    /* The plan has its own enum for the direction of a parameter. */
+    to->io = from->io == PARAM_IN ? PLAN_IN : from->io == PARAM_OUT ? PLAN_OUT : PLAN_INOUT;
     to->rank = -1;
     to->align = dtype_bytes(type->dtype);
     if (type->kind != TYPE_TENSOR) {
@@ -153,24 +124,6 @@ static bool touches(const Func *func, const Op *launch, const Value *memory, boo
     return found;
 }
 
-static void fill_scratch(Func *func, const LaunchOps *launches, const Value *value, PlanScratch *to)
-{
-    Type type = value->type;
-    *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
-    to->dims = plan_exprs(func, type->rank, type->dims);
-    to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
-    bool views = has_views(func);
-    for (size_t i = launches->n; i-- > 0;) {
-        if (touches(func, launches->items[i], value, views)) {
-            to->last = to->first > to->last ? (int)i : to->last;
-            to->first = (int)i;
-        }
-    }
-    while (to->first > 0 && to->first <= to->last && runs_beside(launches->items[to->first])) {
-        to->first--; /* it may be filled as early */
-    }
-}
-
 static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
 {
     plan->params = ARENA_ARRAY(func->arena, PlanParam, func->params.n);
@@ -181,7 +134,23 @@ static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
             continue;
         }
         if (param->io == PARAM_SCRATCH) {
-            fill_scratch(func, launches, param->value, &plan->scratch[plan->n_scratch++]);
+            /* An intermediate is live from the first to the last launch that accesses it. */
+            PlanScratch *to = &plan->scratch[plan->n_scratch++];
+            Type type = param->value->type;
+            *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
+            to->dims = plan_exprs(func, type->rank, type->dims);
+            to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
+            bool views = has_views(func);
+            for (size_t k = launches->n; k-- > 0;) {
+                if (touches(func, launches->items[k], param->value, views)) {
+                    to->last = to->first > to->last ? (int)k : to->last;
+                    to->first = (int)k;
+                }
+            }
+            while (to->first > 0 && to->first <= to->last &&
+                   runs_beside(launches->items[to->first])) {
+                to->first--; /* it may be filled as early */
+            }
         } else if (plan->n_scratch) {
             diag_bug(func->diags, "parameter '%s' of %s follows an intermediate", param->name,
                      func->name);
@@ -265,8 +234,16 @@ static bool takes(const Func *func, const Op *launch, const Value *tensor, bool 
  * work on a function grows with the square of its arguments, and drivers limit them. */
 enum { MAX_TENSORS = 256 };
 
-static void add_pointers(const Func *func, const Op *op, const Plan *plan, PlanLaunch *launch)
+/* On AMD's parts LLVM loads three arguments of 8 bytes as four. That the fourth lies within what
+ * the metadata declares, the last argument is there twice, and the second of them not used. */
+enum { WORDS_READ_AS_FOUR = 3 };
+
+static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *launch)
 {
+    launch->args =
+        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 2);
+
+    /* A launch takes all tensors if there are few, and otherwise those that it accesses. */
     bool all = plan->n_params + plan->n_scratch <= MAX_TENSORS, views = has_views(func);
     int index = 0;
     for (size_t i = 0; i < func->params.n; i++) {
@@ -277,17 +254,7 @@ static void add_pointers(const Func *func, const Op *op, const Plan *plan, PlanL
         }
         index += !param->im2col;
     }
-}
 
-/* On AMD's parts LLVM loads three arguments of 8 bytes as four. That the fourth lies within what
- * the metadata declares, the last argument is there twice, and the second of them not used. */
-enum { WORDS_READ_AS_FOUR = 3 };
-
-static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *launch)
-{
-    launch->args =
-        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 2);
-    add_pointers(func, op, plan, launch);
     for (int i = 0; i < plan->n_params; i++) {
         if (plan->params[i].rank < 0) {
             launch->args[launch->n_args++] = (PlanArg){ARG_SCALAR, i};
@@ -383,23 +350,6 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
     }
 }
 
-static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t index,
-                        PlanLaunch *to)
-{
-    const char *name = func->symbol ? func->symbol : func->name;
-    to->symbol = arena_printf(func->arena, "%s_%zu", name, index);
-    to->threads = launch_threads(func, launch);
-    to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
-    to->most_tiles = op_int(launch, ATTR_MAX_TILES, 0);
-    to->blocks_per_unit = (int)op_int(launch, ATTR_OCCUPANCY, 1);
-    to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
-    to->workers = (int)op_int(launch, ATTR_THREADS, 0);
-    to->dependent = op_word(launch, ATTR_GRID_WAIT) != NULL;
-    to->concurrent = runs_beside(launch);
-    fill_axes(func, launch, to);
-    fill_args(func, plan, launch, to);
-}
-
 LaunchOps plan_launch_ops(Func *func)
 {
     LaunchOps list = {0};
@@ -419,7 +369,27 @@ void plan_fill(Func *func, Plan *plan)
     }
     plan->kernel = arena_strdup(func->arena, func->name);
     plan->target = func->target->name;
-    fill_sizes(func, plan);
+
+    /* Every symbolic size is listed with the facts that the code assumes of it. */
+    plan->sizes = ARENA_ARRAY(func->arena, PlanSize, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        if (var->kind != DIM_RANGE) {
+            Text name = text_new(func->arena);
+            say_size(var, &name);
+            PlanSize size = {arena_strdup(func->arena, name.data),
+                             var->multiple,
+                             var->least,
+                             var->most,
+                             .by = var->by,
+                             .stride = var->kind == DIM_STRIDE};
+            if (var->by > 0) {
+                size.of = plan_expr(func, var->of);
+            }
+            plan->sizes[plan->n_sizes++] = size;
+        }
+    }
+
     LaunchOps launches = plan_launch_ops(func);
     fill_params(func, &launches, plan);
     Sayings sayings = {func, plan, false};
@@ -429,7 +399,21 @@ void plan_fill(Func *func, Plan *plan)
     plan->n_launches = (int)launches.n;
     plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);
     for (size_t i = 0; i < launches.n; i++) {
-        fill_launch(func, plan, launches.items[i], i, &plan->launches[i]);
+        /* The launch's resources come from the attributes of its op. */
+        const Op *launch = launches.items[i];
+        PlanLaunch *to = &plan->launches[i];
+        const char *name = func->symbol ? func->symbol : func->name;
+        to->symbol = arena_printf(func->arena, "%s_%zu", name, i);
+        to->threads = launch_threads(func, launch);
+        to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
+        to->most_tiles = op_int(launch, ATTR_MAX_TILES, 0);
+        to->blocks_per_unit = (int)op_int(launch, ATTR_OCCUPANCY, 1);
+        to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
+        to->workers = (int)op_int(launch, ATTR_THREADS, 0);
+        to->dependent = op_word(launch, ATTR_GRID_WAIT) != NULL;
+        to->concurrent = runs_beside(launch);
+        fill_axes(func, launch, to);
+        fill_args(func, plan, launch, to);
     }
 }
 

@@ -27,17 +27,6 @@ static const char *place(const Report *report, const AccessReport *at)
     return at->line ? arena_printf(report->input->func->arena, "line %d: ", at->line) : "";
 }
 
-static void spills(const Report *report, LaunchReport *launch)
-{
-    if (launch->assembled && launch->assembled->spilled > 0) {
-        say(report, launch,
-            arena_printf(report->input->func->arena,
-                         "registers spill %d bytes a thread: smaller tiles (--schedule \"tile …\") "
-                         "or fewer blocks a %s (\"occupancy …\")",
-                         launch->assembled->spilled, unit_words(report->target)));
-    }
-}
-
 /* Of those that move the same array: one is enough to be told of. */
 static bool is_greatest(const LaunchReport *launch, const AccessReport *at)
 {
@@ -95,21 +84,6 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
     }
 }
 
-static void conflicts(const Report *report, LaunchReport *launch, const AccessReport *at)
-{
-    if (traffic_is_shared(at->kind) && at->wavefronts > 1.3 * at->least_wavefronts &&
-        is_greatest(launch, at)) {
-        say(report, launch,
-            arena_printf(
-                report->input->func->arena,
-                "%s%s of %s takes %.1f times the wavefronts of shared memory that it would "
-                "without conflicts of banks: another tile, or other warps, change the "
-                "layout",
-                place(report, at), traffic_name(at->kind), at->memory,
-                at->wavefronts / at->least_wavefronts));
-    }
-}
-
 /* Starting a launch takes longer. */
 static bool is_small(const LaunchReport *launch)
 {
@@ -142,21 +116,6 @@ static void grid(const Report *report, LaunchReport *launch)
                          "%.2f rounds of resident blocks: the last one fills %.0f %% of the device "
                          "(another tile, or `persistent on`)",
                          o->waves, 100 * rest));
-    }
-}
-
-static void reuse(const Report *report, LaunchReport *launch)
-{
-    const Roofline *r = &launch->roofline;
-    /* caches give a few times what memory does */
-    double from_caches = r->asked_read / (3 * report->part->memory * 1e9);
-    if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(launch) &&
-        from_caches > r->compute_seconds && from_caches > r->memory_seconds) {
-        say(report, launch,
-            arena_printf(report->input->func->arena,
-                         "inputs are asked for %.1f times over, of caches as far as they fit: "
-                         "larger tiles read them less often",
-                         r->asked_read / r->read));
     }
 }
 
@@ -199,11 +158,6 @@ static void find_store(Op *op, void *user)
     finding->tensor = here && tensor ? tensor : finding->tensor;
 }
 
-static bool keeps_elements(OpKind kind)
-{
-    return kind == OP_CAST || !(op_info(kind)->traits & TRAIT_ELEMENTWISE);
-}
-
 /* What shared memory is filled with. */
 static const Value *filled_with(const LaunchReport *launch, const Value *memory, Origin *origin)
 {
@@ -232,7 +186,8 @@ static Origin origin_of(const LaunchReport *launch, const Value *value)
                 return origin;
             }
             value = filled_with(launch, access.memory, &origin);
-        } else if (keeps_elements(op->kind) && op->n_operands > 0) {
+        } else if ((op->kind == OP_CAST || !(op_info(op->kind)->traits & TRAIT_ELEMENTWISE)) &&
+                   op->n_operands > 0) {
             value = op->operands[0];
         } else {
             origin.at = op->n_operands > 0 ? op : NULL;
@@ -357,15 +312,45 @@ void advice_make(const Report *report, LaunchReport *launch)
     if (!report->part) {
         return;
     }
-    spills(report, launch);
+    /* Spilled registers cost memory traffic. */
+    if (launch->assembled && launch->assembled->spilled > 0) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "registers spill %d bytes a thread: smaller tiles (--schedule \"tile …\") "
+                         "or fewer blocks a %s (\"occupancy …\")",
+                         launch->assembled->spilled, unit_words(report->target)));
+    }
     for (size_t i = 0; i < launch->accesses.n; i++) {
         sectors(report, launch, &launch->accesses.items[i]);
-        conflicts(report, launch, &launch->accesses.items[i]);
+        /* Bank conflicts are reported for the access that has the most of them. */
+        const AccessReport *at = &launch->accesses.items[i];
+        if (traffic_is_shared(at->kind) && at->wavefronts > 1.3 * at->least_wavefronts &&
+            is_greatest(launch, at)) {
+            say(report, launch,
+                arena_printf(
+                    report->input->func->arena,
+                    "%s%s of %s takes %.1f times the wavefronts of shared memory that it would "
+                    "without conflicts of banks: another tile, or other warps, change the "
+                    "layout",
+                    place(report, at), traffic_name(at->kind), at->memory,
+                    at->wavefronts / at->least_wavefronts));
+        }
     }
     for (size_t i = 0; i < launch->accesses.n; i++) {
         narrow(report, launch, &launch->accesses.items[i]);
     }
     grid(report, launch);
-    reuse(report, launch);
+    /* Inputs that are requested several times from the caches call for larger tiles. */
+    const Roofline *r = &launch->roofline;
+    /* caches give a few times what memory does */
+    double from_caches = r->asked_read / (3 * report->part->memory * 1e9);
+    if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(launch) &&
+        from_caches > r->compute_seconds && from_caches > r->memory_seconds) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "inputs are asked for %.1f times over, of caches as far as they fit: "
+                         "larger tiles read them less often",
+                         r->asked_read / r->read));
+    }
     bound(report, launch);
 }

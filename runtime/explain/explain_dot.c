@@ -63,25 +63,6 @@ static bool reads_before(const Op *op, int side, const Value *memory)
     return false;
 }
 
-/* Bytes of a slot of the rings that the products of the loop read, and how many slots they have. */
-static void find_slots(ProductReport *product)
-{
-    for (const Op *op = product->op->parent->first; op; op = op->next) {
-        for (int side = 0; side < 2 && op->kind == product->op->kind; side++) {
-            Access access = op_access_nth(op, side);
-            Type type = access.n ? access.memory->type : NULL;
-            int64_t bytes = type ? dtype_bytes(type->dtype) : 0;
-            for (int i = 1; type && i < type->rank; i++) {
-                bytes *= poly_capacity(type->dims[i]);
-            }
-            if (type && !reads_before(op, side, access.memory)) {
-                product->slots = (int)poly_capacity(type->dims[0]);
-                product->slot_bytes += bytes;
-            }
-        }
-    }
-}
-
 static void count_op(Op *op, void *user)
 {
     ProductReport *product = user;
@@ -129,17 +110,6 @@ static int lines_of(const LaunchReport *launch, const Op *op, int side)
     return copy.lines;
 }
 
-/* Tiles of the last two axes that blocks bring together. */
-static void read_multicast(const Op *op, const Value *product, DotTiling *tiles)
-{
-    const Attr *beside = op_attr(op, ATTR_MULTICAST), *dims = op_attr(op, ATTR_DIMS);
-    for (int i = 0; beside && i < beside->n; i++) {
-        const DimVar *rows = poly_as_range(product->type->dims[0]);
-        bool along_m = rows && rows->whole == dims->dims[i];
-        *(along_m ? &tiles->beside_m : &tiles->beside_n) *= beside->ints[i];
-    }
-}
-
 /* The sizes of the product, and its tiles; false: it is not one that the model knows. */
 static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
                     DotProblem *size, DotTiling *tiles)
@@ -168,7 +138,14 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
     tiles->split_k = shares;
     tiles->beside_m = tiles->beside_n = 1;
-    read_multicast(launch->op, op->results[0], tiles);
+    /* Blocks of a multicast group load the tiles along one axis once. */
+    const Attr *beside = op_attr(launch->op, ATTR_MULTICAST),
+               *block_dims = op_attr(launch->op, ATTR_DIMS);
+    for (int i = 0; beside && i < beside->n; i++) {
+        const DimVar *rows = poly_as_range(op->results[0]->type->dims[0]);
+        bool along_m = rows && rows->whole == block_dims->dims[i];
+        *(along_m ? &tiles->beside_m : &tiles->beside_n) *= beside->ints[i];
+    }
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);
     Access access = op_access_nth(op, 1);
@@ -246,7 +223,22 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
         product->n_columns = poly_capacity(type->dims[1]);
     }
     product->instruction = mma_of_dot(report->target, product->op);
-    find_slots(product);
+    /* The ring buffers that the dots of the loop read give the bytes of a pipeline stage and the
+     * number of stages. */
+    for (const Op *op = product->op->parent->first; op; op = op->next) {
+        for (int side = 0; side < 2 && op->kind == product->op->kind; side++) {
+            Access access = op_access_nth(op, side);
+            Type tile_type = access.n ? access.memory->type : NULL;
+            int64_t bytes = tile_type ? dtype_bytes(tile_type->dtype) : 0;
+            for (int i = 1; tile_type && i < tile_type->rank; i++) {
+                bytes *= poly_capacity(tile_type->dims[i]);
+            }
+            if (tile_type && !reads_before(op, side, access.memory)) {
+                product->slots = (int)poly_capacity(tile_type->dims[0]);
+                product->slot_bytes += bytes;
+            }
+        }
+    }
     product->tiles = count;
     if (!rates || !measure(report, launch, product, &size, &tiles)) {
         bound_share(report, launch);

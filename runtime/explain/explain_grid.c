@@ -68,27 +68,6 @@ typedef struct Numbers {
     double all;
 } Numbers;
 
-static Numbers numbers_of(const Grid *grid)
-{
-    const Attr *beside = op_attr(grid->op, ATTR_MULTICAST);
-    Numbers n = {.grouped = op_int(grid->op, ATTR_RASTER_GROUP, 0), .together = 1, .beside = -1};
-    n.all = 1;
-    for (int axis = 0; axis < grid->n; axis++) {
-        n.counts[axis] = grid->tiles[axis];
-        if (beside && beside->ints[axis] > 1) {
-            n.together = beside->ints[axis];
-            n.beside = axis;
-            n.counts[axis] = steps_over(n.counts[axis], n.together);
-        }
-        n.all *= (double)n.counts[axis];
-    }
-    n.all *= (double)n.together;
-    if (n.beside >= 0 && n.beside == grid->n - 2 && n.grouped > 1) {
-        n.grouped = steps_over(n.grouped, n.together);
-    }
-    return n;
-}
-
 /* `grouped` tiles of axis -2 for each tile of axis -1. */
 static void split_grouped(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
 {
@@ -116,7 +95,23 @@ static void split(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
 
 bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
 {
-    Numbers n = numbers_of(grid);
+    /* The counts along the multicast axis are those of clusters. */
+    const Attr *beside = op_attr(grid->op, ATTR_MULTICAST);
+    Numbers n = {.grouped = op_int(grid->op, ATTR_RASTER_GROUP, 0), .together = 1, .beside = -1};
+    n.all = 1;
+    for (int a = 0; a < grid->n; a++) {
+        n.counts[a] = grid->tiles[a];
+        if (beside && beside->ints[a] > 1) {
+            n.together = beside->ints[a];
+            n.beside = a;
+            n.counts[a] = steps_over(n.counts[a], n.together);
+        }
+        n.all *= (double)n.counts[a];
+    }
+    n.all *= (double)n.together;
+    if (n.beside >= 0 && n.beside == grid->n - 2 && n.grouped > 1) {
+        n.grouped = steps_over(n.grouped, n.together);
+    }
     /* Long and short tiles alternate: a block takes one of each. */
     bool paired = grid->op->kind == OP_TILE_LOOP && op_int(grid->op, ATTR_DESCENDING, 0) &&
                   !op_int(grid->op, ATTR_TILE_INDEX, 0) && n.grouped <= 1 && n.beside < 0;

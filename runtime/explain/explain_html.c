@@ -78,32 +78,6 @@ static void schedule(const Report *report, Text *out)
 
 /* ---- a launch ---- */
 
-static void shape(const Report *report, const LaunchReport *launch, Text *out)
-{
-    text_add(out, "<p>");
-    shape_words(report, launch, out);
-    if (*launch->tiles) {
-        text_printf(out, "; each block takes%s <b>",
-                    launch->plan->persistent ? ", one after the other, tiles of" : "");
-        html_words(out, launch->tiles);
-        text_add(out, "</b>");
-    }
-    text_printf(out, launch->shared_bytes ? "; %d bytes of shared memory a block." : ".",
-                launch->shared_bytes);
-    if (*launch->why) {
-        text_add(out, " It is a launch of its own: ");
-        html_words(out, launch->why);
-        text_char(out, '.');
-    }
-    const char *trace = course_words(report, launch);
-    if (*trace) {
-        text_add(out, " <span class=warn>");
-        html_words(out, trace);
-        text_add(out, ".</span>");
-    }
-    text_add(out, "</p>\n");
-}
-
 static void occupancy(const Report *report, const LaunchReport *launch, Text *out)
 {
     const Occupancy *o = &launch->occupancy;
@@ -139,32 +113,6 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
     text_add(out, "</table>\n");
 }
 
-static void access_row(const Report *report, const AccessReport *at, Text *out)
-{
-    text_printf(out, at->line ? "\n<tr class=l%d>" : "\n<tr>", at->line);
-    text_printf(out, at->line ? "<td class=n><a href=\"#s%d\">%d</a>" : "<td class=n>", at->line,
-                at->line);
-    text_printf(out, "<td>%s <b>", traffic_name(at->kind));
-    html_words(out, at->memory);
-    text_printf(out, "</b><td class=n>%d<td class=soft>", at->bytes);
-    html_words(out, at->why_width);
-    if (report->sized && report->part) {
-        count_cell(out, at->requests);
-        if (traffic_is_shared(at->kind)) {
-            double conflicts = at->wavefronts - at->least_wavefronts;
-            text_printf(out, "<td><td><td class=\"n%s\">", conflicts > 0 ? " bad" : " good");
-            scaled_words(out, conflicts, "");
-        } else {
-            count_cell(out, at->sectors);
-            double times = at->least_sectors > 0 ? at->sectors / at->least_sectors : 1;
-            text_printf(out, "<td class=\"n%s\">%.2f<td>", times > 1.3 ? " warn" : " good", times);
-        }
-    }
-    text_add(out, "<td class=soft>");
-    html_words(out, at->guard);
-    text_add(out, at->assumed ? " (data decide the places: as if spread evenly)" : "");
-}
-
 static void accesses(const Report *report, const LaunchReport *launch, Text *out)
 {
     if (!launch->accesses.n) {
@@ -184,7 +132,31 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
                       : "");
     text_add(out, "<th>guard");
     for (size_t i = 0; i < launch->accesses.n; i++) {
-        access_row(report, &launch->accesses.items[i], out);
+        /* Each access is a row that links to its source line. */
+        const AccessReport *at = &launch->accesses.items[i];
+        text_printf(out, at->line ? "\n<tr class=l%d>" : "\n<tr>", at->line);
+        text_printf(out, at->line ? "<td class=n><a href=\"#s%d\">%d</a>" : "<td class=n>",
+                    at->line, at->line);
+        text_printf(out, "<td>%s <b>", traffic_name(at->kind));
+        html_words(out, at->memory);
+        text_printf(out, "</b><td class=n>%d<td class=soft>", at->bytes);
+        html_words(out, at->why_width);
+        if (report->sized && report->part) {
+            count_cell(out, at->requests);
+            if (traffic_is_shared(at->kind)) {
+                double conflicts = at->wavefronts - at->least_wavefronts;
+                text_printf(out, "<td><td><td class=\"n%s\">", conflicts > 0 ? " bad" : " good");
+                scaled_words(out, conflicts, "");
+            } else {
+                count_cell(out, at->sectors);
+                double times = at->least_sectors > 0 ? at->sectors / at->least_sectors : 1;
+                text_printf(out, "<td class=\"n%s\">%.2f<td>", times > 1.3 ? " warn" : " good",
+                            times);
+            }
+        }
+        text_add(out, "<td class=soft>");
+        html_words(out, at->guard);
+        text_add(out, at->assumed ? " (data decide the places: as if spread evenly)" : "");
     }
     text_add(out, "</table></div>\n");
 }
@@ -226,25 +198,6 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     text_printf(out, *tiles ? "<p>%s.</p>\n" : "", tiles);
 }
 
-static void pictures(const Report *report, const LaunchReport *launch, Text *out)
-{
-    enum { MAX_TILES = 6, MAX_BANKS = 16 };
-    int n = 0;
-    if (launch->buffers.n) {
-        text_add(out, "<h3>Shared memory</h3>\n");
-        html_buffers(launch, out);
-    }
-    for (size_t i = 0; i < launch->accesses.n && n < MAX_BANKS; i++) {
-        if (traffic_is_shared(launch->accesses.items[i].kind)) {
-            html_banks(&launch->accesses.items[i], out);
-            n++;
-        }
-    }
-    for (size_t i = 0; i < launch->layouts_used.n && i < MAX_TILES; i++) {
-        html_tile(report, &launch->layouts_used.items[i], out);
-    }
-}
-
 static void advice(const LaunchReport *launch, Text *out)
 {
     if (!launch->advice.n) {
@@ -258,23 +211,56 @@ static void advice(const LaunchReport *launch, Text *out)
     text_add(out, "</ul>\n");
 }
 
-static void launch_section(const Report *report, int nth, Text *out)
-{
-    const LaunchReport *launch = &report->launches[nth];
-    text_printf(out, "<h2 id=launch%d>%s</h2>\n", nth, launch->plan->symbol);
-    shape(report, launch, out);
-    cost(report, launch, out);
-    advice(launch, out);
-    accesses(report, launch, out);
-    occupancy(report, launch, out);
-    pictures(report, launch, out);
-}
-
 static void body(const Report *report, Text *out)
 {
     head(report, out);
     for (int i = 0; i < report->n_launches; i++) {
-        launch_section(report, i, out);
+        /* Each launch has a section of its own. */
+        const LaunchReport *launch = &report->launches[i];
+        text_printf(out, "<h2 id=launch%d>%s</h2>\n", i, launch->plan->symbol);
+        /* The first paragraph gives the grid, the tile and the resources of the launch. */
+        text_add(out, "<p>");
+        shape_words(report, launch, out);
+        if (*launch->tiles) {
+            text_printf(out, "; each block takes%s <b>",
+                        launch->plan->persistent ? ", one after the other, tiles of" : "");
+            html_words(out, launch->tiles);
+            text_add(out, "</b>");
+        }
+        text_printf(out, launch->shared_bytes ? "; %d bytes of shared memory a block." : ".",
+                    launch->shared_bytes);
+        if (*launch->why) {
+            text_add(out, " It is a launch of its own: ");
+            html_words(out, launch->why);
+            text_char(out, '.');
+        }
+        const char *trace = course_words(report, launch);
+        if (*trace) {
+            text_add(out, " <span class=warn>");
+            html_words(out, trace);
+            text_add(out, ".</span>");
+        }
+        text_add(out, "</p>\n");
+        cost(report, launch, out);
+        advice(launch, out);
+        accesses(report, launch, out);
+        occupancy(report, launch, out);
+        /* The pictures show the shared memory, the bank conflicts and the layouts. */
+        enum { MAX_TILES = 6, MAX_BANKS = 16 };
+        int n = 0;
+        if (launch->buffers.n) {
+            text_add(out, "<h3>Shared memory</h3>\n");
+            html_buffers(launch, out);
+        }
+        for (size_t k = 0; k < launch->accesses.n && n < MAX_BANKS; k++) {
+            if (traffic_is_shared(launch->accesses.items[k].kind)) {
+                html_banks(&launch->accesses.items[k], out);
+                n++;
+            }
+        }
+        for (size_t k = 0; k < launch->layouts_used.n && k < MAX_TILES; k++) {
+            html_tile(report, &launch->layouts_used.items[k], out);
+        }
     }
     text_add(out, "<h2 id=roofline>Roofline</h2>\n<p>What the part can do at most, by how many "
                   "operations a byte of memory feeds: on the slope memory is the bound, on a roof "

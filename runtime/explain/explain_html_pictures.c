@@ -65,19 +65,6 @@ static void find_owners(const TileReport *tile, int lanes, Corner *corner)
     }
 }
 
-static void cell(const Owner *owner, Text *out)
-{
-    if (owner->thread == NOBODY) {
-        text_add(out, "<td>");
-        return;
-    }
-    text_printf(out, "<td class=h%d", owner->thread % HUES);
-    if (owner->copies > 1) {
-        text_printf(out, " title=\"%d threads hold it\"", owner->copies);
-    }
-    text_printf(out, ">%d:%d", owner->thread, owner->reg);
-}
-
 void html_tile(const Report *report, const TileReport *tile, Text *out)
 {
     Corner corner;
@@ -98,7 +85,17 @@ void html_tile(const Report *report, const TileReport *tile, Text *out)
     for (int row = 0; row < corner.rows; row++) {
         text_printf(out, "\n<tr><th>%d", row);
         for (int col = 0; col < corner.cols; col++) {
-            cell(&corner.owners[row][col], out);
+            /* A cell names the thread and the register that own the element. */
+            const Owner *owner = &corner.owners[row][col];
+            if (owner->thread == NOBODY) {
+                text_add(out, "<td>");
+                continue;
+            }
+            text_printf(out, "<td class=h%d", owner->thread % HUES);
+            if (owner->copies > 1) {
+                text_printf(out, " title=\"%d threads hold it\"", owner->copies);
+            }
+            text_printf(out, ">%d:%d", owner->thread, owner->reg);
         }
     }
     text_add(out, "</table></div>\n");
@@ -128,16 +125,6 @@ static int row_of(Banks *banks, int64_t row)
     return banks->n++;
 }
 
-static void add_lane(char *to, size_t size, int lane)
-{
-    size_t n = strlen(to);
-    if (n == 0) {
-        snprintf(to, size, "%d", lane);
-    } else if (!strchr(to, '+')) {
-        snprintf(to + n, size - n, "+");
-    }
-}
-
 static void fill_banks(const WarpRequest *request, int first, int n, Banks *banks)
 {
     int64_t all = request->banks;
@@ -148,7 +135,14 @@ static void fill_banks(const WarpRequest *request, int first, int n, Banks *bank
             int row = row_of(banks, word / all);
             if (row != NOBODY) {
                 char *to = banks->lanes[row][word % all];
-                add_lane(to, sizeof banks->lanes[0][0], lane);
+                /* A bank that several lanes access shows the first lane and a plus sign. */
+                size_t size = sizeof banks->lanes[0][0];
+                size_t count = strlen(to);
+                if (count == 0) {
+                    snprintf(to, size, "%d", lane);
+                } else if (!strchr(to, '+')) {
+                    snprintf(to + count, size - count, "+");
+                }
             }
         }
     }
@@ -264,22 +258,6 @@ static void plot_roof(double memory, double flops, const char *class, const char
                 plot_y(flops), PLOT_WIDTH - RIGHT, PLOT_WIDTH - RIGHT, plot_y(flops) - 5, words);
 }
 
-static void plot_launch(const LaunchReport *launch, int nth, Text *out)
-{
-    const Roofline *r = &launch->roofline;
-    double flops = r->flops + r->matrix_flops;
-    double seconds = fmax(r->memory_seconds, r->compute_seconds);
-    if (flops <= 0 || seconds <= 0) {
-        return;
-    }
-    double x = plot_x(r->intensity), y = plot_y(flops / seconds);
-    text_printf(out, "<circle class=point cx=%.1f cy=%.1f r=5><title>", x, y);
-    html_words(out, launch->plan->symbol);
-    text_printf(out, "</title></circle><text x=%.1f y=%.1f>", x + 8, y + 14 + 12 * (nth % 4));
-    html_words(out, launch->plan->symbol);
-    text_add(out, "</text>");
-}
-
 void html_roofline(const Report *report, Text *out)
 {
     const DeviceSpec *part = report->part;
@@ -310,7 +288,19 @@ void html_roofline(const Report *report, Text *out)
     plot_roof(part->memory * 1e9, part->flops32 * 1e12, "roof", "f32", out);
     plot_roof(part->memory * 1e9, part->flops16 * 1e12, "roof16", "16-bit matrix units", out);
     for (int i = 0; i < report->n_launches; i++) {
-        plot_launch(&report->launches[i], i, out);
+        /* A launch is plotted at its predicted throughput. */
+        const Roofline *r = &report->launches[i].roofline;
+        double flops = r->flops + r->matrix_flops;
+        double seconds = fmax(r->memory_seconds, r->compute_seconds);
+        if (flops <= 0 || seconds <= 0) {
+            continue;
+        }
+        double x = plot_x(r->intensity), y = plot_y(flops / seconds);
+        text_printf(out, "<circle class=point cx=%.1f cy=%.1f r=5><title>", x, y);
+        html_words(out, report->launches[i].plan->symbol);
+        text_printf(out, "</title></circle><text x=%.1f y=%.1f>", x + 8, y + 14 + 12 * (i % 4));
+        html_words(out, report->launches[i].plan->symbol);
+        text_add(out, "</text>");
     }
     text_add(out, "</svg>\n");
 }

@@ -270,20 +270,6 @@ static void trace_if(BlockTrace *trace, const Op *op)
     }
 }
 
-/* Roles run beside one another, behind what is before them: each is at its end when the others
- * are. */
-static void trace_roles(BlockTrace *trace, const Op *op)
-{
-    level2_rescale(trace->level2, trace->since, 0);
-    for (int i = 0; i < op->n_regions; i++) {
-        size_t since = level2_noted(trace->level2);
-        trace->moved = 0;
-        trace_block(trace, op->regions[i]);
-        level2_rescale(trace->level2, since, trace->moved > 0 ? 1 / trace->moved : 1);
-    }
-    trace->moved = 0;
-}
-
 static void trace_op(BlockTrace *trace, const Op *op)
 {
     Grid grid;
@@ -317,7 +303,17 @@ static void trace_op(BlockTrace *trace, const Op *op)
     switch (op->kind) {
     case OP_FOR: trace_for(trace, op); break;
     case OP_IF: trace_if(trace, op); break;
-    case OP_ROLES: trace_roles(trace, op); break;
+    case OP_ROLES: {
+        /* Roles run concurrently: each one's accesses are rescaled to the time in which all run. */
+        level2_rescale(trace->level2, trace->since, 0);
+        for (int i = 0; i < op->n_regions; i++) {
+            size_t since = level2_noted(trace->level2);
+            trace->moved = 0;
+            trace_block(trace, op->regions[i]);
+            level2_rescale(trace->level2, since, trace->moved > 0 ? 1 / trace->moved : 1);
+        }
+        trace->moved = 0;
+    } break;
     case OP_TILE_LOOP:
         if (grid_make(&trace->context, op, &grid) &&
             grid_bind_nth(&trace->context, &grid, trace->block, trace->blocks, trace->nth)) {

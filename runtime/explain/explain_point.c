@@ -76,15 +76,6 @@ static bool binary(const Op *op, int64_t a, int64_t b, int64_t *out)
     }
 }
 
-/* The coordinates in the operand of the element that becomes the result's element `coords`. */
-static void operand_coords(const Op *op, const int32_t *coords, int32_t *of)
-{
-    for (int i = 0; i < op->operands[0]->type->rank; i++) {
-        OpAxis axis = op_axis(op, 0, i);
-        of[i] = axis.role == AXIS_TIED ? coords[axis.result] : 0;
-    }
-}
-
 /* The same for the same element of the same tile, and like chance between them. */
 static int64_t guess(EvalPoint *c, const Value *value, const int32_t *coords)
 {
@@ -137,7 +128,15 @@ static bool eval_op(EvalPoint *c, const Value *value, const int32_t *coords, int
     case OP_PERMUTE:
     case OP_CONVERT:
     case OP_TO_STATIC:
-    case OP_MASK: operand_coords(op, coords, of); return eval(c, op->operands[0], of, depth, out);
+    case OP_MASK: {
+        /* The operand's coordinates are those of the result along the axes that both share, and 0
+         * elsewhere. */
+        for (int i = 0; i < op->operands[0]->type->rank; i++) {
+            OpAxis axis = op_axis(op, 0, i);
+            of[i] = axis.role == AXIS_TIED ? coords[axis.result] : 0;
+        }
+    }
+        return eval(c, op->operands[0], of, depth, out);
     case OP_NEG: return eval(c, op->operands[0], coords, depth, &a) && (*out = -a, true);
     case OP_NOT:
         return eval(c, op->operands[0], coords, depth, &a) &&

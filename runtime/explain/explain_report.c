@@ -61,23 +61,19 @@ typedef struct Lister {
     LaunchReport *launch;
 } Lister;
 
-/* What the compiler adds has the place of the value that it moves. */
-static Span span_of(const Op *op)
+static int line_of(const Report *report, const Op *op)
 {
+    /* An op that the compiler added has the source location of the value that it moves. */
+    const Op *user = op;
     enum { MAX_STEPS = 8 };
-    for (int i = 0; i < MAX_STEPS && op->span.source < 0 && op->n_operands > 0; i++) {
-        const Value *moved = op->operands[i ? 0 : op->n_operands - 1];
+    for (int i = 0; i < MAX_STEPS && user->span.source < 0 && user->n_operands > 0; i++) {
+        const Value *moved = user->operands[i ? 0 : user->n_operands - 1];
         if (!moved || !moved->def) {
             break;
         }
-        op = moved->def;
+        user = moved->def;
     }
-    return op->span;
-}
-
-static int line_of(const Report *report, const Op *op)
-{
-    Span span = span_of(op);
+    Span span = user->span;
     bool here = span.source >= 0 && span.source == report->input->source;
     return here ? diag_source_loc(report->input->func->diags, span).line : 0;
 }
@@ -415,32 +411,6 @@ double report_share(const Report *report)
     return n > MAX_WHOLE ? OF_MANY / n : 1;
 }
 
-static void tally_launch(const Report *report, LaunchReport *launch)
-{
-    const ReportInput *input = report->input;
-    Tally tally = {.launch = launch,
-                   .target = report->target,
-                   .diags = input->func->diags,
-                   .brief = input->brief,
-                   .seen = seen_new(input->func->arena),
-                   .sector = report->part ? report->part->sector : 32};
-    Walk walk = {.context = context_of(input->func, input->sizes),
-                 .each = tally_op,
-                 .begin = forget_loads,
-                 .user = &tally,
-                 .costly = input->brief || input->sampled || is_costly(launch),
-                 .warps = launch->warps,
-                 .share = report_share(report),
-                 .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
-    walk_launch(&walk, launch->op);
-    launch->uncertain = walk.uncertain;
-    launch->data_loops = walk.data_loop != NULL;
-    launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
-    launch->roofline.flops = tally.flops;
-    launch->roofline.matrix_flops = tally.matrix_flops;
-    launch->roofline.matrix_work = tally.matrix_work;
-}
-
 /* ---- the report ---- */
 
 static bool all_known(const ReportInput *input)
@@ -474,12 +444,6 @@ static int64_t tiles_of(const Report *report, const PlanLaunch *launch)
     return known ? tiles : -1;
 }
 
-static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
-{
-    int64_t blocks = tiles_of(report, launch);
-    return blocks < 0 ? blocks : plan_resident(launch, blocks, report->target->num_sms);
-}
-
 static const AssemblerInfo *assembled_of(const ReportInput *input, const char *symbol)
 {
     for (size_t i = 0; i < input->assembled.n; i++) {
@@ -509,7 +473,10 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->plan = &report->input->plan->launches[nth];
     const Attr *warps = op_attr(op, ATTR_WARPS);
     launch->warps = warps && warps->n > 0 ? (int)warps->ints[0] : 1;
-    launch->blocks = blocks_of(report, launch->plan);
+    /* A persistent launch has at most as many blocks as are co-resident. */
+    int64_t blocks = tiles_of(report, launch->plan);
+    launch->blocks =
+        blocks < 0 ? blocks : plan_resident(launch->plan, blocks, report->target->num_sms);
     launch->tiles = tiles_words(func, op);
     launch->why = split_words(func, op);
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
@@ -527,7 +494,29 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->line = first_line(launch);
     occupancy_make(report, launch);
     if (report->sized) {
-        tally_launch(report, launch);
+        /* A trace of sampled blocks counts what each op costs. */
+        const ReportInput *input = report->input;
+        Tally tally = {.launch = launch,
+                       .target = report->target,
+                       .diags = input->func->diags,
+                       .brief = input->brief,
+                       .seen = seen_new(input->func->arena),
+                       .sector = report->part ? report->part->sector : 32};
+        Walk walk = {.context = context_of(input->func, input->sizes),
+                     .each = tally_op,
+                     .begin = forget_loads,
+                     .user = &tally,
+                     .costly = input->brief || input->sampled || is_costly(launch),
+                     .warps = launch->warps,
+                     .share = report_share(report),
+                     .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
+        walk_launch(&walk, launch->op);
+        launch->uncertain = walk.uncertain;
+        launch->data_loops = walk.data_loop != NULL;
+        launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
+        launch->roofline.flops = tally.flops;
+        launch->roofline.matrix_flops = tally.matrix_flops;
+        launch->roofline.matrix_work = tally.matrix_work;
         roofline_make(report, report->input->sizes, launch);
         memory_make(report, launch, tiles_of(report, launch->plan));
     }

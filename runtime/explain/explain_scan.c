@@ -15,25 +15,6 @@ typedef struct Totals {
     double times;
 } Totals;
 
-static void find_warps(Totals *t)
-{
-    const Layout *layout = t->type->layout;
-    int64_t padded = 1;
-    for (int bit = 0; bit < layout->bits[IN_WARP]; bit++) {
-        int32_t step = layout->basis[IN_WARP][bit][t->axis];
-        t->mask |= step ? 1u << bit : 0;
-        t->end = 2 * step > t->end ? 2 * step : t->end;
-    }
-    while (padded < poly_capacity(t->type->dims[t->axis])) {
-        padded *= 2;
-    }
-    t->rows = 1;
-    for (int axis = 0; axis < t->type->rank; axis++) {
-        t->rows *= axis == t->axis ? 1 : poly_capacity(t->type->dims[axis]);
-    }
-    t->groups = t->end ? padded / t->end : 1;
-}
-
 static bool in_rows(const Totals *t, const int32_t *coords)
 {
     for (int axis = 0; axis < t->type->rank; axis++) {
@@ -127,7 +108,22 @@ void scan_tally(Walk *walk, const Op *op, double times)
         return;
     }
     t.axis = (int)op_int(op, ATTR_AXIS, 0);
-    find_warps(&t);
+    /* The layout gives the warps along the axis and the number of rows. */
+    const Layout *layout = t.type->layout;
+    int64_t padded = 1;
+    for (int bit = 0; bit < layout->bits[IN_WARP]; bit++) {
+        int32_t step = layout->basis[IN_WARP][bit][t.axis];
+        t.mask |= step ? 1u << bit : 0;
+        t.end = 2 * step > t.end ? 2 * step : t.end;
+    }
+    while (padded < poly_capacity(t.type->dims[t.axis])) {
+        padded *= 2;
+    }
+    t.rows = 1;
+    for (int axis = 0; axis < t.type->rank; axis++) {
+        t.rows *= axis == t.axis ? 1 : poly_capacity(t.type->dims[axis]);
+    }
+    t.groups = t.end ? padded / t.end : 1;
     t.writes = access_report(walk->user, op, SHARED_STORES, op->operands[at]);
     t.reads = access_report(walk->user, op, SHARED_LOADS, op->operands[at]);
     for (int part = 0; t.mask && part < parts; part++) {

@@ -181,17 +181,6 @@ static int64_t element_at(const Scratch *s, const int32_t *coords)
     return element;
 }
 
-static int press(uint32_t bits, uint32_t mask)
-{
-    int out = 0, to = 0;
-    for (int bit = 0; bit < 32; bit++) {
-        if (mask >> bit & 1) {
-            out |= (int)(bits >> bit & 1) << to++;
-        }
-    }
-    return out;
-}
-
 static bool result_inside(const Scratch *s, const int32_t *coords)
 {
     for (int axis = 0; axis < s->to->rank; axis++) {
@@ -213,7 +202,14 @@ static void write_parts(const Scratch *s, int reg, int warp)
         int32_t coords[MAX_RANK];
         layout_apply(s->from->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
         if (!((uint32_t)lane & lanes) && result_inside(s, coords)) {
-            int64_t row = press((uint32_t)warp, s->mask);
+            /* The bits under the mask are gathered into adjacent ones. */
+            uint32_t bits = (uint32_t)warp;
+            int row = 0, to = 0;
+            for (int bit = 0; bit < 32; bit++) {
+                if (s->mask >> bit & 1) {
+                    row |= (int)(bits >> bit & 1) << to++;
+                }
+            }
             request_add(&request, lane, (row * s->elements + element_at(s, coords)) * s->bytes);
         }
     }

@@ -243,21 +243,6 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
 
 /* ---- guard ---- */
 
-/* What proves an axis that no guard covers. */
-static void proof_axis(Func *func, const Access *access, int axis, Text *text)
-{
-    const Value *index = access->indices[axis];
-    Dim extent = access->memory->type->dims[axis];
-    if (!index || index->type->kind != TYPE_RANGE) {
-        return;
-    }
-    int64_t step = poly_as_range(index->type->dims[0])->capacity;
-    if (step > 1 && poly_divisor(extent) % step == 0) {
-        text_printf(text, "%s tiles of %lld divide %s", text->n ? "," : "none:", (long long)step,
-                    dim_words(func, extent));
-    }
-}
-
 const char *guard_words(Func *func, const Op *op, Traffic kind)
 {
     Text text = text_new(func->arena);
@@ -285,7 +270,17 @@ const char *guard_words(Func *func, const Op *op, Traffic kind)
         }
     }
     for (int axis = 0, n = (int)text.n; axis < access.n && n == 0; axis++) {
-        proof_axis(func, &access, axis, &text);
+        /* An axis without a guard is proven by tiles that divide its extent. */
+        const Value *index = access.indices[axis];
+        Dim extent = access.memory->type->dims[axis];
+        if (!index || index->type->kind != TYPE_RANGE) {
+            continue;
+        }
+        int64_t step = poly_as_range(index->type->dims[0])->capacity;
+        if (step > 1 && poly_divisor(extent) % step == 0) {
+            text_printf(&text, "%s tiles of %lld divide %s",
+                        text.n ? "," : "none:", (long long)step, dim_words(func, extent));
+        }
     }
     return text.n ? text.data : "none: inside by proof";
 }

@@ -26,21 +26,26 @@ typedef struct Samples {
     int n;
 } Samples;
 
-/* The last, and one of each of `most` parts of the others: not at equal distances, which would all
- * lie alike in memory. */
-static Samples choose(int64_t n, int most)
+/* Which rounds of n to look at: one that stands for all where the walk has taken long. */
+static Samples sample(const Walk *walk, int64_t n, int most)
 {
+    if ((double)walk->looks > TOO_LONG * walk->share && n > 1) {
+        return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
+    }
+    /* The sample takes the last iteration and one of each of `most` parts of the others, at uneven
+     * distances, because even ones would all be aligned alike in memory. */
+    int limit = walk->few ? 1 : most;
     Samples s = {.n = 0};
     int64_t rest = n - 1;
-    if (n <= most + 1) {
+    if (n <= limit + 1) {
         for (; s.n < n; s.n++) {
             s.at[s.n] = s.n;
             s.times[s.n] = 1;
         }
         return s;
     }
-    for (; s.n < most; s.n++) {
-        int64_t from = rest * s.n / most, end = rest * (s.n + 1) / most;
+    for (; s.n < limit; s.n++) {
+        int64_t from = rest * s.n / limit, end = rest * (s.n + 1) / limit;
         int64_t middle = from + (end - from - (s.n & 1)) / 2;
         s.at[s.n] = middle + (end - from >= WIDE ? s.n * 5 % 8 - 4 : 0);
         s.times[s.n] = (double)(end - from);
@@ -48,15 +53,6 @@ static Samples choose(int64_t n, int most)
     s.at[s.n] = rest;
     s.times[s.n++] = 1;
     return s;
-}
-
-/* Which rounds of n to look at: one that stands for all where the walk has taken long. */
-static Samples sample(const Walk *walk, int64_t n, int most)
-{
-    if ((double)walk->looks > TOO_LONG * walk->share && n > 1) {
-        return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
-    }
-    return choose(n, walk->few ? 1 : most);
 }
 
 static void walk_block(Walk *walk, const Block *block, double times);
@@ -113,18 +109,6 @@ static void walk_if(Walk *walk, const Op *op, double times)
     walk_block(walk, op->regions[1], times / 2);
 }
 
-static void walk_roles(Walk *walk, const Op *op, double times)
-{
-    const Attr *warps = op_attr(op, ATTR_WARPS);
-    const Attr *teams = op_attr(op, ATTR_TEAMS);
-    int block = walk->warps;
-    for (int i = 0; i < op->n_regions; i++) {
-        walk->warps = (int)(warps->ints[i] / (teams ? teams->ints[i] : 1));
-        walk_block(walk, op->regions[i], times);
-    }
-    walk->warps = block;
-}
-
 static void walk_op(Walk *walk, const Op *op, double times)
 {
     Grid grid;
@@ -153,7 +137,17 @@ static void walk_op(Walk *walk, const Op *op, double times)
         walk->begin(walk);
     } break;
     case OP_IF: walk_if(walk, op, times); break;
-    case OP_ROLES: walk_roles(walk, op, times); break;
+    case OP_ROLES: {
+        /* Each role has its own number of warps. */
+        const Attr *warps = op_attr(op, ATTR_WARPS);
+        const Attr *teams = op_attr(op, ATTR_TEAMS);
+        int block = walk->warps;
+        for (int i = 0; i < op->n_regions; i++) {
+            walk->warps = (int)(warps->ints[i] / (teams ? teams->ints[i] : 1));
+            walk_block(walk, op->regions[i], times);
+        }
+        walk->warps = block;
+    } break;
     case OP_PARALLEL:
         if (grid_make(&walk->context, op, &grid)) {
             walk_axis(walk, &grid, 0, times);

@@ -53,18 +53,6 @@ typedef struct Gpu {
     double clock, unit_bytes, units, start;
 } Gpu;
 
-static Gpu gpu_of(const Report *report)
-{
-    const DeviceRates *rates = device_rates_of(report->target);
-    Gpu gpu = {CLOCK, UNIT_BYTES, report->target->num_sms, START / CLOCK};
-    if (rates) {
-        gpu.clock = report->part->flops16 * 1e12 / ((double)rates->product16 * gpu.units);
-        gpu.unit_bytes = rates->sm_bytes;
-        gpu.start = rates->start / gpu.clock;
-    }
-    return gpu;
-}
-
 /* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
 static double thread_clock(const Report *report)
 {
@@ -128,7 +116,14 @@ static bool multiplies(const Report *report, const LaunchReport *launch)
 static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter)
 {
     const Roofline *r = &launch->roofline;
-    Gpu gpu = gpu_of(report);
+    /* A measured device replaces the default rates. */
+    const DeviceRates *rates = device_rates_of(report->target);
+    Gpu gpu = {CLOCK, UNIT_BYTES, report->target->num_sms, START / CLOCK};
+    if (rates) {
+        gpu.clock = report->part->flops16 * 1e12 / ((double)rates->product16 * gpu.units);
+        gpu.unit_bytes = rates->sm_bytes;
+        gpu.start = rates->start / gpu.clock;
+    }
     double even = imbalance(launch, gpu.units);
     if (launch->product.modelled) {
         *limiter = launch->product.limiter;

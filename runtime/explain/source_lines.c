@@ -10,15 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int count_lines(const char *text)
-{
-    int n = 1;
-    for (; *text; text++) {
-        n += *text == '\n';
-    }
-    return n;
-}
-
 /* Where `words` begin in [at, end), or NULL. */
 static const char *find(const char *at, const char *end, const char *words)
 {
@@ -86,18 +77,6 @@ static int location_line(const Locations *all, int id)
 
 enum { MAX_FILES = 64 };
 
-/* `.file 1 "folder" "name.tile"`: is it this source? */
-static bool names_source(const char *at, const char *end, const char *source)
-{
-    const char *name = path_file(source);
-    size_t n = strlen(name);
-    while (end > at && *end != '"') {
-        end--;
-    }
-    return end - at > (ptrdiff_t)n && memcmp(end - n, name, n) == 0 &&
-           (end[-(ptrdiff_t)n - 1] == '"' || end[-(ptrdiff_t)n - 1] == '/');
-}
-
 typedef struct Assembly {
     bool ours[MAX_FILES];
     int line; /* of the last .loc */
@@ -113,7 +92,16 @@ static void read_files(const char *text, const char *source, Assembly *a)
             if (id >= 0 && id < MAX_FILES && find(file, end, "\"")) {
                 /* MD5 sums and comments may follow the name */
                 const char *sum = find(file, end, "\" md5");
-                a->ours[id] |= names_source(file, sum ? sum : end, source);
+                /* A `.file 1 "folder" "name.tile"` directive refers to this source if the names
+                 * agree. */
+                const char *stop = sum ? sum : end;
+                const char *name = path_file(source);
+                size_t n = strlen(name);
+                while (stop > file && *stop != '"') {
+                    stop--;
+                }
+                a->ours[id] |= stop - file > (ptrdiff_t)n && memcmp(stop - n, name, n) == 0 &&
+                               (stop[-(ptrdiff_t)n - 1] == '"' || stop[-(ptrdiff_t)n - 1] == '/');
             }
         }
     }
@@ -124,7 +112,13 @@ void listing_lines_of_code(Arena *arena, const char *source, Listing *listing)
     Locations locations = read_locations(arena, listing->text);
     Assembly assembly = {.line = 0};
     read_files(listing->text, source, &assembly);
-    listing->n = count_lines(listing->text);
+    /* A text has one line more than it has newlines. */
+    const char *p = listing->text;
+    int n = 1;
+    for (; *p; p++) {
+        n += *p == '\n';
+    }
+    listing->n = n;
     listing->lines = ARENA_ARRAY(arena, int, listing->n);
     const char *at = listing->text;
     for (int i = 0; i < listing->n; i++) {
