@@ -47,7 +47,7 @@ static void note_operands(Op *op, void *user)
     for (int i = 0; i < op->n_operands; i++) {
         Op *def = op->operands[i] ? op->operands[i]->def : NULL;
         if (def && def->parent == needed->update->block &&
-            memo_visit(needed->seen, op->operands[i])) {
+            memo_visit(needed->seen, def->results[0])) {
             ARENA_PUSH(needed->update->func->arena, &needed->ops, def);
             note_operands(def, user);
             for (int r = 0; r < def->n_regions; r++) {
