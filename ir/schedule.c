@@ -46,6 +46,12 @@ bool schedule_lists(const char *names, const char *name)
     return false;
 }
 
+bool schedule_takes_sub(const ScheduleKey *kind, const char *word)
+{
+    return schedule_lists(kind->subs, word) ||
+           (schedule_lists(kind->subs, "*") && !schedule_lists(kind->values, word));
+}
+
 static Schedule *schedule_of(Func *func)
 {
     if (!func->schedule) {
@@ -423,7 +429,7 @@ static void print_key(const Func *func, const ScheduleKey *kind, int launch, boo
     }
     text_add(out, kind->key);
     for (size_t i = 0; i < lines.n; i++) {
-        bool comma = i > 0 && text_equal(kind->subs, "*");
+        bool comma = i > 0 && schedule_lists(kind->subs, "*");
         print_line(lines.items[i], comma ? ", " : " ", out);
     }
     if (reasons) {

@@ -64,6 +64,10 @@ bool schedule_lists(const char *names, const char *name);
  * a further axis of the same dimension, K5. NULL: an axis of constant extent, axis0. */
 bool schedule_names_axis(const char *axis, const char *dimension);
 
+/* True if the word, behind the key, is a subkey: the table names it, or takes dimensions and has no
+ * such value. */
+bool schedule_takes_sub(const ScheduleKey *kind, const char *word);
+
 /* Entries that are derived from now on belong to the n-th launch of the kernel, or to EVERY_LAUNCH,
  * which is the initial state. */
 void schedule_at_launch(Func *func, int nth);

@@ -96,7 +96,7 @@ static bool at_sub(const Parser *p, const ScheduleKey *kind)
     if (!parser_at(p, TOK_NAME)) {
         return false;
     }
-    return text_equal(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
+    return schedule_takes_sub(kind, token_name(p, p->token));
 }
 
 static EntryDecl parse_sub(Parser *p, const ScheduleKey *kind, const EntryDecl *of)

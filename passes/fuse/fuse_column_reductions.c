@@ -45,29 +45,32 @@ static int64_t room(const Target *target, const RowColumnSweep *walk)
     return target->family == FAMILY_CPU ? FOLDED_CPU : target->registers / SHARING / words;
 }
 
-static const char *reason(bool beside, bool alone, bool little)
+static const char *reason(bool beside, bool little)
 {
-    return alone    ? "what is folded along columns is made beside what is stored: one walk"
-           : beside ? "a block holds a row and what its columns have come to: rows are read once"
+    return beside   ? "a block holds a row and what its columns have come to: rows are read once"
            : little ? "so little is walked that nobody would share it"
                     : "a row, and what its columns have come to, may be more than a block can hold";
 }
 
-/* Says what was decided, if `says_beside` or it is that they stay apart. */
+/* Says what was decided, if `says_beside` or it is that they stay apart. Where there is no row, the
+ * folds along columns and what is stored are one walk in any tiles: there is nothing to decide, and
+ * an entry is only for folds that have a row beside them. */
 static bool is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk,
                       bool says_beside)
 {
     int64_t elements = row_elements(axes, block, walk), most = poly_most(walk->dim);
     int64_t fits = func->target ? room(func->target, walk) : 0;
-    bool alone = elements == 1; /* there is no row: columns are walked in any tiles */
     bool little = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
-    bool beside = alone || (elements <= fits && !little);
+    if (elements == 1) {
+        return true;
+    }
+    bool beside = elements <= fits && !little;
     const ScheduleEntry *given = schedule_user_entry(func, "column_reductions", "");
     if (given || (beside && !says_beside)) {
         return given ? text_equal(given->symbol, "fused") : beside;
     }
     schedule_decide_symbol(func, "column_reductions", "", beside ? "fused" : "separate", "%s",
-                           reason(beside, alone, little));
+                           reason(beside, little));
     return beside;
 }
 

@@ -89,9 +89,10 @@ static bool hold(Mixing *m, const Value *value, int axis)
     Dim dim = value->type->dims[axis];
     const DimVar *var = poly_as_var(dim);
     int64_t most = poly_most(dim);
-    const ScheduleEntry *rows = schedule_user_entry(m->func, "reduction", "");
-    const ScheduleEntry *tile =
-        var && var->name ? schedule_user_entry(m->func, "tile", var->name) : NULL;
+    const char *name = var ? var->name : NULL;
+    const ScheduleEntry *own = name ? schedule_user_entry(m->func, "reduction", name) : NULL;
+    const ScheduleEntry *rows = own ? own : schedule_user_entry(m->func, "reduction", "");
+    const ScheduleEntry *tile = name ? schedule_user_entry(m->func, "tile", name) : NULL;
     if (!m->func->target || m->func->target->family == FAMILY_CPU) {
         return false;
     }

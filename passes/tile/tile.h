@@ -62,6 +62,7 @@ typedef struct TilePlan {
     int64_t
         row_align;    /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t cluster;  /* blocks that share a row; 0, 1: none */
+    const char *first_row; /* `reduction` of the row axis that is decided first; NULL: none yet */
     int64_t occupancy;   /* that a multiprocessor should hold at once */
     int64_t most_cached; /* elements of a row that a CPU should hold */
     int64_t most_thread; /* elements of a row that a thread should hold */

@@ -111,7 +111,7 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
 /* Says of the user's `reduction resident` why it cannot be. */
 static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
 {
-    const ScheduleEntry *line = schedule_user_entry(func, "reduction", "");
+    const ScheduleEntry *line = tile_row_entry(func, axis->name);
     Diag *diag =
         diag_error(func->diags, ERR_NOT_HERE, line->span, "`reduction resident` cannot be: %s",
                    tile ? "a tile holds a part of the row only" : "a row may have any length");
@@ -125,6 +125,22 @@ static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
                   "4096\", or --size",
                   axis->name, axis->name);
     }
+}
+
+/* `reduction` for one of the axes of a row. An axis that is decided otherwise than the first one
+ * has an entry of its own, so that the printed entries make the same code. */
+static bool is_resident(Func *func, TilePlan *plan, const AxisPlan *axis, bool fits)
+{
+    const char *derived = fits ? "resident" : "looped";
+    bool given = schedule_user_entry(func, "reduction", "") != NULL;
+    bool apart = schedule_user_entry(func, "reduction", axis->name) ||
+                 (!given && plan->first_row && !text_equal(plan->first_row, derived));
+    const char *how = schedule_decide_symbol(
+        func, "reduction", apart ? axis->name : "", derived, "%s",
+        fits ? "a row fits the registers of one block: it is read once"
+             : "a row may be longer than what one block can hold");
+    plan->first_row = apart ? plan->first_row : how;
+    return text_equal(how, "resident");
 }
 
 /* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
@@ -144,15 +160,12 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
     bool may_vanish =
         !axis->held && poly_least(axis->dim) < 1 && !tile_writes_along(group, plan, axis);
     fits = fits && !may_vanish;
-    const char *how =
-        schedule_decide_symbol(func, "reduction", "", fits ? "resident" : "looped", "%s",
-                               fits ? "a row fits the registers of one block: it is read once"
-                                    : "a row may be longer than what one block can hold");
+    bool resident = is_resident(func, plan, axis, fits);
     bool part = given && given->number < poly_most(axis->dim);
-    if (text_equal(how, "resident") && (part || most == INT64_MAX)) {
+    if (resident && (part || most == INT64_MAX)) {
         refuse_resident(func, axis, most == INT64_MAX ? 0 : given->number);
     }
-    if (text_equal(how, "resident") && most != INT64_MAX && !may_vanish) {
+    if (resident && most != INT64_MAX && !may_vanish) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {

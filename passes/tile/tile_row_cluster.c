@@ -57,17 +57,15 @@ static bool only_rows_fold(const TilePlan *plan)
 /* What the user says of rows leaves room for clusters, or asks for one. */
 static bool may_be(Func *func, const TilePlan *plan)
 {
-    const ScheduleEntry *rows = schedule_user_entry(func, "reduction", "");
-    if (schedule_peek_entry(func, "cluster", "")) {
-        return !rows || text_equal(rows->symbol, "resident");
+    bool asked = schedule_peek_entry(func, "cluster", "") != NULL;
+    bool may = asked || !schedule_user_entry(func, "reduction", "");
+    for (int i = 0; i < plan->n && may; i++) {
+        const char *name = tile_is_row(&plan->items[i]) ? plan->items[i].name : NULL;
+        const ScheduleEntry *row = name ? tile_row_entry(func, name) : NULL;
+        may = asked ? !row || text_equal(row->symbol, "resident")
+                    : !row && !(name && schedule_user_entry(func, "tile", name));
     }
-    for (int i = 0; i < plan->n; i++) {
-        if (tile_is_row(&plan->items[i]) &&
-            schedule_user_entry(func, "tile", plan->items[i].name)) {
-            return false;
-        }
-    }
-    return !rows;
+    return may;
 }
 
 /* Elements of the group's rows that a cluster may hold; 0: it may not. */

@@ -23,6 +23,13 @@ void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived,
         func, axis->name, schedule_decide_int(func, "tile", axis->name, derived, "%s", reason));
 }
 
+const ScheduleEntry *tile_row_entry(Func *func, const char *axis)
+{
+    const ScheduleEntry *all = schedule_user_entry(func, "reduction", "");
+    const ScheduleEntry *own = axis ? schedule_user_entry(func, "reduction", axis) : NULL;
+    return own ? own : all;
+}
+
 int64_t tile_group_rows(const Func *func)
 {
     const MatrixInstr *instruction = mma_warpgroup(func->target);

@@ -30,6 +30,9 @@ static inline int64_t fitted(Dim dim, int64_t wanted)
     return min_i64(wanted, power_of_two_at_least(max_i64(1, min_i64(poly_most(dim), wanted))));
 }
 
+/* The user's `reduction` for an axis of a row: its own, or that for all; NULL: there is none. */
+const ScheduleEntry *tile_row_entry(Func *func, const char *axis);
+
 /* The step; an error if no tile can have it. `name` as in `tile M 128`. */
 int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 /* The user's step of the axis, else the derived one, for the reason. */

@@ -105,7 +105,7 @@ static bool is_sub(const ScheduleKey *kind, const Words *words)
     if (words->at + 1 >= words->n || as_number(word, &number)) {
         return false;
     }
-    return schedule_lists(kind->subs, word) || schedule_lists(kind->subs, "*");
+    return schedule_takes_sub(kind, word);
 }
 
 /* Sizes and loop variables of the kernel; an error names them. */

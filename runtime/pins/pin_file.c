@@ -135,7 +135,7 @@ static const char *wrong_line(Arena *arena, const char *text)
     }
     while ((word = next_word(arena, &text))) {
         bool bare = schedule_lists(kind->subs, "-") && is_value(kind, word);
-        bool sub = text_equal(kind->subs, "*") || schedule_lists(kind->subs, word);
+        bool sub = schedule_takes_sub(kind, word);
         const char *value = !bare && sub ? next_word(arena, &text) : word;
         if ((!bare && !sub) || !value || !is_value(kind, value)) {
             return "the schedule key does not take this";

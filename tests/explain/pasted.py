@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """pasted.py --tessera PROGRAM: the schedule that `explain` prints, given as lines, makes the code
-that was derived, bit for bit: for every example, with nothing known of its sizes, and for some with
-sizes at which a kernel becomes several launches, each with tiles of its own. Prints
-`N passed, N failed`."""
+that was derived, bit for bit: for every example, with nothing known of its sizes, for some with
+sizes at which a kernel becomes several launches, each with tiles of its own, and for the programs
+of inputs/pasted.tile. Prints `N passed, N failed`."""
 
 import pathlib
 import re
@@ -29,6 +29,8 @@ SIZED = [
     ("attention", "T=bf16,causal=true", "B=4,H=32,S=4096,L=4096,D=128"),
     ("grouped_matmul", "T=bf16", "R=4096,K=4096,N=4096,E=8"),
 ]
+
+CASES = ROOT / "tests" / "explain" / "inputs" / "pasted.tile"
 
 
 def tessera(options, *words):
@@ -58,14 +60,26 @@ def compare(options, words, kernel, lines):
 
 
 def check(options, name, settings, sizes, target):
-    words = [str(ROOT / "examples" / f"{name}.tile"), "--no-pins", "--target", target]
+    source, _, kernel = name.partition(":")
+    path = str(CASES if kernel else ROOT / "examples" / f"{source}.tile")
+    words = [f"{path}:{kernel}" if kernel else path, "--no-pins", "--target", target]
     words += ["--set", settings] if settings else []
     words += ["--size", sizes] if sizes else []
     done = tessera(options, "explain", *words)
     if done.returncode:
         return [(name, done.stderr.strip()[:300])]
+    words[0] = path
     return [(kernel, compare(options, words, kernel, lines))
             for kernel, lines in lines_of(done.stdout)]
+
+
+def cases():
+    """Of each kernel of CASES: without sizes, and with those of the comments before it."""
+    text = CASES.read_text()
+    for comments, kernel in re.findall(r"((?:^#.*\n)*)^kernel (\w+)", text, re.M):
+        yield f"{CASES.stem}:{kernel}", None, None
+        for sizes in re.findall(r"^# sizes (\S+)", comments, re.M):
+            yield f"{CASES.stem}:{kernel}", None, sizes
 
 
 def jobs():
@@ -76,7 +90,7 @@ def jobs():
             yield source.stem, ",".join(settings), None, target
     # Elements of which the widest access takes fewer than a thread holds side by side.
     yield "matmul", "T=f64", None, "gfx1201"
-    for name, settings, sizes in SIZED:
+    for name, settings, sizes in [*SIZED, *cases()]:
         for target in TARGETS:
             yield name, settings, sizes, target
 
