@@ -75,8 +75,7 @@ static bool drop_factor(PolyTerm *term, const DimVar *var)
     return false;
 }
 
-/* a / b for a b of one term, when every term of a is divisible; else NULL. */
-static Dim quotient(Func *func, Dim a, Dim b)
+Dim an_exact_quotient(Func *func, Dim a, Dim b)
 {
     Dim result = poly_const(func, 0);
     if (b->n_terms != 1) {
@@ -114,7 +113,7 @@ static Interval divided(Func *func, Interval x, Dim d)
         result.hi = poly_const(func, floor_div(value, by));
     } else if (x.hi) {
         Dim whole = plus(func, x.hi, 1);
-        Dim parts = whole ? quotient(func, whole, d) : NULL;
+        Dim parts = whole ? an_exact_quotient(func, whole, d) : NULL;
         result.hi = parts ? plus(func, parts, -1) : never_below(x.lo, 0) ? x.hi : NULL;
     }
     return result;

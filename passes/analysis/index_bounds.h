@@ -11,6 +11,9 @@ bool an_index_inside(Func *func, const Value *index, Dim extent);
 /* The least and the greatest of its elements, as size expressions; false when one is not known. */
 bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi);
 
+/* a / b if b is equal to a, or has one term by which every term of a is divisible; else NULL. */
+Dim an_exact_quotient(Func *func, Dim a, Dim b);
+
 /* How much an index grows from one element to the next along `axis` of its shape, everywhere alike;
  * false where that is not so, or not known. */
 bool an_index_stride(const Value *index, int axis, int64_t *stride);

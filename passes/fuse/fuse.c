@@ -532,6 +532,7 @@ static void fuse_regions(Func *func, Block *block)
 static void fuse_block(Func *func, Block *block)
 {
     Units units = {.func = func};
+    fuse_inverse_gathers(func, block);
     fuse_gathers(func, block);
     fuse_regions(func, block);
     fuse_gathers(func, block);

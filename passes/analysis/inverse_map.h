@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inverses of index maps that are sums of digits of coordinates.
+ *
+ * A gather reads element u of an array for element p of its result. If each coordinate of p is
+ * found in u, then p follows from u, and what is computed from the gathered element can as well be
+ * computed where u is computed, and stored at p:
+ *
+ *     y[p] = z[(p + 1) % 2, (p + 1) // 2]       y[2 * u1 + u0 - 1] = z[u0, u1]
+ *     y[h, i, d] = z[i, h * 64 + d]             y[u1 // 64, u0, u1 % 64] = z[u0, u1] */
+#ifndef TESSERA_PASSES_ANALYSIS_INVERSE_MAP_H
+#define TESSERA_PASSES_ANALYSIS_INVERSE_MAP_H
+
+#include "ir/ir.h"
+
+enum { MAX_DIGITS = 8 }; /* of one coordinate, and in one index */
+
+/* What an array's coordinate u adds to a coordinate p of the result: low * d, where d is
+ * (u - base) // weight % count, or base - u if `reversed`. */
+typedef struct InverseTerm {
+    int axis; /* of the array */
+    bool reversed;
+    Dim base, weight, low;
+    Dim count; /* NULL: without % count */
+} InverseTerm;
+
+/* A coordinate of the result: the sum of its terms, less `add`. */
+typedef struct InverseCoord {
+    int n;
+    InverseTerm terms[MAX_DIGITS];
+    Dim add;
+} InverseCoord;
+
+typedef struct InverseMap {
+    InverseCoord coords[MAX_RANK]; /* one per axis of the result; without terms: the axis has one
+                                    * element */
+    bool inside[MAX_RANK];         /* one per axis of the array: no index is outside */
+} InverseMap;
+
+/* The inverse of the index map of a gather from an array: for each element u of the array, the only
+ * p that reads it, if there is one; otherwise a coordinate of p is outside of the result. False if
+ * the map has no such inverse. */
+bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse);
+
+/* True if the term is u itself. */
+bool an_is_plain_term(const InverseCoord *coord);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores of what is computed from elements that a gather reads of a costly array, each once:
+ * computed over the array's own axes instead, and scattered to the inverse index.
+ *
+ *   %z = dot %x, %w                               %z = dot %x, %w
+ *   %g = gather %z[%i // 64, %i % 64]     →       %v = max %z, 0
+ *   %v = max %g, 0                                scatter %y[64 * %j + %k], %v
+ *   store %y[:], %v
+ *
+ * So a reshape, a permutation, a shift or the phases of a transposed convolution behind a product
+ * are the address of its store, and not a launch that reads what another one left in memory. Where
+ * the gather reads past the array, a second scatter writes what follows from its value there. */
+#include "passes/fuse/fuse_value_at.h"
+
+#include "ir/memo.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/index_bounds.h"
+#include "passes/analysis/inverse_map.h"
+
+typedef struct Candidate {
+    Func *func;
+    Block *block;
+    Op *gather;
+    Op *store;          /* all that is made of the gather's elements */
+    int axes[MAX_RANK]; /* of the store's tensor, by axis of the gather; -1: it has one element */
+    InverseMap inverse;
+} Candidate;
+
+/* ---- what is made of the gather's elements ---- */
+
+typedef struct Search {
+    Candidate *candidate;
+    Memo *axes; /* by value and axis of the gather: the value's axis */
+    bool good;
+} Search;
+
+static void follow(Search *search, const Value *value, const int *axes);
+
+/* The op that uses the value as its operand `at` goes on with the gather's axes elsewhere. */
+static void follow_op(Search *search, const Op *op, int at, const int *axes)
+{
+    int rank = search->candidate->gather->results[0]->type->rank, moved[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        OpAxis axis = {AXIS_TIED, axes[i]};
+        if (axes[i] >= 0 && op_moves_axes(op)) {
+            axis = op_axis(op, at, axes[i]);
+        }
+        moved[i] = axis.role == AXIS_TIED ? axis.result : -1;
+    }
+    follow(search, op->results[0], moved);
+}
+
+/* All that uses the value must be element-wise, move axes, or be the only store. */
+static void follow(Search *search, const Value *value, const int *axes)
+{
+    Candidate *c = search->candidate;
+    int rank = c->gather->results[0]->type->rank;
+    int64_t known;
+    bool seen = memo_known(search->axes, value, 0, &known);
+    for (int i = 0; i < rank; i++) {
+        if (seen && memo_known(search->axes, value, i, &known)) {
+            search->good = search->good && known == axes[i];
+        }
+        memo_keep(search->axes, value, i, axes[i]);
+    }
+    const Block *all = c->func->body;
+    for (const ValueUse *use = use_first(value, all); use && !seen && search->good;
+         use = use_next(use, all)) {
+        Op *op = use->op;
+        int at = (int)(use - op->uses);
+        bool stores = op->kind == OP_STORE && (!c->store || c->store == op);
+        if (op->parent != c->block) {
+            search->good = false;
+        } else if (stores) {
+            c->store = op;
+            for (int i = 0; i < rank; i++) {
+                c->axes[i] = axes[i];
+            }
+        } else if (op_moves_axes(op) || (op_has(op, TRAIT_ELEMENTWISE) && op->n_results == 1)) {
+            follow_op(search, op, at, axes);
+        } else {
+            search->good = false;
+        }
+    }
+}
+
+static bool find_store(Candidate *c)
+{
+    Search search = {c, memo_open(c->func), true};
+    int axes[MAX_RANK];
+    for (int i = 0; i < MAX_RANK; i++) {
+        axes[i] = i;
+    }
+    follow(&search, c->gather->results[0], axes);
+    memo_close(search.axes);
+    if (!search.good || !c->store) {
+        return false;
+    }
+    Access access = op_access(c->store, 0);
+    const Value *tensor = access.memory;
+    bool whole = tensor->type->kind == TYPE_TENSOR && !dtype_is_packed(tensor->type->dtype) &&
+                 c->func->params.items[tensor->index].io != PARAM_SCRATCH;
+    for (int i = 0; i < access.n; i++) {
+        whole = whole && !access.indices[i];
+    }
+    return whole;
+}
+
+/* ---- what the array is made of ---- */
+
+static bool is_work(const Op *op)
+{
+    return op->kind == OP_DOT || op->kind == OP_REDUCE || op->kind == OP_FOLD;
+}
+
+static bool has_work(const Block *block, const Value *value, Memo *seen)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != block || !memo_visit(seen, value)) {
+        return false;
+    }
+    bool found = is_work(op);
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = has_work(block, op->operands[i], seen);
+    }
+    return found;
+}
+
+/* True if the array costs much to compute, and only the gather needs it. */
+static bool is_costly(const Candidate *c)
+{
+    const Value *array = c->gather->operands[0];
+    Memo *seen = memo_open(c->func);
+    bool costly = value_count_uses(c->func, array) == 1 && has_work(c->block, array, seen);
+    memo_close(seen);
+    return costly;
+}
+
+/* ---- what else is needed at the inverse indices ---- */
+
+static bool may_compute(const Candidate *c, const Value *value, Value *const *indices, Memo *seen)
+{
+    const Op *op = value->def;
+    if (op == c->gather || type_is_scalar(value->type) || !memo_visit(seen, value)) {
+        return true;
+    }
+    if (!op || op->parent != c->block) {
+        return false;
+    }
+    if (op_moves_axes(op)) {
+        Value *inner[MAX_RANK];
+        Memo *below = memo_open(c->func);
+        fuse_indices_below(op, indices, inner);
+        bool may = may_compute(c, op->operands[0], inner, below);
+        memo_close(below);
+        return may;
+    }
+    bool may = fuse_is_at_own_indices(value, indices, c->gather->operands[0]->type) ||
+               op->kind == OP_CONST || op->kind == OP_IOTA;
+    if (op->kind == OP_LOAD) {
+        return fuse_is_unchanging(c->func, op->operands[0]);
+    }
+    if (!may && op_has(op, TRAIT_ELEMENTWISE)) {
+        may = true;
+        for (int i = 0; i < op->n_operands && may; i++) {
+            may = may_compute(c, op->operands[i], indices, seen);
+        }
+    }
+    return may;
+}
+
+/* ---- the inverse indices ---- */
+
+/* A vector over the array's axis with one of the terms of a coordinate. */
+static Value *build_term(Builder *b, const InverseTerm *term, Dim extent)
+{
+    Value *u = build_iota(b, extent, DT_I64);
+    Value *base = build_broadcast(b, build_size(b, term->base), 1, &extent);
+    Value *weight = build_broadcast(b, build_size(b, term->weight), 1, &extent);
+    Value *low = build_broadcast(b, build_size(b, term->low), 1, &extent);
+    u = build_binary(b, OP_SUB, term->reversed ? base : u, term->reversed ? u : base);
+    u = build_binary(b, OP_DIV, u, weight);
+    if (term->count) {
+        Value *count = build_broadcast(b, build_size(b, term->count), 1, &extent);
+        u = build_binary(b, OP_MOD, u, count);
+    }
+    return build_binary(b, OP_MUL, u, low);
+}
+
+/* The vector along axis `axis` of the shape. */
+static Value *build_along(Builder *b, Value *vector, int axis, Type shape)
+{
+    for (int i = 0; i < shape->rank; i++) {
+        vector = i == axis ? vector : build_expand(b, vector, i);
+    }
+    return build_broadcast(b, vector, shape->rank, shape->dims);
+}
+
+/* A coordinate of the gather's result for each element of the array. */
+static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
+{
+    Value *sum = NULL;
+    if (an_is_plain_term(coord)) {
+        int axis = coord->terms[0].axis;
+        return build_along(b, build_iota(b, shape->dims[axis], DT_I64), axis, shape);
+    }
+    for (int i = 0; i < coord->n; i++) {
+        const InverseTerm *term = &coord->terms[i];
+        Value *vector = build_term(b, term, shape->dims[term->axis]);
+        Value *all = build_along(b, vector, term->axis, shape);
+        sum = sum ? build_binary(b, OP_ADD, sum, all) : all;
+    }
+    Value *add = build_broadcast(b, build_size(b, coord->add), shape->rank, shape->dims);
+    return build_binary(b, OP_SUB, sum, add);
+}
+
+/* Indices into the stored tensor for each element of the array, or (`own`) of the gather's result.
+ * False if the tensor has an axis of several elements that the gather has not. */
+static bool build_indices(const Candidate *c, Builder *b, bool own, Value **indices)
+{
+    Type tensor = c->store->operands[0]->type, result = c->gather->results[0]->type;
+    Type shape = own ? result : c->gather->operands[0]->type;
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t extent;
+        bool unit = poly_is_const(tensor->dims[i], &extent) && extent == 1;
+        indices[i] = unit ? build_i64(b, 0) : NULL;
+    }
+    for (int i = 0; i < result->rank; i++) {
+        int64_t extent;
+        bool unit = poly_is_const(result->dims[i], &extent) && extent == 1;
+        if (unit || c->axes[i] < 0) {
+            continue;
+        }
+        indices[c->axes[i]] =
+            own ? build_along(b, build_iota(b, result->dims[i], DT_I64), i, result)
+                : build_coord(b, &c->inverse.coords[i], shape);
+    }
+    bool good = true;
+    for (int i = 0; i < tensor->rank; i++) {
+        good = good && indices[i];
+    }
+    return good;
+}
+
+/* ---- the scatters ---- */
+
+static void build_scatters(const Candidate *c, ValueAt *p, Value **indices, Value *mask)
+{
+    Func *func = c->func;
+    Value *tensor = c->store->operands[0], *value = c->store->operands[c->store->n_operands - 1];
+    int64_t guard[MAX_RANK];
+    value = fuse_value_at(p, value, indices);
+    Op *scatter = build_scatter(&p->at, "set", tensor, indices, value, NULL, mask, false);
+    for (int i = 0; i < tensor->type->rank; i++) {
+        guard[i] = !an_index_inside(func, indices[i], tensor->type->dims[i]);
+    }
+    op_set_ints(func, scatter, ATTR_GUARD, tensor->type->rank, guard);
+}
+
+/* What the elements of the tensor that the gather reads nothing for are computed from. */
+static void scatter_outside(const Candidate *c)
+{
+    Func *func = c->func;
+    Value *indices[MAX_RANK], *gathered = c->gather->results[0];
+    ValueAt p = {build_before(func, c->store), gathered->type, false, NULL, clone_map_new(func)};
+    p.at.span = c->store->span;
+    Value *inside = fuse_inside(&p, c->gather);
+    build_indices(c, &p.at, true, indices);
+    clone_map_value(&p.known, gathered, fuse_outside_value(&p, c->gather));
+    func_replace_uses(func, gathered, clone_get(&p.known, gathered));
+    build_scatters(c, &p, indices, build_unary(&p.at, OP_NOT, inside));
+}
+
+static bool is_covered(const Candidate *c)
+{
+    bool covered = true;
+    for (int i = 0; i < c->gather->operands[0]->type->rank; i++) {
+        covered = covered && c->inverse.inside[i];
+    }
+    return covered;
+}
+
+/* Returns the op behind the gather. */
+static Op *invert(Func *func, Block *block, Op *gather)
+{
+    Candidate c = {.func = func, .block = block, .gather = gather};
+    Value *indices[MAX_RANK];
+    Op *next = gather->next;
+    if (!is_costly(&c) || !find_store(&c) || !an_inverse_map(func, gather, &c.inverse)) {
+        return next;
+    }
+    ValueAt p = {build_before(func, c.store), gather->operands[0]->type, !is_covered(&c), gather,
+                 clone_map_new(func)};
+    p.at.span = c.store->span;
+    Memo *seen = memo_open(func);
+    bool may = build_indices(&c, &p.at, false, indices) &&
+               may_compute(&c, c.store->operands[c.store->n_operands - 1], indices, seen);
+    memo_close(seen);
+    if (may) {
+        build_scatters(&c, &p, indices, NULL);
+        if (!is_covered(&c)) {
+            scatter_outside(&c);
+        }
+        op_remove(c.store);
+    }
+    return next;
+}
+
+void fuse_inverse_gathers(Func *func, Block *block)
+{
+    for (Op *op = block->first; op;) {
+        bool of_array = op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY;
+        op = of_array ? invert(func, block, op) : op->next;
+    }
+    func_remove_dead(func);
+}
