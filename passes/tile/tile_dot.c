@@ -19,6 +19,7 @@ enum {
     PLAIN_STEPS = 2,     /* where threads bring operands, which takes a microsecond a step */
     MAX_SHARES = 16,     /* which a thread adds at once */
     MIN_TAIL = 2,        /* shares of a tail */
+    MAX_RASTER_GROUP = 65536, /* tiles of rows: more than any grid has need of */
     BESIDE = 16384,      /* elements of what else is reduced over the product's tile */
 };
 
@@ -117,12 +118,17 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
         schedule_decide_int(func, "split_k_tail", axis->name, derived,
                             "their tiles would be a last wave that leaves multiprocessors "
                             "idle: a part of one is each block's");
-    if (upto < 0 || upto % step != 0 || (upto > 0 && plan->split_k_tail)) {
+    int64_t most = poly_most(axis->dim);
+    bool past = most <= INT64_MAX - step && upto > ceil_div(most, step) * step;
+    if (upto < 0 || upto % step != 0 || past || (upto > 0 && plan->split_k_tail)) {
         Diag *d = diag_error(
             func->diags, ERR_NOT_HERE, line->span, "`split_k_tail %s %lld` is not possible%s",
             axis->name, (long long)upto, plan->split_k_tail ? " beside that of another axis" : "");
-        diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis",
-                  (long long)step);
+        diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis%s",
+                  (long long)step,
+                  past ? arena_printf(func->arena, "; %s has at most %lld elements", axis->name,
+                                      (long long)most)
+                       : "");
     } else if (upto > 0) {
         plan->split_k_tail = axis;
         plan->tail_upto = upto;
@@ -502,5 +508,13 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         plan->raster_group = schedule_decide_int(
             func, "raster", "grouped", derived,
             "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
+        if (plan->raster_group < 0 || plan->raster_group > MAX_RASTER_GROUP) {
+            Diag *d = diag_error(func->diags, ERR_NOT_HERE,
+                                 schedule_user_entry(func, "raster", "grouped")->span,
+                                 "`raster grouped %lld` is not possible",
+                                 (long long)plan->raster_group);
+            diag_help(func->diags, d, "0, which is row by row, to %d", MAX_RASTER_GROUP);
+            plan->raster_group = derived;
+        }
     }
 }

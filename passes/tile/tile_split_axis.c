@@ -142,6 +142,27 @@ static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int6
     return split->scans ? power : most / max_i64(1, power / 4) * max_i64(1, power / 4);
 }
 
+/* A slice has whole steps of the axis: of more slices than steps the last would be empty. Blocks of
+ * a cluster are counted elsewhere, by the same entry. */
+static int64_t slices_with_work(const TileEmitter *e, const ScheduleEntry *given, int item,
+                                int64_t shares)
+{
+    const AxisPlan *axis = &e->plan->items[item];
+    int64_t most = poly_most(axis->dim), step = max_i64(1, axis->step);
+    int64_t steps = most == INT64_MAX ? shares : max_i64(1, ceil_div(most, step));
+    if (shares <= steps || e->plan->cluster_split_k > 1) {
+        return shares;
+    }
+    if (given && given->origin > ENTRY_PINNED) {
+        Diag *d = diag_warning(e->func->diags, 0, given->span,
+                               "`split_k %lld` makes %lld slice%s here", (long long)shares,
+                               (long long)steps, steps == 1 ? "" : "s");
+        diag_note(e->func->diags, d, "%s has at most %lld elements, in steps of %lld", axis->name,
+                  (long long)most, (long long)step);
+    }
+    return steps;
+}
+
 /* The user's shares of the axis, or the derived ones, of which the reason names the axis. */
 static int64_t given_shares(const TileEmitter *e, int item, int64_t derived, const char *reason)
 {
@@ -149,7 +170,7 @@ static int64_t given_shares(const TileEmitter *e, int item, int64_t derived, con
     int64_t shares =
         schedule_decide_int(e->func, "split_k", "", derived, reason, e->plan->items[item].name);
     if (shares >= 1 && shares <= MAX_SHARES) {
-        return shares;
+        return slices_with_work(e, given, item, shares);
     }
     Diag *d = diag_error(e->func->diags, ERR_NOT_HERE, given->span,
                          "`split_k %lld` is not possible", (long long)shares);

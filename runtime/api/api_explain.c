@@ -152,7 +152,7 @@ static bool explain_task(void *user)
     /* A launch would refuse sizes that make an extent negative, as a window that is larger
      * than its tensor. */
     Diags *diags = &kernel->work.diags;
-    const Func *func = c->func;
+    Func *func = c->func;
     const int64_t *sizes = input.sizes;
     for (size_t i = 0; i < func->params.n; i++) {
         Type type = param_given(&func->params.items[i]);
@@ -171,6 +171,9 @@ static bool explain_task(void *user)
         }
     }
 
+    if (!sizes_fit_memory(func, sizes)) { /* an intermediate */
+        return false;
+    }
     input.schedule = schedule_block(c, true);
     input.variant = plan_facts(c->func->arena, &plan, usual_align(c->target));
     Report report;

@@ -154,6 +154,8 @@ bool module_open(Compilation *c, struct DeviceCode *module, const DeviceImage *i
 
 /* size_facts.c */
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target);
+/* Reports a tensor that no address space holds with these sizes (-1: not known). */
+bool sizes_fit_memory(Func *func, const int64_t *sizes);
 bool schedule_entries_apply(Func *func, const char *const *lines,
                             size_t n); /* schedule_entries.c */
 /* The name of a schedule among the lines, or NULL; false: there are several. */

@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 enum { FINE_STEPS = 32, FINE_STEP = 64 };
+enum { MAX_BITS_LOG2 = 60 }; /* of a tensor: 2^57 bytes */
 enum { MAX_MULTIPLE = 65536, MAX_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
@@ -187,11 +188,69 @@ static bool follows_told(const Func *func, const DimVar *var, const bool *told)
     return false;
 }
 
+/* "M = 8, N = 4": the sizes in a tensor's type. */
+static const char *sizes_in(const Func *func, Type type, const int64_t *sizes)
+{
+    Text text = text_new(func->arena);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        bool mentioned = false;
+        for (int axis = 0; axis < type->rank; axis++) {
+            mentioned = mentioned || poly_mentions(type->dims[axis], var);
+        }
+        if (mentioned && var->name && !var->unnamed) {
+            text_printf(&text, "%s%s = %" PRId64, text.n ? ", " : "", var->name, sizes[i]);
+        }
+    }
+    return text.data;
+}
+
+/* Does the tensor fit an address space? One of which a size is not known may. A launch refuses
+ * extents below 0. */
+static bool fits_memory(const Func *func, Type type, const int64_t *sizes)
+{
+    int64_t bits = dtype_bits(type->dtype);
+    bool fits = true;
+    for (int axis = 0; axis < type->rank; axis++) {
+        for (size_t i = 0; i < func->dimvars.n; i++) {
+            if (sizes[i] < 0 && poly_mentions(type->dims[axis], func->dimvars.items[i])) {
+                return true;
+            }
+        }
+        int64_t extent;
+        bool known = poly_eval(type->dims[axis], sizes, &extent);
+        if (known && extent <= 0) {
+            return true;
+        }
+        fits = fits && known && !__builtin_mul_overflow(bits, extent, &bits);
+    }
+    return fits && bits <= (int64_t)1 << MAX_BITS_LOG2;
+}
+
+/* What is decided for such sizes, and said of them, would be decided by numbers that overflow. */
+bool sizes_fit_memory(Func *func, const int64_t *sizes)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        Type type = param_given(param);
+        if (type->kind == TYPE_TENSOR && !fits_memory(func, type, sizes)) {
+            diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_TOO_LARGE, SPAN_NONE,
+                            "%s: '%s' would have more than 2^57 bytes, with %s", func->name,
+                            param->name, sizes_in(func, type, sizes));
+            return false;
+        }
+    }
+    return true;
+}
+
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target)
 {
     bool fine = block_contains(func->body, OP_DOT) && device_rates_of(target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
     bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
+    if (!sizes_fit_memory(func, sizes)) {
+        return false;
+    }
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
         bool any = false;

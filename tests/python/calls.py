@@ -590,6 +590,9 @@ def test_sizes_and_facts():
                    facts={"N": (1, 0, wrong)})
             raises(tessera.UsageError, "a whole number of 64 bits", tessera.spec, "f32", wrong)
         raises(tessera.UsageError, "is negative", program.iota, ones, 0, P=-1)
+        for huge in (2**60, 2**62, 2**63 - 1):
+            raises(tessera.Error, "more than 2^57 bytes", program.iota, ones, 0, P=huge)
+            raises(tessera.Error, "more than 2^57 bytes", program.iota.compile, ones, 0, P=huge)
     raises(tessera.UsageError, "negative size", tessera.spec, "f32", -1)
     raises(tessera.UsageError, "a fact of N is a multiple, or", program.add.given, facts={"N": ()})
     raises(tessera.UsageError, "did you mean 'N'?", program.add.given, facts={"n": 1})

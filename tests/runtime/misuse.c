@@ -98,6 +98,9 @@ START_TEST(options_that_cannot_be)
     options = (TesseraOptions){
         .target = "native", .sizes = &size, .n_sizes = 1, .facts = &even, .n_facts = 1};
     expect(compile(&options), TESSERA_SOURCE, "size N is 17, but N % 2 == 0 is assumed");
+    size.value = INT64_MAX;
+    options = (TesseraOptions){.target = "native", .sizes = &size, .n_sizes = 1};
+    expect(compile(&options), TESSERA_SOURCE, "more than 2^57 bytes, with N = 9223372036854775807");
     options = (TesseraOptions){.target = "native", .n_lines = 3};
     expect(compile(&options), TESSERA_USAGE, "a list of options is NULL");
     size.name = "Q";
