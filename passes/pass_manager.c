@@ -38,6 +38,15 @@ static const PassConstraint CONSTRAINTS[] = {
     {"simplify", "gather_to_load",
      "gather_to_load recognizes an index by the ops that compute it; unfolded constants and "
      "identities would hide that it iterates over a whole axis"},
+    {"simplify", "split_phases",
+     "split_phases reads conditions and strides from the ops that compute them; with unfolded "
+     "constants a congruence would not be recognized"},
+    {"split_phases", "gather_to_load",
+     "split_phases makes gathers, some of which iterate over whole axes; made later, they would "
+     "stay gathers"},
+    {"split_phases", "im2col_view",
+     "the input of a transposed convolution has windows only once its phases are split; "
+     "im2col_view would find none"},
     {"gather_to_load", "im2col_view",
      "im2col_view would also match a gather of whole axes, as a convolution without taps; the "
      "view has no memory, and only TMA's im2col mode can load it"},

@@ -3,7 +3,7 @@
 
 #include "ir/build.h"
 
-static bool is_sum(const Op *op)
+bool an_is_sum(const Op *op)
 {
     return op && op->kind == OP_REDUCE && op->n_operands == 1 &&
            text_equal(op_word(op, ATTR_FN), "sum");
@@ -16,21 +16,28 @@ static unsigned spread_at(unsigned axes, int at)
     return below | (axes & ~((1u << at) - 1)) << 1;
 }
 
+bool an_pass_sum(SummedProduct *found, const Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (op->kind == OP_SQUEEZE) {
+        found->summed = spread_at(found->summed, axis);
+        found->dropped = spread_at(found->dropped, axis) | 1u << axis;
+    } else if (an_is_sum(op)) {
+        found->summed |= 1u << axis;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool an_summed_product(Func *func, Op *sum, SummedProduct *found)
 {
     *found = (SummedProduct){.last = sum};
     Op *op = sum;
-    if (!is_sum(sum) || !value_has_uses(func, sum->results[0])) {
+    if (!an_is_sum(sum) || !value_has_uses(func, sum->results[0])) {
         return false;
     }
-    while (is_sum(op) || op->kind == OP_SQUEEZE) {
-        int axis = (int)op_int(op, ATTR_AXIS, 0);
-        if (op->kind == OP_SQUEEZE) {
-            found->summed = spread_at(found->summed, axis);
-            found->dropped = spread_at(found->dropped, axis) | 1u << axis;
-        } else {
-            found->summed |= 1u << axis;
-        }
+    while (an_pass_sum(found, op)) {
         Value *from = op->operands[0];
         if (!from->def || value_count_uses(func, from) != 1) {
             return false;

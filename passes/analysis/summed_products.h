@@ -16,5 +16,10 @@ typedef struct SummedProduct {
 
 /* False: `sum` is not the outermost one of f32 products. */
 bool an_summed_product(Func *func, Op *sum, SummedProduct *found);
+/* True for a sum along one axis. */
+bool an_is_sum(const Op *op);
+/* One step down from the sums to the product: counts the axes of a sum or squeeze. False: it is
+ * neither. */
+bool an_pass_sum(SummedProduct *found, const Op *op);
 
 #endif
