@@ -180,6 +180,11 @@ bool param_is_callers(const Param *param)
     return param->io != PARAM_SCRATCH && !param->im2col;
 }
 
+bool param_has_memory(const Param *param)
+{
+    return !param->im2col && !param->alias;
+}
+
 const Im2colView *func_im2col_of(const Func *func, const Value *memory)
 {
     bool tensor = memory->type->kind == TYPE_TENSOR;
@@ -188,8 +193,11 @@ const Im2colView *func_im2col_of(const Func *func, const Value *memory)
 
 const Value *func_memory_of(const Func *func, const Value *memory)
 {
-    const Im2colView *windows = func_im2col_of(func, memory);
-    return windows ? windows->of : memory;
+    if (memory->type->kind != TYPE_TENSOR) {
+        return memory;
+    }
+    const Param *param = &func->params.items[memory->index];
+    return param->im2col ? param->im2col->of : param->alias ? param->alias : memory;
 }
 
 int view_places(const Param *view)
@@ -235,6 +243,13 @@ Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places
 Value *func_scratch(Func *func, Type type)
 {
     return scratch_of(func, type_tensor(func, type->dtype, type->rank, type->dims));
+}
+
+Value *func_alias(Func *func, const Value *scratch)
+{
+    Value *alias = scratch_of(func, scratch->type);
+    func->params.items[alias->index].alias = scratch;
+    return alias;
 }
 
 /* A multiple of `multiple` that is at least the extent, and never 0. NULL: it overflows. */

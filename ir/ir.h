@@ -223,7 +223,9 @@ typedef struct Param {
     const int64_t *axis_perm; /* axis i is the caller's axis axis_perm[i]; NULL: the same axes */
     Type caller_type;         /* the caller's type, if axes were collapsed; else NULL */
     const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
-    const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter has memory */
+    const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter is no view */
+    const Value *alias;       /* a scratch tensor whose memory this one is, too, with axes of its
+                               * own (`collapsed`); NULL: of none */
 } Param;
 /* True if the caller passes the parameter. Such parameters come first. */
 bool param_is_callers(const Param *param);
@@ -232,9 +234,12 @@ Type im2col_source_type(const Func *func, const Im2colView *windows);
 /* The number of a view's axes that are images and output positions; 0: one of them was collapsed
  * with another kind of axis. */
 int view_places(const Param *view);
-/* The view that the memory operand is; NULL: it has memory. */
+/* False for views and aliases, which plans and kernels do not know. */
+bool param_has_memory(const Param *param);
+/* The view that the memory operand is; NULL: it is no view. */
 const Im2colView *func_im2col_of(const Func *func, const Value *memory);
-/* The tensor whose memory an access touches: the source of a view, or the operand itself. */
+/* The tensor whose memory an access touches: what a view or an alias is of, or the operand itself.
+ */
 const Value *func_memory_of(const Func *func, const Value *memory);
 /* The caller's type, except for the order of its axes. */
 Type param_given(const Param *param);
@@ -309,6 +314,8 @@ Value *func_param(Func *func, const char *name, Type type, ParamIo io);
 Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps);
 /* A new intermediate that holds an array of this type. */
 Value *func_scratch(Func *func, Type type);
+/* The contiguous scratch tensor once more, as a parameter whose axes may be collapsed. */
+Value *func_alias(Func *func, const Value *scratch);
 /* The same with pitched rows: each begins at a multiple of `multiple` elements. */
 Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);

@@ -65,6 +65,12 @@ static const PassConstraint CONSTRAINTS[] = {
      "collapse_axes needs all factors to list their axes in the same order; a dot has its "
      "batch axes first, after which row axes may no longer be adjacent, and short row axes that "
      "are still separate leave its tiles partly empty"},
+    {"collapse_axes", "collapse_intermediates",
+     "collapse_axes collapses axes of the only value that is stored; a result that is stored for "
+     "itself before would end there, and so would the axes"},
+    {"collapse_intermediates", "raise_to_dot",
+     "collapse_intermediates looks for sums of products and, as collapse_axes does, for row axes "
+     "that are adjacent"},
     {"gather_to_load", "raise_to_dot",
      "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so the sum would not become a dot"},

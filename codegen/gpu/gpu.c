@@ -84,6 +84,13 @@ static void take_arguments(GpuEmitter *em)
         case ARG_LOG: em->log = value; break;
         }
     }
+    for (size_t i = 0; i < em->func->params.n; i++) {
+        const Param *param = &em->func->params.items[i];
+        const GpuValue *of = param->alias ? gpu_value(em, param->alias) : NULL;
+        if (of && of->regs) {
+            gpu_define(em, param->value)->regs[0] = of->regs[0];
+        }
+    }
 }
 
 static bool has_barriers(GpuEmitter *em)
@@ -181,12 +188,12 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
     em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
     em->values = ARENA_ARRAY(l->arena, GpuValue, l->func->n_values);
-    /* Parameters by their numbers in the plan, which has no views. */
+    /* Parameters by their numbers in the plan, which has no views and aliases. */
     int n = 0;
     em->params = ARENA_ARRAY(em->arena, const Value *, em->func->params.n + 1);
     for (size_t i = 0; i < em->func->params.n; i++) {
         const Param *param = &em->func->params.items[i];
-        if (!param->im2col) {
+        if (param_has_memory(param)) {
             em->params[n++] = param->value;
         }
     }

@@ -32,7 +32,10 @@ static bool same_map(const PlanTensorMap *a, const PlanTensorMap *c)
 {
     bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
                 a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c) &&
-                a->tf32 == c->tf32;
+                a->tf32 == c->tf32 && a->n_merged == c->n_merged;
+    for (int axis = 0; same && axis < a->n_merged; axis++) {
+        same = a->merged[axis] == c->merged[axis];
+    }
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }
@@ -66,6 +69,10 @@ static void collect_map(Op *op, void *user)
     }
     Access tensor = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
     PlanTensorMap map = {.param = plan_param_index(em->func, tensor.memory)};
+    const Param *param = &em->func->params.items[tensor.memory->index];
+    for (int i = 0; param->alias && param->collapsed && i < tensor.memory->type->rank; i++) {
+        map.merged[map.n_merged++] = (int)param->collapsed[i];
+    }
     em->target->describe_map(em, op, &map);
     const Op *mapped = op;
     GpuMap *found = find_map(em, &map);

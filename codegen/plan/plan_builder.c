@@ -25,17 +25,16 @@ int plan_size_index(const Func *func, const DimVar *var)
     diag_bug(func->diags, "%s has no size '%s'", func->name, var->name);
 }
 
-/* Views have no memory, so plans know what they are views of. */
+/* Views and aliases have no memory of their own: plans know what they are of. */
 int plan_param_index(const Func *func, const Value *value)
 {
-    const Im2colView *windows = func_im2col_of(func, value);
-    value = windows ? windows->of : value;
+    value = func_memory_of(func, value);
     int index = 0;
     for (size_t i = 0; i < func->params.n; i++) {
         if (func->params.items[i].value == value) {
             return index;
         }
-        index += !func->params.items[i].im2col;
+        index += param_has_memory(&func->params.items[i]);
     }
     diag_bug(func->diags, "%%%s is no parameter of %s", value->name ? value->name : "", func->name);
 }
@@ -106,20 +105,21 @@ static bool runs_beside(const Op *launch)
 static bool has_views(const Func *func)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (func->params.items[i].im2col) {
+        if (!param_has_memory(&func->params.items[i])) {
             return true;
         }
     }
     return false;
 }
 
-/* Itself, or as windows of it. */
+/* Itself, a view of it, or an alias. */
 static bool touches(const Func *func, const Op *launch, const Value *memory, bool views)
 {
     bool found = op_reads(launch, memory);
     for (size_t i = 0; views && !found && i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        found = param->im2col && param->im2col->of == memory && op_reads(launch, param->value);
+        found = !param_has_memory(param) && func_memory_of(func, param->value) == memory &&
+                op_reads(launch, param->value);
     }
     return found;
 }
@@ -130,7 +130,7 @@ static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
     plan->scratch = ARENA_ARRAY(func->arena, PlanScratch, func->params.n);
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        if (param->im2col) {
+        if (!param_has_memory(param)) {
             continue;
         }
         if (param->io == PARAM_SCRATCH) {
@@ -249,10 +249,10 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         bool tensor = param->value->type->kind == TYPE_TENSOR;
-        if (!param->im2col && tensor && (all || takes(func, op, param->value, views))) {
+        if (param_has_memory(param) && tensor && (all || takes(func, op, param->value, views))) {
             launch->args[launch->n_args++] = (PlanArg){ARG_POINTER, index};
         }
-        index += !param->im2col;
+        index += param_has_memory(param);
     }
 
     for (int i = 0; i < plan->n_params; i++) {
@@ -275,7 +275,7 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
 const Value *plan_param(const Func *func, int index)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (!func->params.items[i].im2col && index-- == 0) {
+        if (param_has_memory(&func->params.items[i]) && index-- == 0) {
             return func->params.items[i].value;
         }
     }

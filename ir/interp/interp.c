@@ -448,6 +448,18 @@ static void return_bounds(InterpRun *run, const Param *param, const InterpArg *a
     }
 }
 
+/* The memory of the tensor that the parameter is an alias of, with its own axes. */
+static void bind_alias(InterpRun *run, const Param *param)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    *memory = *run->cells[param->alias->id].memory;
+    memory->rank = param->value->type->rank;
+    for (int i = 0; i < memory->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, param->value->type->dims[i]);
+    }
+    run->cells[param->value->id].memory = memory;
+}
+
 static void bind_params(InterpRun *run, const InterpArg *args)
 {
     for (size_t i = 0; i < run->func->params.n; i++) {
@@ -455,6 +467,8 @@ static void bind_params(InterpRun *run, const InterpArg *args)
         const Param *param = &run->func->params.items[i];
         if (param->im2col) {
             interp_bind_view(run, param);
+        } else if (param->alias) {
+            bind_alias(run, param);
         } else if (param->io == PARAM_SCRATCH) {
             bind_tensor(run, param, &none); /* the caller's `args` hold no scratch */
         } else if (param->value->type->kind == TYPE_TENSOR) {

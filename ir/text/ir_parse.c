@@ -100,6 +100,9 @@ static void param_line(Parser *p, ParamIo io)
     if (parse_take_word(p, "im2col")) {
         im2col_param(p, &p->func->params.items[param->index]);
     }
+    if (parse_take_word(p, "alias")) {
+        p->func->params.items[param->index].alias = parse_value(p);
+    }
     parse_define(p, param, name);
 }
 

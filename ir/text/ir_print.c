@@ -346,6 +346,10 @@ static void put_params(Printer *p)
                 text_char(p->out, ']');
             }
         }
+        if (param->alias) {
+            text_add(p->out, " alias ");
+            put_value(p, param->alias);
+        }
         text_char(p->out, '\n');
     }
 }

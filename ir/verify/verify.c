@@ -261,6 +261,28 @@ static void check_windows(Verifier *v, const Param *param)
     }
 }
 
+/* An alias has the axes of its tensor, but for those that are collapsed. */
+static void check_alias(Verifier *v, const Param *param)
+{
+    const Value *of = param->alias;
+    if (!of) {
+        return;
+    }
+    const Param *base = of->type->kind == TYPE_TENSOR ? &v->func->params.items[of->index] : NULL;
+    bool good = base && param->io == PARAM_SCRATCH && base->io == PARAM_SCRATCH && !base->alias &&
+                !param->axis_perm && !of->type->strides && !param->value->type->strides;
+    Type given = param_given(param);
+    good = good && given->rank == of->type->rank && given->dtype == of->type->dtype;
+    for (int i = 0; good && i < given->rank; i++) {
+        good = given->dims[i] == of->type->dims[i];
+    }
+    if (!good) {
+        verify_fail(v, NULL,
+                    "%s: an alias has the memory and the axes of a contiguous scratch tensor",
+                    param->name);
+    }
+}
+
 int verify_func(Func *func, Text *out)
 {
     Verifier v = {.func = func, .out = out};
@@ -277,6 +299,7 @@ int verify_func(Func *func, Text *out)
         check_lying(&v, &func->params.items[i]);
         check_merged(&v, &func->params.items[i]);
         check_windows(&v, &func->params.items[i]);
+        check_alias(&v, &func->params.items[i]);
     }
     check_block(&v, func->body);
     /* From the launch level on, the body holds launches and pure scalars only. */

@@ -267,7 +267,8 @@ static bool is_dropped(const Units *units, size_t at, const Op *store, const Mem
     const Value *memory = store->kind == OP_STORE ? store->operands[0] : NULL;
     const Func *func = units->func;
     if (!memory || memory->type->kind != TYPE_TENSOR ||
-        func->params.items[memory->index].io != PARAM_SCRATCH || fuse_is_pitched_copy(store)) {
+        func->params.items[memory->index].io != PARAM_SCRATCH ||
+        func->params.items[memory->index].alias || fuse_is_pitched_copy(store)) {
         return false;
     }
     const Block *all = func->body;
@@ -476,7 +477,8 @@ static void count_read(Op *op, void *user)
 
 static bool is_unread(const Func *func, const uint32_t *reads, const Value *memory)
 {
-    return func->params.items[memory->index].io == PARAM_SCRATCH && reads[memory->id] == 0;
+    return func->params.items[memory->index].io == PARAM_SCRATCH &&
+           reads[func_memory_of(func, memory)->id] == 0;
 }
 
 static void drop_store(Op *op, void *user)

@@ -86,10 +86,12 @@ static uint64_t changing(const Func *func, size_t word, bool scratch)
     return bits;
 }
 
-/* Is it a store of all of a tensor? Who reads that may take the stored value instead. */
-static bool stores_whole(const Op *op)
+/* Is it a store of all of a tensor? Who reads that may take the stored value instead, but for what
+ * is stored through an alias, whose axes are others. */
+static bool stores_whole(const Func *func, const Op *op)
 {
-    bool whole = op->kind == OP_STORE && !fuse_is_pitched_copy(op);
+    bool whole = op->kind == OP_STORE && !fuse_is_pitched_copy(op) &&
+                 !func->params.items[op->operands[0]->index].alias;
     for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
         whole = !op->operands[i];
     }
@@ -106,7 +108,7 @@ StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const Memory
             continue;
         }
         uint64_t only_loads = a->writes[i] & b->loads[i] & ~b->others[i] & ~b->writes[i];
-        if (!only_loads || !stores_whole(a->statement)) {
+        if (!only_loads || !stores_whole(func, a->statement)) {
             only_loads = 0;
         } else {
             only_loads &= changing(func, i, true);

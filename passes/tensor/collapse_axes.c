@@ -11,6 +11,8 @@
  * the inner one's name; a schedule entry that names the outer axis keeps the two separate. Requires
  * the tensor level, a single store, and tensors that are contiguous and read as a whole. Changes no
  * bits. */
+#include "passes/tensor/collapse_axes.h"
+
 #include "ir/schedule.h"
 #include "passes/analysis/axis_dependence.h"
 #include "ir/drop_axis.h"
@@ -432,17 +434,23 @@ static Op *flatten(Func *func, Op *store, int at, const Flat *tried)
     return fewer;
 }
 
-void pass_collapse_axes(Func *func)
+Op *collapse_axes_of(Func *func, Op *store)
 {
-    func_remove_dead(func);
-    Op *store = only_store(func);
-    if (!store) {
-        return;
-    }
+    Op *first = store;
     for (int at = store->operands[0]->type->rank - 2; at >= 0; at--) {
         Flat tried;
         if (at + 1 < store->operands[0]->type->rank && pays(func, store, at, &tried)) {
             store = flatten(func, store, at, &tried);
         }
+    }
+    return store == first ? NULL : store;
+}
+
+void pass_collapse_axes(Func *func)
+{
+    func_remove_dead(func);
+    Op *store = only_store(func);
+    if (store) {
+        collapse_axes_of(func, store);
     }
 }

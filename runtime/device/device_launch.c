@@ -115,17 +115,17 @@ bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, Device
 }
 
 /* Merges the axes that the code was compiled to treat as one; a contiguous tensor stays so. */
-static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
+static void merge_axes(int n_merged, const int *merged, DeviceTensor *tensor)
 {
     int from = 0;
     DeviceTensor whole = *tensor;
-    if (param->rank < 0 || param->n_merged == 0) {
+    if (n_merged == 0) {
         return;
     }
-    tensor->rank = param->n_merged;
+    tensor->rank = n_merged;
     for (int axis = 0; axis < tensor->rank; axis++) {
         tensor->dims[axis] = 1;
-        for (int i = 0; i < param->merged[axis] && from < whole.rank; i++) {
+        for (int i = 0; i < merged[axis] && from < whole.rank; i++) {
             tensor->dims[axis] *= whole.dims[from];
             tensor->strides[axis] = whole.strides[from++];
         }
@@ -177,6 +177,7 @@ static bool make_map(PreparedLaunch *p, Frame *frame, int index, DeviceError *er
     const PlanTensorMap *map = &plan->maps[index];
     DeviceTensor tensor = p->args[map->param].tensor;
     size_t bytes = 0;
+    merge_axes(map->n_merged, map->merged, &tensor);
     plan_bytes(&tensor, &bytes);
     if (bytes == 0) {
         return true; /* never copied from or to; a descriptor of nothing is refused */
@@ -374,7 +375,7 @@ static bool fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
         }
     }
     for (int i = 0; i < plan->n_params; i++) {
-        merge_axes(&plan->params[i], &p->args[i].tensor);
+        merge_axes(plan->params[i].n_merged, plan->params[i].merged, &p->args[i].tensor);
     }
     /* The sizes determine the number of blocks of each launch; a persistent launch has at
      * most as many blocks as are resident at once. */

@@ -81,6 +81,8 @@ typedef struct PlanTensorMap {
     bool wide_l2;  /* promote to 256 bytes in L2 */
     int few;       /* 1 + the axis along which the box has no more than the tensor; 0: none */
     int n_windows; /* spatial axes; 0: a box of the tensor itself */
+    int n_merged;  /* axes of the map, where the code knows an intermediate by other axes; else 0 */
+    int merged[PLAN_MAX_RANK]; /* how many of the intermediate's axes each is */
     PlanWindows windows[PLAN_MAX_SPATIAL];
 } PlanTensorMap;
 

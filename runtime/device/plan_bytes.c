@@ -7,7 +7,7 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanTensorMap) == 208 && sizeof(PlanLaunch) == 72 &&
+                   sizeof(PlanTensorMap) == 248 && sizeof(PlanLaunch) == 72 &&
                    sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
@@ -87,6 +87,10 @@ static void pass_map(Serializer *way, PlanTensorMap *map, int params, int sizes)
     serialize_bool(way, &map->tf32);
     serialize_bool(way, &map->wide_l2);
     serialize_int(way, &map->few, 0, PLAN_MAX_RANK);
+    serialize_int(way, &map->n_merged, 0, PLAN_MAX_RANK);
+    for (int i = 0; i < PLAN_MAX_RANK; i++) {
+        serialize_int(way, &map->merged[i], 0, PLAN_SCRATCH_RANK);
+    }
     serialize_int(way, &map->n_windows, 0, PLAN_MAX_SPATIAL);
     for (int i = 0; i < map->n_windows; i++) {
         pass_expr(way, &map->windows[i].first, sizes);

@@ -93,6 +93,10 @@ static void put_maps(Text *out, const Plan *plan)
         if (map->few > 0) {
             text_printf(out, ", \"few\": %d", map->few - 1);
         }
+        for (int axis = 0; axis < map->n_merged; axis++) {
+            text_printf(out, "%s%d%s", axis ? ", " : ", \"merged\": [", map->merged[axis],
+                        axis + 1 == map->n_merged ? "]" : "");
+        }
         for (int axis = 0; axis < map->n_windows; axis++) {
             const PlanWindows *windows = &map->windows[axis];
             text_add(out, axis ? ", {" : ", \"windows\": [{");

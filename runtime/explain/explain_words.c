@@ -14,9 +14,10 @@ const char *value_words(const Func *func, const Value *value)
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         if (param->value == value) {
-            return param->im2col ? arena_printf(func->arena, "windows of %s",
-                                                value_words(func, param->im2col->of))
-                                 : param->name;
+            const Value *of = func_memory_of(func, value);
+            return param->im2col ? arena_printf(func->arena, "windows of %s", value_words(func, of))
+                   : param->alias ? value_words(func, of)
+                                  : param->name;
         }
     }
     for (size_t i = 0; value->name && i < func->params.n; i++) { /* what is held of windows */
