@@ -486,6 +486,11 @@ static void lower_return(Lower *l, const Stmt *stmt)
 
 static void lower_statement(Lower *l, const Stmt *stmt)
 {
+    Span outer = l->b.span; /* of what follows, whatever the statement sets inside */
+    bool names = stmt->kind == STMT_LET || stmt->kind == STMT_VAR || stmt->kind == STMT_ASSIGN;
+    if (names && stmt->value && !in_library(l, stmt->value->span)) {
+        l->b.span = stmt->value->span; /* a tensor by its name is loaded here */
+    }
     switch (stmt->kind) {
     case STMT_LET:
     case STMT_VAR: lower_definition(l, stmt); break;
@@ -499,13 +504,14 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_CONTINUE: lower_leave(l, stmt); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;
     case STMT_UNCHECKED: {
-        bool outer = l->unchecked;
+        bool before = l->unchecked;
         l->unchecked = true;
         lower_block(l, &stmt->body);
-        l->unchecked = outer;
+        l->unchecked = before;
     } break;
     case STMT_ASSUME: lower_assume(l, stmt); break;
     }
+    l->b.span = outer;
 }
 
 /* After a statement that may have left the loop, the rest is executed only by iterations that

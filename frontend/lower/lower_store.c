@@ -106,7 +106,7 @@ void store_whole(Lower *l, Span span, Value *tensor, Val value)
     }
     Value *stored = fit_to_slot(l, span, &value, tensor->type->dtype, &slot);
     if (stored) {
-        build_store(&l->b, tensor, indices, stored);
+        build_store(&l->b, tensor, indices, stored)->span = span;
     }
 }
 
@@ -141,6 +141,7 @@ static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Ind
         Value *mask = l->mask.kind == VAL_ARRAY ? materialize(l, &l->mask, DT_BOOL, &slot) : NULL;
         Op *op = build_scatter(&l->b, "set", tensor, operands, stored, NULL, mask, false);
         op_set_ints(l->func, op, ATTR_GUARD, places->n, guards);
+        op->span = stmt->span;
     }
 }
 
@@ -197,7 +198,7 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
                 same = same && perm[i] == i;
             }
             stored = same ? stored : build_permute(&l->b, stored, perm);
-            build_store(&l->b, tensor, indices, stored);
+            build_store(&l->b, tensor, indices, stored)->span = stmt->span;
         }
 
     } else {

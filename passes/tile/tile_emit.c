@@ -106,6 +106,7 @@ static void add_scans(TileEmitter *e, EmitFrame *inside, Value *value, CloneMap 
 EmitFrame emit_frame_in(TileEmitter *e, EmitFrame *outer, Op *op, Builder at)
 {
     EmitFrame frame = {.outer = outer, .op = op, .class = -1, .at = at};
+    frame.at.span = outer->at.span;
     size_t n = (size_t)e->plan->n;
     frame.values = clone_map_new(e->func);
     frame.dims = arena_copy(e->func->arena, outer->dims, n * sizeof(Dim));
@@ -245,7 +246,6 @@ Op *emit_copy(TileEmitter *e, EmitFrame *frame, const Op *op)
     for (int i = 0; i < op->n_results; i++) {
         types[i] = emit_type(e, frame, op->results[i]);
     }
-    frame->at.span = op->span; /* not that of its operands */
     Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, op->n_results, types, 0);
     copy->n_attrs = op->n_attrs;
     copy->attrs = arena_copy(e->func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
@@ -303,7 +303,9 @@ Value *emit_value(TileEmitter *e, EmitFrame *frame, Value *value)
     if (!value->def) {
         return value; /* of a loop around the group */
     }
+    Span span = frame->at.span;
     emit_op(e, frame, value->def);
+    frame->at.span = span; /* of what reads it */
     return clone_get(&frame->values, value);
 }
 

@@ -40,6 +40,7 @@ static EmitFrame region_frame(TileEmitter *e, EmitFrame *outer, const Handed *ha
     EmitFrame frame = {.outer = outer, .op = copy, .class = -1, .source = from};
     size_t n = (size_t)e->plan->n;
     frame.at = build_at_end(e->func, to);
+    frame.at.span = copy->span;
     frame.values = clone_map_new(e->func);
     frame.dims = arena_copy(e->func->arena, outer->dims, n * sizeof(Dim));
     frame.ranges = arena_copy(e->func->arena, outer->ranges, n * sizeof(Value *));
