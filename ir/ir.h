@@ -122,9 +122,14 @@ bool op_from_name(const char *name, size_t n, OpKind *out);
 /* True for an approximation whose second operand is the exact value, which targets without the
  * instruction use. */
 bool op_has_exact_operand(OpKind kind);
-/* True for an approximation that applies only if its argument is inexact and its result is rounded
- * to 16 bits. */
-bool op_is_approx16(OpKind kind);
+
+/* A function of the library that keeps its name (OP_NAMED), and how far it may be from its exact
+ * value where it may be approximated: `share` of that, and `near`. */
+typedef struct NamedFunction {
+    const char *name;
+    double share, near;
+} NamedFunction;
+const NamedFunction *named_function(const char *name); /* NULL: there is none of that name */
 
 typedef enum AttrKey {
 #define ATTR(id, name, kind) ATTR_##id,

@@ -44,10 +44,19 @@ bool op_has_exact_operand(OpKind kind)
     return (op_info(kind)->traits & TRAIT_APPROX) && op_info(kind)->operands == 2;
 }
 
-bool op_is_approx16(OpKind kind)
+const NamedFunction *named_function(const char *name)
 {
-    return kind == OP_APPROX16_TANH || kind == OP_APPROX16_SIGMOID || kind == OP_APPROX16_SILU ||
-           kind == OP_APPROX16_GELU;
+    static const NamedFunction rows[] = {
+#define NAMED(name, share, near) {#name, share, near},
+#include "ir/named_functions.def"
+#undef NAMED
+    };
+    for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            return &rows[i];
+        }
+    }
+    return NULL;
 }
 
 bool op_from_name(const char *name, size_t n, OpKind *out)

@@ -6,7 +6,12 @@
 #include "codegen/scalar/scalar_known_bits.h"
 #include "codegen/scalar/scalar_ops.h"
 
-enum { MAX_OPERANDS = 4 };
+#include <math.h>
+
+enum {
+    MAX_OPERANDS = 4,
+    DEPTH = 5, /* of the ops that bound the argument of a reciprocal */
+};
 
 /* Is register r of the value one to compute? Copies take what their first has. */
 static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
@@ -112,21 +117,32 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
     gpu_emit_indices(em, op, 0, gpu_define(em, op->results[0])->n);
 }
 
-/* One more than an exponential: never denormal, which costs three instructions to look for. */
-static bool is_above_one(const Value *value)
+/* What the value is no less than, unless it is NaN. */
+static double least_of(const Value *value, int depth)
 {
-    const Op *add = value->def && value->def->kind == OP_ADD ? value->def : NULL;
-    for (int i = 0; add && i < 2; i++) {
-        const Op *one = add->operands[i]->def, *e = add->operands[1 - i]->def;
-        while (one && one->kind == OP_BROADCAST) {
-            one = one->operands[0]->def;
-        }
-        if (one && one->kind == OP_CONST && op_attr(one, ATTR_VALUE)->f == 1 && e &&
-            e->kind == OP_FAST_EXP2) {
-            return true;
-        }
+    const Op *op = value->def;
+    while (op && op->kind == OP_BROADCAST) {
+        op = op->operands[0]->def;
     }
-    return false;
+    if (!op || depth == 0 || (op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE))) {
+        return -INFINITY;
+    }
+    double least[MAX_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++) {
+        least[i] = least_of(op->operands[i], depth - 1);
+    }
+    bool positive = op->n_operands > 1 && least[0] >= 0 && least[1] >= 0;
+    switch (op->kind) {
+    case OP_CONST: return op_attr(op, ATTR_VALUE)->f;
+    case OP_FAST_EXP2:
+    case OP_ABS: return 0;
+    case OP_ADD: return least[0] + least[1];
+    case OP_MUL: return positive ? least[0] * least[1] : -INFINITY;
+    case OP_FMA: return positive ? least[0] * least[1] + least[2] : -INFINITY;
+    case OP_MIN: return fmin(least[0], least[1]);
+    case OP_MAX: return fmax(least[0], least[1]);
+    default: return -INFINITY;
+    }
 }
 
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
@@ -138,7 +154,9 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     if (op->kind == OP_FAST_EXP2) {
         return em->target->fast_exp2(em, operands[0]);
     }
-    if (op->kind == OP_FAST_RECIPROCAL && em->target->reciprocal && is_above_one(op->operands[0])) {
+    /* Never denormal, which costs three instructions to look for. */
+    if (op->kind == OP_FAST_RECIPROCAL && em->target->reciprocal &&
+        least_of(op->operands[0], DEPTH) >= 1) {
         return em->target->reciprocal(em, operands[0]);
     }
     return op_has_exact_operand(op->kind) && em->target->fast

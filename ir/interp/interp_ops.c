@@ -162,11 +162,20 @@ static const FastBound FAST_BOUNDS[] = {
     {OP_FAST_SQRT, 0x1p-21, 0, 0},
     {OP_FAST_RSQRT, 0x1p-21, 0, 0},
     {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},
-    {OP_APPROX16_TANH, 0, 0x1p-21, 0},
-    {OP_APPROX16_SIGMOID, 0x1p-17, 0, 0},
-    {OP_APPROX16_SILU, 0x1p-17, 0x1p-118, 0},
-    {OP_APPROX16_GELU, 0x1p-17, 0x1p-118, 0},
 };
+
+static FastBound bound_of(const Op *op)
+{
+    if (op->kind == OP_NAMED) {
+        const NamedFunction *named = named_function(op_word(op, ATTR_FN));
+        return (FastBound){OP_NAMED, named->share, named->near, 0};
+    }
+    const FastBound *row = FAST_BOUNDS;
+    while (row->kind != op->kind) {
+        row++;
+    }
+    return *row;
+}
 
 static double fast_bound(const FastBound *row, double x, double value)
 {
@@ -244,19 +253,16 @@ void interp_elementwise(InterpRun *run, const Op *op)
                          isfinite(value) ? bound : 0);
         }
     }
-    bool exact = op_is_approx16(op->kind) && !all.items[0]->samples;
+    bool exact = op->kind == OP_NAMED && !all.items[0]->samples;
     if (op_has_exact_operand(op->kind) && run->options->bounds && !exact) {
         /* The samples of an approximated function spread by its error bound in FAST_BOUNDS. */
         const Array *from = all.items[0];
-        const FastBound *row = FAST_BOUNDS;
-        while (row->kind != op->kind) {
-            row++;
-        }
+        FastBound row = bound_of(op);
         array_want_samples(run, result);
         for (int64_t i = 0; i < result->n; i++) {
             double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
             array_spread(run, result, run->source[op->results[0]->id], i,
-                         isfinite(value) ? fast_bound(row, x, value) : 0);
+                         isfinite(value) ? fast_bound(&row, x, value) : 0);
         }
     }
     array_drop(run, hull);

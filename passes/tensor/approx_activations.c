@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* approx_activations: computes activations of dot results with the hardware exponential if the
+/* approx_activations: computes named functions of sums with the hardware's exponential if the
  * result is rounded to 16 bits.
  *
- *   %t = approx16_tanh %u, %exact          %e = fast_exp2 (%u * -2 / ln 2)
- *   %s = add 1, %t                →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
- *   %y = mul (mul 0.5, %x), %s         %y = mul %x, %r
+ *   %y = named %x, %exact fn=silu     →    %e = fast_exp2 (%x * -1 / ln 2)
+ *                                          %y = mul %x, fast_reciprocal (1 + %e)
  *
- *                                      %e = fast_exp2 (%x * -1 / ln 2)
- *   %y = approx16_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + %e)
+ *   %t = named %u, %exact fn=tanh          %e = fast_exp2 (%u * -2 / ln 2)
+ *   %s = add 1, %t                    →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
+ *   %y = mul (mul 0.5, %x), %s             %y = mul %x, %r
  *
- * The result of a dot has an error bound, and so has a function of it: no promised bits are lost.
- * The formula has no cancellation, so its error is that of two hardware instructions, a hundredth
- * of half a unit in the last place of bf16. tanh on its own keeps its exact form, because the
- * formula cancels near 0. All other uses keep the library's value, also those whose result is wider
- * than 16 bits: such a launch is bound by memory, which hides the longer form. Only NVIDIA targets
- * have both instructions. Requires the tensor level. Changes bits within the bound that the
- * interpreter computes. */
+ * The sums of a product or of a reduction have an error bound, and so has a function of them: no
+ * promised bits are lost. No formula of the table below cancels: where a difference would, near 0,
+ * a polynomial is taken. Their errors are those of one or two hardware instructions, a hundredth of
+ * half a unit in the last place of bf16 (ir/named_functions.def has the bounds). All other uses
+ * keep the library's value: those whose result is wider than 16 bits (such a launch is bound by
+ * memory, which hides the longer form), and those from which the argument is subtracted, as in
+ * x - tanh(x). Only NVIDIA targets have both instructions. Requires the tensor level. Changes bits
+ * within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
@@ -29,8 +30,9 @@ typedef struct Near {
         Op **items;
         size_t n, cap;
     } ops;
-    bool *summed; /* by value: made of a product's sums */
-    bool *wide;   /* by value: more than 16 bits of it are asked for */
+    uint64_t *sums; /* by value: the sums that it is made of, a bit each (of 64, by number) */
+    bool *named;    /* by value: made of a function of them */
+    bool *wide;     /* by value: more than 16 bits of it are asked for */
 } Near;
 
 static void collect(Op *op, void *user)
@@ -50,21 +52,46 @@ static bool is_f32(const Value *value)
     return value->type->kind == TYPE_ARRAY && value->type->dtype == DT_F32;
 }
 
-static void mark_summed(const Near *n, const Op *op)
+static bool is_sum(const Op *op)
 {
-    bool sums = op->kind == OP_DOT;
+    const char *fn = op->kind == OP_REDUCE ? op_word(op, ATTR_FN) : "";
+    return op->kind == OP_DOT || text_equal(fn, "sum") || text_equal(fn, "prod");
+}
+
+static void mark_sums(const Near *n, const Op *op)
+{
+    const Value *result = op->n_results == 1 ? op->results[0] : NULL;
+    if (!result || !is_f32(result)) {
+        return;
+    }
+    uint64_t sums = is_sum(op) ? (uint64_t)1 << (result->id & 63) : 0;
+    bool named = false;
     for (int i = 0; is_plain(op) && i < op->n_operands; i++) {
-        sums = sums || n->summed[op->operands[i]->id];
+        sums |= n->sums[op->operands[i]->id];
+        named = named || n->named[op->operands[i]->id];
     }
-    if (op->n_results == 1) {
-        n->summed[op->results[0]->id] = sums && is_f32(op->results[0]);
+    n->sums[result->id] = sums;
+    n->named[result->id] = sums && (named || op->kind == OP_NAMED);
+}
+
+/* Is what a function is taken of subtracted from it (or added to it)? x - tanh(x) is much smaller
+ * than either, and has their errors. */
+static bool may_cancel(const Near *n, const Op *op)
+{
+    bool fused = op->kind == OP_FMA;
+    if (op->kind != OP_ADD && op->kind != OP_SUB && !fused) {
+        return false;
     }
+    uint32_t a = op->operands[0]->id, c = op->operands[1]->id, d = op->operands[fused ? 2 : 1]->id;
+    bool named = n->named[a] || (fused && n->named[c]);
+    return named != n->named[d] && ((n->sums[a] | (fused ? n->sums[c] : 0)) & n->sums[d]);
 }
 
 static void mark_wide(const Near *n, const Op *op)
 {
     bool narrows = op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
-    bool carried = is_plain(op) && is_f32(op->results[0]) && !n->wide[op->results[0]->id];
+    bool carried = is_plain(op) && is_f32(op->results[0]) && !n->wide[op->results[0]->id] &&
+                   !may_cancel(n, op);
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] && !narrows && !carried) {
             n->wide[op->operands[i]->id] = true;
@@ -198,35 +225,168 @@ static Value *at_least(Builder *b, Value *x, double least)
     return build_binary(b, OP_MAX, x, build_float(b, x->type, least));
 }
 
+static Value *at_most(Builder *b, Value *x, double most)
+{
+    return build_binary(b, OP_MIN, x, build_float(b, x->type, most));
+}
+
+static Value *times(Builder *b, Value *x, double k)
+{
+    return build_binary(b, OP_MUL, x, build_float(b, x->type, k));
+}
+
+static Value *plus(Builder *b, Value *x, double k)
+{
+    return build_binary(b, OP_ADD, x, build_float(b, x->type, k));
+}
+
+static Value *reciprocal(Builder *b, Value *x)
+{
+    Value *exact = build_binary(b, OP_DIV, build_float(b, x->type, 1), x);
+    return build_binary(b, OP_FAST_RECIPROCAL, x, exact);
+}
+
+/* c[0] + x (c[1] + x (…)) */
+static Value *polynomial(Builder *b, Value *x, int n, const double *c)
+{
+    Value *sum = build_float(b, x->type, c[n - 1]);
+    for (int i = n - 2; i >= 0; i--) {
+        sum = build_fma(b, sum, x, build_float(b, x->type, c[i]));
+    }
+    return sum;
+}
+
+/* `near` where |x| < limit: what else would cancel. */
+static Value *near_zero(Builder *b, Value *x, double limit, Value *near, Value *far)
+{
+    Value *a = build_unary(b, OP_ABS, x);
+    return build_select(b, build_cmp(b, "lt", a, build_float(b, x->type, limit)), near, far);
+}
+
+static Value *exponential(Builder *b, Value *x)
+{
+    return build_unary(b, OP_FAST_EXP2, times(b, x, PER_LN2));
+}
+
+static Value *expm1_value(Builder *b, Value *x)
+{
+    static const double c[] = {0.99999976, 0.50000024, 0.16679686, 0.041666664};
+    Value *near = build_binary(b, OP_MUL, x, polynomial(b, x, 4, c));
+    return near_zero(b, x, 0.125, near, plus(b, exponential(b, x), -1));
+}
+
+static Value *tanh_value(Builder *b, Value *x)
+{
+    static const double c[] = {-0.33324572, 0.12876421};
+    Value *square = build_binary(b, OP_MUL, x, x), *one = build_float(b, x->type, 1);
+    Value *near = build_fma(b, polynomial(b, square, 2, c), square, one);
+    Value *far = build_fma(b, logistic(b, x, 2 * PER_LN2), build_float(b, x->type, 2),
+                           build_float(b, x->type, -1));
+    return near_zero(b, x, 0.25, build_binary(b, OP_MUL, x, near), far);
+}
+
+/* max(x, 0) + log(1 + e^-|x|) */
+static Value *softplus_value(Builder *b, Value *x)
+{
+    static const double c[] = {0.99999875, -0.49986964, 0.33109447, -0.23503859,
+                               0.14922385, -0.06640178, 0.014141017};
+    Value *e = build_unary(b, OP_FAST_EXP2, times(b, build_unary(b, OP_ABS, x), -PER_LN2));
+    return build_fma(b, polynomial(b, e, 7, c), e, at_least(b, x, 0));
+}
+
+static Value *silu_value(Builder *b, Value *x)
+{
+    x = at_least(b, x, -110);
+    return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
+}
+
+/* x n / (n + 2) for n = e^2x + 2 e^x */
+static Value *mish_value(Builder *b, Value *x)
+{
+    x = at_least(b, x, -110);
+    Value *e = exponential(b, at_most(b, x, 20));
+    Value *n = build_binary(b, OP_MUL, e, plus(b, e, 2));
+    n = build_binary(b, OP_MUL, n, reciprocal(b, plus(b, n, 2)));
+    return build_binary(b, OP_MUL, x, n);
+}
+
+/* max(x, 0) - y g(y) e^(-a^2 / 2) for a = |x| and y = a / (1 + 0.35 a), as the library has it. */
+static Value *gelu_value(Builder *b, Value *x)
+{
+    static const double c[] = {0.4999993,      -0.2239279,     0.031948216,  0.0043414575,
+                               -0.00070415257, -0.00041257945, 7.9025034e-05};
+    Value *a = at_most(b, build_unary(b, OP_ABS, x), 14);
+    Value *one = build_float(b, x->type, 1);
+    Value *y = build_fma(b, a, build_float(b, x->type, 0.35), one);
+    y = build_binary(b, OP_MUL, a, reciprocal(b, y));
+    y = build_binary(b, OP_MUL, y, polynomial(b, y, 7, c));
+    Value *e = build_binary(b, OP_MUL, a, times(b, a, -0.5 * PER_LN2));
+    e = build_unary(b, OP_FAST_EXP2, e);
+    return build_fma(b, build_unary(b, OP_NEG, y), e, at_least(b, x, 0));
+}
+
+/* 2 sqrt(2 / pi) (x + 0.044715 x^3) is what the logistic function is of. */
+static Value *gelu_tanh_value(Builder *b, Value *x)
+{
+    x = at_least(b, x, -15);
+    Value *y = times(b, x, -0.071354816272600249 * PER_LN2);
+    y = build_fma(b, y, x, build_float(b, x->type, -1.5957691216057308 * PER_LN2));
+    return build_binary(b, OP_MUL, x, logistic_of(b, build_binary(b, OP_MUL, x, y)));
+}
+
+/* 1 - 2^q(a) for a = |x| of 1 or more. */
+static Value *erf_value(Builder *b, Value *x)
+{
+    static const double small[] = {1.1283779, -0.37606415, 0.11234174, -0.02544781, 0.00349407};
+    static const double q[] = {-0.0038544764, -1.6121229,  -0.94422811,
+                               -0.12787199,   0.021320289, -0.0016597041};
+    Value *a = at_most(b, build_unary(b, OP_ABS, x), 4);
+    Value *e = build_unary(b, OP_FAST_EXP2, polynomial(b, a, 6, q));
+    Value *far = build_binary(b, OP_SUB, build_float(b, x->type, 1), e);
+    Value *negative = build_cmp(b, "lt", x, build_float(b, x->type, 0));
+    far = build_select(b, negative, build_unary(b, OP_NEG, far), far);
+    Value *near = polynomial(b, build_binary(b, OP_MUL, x, x), 5, small);
+    return near_zero(b, x, 1, build_binary(b, OP_MUL, x, near), far);
+}
+
+static Value *sigmoid_value(Builder *b, Value *x)
+{
+    return logistic(b, x, PER_LN2);
+}
+
+/* What is taken instead of a function, by its name; the bounds are those of named_functions.def. */
 static Value *near_value(Builder *b, const Op *op)
 {
-    Value *x = op->operands[0], *y;
-    Type type = x->type;
-    switch (op->kind) {
-    case OP_APPROX16_SIGMOID: return logistic(b, x, PER_LN2);
-    case OP_APPROX16_SILU:
-        x = at_least(b, x, -110);
-        return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
-    default: /* 2 sqrt(2 / pi) (x + 0.044715 x^3) */
-        x = at_least(b, x, -15);
-        y = build_binary(b, OP_MUL, x, build_float(b, type, -0.071354816272600249 * PER_LN2));
-        y = build_fma(b, y, x, build_float(b, type, -1.5957691216057308 * PER_LN2));
-        return build_binary(b, OP_MUL, x, logistic_of(b, build_binary(b, OP_MUL, x, y)));
+    static const struct {
+        const char *name;
+        Value *(*build)(Builder *b, Value *x);
+    } rows[] = {
+        {"exp", exponential},         {"expm1", expm1_value},         {"erf", erf_value},
+        {"tanh", tanh_value},         {"sigmoid", sigmoid_value},     {"silu", silu_value},
+        {"gelu", gelu_value},         {"gelu_tanh", gelu_tanh_value}, {"mish", mish_value},
+        {"softplus", softplus_value},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (text_equal(rows[i].name, op_word(op, ATTR_FN))) {
+            return rows[i].build(b, op->operands[0]);
+        }
     }
+    return op->operands[1];
 }
 
 static bool wants(const Near *n, const Op *op)
 {
-    return n->func->target && n->func->target->family == FAMILY_NVPTX &&
-           n->summed[op->operands[0]->id] && !n->wide[op->results[0]->id];
+    return op->kind == OP_NAMED && n->func->target && n->func->target->family == FAMILY_NVPTX &&
+           n->sums[op->operands[0]->id] && !n->wide[op->results[0]->id];
 }
 
 static void take(Near *n, Op *op, bool wanted)
 {
     Value *by = op->operands[1];
-    if (wanted && op->kind == OP_APPROX16_TANH && is_only_one_more(n, op->results[0])) {
+    bool tanh = text_equal(op_word(op, ATTR_FN), "tanh");
+    if (wanted && tanh && is_only_one_more(n, op->results[0])) {
         take_tanh(n, op);
-    } else if (wanted && op->kind != OP_APPROX16_TANH) {
+    } else if (wanted) {
         Builder b = build_before(n->func, op);
         by = near_value(&b, op);
     }
@@ -236,7 +396,7 @@ static void take(Near *n, Op *op, bool wanted)
 
 static void look(Op *op, void *user)
 {
-    *(bool *)user = *(bool *)user || op_is_approx16(op->kind);
+    *(bool *)user = *(bool *)user || op->kind == OP_NAMED;
 }
 
 void pass_approx_activations(Func *func)
@@ -247,21 +407,22 @@ void pass_approx_activations(Func *func)
         return;
     }
     Near n = {.func = func};
-    n.summed = ARENA_ARRAY(func->arena, bool, func->n_values);
+    n.sums = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
+    n.named = ARENA_ARRAY(func->arena, bool, func->n_values);
     n.wide = ARENA_ARRAY(func->arena, bool, func->n_values);
     func_walk(func, collect, &n);
     for (size_t i = 0; i < n.ops.n; i++) {
-        mark_summed(&n, n.ops.items[i]);
+        mark_sums(&n, n.ops.items[i]);
     }
     for (size_t i = n.ops.n; i-- > 0;) {
         mark_wide(&n, n.ops.items[i]);
     }
     bool *wanted = ARENA_ARRAY(func->arena, bool, n.ops.n);
     for (size_t i = 0; i < n.ops.n; i++) {
-        wanted[i] = op_is_approx16(n.ops.items[i]->kind) && wants(&n, n.ops.items[i]);
+        wanted[i] = wants(&n, n.ops.items[i]);
     }
     for (size_t i = 0; i < n.ops.n; i++) {
-        if (op_is_approx16(n.ops.items[i]->kind)) {
+        if (n.ops.items[i]->kind == OP_NAMED) {
             take(&n, n.ops.items[i], wanted[i]);
         }
     }
