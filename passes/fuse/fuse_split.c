@@ -349,6 +349,27 @@ static const Value *row_beside_product(Splitter *s, const Op *op)
     return reduces && (s->stored & reduced_class(s, op)) ? split_used_result(s, op) : NULL;
 }
 
+/* Is it made, element by element, of an intermediate in memory whose elements are wider? Its own
+ * are to be there instead: fewer bytes, which the copy engine brings without registers. */
+static bool narrows_intermediate(const Splitter *s, const Value *value, DType narrow, int *looks)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != s->block || --*looks < 0) {
+        return false;
+    }
+    if (op->kind == OP_LOAD) {
+        const Value *memory = op->operands[0];
+        return memory->type->kind == TYPE_TENSOR &&
+               dtype_bits(memory->type->dtype) > dtype_bits(narrow) &&
+               s->func->params.items[memory->index].io == PARAM_SCRATCH;
+    }
+    bool found = false;
+    for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands && !found; i++) {
+        found = narrows_intermediate(s, op->operands[i], narrow, looks);
+    }
+    return found;
+}
+
 /* What a product reads is read once for each tile of the other operand. */
 static const Value *costly_operand(const Splitter *s, const Op *op)
 {
@@ -357,8 +378,9 @@ static const Value *costly_operand(const Splitter *s, const Op *op)
         while (value->def && value->def->parent == s->block && op_moves_axes(value->def)) {
             value = value->def->operands[0];
         }
-        int looks = MAX_LOOKS;
-        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MAX_OPERAND_OPS) {
+        int looks = MAX_LOOKS, more = MAX_LOOKS;
+        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MAX_OPERAND_OPS ||
+            narrows_intermediate(s, value, value->type->dtype, &more)) {
             return value;
         }
     }
