@@ -30,9 +30,10 @@ typedef struct Near {
         Op **items;
         size_t n, cap;
     } ops;
-    uint64_t *sums; /* by value: the sums that it is made of, a bit each (of 64, by number) */
-    bool *named;    /* by value: made of a function of them */
-    bool *wide;     /* by value: more than 16 bits of it are asked for */
+    uint64_t *sums;   /* by value: the sums that it is made of, a bit each (of 64, by number) */
+    bool *named;      /* by value: made of a function of them */
+    uint64_t *stored; /* by parameter: those that an intermediate in memory is made of */
+    bool *wide;       /* by value: more than 16 bits of it are asked for */
 } Near;
 
 static void collect(Op *op, void *user)
@@ -61,10 +62,15 @@ static bool is_sum(const Op *op)
 static void mark_sums(const Near *n, const Op *op)
 {
     const Value *result = op->n_results == 1 ? op->results[0] : NULL;
+    const Value *memory = op->kind == OP_LOAD || op->kind == OP_STORE ? op->operands[0] : NULL;
+    if (op->kind == OP_STORE) {
+        n->stored[memory->index] |= n->sums[op->operands[op->n_operands - 1]->id];
+    }
     if (!result || !is_f32(result)) {
         return;
     }
     uint64_t sums = is_sum(op) ? (uint64_t)1 << (result->id & 63) : 0;
+    sums |= memory ? n->stored[memory->index] : 0;
     bool named = false;
     for (int i = 0; is_plain(op) && i < op->n_operands; i++) {
         sums |= n->sums[op->operands[i]->id];
@@ -409,6 +415,7 @@ void pass_approx_activations(Func *func)
     Near n = {.func = func};
     n.sums = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
     n.named = ARENA_ARRAY(func->arena, bool, func->n_values);
+    n.stored = ARENA_ARRAY(func->arena, uint64_t, func->params.n);
     n.wide = ARENA_ARRAY(func->arena, bool, func->n_values);
     func_walk(func, collect, &n);
     for (size_t i = 0; i < n.ops.n; i++) {
