@@ -273,6 +273,15 @@ static const PassConstraint CONSTRAINTS[] = {
      "and the bulk load into the other would be missing"},
     {"eliminate_barriers", "fence_slot_reuse",
      "a fence in front of a barrier that is removed would be executed for nothing"},
+    {"vectorize", "strip_mine",
+     "a strip begins where a loop does, of which vectorize knows less than of the tile; its "
+     "accesses would become narrower"},
+    {"eliminate_barriers", "strip_mine",
+     "a barrier in the loop orders one slot of a buffer after another; eliminate_barriers would "
+     "not tell them apart and keep those in front of the loop's accesses"},
+    {"warpgroup_epilogue", "strip_mine",
+     "warpgroup_epilogue recognizes the ops of a store in their order in one block; of stores in "
+     "a loop over strips all warp groups would wait for each other"},
     {"bounds", "vectorize",
      "a vector must be inside or outside of a guarded axis as a whole; without the guard it "
      "could straddle the end of the axis"},

@@ -198,7 +198,8 @@ def targets():
                 "has_setmaxnreg": "setmaxnreg"},
                {"shared_bytes": "shared bytes per block", "shared_reserved": "reserved per block",
                 "shared_row": "bytes of a row of banks"},
-               {"vector_bytes": "vector bytes", "has_bulk_copy": "bulk copies",
+               {"code_bytes": "code bytes", "vector_bytes": "vector bytes",
+                "has_bulk_copy": "bulk copies",
                 "async_copy_bytes": "async copies (bytes)", "has_packed_minmax": "packed min/max"})
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     found = rows("ir/target/targets.def", "TARGET")

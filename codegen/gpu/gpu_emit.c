@@ -87,6 +87,8 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_SQUEEZE:
     case OP_PERMUTE:
     case OP_CONVERT: gpu_emit_rename(em, op); return;
+    case OP_FRONT:
+    case OP_ADVANCE: gpu_emit_strip(em, op); return;
     case OP_MASK: gpu_emit_mask(em, op); return;
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
     case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;

@@ -79,6 +79,8 @@ LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power);
 bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
+/* front, advance: registers of a tile by the numbers that they have in a strip of it. */
+void gpu_emit_strip(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
 /* The same tile with the registers of another layout that only renames; checked. */
 void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to,

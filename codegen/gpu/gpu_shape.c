@@ -395,6 +395,25 @@ void gpu_emit_rename(GpuEmitter *em, const Op *op)
     }
 }
 
+void gpu_emit_strip(GpuEmitter *em, const Op *op)
+{
+    const Value *from = op->operands[0], *to = op->results[0];
+    GpuValue *in = gpu_value(em, from), *out = gpu_define(em, to);
+    int axis = (int)op_int(op, ATTR_AXIS, 0), step = (int)op_int(op, ATTR_STEP, 0);
+    for (int r = 0; r < out->n; r++) {
+        int32_t coords[MAX_RANK];
+        for (int i = 0; i < to->type->rank; i++) {
+            coords[i] = gpu_register_coord(to->type->layout, i, r);
+        }
+        coords[axis] += step;
+        if (gpu_exists(em, to->type, r)) {
+            int source = find_register(from->type->layout, coords);
+            LLVMValueRef moved = source < 0 ? NULL : in->regs[source];
+            out->regs[r] = moved ? moved : LLVMGetPoison(LLVMTypeOf(in->regs[r]));
+        }
+    }
+}
+
 void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to,
                  GpuValue *out)
 {

@@ -366,6 +366,15 @@ static void permute(InterpRun *run, const Op *op, Array *from)
     run_result(run, op, 0, gathered(run, op, from, strides));
 }
 
+/* ---- strips of a tile ---- */
+
+static void front(InterpRun *run, const Op *op, Array *from)
+{
+    int64_t strides[MAX_RANK];
+    strides_of(from, strides);
+    run_result(run, op, 0, gathered(run, op, from, strides));
+}
+
 /* ---- mask ---- */
 
 static Scalar attr_scalar(const Op *op, DType dtype)
@@ -391,6 +400,30 @@ static Array *copy_of(InterpRun *run, const Array *from)
         memcpy(to->samples->bytes, from->samples->bytes, bytes * SAMPLES);
     }
     return to;
+}
+
+/* What moves in has no value: it is poison. */
+static void advance(InterpRun *run, const Op *op, const Array *from)
+{
+    Array *to = copy_of(run, from);
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int64_t step = op_int(op, ATTR_STEP, 0), inner = 1;
+    for (int i = axis + 1; i < to->rank; i++) {
+        inner *= to->dims[i];
+    }
+    array_want_poison(run, to);
+    size_t bytes = (size_t)dtype_bytes(to->dtype);
+    for (int64_t i = 0; i < to->n; i++) {
+        bool has = i / inner % to->dims[axis] + step < to->dims[axis];
+        int64_t source = has ? i + step * inner : i;
+        for (int s = -1; s < (to->samples ? SAMPLES : 0); s++) {
+            const unsigned char *plane = array_plane(from, s);
+            memcpy((unsigned char *)array_plane(to, s) + (size_t)i * bytes,
+                   plane + (size_t)source * bytes, bytes);
+        }
+        to->poison->bytes[i] = has && from->poison ? from->poison->bytes[source] : !has;
+    }
+    run_result(run, op, 0, to);
 }
 
 static void mask(InterpRun *run, const Op *op, const Array *from)
@@ -496,6 +529,8 @@ void interp_shape(InterpRun *run, const Op *op)
     case OP_BROADCAST: broadcast(run, op, from); break;
     case OP_PERMUTE: permute(run, op, from); break;
     case OP_MASK: mask(run, op, from); break;
+    case OP_FRONT: front(run, op, from); break;
+    case OP_ADVANCE: advance(run, op, from); break;
     default: /* expand, squeeze, convert: the same elements */
         run_result(run, op, 0, array_alias(run, op, op->results[0]->type, from));
         break;

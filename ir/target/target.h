@@ -35,6 +35,8 @@ struct Target {
     bool has_setmaxnreg;     /* registers move between warps of a block (setmaxnreg) */
     int setmaxnreg_min;      /* minimum registers of a thread then */
     bool has_packed_minmax;  /* two pairs of 16-bit floats are compared at once */
+    int code_bytes;          /* of a launch's hot code, beyond which the instruction cache misses;
+                              * 0: not known */
     int async_copy_bytes;    /* asynchronous copies (cp.async): sum of the sizes 4, 8 and 16 */
 };
 

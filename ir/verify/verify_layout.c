@@ -174,6 +174,13 @@ void verify_layout(Verifier *v, const Op *op)
         }
         break;
     case OP_REDUCE: verify_reduced(v, op); break;
+    case OP_FRONT: {
+        const Layout *from = op->operands[0]->type->layout;
+        if (from && !layout_is_noop_conversion(from, op->results[0]->type->layout)) {
+            verify_fail(v, op, "elements would change threads");
+        }
+        break;
+    }
     default: break;
     }
 }

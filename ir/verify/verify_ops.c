@@ -161,6 +161,28 @@ static void verify_mask(Verifier *v, const Op *op)
     }
 }
 
+/* front, advance */
+static void verify_strip(Verifier *v, const Op *op)
+{
+    Type from = operand_type(op, 0), to = result_type(op);
+    int64_t axis = op_int(op, ATTR_AXIS, -1), step = op_int(op, ATTR_STEP, 0);
+    bool fits = from->rank == to->rank && from->dtype == to->dtype && axis >= 0 &&
+                axis < from->rank && v->func->padded;
+    for (int i = 0; fits && i < from->rank; i++) {
+        int64_t have = poly_capacity(from->dims[i]), is = poly_capacity(to->dims[i]);
+        bool shorter = op->kind == OP_FRONT && i == axis && is > 0 && is <= have;
+        fits = from->dims[i] == to->dims[i] || shorter;
+    }
+    if (!fits) {
+        verify_fail(v, op, "not the same tile, or the first part of it, along `axis`");
+        return;
+    }
+    bool within = step > 0 && step <= poly_capacity(from->dims[axis]) && from->layout == to->layout;
+    if (op->kind == OP_ADVANCE && !within) {
+        verify_fail(v, op, "`step` is not within the tile, or the layout changes");
+    }
+}
+
 static void verify_reduce(Verifier *v, const Op *op)
 {
     static const char *const fns = " sum prod max min ";
@@ -542,6 +564,8 @@ void verify_op(Verifier *v, const Op *op)
     case OP_SQUEEZE: verify_unit_axis(v, op, operand_type(op, 0), result_type(op)); break;
     case OP_PERMUTE: verify_permute(v, op); break;
     case OP_MASK: verify_mask(v, op); break;
+    case OP_FRONT:
+    case OP_ADVANCE: verify_strip(v, op); break;
     case OP_REDUCE: verify_reduce(v, op); break;
     case OP_CLUSTER_REDUCE: verify_cluster_reduce(v, op); break;
     case OP_CLUSTER_REDUCE_SCATTER: verify_cluster_scatter(v, op); break;

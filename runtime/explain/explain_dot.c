@@ -63,13 +63,23 @@ static bool reads_before(const Op *op, int side, const Value *memory)
     return false;
 }
 
+/* The axis itself, or a strip of it that a loop takes behind the product (strip_mine). */
+static bool is_same_axis(Dim dim, Dim own)
+{
+    const DimVar *part = poly_as_range(dim), *range = poly_as_range(own);
+    const Op *loop = part && range && part->binder ? value_block(part->binder)->parent : NULL;
+    const Op *from =
+        loop && loop->kind == OP_FOR ? value_def_of_kind(for_lo(loop), OP_START) : NULL;
+    return dim == own || (from && from->operands[0] == range->binder);
+}
+
 static void count_op(Op *op, void *user)
 {
     ProductReport *product = user;
     Type type = op->n_results ? op->results[0]->type : NULL, own = product->op->results[0]->type;
     bool same = type && type->kind == TYPE_ARRAY && type->rank == own->rank;
     for (int i = 0; same && i < own->rank; i++) {
-        same = type->dims[i] == own->dims[i];
+        same = is_same_axis(type->dims[i], own->dims[i]);
     }
     product->ops += same && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
 }
