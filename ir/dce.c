@@ -3,10 +3,14 @@
  * loop-carried value that only the next iteration of its own loop reads is dead, and so is a
  * result of `if` that nothing reads. */
 #include "ir/build.h"
+#include "support/hash_table.h"
+
+#include <stdint.h>
 
 typedef struct Life {
     Func *func;
-    bool *lives; /* by value id */
+    bool *lives;       /* by value id */
+    HashTable effects; /* the loops and choices that hold an op with an effect */
     bool changed;
     int removed;
 } Life;
@@ -17,34 +21,44 @@ static bool hands_out(const Op *op)
     return op->kind == OP_FOR || op->kind == OP_IF || op->kind == OP_WHILE;
 }
 
-static bool is_pure(const Op *op);
-
-static bool region_is_pure(const Block *block)
+static uint64_t hash_of(const Op *op)
 {
-    for (const Op *op = block->first; op; op = op->next) {
-        if (!op_has(op, TRAIT_TERMINATOR) && !is_pure(op)) {
-            return false;
+    return hash_word(0, (uint64_t)(uintptr_t)op);
+}
+
+static bool is_same(const void *item, const void *key)
+{
+    return item == key;
+}
+
+/* Each op is looked at once, however deep it lies: what is around it is asked many times. */
+static bool note_effects(Life *life, const Block *block)
+{
+    bool any = false;
+    for (Op *op = block->first; op; op = op->next) {
+        bool inside = false;
+        for (int i = 0; i < op->n_regions; i++) {
+            inside = note_effects(life, op->regions[i]) || inside;
         }
+        if (hands_out(op) && inside) {
+            table_add(life->func->arena, &life->effects, hash_of(op), op);
+        }
+        any = any || (hands_out(op) ? inside
+                                    : !op_has(op, TRAIT_TERMINATOR) && !op_has(op, TRAIT_PURE));
     }
-    return true;
+    return any;
 }
 
 /* A loop whose body does nothing but compute is pure, as it ends. */
-static bool is_pure(const Op *op)
+static bool is_pure(const Life *life, const Op *op)
 {
-    if (!hands_out(op)) {
-        return op_has(op, TRAIT_PURE);
-    }
-    bool pure = true;
-    for (int i = 0; i < op->n_regions; i++) {
-        pure = pure && region_is_pure(op->regions[i]);
-    }
-    return pure;
+    return hands_out(op) ? !table_find(&life->effects, hash_of(op), is_same, op)
+                         : op_has(op, TRAIT_PURE);
 }
 
 static bool op_lives(const Life *life, const Op *op)
 {
-    bool lives = !is_pure(op);
+    bool lives = !is_pure(life, op);
     for (int i = 0; i < op->n_results && !lives; i++) {
         lives = life->lives[op->results[i]->id];
     }
@@ -213,6 +227,7 @@ static void remove_in(Life *life, Block *block)
 int func_remove_dead(Func *func)
 {
     Life life = {.func = func, .lives = ARENA_ARRAY(func->arena, bool, func->n_values)};
+    note_effects(&life, func->body);
     do {
         life.changed = false;
         keep_in(&life, func->body);
