@@ -206,6 +206,10 @@ Val dim_val(Dim dim);                  /* CONST or DIM */
 Dim val_dim(Lower *l, const Val *val); /* of a CONST or DIM of integers; else NULL */
 Val int_val(int64_t value, bool literal);
 Val float_val(double value);
+/* What literals alone come to, by f32 arithmetic and by f64 arithmetic: a literal. */
+Val literal_val(double f32, double f64);
+/* Is it text of the standard library? */
+bool in_library(const Lower *l, Span span);
 Val bool_val(bool value);
 /* Lowers an expression to a value with elements: tensors are loaded, ranges and types refused. */
 Val lower_operand(Lower *l, const Expr *expr);

@@ -160,6 +160,8 @@ static bool check_operator(Lower *l, const Expr *expr, DType dtype)
 
 /* ---- constants and sizes ---- */
 
+/* What is made of literals alone is one, with the value that arithmetic of the type which it takes
+ * gives. */
 static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const Val *b,
                 bool literal)
 {
@@ -168,6 +170,10 @@ static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const 
     Val val = {.kind = VAL_CONST, .dtype = out};
     val.scalar = scalar_op(kind, pred, dtype, out, operands);
     val.literal = literal && out == DT_I64;
+    if (literal && out == DT_F32) {
+        Scalar wide[2] = {convert_const(a, DT_F64).scalar, convert_const(b, DT_F64).scalar};
+        return literal_val(val.scalar.f, scalar_op(kind, pred, DT_F64, DT_F64, wide).f);
+    }
     return val;
 }
 
@@ -300,15 +306,21 @@ typedef struct Fused { /* sign_product * x * y + sign_addend * z */
     bool minus_product, minus_addend;
 } Fused;
 
-static Val fold_fma(const Fused *f, DType dtype)
+static Scalar fma_in(const Fused *f, DType dtype)
 {
     Scalar s[3] = {convert_const(&f->x, dtype).scalar, convert_const(&f->y, dtype).scalar,
                    convert_const(&f->z, dtype).scalar};
     s[0].f = f->minus_product ? -s[0].f : s[0].f;
     s[2].f = f->minus_addend ? -s[2].f : s[2].f;
-    Val val = {.kind = VAL_CONST, .dtype = dtype};
-    val.scalar = scalar_op(OP_FMA, NULL, dtype, dtype, s);
-    return val;
+    return scalar_op(OP_FMA, NULL, dtype, dtype, s);
+}
+
+static Val fold_fma(const Fused *f, DType dtype)
+{
+    bool literal = f->x.literal && f->y.literal && f->z.literal && dtype == DT_F32;
+    Scalar folded = fma_in(f, dtype);
+    return literal ? literal_val(folded.f, fma_in(f, DT_F64).f)
+                   : (Val){.kind = VAL_CONST, .dtype = dtype, .scalar = folded};
 }
 
 static Val build_fused(Lower *l, const Expr *expr, const Fused *f, DType dtype)
@@ -497,6 +509,13 @@ Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Va
         !broadcast_shapes(l, expr->span, parts[1], &v[1], parts[2], &v[2], &s[1], &s[2], &shape) ||
         !broadcast_shapes(l, expr->span, parts[0], &v[0], parts[1], &v[1], &s[0], &shape, &shape)) {
         return poison_val();
+    }
+    if (v[0].kind == VAL_CONST && v[1].kind == VAL_CONST && v[2].kind == VAL_CONST) {
+        const Val *chosen = &v[v[0].scalar.i ? 1 : 2];
+        return v[1].literal && v[2].literal && dtype == DT_F32
+                   ? literal_val(convert_const(chosen, DT_F32).scalar.f,
+                                 convert_const(chosen, DT_F64).scalar.f)
+                   : convert_const(chosen, dtype);
     }
     Value *condition = materialize(l, &v[0], DT_BOOL, &shape);
     Value *yes = materialize(l, &v[1], dtype, &shape);

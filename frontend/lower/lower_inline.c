@@ -340,10 +340,9 @@ static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
     return NULL;
 }
 
-Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
+static Val inline_chosen(Lower *l, const Expr *expr, FnDecl *fn, const Module *home,
+                         const Val *given)
 {
-    Val *given = lower_arguments(l, expr);
-    fn = choose_overload(expr, fn, home, given);
     fn_complete(home, fn);
     bool active = false;
     for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
@@ -406,4 +405,37 @@ Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
     l->leaving = leaving;
     l->unchecked = unchecked;
     return result;
+}
+
+/* The arguments, which are literals, as f64: those with a point, or all if none has one. False: not
+ * all are literals. */
+static bool as_f64(const Expr *expr, const Val *given, Val *wide)
+{
+    bool point = false, literals = expr->args.n > 0;
+    for (size_t i = 0; i < expr->args.n; i++) {
+        literals = literals && given[i].kind == VAL_CONST && given[i].literal;
+        point = point || given[i].dtype == DT_F32;
+    }
+    for (size_t i = 0; literals && i < expr->args.n; i++) {
+        bool becomes = given[i].dtype == DT_F32 || !point;
+        wide[i] = becomes ? convert_const(&given[i], DT_F64) : given[i];
+    }
+    return literals;
+}
+
+/* A function of the library gives a literal for literals, as arithmetic does: `exp(0.1)` that
+ * becomes an f64 is that of f64. */
+Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
+{
+    Val *given = lower_arguments(l, expr), *wide = ARENA_ARRAY(l->arena, Val, expr->args.n + 1);
+    FnDecl *chosen = choose_overload(expr, fn, home, given);
+    Val val = inline_chosen(l, expr, chosen, home, given);
+    if (val.kind != VAL_CONST || val.dtype != DT_F32 || val.literal ||
+        !in_library(l, chosen->span) || !as_f64(expr, given, wide)) {
+        return val;
+    }
+    FnDecl *other = choose_overload(expr, fn, home, wide);
+    Val f64 = accepts_all(expr, other, wide) ? inline_chosen(l, expr, other, home, wide) : val;
+    return f64.kind == VAL_CONST && f64.dtype == DT_F64 ? literal_val(val.scalar.f, f64.scalar.f)
+                                                        : val;
 }

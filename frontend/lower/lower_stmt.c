@@ -117,7 +117,7 @@ static Val dispatch(Lower *l, const Expr *expr)
     return poison_val();
 }
 
-static bool in_library(const Lower *l, Span span)
+bool in_library(const Lower *l, Span span)
 {
     const Module *standard = l->module->standard;
     return standard && span.source >= standard->first_source && span.source <= standard->source;

@@ -48,6 +48,16 @@ Val float_val(double value)
     return (Val){.kind = VAL_CONST, .dtype = DT_F32, .scalar.f = value};
 }
 
+Val literal_val(double f32, double f64)
+{
+    bool literal = isfinite(f32) || !isfinite(f64); /* else f32 is what it overflows */
+    return (Val){.kind = VAL_CONST,
+                 .dtype = DT_F32,
+                 .literal = literal,
+                 .f32 = (float)f32,
+                 .scalar.f = literal ? f64 : f32};
+}
+
 Val bool_val(bool value)
 {
     return (Val){.kind = VAL_CONST, .dtype = DT_BOOL, .scalar.i = value};
