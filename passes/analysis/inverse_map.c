@@ -462,10 +462,3 @@ bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse)
     }
     return good;
 }
-
-bool an_is_plain_term(const InverseCoord *coord)
-{
-    const InverseTerm *term = &coord->terms[0];
-    return coord->n == 1 && !term->reversed && !term->count && is_number(term->base, 0) &&
-           is_number(term->weight, 1) && is_number(term->low, 1) && is_number(coord->add, 0);
-}

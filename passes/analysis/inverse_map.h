@@ -41,7 +41,4 @@ typedef struct InverseMap {
  * the map has no such inverse. */
 bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse);
 
-/* True if the term is u itself. */
-bool an_is_plain_term(const InverseCoord *coord);
-
 #endif

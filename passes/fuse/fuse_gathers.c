@@ -103,8 +103,9 @@ static bool is_plain_read(const Op *gather)
 static void compute_there(Func *func, Op *gather)
 {
     Value *indices[MAX_RANK];
-    ValueAt p = {build_before(func, gather), gather->results[0]->type, fuse_strays(func, gather),
-                 NULL, clone_map_new(func)};
+    ValueAt p = {
+        build_before(func, gather), gather->results[0]->type, fuse_strays(func, gather), NULL, NULL,
+        clone_map_new(func)};
     for (int i = 1; i < gather->n_operands; i++) {
         indices[i - 1] = gather->operands[i];
     }

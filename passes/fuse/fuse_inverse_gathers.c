@@ -138,7 +138,8 @@ static bool is_costly(const Candidate *c)
 
 /* ---- what else is needed at the inverse indices ---- */
 
-static bool may_compute(const Candidate *c, const Value *value, Value *const *indices, Memo *seen)
+static bool may_compute(const Candidate *c, Type shape, const Value *value, Value *const *indices,
+                        Memo *seen)
 {
     const Op *op = value->def;
     if (op == c->gather || type_is_scalar(value->type) || !memo_visit(seen, value)) {
@@ -151,40 +152,106 @@ static bool may_compute(const Candidate *c, const Value *value, Value *const *in
         Value *inner[MAX_RANK];
         Memo *below = memo_open(c->func);
         fuse_indices_below(op, indices, inner);
-        bool may = may_compute(c, op->operands[0], inner, below);
+        bool may = may_compute(c, shape, op->operands[0], inner, below);
         memo_close(below);
         return may;
     }
-    bool may = fuse_is_at_own_indices(value, indices, c->gather->operands[0]->type) ||
-               op->kind == OP_CONST || op->kind == OP_IOTA;
+    bool may = fuse_is_at_own_indices(value, indices, shape) || op->kind == OP_CONST ||
+               op->kind == OP_IOTA;
     if (op->kind == OP_LOAD) {
         return fuse_is_unchanging(c->func, op->operands[0]);
     }
     if (!may && op_has(op, TRAIT_ELEMENTWISE)) {
         may = true;
         for (int i = 0; i < op->n_operands && may; i++) {
-            may = may_compute(c, op->operands[i], indices, seen);
+            may = may_compute(c, shape, op->operands[i], indices, seen);
         }
     }
     return may;
 }
 
+/* ---- the order of the array's axes ---- */
+
+/* For each axis of the array, how far inside of the stored tensor its elements are neighbours: the
+ * innermost of the axes that it gives a coordinate of, and of these the lowest digit. */
+static void axis_depths(const Candidate *c, int *depths)
+{
+    for (int i = 0; i < MAX_RANK; i++) {
+        depths[i] = -1;
+    }
+    for (int i = 0; i < c->gather->results[0]->type->rank; i++) {
+        const InverseCoord *coord = &c->inverse.coords[i];
+        for (int k = 0; k < coord->n; k++) {
+            int depth = c->axes[i] * MAX_DIGITS + MAX_DIGITS - 1 - k, axis = coord->terms[k].axis;
+            depths[axis] = depth > depths[axis] ? depth : depths[axis];
+        }
+    }
+}
+
+/* The array with its axes in the order in which they lie in the stored tensor. A launch goes along
+ * them in this order: blocks that run together then write neighbours, and L2 joins the parts of a
+ * sector that different ones write. Changes the inverse map accordingly. */
+static Value *in_stored_order(Candidate *c, Builder *b)
+{
+    Value *array = c->gather->operands[0];
+    int rank = array->type->rank, depths[MAX_RANK], placed[MAX_RANK];
+    int64_t perm[MAX_RANK];
+    axis_depths(c, depths);
+    for (int i = 0; i < rank; i++) {
+        int at = i;
+        for (; at > 0 && depths[perm[at - 1]] > depths[i]; at--) {
+            perm[at] = perm[at - 1];
+        }
+        perm[at] = i;
+    }
+    bool same = true;
+    for (int i = 0; i < rank; i++) {
+        placed[perm[i]] = i;
+        same = same && perm[i] == i;
+    }
+    for (int i = 0; i < c->gather->results[0]->type->rank; i++) {
+        InverseCoord *coord = &c->inverse.coords[i];
+        for (int k = 0; k < coord->n; k++) {
+            coord->terms[k].axis = placed[coord->terms[k].axis];
+        }
+    }
+    return same ? array : build_permute(b, array, perm);
+}
+
 /* ---- the inverse indices ---- */
+
+static bool is_number(Dim dim, int64_t number)
+{
+    int64_t value;
+    return poly_is_const(dim, &value) && value == number;
+}
+
+/* a op c, or a if that is the same. */
+static Value *build_by_size(Builder *b, OpKind op, Value *a, Dim c)
+{
+    if (is_number(c, op == OP_ADD || op == OP_SUB ? 0 : 1)) {
+        return a;
+    }
+    Value *size = build_broadcast(b, build_size(b, c), a->type->rank, a->type->dims);
+    return build_binary(b, op, a, size);
+}
 
 /* A vector over the array's axis with one of the terms of a coordinate. */
 static Value *build_term(Builder *b, const InverseTerm *term, Dim extent)
 {
     Value *u = build_iota(b, extent, DT_I64);
-    Value *base = build_broadcast(b, build_size(b, term->base), 1, &extent);
-    Value *weight = build_broadcast(b, build_size(b, term->weight), 1, &extent);
-    Value *low = build_broadcast(b, build_size(b, term->low), 1, &extent);
-    u = build_binary(b, OP_SUB, term->reversed ? base : u, term->reversed ? u : base);
-    u = build_binary(b, OP_DIV, u, weight);
+    if (term->reversed) {
+        Value *base = build_broadcast(b, build_size(b, term->base), 1, &extent);
+        u = build_binary(b, OP_SUB, base, u);
+    } else {
+        u = build_by_size(b, OP_SUB, u, term->base);
+    }
+    u = build_by_size(b, OP_DIV, u, term->weight);
     if (term->count) {
         Value *count = build_broadcast(b, build_size(b, term->count), 1, &extent);
         u = build_binary(b, OP_MOD, u, count);
     }
-    return build_binary(b, OP_MUL, u, low);
+    return build_by_size(b, OP_MUL, u, term->low);
 }
 
 /* The vector along axis `axis` of the shape. */
@@ -200,40 +267,30 @@ static Value *build_along(Builder *b, Value *vector, int axis, Type shape)
 static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
 {
     Value *sum = NULL;
-    if (an_is_plain_term(coord)) {
-        int axis = coord->terms[0].axis;
-        return build_along(b, build_iota(b, shape->dims[axis], DT_I64), axis, shape);
-    }
     for (int i = 0; i < coord->n; i++) {
         const InverseTerm *term = &coord->terms[i];
         Value *vector = build_term(b, term, shape->dims[term->axis]);
         Value *all = build_along(b, vector, term->axis, shape);
         sum = sum ? build_binary(b, OP_ADD, sum, all) : all;
     }
-    Value *add = build_broadcast(b, build_size(b, coord->add), shape->rank, shape->dims);
-    return build_binary(b, OP_SUB, sum, add);
+    return build_by_size(b, OP_SUB, sum, coord->add);
 }
 
-/* Indices into the stored tensor for each element of the array, or (`own`) of the gather's result.
- * False if the tensor has an axis of several elements that the gather has not. */
-static bool build_indices(const Candidate *c, Builder *b, bool own, Value **indices)
+/* Indices into the stored tensor for each element of the array, or, if it is the gather's result,
+ * for each of these. False if the tensor has an axis of several elements that the gather has not. */
+static bool build_indices(const Candidate *c, Builder *b, const Value *array, Value **indices)
 {
     Type tensor = c->store->operands[0]->type, result = c->gather->results[0]->type;
-    Type shape = own ? result : c->gather->operands[0]->type;
+    bool own = array == c->gather->results[0];
     for (int i = 0; i < tensor->rank; i++) {
-        int64_t extent;
-        bool unit = poly_is_const(tensor->dims[i], &extent) && extent == 1;
-        indices[i] = unit ? build_i64(b, 0) : NULL;
+        indices[i] = is_number(tensor->dims[i], 1) ? build_i64(b, 0) : NULL;
     }
     for (int i = 0; i < result->rank; i++) {
-        int64_t extent;
-        bool unit = poly_is_const(result->dims[i], &extent) && extent == 1;
-        if (unit || c->axes[i] < 0) {
-            continue;
+        if (!is_number(result->dims[i], 1) && c->axes[i] >= 0) {
+            indices[c->axes[i]] =
+                own ? build_along(b, build_iota(b, result->dims[i], DT_I64), i, result)
+                    : build_coord(b, &c->inverse.coords[i], array->type);
         }
-        indices[c->axes[i]] =
-            own ? build_along(b, build_iota(b, result->dims[i], DT_I64), i, result)
-                : build_coord(b, &c->inverse.coords[i], shape);
     }
     bool good = true;
     for (int i = 0; i < tensor->rank; i++) {
@@ -262,10 +319,11 @@ static void scatter_outside(const Candidate *c)
 {
     Func *func = c->func;
     Value *indices[MAX_RANK], *gathered = c->gather->results[0];
-    ValueAt p = {build_before(func, c->store), gathered->type, false, NULL, clone_map_new(func)};
+    ValueAt p = {build_before(func, c->store), gathered->type, false, NULL, NULL,
+                 clone_map_new(func)};
     p.at.span = c->store->span;
     Value *inside = fuse_inside(&p, c->gather);
-    build_indices(c, &p.at, true, indices);
+    build_indices(c, &p.at, gathered, indices);
     clone_map_value(&p.known, gathered, fuse_outside_value(&p, c->gather));
     func_replace_uses(func, gathered, clone_get(&p.known, gathered));
     build_scatters(c, &p, indices, build_unary(&p.at, OP_NOT, inside));
@@ -289,12 +347,14 @@ static Op *invert(Func *func, Block *block, Op *gather)
     if (!is_costly(&c) || !find_store(&c) || !an_inverse_map(func, gather, &c.inverse)) {
         return next;
     }
-    ValueAt p = {build_before(func, c.store), gather->operands[0]->type, !is_covered(&c), gather,
-                 clone_map_new(func)};
-    p.at.span = c.store->span;
+    Builder b = build_before(func, c.store);
+    b.span = c.store->span;
+    Value *array = in_stored_order(&c, &b);
+    ValueAt p = {b, array->type, !is_covered(&c), gather, array, clone_map_new(func)};
     Memo *seen = memo_open(func);
-    bool may = build_indices(&c, &p.at, false, indices) &&
-               may_compute(&c, c.store->operands[c.store->n_operands - 1], indices, seen);
+    bool may =
+        build_indices(&c, &p.at, array, indices) &&
+        may_compute(&c, array->type, c.store->operands[c.store->n_operands - 1], indices, seen);
     memo_close(seen);
     if (may) {
         build_scatters(&c, &p, indices, NULL);

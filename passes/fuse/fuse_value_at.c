@@ -117,7 +117,7 @@ static Value *moved_at(ValueAt *p, const Op *op, Value *const *indices)
     for (int i = 0; i < op->operands[0]->type->rank; i++) {
         inner[i] = inner[i] ? inner[i] : build_i64(&p->at, 0);
     }
-    ValueAt there = {p->at, p->shape, p->strays, p->home, clone_map_new(p->at.func)};
+    ValueAt there = {p->at, p->shape, p->strays, p->home, p->found, clone_map_new(p->at.func)};
     return fuse_value_at(&there, op->operands[0], inner);
 }
 
@@ -166,7 +166,7 @@ static Value *made_at(ValueAt *p, Value *value, Value *const *indices)
 {
     const Op *op = value->def;
     if (op == p->home) {
-        return op->operands[0];
+        return p->found;
     }
     if (may_be_taken(p, op) && fuse_is_at_own_indices(value, indices, p->shape)) {
         return taken_as_it_is(p, value, indices);

@@ -9,8 +9,9 @@ typedef struct ValueAt {
     Builder at;
     Type shape;     /* of the result; its element type does not count */
     bool strays;    /* some of the indices may lie outside: what is made there is not used */
-    const Op *home; /* a gather, of whose array `shape` is the type: the indices are those at which
-                     * it reads the array's elements in their order; NULL: there is none */
+    const Op *home; /* a gather that reads at these indices the elements of `found`, which is of
+                     * the shape; NULL: there is none */
+    Value *found;
     CloneMap known; /* what has been computed at these indices */
 } ValueAt;
 
