@@ -48,6 +48,9 @@ Value *dot_accumulator(const Op *dot)
 
 Value *op_moved_value(const Op *op)
 {
+    if (op->kind == OP_SCATTER) {
+        return scatter_parts(op).value;
+    }
     return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
 }
 

@@ -435,11 +435,42 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     return gpu_branch_end_value(em, branch, old, LLVMConstNull(LLVMTypeOf(old)));
 }
 
+/* Stores the run's elements, which are neighbours in memory, at once. */
+static void set_run(const Places *places, LLVMValueRef acts, const GpuRun *run)
+{
+    GpuEmitter *em = places->em;
+    ScatterParts parts = scatter_parts(places->op);
+    int first = run->regs[0];
+    LLVMValueRef values[GPU_RUN];
+    LLVMValueRef inside = gpu_both(em, acts, gpu_acting(em, places->op, places->type, first));
+    if (parts.mask) {
+        inside = gpu_both(em, inside, gpu_in_register(em, parts.mask, first));
+    }
+    LLVMValueRef at = place(places, first, &inside);
+    for (int i = 0; i < run->n; i++) {
+        LLVMValueRef value = gpu_in_register(em, parts.value, run->regs[i]);
+        values[i] = gpu_to_memory(em, places->dtype, value);
+    }
+    unsigned align = (unsigned)(dtype_bytes(places->dtype) * run->n);
+    gpu_store_guarded(em, inside, address(places, at), gpu_pack(em, run->n, values), align);
+}
+
 void gpu_emit_scatter(GpuEmitter *em, const Op *op)
 {
     const Value *value = op->operands[access_next(op, 0)];
     Places places = places_of(em, op, value->type);
     LLVMValueRef acts = gpu_acting_thread(em, places.type);
+    int vector = (int)op_int(op, ATTR_VECTOR, 1);
+    if (vector > 1 && value->type->rank > 0) {
+        int length = gpu_run_length(em, value->type, vector);
+        for (int r = 0; r < gpu_registers(em, value->type); r++) {
+            GpuRun run;
+            if (gpu_run_at(em, value->type, r, length, &run)) {
+                set_run(&places, acts, &run);
+            }
+        }
+        return;
+    }
     GpuValue *out = op->n_results ? gpu_define(em, op->results[0]) : NULL;
     int n = gpu_registers(em, value->type);
     bool by_memory = out && crosses_warps(em, value->type);

@@ -5,8 +5,8 @@
 #include "support/int_math.h"
 #include "ir/build.h"
 #include "ir/target/target.h"
+#include "passes/analysis/index_runs.h"
 #include "passes/analysis/range_facts.h"
-#include "passes/analysis/axis_dependence.h"
 
 enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
 
@@ -241,85 +241,32 @@ int an_vector(const Func *func, const Op *op)
     return shifted > width ? shifted : width;
 }
 
-/* The index or iota that an array of indices walks, and what divides all else that is added to it;
- * NULL: none. */
-static const Op *walked_index(const Value *index, unsigned along, int depth, int64_t *divisor)
-{
-    const Op *op = index->def;
-    if (!op || depth > MAX_DEPTH) {
-        return NULL;
-    }
-    switch (op->kind) {
-    case OP_IOTA:
-    case OP_INDEX: return op;
-    case OP_CAST:
-    case OP_BROADCAST:
-    case OP_EXPAND: return walked_index(op->operands[0], along, depth + 1, divisor);
-    case OP_ADD:
-        for (int i = 0; i < 2; i++) {
-            const Value *still = op->operands[1 - i];
-            if (op->operands[i]->type->rank && !(an_varies(NULL, still) & along)) {
-                *divisor = gcd(*divisor, an_divisor(still));
-                return walked_index(op->operands[i], along, depth + 1, divisor);
-            }
-        }
-        return NULL;
-    default: return NULL;
-    }
-}
-
-/* What a gather's last index walks along the last axis of the tile, while its others stay, and what
- * divides where runs of elements begin, but for where the index does; NULL: it walks nothing. */
-static const Op *walked_by(const Op *op, int64_t *divisor)
-{
-    Access access = op_access(op, 0);
-    Type type = op->results[0]->type, memory = access.memory->type;
-    if (type->rank == 0 || access.n == 0 || memory->kind != TYPE_TENSOR ||
-        dtype_is_packed(memory->dtype)) {
-        return NULL;
-    }
-    unsigned along = 1u << (type->rank - 1);
-    for (int axis = 0; axis + 1 < access.n; axis++) {
-        const Value *index = access.indices[axis];
-        if (index->type->rank && (an_varies(NULL, index) & along)) {
-            return NULL;
-        }
-    }
-    const Value *last = access.indices[access.n - 1];
-    *divisor = an_row_divisor(&access);
-    return last->type->rank && an_varies(NULL, last) == along
-               ? walked_index(last, along, 0, divisor)
-               : NULL;
-}
-
 bool an_gathers_runs(const Op *op)
 {
-    int64_t divisor;
     Type type = op->results[0]->type;
-    const Op *walked = walked_by(op, &divisor);
-    return walked && gcd(divisor, poly_divisor(type->dims[type->rank - 1])) % 2 == 0;
+    return type->rank && poly_divisor(type->dims[type->rank - 1]) % 2 == 0 && an_has_runs(op, 2);
+}
+
+/* A gather or scatter is as wide as the runs of neighbours in memory that its tile has. */
+static int runs_width(const Func *func, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type type = op_moved_value(op)->type, memory = access.memory->type;
+    int64_t divisor = type->rank ? poly_capacity(type->dims[type->rank - 1]) : 1;
+    if (is_guarded(op, access.n - 1)) {
+        divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
+    }
+    int most = widest(divisor, dtype_memory_bits(memory->dtype), func->target->vector_bytes);
+    while (most > 1 && !an_has_runs(op, most)) {
+        most /= 2;
+    }
+    return most;
 }
 
 int an_width(const Func *func, const Op *op)
 {
-    if (op->kind == OP_GATHER) {
-        /* A gather is as wide as the run of adjacent elements that its walked index is known to
-         * read. */
-        int64_t divisor;
-        Access access = op_access(op, 0);
-        Type type = op->results[0]->type, memory = access.memory->type;
-        const Op *walked = walked_by(op, &divisor);
-        const DimVar *range = walked ? poly_as_range(type->dims[type->rank - 1]) : NULL;
-        if (!range || walked->kind != OP_INDEX || walked->operands[0] != range->binder ||
-            range_aligned(range) > 1) {
-            return 1;
-        }
-        divisor = gcd(divisor, poly_capacity(type->dims[type->rank - 1]));
-        divisor = gcd(divisor, an_divisor(range->binder));
-        if (is_guarded(op, access.n - 1)) {
-            divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
-        }
-        return widest(divisor, dtype_memory_bits(memory->dtype), func->target->vector_bytes);
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        return runs_width(func, op);
     }
     int most_bytes = func->target->vector_bytes;
     Access access = op_access_nth(op, 0);

@@ -8,7 +8,7 @@
 /* A number that divides an integer scalar, or the first index of a range, in every execution. */
 int64_t an_divisor(const Value *value);
 
-/* Of a gather, too, whose last index is the tile's last one, or that and what stays along it.
+/* Of a gather or scatter, too, of runs of neighbours (index_runs.h).
  * The most elements, a power of two, such that runs of that many along the last memory axis which
  * start at a multiple of it within the tile are aligned, and lie inside or outside of the tensor
  * as a whole, or end in the room behind a row of an intermediate. 1 when the last axis is not

@@ -462,3 +462,39 @@ bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse)
     }
     return good;
 }
+
+bool an_is_shift(const InverseCoord *coord)
+{
+    const InverseTerm *term = &coord->terms[0];
+    return coord->n == 1 && !term->reversed && !term->count && is_number(term->weight, 1) &&
+           is_number(term->low, 1) && is_number(coord->add, 0);
+}
+
+bool an_index_bound(Func *func, const Value *condition, int axis, IndexBound *bound)
+{
+    const Op *op = condition->def;
+    DigitSum left, right;
+    int axes[MAX_RANK];
+    for (; op && op_moves_axes(op) && axis >= 0; op = op->operands[0]->def) {
+        axis = op_operand_axis(op, 0, axis);
+    }
+    if (!op || op->kind != OP_CMP || axis < 0) {
+        return false;
+    }
+    for (int i = 0; i < MAX_RANK; i++) {
+        axes[i] = i;
+    }
+    const Asked asked = {func, op->operands[0]->type};
+    const char *pred = op_word(op, ATTR_PRED);
+    bool less = text_equal(pred, "lt"), most = text_equal(pred, "le");
+    bool least = text_equal(pred, "ge"), greater = text_equal(pred, "gt");
+    if (!(less || most || least || greater) || !sum_of(&asked, op->operands[0], axes, 0, &left) ||
+        !sum_of(&asked, op->operands[1], axes, 0, &right) || left.n != 1 || right.n != 0 ||
+        left.digits[0].axis != axis || !is_coordinate(&left.digits[0]) ||
+        !is_number(left.digits[0].weight, 1)) {
+        return false;
+    }
+    Dim at = minus(&asked, right.base, left.base);
+    *bound = (IndexBound){less || most, most || greater ? plus(&asked, at, number(&asked, 1)) : at};
+    return bound->at != NULL;
+}

@@ -41,4 +41,16 @@ typedef struct InverseMap {
  * the map has no such inverse. */
 bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse);
 
+/* True if the coordinate is one of the array's less a constant: u - terms[0].base. */
+bool an_is_shift(const InverseCoord *coord);
+
+/* A condition on a coordinate: it is less than `at`, or else (not `is_upper`) at least `at`. */
+typedef struct IndexBound {
+    bool is_upper;
+    Dim at;
+} IndexBound;
+
+/* Which bound of the coordinate along `axis` the condition, a bool array, is; false: none. */
+bool an_index_bound(Func *func, const Value *condition, int axis, IndexBound *bound);
+
 #endif

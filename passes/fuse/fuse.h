@@ -5,7 +5,8 @@
  * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of column_reductions
  * fused rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
  * fuse_in_place.c (updates of tensors that need one another's old elements),
- * fuse_inverse_gathers.c (stores behind gathers from arrays), fuse_gathers.c (gathers from arrays),
+ * fuse_inverse_gathers.c (stores behind gathers from arrays), fuse_pieces.c (stores of pieces),
+ * fuse_gathers.c (gathers from arrays),
  * fuse_value_at.c (values computed again at other indices), fuse_sequential.c (loops that mix
  * elements). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H

@@ -10,6 +10,7 @@
  * So a reshape, a permutation, a shift or the phases of a transposed convolution behind a product
  * are the address of its store, and not a launch that reads what another one left in memory. Where
  * the gather reads past the array, a second scatter writes what follows from its value there. */
+#include "passes/fuse/fuse_stores.h"
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/memo.h"
@@ -24,7 +25,29 @@ typedef struct Candidate {
     Op *store;          /* all that is made of the gather's elements */
     int axes[MAX_RANK]; /* of the store's tensor, by axis of the gather; -1: it has one element */
     InverseMap inverse;
+    Value *mask; /* of the store, where it counts; NULL: none */
 } Candidate;
+
+bool fuse_stores_own_elements(const Func *func, const Op *op)
+{
+    bool stores = op->kind == OP_STORE || (op->kind == OP_SCATTER && op->n_results == 0 &&
+                                           text_equal(op_word(op, ATTR_FN), "set"));
+    const Value *tensor = stores ? op->operands[0] : NULL;
+    if (!stores || tensor->type->kind != TYPE_TENSOR || dtype_is_packed(tensor->type->dtype) ||
+        func->params.items[tensor->index].io == PARAM_SCRATCH) {
+        return false;
+    }
+    if (op->kind == OP_SCATTER) {
+        const Value *value = scatter_parts(op).value;
+        return value->type->rank == tensor->type->rank &&
+               fuse_is_at_own_indices(value, op->operands + 1, value->type);
+    }
+    bool whole = true;
+    for (int i = 0; i < op_access(op, 0).n; i++) {
+        whole = whole && !op->operands[1 + i];
+    }
+    return whole;
+}
 
 /* ---- what is made of the gather's elements ---- */
 
@@ -68,7 +91,8 @@ static void follow(Search *search, const Value *value, const int *axes)
          use = use_next(use, all)) {
         Op *op = use->op;
         int at = (int)(use - op->uses);
-        bool stores = op->kind == OP_STORE && (!c->store || c->store == op);
+        bool stores = fuse_stores_own_elements(c->func, op) && at == access_next(op, 0) &&
+                      (!c->store || c->store == op);
         if (op->parent != c->block) {
             search->good = false;
         } else if (stores) {
@@ -93,17 +117,7 @@ static bool find_store(Candidate *c)
     }
     follow(&search, c->gather->results[0], axes);
     memo_close(search.axes);
-    if (!search.good || !c->store) {
-        return false;
-    }
-    Access access = op_access(c->store, 0);
-    const Value *tensor = access.memory;
-    bool whole = tensor->type->kind == TYPE_TENSOR && !dtype_is_packed(tensor->type->dtype) &&
-                 c->func->params.items[tensor->index].io != PARAM_SCRATCH;
-    for (int i = 0; i < access.n; i++) {
-        whole = whole && !access.indices[i];
-    }
-    return whole;
+    return search.good && c->store;
 }
 
 /* ---- what the array is made of ---- */
@@ -126,12 +140,12 @@ static bool has_work(const Block *block, const Value *value, Memo *seen)
     return found;
 }
 
-/* True if the array costs much to compute, and only the gather needs it. */
-static bool is_costly(const Candidate *c)
+bool fuse_is_costly_gather(Func *func, const Block *block, const Op *gather)
 {
-    const Value *array = c->gather->operands[0];
-    Memo *seen = memo_open(c->func);
-    bool costly = value_count_uses(c->func, array) == 1 && has_work(c->block, array, seen);
+    const Value *array = gather->operands[0];
+    Memo *seen = memo_open(func);
+    bool costly = array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1 &&
+                  has_work(block, array, seen);
     memo_close(seen);
     return costly;
 }
@@ -263,6 +277,11 @@ static Value *build_along(Builder *b, Value *vector, int axis, Type shape)
     return build_broadcast(b, vector, shape->rank, shape->dims);
 }
 
+Value *fuse_iota_along(Builder *b, int axis, Type shape)
+{
+    return build_along(b, build_iota(b, shape->dims[axis], DT_I64), axis, shape);
+}
+
 /* A coordinate of the gather's result for each element of the array. */
 static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
 {
@@ -277,7 +296,7 @@ static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
 }
 
 /* Indices into the stored tensor for each element of the array, or, if it is the gather's result,
- * for each of these. False if the tensor has an axis of several elements that the gather has not. */
+ * for each of these. False if the tensor has an axis that the gather has not. */
 static bool build_indices(const Candidate *c, Builder *b, const Value *array, Value **indices)
 {
     Type tensor = c->store->operands[0]->type, result = c->gather->results[0]->type;
@@ -287,9 +306,8 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
     }
     for (int i = 0; i < result->rank; i++) {
         if (!is_number(result->dims[i], 1) && c->axes[i] >= 0) {
-            indices[c->axes[i]] =
-                own ? build_along(b, build_iota(b, result->dims[i], DT_I64), i, result)
-                    : build_coord(b, &c->inverse.coords[i], array->type);
+            indices[c->axes[i]] = own ? fuse_iota_along(b, i, result)
+                                      : build_coord(b, &c->inverse.coords[i], array->type);
         }
     }
     bool good = true;
@@ -304,9 +322,12 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
 static void build_scatters(const Candidate *c, ValueAt *p, Value **indices, Value *mask)
 {
     Func *func = c->func;
-    Value *tensor = c->store->operands[0], *value = c->store->operands[c->store->n_operands - 1];
+    Value *tensor = c->store->operands[0];
     int64_t guard[MAX_RANK];
-    value = fuse_value_at(p, value, indices);
+    Value *own = c->mask;
+    own = own ? fuse_value_at(p, own, indices) : NULL;
+    mask = mask && own ? build_binary(&p->at, OP_AND, mask, own) : own ? own : mask;
+    Value *value = fuse_value_at(p, op_moved_value(c->store), indices);
     Op *scatter = build_scatter(&p->at, "set", tensor, indices, value, NULL, mask, false);
     for (int i = 0; i < tensor->type->rank; i++) {
         guard[i] = !an_index_inside(func, indices[i], tensor->type->dims[i]);
@@ -329,48 +350,122 @@ static void scatter_outside(const Candidate *c)
     build_scatters(c, &p, indices, build_unary(&p.at, OP_NOT, inside));
 }
 
+/* The least and the first not wanted coordinate along an axis of the stored tensor where the mask
+ * holds, as far as it compares them with sizes. */
+static void narrow(Func *func, const Value *mask, bool holds, int axis, Dim *lo, Dim *hi)
+{
+    const Op *op = mask->def;
+    IndexBound bound;
+    if (op && op->kind == OP_NOT) {
+        narrow(func, op->operands[0], !holds, axis, lo, hi);
+    } else if (op && op->kind == OP_AND && holds) {
+        narrow(func, op->operands[0], true, axis, lo, hi);
+        narrow(func, op->operands[1], true, axis, lo, hi);
+    } else if (an_index_bound(func, mask, axis, &bound)) {
+        Dim *end = bound.is_upper == holds ? hi : lo;
+        *end = bound.at;
+    }
+}
+
+/* True if index `i` of the gather is inside where the store's mask holds. */
+static bool is_inside_piece(const Candidate *c, int i)
+{
+    Func *func = c->func;
+    Value *mask = c->store->kind == OP_SCATTER ? scatter_parts(c->store).mask : NULL;
+    for (int axis = 0; mask && axis < c->gather->results[0]->type->rank; axis++) {
+        const InverseCoord *coord = &c->inverse.coords[axis];
+        if (coord->n != 1 || coord->terms[0].axis != i || c->axes[axis] < 0 ||
+            !an_is_shift(coord)) {
+            continue;
+        }
+        Dim lo = poly_const(func, 0), hi = c->gather->results[0]->type->dims[axis];
+        narrow(func, mask, true, c->axes[axis], &lo, &hi);
+        lo = poly_add(func, lo, coord->terms[0].base);
+        hi = poly_add(func, hi, coord->terms[0].base);
+        Dim minus = hi ? poly_mul(func, hi, poly_const(func, -1)) : NULL;
+        Dim room = poly_add(func, c->gather->operands[0]->type->dims[i], minus);
+        return lo && room && poly_least(lo) >= 0 && poly_least(room) >= 0;
+    }
+    return false;
+}
+
+/* True if the mask holds (or does not) at the inverse index of each of the array's elements. */
+static bool holds_for_all(const Candidate *c, const Value *mask, bool holds)
+{
+    Func *func = c->func;
+    const Op *op = mask->def;
+    bool found = false;
+    if (op && op->kind == OP_NOT) {
+        return holds_for_all(c, op->operands[0], !holds);
+    }
+    if (op && op->kind == OP_AND && holds) {
+        return holds_for_all(c, op->operands[0], true) && holds_for_all(c, op->operands[1], true);
+    }
+    for (int i = 0; i < c->gather->results[0]->type->rank && !found; i++) {
+        const InverseCoord *coord = &c->inverse.coords[i];
+        IndexBound bound;
+        if (c->axes[i] < 0 || !an_is_shift(coord) ||
+            !an_index_bound(func, mask, c->axes[i], &bound)) {
+            continue;
+        }
+        const InverseTerm *term = &coord->terms[0]; /* the coordinate is u - base */
+        Dim at = poly_add(func, bound.at, term->base), minus = poly_const(func, -1);
+        Dim end = c->gather->operands[0]->type->dims[term->axis];
+        bool upper = bound.is_upper == holds;
+        Dim room =
+            upper ? poly_add(func, at, poly_mul(func, end, minus)) : poly_mul(func, at, minus);
+        found = room && poly_least(room) >= 0;
+    }
+    return found;
+}
+
 static bool is_covered(const Candidate *c)
 {
     bool covered = true;
-    for (int i = 0; i < c->gather->operands[0]->type->rank; i++) {
-        covered = covered && c->inverse.inside[i];
+    for (int i = 0; i < c->gather->operands[0]->type->rank && covered; i++) {
+        covered = c->inverse.inside[i] || is_inside_piece(c, i);
     }
     return covered;
 }
 
-/* Returns the op behind the gather. */
-static Op *invert(Func *func, Block *block, Op *gather)
+static void invert(Func *func, Block *block, Op *gather)
 {
     Candidate c = {.func = func, .block = block, .gather = gather};
     Value *indices[MAX_RANK];
-    Op *next = gather->next;
-    if (!is_costly(&c) || !find_store(&c) || !an_inverse_map(func, gather, &c.inverse)) {
-        return next;
+    if (!fuse_is_costly_gather(func, block, gather) || !find_store(&c) ||
+        !an_inverse_map(func, gather, &c.inverse)) {
+        return;
     }
     Builder b = build_before(func, c.store);
     b.span = c.store->span;
+    bool covered = is_covered(&c);
+    c.mask = c.store->kind == OP_SCATTER ? scatter_parts(c.store).mask : NULL;
+    Value *outside_mask = c.mask;
+    c.mask = c.mask && holds_for_all(&c, c.mask, true) ? NULL : c.mask;
     Value *array = in_stored_order(&c, &b);
-    ValueAt p = {b, array->type, !is_covered(&c), gather, array, clone_map_new(func)};
+    ValueAt p = {b, array->type, !covered, gather, array, clone_map_new(func)};
     Memo *seen = memo_open(func);
-    bool may =
-        build_indices(&c, &p.at, array, indices) &&
-        may_compute(&c, array->type, c.store->operands[c.store->n_operands - 1], indices, seen);
+    bool may = build_indices(&c, &p.at, array, indices) &&
+               may_compute(&c, array->type, op_moved_value(c.store), indices, seen) &&
+               (!c.mask || may_compute(&c, array->type, c.mask, indices, seen));
     memo_close(seen);
     if (may) {
         build_scatters(&c, &p, indices, NULL);
-        if (!is_covered(&c)) {
+        c.mask = outside_mask;
+        if (!covered) {
             scatter_outside(&c);
         }
         op_remove(c.store);
     }
-    return next;
 }
 
 void fuse_inverse_gathers(Func *func, Block *block)
 {
-    for (Op *op = block->first; op;) {
-        bool of_array = op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY;
-        op = of_array ? invert(func, block, op) : op->next;
+    fuse_split_pieces(func, block);
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_GATHER) {
+            invert(func, block, op);
+        }
     }
     func_remove_dead(func);
 }

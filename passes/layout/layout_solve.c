@@ -6,6 +6,7 @@
 #include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
+#include "passes/analysis/index_runs.h"
 #include "passes/layout/assign_layouts.h"
 
 #include <stdlib.h>
@@ -252,8 +253,8 @@ static void link_op(LayoutPass *pass, size_t at)
     if (is_shape_op(op)) {
         link(pass, op->operands[0], at);
     }
-    if (op->kind == OP_STORE) {
-        link(pass, op->operands[op->n_operands - 1], at);
+    if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+        link(pass, op_moved_value(op), at);
     }
 }
 
@@ -430,10 +431,10 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
         if (op->kind == OP_TILE_SCATTER && has_class(pass, op->results[0])) {
             facts.arranged |= root_of(pass, op->results[0]) == root;
         }
-        bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
-        const Value *moved = !moves                ? NULL
-                             : op->kind == OP_LOAD ? op->results[0]
-                                                   : op->operands[op->n_operands - 1];
+        bool runs =
+            op->kind == OP_SCATTER && (an_width(pass->func, op) > 1 || an_run_stride(op) != 0);
+        bool moves = op->kind == OP_LOAD || op->kind == OP_STORE || runs;
+        const Value *moved = moves ? op_moved_value(op) : NULL;
         if (op->kind == OP_GATHER && is_of_class(pass, op->results[0], root)) {
             facts.gathered++;
             facts.single |= an_width(pass->func, op) == 1;

@@ -35,7 +35,7 @@ typedef struct Vectorizer {
 static int access_vector(const Vectorizer *v, const Op *op)
 {
     Type type = op_moved_value(op)->type;
-    if (type->rank == 0 || !type->layout) {
+    if (type->rank == 0 || !type->layout || op->operands[0]->type->kind != TYPE_TENSOR) {
         return 1;
     }
     int width = an_vector(v->func, op);
@@ -45,7 +45,8 @@ static int access_vector(const Vectorizer *v, const Op *op)
 
 static bool moves_global(const Op *op)
 {
-    return op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_GATHER;
+    return op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_GATHER ||
+           op->kind == OP_SCATTER;
 }
 
 /* What a unit of whole warps or the copy engine reads and writes is not of single threads. */

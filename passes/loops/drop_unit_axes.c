@@ -7,9 +7,9 @@
  *   %d = squeeze %c axis=0 : f32[%m]
  *
  * An index that is equal for all elements becomes a scalar, also the index of a tensor's axis of
- * extent 1 that is not the last one. Such axes come from tile, which takes one element of a batch
- * axis at a time. Afterwards the values are plain tiles, which later passes recognize. Requires:
- * tile. Changes no bits. */
+ * extent 1 that is not the last one; a scatter stores an array without such axes. Such axes come
+ * from tile, which takes one element of a batch axis at a time. Afterwards the values are plain
+ * tiles, which later passes recognize. Requires: tile. Changes no bits. */
 #include "ir/drop_axis.h"
 #include "passes/pass.h"
 
@@ -96,8 +96,32 @@ static void drop_squeezed_axis(Op *op, void *user)
     op_remove(op);
 }
 
+/* Scatters arrays without axes of extent 1, as long as one axis is left. */
+static void scatter_without_unit_axes(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_SCATTER || op->n_results || op->operands[0]->type->kind != TYPE_TENSOR) {
+        return;
+    }
+    for (int axis = op_moved_value(op)->type->rank; axis-- > 0;) {
+        Type type = op_moved_value(op)->type;
+        int64_t extent;
+        if (type->rank == 1 || !poly_is_const(type->dims[axis], &extent) || extent != 1) {
+            continue;
+        }
+        Builder b = build_before(func, op);
+        for (int i = 1; i < op->n_operands; i++) {
+            Value *operand = op->operands[i];
+            if (operand->type->rank) {
+                op_set_operand(op, i, axis_dropped(&b, operand, axis));
+            }
+        }
+    }
+}
+
 void pass_drop_unit_axes(Func *func)
 {
+    func_walk(func, scatter_without_unit_axes, func);
     func_walk(func, load_without_unit_axes, func);
     func_walk(func, drop_squeezed_axis, func);
     func_walk(func, use_scalar_indices, NULL);

@@ -2,6 +2,8 @@
 /* Results of products leave through shared memory: registers hold them in pieces too small for wide
  * stores. A bulk copy drains while the next tile is at work; rows that it cannot write are written
  * by threads, a row by neighbours. */
+#include "passes/analysis/access_width.h"
+#include "passes/analysis/index_runs.h"
 #include "passes/stage/stage.h"
 
 enum { MAX_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
@@ -150,14 +152,24 @@ void stage_lent_stores(StageContext *s)
 
 /* ---- by threads ---- */
 
+/* True if neighbours along the last axis of the tile are neighbours in memory, or nearly. */
+static bool scatters_rows(const StageContext *s, const Op *scatter)
+{
+    enum { MAX_APART = 4 }; /* elements: a sector holds a few */
+    int64_t stride = an_run_stride(scatter);
+    return an_width(s->func, scatter) > 1 ||
+           (stride >= -MAX_APART && stride <= MAX_APART && stride);
+}
+
 /* Rows that the copy engine cannot write, of elements so narrow that what a thread of a product
  * holds side by side is a small part of a sector. */
-static int64_t repack_permuted_store_bytes(const Op *store)
+static int64_t repack_permuted_store_bytes(const StageContext *s, const Op *store)
 {
     Access access = op_access(store, 0);
-    Type value = store->operands[store->n_operands - 1]->type;
+    Type value = op_moved_value(store)->type;
     if (value->rank != 2 || dtype_bytes(value->dtype) > 2 || dtype_is_packed(value->dtype) ||
-        !type_stride_is(access.memory->type, access.n - 1, 1)) {
+        !type_stride_is(access.memory->type, access.n - 1, 1) ||
+        (store->kind == OP_SCATTER && !scatters_rows(s, store))) {
         return 0;
     }
     return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *
@@ -167,19 +179,20 @@ static int64_t repack_permuted_store_bytes(const Op *store)
 /* The tile is read back as rows of neighbouring lanes. */
 static void stage_turned_store(StageContext *s, Op *store, Builder *at)
 {
-    int last = store->n_operands - 1;
-    Type value = store->operands[last]->type;
+    Value *stored = op_moved_value(store);
+    int moved = access_next(store, 0);
+    Type value = stored->type;
     Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
     Builder b = build_before(s->func, store);
     b.span = store->span;
     shared->name = op_access(store, 0).memory->name;
-    Value *place[] = {shared, own_slot(s, &b), NULL, NULL, store->operands[last]};
+    Value *place[] = {shared, own_slot(s, &b), NULL, NULL, stored};
     build_bare(&b, OP_BARRIER);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     build_bare(&b, OP_BARRIER);
     const Op *load = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0);
-    op_set_operand(store, last, load->results[0]);
+    op_set_operand(store, moved, load->results[0]);
 }
 
 /* ---- all stores of a launch ---- */
@@ -265,7 +278,8 @@ void stage_stores(StageContext *s, Block *block, Builder *at)
             s->reused_buffers[s->n_lent++].store = op;
         } else if (has_room(s, bytes)) {
             stage_store(s, op, at);
-        } else if (!bytes && op->kind == OP_STORE && has_room(s, repack_permuted_store_bytes(op))) {
+        } else if (!bytes && (op->kind == OP_STORE || op->kind == OP_SCATTER) &&
+                   has_room(s, repack_permuted_store_bytes(s, op))) {
             stage_turned_store(s, op, at);
         }
     }

@@ -51,7 +51,7 @@ PASSES = [
     ("fuse: a digit may have values that it never has", "passes/analysis/inverse_map.c",
      "return is_number(term->base, 0) && «ordered(asked, extent, end)»", "true"),
     ("fuse: what no index reads is not stored", "passes/fuse/fuse_inverse_gathers.c",
-     "if («!is_covered(&c)») {\n            scatter", "false"),
+     "if («!covered») {\n            scatter", "false"),
     ("fuse: what is outside reads as 1", "passes/fuse/fuse_value_at.c",
      "build_float(&p->at, type, value ? value->f : «0»)", "1"),
     ("tile: scans in tiles forget what came before", "passes/tile/tile_emit_reductions.c",

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores of what a select by coordinates puts together: a concatenation, a stack, a padded array.
+ *
+ *   %g = gather %z[%i]                        scatter %y[%i], %g, %c
+ *   %h = gather %w[%i - N]             →      %n = not %c
+ *   %c = cmp %i, N pred=lt                    scatter %y[%i], %h, %n
+ *   %v = select %c, %g, %h
+ *   store %y[:], %v
+ *
+ * Each piece is then stored where its own array is computed (fuse_inverse_gathers.c). */
+#include "passes/fuse/fuse_stores.h"
+
+#include "ir/memo.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/inverse_map.h"
+
+/* True if the value is made of coordinates and sizes alone. */
+static bool is_of_coordinates(const Value *value, Memo *seen)
+{
+    const Op *op = value->def;
+    if (!op || !memo_visit(seen, value)) {
+        return op != NULL;
+    }
+    bool good = op->kind == OP_IOTA || op->kind == OP_CONST || op->kind == OP_SIZE ||
+                op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; i < op->n_operands && good; i++) {
+        good = is_of_coordinates(op->operands[i], seen);
+    }
+    return good;
+}
+
+/* True if what is element-wise of the value has a gather that could be computed where its array is,
+ * if it were stored alone. */
+static bool has_piece(Func *func, const Block *block, const Value *value, Memo *seen)
+{
+    Op *op = value->def;
+    InverseMap inverse;
+    if (!op || op->parent != block || !memo_visit(seen, value)) {
+        return false;
+    }
+    if (op->kind == OP_GATHER) {
+        return fuse_is_costly_gather(func, block, op) && an_inverse_map(func, op, &inverse);
+    }
+    bool found = false;
+    bool inner = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; inner && i < op->n_operands && !found; i++) {
+        found = has_piece(func, block, op->operands[i], seen);
+    }
+    return found;
+}
+
+static bool is_made_of_pieces(Func *func, const Block *block, const Op *select)
+{
+    Memo *seen = memo_open(func);
+    bool made = is_of_coordinates(select->operands[0], seen);
+    memo_clear(seen);
+    made = made && (has_piece(func, block, select->operands[1], seen) ||
+                    has_piece(func, block, select->operands[2], seen));
+    memo_close(seen);
+    return made;
+}
+
+/* ---- the store of each piece ---- */
+
+typedef struct Chain {
+    const Op *store;
+    Memo *seen;
+    struct {
+        Op **items; /* from the select on, in the order of the block */
+        size_t n, cap;
+    } ops;
+    bool good;
+} Chain;
+
+/* All that uses the value must be element-wise, move axes, or be the store. */
+static void follow(Func *func, Chain *chain, const Value *value)
+{
+    for (const ValueUse *use = use_first(value, func->body); use && chain->good;
+         use = use_next(use, func->body)) {
+        Op *op = use->op;
+        bool moves = op_moves_axes(op) || (op_has(op, TRAIT_ELEMENTWISE) && op->n_results == 1);
+        if (op == chain->store) {
+            continue;
+        }
+        chain->good = moves && op->parent == chain->store->parent;
+        if (chain->good && memo_visit(chain->seen, op->results[0])) {
+            follow(func, chain, op->results[0]);
+            ARENA_PUSH(func->arena, &chain->ops, op);
+        }
+    }
+}
+
+/* The value where the select is one of its branches. The walk has the ops behind all of their
+ * users: from the last one on they are in order. */
+static Value *with_branch(Builder *b, const Chain *chain, const Op *select, int branch)
+{
+    CloneMap map = clone_map_new(b->func);
+    clone_map_value(&map, select->results[0], select->operands[branch]);
+    for (size_t i = chain->ops.n; i-- > 0;) {
+        clone_op(b, &map, chain->ops.items[i]);
+    }
+    return clone_get(&map, op_moved_value(chain->store));
+}
+
+/* The select's condition along the axes of the stored tensor. */
+static Value *moved_condition(Builder *b, const Chain *chain, const Op *select)
+{
+    CloneMap map = clone_map_new(b->func);
+    clone_map_value(&map, select->results[0], select->operands[0]);
+    for (size_t i = chain->ops.n; i-- > 0;) {
+        const Op *op = chain->ops.items[i];
+        Value *from = NULL;
+        for (int k = 0; k < op->n_operands; k++) {
+            Value *known = clone_get(&map, op->operands[k]);
+            from = known != op->operands[k] ? known : from;
+        }
+        if (op_moves_axes(op)) {
+            Type type = type_with_dtype(b->func, op->results[0]->type, DT_BOOL);
+            Op *copy = build_op(b, op->kind, 1, &from, 1, &type, 0);
+            copy->n_attrs = op->n_attrs;
+            copy->attrs = op->attrs;
+            from = copy->results[0];
+        }
+        clone_map_value(&map, op->results[0], from);
+    }
+    return clone_get(&map, op_moved_value(chain->store));
+}
+
+static void scatter_piece(Builder *b, const Op *store, Value *value, Value *mask)
+{
+    Value *tensor = store->operands[0], *indices[MAX_RANK];
+    int64_t guard[MAX_RANK] = {0};
+    for (int i = 0; i < value->type->rank; i++) {
+        indices[i] = fuse_iota_along(b, i, value->type);
+    }
+    Op *scatter = build_scatter(b, "set", tensor, indices, value, NULL, mask, false);
+    op_set_ints(b->func, scatter, ATTR_GUARD, value->type->rank, guard);
+}
+
+/* Returns true if the store was split at the select. */
+static bool split_at(Func *func, Op *store, const Op *select)
+{
+    Chain chain = {.store = store, .seen = memo_open(func), .good = true};
+    follow(func, &chain, select->results[0]);
+    memo_close(chain.seen);
+    if (!chain.good || type_is_scalar(select->operands[0]->type)) {
+        return false;
+    }
+    Builder b = build_before(func, store);
+    b.span = store->span;
+    Value *old = store->kind == OP_SCATTER ? scatter_parts(store).mask : NULL;
+    Value *holds = moved_condition(&b, &chain, select);
+    Value *not = build_unary(&b, OP_NOT, holds);
+    Value *first = with_branch(&b, &chain, select, 1);
+    Value *second = with_branch(&b, &chain, select, 2);
+    scatter_piece(&b, store, first, old ? build_binary(&b, OP_AND, old, holds) : holds);
+    scatter_piece(&b, store, second, old ? build_binary(&b, OP_AND, old, not ) : not );
+    op_remove(store);
+    return true;
+}
+
+/* The first select of pieces among what the value is element-wise made of; NULL: none. */
+static Op *find_select(Func *func, const Block *block, const Value *value, Memo *seen)
+{
+    Op *op = value->def;
+    if (!op || op->parent != block || !memo_visit(seen, value)) {
+        return NULL;
+    }
+    if (op->kind == OP_SELECT && is_made_of_pieces(func, block, op)) {
+        return op;
+    }
+    bool inner = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    Op *found = NULL;
+    for (int i = 0; inner && i < op->n_operands && !found; i++) {
+        found = find_select(func, block, op->operands[i], seen);
+    }
+    return found;
+}
+
+void fuse_split_pieces(Func *func, Block *block)
+{
+    for (Op *op = block->first, *next; op; op = next) {
+        Op *before = op->prev;
+        next = op->next;
+        if (!fuse_stores_own_elements(func, op)) {
+            continue;
+        }
+        Memo *seen = memo_open(func);
+        Op *select = find_select(func, block, op_moved_value(op), seen);
+        memo_close(seen);
+        if (select && split_at(func, op, select)) {
+            next = before ? before->next : block->first; /* the pieces may have pieces */
+        }
+    }
+}

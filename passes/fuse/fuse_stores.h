@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What fuse_inverse_gathers.c and fuse_pieces.c share. Private to fuse. */
+#ifndef TESSERA_PASSES_FUSE_FUSE_STORES_H
+#define TESSERA_PASSES_FUSE_FUSE_STORES_H
+
+#include "passes/fuse/fuse.h"
+
+/* True for a store of a whole tensor of the caller's, and for a scatter of each element to its own
+ * index, some of which a mask may leave out. */
+bool fuse_stores_own_elements(const Func *func, const Op *op);
+/* True if the gather reads an array that costs much to compute, and that nothing else reads. */
+bool fuse_is_costly_gather(Func *func, const Block *block, const Op *gather);
+/* The coordinate along an axis of the shape, for each element. */
+Value *fuse_iota_along(Builder *b, int axis, Type shape);
+
+/* Splits stores of what a select by coordinates puts together into masked scatters of the pieces,
+ * where one could be computed where its array is. */
+void fuse_split_pieces(Func *func, Block *block);
+
+#endif
