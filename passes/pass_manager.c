@@ -47,6 +47,11 @@ static const PassConstraint CONSTRAINTS[] = {
     {"split_phases", "im2col_view",
      "the input of a transposed convolution has windows only once its phases are split; "
      "im2col_view would find none"},
+    {"split_phases", "reflect_taps",
+     "the taps of a phase already count forwards; reflected before, a congruence would be one of "
+     "a tap that counts backwards, which is split as well but computes its phases by an inverse"},
+    {"reflect_taps", "im2col_view",
+     "TMA's im2col mode walks windows forwards; windows that count backwards would stay gathers"},
     {"gather_to_load", "im2col_view",
      "im2col_view would also match a gather of whole axes, as a convolution without taps; the "
      "view has no memory, and only TMA's im2col mode can load it"},

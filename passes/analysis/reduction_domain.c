@@ -233,3 +233,27 @@ bool an_reduction_domain(Func *func, Memo *forms, Op *sum, ReductionDomain *doma
     return find_factor_conditions(&f, mul->operands[0]) &&
            find_factor_conditions(&f, mul->operands[1]);
 }
+
+const Op *domain_factor_read(const ReductionDomain *domain, const Value *factor, int *axes)
+{
+    int inner[MAX_RANK];
+    for (int i = 0; i < factor->type->rank; i++) {
+        axes[i] = i;
+    }
+    const Op *op = factor->def;
+    while (op && op->kind != OP_GATHER && op->kind != OP_LOAD) {
+        bool select = domain_has_select(domain, op);
+        if (!select && op->kind != OP_CAST && !op_moves_axes(op)) {
+            return NULL;
+        }
+        for (int i = 0; op_moves_axes(op) && i < op->operands[0]->type->rank; i++) {
+            OpAxis axis = op_axis(op, 0, i);
+            inner[i] = axis.role == AXIS_TIED ? axes[axis.result] : -1;
+        }
+        for (int i = 0; op_moves_axes(op) && i < op->operands[0]->type->rank; i++) {
+            axes[i] = inner[i];
+        }
+        op = op->operands[select]->def;
+    }
+    return op;
+}

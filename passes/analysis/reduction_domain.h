@@ -39,5 +39,9 @@ typedef struct ReductionDomain {
 bool an_reduction_domain(Func *func, Memo *forms, Op *sum, ReductionDomain *domain);
 /* True if the op is one of the domain's selects. */
 bool domain_has_select(const ReductionDomain *domain, const Op *op);
+/* The read below a factor, behind casts, moves of axes and the domain's selects: where it reads 0,
+ * the factor is 0. axes[i]: the product's axis that axis i of its result is; -1: none. NULL: the
+ * factor is more than a read. */
+const Op *domain_factor_read(const ReductionDomain *domain, const Value *factor, int *axes);
 
 #endif

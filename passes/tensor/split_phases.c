@@ -187,32 +187,6 @@ static bool axes_are_placed(const Split *s, const Reindex *r)
 
 /* ---- the window that each place reads ---- */
 
-/* The read below a factor, behind casts, moves of axes and conditions: a value outside of it is
- * zero. axes[i]: the product's axis that axis i of its result is. */
-static const Op *factor_read(const Split *s, const Value *factor, int *axes)
-{
-    int inner[MAX_RANK];
-    for (int i = 0; i < factor->type->rank; i++) {
-        axes[i] = i;
-    }
-    const Op *op = factor->def;
-    while (op && op->kind != OP_GATHER && op->kind != OP_LOAD) {
-        bool select = domain_has_select(&s->domain, op);
-        if (!select && op->kind != OP_CAST && !op_moves_axes(op)) {
-            return NULL;
-        }
-        for (int i = 0; op_moves_axes(op) && i < op->operands[0]->type->rank; i++) {
-            OpAxis axis = op_axis(op, 0, i);
-            inner[i] = axis.role == AXIS_TIED ? axes[axis.result] : -1;
-        }
-        for (int i = 0; op_moves_axes(op) && i < op->operands[0]->type->rank; i++) {
-            axes[i] = inner[i];
-        }
-        op = op->operands[select]->def;
-    }
-    return op;
-}
-
 static const IndexForm *form_of_index(const Split *s, const Reindex *r, const Value *index,
                                       const int *axes)
 {
@@ -250,7 +224,7 @@ static bool find_window(Split *s, const Reindex *r, Congruence *c)
 {
     for (int side = 0; side < 2; side++) {
         int axes[MAX_RANK];
-        const Op *op = factor_read(s, s->domain.sums.mul->operands[side], axes);
+        const Op *op = domain_factor_read(&s->domain, s->domain.sums.mul->operands[side], axes);
         bool zeros = op && op->kind == OP_GATHER && gather_reads_zeros(op);
         for (int i = 0; zeros && i < op->operands[0]->type->rank; i++) {
             const Value *index = op->operands[1 + i];
@@ -317,7 +291,7 @@ static bool reads_zero_behind(const Split *s, const Congruence *c)
     bool zeros = all >= 0 && (c->n_phases == all || all % c->distance == 0);
     for (int side = 0; side < 2 && !zeros; side++) {
         int axes[MAX_RANK];
-        const Op *op = factor_read(s, s->domain.sums.mul->operands[side], axes);
+        const Op *op = domain_factor_read(&s->domain, s->domain.sums.mul->operands[side], axes);
         for (int i = 0; op && op->kind == OP_LOAD && i < op->results[0]->type->rank; i++) {
             zeros = zeros || axes[i] == c->tap;
         }
