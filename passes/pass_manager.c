@@ -66,6 +66,12 @@ static const PassConstraint CONSTRAINTS[] = {
     {"canonicalize_strides", "collapse_axes",
      "only axes that are adjacent in memory become one; in the old axis order they would not "
      "be found next to each other"},
+    {"split_phases", "mask_factors",
+     "split_phases reads the conditions of a whole sum; moved onto a factor, a congruence would be "
+     "a mask of it"},
+    {"mask_factors", "raise_to_dot",
+     "a condition behind a product hides it from raise_to_dot; threads would compute a triangular "
+     "product term by term"},
     {"collapse_axes", "raise_to_dot",
      "collapse_axes needs all factors to list their axes in the same order; a dot has its "
      "batch axes first, after which row axes may no longer be adjacent, and short row axes that "
@@ -182,6 +188,13 @@ static const PassConstraint CONSTRAINTS[] = {
      "before tile loops have no steps, so full tiles cannot be separated from the last one"},
     {"peel", "bounds",
      "bounds would guard and mask all tiles of the loop, including the full ones"},
+    {"hoist", "bound_loops",
+     "a bound that comes from memory is read before the loop only once hoist has moved its load "
+     "out; the loop would walk its whole axis"},
+    {"bound_loops", "narrow_indices",
+     "bound_loops compares indices in 64 bits; narrowed comparisons would be left alone"},
+    {"bound_loops", "peel",
+     "peel would split off full tiles that hold no term"},
     {"tile", "narrow_indices",
      "tile creates the ranges whose indices are compared; these comparisons would stay in 64 "
      "bits"},

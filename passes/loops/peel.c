@@ -8,8 +8,9 @@
  *
  * A loop is hot if it directly contains a dot with a matrix instruction. Its last tile may be
  * ragged. A causal mask (a comparison of the loop's index with the index of a range around the
- * loop, true for all of the first tiles, or for all but the first) is decided per tile. The loop's
- * code is emitted twice, or three times if the first tiles are masked, as in a loop over queries.
+ * loop, with numbers added, true for all of the first tiles, or for all but the first) is decided
+ * per tile. The loop's code is emitted twice, or three times if the first tiles are masked, as in a
+ * loop over queries.
  * Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
@@ -33,10 +34,25 @@ typedef struct Peel {
 typedef struct Condition {
     const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
     bool late;           /* it is true where the loop's index is the greater one */
-    int64_t slack;       /* 1: also where they are equal */
+    int64_t slack;       /* 1: also where they are equal; more: also where it is so much less */
 } Condition;
 
-/* `i >= j` or `i > j`, written either way round, of the loop's range and an outer one. */
+/* The range whose indices, plus a number, the value holds; NULL: another value. */
+static const DimVar *range_of_sum(const Value *value, int64_t *plus)
+{
+    const Op *op = value_unstretched(value)->def;
+    *plus = 0;
+    while (op && (op->kind == OP_ADD || op->kind == OP_SUB) && value_const(op->operands[1])) {
+        int64_t number = value_const(op->operands[1])->i;
+        *plus += op->kind == OP_ADD ? number : -number;
+        value = op->operands[0];
+        op = value_unstretched(value)->def;
+    }
+    return range_of_index(value);
+}
+
+/* `i >= j` or `i > j`, written either way round, of the loop's range and an outer one, with numbers
+ * added to either. */
 static Condition condition_of(const Peel *p, const Op *cmp)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
@@ -45,11 +61,13 @@ static Condition condition_of(const Peel *p, const Op *cmp)
     if (!forward && !backward) {
         return (Condition){.outer = NULL};
     }
-    const DimVar *more = range_of_index(cmp->operands[forward ? 0 : 1]);
-    const DimVar *less = range_of_index(cmp->operands[forward ? 1 : 0]);
+    int64_t above, below;
+    const DimVar *more = range_of_sum(cmp->operands[forward ? 0 : 1], &above);
+    const DimVar *less = range_of_sum(cmp->operands[forward ? 1 : 0], &below);
     bool late = more == p->range;
     const DimVar *own = late ? more : less, *other = late ? less : more;
-    return (Condition){own == p->range && other != own ? other : NULL, late, pred[1] == 'e'};
+    return (Condition){own == p->range && other != own ? other : NULL, late,
+                       (pred[1] == 'e') + above - below};
 }
 
 /* Where the last tile may end that satisfies it, or the first one begin. */

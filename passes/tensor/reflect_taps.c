@@ -6,8 +6,8 @@
  * The order in which taps are summed is free, so a tap whose number makes the window's index fall
  * is replaced by the one as far from the other end. The copy engine walks windows forwards only;
  * the other factor's reversed read is part of the copy that its operand needs anyway. Done for
- * factors of matrix products on targets that have such an engine. Requires the tensor level. Changes
- * the order of the sum. */
+ * factors of matrix products on targets that have such an engine. Requires the tensor level.
+ * Changes the order of the sum. */
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"
 
@@ -59,7 +59,7 @@ static unsigned falling_taps(const Reflect *s)
     return falling & ~growing;
 }
 
-/* What is summed: the product, with the conditions behind it. NULL: a condition lies between sums. */
+/* What is summed: the product, with the conditions behind it. NULL: one lies between sums. */
 static Value *summed_term(const Reflect *s)
 {
     Value *term = s->domain.sums.mul->results[0];

@@ -45,5 +45,7 @@ Spread reindex_form(Reindex *r, const IndexForm *form);
 Value *reindex_spread(Reindex *r, Spread of, unsigned axes);
 /* An element-wise op of two such values. */
 Spread reindex_binary(Reindex *r, OpKind kind, Spread a, Spread c);
+/* The float factor where the condition holds, else 0. */
+Spread reindex_masked(Reindex *r, Spread factor, Spread condition);
 
 #endif

@@ -321,16 +321,6 @@ static bool reads_zero_behind(const Split *s, const Congruence *c)
     return zeros;
 }
 
-/* The factor where the condition holds, else 0. */
-static Spread masked(Reindex *r, Spread factor, Spread condition)
-{
-    unsigned axes = factor.axes | condition.axes;
-    Value *value = reindex_spread(r, factor, axes);
-    Value *zero = build_float(&r->b, value->type, 0);
-    Value *holds = reindex_spread(r, condition, axes);
-    return (Spread){build_select(&r->b, holds, value, zero), axes};
-}
-
 /* The conditions that are left, on the factor that has more of their axes. */
 static bool add_conditions(const Split *s, Reindex *r, Spread *factors)
 {
@@ -359,7 +349,7 @@ static bool add_conditions(const Split *s, Reindex *r, Spread *factors)
         }
         int more = __builtin_popcount(holds.axes & factors[1].axes) >
                    __builtin_popcount(holds.axes & factors[0].axes);
-        factors[more] = masked(r, factors[more], holds);
+        factors[more] = reindex_masked(r, factors[more], holds);
     }
     return true;
 }
@@ -471,7 +461,7 @@ static Value *read_phases(const Split *s, Builder b, Value *z)
     Value *y = build_gather(&r->b, z, indices);
     op_set_num(func, y->def, ATTR_VALUE, 0, 0);
     op_set_ints(func, y->def, ATTR_GUARD, z->type->rank, guards);
-    return holds.value ? masked(r, (Spread){y, kept}, holds).value : y;
+    return holds.value ? reindex_masked(r, (Spread){y, kept}, holds).value : y;
 }
 
 /* ---- the pass ---- */
