@@ -31,6 +31,9 @@ void fuse_inverse_gathers(Func *func, Block *block);
  * cheap, else by an intermediate. */
 void fuse_gathers(Func *func, Block *block);
 
+/* True if what the gather reads is cheap to compute at its indices. */
+bool fuse_is_cheap_gather(const Func *func, const Op *gather);
+
 /* ---- fuse_intermediates.c ---- */
 /* Stores a value to an intermediate tensor right where it is made, and reads
  * it from there in every other op. Returns the store. */

@@ -98,12 +98,24 @@ static bool stores_whole(const Func *func, const Op *op)
     return whole;
 }
 
+/* True if both write pieces of one store: no element twice. */
+static bool are_pieces(const Op *a, const Op *b)
+{
+    const Attr *piece = op_attr(a, ATTR_PIECE), *other = op_attr(b, ATTR_PIECE);
+    return piece && other && piece->i == other->i && a->operands[0] == b->operands[0];
+}
+
 StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const MemoryEffects *b)
 {
     bool forwards = false;
     for (size_t i = 0; i < words_of(func); i++) {
         uint64_t reads_a = a->loads[i] | a->others[i], reads_b = b->loads[i] | b->others[i];
-        uint64_t clash = (a->writes[i] & (reads_b | b->writes[i])) | (reads_a & b->writes[i]);
+        uint64_t written = b->writes[i];
+        if (are_pieces(a->statement, b->statement)) {
+            uint32_t tensor = a->statement->operands[0]->index;
+            written &= tensor / 64 == i ? ~((uint64_t)1 << tensor % 64) : ~(uint64_t)0;
+        }
+        uint64_t clash = (a->writes[i] & (reads_b | written)) | (reads_a & b->writes[i]);
         if (!clash) {
             continue;
         }

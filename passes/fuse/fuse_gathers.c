@@ -79,7 +79,7 @@ static bool asks_once(const Op *gather)
     return to->rank <= from->rank;
 }
 
-static bool is_cheap_there(const Func *func, const Op *gather)
+bool fuse_is_cheap_gather(const Func *func, const Op *gather)
 {
     int most = asks_once(gather) ? MAX_OPS_ONCE : MAX_OPS;
     const Asked asked = {func, gather->results[0]->type};
@@ -182,11 +182,11 @@ static void place_gather(Op *op, void *user)
     if (!is_of_array(op)) {
         return;
     }
-    if (is_cheap_there(func, op)) {
+    if (fuse_is_cheap_gather(func, op)) {
         compute_there(func, op);
     } else if (may_be_stored(func, op)) {
         Op *store = fuse_materialize(func, op->operands[0]);
-        if (is_cheap_there(func, op)) { /* it reads the intermediate now */
+        if (fuse_is_cheap_gather(func, op)) { /* it reads the intermediate now */
             compute_there(func, op);
         }
         (void)store;
@@ -196,7 +196,7 @@ static void place_gather(Op *op, void *user)
 void fuse_gathers(Func *func, Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
-        bool stored = is_of_array(op) && may_be_stored(func, op) && !is_cheap_there(func, op);
+        bool stored = is_of_array(op) && may_be_stored(func, op) && !fuse_is_cheap_gather(func, op);
         Op *cast = stored ? only_narrowed(func, op) : NULL;
         op = cast ? narrowed_first(func, op, cast) : op;
     }

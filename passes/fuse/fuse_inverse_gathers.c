@@ -120,34 +120,11 @@ static bool find_store(Candidate *c)
     return search.good && c->store;
 }
 
-/* ---- what the array is made of ---- */
-
-static bool is_work(const Op *op)
-{
-    return op->kind == OP_DOT || op->kind == OP_REDUCE || op->kind == OP_FOLD;
-}
-
-static bool has_work(const Block *block, const Value *value, Memo *seen)
-{
-    const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != block || !memo_visit(seen, value)) {
-        return false;
-    }
-    bool found = is_work(op);
-    for (int i = 0; i < op->n_operands && !found; i++) {
-        found = has_work(block, op->operands[i], seen);
-    }
-    return found;
-}
-
-bool fuse_is_costly_gather(Func *func, const Block *block, const Op *gather)
+bool fuse_is_costly_gather(Func *func, const Op *gather)
 {
     const Value *array = gather->operands[0];
-    Memo *seen = memo_open(func);
-    bool costly = array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1 &&
-                  has_work(block, array, seen);
-    memo_close(seen);
-    return costly;
+    return array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1 &&
+           !fuse_is_cheap_gather(func, gather);
 }
 
 /* ---- what else is needed at the inverse indices ---- */
@@ -333,6 +310,10 @@ static void build_scatters(const Candidate *c, ValueAt *p, Value **indices, Valu
         guard[i] = !an_index_inside(func, indices[i], tensor->type->dims[i]);
     }
     op_set_ints(func, scatter, ATTR_GUARD, tensor->type->rank, guard);
+    const Attr *piece = op_attr(c->store, ATTR_PIECE);
+    if (piece) {
+        op_set_int(func, scatter, ATTR_PIECE, piece->i);
+    }
 }
 
 /* What the elements of the tensor that the gather reads nothing for are computed from. */
@@ -432,8 +413,10 @@ static void invert(Func *func, Block *block, Op *gather)
 {
     Candidate c = {.func = func, .block = block, .gather = gather};
     Value *indices[MAX_RANK];
-    if (!fuse_is_costly_gather(func, block, gather) || !find_store(&c) ||
-        !an_inverse_map(func, gather, &c.inverse)) {
+    const Value *array_read = gather->operands[0];
+    if (array_read->type->kind != TYPE_ARRAY || value_count_uses(func, array_read) != 1 ||
+        !find_store(&c) || !an_inverse_map(func, gather, &c.inverse) ||
+        !(op_attr(c.store, ATTR_PIECE) || fuse_is_costly_gather(func, gather))) {
         return;
     }
     Builder b = build_before(func, c.store);

@@ -7,7 +7,9 @@
  *   %v = select %c, %g, %h
  *   store %y[:], %v
  *
- * Each piece is then stored where its own array is computed (fuse_inverse_gathers.c). */
+ * Each piece is then stored where its own array is computed (fuse_inverse_gathers.c). That pays
+ * where such an array is costly, and where the pieces are made of the same elements: one launch
+ * reads these once and stores all pieces. */
 #include "passes/fuse/fuse_stores.h"
 
 #include "ir/memo.h"
@@ -39,7 +41,7 @@ static bool has_piece(Func *func, const Block *block, const Value *value, Memo *
         return false;
     }
     if (op->kind == OP_GATHER) {
-        return fuse_is_costly_gather(func, block, op) && an_inverse_map(func, op, &inverse);
+        return fuse_is_costly_gather(func, op) && an_inverse_map(func, op, &inverse);
     }
     bool found = false;
     bool inner = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
@@ -49,8 +51,76 @@ static bool has_piece(Func *func, const Block *block, const Value *value, Memo *
     return found;
 }
 
+/* ---- pieces that are made of the same elements ---- */
+
+enum { MAX_PIECES = 8 };
+
+typedef struct Pieces {
+    Func *func;
+    const Block *block;
+    const Value *arrays[MAX_PIECES];
+    int n;
+} Pieces;
+
+/* Collects the arrays of which the value, gathers and selects of them, is put together. False if it
+ * is something else, or the arrays have different extents. */
+static bool find_pieces(Pieces *pieces, const Value *value)
+{
+    const Op *op = value->def;
+    InverseMap inverse;
+    if (op && op->kind == OP_SELECT) {
+        return find_pieces(pieces, op->operands[1]) && find_pieces(pieces, op->operands[2]);
+    }
+    const Value *array = op && op->kind == OP_GATHER ? op->operands[0] : NULL;
+    if (!array || array->type->kind != TYPE_ARRAY || pieces->n == MAX_PIECES ||
+        value_count_uses(pieces->func, array) != 1 || !array->def ||
+        array->def->parent != pieces->block || !an_inverse_map(pieces->func, op, &inverse)) {
+        return false;
+    }
+    pieces->arrays[pieces->n++] = array;
+    return array->type == pieces->arrays[0]->type;
+}
+
+/* True if an element of memory that the value is made of was visited before; visits all of them. */
+static bool reads_visited(const Block *block, const Value *value, Memo *before, Memo *seen)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != block || !memo_visit(seen, value)) {
+        return false;
+    }
+    bool reads =
+        (op->kind == OP_LOAD || op->kind == OP_GATHER) && type_is_memory(op->operands[0]->type);
+    bool found = reads && !memo_visit(before, value);
+    for (int i = 0; i < op->n_operands; i++) {
+        found = reads_visited(block, op->operands[i], before, seen) || found;
+    }
+    return found;
+}
+
+/* True if each piece is made of elements that another one is made of, too, and the pieces are of
+ * the same extents. */
+static bool share_elements(Func *func, const Block *block, const Op *select)
+{
+    Pieces pieces = {.func = func, .block = block};
+    if (!find_pieces(&pieces, select->results[0])) {
+        return false;
+    }
+    Memo *before = memo_open(func), *seen = memo_open(func);
+    bool share = true;
+    for (int i = 0; i < pieces.n; i++) {
+        memo_clear(seen);
+        share = (reads_visited(block, pieces.arrays[i], before, seen) || i == 0) && share;
+    }
+    memo_close(seen);
+    memo_close(before);
+    return share;
+}
+
 static bool is_made_of_pieces(Func *func, const Block *block, const Op *select)
 {
+    if (share_elements(func, block, select)) {
+        return true;
+    }
     Memo *seen = memo_open(func);
     bool made = is_of_coordinates(select->operands[0], seen);
     memo_clear(seen);
@@ -126,7 +196,7 @@ static Value *moved_condition(Builder *b, const Chain *chain, const Op *select)
     return clone_get(&map, op_moved_value(chain->store));
 }
 
-static void scatter_piece(Builder *b, const Op *store, Value *value, Value *mask)
+static void scatter_piece(Builder *b, const Op *store, int64_t number, Value *value, Value *mask)
 {
     Value *tensor = store->operands[0], *indices[MAX_RANK];
     int64_t guard[MAX_RANK] = {0};
@@ -135,6 +205,7 @@ static void scatter_piece(Builder *b, const Op *store, Value *value, Value *mask
     }
     Op *scatter = build_scatter(b, "set", tensor, indices, value, NULL, mask, false);
     op_set_ints(b->func, scatter, ATTR_GUARD, value->type->rank, guard);
+    op_set_int(b->func, scatter, ATTR_PIECE, number);
 }
 
 /* Returns true if the store was split at the select. */
@@ -153,8 +224,9 @@ static bool split_at(Func *func, Op *store, const Op *select)
     Value *not = build_unary(&b, OP_NOT, holds);
     Value *first = with_branch(&b, &chain, select, 1);
     Value *second = with_branch(&b, &chain, select, 2);
-    scatter_piece(&b, store, first, old ? build_binary(&b, OP_AND, old, holds) : holds);
-    scatter_piece(&b, store, second, old ? build_binary(&b, OP_AND, old, not ) : not );
+    int64_t number = op_int(store, ATTR_PIECE, select->results[0]->id);
+    scatter_piece(&b, store, number, first, old ? build_binary(&b, OP_AND, old, holds) : holds);
+    scatter_piece(&b, store, number, second, old ? build_binary(&b, OP_AND, old, not ) : not );
     op_remove(store);
     return true;
 }

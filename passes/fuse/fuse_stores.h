@@ -8,8 +8,9 @@
 /* True for a store of a whole tensor of the caller's, and for a scatter of each element to its own
  * index, some of which a mask may leave out. */
 bool fuse_stores_own_elements(const Func *func, const Op *op);
-/* True if the gather reads an array that costs much to compute, and that nothing else reads. */
-bool fuse_is_costly_gather(Func *func, const Block *block, const Op *gather);
+/* True if the gather reads an array that nothing else reads, and that costs too much to be computed
+ * at the indices of the gather. */
+bool fuse_is_costly_gather(Func *func, const Op *gather);
 /* The coordinate along an axis of the shape, for each element. */
 Value *fuse_iota_along(Builder *b, int axis, Type shape);
 
