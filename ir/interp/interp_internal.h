@@ -303,8 +303,10 @@ void array_want_samples(InterpRun *run, Array *array); /* copies of the data */
 bool array_has_poison(const Array *array);
 /* Spreads the samples of element i to value ± bound, by the signs of that source. */
 void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound);
-/* Lets element i of the samples by element round to a neighbour of what it is, or not. */
-void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i);
+/* Lets element i of the samples by element round to a neighbour of what it is, or not: if `exact`,
+ * what it is before rounding, may be off by enough. */
+void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,
+                            double off);
 double array_bound(const Array *array, int64_t i);
 /* Least and greatest that element i of an array of integers is in any plane. */
 void array_hull(const Array *array, int64_t i, int64_t hull[2]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that create values (constants, indices), elementwise ops, and ops that change shapes. */
 #include "ir/interp/interp_internal.h"
+#include "ir/scalar_eval.h"
 
 #include <float.h>
 #include <math.h>
@@ -198,7 +199,22 @@ static bool rounds(const Op *op)
     }
 }
 
-/* Where an operand is off, the result may round the other way. A later difference keeps that, even
+/* What an f32 op gives before it is rounded; of an f64 op, what it gives. */
+static double before_rounding(const Op *op, const Operands *all, int sample, int64_t i)
+{
+    Scalar operands[3];
+    for (int k = 0; k < all->n; k++) {
+        const Array *item = all->items[k];
+        const unsigned char *plane = array_plane((Array *)item, item->samples ? sample : -1);
+        size_t bytes = (size_t)dtype_bytes(item->dtype);
+        operands[k] = scalar_load(item->dtype, plane + (size_t)i * bytes);
+    }
+    return scalar_op(op->kind, NULL, DT_F64, DT_F64, operands).f;
+}
+
+/* Where an operand is off, the result may round the other way, if what it is off by reaches the
+ * middle of the two: rint(x) by adding 1.5 * 2^23 does not change for an x that is off by little.
+ * A later difference keeps that, even
  * where what the operands are off by cancels in it: (t - x) - (t - y) for a t that is off. */
 static void spread_rounding(const Op *op, const Operands *all, Array *result)
 {
@@ -212,7 +228,11 @@ static void spread_rounding(const Op *op, const Operands *all, Array *result)
                                               (unsigned char *)array_plane(item, s) + at, bytes);
             }
             if (off) {
-                array_round_either_way(result, op->results[0]->id, s, i);
+                double exact = before_rounding(op, all, s, i);
+                double by = result->dtype == DT_F32
+                                ? fabs(exact - before_rounding(op, all, -1, i))
+                                : INFINITY;
+                array_round_either_way(result, op->results[0]->id, s, i, exact, by);
             }
         }
     }

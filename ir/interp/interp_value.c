@@ -246,15 +246,19 @@ void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, doub
     }
 }
 
-void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i)
+void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,
+                            double off)
 {
     size_t bytes = (size_t)dtype_bytes(array->dtype);
     unsigned char *at = (unsigned char *)array_plane(array, sample) + (size_t)i * bytes;
     uint64_t way = hash_word(hash_word(~source, (uint64_t)i), (uint64_t)sample) % 3;
     Scalar value = scalar_load(array->dtype, at);
-    if (way != 0 && value.f != 0 && isfinite(value.f)) {
-        scalar_store(array->dtype, at,
-                     moved(array->dtype, value, way == 1 ? DBL_TRUE_MIN : -DBL_TRUE_MIN));
+    if (way == 0 || value.f == 0 || !isfinite(value.f)) {
+        return;
+    }
+    Scalar other = moved(array->dtype, value, way == 1 ? DBL_TRUE_MIN : -DBL_TRUE_MIN);
+    if (!(fabs(exact - (value.f + other.f) / 2) > SAFETY * off)) {
+        scalar_store(array->dtype, at, other);
     }
 }
 
