@@ -146,6 +146,22 @@ int param_axis(const Param *param, int axis)
     return param->axis_perm ? (int)param->axis_perm[axis] : axis;
 }
 
+Block *func_function(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->functions.n; i++) {
+        if (text_equal(func->functions.items[i].name, name)) {
+            return func->functions.items[i].block;
+        }
+    }
+    return NULL;
+}
+
+void func_add_function(Func *func, const char *name, Block *block)
+{
+    NamedBody body = {name, block};
+    ARENA_PUSH(func->arena, &func->functions, body);
+}
+
 Value *func_param(Func *func, const char *name, Type type, ParamIo io)
 {
     Param param = {

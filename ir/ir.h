@@ -265,6 +265,13 @@ typedef struct NamedDim {
     const char *name;
 } NamedDim;
 
+/* What a named function computes, in scalars: a block of one argument, and of one value that it
+ * yields. */
+typedef struct NamedBody {
+    const char *name;
+    Block *block;
+} NamedBody;
+
 struct Func {
     Arena *arena;
     Diags *diags;
@@ -284,6 +291,10 @@ struct Func {
         NamedDim *items;
         size_t n, cap;
     } named; /* sums of sizes that the source names: for messages, not part of the text form */
+    struct {
+        NamedBody *items;
+        size_t n, cap;
+    } functions; /* that OP_NAMED calls */
     Block *body;
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
@@ -313,6 +324,9 @@ const char *func_dim_name(const Func *func, Dim dim);
 const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 /* A new range variable; a range of that name may exist already. */
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
+/* The body of the named function; NULL: it has none yet. */
+Block *func_function(const Func *func, const char *name);
+void func_add_function(Func *func, const char *name, Block *block);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
 /* An im2col view with these numbers of output positions and taps along the spatial axes. NULL: no
  * tensor has such a type. */

@@ -85,12 +85,15 @@ static const PassConstraint CONSTRAINTS[] = {
     {"gather_to_load", "raise_to_dot",
      "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so the sum would not become a dot"},
-    {"raise_to_dot", "approx_activations",
-     "approx_activations recognizes the activation of a dot result by the dot; without it "
-     "every activation keeps the exact function"},
-    {"approx_activations", "fuse",
+    {"raise_to_dot", "expand_functions",
+     "expand_functions recognizes the function of a sum by the dot; without it every function "
+     "would be exact"},
+    {"expand_functions", "fuse",
      "where fuse sends a dot result through memory, the second launch loads it; "
-     "approx_activations would no longer recognize it and keep the exact function"},
+     "expand_functions would no longer see that it is a sum, and take the exact function"},
+    {"simplify", "expand_functions",
+     "a named function is one op, which simplify merges with its equals; their many ops would all "
+     "be made first"},
     {"raise_to_dot", "fuse",
      "a dot gets its own grid; as multiplications and a sum it would be grouped with "
      "element-wise statements, whose tiles fit no matrix instruction"},

@@ -139,9 +139,7 @@ static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
     if (text_equal(name, "sort") && positional(expr, 2)) {
         return lower_sort(l, expr);
     }
-    const NamedFunction *named = strncmp(name, "named_", 6) == 0 ? named_function(name + 6) : NULL;
-    bool known = op_from_name(named ? "named" : name, named ? 5 : strlen(name), &kind) &&
-                 (kind == OP_NAMED) == (named != NULL) &&
+    bool known = op_from_name(name, strlen(name), &kind) && kind != OP_NAMED &&
                  (op_info(kind)->traits & TRAIT_ELEMENTWISE) && kind != OP_CMP &&
                  kind != OP_SELECT && kind != OP_CAST && kind != OP_BITCAST;
     if (!known || !positional(expr, (size_t)op_info(kind)->operands)) {
@@ -175,9 +173,6 @@ static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
     }
     Type type = type_with_dtype(l->func, values[0]->type, out);
     Op *op = build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0);
-    if (named) {
-        op_set_word(l->func, op, ATTR_FN, named->name);
-    }
     return shaped_val(op->results[0], &operands.shape);
 }
 

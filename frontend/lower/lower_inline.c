@@ -340,6 +340,79 @@ static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
     return NULL;
 }
 
+/* The function with its parameters bound, as part of the caller. */
+static Val run_body(Lower *l, const Expr *expr, FnDecl *fn, const Module *home, const Val *vals)
+{
+    CallFrame frame = {fn, home, expr->span, l->calls, l->n_lanes, l->parallel, l->symbols};
+    bool returned = l->returned, nested = l->nested;
+    int loops = l->loops, branches = l->branches;
+    LoopExitFlags leaving = l->leaving;
+    bool unchecked = l->unchecked;
+    l->nested = nested || loops || branches || l->n_lanes || l->parallel;
+    l->calls = &frame;
+    l->symbols = NULL;
+    l->leaving = (LoopExitFlags){NULL, NULL};
+    l->unchecked = false;
+    l->loops = l->branches = 0;
+    for (size_t i = 0; i < fn->params.n; i++) {
+        define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
+    }
+    Val result = poison_val();
+    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn) && define_results(l, fn)) {
+        result = result_of(l, fn, lower_body(l, expr, fn));
+    }
+    l->calls = frame.up;
+    l->symbols = frame.symbols;
+    l->nested = nested;
+    l->returned = returned;
+    l->loops = loops;
+    l->branches = branches;
+    l->leaving = leaving;
+    l->unchecked = unchecked;
+    return result;
+}
+
+/* ---- functions that keep their name ---- */
+
+static bool is_named(const FnDecl *fn, const Module *home, const Val *vals)
+{
+    const ParamDecl *x = fn->params.n == 1 ? &fn->params.items[0] : NULL;
+    bool takes = x && x->type && x->type->kind == EXPR_NAME && text_equal(x->type->name, "f32");
+    bool array = takes && (vals[0].kind == VAL_ARRAY || vals[0].kind == VAL_TENSOR);
+    return home->library && array && named_function(fn->name);
+}
+
+/* What the library's function does with a scalar, apart from all callers. */
+static void add_function(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
+{
+    const Shape scalar = {0};
+    Builder caller = l->b;
+    int lanes = l->n_lanes;
+    Block *block = build_block(l->func, NULL);
+    Value *x = block_arg(l->func, block, type_array(l->func, DT_F32, 0, NULL), "x");
+    l->b = build_at_end(l->func, block);
+    l->n_lanes = 0;
+    Val given = shaped_val(x, &scalar), result = run_body(l, expr, fn, home, &given);
+    Value *value = materialize(l, &result, DT_F32, &scalar);
+    build_yield(&l->b, 1, &value);
+    l->b = caller;
+    l->n_lanes = lanes;
+    func_add_function(l->func, fn->name, block);
+}
+
+static Val call_named_function(Lower *l, const Expr *expr, FnDecl *fn, const Module *home,
+                               const Val *val)
+{
+    if (!func_function(l->func, fn->name)) {
+        add_function(l, expr, fn, home);
+    }
+    Shape shape = shape_of(val);
+    Value *x = materialize(l, val, DT_F32, &shape);
+    Value *result = build_unary(&l->b, OP_NAMED, x);
+    op_set_word(l->func, result->def, ATTR_FN, named_function(fn->name)->name);
+    return shaped_val(result, &shape);
+}
+
 static Val inline_chosen(Lower *l, const Expr *expr, FnDecl *fn, const Module *home,
                          const Val *given)
 {
@@ -378,33 +451,8 @@ static Val inline_chosen(Lower *l, const Expr *expr, FnDecl *fn, const Module *h
     if (!bind_arguments(l, expr, fn, given, vals)) {
         return poison_val();
     }
-    CallFrame frame = {fn, home, expr->span, l->calls, l->n_lanes, l->parallel, l->symbols};
-    bool returned = l->returned, nested = l->nested;
-    int loops = l->loops, branches = l->branches;
-    LoopExitFlags leaving = l->leaving;
-    bool unchecked = l->unchecked;
-    l->nested = nested || loops || branches || l->n_lanes || l->parallel;
-    l->calls = &frame;
-    l->symbols = NULL;
-    l->leaving = (LoopExitFlags){NULL, NULL};
-    l->unchecked = false;
-    l->loops = l->branches = 0;
-    for (size_t i = 0; i < fn->params.n; i++) {
-        define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
-    }
-    Val result = poison_val();
-    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn) && define_results(l, fn)) {
-        result = result_of(l, fn, lower_body(l, expr, fn));
-    }
-    l->calls = frame.up;
-    l->symbols = frame.symbols;
-    l->nested = nested;
-    l->returned = returned;
-    l->loops = loops;
-    l->branches = branches;
-    l->leaving = leaving;
-    l->unchecked = unchecked;
-    return result;
+    return is_named(fn, home, vals) ? call_named_function(l, expr, fn, home, &vals[0])
+                                    : run_body(l, expr, fn, home, vals);
 }
 
 /* The arguments, which are literals, as f64: those with a point, or all if none has one. False: not

@@ -512,6 +512,9 @@ static bool run_body(InterpRun *run, const InterpArg *args)
     if (setjmp(run->failed)) {
         return false;
     }
+    for (size_t i = 0; i < run->func->functions.n; i++) {
+        collect_uses(run, run->func->functions.items[i].block);
+    }
     collect_uses(run, run->func->body);
     bind_params(run, args);
     Agent *block = ARENA_NEW(run->arena, Agent);

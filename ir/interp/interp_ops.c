@@ -156,12 +156,9 @@ typedef struct FastBound {
 } FastBound;
 
 static const FastBound FAST_BOUNDS[] = {
-    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0},
-    {OP_FAST_TANH, 0x1p-10, 0, 0},
-    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},
-    {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
-    {OP_FAST_SQRT, 0x1p-21, 0, 0},
-    {OP_FAST_RSQRT, 0x1p-21, 0, 0},
+    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0}, {OP_FAST_TANH, 0x1p-10, 0, 0},
+    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},  {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_SQRT, 0x1p-21, 0, 0},       {OP_FAST_RSQRT, 0x1p-21, 0, 0},
     {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},
 };
 
@@ -238,8 +235,48 @@ static void spread_rounding(const Op *op, const Operands *all, Array *result)
     }
 }
 
+/* The samples of what is approximated spread by its error bound. */
+static void spread_bound(InterpRun *run, const Op *op, const Array *from, Array *result)
+{
+    FastBound row = bound_of(op);
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
+        array_spread(run, result, run->source[op->results[0]->id], i,
+                     isfinite(value) ? fast_bound(&row, x, value) : 0);
+    }
+}
+
+/* The function's body, of all elements at once. */
+static void interp_named(InterpRun *run, const Op *op)
+{
+    const Block *body = func_function(run->func, op_word(op, ATTR_FN));
+    Array *from = run_operand(run, op, 0), *result;
+    int64_t lanes = run->lanes;
+    if (from->n) {
+        run->cells[body->args[0]->id].array = array_keep(from);
+        run->lanes = from->n;
+        run_region(run, op, body);
+        run->lanes = lanes;
+        result = run_operand(run, body->last, 0);
+        result = lanes ? array_keep(result) : array_alias(run, op, op->results[0]->type, result);
+        drop_block(run, body);
+    } else {
+        result = array_of_type(run, op, op->results[0]->type);
+    }
+    const NamedFunction *named = named_function(op_word(op, ATTR_FN));
+    if (named->share > 0 && from->samples && run->options->bounds) {
+        spread_bound(run, op, from, result);
+    }
+    run_result(run, op, 0, result);
+}
+
 void interp_elementwise(InterpRun *run, const Op *op)
 {
+    if (op->kind == OP_NAMED) {
+        interp_named(run, op);
+        return;
+    }
     Operands all = operands_of(run, op);
     Array *hull = NULL;
     if (op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype) && all.inexact) {
@@ -273,17 +310,8 @@ void interp_elementwise(InterpRun *run, const Op *op)
                          isfinite(value) ? bound : 0);
         }
     }
-    bool exact = op->kind == OP_NAMED && !all.items[0]->samples;
-    if (op_has_exact_operand(op->kind) && run->options->bounds && !exact) {
-        /* The samples of an approximated function spread by its error bound in FAST_BOUNDS. */
-        const Array *from = all.items[0];
-        FastBound row = bound_of(op);
-        array_want_samples(run, result);
-        for (int64_t i = 0; i < result->n; i++) {
-            double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
-            array_spread(run, result, run->source[op->results[0]->id], i,
-                         isfinite(value) ? fast_bound(&row, x, value) : 0);
-        }
+    if (op_has_exact_operand(op->kind) && run->options->bounds) {
+        spread_bound(run, op, all.items[0], result);
     }
     array_drop(run, hull);
     for (int i = 0; i < all.n; i++) {

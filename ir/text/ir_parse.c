@@ -190,6 +190,11 @@ static void header_lines(Parser *p)
             schedule_entry(p);
         } else if (parse_take_word(p, "layout")) {
             layout_line(p);
+        } else if (parse_take_word(p, "function")) {
+            const char *name = parse_word(p);
+            Block *block = build_block(p->func, NULL);
+            parse_region(p, NULL, block);
+            func_add_function(p->func, name, block);
         } else {
             return;
         }

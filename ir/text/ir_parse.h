@@ -55,5 +55,7 @@ Type parse_value_type(Parser *p);
 
 /* ir_parse_op.c */
 void parse_ops(Parser *p, Block *into);
+/* `{ (…) … }`; op: whose region it is, NULL: a named function's. */
+void parse_region(Parser *p, Op *op, Block *into);
 
 #endif

@@ -116,7 +116,7 @@ static Type range_argument(Parser *p, const Op *op, int n, const char *name, siz
     return type_range(p->func, func_range(p->func, name, extents->dims[n], step > 0 ? step : 0));
 }
 
-static void region(Parser *p, Op *op, Block *into)
+void parse_region(Parser *p, Op *op, Block *into)
 {
     size_t scope = p->names.n;
     if (++p->depth > MAX_NESTING) {
@@ -132,6 +132,9 @@ static void region(Parser *p, Op *op, Block *into)
             const char *name = parse_value_name(p);
             parse_need(p, ':');
             Type of = parse_written_type(p);
+            if (!of && !op) {
+                parse_fail(p, start, "a function has no ranges");
+            }
             of = of ? of : range_argument(p, op, into->n_args, name, start);
             parse_define(p, block_arg(p->func, into, of, name), name);
         }
@@ -186,7 +189,7 @@ static void operation(Parser *p, Block *into)
             parse_fail(p, p->at, "too many regions");
         }
         regions[n_regions] = build_block(p->func, op);
-        region(p, op, regions[n_regions++]);
+        parse_region(p, op, regions[n_regions++]);
     }
     op->regions = arena_copy(p->arena, regions, sizeof(Block *) * (size_t)n_regions);
     op->n_regions = (uint16_t)n_regions;

@@ -432,8 +432,13 @@ static void put_func(Printer *p)
         text_printf(p->out, " %s\n", entry_origins[line->origin]);
     }
     put_layouts(p);
-    text_add(p->out, "  body ");
     p->indent = 1;
+    for (size_t i = 0; i < func->functions.n; i++) {
+        text_printf(p->out, "  function %s ", func->functions.items[i].name);
+        put_block(p, func->functions.items[i].block);
+        text_char(p->out, '\n');
+    }
+    text_add(p->out, "  body ");
     put_block(p, func->body);
     text_add(p->out, "\n}\n");
 }

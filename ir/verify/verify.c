@@ -283,6 +283,34 @@ static void check_alias(Verifier *v, const Param *param)
     }
 }
 
+static bool is_f32_scalar(const Value *value)
+{
+    return type_is_scalar(value->type) && value->type->dtype == DT_F32;
+}
+
+/* One f32 becomes another one, by pure ops on scalars. */
+static void check_function(Verifier *v, const Block *block)
+{
+    const Op *yield = block->last;
+    if (block->n_args != 1 || !is_f32_scalar(block->args[0]) || !yield || yield->kind != OP_YIELD ||
+        yield->n_operands != 1 || !is_f32_scalar(yield->operands[0])) {
+        verify_fail(v, yield, "a function takes one f32 and yields one");
+        return;
+    }
+    v->visible[block->args[0]->id] = true;
+    check_block(v, block);
+    v->visible[block->args[0]->id] = false;
+    for (const Op *op = block->first; op != yield; op = op->next) {
+        if ((op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) ||
+            op->results[0]->type->rank != 0) {
+            verify_fail(v, op, "in a function, and not a scalar operation");
+        }
+    }
+    if (v->failures == 0) {
+        check_rules(v, block);
+    }
+}
+
 int verify_func(Func *func, Text *out)
 {
     Verifier v = {.func = func, .out = out};
@@ -300,6 +328,9 @@ int verify_func(Func *func, Text *out)
         check_merged(&v, &func->params.items[i]);
         check_windows(&v, &func->params.items[i]);
         check_alias(&v, &func->params.items[i]);
+    }
+    for (size_t i = 0; i < func->functions.n; i++) {
+        check_function(&v, func->functions.items[i].block);
     }
     check_block(&v, func->body);
     /* From the launch level on, the body holds launches and pure scalars only. */

@@ -81,8 +81,9 @@ static void verify_elementwise(Verifier *v, const Op *op)
     if (op->kind == OP_CMP && !verify_is_among(op_word(op, ATTR_PRED), " eq ne lt le gt ge ")) {
         verify_fail(v, op, "no pred, or none that there is");
     }
-    if (op->kind == OP_NAMED && !named_function(op_word(op, ATTR_FN))) {
-        verify_fail(v, op, "`fn` is no function of named_functions.def");
+    if (op->kind == OP_NAMED &&
+        (!named_function(op_word(op, ATTR_FN)) || !func_function(v->func, op_word(op, ATTR_FN)))) {
+        verify_fail(v, op, "`fn` is no function of named_functions.def with a body here");
     }
 }
 

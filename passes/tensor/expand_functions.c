@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* approx_activations: computes named functions of sums with the hardware's exponential if the
- * result is rounded to 16 bits.
+/* expand_functions: replaces named functions by what computes them, as exactly as is asked for.
  *
- *   %y = named %x, %exact fn=silu     →    %e = fast_exp2 (%x * -1 / ln 2)
- *                                          %y = mul %x, fast_reciprocal (1 + %e)
+ *   %y = named %x fn=silu         →    the ops of function silu's body, of whole tensors; or, of a
+ *                                      sum that is rounded to 16 bits, by NVIDIA's hardware:
+ *                                      %e = fast_exp2 (%x * -1 / ln 2)
+ *                                      %y = mul %x, fast_reciprocal (1 + %e)
  *
- *   %t = named %u, %exact fn=tanh          %e = fast_exp2 (%u * -2 / ln 2)
- *   %s = add 1, %t                    →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
- *   %y = mul (mul 0.5, %x), %s             %y = mul %x, %r
+ *   %t = named %u fn=tanh              %e = fast_exp2 (%u * -2 / ln 2)
+ *   %s = add 1, %t                →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
+ *   %y = mul (mul 0.5, %x), %s         %y = mul %x, %r
  *
  * The sums of a product or of a reduction have an error bound, and so has a function of them: no
  * promised bits are lost. No formula of the table below cancels: where a difference would, near 0,
  * a polynomial is taken. Their errors are those of one or two hardware instructions, a hundredth of
  * half a unit in the last place of bf16 (ir/named_functions.def has the bounds). All other uses
- * keep the library's value: those whose result is wider than 16 bits (such a launch is bound by
+ * get the library's value: those whose result is wider than 16 bits (such a launch is bound by
  * memory, which hides the longer form), and those from which the argument is subtracted, as in
- * x - tanh(x). Only NVIDIA targets have both instructions. Requires the tensor level. Changes bits
- * within the bound that the interpreter computes. */
+ * x - tanh(x). Only NVIDIA targets have both instructions. The new ops are simplified with their
+ * surroundings: the exponential of what is never positive needs no upper limit. Requires the tensor
+ * level; establishes that no op is named. Changes bits within the bound that the interpreter
+ * computes. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
@@ -30,6 +33,7 @@ typedef struct Near {
         Op **items;
         size_t n, cap;
     } ops;
+    Value **made;     /* by value of a function's body: what stands for it now */
     uint64_t *sums;   /* by value: the sums that it is made of, a bit each (of 64, by number) */
     bool *named;      /* by value: made of a function of them */
     uint64_t *stored; /* by parameter: those that an intermediate in memory is made of */
@@ -77,7 +81,8 @@ static void mark_sums(const Near *n, const Op *op)
         named = named || n->named[op->operands[i]->id];
     }
     n->sums[result->id] = sums;
-    n->named[result->id] = sums && (named || op->kind == OP_NAMED);
+    bool bounded = op->kind == OP_NAMED && named_function(op_word(op, ATTR_FN))->share > 0;
+    n->named[result->id] = sums && (named || bounded);
 }
 
 /* Is what a function is taken of subtracted from it (or added to it)? x - tanh(x) is much smaller
@@ -360,7 +365,8 @@ static Value *sigmoid_value(Builder *b, Value *x)
     return logistic(b, x, PER_LN2);
 }
 
-/* What is taken instead of a function, by its name; the bounds are those of named_functions.def. */
+/* What is taken instead of a function, by its name: its bound is in named_functions.def. NULL: the
+ * function is always exact. */
 static Value *near_value(Builder *b, const Op *op)
 {
     static const struct {
@@ -377,7 +383,34 @@ static Value *near_value(Builder *b, const Op *op)
             return rows[i].build(b, op->operands[0]);
         }
     }
-    return op->operands[1];
+    return NULL;
+}
+
+/* ---- the exact functions ---- */
+
+/* The function's body, of all elements of x at once. `made`: what stands for its values, by their
+ * numbers. */
+static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
+{
+    const Block *body = func_function(n->func, name);
+    Value **made = n->made;
+    made[body->args[0]->id] = x;
+    for (const Op *op = body->first; op != body->last; op = op->next) {
+        Value *operands[3];
+        for (int i = 0; i < op->n_operands; i++) {
+            operands[i] = made[op->operands[i]->id];
+        }
+        Type type = type_with_dtype(n->func, x->type, op->results[0]->type->dtype);
+        if (op->kind == OP_NAMED) {
+            made[op->results[0]->id] = exact_value(n, b, op_word(op, ATTR_FN), operands[0]);
+            continue;
+        }
+        Op *copy = build_op(b, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->attrs = op->attrs;
+        copy->n_attrs = op->n_attrs;
+        made[op->results[0]->id] = copy->results[0];
+    }
+    return made[body->last->operands[0]->id];
 }
 
 static bool wants(const Near *n, const Op *op)
@@ -388,15 +421,16 @@ static bool wants(const Near *n, const Op *op)
 
 static void take(Near *n, Op *op, bool wanted)
 {
-    Value *by = op->operands[1];
-    bool tanh = text_equal(op_word(op, ATTR_FN), "tanh");
-    if (wanted && tanh && is_only_one_more(n, op->results[0])) {
+    const char *name = op_word(op, ATTR_FN);
+    Builder b = build_before(n->func, op);
+    if (wanted && text_equal(name, "tanh") && is_only_one_more(n, op->results[0])) {
         take_tanh(n, op);
-    } else if (wanted) {
-        Builder b = build_before(n->func, op);
-        by = near_value(&b, op);
     }
-    func_replace_uses(n->func, op->results[0], by);
+    if (value_has_uses(n->func, op->results[0])) {
+        Value *near = wanted ? near_value(&b, op) : NULL;
+        Value *by = near ? near : exact_value(n, &b, name, op->operands[0]);
+        func_replace_uses(n->func, op->results[0], by);
+    }
     op_remove(op);
 }
 
@@ -405,17 +439,19 @@ static void look(Op *op, void *user)
     *(bool *)user = *(bool *)user || op->kind == OP_NAMED;
 }
 
-void pass_approx_activations(Func *func)
+void pass_expand_functions(Func *func)
 {
     bool any = false;
     func_walk(func, look, &any);
     if (!any) {
+        func->functions.n = 0;
         return;
     }
     Near n = {.func = func};
     n.sums = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
     n.named = ARENA_ARRAY(func->arena, bool, func->n_values);
     n.stored = ARENA_ARRAY(func->arena, uint64_t, func->params.n);
+    n.made = ARENA_ARRAY(func->arena, Value *, func->n_values);
     n.wide = ARENA_ARRAY(func->arena, bool, func->n_values);
     func_walk(func, collect, &n);
     for (size_t i = 0; i < n.ops.n; i++) {
@@ -433,5 +469,6 @@ void pass_approx_activations(Func *func)
             take(&n, n.ops.items[i], wanted[i]);
         }
     }
-    func_remove_dead(func);
+    func->functions.n = 0;
+    pass_simplify(func);
 }
