@@ -498,3 +498,16 @@ bool an_index_bound(Func *func, const Value *condition, int axis, IndexBound *bo
     *bound = (IndexBound){less || most, most || greater ? plus(&asked, at, number(&asked, 1)) : at};
     return bound->at != NULL;
 }
+
+bool an_same_index(Func *func, const Value *a, const Value *b)
+{
+    const Asked asked = {func, a->type};
+    DigitSum left, right;
+    int axes[MAX_RANK];
+    for (int i = 0; i < MAX_RANK; i++) {
+        axes[i] = i;
+    }
+    return sum_of(&asked, a, axes, 0, &left) && sum_of(&asked, b, axes, 0, &right) &&
+           scale(&asked, &right, number(&asked, -1)) && add_sums(&asked, &left, &right) &&
+           left.n == 0 && is_number(left.base, 0);
+}

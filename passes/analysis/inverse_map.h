@@ -41,6 +41,9 @@ typedef struct InverseMap {
  * the map has no such inverse. */
 bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse);
 
+/* True if both indices are the same sum of digits of coordinates: equal along equal axes. */
+bool an_same_index(Func *func, const Value *a, const Value *b);
+
 /* True if the coordinate is one of the array's less a constant: u - terms[0].base. */
 bool an_is_shift(const InverseCoord *coord);
 

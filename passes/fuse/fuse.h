@@ -80,6 +80,8 @@ MemoryEffects fuse_touches(Func *func, Op *statement);
 /* Must `b` stay behind `a`? Forward: it loads an intermediate that `a` stores, which it may have
  * from `a` in the same launch. */
 typedef enum StmtDependence { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } StmtDependence;
+/* True if both write pieces of one store: no element twice. */
+bool fuse_are_pieces(const Op *a, const Op *b);
 StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const MemoryEffects *b);
 
 /* ---- fuse_split.c ---- */

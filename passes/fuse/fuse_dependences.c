@@ -98,8 +98,7 @@ static bool stores_whole(const Func *func, const Op *op)
     return whole;
 }
 
-/* True if both write pieces of one store: no element twice. */
-static bool are_pieces(const Op *a, const Op *b)
+bool fuse_are_pieces(const Op *a, const Op *b)
 {
     const Attr *piece = op_attr(a, ATTR_PIECE), *other = op_attr(b, ATTR_PIECE);
     return piece && other && piece->i == other->i && a->operands[0] == b->operands[0];
@@ -111,7 +110,7 @@ StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const Memory
     for (size_t i = 0; i < words_of(func); i++) {
         uint64_t reads_a = a->loads[i] | a->others[i], reads_b = b->loads[i] | b->others[i];
         uint64_t written = b->writes[i];
-        if (are_pieces(a->statement, b->statement)) {
+        if (fuse_are_pieces(a->statement, b->statement)) {
             uint32_t tensor = a->statement->operands[0]->index;
             written &= tensor / 64 == i ? ~((uint64_t)1 << tensor % 64) : ~(uint64_t)0;
         }

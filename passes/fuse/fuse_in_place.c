@@ -13,11 +13,14 @@
  * Taken one by one, the second store needs an element of %a that the first one has overwritten, so
  * that all of %a would be copied before. One launch needs no copy if each access of a tensor that
  * it writes has the index map of the store: then an element is read and written by one iteration of
- * the grid, in the order of the program. The ops of the launch keep that order. */
+ * the grid, in the order of the program. The ops of the launch keep that order. The pieces of one
+ * store (fuse_pieces.c) are such stores, too: what reads an element of a piece is in the way of the
+ * store of that piece alone. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"
 #include "ir/op_axes.h"
+#include "passes/analysis/inverse_map.h"
 
 #include <stdlib.h>
 
@@ -118,13 +121,21 @@ typedef struct Check {
     bool pointwise;
 } Check;
 
-/* True if the load reads, in each iteration of the grid, the elements that the store writes. */
+static bool writes(const Op *op)
+{
+    return op->kind == OP_STORE || op->kind == OP_SCATTER;
+}
+
+/* True if the op reads, in each iteration of the grid, the elements that the store writes. */
 static bool same_map(const Axes *axes, const Op *load, const Op *store)
 {
-    const Value *read = load->results[0], *written = store->operands[store->n_operands - 1];
-    bool same = load->kind == OP_LOAD && read->type->rank == written->type->rank;
+    const Value *read = load->results[0], *written = op_moved_value(store);
+    bool plain = load->kind == OP_LOAD && store->kind == OP_STORE;
+    bool indexed = load->kind == OP_GATHER && store->kind == OP_SCATTER;
+    bool same = (plain || indexed) && read->type->rank == written->type->rank;
     for (int i = 1; same && i <= op_access(store, 0).n; i++) {
-        same = load->operands[i] == store->operands[i];
+        same = plain ? load->operands[i] == store->operands[i]
+                     : an_same_index(axes->func, load->operands[i], store->operands[i]);
     }
     for (int i = 0; same && i < read->type->rank; i++) {
         same = axes_class(axes, read, i) == axes_class(axes, written, i);
@@ -136,8 +147,7 @@ static bool same_map(const Axes *axes, const Op *load, const Op *store)
  * axes would be executed by several blocks, of which some may still read the old elements. */
 static bool same_axes(const Axes *axes, const Op *first, const Op *store)
 {
-    const Value *all = first->operands[first->n_operands - 1];
-    const Value *own = store->operands[store->n_operands - 1];
+    const Value *all = op_moved_value(first), *own = op_moved_value(store);
     bool same = all->type->rank == own->type->rank;
     for (int i = 0; same && i < own->type->rank; i++) {
         bool found = false;
@@ -149,19 +159,32 @@ static bool same_axes(const Axes *axes, const Op *first, const Op *store)
     return same;
 }
 
+/* True if the store writes what the op accesses in the same iteration of the grid alone, or never:
+ * it writes another piece than the store of the elements that the op reads. */
+static bool is_apart(const Check *check, const Op *op, const Op *store)
+{
+    bool apart = writes(op) ? fuse_are_pieces(op, store)
+                            : op->parent == check->group && same_map(check->axes, op, store);
+    for (const Op *own = check->group->first; own && !apart && !writes(op); own = own->next) {
+        apart = writes(own) && own->operands[0] == store->operands[0] &&
+                fuse_are_pieces(own, store) && op->parent == check->group &&
+                same_map(check->axes, op, own);
+    }
+    return apart;
+}
+
 static void check_access(Op *op, void *user)
 {
     Check *check = user;
-    if (op->kind == OP_STORE) {
+    if (writes(op)) {
         check->first = check->first ? check->first : op;
         check->pointwise = check->pointwise && same_axes(check->axes, check->first, op);
     }
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
         const Value *memory = op->operands[at];
         for (const Op *store = check->group->first; memory && store; store = store->next) {
-            if (store->kind == OP_STORE && store != op && store->operands[0] == memory) {
-                check->pointwise = check->pointwise && op->kind == OP_LOAD &&
-                                   op->parent == check->group && same_map(check->axes, op, store);
+            if (writes(store) && store != op && store->operands[0] == memory) {
+                check->pointwise = check->pointwise && is_apart(check, op, store);
             }
         }
     }
@@ -174,9 +197,12 @@ static bool is_elementwise(const Op *op)
     switch (op->kind) {
     case OP_LOAD:
     case OP_STORE:
+    case OP_SCATTER:
+    case OP_IOTA:
     case OP_CONST:
     case OP_INDEX:
     case OP_SIZE: return true;
+    case OP_GATHER: return type_is_memory(op->operands[0]->type);
     default: return op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op);
     }
 }
@@ -205,7 +231,8 @@ static size_t count_ops(const Block *block)
 static bool reads_overwritten(const Update *update, const FusionGroup *group)
 {
     for (const Op *copy = group->parallel->regions[0]->first; copy; copy = copy->next) {
-        const Op *load = copy->kind == OP_LOAD ? fuse_original(group, copy->results[0])->def : NULL;
+        bool reads = copy->kind == OP_LOAD || copy->kind == OP_GATHER;
+        const Op *load = reads ? fuse_original(group, copy->results[0])->def : NULL;
         for (const Op *op = load; op && op_is_before(op, update->stores[0]); op = op->next) {
             if (op_writes(op, load->operands[0])) {
                 return true;
@@ -246,6 +273,9 @@ static bool is_legal(Update *update)
 
 static bool is_update(const Func *func, const Op *op)
 {
+    if (op->kind == OP_SCATTER && op_attr(op, ATTR_PIECE)) {
+        return true;
+    }
     return op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
            func->params.items[op->operands[0]->index].io != PARAM_SCRATCH &&
            !fuse_is_pitched_copy(op);
@@ -279,9 +309,9 @@ static bool has_dependence(const Update *update)
  * it, or behind the first store if it is alone. */
 static Op *build_update(Update *update)
 {
-    int n = update->n;
-    for (update->n = 2; update->n <= n && is_legal(update); update->n++) {}
-    update->n--;
+    while (update->n > 1 && !is_legal(update)) {
+        update->n--;
+    }
     Op *last = update->stores[update->n - 1], *next = last->next;
     if (update->n > 1 && has_dependence(update)) {
         Builder at = build_after(update->func, last);

@@ -442,12 +442,41 @@ static void invert(Func *func, Block *block, Op *gather)
     }
 }
 
+/* ---- what pieces overwrite ---- */
+
+/* Gathers from the memory itself what is gathered from a load of a whole `inout` tensor that the
+ * scatter overwrites, so that both may be in one launch (fuse_in_place.c). */
+static void gather_from_memory(const Op *scatter)
+{
+    const Value *memory = scatter->operands[0];
+    for (const Op *op = scatter->parent->first, *load; op && op != scatter; op = op->next) {
+        load = op->kind == OP_GATHER ? op->operands[0]->def : NULL;
+        bool whole = load && load->kind == OP_LOAD && load->operands[0] == memory &&
+                     load->parent == op->parent;
+        for (int i = 0; whole && i < op_access(load, 0).n; i++) {
+            whole = !load->operands[1 + i];
+        }
+        for (const Op *between = load; whole && between != op; between = between->next) {
+            whole = !op_writes(between, memory);
+        }
+        if (whole) {
+            op_set_operand((Op *)op, 0, load->operands[0]);
+        }
+    }
+}
+
 void fuse_inverse_gathers(Func *func, Block *block)
 {
     fuse_split_pieces(func, block);
     for (Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_GATHER) {
             invert(func, block, op);
+        }
+    }
+    for (Op *op = block->first; op; op = op->next) {
+        bool piece = op->kind == OP_SCATTER && op_attr(op, ATTR_PIECE);
+        if (piece && func->params.items[op->operands[0]->index].io == PARAM_INOUT) {
+            gather_from_memory(op);
         }
     }
     func_remove_dead(func);

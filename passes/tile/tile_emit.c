@@ -376,18 +376,24 @@ static Value *drop_axes(TileEmitter *e, EmitFrame *frame, const Value *source, V
     return value;
 }
 
-/* Emits the loads of what the store overwrites that stand before it, which later stores use
- * (passes/fuse/fuse_in_place.c). */
-static void emit_earlier_loads(TileEmitter *e, EmitFrame *frame, const Op *store)
+static bool is_write(const Op *op)
 {
-    const Block *block = store->parent;
+    return op->kind == OP_STORE || op->kind == OP_SCATTER;
+}
+
+/* Emits the reads of what the op overwrites that stand before it, which later ones of its kind use
+ * (passes/fuse/fuse_in_place.c). */
+static void emit_earlier_reads(TileEmitter *e, EmitFrame *frame, const Op *write)
+{
+    const Block *block = write->parent;
     bool last = true;
-    for (const Op *op = store->next; op && last; op = op->next) {
-        last = op->kind != OP_STORE;
+    for (const Op *op = write->next; op && last; op = op->next) {
+        last = !is_write(op);
     }
-    const ValueUse *use = last ? NULL : use_first(store->operands[0], block);
+    const ValueUse *use = last ? NULL : use_first(write->operands[0], block);
     for (; use; use = use_next(use, block)) {
-        if (use->op->kind == OP_LOAD && use->op->parent == block && op_is_before(use->op, store)) {
+        bool reads = use->op->kind == OP_LOAD || use->op->kind == OP_GATHER;
+        if (reads && use->op->parent == block && op_is_before(use->op, write)) {
             emit_value(e, frame, use->op->results[0]);
         }
     }
@@ -395,7 +401,6 @@ static void emit_earlier_loads(TileEmitter *e, EmitFrame *frame, const Op *store
 
 static void emit_store(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
-    emit_earlier_loads(e, frame, op);
     Value *value = op->operands[op->n_operands - 1], *indices[MAX_RANK];
     emit_indices(e, frame, op, value, indices);
     Value *here = emit_value(e, frame, value);
@@ -417,6 +422,9 @@ static void emit_written(TileEmitter *e, EmitFrame *frame, const Op *op, int fro
             emit_end(e, &inside, 0, NULL);
             return;
         }
+    }
+    if (is_write(op)) {
+        emit_earlier_reads(e, frame, op);
     }
     if (op->kind == OP_STORE) {
         emit_store(e, frame, op);
