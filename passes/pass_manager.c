@@ -76,6 +76,9 @@ static const PassConstraint CONSTRAINTS[] = {
      "collapse_axes needs all factors to list their axes in the same order; a dot has its "
      "batch axes first, after which row axes may no longer be adjacent, and short row axes that "
      "are still separate leave its tiles partly empty"},
+    {"invert_gathers", "collapse_intermediates",
+     "a product whose result a gather reads goes through memory for collapse_intermediates; "
+     "nothing would be left to invert"},
     {"collapse_axes", "collapse_intermediates",
      "collapse_axes collapses axes of the only value that is stored; a result that is stored for "
      "itself before would end there, and so would the axes"},

@@ -5,7 +5,7 @@
  * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of column_reductions
  * fused rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
  * fuse_in_place.c (updates of tensors that need one another's old elements),
- * fuse_inverse_gathers.c (stores behind gathers from arrays), fuse_pieces.c (stores of pieces),
+ * invert_gathers.c (stores behind gathers from arrays), fuse_pieces.c (stores of pieces),
  * fuse_gathers.c (gathers from arrays),
  * fuse_value_at.c (values computed again at other indices), fuse_sequential.c (loops that mix
  * elements). Private to fuse. */
@@ -21,7 +21,7 @@ bool fuse_has_effect(const Op *op);
 /* A copy with longer rows (opt/pitch.c, opt/widen.c, opt/turned.h): who reads it wants it so. */
 bool fuse_is_pitched_copy(const Op *store);
 
-/* ---- fuse_inverse_gathers.c ---- */
+/* ---- invert_gathers.c ---- */
 /* Computes what is made of the elements that a gather reads of a costly array, each once, over the
  * array's own axes, and scatters it to the inverse index. */
 void fuse_inverse_gathers(Func *func, Block *block);

@@ -31,7 +31,7 @@ typedef struct Flat {
         size_t n, cap;
     } kept;
     HashTable made; /* values, by those that they were made of */
-    Memo *varies; /* of an_varies */
+    Memo *varies;   /* of an_varies */
 } Flat;
 
 static Value *merged(Flat *f, Value *value, int at);
@@ -173,6 +173,89 @@ static bool is_unit(Dim dim)
     return poly_is_const(dim, &extent) && extent == 1;
 }
 
+/* ---- values along one of the two axes ---- */
+
+/* The vector's elements at the indices, which are all inside; `tries`: itself, if that is possible.
+ * NULL: it is not made of coordinates, numbers and inputs. */
+static Value *vector_at(Flat *f, Value *vector, Value *indices)
+{
+    const Op *op = vector->def;
+    Type type = f->tries ? NULL : type_with_dtype(f->func, indices->type, vector->type->dtype);
+    if (!op) {
+        return NULL;
+    }
+    if (op->kind == OP_IOTA) {
+        return f->tries ? vector : build_cast(&f->b, indices, vector->type->dtype);
+    }
+    if (op->kind == OP_BROADCAST && type_is_scalar(op->operands[0]->type)) {
+        return f->tries ? vector : build_broadcast(&f->b, op->operands[0], 1, type->dims);
+    }
+    if (op->kind == OP_LOAD) {
+        const Value *memory = op->operands[0];
+        bool input = memory->type->kind == TYPE_TENSOR && memory->type->rank == 1 && is_whole(op) &&
+                     f->func->params.items[memory->index].io == PARAM_IN;
+        if (!input || f->tries) {
+            return input ? vector : NULL;
+        }
+        Value *read = build_gather(&f->b, op->operands[0], &indices);
+        op_set_ints(f->func, read->def, ATTR_GUARD, 1, (int64_t[]){0});
+        return read;
+    }
+    if (op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) {
+        return NULL;
+    }
+    Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = vector_at(f, op->operands[i], indices);
+        if (!operands[i]) {
+            return NULL;
+        }
+    }
+    if (f->tries) {
+        return vector;
+    }
+    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    return copy->results[0];
+}
+
+/* An array that has several elements along one of the two axes alone, stretched along all others:
+ * the element at each quotient, or at each remainder, of the axis that the two become. */
+static Value *merged_vector(Flat *f, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    Type wide = op->results[0]->type, to = merged_type(f->func, wide, at);
+    int missing = wide->rank - from->type->rank, own = -1;
+    for (int i = 0; i < from->type->rank; i++) {
+        if (!is_unit(from->type->dims[i])) {
+            if (own >= 0 || (i + missing != at && i + missing != at + 1)) {
+                return NULL;
+            }
+            own = i;
+        }
+    }
+    Value *vector = from;
+    while (own >= 0 && vector->def &&
+           (vector->def->kind == OP_EXPAND || vector->def->kind == OP_SQUEEZE)) {
+        vector = vector->def->operands[0];
+    }
+    if (own < 0 || vector->type->rank != 1 || vector->type->dims[0] != wide->dims[own + missing]) {
+        return NULL;
+    }
+    if (f->tries) {
+        return vector_at(f, vector, NULL);
+    }
+    Value *all = build_iota(&f->b, to->dims[at], DT_I64);
+    Value *by = build_broadcast(&f->b, build_size(&f->b, wide->dims[at + 1]), 1, &to->dims[at]);
+    OpKind kind = own + missing == at ? OP_DIV : OP_MOD;
+    Value *merged = vector_at(f, vector, build_binary(&f->b, kind, all, by));
+    for (int i = 0; i < to->rank; i++) {
+        merged = i == at ? merged : build_expand(&f->b, merged, i);
+    }
+    return build_broadcast(&f->b, merged, to->rank, to->dims);
+}
+
 /* Both axes are the operand's, or both are stretched. */
 static Value *merged_broadcast(Flat *f, const Op *op, int at)
 {
@@ -186,7 +269,7 @@ static Value *merged_broadcast(Flat *f, const Op *op, int at)
     if (both) {
         from = merged(f, from, first);
     } else if (!units && !new_one && first >= -1) {
-        return NULL;
+        return merged_vector(f, op, at);
     } else {
         keep(f, from);
         from = (units || new_one) && !f->tries ? build_squeeze(&f->b, from, first + 1) : from;
@@ -444,6 +527,55 @@ Op *collapse_axes_of(Func *func, Op *store)
         }
     }
     return store == first ? NULL : store;
+}
+
+/* The scatter with axes `at` and `at` + 1 of its indices, value and mask as one; NULL: that is not
+ * possible, or does not pay. */
+static Op *merged_scatter(Func *func, Op *scatter, int at, bool tries)
+{
+    Flat f = flat_new(func, scatter, tries);
+    Value **operands = ARENA_ARRAY(func->arena, Value *, scatter->n_operands);
+    bool can = true;
+    f.varies = an_varies_all(func);
+    operands[0] = scatter->operands[0];
+    for (int i = 1; i < scatter->n_operands && can; i++) {
+        Value *operand = scatter->operands[i];
+        bool array = operand && operand->type->kind == TYPE_ARRAY;
+        operands[i] = array ? merged(&f, operand, at) : operand;
+        can = operands[i] == operand || operands[i];
+    }
+    memo_close(f.varies);
+    for (size_t i = 0; tries && can && i < func->params.n && i < 64; i++) {
+        can = f.axis[i] < 0 || f.accesses[i] == accesses_of(func, func->params.items[i].value);
+    }
+    if (!can || !f.pays || (tries && keeps_merged(&f))) {
+        return NULL;
+    }
+    if (tries) {
+        for (size_t i = 0; i < func->params.n && i < 64; i++) {
+            if (f.axis[i] >= 0) {
+                merge_param(func, &func->params.items[i], f.axis[i]);
+            }
+        }
+        return merged_scatter(func, scatter, at, false);
+    }
+    Op *fewer = build_op(&f.b, OP_SCATTER, scatter->n_operands, operands, 0, NULL, 0);
+    fewer->attrs = scatter->attrs;
+    fewer->n_attrs = scatter->n_attrs;
+    fewer->span = scatter->span;
+    op_remove(scatter);
+    func_remove_dead(func);
+    return fewer;
+}
+
+Op *collapse_scatter_axes_of(Func *func, Op *scatter, int rank)
+{
+    for (int at = rank - 2; at >= 0; at--) {
+        Op *fewer = at + 1 < rank ? merged_scatter(func, scatter, at, true) : NULL;
+        scatter = fewer ? fewer : scatter;
+        rank -= fewer != NULL;
+    }
+    return scatter;
 }
 
 void pass_collapse_axes(Func *func)

@@ -12,8 +12,10 @@
  * of one factor, then those of the other, which has the axis that was last. The axes of one factor
  * become one axis of an alias, which the product stores to, so that its tiles are full even if each
  * axis is short; what reads the result knows nothing of it. What is stored is the last value that
- * everything which is made of the product goes through. Requires the tensor level. Changes no bits.
- */
+ * everything which is made of the product goes through.
+ *
+ * A scatter of the result (passes/fuse/invert_gathers.c) gets the same axes: its indices are
+ * quotients and remainders of the collapsed axis. Requires the tensor level. Changes no bits. */
 #include "passes/tensor/collapse_axes.h"
 
 #include "ir/build.h"
@@ -42,8 +44,10 @@ typedef struct Chain {
     } made;
     int pending; /* uses of these values by ops that come later */
     Result goes_through;
-    bool ends;    /* something else than an element-wise op read one of them */
-    bool is_read; /* a fold or a gather did */
+    bool ends;        /* something else than an element-wise op read one of them */
+    bool is_read;     /* a fold or a gather did */
+    Op *scatter;      /* the first op that scatters one of them; NULL: none */
+    Result scattered; /* what it scatters */
 } Chain;
 
 static void add_made(Chain *chain, const Result *result)
@@ -98,12 +102,16 @@ static void follow(Chain *chain, Op *op)
         return;
     }
     chain->ends = true;
+    if (op->kind == OP_SCATTER && !chain->scatter) {
+        chain->scatter = op;
+        chain->scattered = *from;
+    }
     chain->is_read = chain->is_read || op->kind == OP_REDUCE || op->kind == OP_FOLD ||
                      op->kind == OP_SCAN || op->kind == OP_GATHER;
 }
 
-/* The result of the product, which a fold or a gather reads; false: nothing of the kind does. */
-static bool find_result(Func *func, Memo *varies, const SummedProduct *sums, Result *found)
+/* What the program makes of the product. */
+static Chain follow_product(Func *func, Memo *varies, const SummedProduct *sums)
 {
     unsigned left = an_varies(varies, sums->mul->operands[0]);
     unsigned right = an_varies(varies, sums->mul->operands[1]);
@@ -119,8 +127,7 @@ static bool find_result(Func *func, Memo *varies, const SummedProduct *sums, Res
     for (Op *op = sums->last->next; op && chain.pending > 0; op = op->next) {
         follow(&chain, op);
     }
-    *found = chain.goes_through;
-    return chain.is_read;
+    return chain;
 }
 
 /* The order of the result's axes in memory: of both factors, of one, of the other. */
@@ -169,27 +176,49 @@ static void store_result(Func *func, const Result *result)
     }
 }
 
+/* Gives the arrays of a scatter the order of axes that the result has in memory, and collapses
+ * them. */
+static void collapse_scatter(Func *func, Op *scatter, const Result *result)
+{
+    int rank = result->value->type->rank;
+    int64_t order[MAX_RANK];
+    memory_order(result, order);
+    Builder b = build_before(func, scatter);
+    b.span = scatter->span;
+    for (int i = 1; i < scatter->n_operands; i++) {
+        Value *operand = scatter->operands[i];
+        if (operand && operand->type->kind == TYPE_ARRAY) {
+            op_set_operand(scatter, i, reorder_axes(&b, operand, order));
+        }
+    }
+    func_remove_dead(func);
+    collapse_scatter_axes_of(func, scatter, rank);
+}
+
 void pass_collapse_intermediates(Func *func)
 {
+    func_remove_dead(func);
     Memo *varies = an_varies_all(func);
     struct {
-        Result *items;
+        Chain *items;
         size_t n, cap;
-    } results = {0};
+    } chains = {0};
     const Op *summed = NULL; /* the product whose outermost sum was met */
     for (Op *op = func->body->last; op; op = op->prev) {
         SummedProduct sums;
-        Result result;
-        if (!an_summed_product(func, op, &sums) || sums.mul == summed) {
-            continue;
-        }
-        summed = sums.mul;
-        if (find_result(func, varies, &sums, &result) && result.value->type->rank > 2) {
-            ARENA_PUSH(func->arena, &results, result);
+        if (an_summed_product(func, op, &sums) && sums.mul != summed) {
+            summed = sums.mul;
+            Chain chain = follow_product(func, varies, &sums);
+            ARENA_PUSH(func->arena, &chains, chain);
         }
     }
     memo_close(varies);
-    for (size_t i = 0; i < results.n; i++) {
-        store_result(func, &results.items[i]);
+    for (size_t i = 0; i < chains.n; i++) {
+        const Chain *chain = &chains.items[i];
+        if (chain->is_read && chain->goes_through.value->type->rank > 2) {
+            store_result(func, &chain->goes_through);
+        } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
+            collapse_scatter(func, chain->scatter, &chain->scattered);
+        }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of what is computed from elements that a gather reads of a costly array, each once:
- * computed over the array's own axes instead, and scattered to the inverse index.
+/* invert_gathers: computes what follows from the elements that a gather reads of a costly array,
+ * each once, over the array's own axes, and scatters it to the inverse index.
  *
  *   %z = dot %x, %w                               %z = dot %x, %w
  *   %g = gather %z[%i // 64, %i % 64]     →       %v = max %z, 0
@@ -9,9 +9,13 @@
  *
  * So a reshape, a permutation, a shift or the phases of a transposed convolution behind a product
  * are the address of its store, and not a launch that reads what another one left in memory. Where
- * the gather reads past the array, a second scatter writes what follows from its value there. */
+ * the gather reads past the array, a second scatter writes what follows from its value there.
+ *
+ * The pass does so for results of products, before their axes are collapsed; fuse does it for all
+ * other costly arrays, and for pieces of a tensor. Requires the tensor level. Changes no bits. */
 #include "passes/fuse/fuse_stores.h"
 #include "passes/fuse/fuse_value_at.h"
+#include "passes/pass.h"
 
 #include "ir/memo.h"
 #include "ir/op_axes.h"
@@ -477,6 +481,59 @@ void fuse_inverse_gathers(Func *func, Block *block)
         bool piece = op->kind == OP_SCATTER && op_attr(op, ATTR_PIECE);
         if (piece && func->params.items[op->operands[0]->index].io == PARAM_INOUT) {
             gather_from_memory(op);
+        }
+    }
+    func_remove_dead(func);
+}
+
+/* ---- results of products ---- */
+
+/* What is below a value, through element-wise ops and moved axes. */
+typedef struct Below {
+    const Block *block;
+    Memo *seen;
+    int gathers; /* from arrays */
+    bool sums;
+} Below;
+
+static void look_below(Below *below, const Value *value)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != below->block || !memo_visit(below->seen, value)) {
+        return;
+    }
+    below->gathers += op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY;
+    below->sums = below->sums || (op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum"));
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE)) {
+            look_below(below, op->operands[i]);
+        }
+    }
+}
+
+/* True if the gather reads a sum, or what is computed element by element from one, and the only
+ * store of its elements holds those of no other gather: it is no concatenation of pieces. */
+static bool reads_product(Func *func, Block *block, Op *gather)
+{
+    Candidate c = {.func = func, .block = block, .gather = gather};
+    if (gather->operands[0]->type->kind != TYPE_ARRAY || !find_store(&c) ||
+        c.store->kind != OP_STORE) {
+        return false;
+    }
+    Below array = {block, memo_open(func), 0, false}, stored = {block, memo_open(func), 0, false};
+    look_below(&array, gather->operands[0]);
+    look_below(&stored, c.store->operands[c.store->n_operands - 1]);
+    memo_close(array.seen);
+    memo_close(stored.seen);
+    return array.sums && stored.gathers == 1;
+}
+
+void pass_invert_gathers(Func *func)
+{
+    func_remove_dead(func);
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_GATHER && reads_product(func, func->body, op)) {
+            invert(func, func->body, op);
         }
     }
     func_remove_dead(func);
