@@ -7,10 +7,26 @@
 
 #include "ir/ir.h"
 
-/* Instructions of a thread for the op, each time it is executed, without the ops in its regions. */
-double an_instructions(const Op *op);
-/* Estimated bytes of machine code of the op with its regions, and of all ops of a block. */
-int64_t an_code_bytes(const Func *func, const Op *op);
-int64_t an_block_bytes(const Func *func, const Block *block);
+/* What a thread executes: instructions, and which of them access memory. */
+typedef struct CodeCounts {
+    double instructions, loads, shared_stores; /* loads: of global memory */
+} CodeCounts;
+
+/* A function whose code is measured, as it is now. */
+typedef struct CodeSize {
+    const Func *func;
+    bool *taken; /* by Value.id: an op that is emitted takes it */
+} CodeSize;
+CodeSize an_code_size(const Func *func);
+
+/* Of one op, each time it is executed, without the ops in its regions. */
+CodeCounts an_op_counts(const CodeSize *size, const Op *op);
+/* Of the code of an op with its regions, each op once. */
+CodeCounts an_code_counts(const CodeSize *size, const Op *op);
+/* Estimated bytes of machine code of the op with its regions. */
+int64_t an_code_bytes(const CodeSize *size, const Op *op);
+/* The loop in which a launch spends its time: the innermost one around its last dot, or else the
+ * one with most instructions. NULL: it has none. */
+const Op *an_hot_loop(const CodeSize *size, const Op *launch);
 
 #endif

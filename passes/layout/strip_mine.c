@@ -201,11 +201,11 @@ static int64_t find_least_width(const StripMine *mine)
 
 /* ---- which tiles ---- */
 
-static int64_t tile_bytes(const StripMine *mine)
+static int64_t tile_bytes(const StripMine *mine, const CodeSize *size)
 {
     int64_t bytes = 0;
     for (const Op *op = mine->first;; op = op->next) {
-        bytes += strip_goes_along(op, mine->range) ? an_code_bytes(mine->func, op) : 0;
+        bytes += strip_goes_along(op, mine->range) ? an_code_bytes(size, op) : 0;
         if (op == mine->last) {
             return bytes;
         }
@@ -229,9 +229,10 @@ static bool find_ops(StripMine *mine, Op *last, const DimVar *range, int64_t *le
 }
 
 /* Strips as wide as fit the budget, or the least. */
-static int64_t derive_width(const StripMine *mine, int64_t least, int64_t all, int64_t budget)
+static int64_t derive_width(const StripMine *mine, int64_t least, int64_t all, int64_t inside,
+                            int64_t budget)
 {
-    int64_t extent = mine->range->capacity, inside = tile_bytes(mine), width = least;
+    int64_t extent = mine->range->capacity, width = least;
     while (2 * width < extent && extent % (2 * width) == 0) {
         width *= 2;
     }
@@ -254,15 +255,17 @@ static void refuse(const StripMine *mine, int64_t strips)
 
 /* The elements of a strip; all of the tile: it stays whole. A user's number is a maximum, since the
  * launches of a kernel have different tiles. */
-static int64_t choose_width(StripMine *mine, int64_t least, int64_t all)
+static int64_t choose_width(StripMine *mine, int64_t least, const Op *launch)
 {
     int64_t extent = mine->range->capacity, budget = mine->func->target->code_bytes;
-    int64_t width = derive_width(mine, least, all, budget), strips = extent / width;
+    CodeSize size = an_code_size(mine->func);
+    int64_t all = an_code_bytes(&size, launch), inside = tile_bytes(mine, &size);
+    int64_t width = derive_width(mine, least, all, inside, budget), strips = extent / width;
     if (strips > 1 || schedule_peek_entry(mine->func, "strips", "")) {
         strips = schedule_decide_int(
             mine->func, "strips", "", strips,
             "%lld KB of code, %lld KB of them for the tile: hot code should have at most %lld KB",
-            (long long)all / 1024, (long long)tile_bytes(mine) / 1024, (long long)budget / 1024);
+            (long long)all / 1024, (long long)inside / 1024, (long long)budget / 1024);
     }
     if (strips < 1) {
         refuse(mine, strips);
@@ -293,7 +296,7 @@ static void try_block(Func *func, Block *block, const Op *launch)
         int64_t least;
         if (index && index->type->kind == TYPE_RANGE &&
             find_ops(&mine, last, poly_as_range(index->type->dims[0]), &least)) {
-            mine.width = choose_width(&mine, least, an_code_bytes(func, launch));
+            mine.width = choose_width(&mine, least, launch);
             if (mine.width < mine.range->capacity) {
                 strip_build_loop(&mine);
             }

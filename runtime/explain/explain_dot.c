@@ -8,7 +8,14 @@
 #include "passes/analysis/dot_model_inputs.h"
 #include "support/int_math.h"
 
-enum { MAX_LOSS = 20 /* percent */ };
+enum {
+    MAX_LOSS = 20,      /* percent */
+    FETCHED_BYTES = 16, /* of instructions that a multiprocessor fetches in a cycle: 13 to 18,
+                         * measured in docs/lab/products.md */
+};
+
+/* The instruction cache, of which hot code should take the budget at most. */
+static const double CACHE_OF_BUDGET = 4.0 / 3;
 
 static void find_dot(Op *op, void *user)
 {
@@ -216,6 +223,17 @@ static void bound_share(const Report *report, LaunchReport *launch)
                            : "the matrix units";
 }
 
+/* Cycles of a tile in which its code comes, where it is so long that the instruction cache keeps
+ * none of it for the next warp or tile. */
+static double fetch_cycles(const Report *report, const LaunchReport *launch)
+{
+    double cache = (double)report->target->code_bytes * CACHE_OF_BUDGET;
+    double warps = (double)warps_that_compute(launch);
+    return cache > 0 && (double)launch->code_bytes > cache
+               ? (double)launch->code_bytes * warps / FETCHED_BYTES
+               : 0;
+}
+
 void product_make(const Report *report, LaunchReport *launch, int64_t count)
 {
     ProductReport *product = &launch->product;
@@ -260,7 +278,9 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     double rate = (double)rates->product16 * 2 / size.bytes;
     double ideal = flops / (rate * report->target->num_sms);
     double floor = ideal > costs.memory ? ideal : costs.memory;
+    costs.end += fetch_cycles(report, launch);
     product->modelled = true;
+    product->step_cycles = costs.step;
     product->waves = waves_count(report->target, &tiles);
     product->tail = 1 - product->waves / (double)costs.walked;
     product->cycles = waves_cycles(&costs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the report as one JSON object (RFC 8259). */
-#include "runtime/explain/explain_report.h"
+#include "runtime/explain/explain_occupancy.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -168,6 +168,7 @@ static const Field EXPECTED[] = {
     FIELD("idle_in_last_wave", ProductReport, tail),
     FIELD("expected_share", ProductReport, share),
     FIELD("limiter", ProductReport, limiter),
+    FIELD("step_cycles", ProductReport, step_cycles),
 };
 
 static const Field BUFFER[] = {
@@ -234,6 +235,13 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     }
     integer(j, "shared_bytes", launch->shared_bytes);
     flag(j, "persistent", launch->plan->persistent);
+    open(j, "code", '{');
+    integer(j, "bytes", launch->code_bytes);
+    integer(j, "warps", warps_that_compute(launch));
+    number(j, "loop_instructions", launch->loop.instructions);
+    number(j, "loop_loads", launch->loop.loads);
+    number(j, "loop_shared_stores", launch->loop.shared_stores);
+    close(j, '}');
     if (launch->assembled) {
         integer(j, "registers", launch->assembled->registers);
         integer(j, "spilled_bytes", launch->assembled->spilled);

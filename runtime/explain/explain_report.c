@@ -482,6 +482,10 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
     launch->shared_bytes =
         launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
+    CodeSize size = an_code_size(func);
+    const Op *loop = an_hot_loop(&size, op);
+    launch->code_bytes = an_code_bytes(&size, op);
+    launch->loop = an_code_counts(&size, loop ? loop : op);
     block_walk(op->regions[0], list_op, &lister);
     /* A bulk store gets the line of what wrote its operand to shared memory. */
     for (size_t i = 0; i < launch->accesses.n; i++) {

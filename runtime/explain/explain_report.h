@@ -10,6 +10,7 @@
 #include "ir/layout/matrix_instr.h"
 #include "ir/target/device_specs.h"
 #include "ir/target/target.h"
+#include "passes/analysis/code_size.h"
 #include "runtime/device/plan.h"
 
 /* ---- input ---- */
@@ -165,6 +166,7 @@ typedef struct ProductReport {
     bool modelled;       /* the wave model gives what follows; otherwise it is a bound */
     double share;        /* of the roofline */
     double cycles;       /* of the launch, by the model */
+    double step_cycles;  /* of a step of its loop, by the model */
     const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
@@ -185,6 +187,8 @@ typedef struct LaunchReport {
     const char *why;                /* why it is a separate launch */
     const AssemblerInfo *assembled; /* NULL: not known */
     int warps, shared_bytes;        /* of a block */
+    int64_t code_bytes;             /* of its machine code, estimated */
+    CodeCounts loop;                /* of a step of its hot loop, or of a block that has none */
     int64_t blocks;                 /* -1: not known */
     int line;
     bool uncertain;     /* branches or loops depend on data */

@@ -35,6 +35,9 @@ static void resident(const Report *report, const LaunchReport *launch, Text *out
         text_printf(out, "by %s; registers are not known without ptxas",
                     limit_words(report, o->limit));
     }
+    if (launch->code_bytes > 0) {
+        text_printf(out, ", about %lld KB of code", (long long)(launch->code_bytes + 1023) / 1024);
+    }
     const char *rounds = rounds_words(report, launch);
     text_printf(out, *rounds ? "; %s" : "", rounds);
     text_char(out, '\n');
