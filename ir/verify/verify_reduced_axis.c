@@ -299,7 +299,8 @@ static const char *wrong_loop(Verifier *v, const Op *loop, const Op *op, Dim who
         return "has a tile of it, and the loop over the tiles does not carry what it comes to";
     }
     bool staged = v->func->level == LEVEL_STAGED; /* loops with dots in flight run ahead */
-    return staged || covers_axis(loop, i, whole) ? NULL : "is in a loop over a part of it";
+    bool complete = op_int(loop, ATTR_BOUNDED, 0) || covers_axis(loop, i, whole);
+    return staged || complete ? NULL : "is in a loop over a part of it";
 }
 
 /* What is wrong with a grid whose blocks have one tile of the op each; NULL: nothing. */

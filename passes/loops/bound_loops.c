@@ -415,6 +415,9 @@ static void bound_loop(Op *op, void *user)
         op_set_operand(op, 0, build_binary(&b, OP_MIN, begin, end));
     }
     op_set_operand(op, 1, end);
+    if (all.begin || all.end || asked) {
+        op_set_int(func, op, ATTR_BOUNDED, 1);
+    }
 }
 
 void pass_bound_loops(Func *func)
