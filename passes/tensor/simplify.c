@@ -316,6 +316,18 @@ static bool is_repeatable(const Simplifier *s, const Op *op)
     return true;
 }
 
+/* An equal load of a tensor that the kernel writes, with no write of it in between; NULL: none. Two
+ * loads of a row would be two rows for fuse: one that is reduced, one that is overwritten. */
+static const Op *load_before(const Op *load)
+{
+    const Value *memory = load->operands[0];
+    const Op *op = load->kind == OP_LOAD && memory->type->kind == TYPE_TENSOR ? load->prev : NULL;
+    while (op && !op_is_same(op, load)) {
+        op = op_writes(op, memory) ? NULL : op->prev;
+    }
+    return op;
+}
+
 /* Ops that come earlier in the same block. An op comes after its operands, so replacing one
  * changes no op that is in the table. */
 static void share_in(Simplifier *s, Block *block)
@@ -327,6 +339,10 @@ static void share_in(Simplifier *s, Block *block)
             share_in(s, op->regions[i]);
         }
         if (!is_repeatable(s, op)) {
+            const Op *before = op->n_operands ? load_before(op) : NULL;
+            if (before) {
+                replace_all(s, op, before->results);
+            }
             continue;
         }
         uint64_t hash = op_hash(op);
