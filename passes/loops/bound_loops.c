@@ -135,7 +135,10 @@ static bool add_side(const Bounder *s, Value *value, int64_t times, Bound *bound
     for (int i = 0; i < value->type->rank; i++) {
         single = single && poly_capacity(value->type->dims[i]) == 1;
     }
-    return single && !is_inside(s, value) && add_term(bound, value, times);
+    /* The least and the greatest of several are found by all threads: not beside a product, whose
+     * copies are another role's. */
+    bool found = single || !block_contains(s->loop->regions[0], OP_DOT);
+    return found && !is_inside(s, value) && add_term(bound, value, times);
 }
 
 static bool read_bound(const Bounder *s, const Op *cmp, Bound *bound)
@@ -230,13 +233,14 @@ static bool find_step(const Bounder *s, int carried, Bounds *to)
 
 /* ---- the bounds as values ---- */
 
-/* An array of one element as a scalar, within the limits of arithmetic. */
-static Value *single_element(Builder *b, Value *value)
+/* The greatest (`fn` max) or least element, within the limits of arithmetic. */
+static Value *extreme_element(Builder *b, Value *value, const char *fn)
 {
     while (value->type->rank > 0) {
         Dim dim = value->type->dims[0];
-        if (poly_as_range(dim)) {
-            value = build_reduce(b, "max", value, 0);
+        int64_t extent;
+        if (!poly_is_const(dim, &extent) || extent != 1) {
+            value = build_reduce(b, fn, value, 0);
             op_set_over(b->func, value->def, dim);
         }
         value = build_squeeze(b, value, 0);
@@ -257,7 +261,7 @@ static Value *most_of(Builder *b, const Bound *bound)
             most = build_range_fact(b, times > 0 ? OP_END : OP_START, most);
             most = times > 0 ? build_previous(b, most) : most;
         } else {
-            most = single_element(b, most);
+            most = extreme_element(b, most, times > 0 ? "max" : "min");
         }
         most = times == 1 || times == -1
                    ? most

@@ -16,6 +16,7 @@ for first, last in zip(at[:-1], at[1:]):
     used[max(first, 0):max(last, 0)] = True
 x[~used] = np.nan
 np.save(prefix + ".x.npy", x)
+np.save(prefix + ".v.npy", x[:, 0].copy())
 np.save(prefix + ".at.npy", at)
 r = rng.standard_normal((7, 300)).astype(np.float32)
 length = np.array([0, 1, 299, 300, low, high, 64])
