@@ -87,8 +87,35 @@ static bool fold_elementwise(Simplifier *s, Op *op)
 
 static bool is_number(const Value *value, double number);
 
+/* True if each element is a place along an axis that has at most `by` elements. */
+static bool is_place_below(const Value *value, const Attr *by)
+{
+    const Op *op = value->def;
+    while (op && op_moves_axes(op)) {
+        op = op->operands[0]->def;
+    }
+    return op && by && op->kind == OP_IOTA && poly_most(op_attr(op, ATTR_DIM)->dims[0]) <= by->i;
+}
+
+/* Quotients and remainders of places by numbers that no place reaches. */
+static bool fold_place(Simplifier *s, Op *op)
+{
+    bool divides = op->kind == OP_DIV || op->kind == OP_MOD;
+    if (!divides || dtype_is_float(op->results[0]->type->dtype) ||
+        !is_place_below(op->operands[0], value_const(op->operands[1]))) {
+        return false;
+    }
+    Type type = op->results[0]->type;
+    replace(s, op, op->kind == OP_MOD ? op->operands[0]
+                                      : make_constant(s, op, type, (Scalar){.i = 0}));
+    return true;
+}
+
 static bool fold(Simplifier *s, Op *op)
 {
+    if (fold_place(s, op)) {
+        return true;
+    }
     bool same = op->kind == OP_SUB && op->operands[0] == op->operands[1];
     same = same || (op->kind == OP_MOD && is_number(op->operands[1], 1));
     if (same && !dtype_is_float(op->results[0]->type->dtype)) {
