@@ -158,14 +158,17 @@ static const Value *unspread(const Value *value)
     return value;
 }
 
-/* Less the greatest of its row, as in a softmax: zero at most, or NaN. Also the greater of that and
- * a number below zero. */
+/* Less the greatest of its row, as in a softmax, or -|x|: zero at most, or NaN. Also the greater of
+ * that and a number below zero. */
 static bool is_never_positive(const Value *value)
 {
     const Op *op = value->def;
     if (op && op->kind == OP_MAX) {
         const Attr *least = value_const(op->operands[1]);
         return least && least->f < 0 && is_never_positive(op->operands[0]);
+    }
+    if (op && op->kind == OP_NEG && value_def_of_kind(op->operands[0], OP_ABS)) {
+        return dtype_is_float(value->type->dtype);
     }
     if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
         return false;
