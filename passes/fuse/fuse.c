@@ -17,10 +17,8 @@
  * association order, because `tile` divides the sweep among blocks. */
 #include "passes/fuse/fuse.h"
 
-#include "ir/memo.h"
 #include "passes/pass.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool fuse_has_effect(const Op *op)
@@ -367,46 +365,6 @@ static void take_apart(Units *units, const MemoryEffects *yield)
 
 /* ---- launches ---- */
 
-typedef struct Sinking {
-    Func *func;
-    Op *group;
-    Memo *seen;
-    struct {
-        Op **items; /* of the block around the group */
-        size_t n, cap;
-    } needed;
-} Sinking;
-
-static void note_needed(Op *op, Sinking *s);
-
-/* Of an op in a region: those in its own regions are looked at for themselves. */
-static void note_operands(Op *op, void *user)
-{
-    Sinking *s = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (def && def->parent == s->group->parent && !fuse_has_effect(def) &&
-            memo_visit(s->seen, def->results[0])) {
-            ARENA_PUSH(s->func->arena, &s->needed, def);
-            note_needed(def, s);
-        }
-    }
-}
-
-static void note_needed(Op *op, Sinking *s)
-{
-    note_operands(op, s);
-    for (int r = 0; r < op->n_regions; r++) {
-        block_walk(op->regions[r], note_operands, s);
-    }
-}
-
-static int by_order(const void *a, const void *b)
-{
-    const Op *const *left = a, *const *right = b;
-    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
-}
-
 /* What is computed outside of a `parallel` moves into it. */
 static void sink_into(Func *func, Op *group)
 {
@@ -414,16 +372,11 @@ static void sink_into(Func *func, Op *group)
     if (!first) {
         return;
     }
-    Sinking s = {.func = func, .group = group, .seen = memo_open(func)};
-    note_needed(group, &s);
-    memo_close(s.seen);
-    if (s.needed.n) {
-        qsort(s.needed.items, s.needed.n, sizeof(Op *), by_order);
-    }
+    NeededOps needed = fuse_needed_ops(func, group->parent, 1, &group, false);
     CloneMap map = clone_map_new(func);
     Builder at = build_before(func, first);
-    for (size_t i = 0; i < s.needed.n; i++) {
-        const Op *op = s.needed.items[i];
+    for (size_t i = 0; i < needed.n; i++) {
+        const Op *op = needed.items[i];
         clone_op(&at, &map, op);
         for (int k = 0; k < op->n_results; k++) {
             block_replace_uses(group->regions[0], op->results[k], clone_get(&map, op->results[k]));

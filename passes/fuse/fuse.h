@@ -56,6 +56,14 @@ typedef struct FusionGroup {
     HashTable originals; /* back */
 } FusionGroup;
 FusionGroup fuse_group(Func *func, Builder *at, int n, Op *const *statements);
+typedef struct NeededOps {
+    Op **items;
+    size_t n, cap;
+} NeededOps;
+/* The ops of the block that the statements are made of, in the block's order; with `effects` also
+ * the statements, and ops that write memory. */
+NeededOps fuse_needed_ops(Func *func, const Block *block, int n, Op *const *statements,
+                          bool effects);
 /* Puts copies of what an op needs right before it. */
 void fuse_copy_operands(Func *func, Op *op);
 /* The body's value that this one of the group is a copy of, or NULL. */

@@ -18,11 +18,8 @@
  * store of that piece alone. */
 #include "passes/fuse/fuse.h"
 
-#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/inverse_map.h"
-
-#include <stdlib.h>
 
 enum { MAX_STORES = 64 };
 
@@ -34,37 +31,6 @@ typedef struct Update {
 } Update;
 
 /* ---- the launch ---- */
-
-typedef struct Needed {
-    Update *update;
-    Memo *seen;
-    struct {
-        Op **items;
-        size_t n, cap;
-    } ops;
-} Needed;
-
-static void note_operands(Op *op, void *user)
-{
-    Needed *needed = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (def && def->parent == needed->update->block &&
-            memo_visit(needed->seen, def->results[0])) {
-            ARENA_PUSH(needed->update->func->arena, &needed->ops, def);
-            note_operands(def, user);
-            for (int r = 0; r < def->n_regions; r++) {
-                block_walk(def->regions[r], note_operands, user);
-            }
-        }
-    }
-}
-
-static int by_order(const void *a, const void *b)
-{
-    const Op *const *left = a, *const *right = b;
-    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
-}
 
 /* An equal load of the group behind which nothing overwrites the memory, or NULL. */
 static Op *equal_load(const FusionGroup *group, const Op *load)
@@ -86,19 +52,13 @@ static Op *equal_load(const FusionGroup *group, const Op *load)
 static FusionGroup group_in_order(Update *update, Builder *at)
 {
     Func *func = update->func;
-    Needed needed = {.update = update, .seen = memo_open(func)};
-    for (int i = 0; i < update->n; i++) {
-        ARENA_PUSH(func->arena, &needed.ops, update->stores[i]);
-        note_operands(update->stores[i], &needed);
-    }
-    memo_close(needed.seen);
-    qsort(needed.ops.items, needed.ops.n, sizeof(Op *), by_order);
+    NeededOps needed = fuse_needed_ops(func, update->block, update->n, update->stores, true);
     FusionGroup group = {.copies = clone_map_new(func)};
     group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
     group.parallel->span = update->stores[0]->span;
     Builder in = build_at_end(func, group.parallel->regions[0]);
-    for (size_t i = 0; i < needed.ops.n; i++) {
-        const Op *op = needed.ops.items[i];
+    for (size_t i = 0; i < needed.n; i++) {
+        const Op *op = needed.items[i];
         Op *equal = op->kind == OP_LOAD ? equal_load(&group, op) : NULL;
         const Op *copy = equal ? equal : clone_op(&in, &group.copies, op);
         for (int k = 0; k < op->n_results; k++) {

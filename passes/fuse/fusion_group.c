@@ -3,6 +3,10 @@
  * for uses that iterate over a value along different axes). */
 #include "passes/fuse/fuse.h"
 
+#include "ir/memo.h"
+
+#include <stdlib.h>
+
 typedef struct Pair {
     const Value *copy;
     Value *original;
@@ -136,4 +140,57 @@ void fuse_copy_operands(Func *func, Op *op)
         copy_value(&c, op->operands[i]);
         op_set_operand(op, i, clone_get(&group.copies, op->operands[i]));
     }
+}
+
+/* ---- what statements are made of ---- */
+
+typedef struct Collector {
+    Func *func;
+    const Block *block;
+    bool effects;
+    Memo *seen;
+    NeededOps needed;
+} Collector;
+
+/* Of an op in a region: those in its own regions are looked at for themselves. */
+static void note_operands(Op *op, void *user)
+{
+    Collector *c = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (def && def->parent == c->block && (c->effects || !fuse_has_effect(def)) &&
+            memo_visit(c->seen, def->results[0])) {
+            ARENA_PUSH(c->func->arena, &c->needed, def);
+            note_operands(def, c);
+            for (int r = 0; r < def->n_regions; r++) {
+                block_walk(def->regions[r], note_operands, c);
+            }
+        }
+    }
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const Op *const *left = a, *const *right = b;
+    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
+}
+
+NeededOps fuse_needed_ops(Func *func, const Block *block, int n, Op *const *statements,
+                          bool effects)
+{
+    Collector c = {.func = func, .block = block, .effects = effects, .seen = memo_open(func)};
+    for (int i = 0; i < n; i++) {
+        if (effects) {
+            ARENA_PUSH(func->arena, &c.needed, statements[i]);
+        }
+        note_operands(statements[i], &c);
+        for (int r = 0; r < statements[i]->n_regions; r++) {
+            block_walk(statements[i]->regions[r], note_operands, &c);
+        }
+    }
+    memo_close(c.seen);
+    if (c.needed.n) {
+        qsort(c.needed.items, c.needed.n, sizeof(Op *), by_order);
+    }
+    return c.needed;
 }
