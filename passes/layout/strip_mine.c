@@ -253,13 +253,29 @@ static void refuse(const StripMine *mine, int64_t strips)
     diag_help(mine->func->diags, diag, "1 unrolls the code of the whole tile");
 }
 
+/* Code of the block that runs between two of its tiles: of loops in it the longest one alone, since
+ * each has the cache to itself while it runs. */
+static int64_t hot_bytes(const CodeSize *size, const Block *block)
+{
+    int64_t bytes = 0, longest = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        int64_t own = an_code_bytes(size, op);
+        if (op->kind == OP_FOR || op->kind == OP_WHILE) {
+            longest = own > longest ? own : longest;
+        } else {
+            bytes += own;
+        }
+    }
+    return bytes + longest;
+}
+
 /* The elements of a strip; all of the tile: it stays whole. A user's number is a maximum, since the
  * launches of a kernel have different tiles. */
-static int64_t choose_width(StripMine *mine, int64_t least, const Op *launch)
+static int64_t choose_width(StripMine *mine, int64_t least)
 {
     int64_t extent = mine->range->capacity, budget = mine->func->target->code_bytes;
     CodeSize size = an_code_size(mine->func);
-    int64_t all = an_code_bytes(&size, launch), inside = tile_bytes(mine, &size);
+    int64_t all = hot_bytes(&size, mine->last->parent), inside = tile_bytes(mine, &size);
     int64_t width = derive_width(mine, least, all, inside, budget), strips = extent / width;
     if (strips > 1 || schedule_peek_entry(mine->func, "strips", "")) {
         strips = schedule_decide_int(
@@ -280,7 +296,7 @@ static bool is_stored(const Op *op)
     return op->kind == OP_STORE || op->kind == OP_BULK_STORE;
 }
 
-static void try_block(Func *func, Block *block, const Op *launch)
+static void try_block(Func *func, Block *block)
 {
     Op *last = block->last;
     while (last && !is_stored(last)) {
@@ -296,7 +312,7 @@ static void try_block(Func *func, Block *block, const Op *launch)
         int64_t least;
         if (index && index->type->kind == TYPE_RANGE &&
             find_ops(&mine, last, poly_as_range(index->type->dims[0]), &least)) {
-            mine.width = choose_width(&mine, least, launch);
+            mine.width = choose_width(&mine, least);
             if (mine.width < mine.range->capacity) {
                 strip_build_loop(&mine);
             }
@@ -305,13 +321,13 @@ static void try_block(Func *func, Block *block, const Op *launch)
     }
 }
 
-static void try_below(Func *func, Op *op, const Op *launch)
+static void try_below(Func *func, Op *op)
 {
     for (int i = 0; i < op->n_regions; i++) {
         for (Op *in = op->regions[i]->first; in; in = in->next) {
-            try_below(func, in, launch);
+            try_below(func, in);
         }
-        try_block(func, op->regions[i], launch);
+        try_block(func, op->regions[i]);
     }
 }
 
@@ -320,7 +336,7 @@ void pass_strip_mine(Func *func)
     for (Op *op = func->body->first; op && func->target && func->target->warp > 1; op = op->next) {
         if (op->kind == OP_LAUNCH) {
             schedule_at_op(func, op);
-            try_below(func, op, op);
+            try_below(func, op);
         }
     }
     schedule_at_launch(func, EVERY_LAUNCH);

@@ -121,11 +121,13 @@ def measure(tools, words):
         run(tessera, "compile", source, *options, "--emit", "ptx", "-o", ptx)
         said = run(ptxas, "-arch=" + target, "-v", ptx, "-o", cubin).stderr
         sass = run(nvdisasm, "-c", cubin).stdout
+    spills = dict(re.findall(r"properties for ([\w$]+)\n.*?(\d+) bytes spill stores", said))
     registers = dict(re.findall(r"entry function '([\w$]+)'.*?Used (\d+) registers", said,
                                 flags=re.S))
     counted = count(sass, registers)
     for launch in report["launches"]:
         code, real = launch["code"], counted[launch["symbol"]]
+        real["spills"] = int(spills.get(launch["symbol"], 0))
         yield launch["symbol"], notes(launch, real), [
             ("bytes", code["bytes"], real["bytes"]),
             ("instructions", code["loop_instructions"], real["instructions"]),
@@ -136,6 +138,8 @@ def measure(tools, words):
 def notes(launch, real):
     """What the counts say of the time that is expected."""
     said = [f"{real['registers']} registers"]
+    if real["spills"]:
+        said.append(f"spills none/{real['spills']}!")
     product = launch.get("product", {})
     if product.get("unit") not in (None, "", "fma"):
         issued = real["instructions"] * launch["code"]["warps"] / SCHEDULERS
