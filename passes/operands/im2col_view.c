@@ -25,133 +25,23 @@
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
+#include "passes/analysis/affine_index.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/pass.h"
 
 enum { MAX_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
 
-/* ---- affine indices ---- */
-
-/* Of an integer array: what its first element is, and how much it grows along each axis. */
-typedef struct Affine {
-    bool known; /* else it is none */
-    Dim first;
-    int64_t growth[MAX_RANK];
-} Affine;
-
 /* What is known of values, each asked once. */
 typedef struct Finder {
     Func *func;
-    Memo *varies, *affine; /* of an_varies; of `affine`, a pointer to its answer */
+    Memo *varies, *forms; /* of an_varies and an_index_form */
 } Finder;
 
-static bool affine(const Finder *pass, const Value *value, Affine *out);
-
-static bool affine_moved(const Finder *pass, const Op *op, Affine *out)
+/* The index as a sum of places; NULL: it has quotients, or no form. */
+static const IndexForm *affine(const Finder *pass, const Value *value)
 {
-    Affine inner;
-    if (!affine(pass, op->operands[0], &inner)) {
-        return false;
-    }
-    *out = (Affine){.first = inner.first};
-    for (int i = 0; i < op->operands[0]->type->rank; i++) {
-        OpAxis axis = op_axis(op, 0, i);
-        if (axis.role == AXIS_TIED) {
-            out->growth[axis.result] = inner.growth[i];
-        }
-    }
-    return true;
-}
-
-static bool is_still(const Affine *a, int rank)
-{
-    for (int i = 0; i < rank; i++) {
-        if (a->growth[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* a times c, one of which is the same along all axes. */
-static bool affine_product(Func *func, const Affine *a, const Affine *c, int rank, Affine *out)
-{
-    if (is_still(a, rank)) {
-        const Affine *swap = a;
-        a = c;
-        c = swap;
-    }
-    int64_t times = 0;
-    bool fits = is_still(c, rank) && (poly_is_const(c->first, &times) || is_still(a, rank));
-    out->first = poly_mul(func, a->first, c->first);
-    for (int i = 0; i < rank; i++) {
-        fits = fits && !__builtin_mul_overflow(a->growth[i], times, &out->growth[i]);
-    }
-    return fits && out->first;
-}
-
-static bool affine_sum(Func *func, const Affine *a, const Affine *c, int64_t sign, int rank,
-                       Affine *out)
-{
-    bool fits = true;
-    out->first = poly_add(func, a->first, poly_mul(func, c->first, poly_const(func, sign)));
-    for (int i = 0; i < rank; i++) {
-        int64_t scaled;
-        fits = fits && !__builtin_mul_overflow(c->growth[i], sign, &scaled) &&
-               !__builtin_add_overflow(a->growth[i], scaled, &out->growth[i]);
-    }
-    return fits && out->first;
-}
-
-static bool affine_computed(const Finder *pass, const Op *op, Affine *out)
-{
-    Affine a, c;
-    Func *func = pass->func;
-    int rank = op->results[0]->type->rank;
-    if (!affine(pass, op->operands[0], &a) || !affine(pass, op->operands[1], &c)) {
-        return false;
-    }
-    return op->kind == OP_MUL ? affine_product(func, &a, &c, rank, out)
-                              : affine_sum(func, &a, &c, op->kind == OP_SUB ? -1 : 1, rank, out);
-}
-
-static bool affine_op(const Finder *pass, const Op *op, Affine *out)
-{
-    Func *func = pass->func;
-    *out = (Affine){.first = poly_const(func, 0)};
-    switch (op->kind) {
-    case OP_CONST: out->first = poly_const(func, op_attr(op, ATTR_VALUE)->i); return true;
-    case OP_SIZE: out->first = op_attr(op, ATTR_DIM)->dims[0]; return true;
-    case OP_IOTA: out->growth[0] = 1; return true;
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL: return affine_computed(pass, op, out);
-    default: return op_moves_axes(op) && affine_moved(pass, op, out);
-    }
-}
-
-static bool affine(const Finder *pass, const Value *value, Affine *out)
-{
-    int64_t found;
-    if (!value->def || value->type->dtype != DT_I64) {
-        return false;
-    }
-    if (!memo_known(pass->affine, value, 0, &found)) {
-        Affine *answer = ARENA_NEW(pass->func->arena, Affine);
-        bool known = affine_op(pass, value->def, answer);
-        answer->known = known;
-        found = memo_keep(pass->affine, value, 0, (intptr_t)answer);
-    }
-    *out = *(const Affine *)(intptr_t)found;
-    return out->known;
-}
-
-static void note_affine(Op *op, void *user)
-{
-    for (int i = 0; i < op->n_results; i++) {
-        Affine answer;
-        affine(user, op->results[i], &answer);
-    }
+    const IndexForm *form = an_index_form(pass->func, pass->forms, value);
+    return form && form->n_parts == 0 ? form : NULL;
 }
 
 /* ---- which of the gather's axes are what ---- */
@@ -159,19 +49,9 @@ static void note_affine(Op *op, void *user)
 /* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
 static int walked_axis(const Finder *pass, const Op *gather, int index)
 {
-    Affine walk;
     Type type = gather->results[0]->type;
-    int found = NO_AXIS;
-    if (!affine(pass, gather->operands[1 + index], &walk) ||
-        walk.first != poly_const(pass->func, 0)) {
-        return NO_AXIS;
-    }
-    for (int i = 0; i < type->rank; i++) {
-        if (walk.growth[i] && (walk.growth[i] != 1 || found >= 0)) {
-            return NO_AXIS;
-        }
-        found = walk.growth[i] ? i : found;
-    }
+    const IndexForm *walk = affine(pass, gather->operands[1 + index]);
+    int found = walk ? form_as_axis(walk) : NO_AXIS;
     Dim extent = gather->operands[0]->type->dims[index];
     return found >= 0 && type->dims[found] == extent ? found : NO_AXIS;
 }
@@ -179,22 +59,22 @@ static int walked_axis(const Finder *pass, const Op *gather, int index)
 /* A place that is kept and a tap that is summed, or a place alone. */
 static bool find_spatial(const Finder *pass, Im2colMatch *w, int i, unsigned summed)
 {
-    Affine walk;
     Type type = w->gather->results[0]->type;
     w->place[i] = w->tap[i] = NO_AXIS;
-    if (!affine(pass, w->gather->operands[1 + w->from[1 + i]], &walk)) {
+    const IndexForm *walk = affine(pass, w->gather->operands[1 + w->from[1 + i]]);
+    if (!walk) {
         return false;
     }
     for (int axis = 0; axis < type->rank; axis++) {
         int *which = summed >> axis & 1 ? &w->tap[i] : &w->place[i];
-        if (walk.growth[axis] < 0 || (walk.growth[axis] && *which != NO_AXIS)) {
+        if (walk->coef[axis] < 0 || (walk->coef[axis] && *which != NO_AXIS)) {
             return false;
         }
-        *which = walk.growth[axis] ? axis : *which;
+        *which = walk->coef[axis] ? axis : *which;
     }
-    w->view.axes[i].offset = walk.first;
-    w->view.axes[i].stride = w->place[i] >= 0 ? walk.growth[w->place[i]] : 0;
-    w->view.axes[i].dilation = w->tap[i] >= 0 ? walk.growth[w->tap[i]] : 0;
+    w->view.axes[i].offset = walk->base;
+    w->view.axes[i].stride = w->place[i] >= 0 ? walk->coef[w->place[i]] : 0;
+    w->view.axes[i].dilation = w->tap[i] >= 0 ? walk->coef[w->tap[i]] : 0;
     return w->place[i] >= 0;
 }
 
@@ -525,8 +405,7 @@ void pass_im2col_view(Func *func)
     if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
-    Finder pass = {func, an_varies_all(func), memo_open(func)};
-    func_walk(func, note_affine, &pass); /* operands before what is made of them */
+    Finder pass = {func, an_varies_all(func), an_index_forms_all(func)};
     for (Op *op = func->body->last; op; op = op->prev) {
         SummedProduct sums;
         for (int side = 0; side < 2; side++) {
@@ -537,6 +416,6 @@ void pass_im2col_view(Func *func)
         }
     }
     memo_close(pass.varies);
-    memo_close(pass.affine);
+    memo_close(pass.forms);
     func_remove_dead(func);
 }
