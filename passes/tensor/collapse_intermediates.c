@@ -215,6 +215,10 @@ void pass_collapse_intermediates(Func *func)
     memo_close(varies);
     for (size_t i = 0; i < chains.n; i++) {
         const Chain *chain = &chains.items[i];
+        bool gone = !chain->goes_through.value->def->parent; /* made anew by another collapse */
+        if (gone || (chain->scatter && !chain->scatter->parent)) {
+            continue;
+        }
         if (chain->is_read && chain->goes_through.value->type->rank > 2) {
             store_result(func, &chain->goes_through);
         } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
