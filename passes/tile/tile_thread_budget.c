@@ -167,9 +167,13 @@ int64_t tile_bytes_of_rows(const Op *group)
     int rank = 0;
     Dim row = folded(group);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        const Value *value = op->kind == OP_LOAD    ? op->results[0]
+        bool reads = op->kind == OP_LOAD ||
+                     (op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_TENSOR);
+        const Value *value = reads                  ? op->results[0]
                              : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
-                                                    : NULL;
+                             : op->kind == OP_SCATTER
+                                 ? op->operands[1 + op->operands[0]->type->rank]
+                                 : NULL;
         if (value && value->type->rank >= rank && count_along(value->type, row)) {
             bytes = (value->type->rank > rank ? 0 : bytes) + dtype_bytes(value->type->dtype);
             rank = value->type->rank;
