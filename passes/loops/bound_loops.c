@@ -306,11 +306,12 @@ static Extent extent_of(Builder *b, const Bounds *bounds)
 
 /* ---- results that are dropped ---- */
 
-/* The choices that drop all that is made of a result where their conditions do not hold. */
+/* The choices that drop all that is made of a result where their conditions do not hold. Only those
+ * beside the loop count: one in a later loop depends on that loop's tile. */
 static void find_choices(const Bounder *s, const Value *result, Bounds *to, int depth)
 {
     Op *user = value_only_user(s->func, result);
-    if (!user || depth > MAX_DEPTH) {
+    if (!user || user->parent != s->loop->parent || depth > MAX_DEPTH) {
         return;
     }
     if (user->kind == OP_SELECT && user->operands[1] == result) {
