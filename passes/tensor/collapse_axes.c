@@ -32,6 +32,7 @@ typedef struct Flat {
     } kept;
     HashTable made; /* values, by those that they were made of */
     Memo *varies;   /* of an_varies */
+    Memo *tried;    /* values that were looked at */
 } Flat;
 
 static Value *merged(Flat *f, Value *value, int at);
@@ -400,6 +401,9 @@ static Value *merged(Flat *f, Value *value, int at)
         f->b.span = value->def->span;
     }
     Known *entry = ARENA_NEW(f->func->arena, Known);
+    if (f->tries) {
+        memo_visit(f->tried, value);
+    }
     *entry = (Known){key, merged_op(f, value->def, at)};
     if (!f->tries && entry->to != value && !entry->to->name) {
         entry->to->name = value->name;
@@ -474,6 +478,46 @@ static void merge_param(Func *func, Param *param, int at)
         func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
 }
 
+/* Is all that is made of the op's results made anew for the store? `seen`: values that were asked
+ * for. */
+static bool is_all_replaced(const Flat *f, const Op *op, const Op *store, Memo *seen)
+{
+    const Block *all = f->func->body;
+    for (int i = 0; i < op->n_results; i++) {
+        for (const ValueUse *use = use_first(op->results[i], all); use; use = use_next(use, all)) {
+            int64_t tried;
+            const Op *user = use->op;
+            if (user == store) {
+                continue;
+            }
+            if (user->n_results != 1 || !memo_known(f->tried, user->results[0], 0, &tried)) {
+                return false;
+            }
+            if (memo_visit(seen, user->results[0]) && !is_all_replaced(f, user, store, seen)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* True if no load of a tensor that is merged is left: another store may need it, too. */
+static bool replaces_loads(const Flat *f, const Op *store)
+{
+    bool all = true;
+    Memo *seen = memo_open(f->func);
+    for (size_t i = 0; i < f->func->params.n && i < 64 && all; i++) {
+        const Value *tensor = f->func->params.items[i].value;
+        const Block *body = f->func->body;
+        for (const ValueUse *use = f->axis[i] >= 0 ? use_first(tensor, body) : NULL; use && all;
+             use = use_next(use, body)) {
+            all = use->op == store || is_all_replaced(f, use->op, store, seen);
+        }
+    }
+    memo_close(seen);
+    return all;
+}
+
 static Flat flat_new(Func *func, Op *store, bool tries)
 {
     Flat f = {.func = func, .b = build_before(func, store), .tries = tries};
@@ -490,7 +534,10 @@ static bool pays(Func *func, Op *store, int at, Flat *f)
         return false;
     }
     f->varies = an_varies_all(func);
-    bool can = merged(f, store->operands[store->n_operands - 1], at) && f->pays;
+    f->tried = memo_open(func);
+    bool can = merged(f, store->operands[store->n_operands - 1], at) && f->pays &&
+               replaces_loads(f, store);
+    memo_close(f->tried);
     memo_close(f->varies);
     for (size_t i = 0; can && i < func->params.n && i < 64; i++) {
         const Value *tensor = func->params.items[i].value;
@@ -537,6 +584,7 @@ static Op *merged_scatter(Func *func, Op *scatter, int at, bool tries)
     Value **operands = ARENA_ARRAY(func->arena, Value *, scatter->n_operands);
     bool can = true;
     f.varies = an_varies_all(func);
+    f.tried = memo_open(func);
     operands[0] = scatter->operands[0];
     for (int i = 1; i < scatter->n_operands && can; i++) {
         Value *operand = scatter->operands[i];
@@ -544,6 +592,8 @@ static Op *merged_scatter(Func *func, Op *scatter, int at, bool tries)
         operands[i] = array ? merged(&f, operand, at) : operand;
         can = operands[i] == operand || operands[i];
     }
+    can = can && (!tries || replaces_loads(&f, scatter));
+    memo_close(f.tried);
     memo_close(f.varies);
     for (size_t i = 0; tries && can && i < func->params.n && i < 64; i++) {
         can = f.axis[i] < 0 || f.accesses[i] == accesses_of(func, func->params.items[i].value);
