@@ -20,7 +20,7 @@
  * registers of the tile, in the same threads. `advance` moves the others: one move for each
  * register and iteration, so there are as few strips as fit the budget. A buffer that the tile goes
  * through becomes a ring of as many slots as there are strips, in the same bytes, so no strip waits
- * for another.
+ * for another. Of launches without a product no strips are derived.
  *
  * Requires layouts, vector widths, final barriers. Changes no bits. Does nothing where code fits
  * the budget, where a result of the tile is used behind its store, or where threads own no whole
@@ -269,11 +269,29 @@ static int64_t hot_bytes(const CodeSize *size, const Block *block)
     return bytes + longest;
 }
 
+static void note_dot(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+}
+
+/* Bytes that the code may have, 0: any number. Only the tiles of products were measured to be slower
+ * beyond the budget; rows that blocks hold (softmax with 128 elements a thread) were not. */
+static int64_t budget_of(const StripMine *mine)
+{
+    bool product = false;
+    const Op *launch = op_enclosing(mine->last, OP_LAUNCH);
+    if (launch) {
+        block_walk(launch->regions[0], note_dot, &product);
+    }
+    return product ? mine->func->target->code_bytes : 0;
+}
+
 /* The elements of a strip; all of the tile: it stays whole. A user's number is a maximum, since the
  * launches of a kernel have different tiles. */
 static int64_t choose_width(StripMine *mine, int64_t least)
 {
-    int64_t extent = mine->range->capacity, budget = mine->func->target->code_bytes;
+    int64_t extent = mine->range->capacity, budget = budget_of(mine);
     CodeSize size = an_code_size(mine->func);
     int64_t all = hot_bytes(&size, mine->last->parent), inside = tile_bytes(mine, &size);
     int64_t width = derive_width(mine, least, all, inside, budget), strips = extent / width;

@@ -478,22 +478,42 @@ static void merge_param(Func *func, Param *param, int at)
         func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
 }
 
+/* True if nothing needs the op: func_remove_dead has not run since its use went. */
+static bool is_dead(const Flat *f, const Op *op, Memo *known)
+{
+    int64_t found;
+    if (op->n_results != 1 || !op_has(op, TRAIT_PURE)) {
+        return false;
+    }
+    if (memo_known(known, op->results[0], 0, &found)) {
+        return found;
+    }
+    bool dead = true;
+    const Block *all = f->func->body;
+    for (const ValueUse *use = use_first(op->results[0], all); use && dead;
+         use = use_next(use, all)) {
+        dead = is_dead(f, use->op, known);
+    }
+    return memo_keep(known, op->results[0], 0, dead);
+}
+
 /* Is all that is made of the op's results made anew for the store? `seen`: values that were asked
  * for. */
-static bool is_all_replaced(const Flat *f, const Op *op, const Op *store, Memo *seen)
+static bool is_all_replaced(const Flat *f, const Op *op, const Op *store, Memo *seen, Memo *dead)
 {
     const Block *all = f->func->body;
     for (int i = 0; i < op->n_results; i++) {
         for (const ValueUse *use = use_first(op->results[i], all); use; use = use_next(use, all)) {
             int64_t tried;
             const Op *user = use->op;
-            if (user == store) {
+            if (user == store || is_dead(f, user, dead)) {
                 continue;
             }
             if (user->n_results != 1 || !memo_known(f->tried, user->results[0], 0, &tried)) {
                 return false;
             }
-            if (memo_visit(seen, user->results[0]) && !is_all_replaced(f, user, store, seen)) {
+            if (memo_visit(seen, user->results[0]) &&
+                !is_all_replaced(f, user, store, seen, dead)) {
                 return false;
             }
         }
@@ -505,15 +525,16 @@ static bool is_all_replaced(const Flat *f, const Op *op, const Op *store, Memo *
 static bool replaces_loads(const Flat *f, const Op *store)
 {
     bool all = true;
-    Memo *seen = memo_open(f->func);
+    Memo *seen = memo_open(f->func), *dead = memo_open(f->func);
     for (size_t i = 0; i < f->func->params.n && i < 64 && all; i++) {
         const Value *tensor = f->func->params.items[i].value;
         const Block *body = f->func->body;
         for (const ValueUse *use = f->axis[i] >= 0 ? use_first(tensor, body) : NULL; use && all;
              use = use_next(use, body)) {
-            all = use->op == store || is_all_replaced(f, use->op, store, seen);
+            all = use->op == store || is_all_replaced(f, use->op, store, seen, dead);
         }
     }
+    memo_close(dead);
     memo_close(seen);
     return all;
 }
