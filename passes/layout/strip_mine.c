@@ -275,7 +275,7 @@ static void note_dot(Op *op, void *user)
     *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
 }
 
-/* Bytes that the code may have, 0: any number. Only the tiles of products were measured to be slower
+/* Bytes that the code may have, 0: any number. Only tiles of products were measured to be slower
  * beyond the budget; rows that blocks hold (softmax with 128 elements a thread) were not. */
 static int64_t budget_of(const StripMine *mine)
 {
