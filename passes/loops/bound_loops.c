@@ -70,8 +70,21 @@ static bool has_index(const Value *value, int depth)
     return found;
 }
 
-static bool add_term(Bound *bound, Value *value, int64_t times)
+/* True if the value is there where the loop begins. */
+static bool is_before_loop(const Bounder *s, const Value *value)
 {
+    const Op *def = value->def, *up = s->loop;
+    while (def && up && up->parent != def->parent) {
+        up = up->parent->parent;
+    }
+    return !def || (up && op_is_before(def, up));
+}
+
+static bool add_term(const Bounder *s, Bound *bound, Value *value, int64_t times)
+{
+    if (!is_before_loop(s, value)) {
+        return false;
+    }
     for (int i = 0; i < bound->n; i++) {
         if (bound->terms[i].value == value) {
             bound->terms[i].times += times;
@@ -108,8 +121,8 @@ static bool add_indices(const Bounder *s, const Value *value, int64_t times, Bou
             bound->of_loop += times;
             return true;
         }
-        return add_term(bound, op->operands[0], times);
-    case OP_SIZE: return add_term(bound, op->results[0], times);
+        return add_term(s, bound, op->operands[0], times);
+    case OP_SIZE: return add_term(s, bound, op->results[0], times);
     case OP_ADD:
     case OP_SUB:
         return add_indices(s, op->operands[0], times, bound, depth + 1) &&
@@ -138,7 +151,7 @@ static bool add_side(const Bounder *s, Value *value, int64_t times, Bound *bound
     /* The least and the greatest of several are found by all threads: not beside a product, whose
      * copies are another role's. */
     bool found = single || !block_contains(s->loop->regions[0], OP_DOT);
-    return found && !is_inside(s, value) && add_term(bound, value, times);
+    return found && !is_inside(s, value) && add_term(s, bound, value, times);
 }
 
 static bool read_bound(const Bounder *s, const Op *cmp, Bound *bound)
