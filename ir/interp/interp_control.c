@@ -125,10 +125,11 @@ static bool for_next(InterpRun *run, Frame *frame, Array **carried)
 static void for_begin(InterpRun *run, const Op *op)
 {
     int64_t extent = run_dim(run, op, run->lens, op_attr(op, ATTR_DIMS)->dims[0]);
-    int64_t hi = run_integer(run, op, for_hi(op));
+    /* Both bounds before the carried values, which may be the same value at its last use. */
+    int64_t lo = run_integer(run, op, for_lo(op)), hi = run_integer(run, op, for_hi(op));
     Array **inits = taken(run, op, 2, for_carried(op));
     Frame *frame = push(run, op, op->regions[0]);
-    frame->next = frame->first = run_integer(run, op, for_lo(op));
+    frame->next = frame->first = lo;
     frame->count = hi < extent ? hi : extent;
     frame->step = step_of(run, op, 0, extent);
     frame->empty = op_int(op, ATTR_SINGLE_TRIP, 0) > 1 && frame->first >= frame->count;

@@ -139,10 +139,24 @@ static void check_block(Verifier *v, const Block *block)
     }
 }
 
+/* Only an allocation makes memory or barriers. */
+static void check_result_kinds(Verifier *v, const Op *op)
+{
+    TypeKind kind = op->kind == OP_SHARED     ? TYPE_SHARED
+                    : op->kind == OP_MBARRIER ? TYPE_MBARRIER
+                                              : TYPE_ARRAY;
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind != kind) {
+            verify_fail(v, op, "result %d is not of the kind that the op makes", i);
+        }
+    }
+}
+
 static void check_rules(Verifier *v, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         int before = v->failures;
+        check_result_kinds(v, op);
         verify_op(v, op);
         if (v->failures == before && op_reduces(op)) {
             verify_over(v, op);

@@ -240,6 +240,11 @@ static void verify_dot(Verifier *v, const Op *op)
     if (of_left != of_right && !(sum && dtype_bits(of_left) <= 16 && dtype_bits(of_right) <= 16)) {
         verify_fail(v, op, "operands of different element types");
     }
+    int third = access_next(op, right.at);
+    if (third < op->n_operands && (!same_shape(operand_type(op, third), result_type(op)) ||
+                                   operand_type(op, third)->dtype != result_type(op)->dtype)) {
+        verify_fail(v, op, "the accumulator is not of the result's type");
+    }
 }
 
 /* ---- memory ---- */

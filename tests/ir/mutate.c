@@ -231,10 +231,43 @@ START_TEST(refuses_no_operands)
 }
 END_TEST
 
+/* As they were found by changed programs: a loop's bound that is memory, and a row as the
+ * accumulator of a product. */
+START_TEST(refuses_types)
+{
+    static const char *const bodies[][2] = {
+        {"%lo = const value=0 : i64\n%hi = shared value=3 : i64\n"
+         "for %lo, %hi dims=[3] steps=[0] {\n(%k: i64)\nyield\n}\n",
+         "the kind that the op makes"},
+        {"%s = shared : shared<bf16[1, 64, 64]>\n%i = const value=0 : i32\n"
+         "%z = const value=0 : f32[%n]\n%p = const value=1 : bf16[%m, 64]\n"
+         "%d = dot_async %p, %s[%i, :, :], %z instruction=wgmma : f32[%m, %n]\n"
+         "%e = dot_wait %d pending=0 : f32[%m, %n]\nstore %y[%m, %n], %e guard=[1, 1]\n",
+         "the accumulator"}};
+    Arena arena;
+    Diags diags;
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    Text text = text_new(&arena), wrong = text_new(&arena);
+    text_printf(&text,
+                "func k level staged padded target sm_90a {\n  size M\n  size N\n"
+                "  out %%y: tensor<f32[M, N]>\n  body {\n"
+                "launch dims=[M, N] steps=[64, 64] warps=[4] {\n"
+                "(%%m: range, %%n: range)\n%s}\n}\n}\n",
+                bodies[_i][0]);
+    Func *func = parse_func(&arena, &diags, diags_add_source(&diags, "k.ir", text.data, text.n));
+    ck_assert(func && !diags.errors);
+    ck_assert_int_gt(verify_func(func, &wrong), 0);
+    ck_assert_msg(strstr(wrong.data, bodies[_i][1]), "%s", wrong.data);
+    arena_free(&arena);
+}
+END_TEST
+
 UNIT_TESTS(ir_mutate)
 {
     TCase *tests = tcase_create("mutate");
     tcase_add_loop_test(tests, refuses_no_operands, 0, 7);
+    tcase_add_loop_test(tests, refuses_types, 0, 2);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, survives_mutations, 0, PARTS);
     return tests;
