@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuse, in parts: fuse.c (units of statements, their order, launches), fusion_group.c (one launch's
- * statements, copied), fuse_axis_conflicts.c (copies for uses that differ), fuse_dependences.c
- * (which statements stay behind others), fuse_split.c (what one launch cannot hold, or should not;
- * fuse_under_occupied.c: folds of few blocks), fuse_column_reductions.c (folds of column_reductions
- * fused rows), fuse_intermediates.c (intermediates in memory, reads of memory that changes),
- * fuse_in_place.c (updates of tensors that need one another's old elements),
- * invert_gathers.c (stores behind gathers from arrays), fuse_pieces.c (stores of pieces),
- * fuse_gathers.c (gathers from arrays),
- * fuse_value_at.c (values computed again at other indices), fuse_sequential.c (loops that mix
- * elements). Private to fuse. */
+/* The files of fuse:
+ *   fuse.c                    units of statements, their order, launches
+ *   fusion_group.c            the statements of one launch, copied
+ *   fuse_axis_conflicts.c     copies of values for uses that differ
+ *   fuse_dependences.c        which statements stay behind others
+ *   fuse_split.h              which values get a launch of their own
+ *   fuse_column_reductions.c  column reductions in the launch of row work
+ *   fuse_intermediates.c      intermediates in memory; reads of memory that changes
+ *   fuse_in_place.c           updates of tensors that need one another's old elements
+ *   invert_gathers.c          stores behind gathers from arrays
+ *   fuse_pieces.c             stores of pieces
+ *   fuse_gathers.c            gathers from arrays
+ *   fuse_value_at.c           values computed again at other indices
+ *   fuse_sequential.c         loops whose steps depend on other elements
+ * Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
 #define TESSERA_PASSES_FUSE_FUSE_H
 
@@ -18,7 +23,8 @@
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
 
-/* A copy with longer rows (opt/pitch.c, opt/widen.c, opt/turned.h): who reads it wants it so. */
+/* True of a store to an operand copy with another row stride (repack_pitched, repack_upcast,
+ * repack_permuted): its readers need that copy, so it stays in memory. */
 bool fuse_is_pitched_copy(const Op *store);
 
 /* ---- invert_gathers.c ---- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a group of statements where it is decided what one launch cannot hold, or should
- * not. Sets of axes are sets of bits, one for each class of them. */
+/* The rules by which a value gets a launch of its own, in parts: fuse_split.c (the order of the
+ * rules, and what fuse asks), fuse_split_facts.c (what is known of a group), fuse_split_products.c
+ * (rules of products), fuse_split_folds.c (rules of folds and scans), fuse_under_occupied.c (folds
+ * of few blocks). Sets of axes are sets of bits, one for each class of axes. Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_SPLIT_H
 #define TESSERA_PASSES_FUSE_FUSE_SPLIT_H
 
@@ -23,25 +25,68 @@ typedef struct Splitter {
     int n_classes;
     uint64_t stored, folded; /* classes that are */
     uint64_t walked;         /* the class that blocks share out, for rows and for columns */
-    bool apart;              /* there is such a class, but each has a walk of its own */
+    bool separate_sweeps;    /* there is such a class, but each needs its own sweep */
     bool takes_old;          /* the old elements of a scatter are used */
     const Op *dot;           /* the first product */
     int n_dots, n_scans;
 } Splitter;
 
-/* Classes that a value has, or has folded. */
-uint64_t split_seen(const Splitter *s, const Value *value);
+/* ---- fuse_split_facts.c ---- */
+/* Looks at the group; ended by split_end. */
+Splitter split_begin(Func *func, const FusionGroup *group);
+void split_end(Splitter *s);
 /* The class of a value's axis; none of an axis of one element. */
 uint64_t split_class(Splitter *s, const Value *value, int axis);
-/* Along the axes of these classes, at most. */
+/* The classes of all of a value's axes. */
+uint64_t split_classes_of(Splitter *s, const Value *value);
+/* Classes that a value has, or has folded. */
+uint64_t split_seen(const Splitter *s, const Value *value);
+/* Elements along the axes of these classes, at most. */
 int64_t split_elements(const Splitter *s, uint64_t classes);
 bool split_is_fold(const Op *op);
 bool split_is_scan(const Op *op);
-/* Is the op made of the other one? */
-bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted);
-/* What is read of an op: a fold may have results that nothing does. */
+/* True of folds, products, and ops with regions that have no effect. */
+bool split_is_work(const Op *op);
+/* The first result of an op that is read: a fold may have results that nothing reads. */
 const Value *split_used_result(const Splitter *s, const Op *op);
-/* What too few blocks would walk, and is better folded before, by all of them; NULL: nothing. */
-const Value *split_under_occupied(Splitter *s, const Op *op);
+/* How many folds follow one another below the value. */
+int split_folds_of(const Splitter *s, const Value *value);
+typedef bool OpPredicate(const Op *op);
+/* An op of the group at or below `value` for which `matches` holds, or `wanted` itself if that is
+ * not NULL. Skips what `met` has seen, so that a value with many readers is looked at once. */
+const Op *split_search_below(const Splitter *s, const Value *value, OpPredicate *matches,
+                             const Op *wanted);
+/* The same, where `met` is cleared first. */
+const Op *split_find_below(const Splitter *s, const Value *value, OpPredicate *matches);
+/* True if `op` is computed from the other one. */
+bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted);
+/* What the regions of an op do. */
+typedef struct SplitRegions {
+    const Splitter *s;
+    bool folds;
+    const Value *deepest; /* that they read of the group; NULL: nothing that is made of such ops */
+} SplitRegions;
+SplitRegions split_look_inside(const Splitter *s, const Op *op);
+
+/* ---- rules: each returns the value whose launch must come before, or NULL ---- */
+typedef const Value *SplitRule(Splitter *s, const Op *op);
+
+/* fuse_split_products.c */
+SplitRule split_folded_product;
+SplitRule split_contracted_axis;
+SplitRule split_costly_operand;
+SplitRule split_other_grid;
+
+/* fuse_split_folds.c */
+SplitRule split_repeated;
+SplitRule split_before_scatter;
+SplitRule split_both_ways;
+SplitRule split_scanned_across;
+SplitRule split_scan_of_rows;
+SplitRule split_long_chain;
+SplitRule split_nested_fold;
+
+/* fuse_under_occupied.c */
+SplitRule split_under_occupied;
 
 #endif

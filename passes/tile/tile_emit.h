@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Emission of a group over ranges, in parts: tile_emit.c (frames, values, stores, the launch),
- * tile_emit_reductions.c (reductions, scans, products), tile_emit_regions.c (loops and choices of
- * the source). Private to tile. */
+/* Emission of a group over ranges, in parts: tile_emit.c (frames, values, stores),
+ * tile_emit_launch.c (the launch, or loops in place of its grid), tile_emit_reductions.c
+ * (reductions, scans, products), tile_emit_regions.c (loops and choices of the source). Private to
+ * tile. */
 #ifndef TESSERA_PASSES_TILE_TILE_EMIT_H
 #define TESSERA_PASSES_TILE_TILE_EMIT_H
 
@@ -69,12 +70,14 @@ bool emit_is_unrolled(const TileEmitter *e, int item);
 bool emit_has_effect(const Op *op);
 void emit_effect(TileEmitter *e, EmitFrame *frame, const Op *op);
 void emit_effects(TileEmitter *e, const Op *group, EmitFrame *frame);
-/* A launch's frame, and a launch by the plan. `split_k`: its first axis is these, or, if a
- * cluster's blocks have one each, its last; NULL: none. */
-EmitFrame emit_frame(const TileEmitter *e);
 /* What is in the region of `op`, inside of `outer`. */
 EmitFrame emit_frame_in(TileEmitter *e, EmitFrame *outer, Op *op, Builder at);
-Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim shares, const char *name);
+
+/* tile_emit_launch.c */
+/* A launch's frame, and a launch by the plan. `slices`: the extent of an additional axis, which is
+ * the first one, or the last one if the blocks of a cluster take one slice each; NULL: none. */
+EmitFrame emit_frame(const TileEmitter *e);
+Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim slices, const char *name);
 
 /* tile_emit_reductions.c: results are mapped in the frame. */
 void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op);

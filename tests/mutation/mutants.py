@@ -191,10 +191,11 @@ RUNTIME = [
 
 AXES = [
     ("fuse: a product shares a grid with what is stored along the axis it contracts",
-     "passes/fuse/fuse_split.c", "return reduces && «(s->stored & reduced_class(s, op))» ?",
+     "passes/fuse/fuse_split_products.c",
+     "return reduces && «(s->stored & reduced_class(s, op))» ?",
      "false"),
     ("fuse: a fold shares a grid with a product and what is stored along its axis",
-     "passes/fuse/fuse_split.c",
+     "passes/fuse/fuse_split_products.c",
      "bool reduces = s->dot && («split_is_fold(op)» || op->kind == OP_DOT);",
      "false"),
     ("fuse: uses that read a value along other axes share it", "passes/fuse/fuse_axis_conflicts.c",

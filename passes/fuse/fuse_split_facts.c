@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a group of statements before the rules of fuse_split.c are asked: the classes of
+ * its axes, which of them are stored and folded, and what each value is computed from. */
+#include "passes/fuse/fuse_split.h"
+
+#include "ir/op_axes.h"
+#include "support/int_math.h"
+
+enum {
+    SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
+};
+
+/* ---- classes of axes ---- */
+
+uint64_t split_class(Splitter *s, const Value *value, int axis)
+{
+    int class = axes_class(&s->axes, value, axis), i = 0;
+    if (class < 0) {
+        return 0;
+    }
+    while (i < s->n_classes && s->classes[i] != class) {
+        i++;
+    }
+    if (i == 64) {
+        return 0; /* is_crowded: what is known of this group does not count */
+    }
+    if (i == s->n_classes) {
+        int64_t most = poly_most(value->type->dims[axis]);
+        s->classes[s->n_classes] = class;
+        s->most[s->n_classes++] = most == INT64_MAX ? SIZE_UNKNOWN : most;
+    }
+    return (uint64_t)1 << i;
+}
+
+uint64_t split_classes_of(Splitter *s, const Value *value)
+{
+    uint64_t bits = 0;
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        bits |= split_class(s, value, i);
+    }
+    return bits;
+}
+
+int64_t split_elements(const Splitter *s, uint64_t bits)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->n_classes; i++) {
+        if (bits >> i & 1) {
+            n = mul_sat(n, max_i64(1, s->most[i]));
+        }
+    }
+    return n;
+}
+
+/* ---- kinds of ops ---- */
+
+bool split_is_fold(const Op *op)
+{
+    return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+}
+
+bool split_is_scan(const Op *op)
+{
+    return op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
+}
+
+bool split_is_work(const Op *op)
+{
+    return split_is_fold(op) || op->kind == OP_DOT || (op->n_regions && !fuse_has_effect(op));
+}
+
+/* What is read of an op: a fold may have results that nothing does. */
+const Value *split_used_result(const Splitter *s, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (value_has_uses(s->func, op->results[i])) {
+            return op->results[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- searching what a value is computed from ---- */
+
+/* What many read is looked at once. `wanted`: that op alone. */
+const Op *split_search_below(const Splitter *s, const Value *value, OpPredicate *matches,
+                             const Op *wanted)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != s->block || !memo_visit(s->met, value)) {
+        return NULL;
+    }
+    if (wanted ? op == wanted : matches(op)) {
+        return op;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *found = split_search_below(s, op->operands[i], matches, wanted);
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* An op below `value` in the group for which it holds. */
+const Op *split_find_below(const Splitter *s, const Value *value, OpPredicate *matches)
+{
+    memo_clear(s->met);
+    return split_search_below(s, value, matches, NULL);
+}
+
+bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted)
+{
+    bool found = false;
+    memo_clear(s->met);
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = split_search_below(s, op->operands[i], NULL, wanted) != NULL;
+    }
+    return found;
+}
+
+/* ---- folds below a value ---- */
+
+/* Values that are made in the group are numbered behind all others. */
+uint64_t split_seen(const Splitter *s, const Value *value)
+{
+    return value->id < s->first ? 0 : s->seen[value->id - s->first];
+}
+
+int split_folds_of(const Splitter *s, const Value *value)
+{
+    return value->id < s->first ? 0 : s->folds[value->id - s->first];
+}
+
+static int folds_below(const Splitter *s, const Op *op)
+{
+    int most = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        int below = op->operands[i] ? split_folds_of(s, op->operands[i]) : 0;
+        most = below > most ? below : most;
+    }
+    return most < UINT16_MAX - 1 ? most : UINT16_MAX - 1;
+}
+
+/* ---- folds in regions ---- */
+
+static int nests_of(const Splitter *s, const Value *value)
+{
+    bool own = value && value->id >= s->first && value->def && value->def->parent == s->block;
+    return own ? s->nests[value->id - s->first] : 0;
+}
+
+static void see_inside(Op *op, void *user)
+{
+    SplitRegions *inside = user;
+    inside->folds = inside->folds || split_is_fold(op) || op->kind == OP_DOT;
+    for (int i = 0; i < op->n_operands; i++) {
+        bool more = nests_of(inside->s, op->operands[i]) > nests_of(inside->s, inside->deepest);
+        inside->deepest = more ? op->operands[i] : inside->deepest;
+    }
+}
+
+SplitRegions split_look_inside(const Splitter *s, const Op *op)
+{
+    SplitRegions inside = {.s = s};
+    for (int r = 0; r < op->n_regions; r++) {
+        block_walk(op->regions[r], see_inside, &inside);
+    }
+    return inside;
+}
+
+/* How many ops with folds in their regions the op's results are made of, one of the other. */
+static int count_nests(const Splitter *s, const Op *op)
+{
+    SplitRegions inside = split_look_inside(s, op);
+    int most = nests_of(s, inside.deepest);
+    for (int i = 0; i < op->n_operands; i++) {
+        int below = nests_of(s, op->operands[i]);
+        most = below > most ? below : most;
+    }
+    return most + inside.folds < UINT16_MAX ? most + inside.folds : UINT16_MAX;
+}
+
+/* ---- gathering ---- */
+
+static void gather_facts(Op *op, void *user)
+{
+    Splitter *s = user;
+    const Value *written = axes_written(op);
+    for (int i = 0; i < op->n_results; i++) {
+        uint64_t bits = split_classes_of(s, op->results[i]);
+        for (int k = 0; k < op->n_operands; k++) {
+            bits |= op->operands[k] ? split_seen(s, op->operands[k]) : 0;
+        }
+        s->seen[op->results[i]->id - s->first] = bits;
+        s->folds[op->results[i]->id - s->first] =
+            (uint16_t)(folds_below(s, op) + split_is_fold(op));
+    }
+    int nests = op->n_results && op->parent == s->block ? count_nests(s, op) : 0;
+    for (int i = 0; i < op->n_results; i++) {
+        s->nests[op->results[i]->id - s->first] = (uint16_t)nests;
+    }
+    if (written) {
+        s->stored |= split_classes_of(s, written);
+    }
+    if (split_is_fold(op)) {
+        s->folded |= split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    }
+    if (op->kind == OP_DOT && !s->dot) {
+        s->dot = op;
+    }
+    s->n_dots += op->kind == OP_DOT;
+    s->n_scans += split_is_scan(op);
+}
+
+static void note_walk(Splitter *s)
+{
+    RowColumnSweep walk = an_row_column_sweep(&s->axes, s->block);
+    bool any = walk.class >= 0, beside = any && fuse_is_beside(s->func, &s->axes, s->block, &walk);
+    for (int i = 0; beside && i < s->n_classes; i++) {
+        s->walked |= s->classes[i] == walk.class ? (uint64_t)1 << i : 0;
+    }
+    s->separate_sweeps = any && !beside;
+}
+
+/* The least number of a value that the group makes. */
+static void note_number(Op *op, void *user)
+{
+    uint32_t *first = user;
+    for (int i = 0; i < op->n_results; i++) {
+        *first = op->results[i]->id < *first ? op->results[i]->id : *first;
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (int i = 0; i < op->regions[r]->n_args; i++) {
+            uint32_t id = op->regions[r]->args[i]->id;
+            *first = id < *first ? id : *first;
+        }
+    }
+}
+
+Splitter split_begin(Func *func, const FusionGroup *group)
+{
+    Block *block = group->parallel->regions[0];
+    Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
+    s.first = func->n_values;
+    block_walk(block, note_number, &s.first);
+    s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values - s.first);
+    s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
+    s.nests = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
+    s.met = memo_open(func);
+    block_walk(block, gather_facts, &s);
+    for (const Op *op = block->first; op && !s.takes_old; op = op->next) {
+        s.takes_old = op->n_results && fuse_has_effect(op);
+    }
+    note_walk(&s);
+    return s;
+}
+
+void split_end(Splitter *s)
+{
+    axes_done(&s->axes);
+    memo_close(s->met);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A value with two of its axes as one, for collapse_axes.c: computed anew from loads of collapsed
+ * tensors, or, in a trial, only looked at. */
+#include "passes/tensor/collapse_values.h"
+
+#include "ir/drop_axis.h"
+#include "passes/analysis/axis_dependence.h"
+
+static Value *const WHOLE[MAX_RANK];
+
+/* ---- types ---- */
+
+bool collapse_dims(Func *func, Type type, int at, Dim *dims)
+{
+    for (int i = 0; i + 1 < type->rank; i++) {
+        dims[i] = i == at  ? poly_mul(func, type->dims[i], type->dims[i + 1])
+                  : i > at ? type->dims[i + 1]
+                           : type->dims[i];
+    }
+    return dims[at] != NULL;
+}
+
+static Type merged_type(Func *func, Type type, int at)
+{
+    Dim dims[MAX_RANK];
+    collapse_dims(func, type, at, dims);
+    return type_array(func, type->dtype, type->rank - 1, dims);
+}
+
+/* ---- memory ---- */
+
+bool collapse_is_whole(const Op *op)
+{
+    Access access = op_access(op, 0);
+    bool whole = access.memory->type->kind == TYPE_TENSOR;
+    for (int i = 0; whole && i < access.n; i++) {
+        whole = !access.indices[i];
+    }
+    return whole;
+}
+
+/* One pair of axes of each tensor, and contiguous. */
+bool collapse_takes_tensor(Collapse *f, const Op *op, int at)
+{
+    const Value *tensor = op->operands[0];
+    if (!collapse_is_whole(op) || tensor->index >= 64) {
+        return false;
+    }
+    const Param *param = &f->func->params.items[tensor->index];
+    bool plain =
+        !tensor->type->strides && !param->axis_perm && !dtype_is_packed(tensor->type->dtype);
+    if (!plain || (f->accesses[tensor->index] && f->axis[tensor->index] != at)) {
+        return false;
+    }
+    f->axis[tensor->index] = at;
+    f->accesses[tensor->index]++;
+    return true;
+}
+
+static Value *merged_load(Collapse *f, Op *op, int at)
+{
+    if (!f->tries) {
+        return build_load(&f->b, op->operands[0], WHOLE);
+    }
+    return collapse_takes_tensor(f, op, at) ? op->results[0] : NULL;
+}
+
+static Value *keep(Collapse *f, Value *value)
+{
+    ARENA_PUSH(f->func->arena, &f->kept, value);
+    return value;
+}
+
+/* ---- axes that move ---- */
+
+static Value *merged_expand(Collapse *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (axis == at || axis == at + 1) { /* one element and its neighbour */
+        return keep(f, op->operands[0]);
+    }
+    Value *from = collapse_value(f, op->operands[0], axis < at ? at - 1 : at);
+    return !from || f->tries ? from : build_expand(&f->b, from, axis > at ? axis - 1 : axis);
+}
+
+static Value *merged_squeeze(Collapse *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (axis == at + 1) {
+        return NULL;
+    }
+    Value *from = collapse_value(f, op->operands[0], axis <= at ? at + 1 : at);
+    return !from || f->tries ? from : build_squeeze(&f->b, from, axis > at ? axis - 1 : axis);
+}
+
+static Value *merged_permute(Collapse *f, const Op *op, int at)
+{
+    const int64_t *perm = op_attr(op, ATTR_PERM)->ints;
+    int64_t fewer[MAX_RANK];
+    int n = 0, first = (int)perm[at];
+    Value *from = perm[at + 1] == first + 1 ? collapse_value(f, op->operands[0], first) : NULL;
+    if (!from || f->tries) {
+        return from;
+    }
+    for (int i = 0; i < op->results[0]->type->rank; i++) {
+        if (i != at + 1) {
+            fewer[n++] = perm[i] - (perm[i] > first);
+        }
+    }
+    return build_permute(&f->b, from, fewer);
+}
+
+static bool is_unit(Dim dim)
+{
+    int64_t extent;
+    return poly_is_const(dim, &extent) && extent == 1;
+}
+
+/* ---- values along one of the two axes ---- */
+
+/* The vector's elements at the indices, which are all inside; `tries`: itself, if that is possible.
+ * NULL: it is not made of coordinates, numbers and inputs. */
+static Value *vector_at(Collapse *f, Value *vector, Value *indices)
+{
+    const Op *op = vector->def;
+    Type type = f->tries ? NULL : type_with_dtype(f->func, indices->type, vector->type->dtype);
+    if (!op) {
+        return NULL;
+    }
+    if (op->kind == OP_IOTA) {
+        return f->tries ? vector : build_cast(&f->b, indices, vector->type->dtype);
+    }
+    if (op->kind == OP_BROADCAST && type_is_scalar(op->operands[0]->type)) {
+        return f->tries ? vector : build_broadcast(&f->b, op->operands[0], 1, type->dims);
+    }
+    if (op->kind == OP_LOAD) {
+        const Value *memory = op->operands[0];
+        bool input = memory->type->kind == TYPE_TENSOR && memory->type->rank == 1 &&
+                     collapse_is_whole(op) && f->func->params.items[memory->index].io == PARAM_IN;
+        if (!input || f->tries) {
+            return input ? vector : NULL;
+        }
+        Value *read = build_gather(&f->b, op->operands[0], &indices);
+        op_set_ints(f->func, read->def, ATTR_GUARD, 1, (int64_t[]){0});
+        return read;
+    }
+    if (op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) {
+        return NULL;
+    }
+    Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = vector_at(f, op->operands[i], indices);
+        if (!operands[i]) {
+            return NULL;
+        }
+    }
+    if (f->tries) {
+        return vector;
+    }
+    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    return copy->results[0];
+}
+
+/* An array that has several elements along one of the two axes alone, stretched along all others:
+ * the element at each quotient, or at each remainder, of the axis that the two become. */
+static Value *merged_vector(Collapse *f, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    Type wide = op->results[0]->type, to = merged_type(f->func, wide, at);
+    int missing = wide->rank - from->type->rank, own = -1;
+    for (int i = 0; i < from->type->rank; i++) {
+        if (!is_unit(from->type->dims[i])) {
+            if (own >= 0 || (i + missing != at && i + missing != at + 1)) {
+                return NULL;
+            }
+            own = i;
+        }
+    }
+    Value *vector = from;
+    while (own >= 0 && vector->def &&
+           (vector->def->kind == OP_EXPAND || vector->def->kind == OP_SQUEEZE)) {
+        vector = vector->def->operands[0];
+    }
+    if (own < 0 || vector->type->rank != 1 || vector->type->dims[0] != wide->dims[own + missing]) {
+        return NULL;
+    }
+    if (f->tries) {
+        return vector_at(f, vector, NULL);
+    }
+    Value *all = build_iota(&f->b, to->dims[at], DT_I64);
+    Value *by = build_broadcast(&f->b, build_size(&f->b, wide->dims[at + 1]), 1, &to->dims[at]);
+    OpKind kind = own + missing == at ? OP_DIV : OP_MOD;
+    Value *merged = vector_at(f, vector, build_binary(&f->b, kind, all, by));
+    for (int i = 0; i < to->rank; i++) {
+        merged = i == at ? merged : build_expand(&f->b, merged, i);
+    }
+    return build_broadcast(&f->b, merged, to->rank, to->dims);
+}
+
+/* Both axes are the operand's, or both are stretched. */
+static Value *merged_broadcast(Collapse *f, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    Type to = merged_type(f->func, op->results[0]->type, at);
+    int first = at - (op->results[0]->type->rank - from->type->rank);
+    const Dim *dims = from->type->dims, *wide = op->results[0]->type->dims;
+    bool both = first >= 0 && dims[first] == wide[at] && dims[first + 1] == wide[at + 1];
+    bool new_one = first == -1 && is_unit(dims[0]);
+    bool units = first >= 0 && is_unit(dims[first]) && is_unit(dims[first + 1]);
+    if (both) {
+        from = collapse_value(f, from, first);
+    } else if (!units && !new_one && first >= -1) {
+        return merged_vector(f, op, at);
+    } else {
+        keep(f, from);
+        from = (units || new_one) && !f->tries ? build_squeeze(&f->b, from, first + 1) : from;
+    }
+    return !from || f->tries ? from : build_broadcast(&f->b, from, to->rank, to->dims);
+}
+
+/* ---- sums and products ---- */
+
+static bool has_both(const Collapse *f, const Value *value, int at)
+{
+    return (an_varies(f->varies, value) >> at & 3) == 3;
+}
+
+static bool has_none(const Collapse *f, const Value *value, int at)
+{
+    return (an_varies(f->varies, value) >> at & 3) == 0;
+}
+
+static Value *merged_reduce(Collapse *f, const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const Op *mul = op->operands[0]->def;
+    if (op->n_operands != 1 || axis == at || axis == at + 1) {
+        return NULL;
+    }
+    if (mul && mul->kind == OP_MUL && text_equal(op_word(op, ATTR_FN), "sum")) {
+        const Value *a = mul->operands[0], *b = mul->operands[1];
+        f->pays = f->pays || (has_both(f, a, at) && has_none(f, b, at)) ||
+                  (has_both(f, b, at) && has_none(f, a, at));
+    }
+    Value *from = collapse_value(f, op->operands[0], at);
+    return !from || f->tries
+               ? from
+               : build_reduce(&f->b, op_word(op, ATTR_FN), from, axis > at ? axis - 1 : axis);
+}
+
+/* The last batch joins the rows where the columns' factor is the same for all of it. */
+static Value *merged_dot(Collapse *f, const Op *op, int at)
+{
+    int last = op->results[0]->type->rank - 1;
+    Value *left = op->operands[0], *right = op->operands[1];
+    bool batches = at + 1 < last - 1, rows = at == last - 2;
+    if (op->n_operands != 2 || op->n_attrs || (!batches && !rows) ||
+        (rows && (an_varies(f->varies, right) >> at & 1))) {
+        return NULL;
+    }
+    f->pays = f->pays || rows;
+    if (rows) {
+        keep(f, right);
+    }
+    left = collapse_value(f, left, at);
+    if (!left || f->tries) {
+        return batches && left ? collapse_value(f, right, at) : left;
+    }
+    right = batches ? collapse_value(f, right, at) : axis_dropped(&f->b, right, at);
+    return build_dot(&f->b, left, right, NULL, op->results[0]->type->dtype);
+}
+
+static Value *merged_elements(Collapse *f, const Op *op, int at)
+{
+    Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = collapse_value(f, op->operands[i], at);
+        if (!operands[i]) {
+            return NULL;
+        }
+    }
+    if (f->tries) {
+        return op->results[0];
+    }
+    Type type = merged_type(f->func, op->results[0]->type, at);
+    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    return copy->results[0];
+}
+
+/* ---- values ---- */
+
+static Value *merged_op(Collapse *f, Op *op, int at)
+{
+    switch (op->kind) {
+    case OP_LOAD: return merged_load(f, op, at);
+    case OP_EXPAND: return merged_expand(f, op, at);
+    case OP_SQUEEZE: return merged_squeeze(f, op, at);
+    case OP_PERMUTE: return merged_permute(f, op, at);
+    case OP_BROADCAST: return merged_broadcast(f, op, at);
+    case OP_REDUCE: return merged_reduce(f, op, at);
+    case OP_DOT: return merged_dot(f, op, at);
+    default:
+        return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE) ? merged_elements(f, op, at)
+                                                                     : NULL;
+    }
+}
+
+typedef struct Key {
+    const Value *value;
+    int at;
+} Key;
+
+typedef struct Known {
+    Key key;
+    Value *to;
+} Known;
+
+static bool is_known(const void *item, const void *key)
+{
+    const Known *known = item;
+    const Key *wanted = key;
+    return known->key.value == wanted->value && known->key.at == wanted->at;
+}
+
+/* The value with its axes `at` and `at` + 1 as one; NULL: that is not possible. */
+Value *collapse_value(Collapse *f, Value *value, int at)
+{
+    Key key = {value, at};
+    uint64_t hash = hash_word((uint64_t)at, value->id);
+    const Known *known = table_find(&f->made, hash, is_known, &key);
+    if (known) {
+        return known->to;
+    }
+    Dim dims[MAX_RANK];
+    if (!value->def || !collapse_dims(f->func, value->type, at, dims)) {
+        return NULL;
+    }
+    if (!f->tries) {
+        f->b.span = value->def->span;
+    }
+    Known *entry = ARENA_NEW(f->func->arena, Known);
+    if (f->tries) {
+        memo_visit(f->tried, value);
+    }
+    *entry = (Known){key, merged_op(f, value->def, at)};
+    if (!f->tries && entry->to != value && !entry->to->name) {
+        entry->to->name = value->name;
+    }
+    table_add(f->func->arena, &f->made, hash, entry);
+    return entry->to;
+}
+
+Collapse collapse_begin(Func *func, Op *store, bool tries)
+{
+    Collapse f = {.func = func, .b = build_before(func, store), .tries = tries};
+    for (int i = 0; i < 64; i++) {
+        f.axis[i] = -1;
+    }
+    return f;
+}

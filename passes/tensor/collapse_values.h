@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What collapse_axes.c knows of one pair of axes, and values without it. Private to the pass. */
+#ifndef TESSERA_PASSES_TENSOR_COLLAPSE_VALUES_H
+#define TESSERA_PASSES_TENSOR_COLLAPSE_VALUES_H
+
+#include "ir/build.h"
+#include "ir/memo.h"
+
+typedef struct Collapse {
+    Func *func;
+    Builder b;
+    bool tries, pays; /* nothing is built yet; a product gets more rows or columns */
+    int axis[64];     /* of each parameter that is merged with the next one; -1: none */
+    int accesses[64];
+    struct {
+        const Value **items; /* that are taken as they are */
+        size_t n, cap;
+    } kept;
+    HashTable made; /* values, by those that they were made of */
+    Memo *varies;   /* of an_varies */
+    Memo *tried;    /* values that were looked at */
+} Collapse;
+
+/* Values of `store` are collapsed; `tries`: nothing is built yet. */
+Collapse collapse_begin(Func *func, Op *store, bool tries);
+/* The extents of the type with its axes `at` and `at` + 1 as one. False: that has no polynomial. */
+bool collapse_dims(Func *func, Type type, int at, Dim *dims);
+/* True if a load or a store accesses all of its tensor. */
+bool collapse_is_whole(const Op *op);
+/* Notes that the op accesses its tensor with axes `at` and `at` + 1 as one. False: the tensor is
+ * not contiguous, or another access collapses another pair. */
+bool collapse_takes_tensor(Collapse *f, const Op *op, int at);
+/* The value with its axes `at` and `at` + 1 as one; in a trial, any value. NULL: that is not
+ * possible. */
+Value *collapse_value(Collapse *f, Value *value, int at);
+
+#endif
