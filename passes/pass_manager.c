@@ -102,6 +102,18 @@ static const PassConstraint CONSTRAINTS[] = {
      "element-wise statements, whose tiles fit no matrix instruction"},
     {"raise_to_dot", "repack_pitched",
      "repack_pitched looks for operands of dots; without dots it would copy nothing"},
+    {"raise_to_dot", "narrow_operands",
+     "narrow_operands looks for operands of dots; differences of integers would stay f32, which no "
+     "matrix instruction multiplies exactly"},
+    {"narrow_operands", "swap_ab",
+     "swap_ab asks which matrix instruction multiplies the operands; of f32 ones there is none"},
+    {"narrow_operands", "repack_upcast",
+     "repack_upcast copies a narrow operand if the other one has 16 bits, which it does not have "
+     "yet"},
+    {"narrow_operands", "repack_mn_major",
+     "repack_mn_major copies operands of f32 dots that are not multiplied as narrower ones"},
+    {"narrow_operands", "tile",
+     "tile chooses the instruction and the step of k, by the operands' types and the scales"},
     {"repack_pitched", "fuse",
      "the copy is a statement for which fuse makes a launch; added later it would belong to no "
      "launch"},

@@ -84,7 +84,7 @@ static int64_t changes(Memo *memo, const Value *value, int axis, int depth)
 
 /* ---- operands ---- */
 
-static bool is_widened(const Value *value)
+bool an_is_widened(const Value *value)
 {
     const Op *op = value->def;
     return op && op->kind == OP_CAST && value->type->dtype == DT_F32 &&
@@ -115,15 +115,23 @@ static bool find_side(const Op *dot, int side, FactorSide *found, int64_t *block
         Memo *memo = memo_about(factor);
         int64_t each = changes(memo, factor, axis, 0);
         memo_close(memo);
-        if (is_widened(op->operands[i]) && each != 1) {
+        if (an_is_widened(op->operands[i]) && each != 1) {
             *block = gcd(*block, each);
             found->factor = factor;
             value = op->operands[i];
             break;
         }
     }
-    found->narrow = is_widened(value) ? value->def->operands[0] : NULL;
+    found->narrow = an_is_widened(value) ? value->def->operands[0] : NULL;
     return found->narrow != NULL;
+}
+
+DType an_narrow_type(const Op *dot, int side)
+{
+    FactorSide found;
+    int64_t block = 0;
+    return find_side(dot, side, &found, &block) ? found.narrow->type->dtype
+                                                : dot->operands[side]->type->dtype;
 }
 
 bool an_scaled_dot(const Func *func, const Op *dot, ScaledDot *found)

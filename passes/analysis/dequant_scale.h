@@ -22,6 +22,12 @@ typedef struct ScaledDot {
 /* Is it such a product, and has its target a matrix unit for the narrow types? */
 bool an_scaled_dot(const Func *func, const Op *dot, ScaledDot *found);
 
+/* Is it a cast to f32 of a type that a matrix instruction takes instead? */
+bool an_is_widened(const Value *value);
+
+/* The type of the elements of an operand, or of its part that is not a factor. */
+DType an_narrow_type(const Op *dot, int side);
+
 /* Are both operands rounded to tf32 for it? */
 bool an_rounded(const Op *dot);
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which values are integers that a float type has. */
+#ifndef TESSERA_PASSES_ANALYSIS_INTEGER_VALUES_H
+#define TESSERA_PASSES_ANALYSIS_INTEGER_VALUES_H
+
+#include "ir/ir.h"
+
+/* True if every element of the value is NaN or an integer, -0 among them, that a cast to the float
+ * type and back does not change. */
+bool an_exact_in(const Value *value, DType dtype);
+
+#endif
