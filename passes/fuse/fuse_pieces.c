@@ -7,7 +7,7 @@
  *   %v = select %c, %g, %h
  *   store %y[:], %v
  *
- * Each piece is then stored where its own array is computed (fuse_inverse_gathers.c). That pays
+ * Each piece is then stored where its own array is computed (invert_gathers.c). That pays
  * where such an array is costly, and where the pieces are made of the same elements: one launch
  * reads these once and stores all pieces. */
 #include "passes/fuse/fuse_stores.h"

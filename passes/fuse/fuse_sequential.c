@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops and choices of the source whose steps mix elements: what one step stores anywhere the next
- * one reads. Where all that is mixed are rows that a block can hold, blocks walk the loop for rows
- * of their own; else the arrays that it carries are intermediates, and tile (tile/serial.c) finds
- * what blocks can have to themselves:
+/* Loops and choices of the source with a cross-element dependence: the next step reads, at any
+ * index, what one step stores. Where the elements that depend on one another are rows that a block
+ * can hold, each block runs the loop for its own rows. Otherwise the arrays that the loop carries
+ * are intermediates, and tile_sequential.c finds what each block can keep private:
  *
  *   %r = for %a { (%t, %x)                store %s[:], %a
  *     %b = gather %x[%i]            →     for { (%t) %x = load %s[:]; %b = gather %x[%i]

@@ -382,7 +382,7 @@ static bool has_roles(const Op *launch)
     return block_contains(launch->regions[0], OP_ROLES);
 }
 
-/* Do its blocks wait for one another? How many do is chosen with their tiles (tile/lookback.c): a
+/* Do its blocks wait for one another? How many do is chosen with their tiles (tile_lookback.c): a
  * scan's code goes through its elements in order, and holds less than all of them twice. */
 static bool awaits(const Op *launch)
 {

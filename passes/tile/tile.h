@@ -30,12 +30,12 @@ typedef struct AxisPlan {
     int class;
     Dim dim;
     const char *name; /* M, as in `tile M 128` */
-    unsigned flags;   /* analysis/axes.h */
+    unsigned flags;   /* analysis/axis_classes.h */
     AxisMapping how;
     int64_t step;       /* 0: one element at a time, an i64 */
     int64_t multicast;  /* blocks beside each other that bring what they have in common once */
     bool held;          /* the steps of a loop mix it: a block holds all of it */
-    bool walked;        /* stored and folded in one walk (analysis/walk.h): no row */
+    bool walked;        /* stored and folded in one walk (row_column_sweep.h): no row */
     int64_t from, upto; /* the grid's elements of it; upto 0: to its end */
     int64_t min_step;   /* a grid axis' least step, for coalesced accesses (tile_coalescing.c) */
 } AxisPlan;

@@ -84,7 +84,7 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
 }
 
 /* Blocks beside each other along one of the axes that bring what they have in common once. Whether
- * their copies can is known later (stage/multicast.c), which records the line. */
+ * their copies can is known later (stage_multicast.c), which records the line. */
 static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "multicast", axis->name);

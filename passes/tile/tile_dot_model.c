@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the model of a product's tiles (analysis/waves.h) is given, and what is said of its
+/* What the model of a product's tiles (analysis/wave_model.h) is given, and what is said of its
  * answer. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"

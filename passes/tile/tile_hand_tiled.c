@@ -393,7 +393,7 @@ static int64_t blocks_of(Func *func, const BlockFootprint *steps)
 }
 
 /* Bytes of accumulators and operands that a thread of so many groups may hold: what those that copy
- * leave of its share of the registers (stage/shares.c). */
+ * leave of its share of the registers (stage_role_resources.c). */
 static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t groups,
                        int64_t blocks)
 {
@@ -407,7 +407,7 @@ static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t gr
 }
 
 /* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
- * may leave through the buffer of an operand that was loaded once (stage/store.c). */
+ * may leave through the buffer of an operand that was loaded once (stage_epilogue.c). */
 static bool unit_steps_fit(Func *func, const BlockFootprint *steps)
 {
     int64_t rows = tile_group_rows(func), reserved = func->target->shared_reserved;

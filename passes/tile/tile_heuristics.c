@@ -310,7 +310,8 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
     return most;
 }
 
-/* Does the block walk some axis, whose tiles it combines element by element (opt/defer.c)? */
+/* True if the block loops over some axis whose tiles it combines element by element
+ * (partial_reductions.c). */
 static bool walks(const TilePlan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
@@ -524,7 +525,8 @@ static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, 
     /* With more elements a thread, registers for fewer threads. */
     int64_t held = plan->elements / threads;
     int64_t beside = tile_loads_of_rows(group) > MAX_ROW_LOADS ? LOADS_BESIDE : 0;
-    if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt/again.c) */
+    if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) {
+        /* rematerialize_casts.c keeps two elements in one register. */
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
     } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {

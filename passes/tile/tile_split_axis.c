@@ -7,7 +7,7 @@
  *
  * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are
  * multiples of the step, the same whatever the device does: the same bits on every run. Rows that
- * are stored along the axis (analysis/walk.h) are stored on the way.
+ * are stored along the axis (row_column_sweep.h) are stored on the way.
  * A scan's second launch has the shares again, each beginning with what those before it (of a
  * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
  * (tile_lookback.c). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of matrix instructions, compared with the PTX manual's formulas for fragments, and the
  * operands of each row with one another, in every order of k that code generation uses. AMD's rows
- * are tested by the results of their code (tests/codegen/gpu/matrix.test). */
+ * are tested by the results of their code (tests/codegen/gpu/matrix.tile). */
 #include "tests/unit.h"
 
 #include "ir/layout/matrix_instr.h"

@@ -12,6 +12,7 @@
   blanks (text tests and tables may be wider; text tests need no SPDX line)
 - text tests compare something, in lines that can be read (text_tests.py); documents have lines of
   at most 120 columns and short cells (documents.py)
+- a file that a comment or a document names exists (file_names.py)
 - no absolute path of the machine on which it was written; nothing left to do behind
 - files under 600 lines are normal: longer ones are reported, above 900 they fail
 """
@@ -23,6 +24,7 @@ import subprocess
 import sys
 
 import documents
+import file_names
 import text_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -187,8 +189,10 @@ def report(lengths):
             print(f"note: {path} has {n} lines")
 
 
-def check_file(path, text, components, exceptions, fail):
+def check_file(path, text, components, exceptions, names, fail):
     suffix = pathlib.Path(path).suffix
+    if suffix in CODE | {".md"}:
+        report_problems(path, names.problems(path, text), fail)
     if suffix == ".md":
         report_problems(path, documents.problems(text), fail)
         return
@@ -202,12 +206,13 @@ def check_file(path, text, components, exceptions, fail):
 def main():
     components, exceptions = read_components(), read_exceptions()
     failures, passed, checked, lengths, paths = [], 0, 0, {}, tracked()
+    names = file_names.Names(paths)
     for path in paths:
         if pathlib.Path(path).suffix not in TEXT | {".md"}:
             continue
         text = (ROOT / path).read_text(errors="replace")
         before = len(failures)
-        check_file(path, text, components, exceptions, failures.append)
+        check_file(path, text, components, exceptions, names, failures.append)
         lengths[path] = text.count("\n")
         checked += 1
         passed += len(failures) == before
