@@ -487,7 +487,7 @@ static void fuse_regions(Func *func, Block *block)
 static void fuse_block(Func *func, Block *block)
 {
     Units units = {.func = func};
-    fuse_inverse_gathers(func, block);
+    fuse_invert_gathers(func, block, INVERT_ALL);
     fuse_gathers(func, block);
     fuse_regions(func, block);
     fuse_gathers(func, block);

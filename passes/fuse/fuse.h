@@ -28,9 +28,12 @@ bool fuse_has_effect(const Op *op);
 bool fuse_is_pitched_copy(const Op *store);
 
 /* ---- invert_gathers.c ---- */
-/* Computes what is made of the elements that a gather reads of a costly array, each once, over the
- * array's own axes, and scatters it to the inverse index. */
-void fuse_inverse_gathers(Func *func, Block *block);
+/* Which gathers: those of dot results and of sums of products, or those of all costly arrays, after
+ * stores of several pieces have been split. */
+typedef enum InvertScope { INVERT_PRODUCTS, INVERT_ALL } InvertScope;
+/* Computes what follows from the elements that a gather reads of a costly array, each once, over
+ * the array's own axes, and scatters it to the inverse index. */
+void fuse_invert_gathers(Func *func, Block *block, InvertScope scope);
 
 /* ---- fuse_gathers.c ---- */
 /* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is

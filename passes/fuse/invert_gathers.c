@@ -11,8 +11,9 @@
  * are the address of its store, and not a launch that reads what another one left in memory. Where
  * the gather reads past the array, a second scatter writes what follows from its value there.
  *
- * The pass does so for results of products, before their axes are collapsed; fuse does it for all
- * other costly arrays, and for pieces of a tensor. Requires the tensor level. Changes no bits. */
+ * The pass does so for results of products, before their axes are collapsed; fuse calls the same
+ * function for all other costly arrays and for pieces of a tensor, after the axes of the products
+ * are final. Requires the tensor level. Changes no bits. */
 #include "passes/fuse/fuse_stores.h"
 #include "passes/fuse/fuse_value_at.h"
 #include "passes/pass.h"
@@ -469,23 +470,6 @@ static void gather_from_memory(const Op *scatter)
     }
 }
 
-void fuse_inverse_gathers(Func *func, Block *block)
-{
-    fuse_split_pieces(func, block);
-    for (Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_GATHER) {
-            invert(func, block, op);
-        }
-    }
-    for (Op *op = block->first; op; op = op->next) {
-        bool piece = op->kind == OP_SCATTER && op_attr(op, ATTR_PIECE);
-        if (piece && func->params.items[op->operands[0]->index].io == PARAM_INOUT) {
-            gather_from_memory(op);
-        }
-    }
-    func_remove_dead(func);
-}
-
 /* ---- results of products ---- */
 
 /* What is below a value, through element-wise ops and moved axes. */
@@ -528,13 +512,30 @@ static bool reads_product(Func *func, Block *block, Op *gather)
     return array.sums && stored.gathers == 1;
 }
 
-void pass_invert_gathers(Func *func)
+/* ---- the block ---- */
+
+void fuse_invert_gathers(Func *func, Block *block, InvertScope scope)
 {
     func_remove_dead(func);
-    for (Op *op = func->body->first; op; op = op->next) {
-        if (op->kind == OP_GATHER && reads_product(func, func->body, op)) {
-            invert(func, func->body, op);
+    if (scope == INVERT_ALL) {
+        fuse_split_pieces(func, block);
+    }
+    for (Op *op = block->first; op; op = op->next) {
+        bool gathers = op->kind == OP_GATHER;
+        if (gathers && (scope == INVERT_ALL || reads_product(func, block, op))) {
+            invert(func, block, op);
+        }
+    }
+    for (Op *op = block->first; op; op = op->next) {
+        bool piece = op->kind == OP_SCATTER && op_attr(op, ATTR_PIECE);
+        if (piece && func->params.items[op->operands[0]->index].io == PARAM_INOUT) {
+            gather_from_memory(op);
         }
     }
     func_remove_dead(func);
+}
+
+void pass_invert_gathers(Func *func)
+{
+    fuse_invert_gathers(func, func->body, INVERT_PRODUCTS);
 }
