@@ -158,15 +158,35 @@ typedef struct Guards {
     jmp_buf *arena, *bug;
 } Guards;
 
-enum { OUT_OF_MEMORY = 1 }; /* as arena.c jumps */
+enum { OUT_OF_MEMORY = 1, BUG = 2 }; /* as arena.c and diag.c jump */
 
-static void jump_on(const Guards *outer, int why)
+/* Goes on with the jump that ended the body. A caller without a guard gets false and a diagnostic
+ * instead: a bug has been reported before its jump, a lack of memory is reported here. */
+static bool leave(Func *func, const Guards *outer, int why)
 {
-    jmp_buf *guard = why == OUT_OF_MEMORY ? outer->arena : outer->bug;
-    if (!guard) {
-        abort(); /* as arena.c does: a caller without a guard is a bug of ours */
+    jmp_buf *guard = why == OUT_OF_MEMORY ? outer->arena : outer->bug, here;
+    if (guard) {
+        longjmp(*guard, why);
     }
-    longjmp(*guard, why);
+    if (why == OUT_OF_MEMORY && !setjmp(here)) {
+        func->arena->guard = &here; /* of the diagnostic, which may find no memory either */
+        diag_failure(func->diags, DIAG_ENVIRONMENT, "out of memory");
+    }
+    func->arena->guard = outer->arena;
+    return false;
+}
+
+/* LLVM's fatal error is a bug of ours. */
+static bool report_fatal(Func *func, const Guards *outer, const char *words)
+{
+    jmp_buf here;
+    func->diags->bug_guard = &here;
+    if (!setjmp(here)) {
+        diag_bug(func->diags, "LLVM gave up on %s for %s: %s", func->name, func->target->name,
+                 words);
+    }
+    func->diags->bug_guard = outer->bug;
+    return leave(func, outer, BUG);
 }
 
 typedef struct Run {
@@ -208,11 +228,10 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
     func->arena->guard = outer.arena;
     func->diags->bug_guard = outer.bug;
     if (end_by == LLVM_GAVE_UP) {
-        diag_bug(func->diags, "LLVM gave up on %s for %s: %s", func->name, func->target->name,
-                 words);
+        return report_fatal(func, &outer, words);
     }
     if (end_by == LLVM_OUT_OF_MEMORY) {
-        jump_on(&outer, OUT_OF_MEMORY);
+        return leave(func, &outer, OUT_OF_MEMORY);
     }
     /* All objects of LLVM are freed, also after an error. */
     Llvm *llvm = run.l;
@@ -238,10 +257,7 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
     if (llvm->emitted) {
         LLVMDisposeMemoryBuffer(llvm->emitted);
     }
-    if (run.jumped) {
-        jump_on(&outer, run.jumped);
-    }
-    return run.good;
+    return run.jumped ? leave(func, &outer, run.jumped) : run.good;
 }
 
 /* ---- finishing ---- */

@@ -36,8 +36,9 @@ static bool emit(Llvm *l, void *user)
     return code.n > 0;
 }
 
-/* How the guards are left: 0, not at all; what arena.c and diag.c jump with. */
-static int compile(Wish wish, char *said, size_t n)
+/* How the guards are left: 0, not at all; what arena.c and diag.c jump with. Without guards: -1 if
+ * the call returned false. */
+static int compile(Wish wish, bool guarded, char *said, size_t n)
 {
     Arena arena;
     Diags diags;
@@ -46,11 +47,11 @@ static int compile(Wish wish, char *said, size_t n)
     diags_init(&diags, &arena);
     Func *func = func_new(&arena, &diags, "f");
     func->target = target_find("x86-64-v3");
-    arena.guard = diags.bug_guard = &guard;
+    arena.guard = diags.bug_guard = guarded ? &guard : NULL;
     LlvmOptions options = {.codegen = &OPTIONS};
     int jumped = setjmp(guard);
-    if (jumped == 0) {
-        ck_assert(llvm_run(func, &options, emit, &wish));
+    if (jumped == 0 && !llvm_run(func, &options, emit, &wish)) {
+        jumped = -1;
     }
     Text text = text_new(&arena);
     diags_render(&diags, &text);
@@ -62,26 +63,48 @@ static int compile(Wish wish, char *said, size_t n)
 START_TEST(goes_on_after_a_fatal_error)
 {
     char said[2000];
-    ck_assert_int_eq(compile(NOTHING_WRONG, said, sizeof said), 0);
+    ck_assert_int_eq(compile(NOTHING_WRONG, true, said, sizeof said), 0);
     for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(compile(UNKNOWN_INSTRUCTION, said, sizeof said), 2);
+        ck_assert_int_eq(compile(UNKNOWN_INSTRUCTION, true, said, sizeof said), 2);
         ck_assert_ptr_nonnull(strstr(said, "LLVM gave up on f for x86-64-v3: Cannot select"));
-        ck_assert_int_eq(compile(NOTHING_WRONG, said, sizeof said), 0);
+        ck_assert_int_eq(compile(NOTHING_WRONG, true, said, sizeof said), 0);
     }
 }
 END_TEST
 
-START_TEST(says_that_memory_is_short)
+START_TEST(returns_to_a_caller_without_guards)
 {
     char said[2000];
+    ck_assert_int_eq(compile(UNKNOWN_INSTRUCTION, false, said, sizeof said), -1);
+    ck_assert_ptr_nonnull(strstr(said, "LLVM gave up on f for x86-64-v3: Cannot select"));
+    ck_assert_int_eq(compile(NOTHING_WRONG, false, said, sizeof said), 0);
+}
+END_TEST
+
+static int without_memory(bool guarded, char *said, size_t n)
+{
     struct rlimit limit, less = {(rlim_t)3 << 28, RLIM_INFINITY};
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
     less.rlim_max = limit.rlim_max;
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &less), 0);
-    int jumped = compile(MEMORY_WITHOUT_END, said, sizeof said);
+    int jumped = compile(MEMORY_WITHOUT_END, guarded, said, n);
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
-    ck_assert_int_eq(jumped, 1);
-    ck_assert_int_eq(compile(NOTHING_WRONG, said, sizeof said), 0);
+    return jumped;
+}
+
+START_TEST(says_that_memory_is_short)
+{
+    char said[2000];
+    ck_assert_int_eq(without_memory(true, said, sizeof said), 1);
+    ck_assert_int_eq(compile(NOTHING_WRONG, true, said, sizeof said), 0);
+}
+END_TEST
+
+START_TEST(says_so_without_guards)
+{
+    char said[2000];
+    ck_assert_int_eq(without_memory(false, said, sizeof said), -1);
+    ck_assert_ptr_nonnull(strstr(said, "out of memory"));
 }
 END_TEST
 
@@ -90,8 +113,10 @@ UNIT_TESTS(codegen_fatal)
     TCase *tests = tcase_create("fatal");
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, goes_on_after_a_fatal_error);
+    tcase_add_test(tests, returns_to_a_caller_without_guards);
 #if !defined(__SANITIZE_ADDRESS__) /* whose memory is not limited so */
     tcase_add_test(tests, says_that_memory_is_short);
+    tcase_add_test(tests, says_so_without_guards);
 #endif
     return tests;
 }
