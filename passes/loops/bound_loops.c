@@ -80,9 +80,29 @@ static bool is_before_loop(const Bounder *s, const Value *value)
     return !def || (up && op_is_before(def, up));
 }
 
+/* Moves what is computed behind the loop, from values that are there before it, to before it. */
+static bool move_before_loop(const Bounder *s, const Value *value, int depth)
+{
+    Op *def = value->def;
+    if (is_before_loop(s, value)) {
+        return true;
+    }
+    if (def->parent != s->loop->parent || !op_has(def, TRAIT_PURE) || def->n_regions ||
+        depth > MAX_DEPTH) {
+        return false;
+    }
+    for (int i = 0; i < def->n_operands; i++) {
+        if (!move_before_loop(s, def->operands[i], depth + 1)) {
+            return false;
+        }
+    }
+    op_move_before(def, s->loop);
+    return true;
+}
+
 static bool add_term(const Bounder *s, Bound *bound, Value *value, int64_t times)
 {
-    if (!is_before_loop(s, value)) {
+    if (!move_before_loop(s, value, 0)) {
         return false;
     }
     for (int i = 0; i < bound->n; i++) {

@@ -7,10 +7,11 @@
  *                                             for %j from mid to hi { as before }
  *
  * A loop is hot if it directly contains a dot with a matrix instruction. Its last tile may be
- * ragged. A causal mask (a comparison of the loop's index with the index of a range around the
- * loop, with numbers added, true for all of the first tiles, or for all but the first) is decided
- * per tile. The loop's code is emitted twice, or three times if the first tiles are masked, as in a
- * loop over queries.
+ * ragged. A mask is decided per tile if it compares the loop's index with the index of a range
+ * around the loop (a causal mask) or with a number that is known before the loop (`%j <
+ * %length`), with numbers added, and is true for all of the first tiles, or for all but the first.
+ * The loop's code is emitted twice, or three times if the first tiles are masked, as in a loop over
+ * queries.
  * Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
@@ -19,6 +20,11 @@
 #include "passes/analysis/range_facts.h"
 #include "passes/pass.h"
 #include "passes/tile/tile.h"
+
+enum { MAX_CONDITIONS = 8 };
+
+/* The greatest number from data that a loop is compared with. */
+static const int64_t MAX_DATA = (int64_t)1 << 60;
 
 typedef struct Peel {
     Func *func;
@@ -32,50 +38,92 @@ typedef struct Peel {
 } Peel;
 
 typedef struct Condition {
-    const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
-    bool late;           /* it is true where the loop's index is the greater one */
-    int64_t slack;       /* 1: also where they are equal; more: also where it is so much less */
+    Value *outer; /* the range around that the loop's is compared with, or a scalar of i64 or i32 */
+    bool late;    /* it is true where the loop's index is the greater one */
+    int64_t slack; /* 1: also where they are equal; more: also where it is so much less */
 } Condition;
 
-/* The range whose indices, plus a number, the value holds; NULL: another value. */
-static const DimVar *range_of_sum(const Value *value, int64_t *plus)
+/* The conjuncts of one mask. */
+typedef struct Conditions {
+    Condition items[MAX_CONDITIONS];
+    int n;
+} Conditions;
+
+/* What the value is without a number that is added to it. */
+static const Value *without_number(const Value *value, int64_t *plus)
 {
-    const Op *op = value_unstretched(value)->def;
+    value = value_unstretched(value);
     *plus = 0;
-    while (op && (op->kind == OP_ADD || op->kind == OP_SUB) && value_const(op->operands[1])) {
-        int64_t number = value_const(op->operands[1])->i;
-        *plus += op->kind == OP_ADD ? number : -number;
-        value = op->operands[0];
-        op = value_unstretched(value)->def;
+    while (value->def && (value->def->kind == OP_ADD || value->def->kind == OP_SUB) &&
+           value_const(value->def->operands[1])) {
+        int64_t number = value_const(value->def->operands[1])->i;
+        *plus += value->def->kind == OP_ADD ? number : -number;
+        value = value_unstretched(value->def->operands[0]);
     }
-    return range_of_index(value);
+    return value;
 }
 
-/* `i >= j` or `i > j`, written either way round, of the loop's range and an outer one, with numbers
- * added to either. */
-static Condition condition_of(const Peel *p, const Op *cmp)
+/* A side of a comparison without the loop's index: the range around whose index it is, or a scalar
+ * that is there before the loop; else NULL. */
+static Value *outer_of(const Peel *p, const Value *side)
+{
+    const DimVar *range = range_of_index(side);
+    DType dtype = side->type->dtype;
+    bool scalar = side->type->rank == 0 && (dtype == DT_I64 || dtype == DT_I32);
+    if (range) {
+        return range != p->range ? range->binder : NULL;
+    }
+    return scalar && !value_is_inside(side, p->loop) ? (Value *)side : NULL;
+}
+
+/* `i >= j` or `i > j`, written either way round, of the loop's index and what does not change in
+ * the loop, with numbers added to either. */
+static bool read_comparison(const Peel *p, const Op *cmp, Condition *is)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
     bool forward = text_equal(pred, "ge") || text_equal(pred, "gt");
     bool backward = text_equal(pred, "le") || text_equal(pred, "lt");
     if (!forward && !backward) {
-        return (Condition){.outer = NULL};
+        return false;
     }
     int64_t above, below;
-    const DimVar *more = range_of_sum(cmp->operands[forward ? 0 : 1], &above);
-    const DimVar *less = range_of_sum(cmp->operands[forward ? 1 : 0], &below);
-    bool late = more == p->range;
-    const DimVar *own = late ? more : less, *other = late ? less : more;
-    return (Condition){own == p->range && other != own ? other : NULL, late,
-                       (pred[1] == 'e') + above - below};
+    const Value *more = without_number(cmp->operands[forward ? 0 : 1], &above);
+    const Value *less = without_number(cmp->operands[forward ? 1 : 0], &below);
+    bool late = range_of_index(more) == p->range;
+    *is = (Condition){outer_of(p, late ? less : more), late, (pred[1] == 'e') + above - below};
+    return range_of_index(late ? more : less) == p->range && is->outer;
 }
 
-/* Where the last tile may end that satisfies it, or the first one begin. */
+/* False: there is a conjunct that cannot be decided per tile. */
+static bool read_mask(const Peel *p, const Value *mask, Conditions *to)
+{
+    while (mask->def && op_moves_axes(mask->def)) {
+        mask = mask->def->operands[0];
+    }
+    const Op *op = mask->def;
+    if (op && op->kind == OP_AND) {
+        return read_mask(p, op->operands[0], to) && read_mask(p, op->operands[1], to);
+    }
+    return op && op->kind == OP_CMP && to->n < MAX_CONDITIONS &&
+           read_comparison(p, op, &to->items[to->n]) && ++to->n;
+}
+
+/* Where the last tile may end that satisfies it, or the first one begin. A number from data is
+ * limited, so that the sum does not overflow. */
 static void add_condition(Peel *p, Builder *b, const Condition *is)
 {
-    Value *edge = build_range_fact(b, is->late ? OP_END : OP_START, is->outer->binder);
+    Value *edge = is->outer;
+    int64_t slack = is->slack;
+    if (edge->type->kind == TYPE_RANGE) {
+        edge = build_range_fact(b, is->late ? OP_END : OP_START, edge);
+    } else {
+        edge = edge->type->dtype == DT_I64 ? edge : build_cast(b, edge, DT_I64);
+        edge = build_binary(b, OP_MAX, edge, build_i64(b, -MAX_DATA));
+        edge = build_binary(b, OP_MIN, edge, build_i64(b, MAX_DATA));
+        slack -= is->late; /* the end of a range is behind its greatest index */
+    }
     OpKind move = is->late ? OP_SUB : OP_ADD, join = is->late ? OP_MAX : OP_MIN;
-    edge = build_binary(b, move, edge, build_i64(b, is->slack));
+    edge = build_binary(b, move, edge, build_i64(b, slack));
     Value **limit = is->late ? &p->from : &p->limit;
     *limit = *limit ? build_binary(b, join, *limit, edge) : edge;
 }
@@ -83,13 +131,11 @@ static void add_condition(Peel *p, Builder *b, const Condition *is)
 static void find_masks(Peel *p, Builder *b)
 {
     for (Op *op = p->loop->regions[0]->first; op && p->n < 8; op = op->next) {
-        const Op *cmp = op->kind == OP_SELECT ? op->operands[0]->def : NULL;
-        Condition is = {.outer = NULL};
-        if (cmp && cmp->kind == OP_CMP) {
-            is = condition_of(p, cmp);
-        }
-        if (is.outer) {
-            add_condition(p, b, &is);
+        Conditions conditions = {.n = 0};
+        if (op->kind == OP_SELECT && read_mask(p, op->operands[0], &conditions)) {
+            for (int i = 0; i < conditions.n; i++) {
+                add_condition(p, b, &conditions.items[i]);
+            }
             p->masks[p->n++] = op;
         }
     }
