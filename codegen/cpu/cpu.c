@@ -5,6 +5,7 @@
 #include "ir/ir_errors.h"
 
 #include "codegen/cpu/cpu_emit.h"
+#include "codegen/cpu/cpu_workarounds.h"
 
 /* What is left to LLVM: promoting cells, folding addresses, hoisting. Loops are vectors already. */
 static const char *const PASSES =
@@ -43,6 +44,7 @@ static bool cpu_body(Llvm *l, void *user)
     if (job->options->optimize > 0) {
         llvm_optimize(l, PASSES);
     }
+    cpu_rewrite(l);
     if (job->kind == EMIT_LLVM) {
         llvm_print(l, job->code);
     } else {

@@ -276,6 +276,22 @@ void reduce_into(InterpRun *run, const Op *op, const Axes *axes, const Array *fr
     buffer_drop(run, result);
 }
 
+/* True if the terms of a sum are products: behind the conditions that leave some of them out, and
+ * behind the sums over other axes. */
+static bool sums_products(const Op *sum)
+{
+    const Op *op = sum->operands[0]->def;
+    while (op && op->kind != OP_MUL) {
+        bool masked = op->kind == OP_SELECT && value_is_const(op->operands[2], 0);
+        bool summed = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum");
+        if (!masked && !summed && op->kind != OP_SQUEEZE) {
+            return false;
+        }
+        op = op->operands[masked]->def;
+    }
+    return op;
+}
+
 void interp_reduce(InterpRun *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
@@ -283,8 +299,7 @@ void interp_reduce(InterpRun *run, const Op *op)
         interp_scratch(run, op, op_access(op, 1));
     }
     Axes axes = reduce_axes(run, op, from);
-    const Op *made = op->operands[0]->def;
-    axes.products = made && made->kind == OP_MUL && axes.len > 1 && axes.fold == FOLD_SUM;
+    axes.products = axes.len > 1 && axes.fold == FOLD_SUM && sums_products(op);
     Array *to = array_of_type(run, op, op->results[0]->type);
     reduce_into(run, op, &axes, from, to);
     run_result(run, op, 0, to);

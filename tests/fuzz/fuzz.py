@@ -26,7 +26,7 @@ BAD = {"differs", "outside", "fault", "internal", "crash", "timeout", "invalid",
        "environment", "usage"}
 CHUNK = 100
 KNOWN = pathlib.Path(__file__).with_name("known.txt")
-MENDED = pathlib.Path(__file__).with_name("mended.tile")
+MENDED = sorted(pathlib.Path(__file__).parent.glob("mended*.tile"))
 
 
 def run(options, text, jobs, seconds=None, env=None):
@@ -82,7 +82,7 @@ def keep(options, text, row):
 
 def mended():
     """Programs that failed once, by their names."""
-    parts = MENDED.read_text().split("#: program ")[1:]
+    parts = [part for path in MENDED for part in path.read_text().split("#: program ")[1:]]
     return {part.split("\n")[0]: "#: program " + part for part in parts}
 
 

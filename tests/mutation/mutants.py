@@ -153,6 +153,8 @@ CODEGEN = [
      "scalar_fma(l, in, a, operands[«1»], operands[2])", "2"),
     ("the least of unsigned numbers is told as of signed ones", "codegen/scalar/scalar_atomic.c",
      "«dtype_is_signed(change->dtype)» ? FNS[change->fn].with_sign", "true"),
+    ("CPU: divisors that LLVM takes for never 0 stay so", "codegen/cpu/cpu_workarounds.c",
+     "side <= «2»", "1"),
     ("AMD: rows of lanes are turned by another part of a row", "codegen/amdgcn/amdgcn.c",
      "return read_neighbours(em, i32, «ROTATE_8»);", "ROTATE_8 - 4"),
     ("AMD: copies to LDS are not waited for", "codegen/amdgcn/amdgcn_lds_dma.c",
