@@ -213,7 +213,10 @@ const Value *func_memory_of(const Func *func, const Value *memory)
         return memory;
     }
     const Param *param = &func->params.items[memory->index];
-    return param->im2col ? param->im2col->of : param->alias ? param->alias : memory;
+    if (param->im2col) {
+        return param->im2col->of;
+    }
+    return param->alias ? param->alias : memory;
 }
 
 int view_places(const Param *view)

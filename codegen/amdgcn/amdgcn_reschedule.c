@@ -23,13 +23,24 @@ static const char *value_of(const Metadata *data, const char *from, const char *
     return found ? found + n : NULL;
 }
 
+/* Bytes of a MessagePack integer behind its first one, which has a small number itself. */
+static int bytes_behind(unsigned char first)
+{
+    switch (first) {
+    case 0xcc: return 1;
+    case 0xcd: return 2;
+    case 0xce: return 4;
+    default: return 0;
+    }
+}
+
 static long number_at(const Metadata *data, const char *at)
 {
     const unsigned char *bytes = (const unsigned char *)at;
     if (data->is_text) {
         return strtol(at + strspn(at, ": "), NULL, 10);
     }
-    int n = bytes[0] == 0xcc ? 1 : bytes[0] == 0xcd ? 2 : bytes[0] == 0xce ? 4 : 0;
+    int n = bytes_behind(bytes[0]);
     long value = n ? 0 : bytes[0];
     for (int i = 1; i <= n; i++) {
         value = value << 8 | bytes[i];

@@ -6,13 +6,21 @@
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_ops.h"
 
+static unsigned bits_of(const GpuEmitter *em, LLVMTypeRef type)
+{
+    if (LLVMGetTypeKind(type) == LLVMIntegerTypeKind) {
+        return LLVMGetIntTypeWidth(type);
+    }
+    if (type == em->f64) {
+        return 64;
+    }
+    return type == em->f32 ? 32 : 16;
+}
+
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
 {
     LLVMTypeRef type = LLVMTypeOf(value);
-    unsigned bits = LLVMGetTypeKind(type) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type)
-                    : type == em->f64                            ? 64
-                    : type == em->f32                            ? 32
-                                                                 : 16;
+    unsigned bits = bits_of(em, type);
     LLVMTypeRef whole = LLVMIntTypeInContext(em->context, bits);
     LLVMValueRef word = LLVMBuildBitCast(em->builder, value, whole, "");
     if (bits <= 32) {

@@ -85,6 +85,7 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, in
 {
     enum { MAX_WORDS = 4 };
     static const char *const values[] = {"$3", "{$3, $4}", NULL, "{$3, $4, $5, $6}"};
+    static const char *const vectors[] = {"", ".v2", NULL, ".v4"};
     bool wide = LLVMTypeOf(words[0]) == em->i64;
     LLVMValueRef args[3 + MAX_WORDS] = {hopper_address(em, at), block,
                                         hopper_address(em, mbarrier)};
@@ -100,10 +101,7 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, in
         "{\n\t.reg .b32 there, told;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
         "mapa.shared::cluster.u32 told, $2, $1;\n\t"
         "st.async.shared::cluster.mbarrier::complete_tx::bytes%s.b%d [there], %s, [told];\n\t}",
-        n == 4   ? ".v4"
-        : n == 2 ? ".v2"
-                 : "",
-        wide ? 64 : 32, values[n - 1]);
+        vectors[n - 1], wide ? 64 : 32, values[n - 1]);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, constraints.data, true, 3 + n, args);
 }
 

@@ -46,7 +46,10 @@ static float f32_max(float x, float y)
     if (isnan(x) || isnan(y)) {
         return isnan(x) ? x : y;
     }
-    return x == y ? (signbit(x) ? y : x) : x > y ? x : y;
+    if (x == y) {
+        return signbit(x) ? y : x;
+    }
+    return x > y ? x : y;
 }
 
 static float f32_min(float x, float y)
@@ -54,7 +57,10 @@ static float f32_min(float x, float y)
     if (isnan(x) || isnan(y)) {
         return isnan(x) ? x : y;
     }
-    return x == y ? (signbit(x) ? x : y) : x < y ? x : y;
+    if (x == y) {
+        return signbit(x) ? x : y;
+    }
+    return x < y ? x : y;
 }
 
 static bool f32_ops(const Flat *flat)

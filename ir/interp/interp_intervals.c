@@ -83,6 +83,19 @@ static bool free_cast(const Array *result, const int64_t x[2])
     return x[0] >= least && x[1] <= most; /* all of it fits */
 }
 
+/* True if element `i` of the result takes no other value than its samples and the interval that
+ * this leaves behind, where its operands take those of x and y. */
+static bool is_bounded(InterpRun *run, const Op *op, Array *result, int64_t i, const int64_t x[2],
+                       const int64_t y[2])
+{
+    switch (op->kind) {
+    case OP_MOD: return free_remainder(run, result, i, x, y);
+    case OP_AND: return free_mask(run, result, i, x, y);
+    case OP_CMP: return x[1] < y[0] || y[1] < x[0];
+    default: return op->kind == OP_CAST && free_cast(result, x);
+    }
+}
+
 void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array *result)
 {
     bool counted = false;
@@ -104,11 +117,7 @@ void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array 
         if (x[1] - x[0] <= 1 && y[1] - y[0] <= 1) {
             continue; /* the samples cover both intervals */
         }
-        bool done = op->kind == OP_MOD   ? free_remainder(run, result, i, x, y)
-                    : op->kind == OP_AND ? free_mask(run, result, i, x, y)
-                    : op->kind == OP_CMP ? x[1] < y[0] || y[1] < x[0]
-                                         : op->kind == OP_CAST && free_cast(result, x);
-        if (!done) {
+        if (!is_bounded(run, op, result, i, x, y)) {
             array_any(run, result, i);
         }
     }

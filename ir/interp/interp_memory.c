@@ -343,6 +343,16 @@ typedef struct Writing {
     const Array *from;
 } Writing;
 
+/* What is wrong with writing there; NULL: nothing. */
+static const char *fault_of(Reach reach, bool poisoned)
+{
+    switch (reach) {
+    case REACH_OUTSIDE: return "writes outside of the tensor:";
+    case REACH_PADDING: return "writes past the end of a range:";
+    default: return poisoned ? "padding or unset memory reaches" : NULL;
+    }
+}
+
 static void write_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
     Writing *w = user;
@@ -351,10 +361,7 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     }
     const uint8_t *poison = w->from->poison ? w->from->poison->bytes : NULL;
     const uint8_t *first = poison ? memchr(poison + position, 1, (size_t)count) : NULL;
-    const char *what = reach == REACH_OUTSIDE   ? "writes outside of the tensor:"
-                       : reach == REACH_PADDING ? "writes past the end of a range:"
-                       : first                  ? "padding or unset memory reaches"
-                                                : NULL;
+    const char *what = fault_of(reach, first != NULL);
     if (!what && is_others(w->run, w->memory, offset, count)) {
         what = "race: another block writes";
     }

@@ -136,10 +136,11 @@ void put_plane(Array *to, const Buffer *from, bool is_float)
 
 double unit_of(DType dtype)
 {
-    return dtype == DT_F64          ? 0x1p-53
-           : dtype == DT_F32        ? 0x1p-24
-           : dtype_bits(dtype) == 8 ? 0x1p-3
-                                    : 0x1p-8;
+    switch (dtype) {
+    case DT_F64: return 0x1p-53;
+    case DT_F32: return 0x1p-24;
+    default: return dtype_bits(dtype) == 8 ? 0x1p-3 : 0x1p-8;
+    }
 }
 
 double greatest_of(DType dtype)

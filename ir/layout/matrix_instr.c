@@ -209,12 +209,13 @@ enum { WIDE = 16 /* what LANES_WIDE arranges */ };
 /* Where an axis' first bits go. */
 static int32_t place_of(MmaLaneOrder places, int32_t own)
 {
-    static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
-    static const int32_t crossed[] = {1, 4, 2, 8};
-    return own >= WIDE || places == LANES_PLAIN ? own
-           : places == LANES_CROSSED            ? crossed[log_of(own)]
-           : places == LANES_REVERSED           ? turned[log_of(own)]
-                                                : wide[log_of(own)];
+    static const int32_t FIRST_BITS[][4] = {
+        [LANES_PLAIN] = {1, 2, 4, 8},
+        [LANES_CROSSED] = {1, 4, 2, 8},
+        [LANES_REVERSED] = {4, 2, 1, 8},
+        [LANES_WIDE] = {1, 8, 2, 4},
+    };
+    return own >= WIDE ? own : FIRST_BITS[places][log_of(own)];
 }
 
 Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *warps,

@@ -82,12 +82,16 @@ static double divide_instructions(const Op *op)
         return divide_integer(op, divisor);
     }
     bool is_shared = op->operands[1] != divisor && type_is_tile(divisor->type);
-    return dtype_bits(type->dtype) > 32                              ? DIVIDE64
-           : is_power_of_two(divisor)                                ? 1
-           : !type_is_tile(divisor->type)                            ? DIVIDE_ONE
-           : value_const(value_unstretched(op->operands[0])) != NULL ? DIVIDE_ONE
-           : is_shared                                               ? DIVIDE_SHARED
-                                                                     : DIVIDE32;
+    if (dtype_bits(type->dtype) > 32) {
+        return DIVIDE64;
+    }
+    if (is_power_of_two(divisor)) {
+        return 1;
+    }
+    if (!type_is_tile(divisor->type) || value_const(value_unstretched(op->operands[0]))) {
+        return DIVIDE_ONE;
+    }
+    return is_shared ? DIVIDE_SHARED : DIVIDE32;
 }
 
 /* Of one element. */

@@ -159,6 +159,17 @@ static bool is_own(Func *func, const Op *copy)
     return value_count_uses(func, copy->operands[0]) == 2;
 }
 
+static const char *reason(const Role *role, bool few)
+{
+    if (role->adds) {
+        return "what steps come to is added by threads: one warp group's sums run under another's "
+               "products";
+    }
+    return few ? "few steps a tile: a warp group that is done goes on to the next one"
+               : "many steps a tile: warp groups out of step would hold slots of the rings for "
+                 "longer";
+}
+
 static void consider(Func *func, const Op *roles, int region)
 {
     const Attr *warps = op_attr(roles, ATTR_WARPS), *teams = op_attr(roles, ATTR_TEAMS);
@@ -179,16 +190,9 @@ static void consider(Func *func, const Op *roles, int region)
     }
     bool few = role.adds || role.steps <= MAX_STEPS;
     all =
-        all &&
-        text_equal(schedule_decide_symbol(
-                       func, "epilogue", "", few ? "warpgroup" : "block", "%s",
-                       role.adds ? "what steps come to is added by threads: one warp group's sums "
-                                   "run under another's products"
-                       : few     ? "few steps a tile: a warp group that is done goes on "
-                                   "to the next one"
-                                 : "many steps a tile: warp groups out of step would "
-                                   "hold slots of the rings for longer"),
-                   "warpgroup");
+        all && text_equal(schedule_decide_symbol(func, "epilogue", "", few ? "warpgroup" : "block",
+                                                 "%s", reason(&role, few)),
+                          "warpgroup");
     for (size_t i = 0; i < role.copies.n && all; i++) {
         Op *ops[STEPS];
         find_sequence(role.copies.items[i], ops);

@@ -324,6 +324,18 @@ static Dim extent(const Value *var)
     return an_walked(var);
 }
 
+static const char *reason(bool faster, int64_t bytes, bool fits)
+{
+    if (!faster) {
+        return "to make its products again takes no longer than to read what they come to";
+    }
+    if (bytes == INT64_MAX) {
+        return "how much memory it would take is not known";
+    }
+    return fits ? "written under the products of one launch, it saves another one's"
+                : "it would take too much memory";
+}
+
 /* `taken`: by tiles that are kept already. */
 static bool is_kept(const Kept *k, int64_t *taken)
 {
@@ -334,14 +346,10 @@ static bool is_kept(const Kept *k, int64_t *taken)
         bytes = mul_sat(bytes, poly_most(extent(k->vars.items[i].a)));
     }
     bool fits = bytes <= MAX_BYTES - *taken, faster = rates && is_faster(k, rates);
-    const char *why =
-        !faster ? "to make its products again takes no longer than to read what they come to"
-        : bytes == INT64_MAX ? "how much memory it would take is not known"
-        : !fits              ? "it would take too much memory"
-                             : "written under the products of one launch, it saves another one's";
     bool given = schedule_user_entry(k->func, "materialize", "") != NULL, wanted = faster && fits;
-    bool on =
-        *taken && !given ? wanted : schedule_decide_on(k->func, "materialize", wanted, "%s", why);
+    bool on = *taken && !given ? wanted
+                               : schedule_decide_on(k->func, "materialize", wanted, "%s",
+                                                    reason(faster, bytes, fits));
     *taken += fits ? bytes : 0;
     return on;
 }

@@ -201,17 +201,24 @@ static int64_t lookup_bytes(const Op *op)
     return fold_aligned((poly_capacity(table->dims[0]) + 1) * dtype_bytes(table->dtype));
 }
 
+static int64_t scratch_bytes(LayoutPass *pass, const Op *op)
+{
+    switch (op->kind) {
+    case OP_RANK:
+    case OP_HISTOGRAM: return rank_bytes(pass, op);
+    case OP_TILE_SCATTER: return arrange_bytes(op);
+    case OP_LOOKUP: return lookup_bytes(op);
+    default: return 0;
+    }
+}
+
 /* All of them leave it behind when they are done: one memory is large enough for each. */
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
 {
     int64_t dims[2] = {1, 0};
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *other = pass->ops.items[i];
-        bool ranks = other->kind == OP_RANK || other->kind == OP_HISTOGRAM;
-        int64_t bytes = ranks                            ? rank_bytes(pass, other)
-                        : other->kind == OP_TILE_SCATTER ? arrange_bytes(other)
-                        : other->kind == OP_LOOKUP       ? lookup_bytes(other)
-                                                         : 0;
+        int64_t bytes = scratch_bytes(pass, other);
         if (bytes > dims[1] && op_enclosing(other, OP_LAUNCH) == op_enclosing(op, OP_LAUNCH)) {
             dims[1] = bytes;
         }

@@ -147,11 +147,16 @@ Im2colRepack window_copy(Im2colMatch *w, bool joins)
 {
     bool narrow = is_narrow(w->view.of->type->dtype);
     w->joined = narrow && joins ? joined_axes(w) : 0;
-    return !narrow                      ? COPY_NONE
-           : w->joined                  ? COPY_JOINED
-           : is_whole_pieces(w)         ? (window_is_ordered(w) ? COPY_NONE : COPY_TURNED)
-           : is_weighed(w, w->channels) ? COPY_PADDED
-                                        : COPY_NONE;
+    if (!narrow) {
+        return COPY_NONE;
+    }
+    if (w->joined) {
+        return COPY_JOINED;
+    }
+    if (is_whole_pieces(w)) {
+        return window_is_ordered(w) ? COPY_NONE : COPY_TURNED;
+    }
+    return is_weighed(w, w->channels) ? COPY_PADDED : COPY_NONE;
 }
 
 /* Elements that tiles would gather: of each place's window, once for each tile of columns. */
@@ -422,9 +427,12 @@ static Value *filter_factor(Joined *j, const Dim *dims, int rank)
     Type type = type_array(j->func, DT_I64, kept + 1, shape);
     for (int i = 0, to = 0; i < n; i++) {
         int tap = tap_of(j, own[i]);
-        indices[load ? in[i] : i] = tap >= 0            ? tap_at(j, type, kept, tap)
-                                    : own[i] == j->deep ? channel_at(j, type, kept)
-                                                        : counted(&j->b, type, to++);
+        Value **index = &indices[load ? in[i] : i];
+        if (tap >= 0) {
+            *index = tap_at(j, type, kept, tap);
+        } else {
+            *index = own[i] == j->deep ? channel_at(j, type, kept) : counted(&j->b, type, to++);
+        }
     }
     Value *all = build_gather(&j->b, load ? load->operands[0] : value, indices);
     if (load) {

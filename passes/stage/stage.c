@@ -338,6 +338,15 @@ static void refuse_way(const StageContext *s, const char *copy, const char *why)
     diag_help(s->func->diags, d, "`copy registers`, or leave the line out");
 }
 
+static const char *way_reason(const StageContext *s, Way way)
+{
+    switch (way) {
+    case WAY_BULK: return "one thread copies whole tiles, and no register holds them";
+    case WAY_ASYNC: return "threads copy for later steps, and no register holds what they copy";
+    default: return s->func->target->has_bulk_copy ? why_not_bulk(s->func) : why_not_async(s->func);
+    }
+}
+
 static Way choose_way(StageContext *s)
 {
     static const char *const words[] = {"registers", "async", "bulk"};
@@ -348,12 +357,8 @@ static Way choose_way(StageContext *s)
     }
     bool possible = bulk > 0 && s->func->target->has_setmaxnreg;
     Way best = possible ? WAY_BULK : async > 0 ? WAY_ASYNC : WAY_PLAIN;
-    const char *why = best == WAY_BULK ? "one thread copies whole tiles, and no register holds them"
-                      : best == WAY_ASYNC
-                          ? "threads copy for later steps, and no register holds what they copy"
-                      : s->func->target->has_bulk_copy ? why_not_bulk(s->func)
-                                                       : why_not_async(s->func);
-    const char *copy = schedule_decide_symbol(s->func, "copy", "", words[best], "%s", why);
+    const char *copy =
+        schedule_decide_symbol(s->func, "copy", "", words[best], "%s", way_reason(s, best));
     if (!possible && text_equal(copy, "bulk")) {
         refuse_way(s, copy, why_not_bulk(s->func));
     } else if (!async && text_equal(copy, "async")) {

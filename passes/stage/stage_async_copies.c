@@ -22,6 +22,7 @@
 
 #include "ir/memo.h"
 #include "ir/ir_errors.h"
+#include "support/int_math.h"
 #include "passes/analysis/access_width.h"
 #include "passes/tile/tile.h"
 
@@ -219,7 +220,7 @@ static int64_t choose_slots(const Copies *c)
     wanted = wanted > share ? share : wanted;
     wanted = wanted < MIN_SLOTS ? MIN_SLOTS : wanted;
     int64_t slots = schedule_decide_int(
-        func, "pipeline", "", wanted > fit ? fit < 1 ? 1 : fit : wanted,
+        func, "pipeline", "", max_i64(1, min_i64(wanted, fit)),
         "%lld bytes a step; what comes in %d cycles, %lld, should be on its way to a "
         "multiprocessor%s; %lld slots fit",
         (long long)c->bytes, COPY_LATENCY, (long long)flight,

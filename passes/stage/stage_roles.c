@@ -363,6 +363,20 @@ static bool reads_own(const StageContext *s)
     return own;
 }
 
+/* Why blocks take several tiles, `even`, or one. */
+static const char *persistent_reason(const StageContext *s, bool even, bool own)
+{
+    if (s->paired) {
+        return "a long tile and a short one in turn: copies for the next run under this one's end";
+    }
+    if (own) {
+        return "each tile reads its own of memory, which is not equally near: the device hands "
+               "them out as blocks end";
+    }
+    return even ? "all tiles cost the same: copies for the next run under this one's end"
+                : "tiles differ in cost: the device hands them out as blocks end";
+}
+
 static bool choose_persistent(StageContext *s)
 {
     const ScheduleEntry *line = schedule_user_entry(s->func, "persistent", "");
@@ -376,15 +390,8 @@ static bool choose_persistent(StageContext *s)
         return false;
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
-    return schedule_decide_on(
-        s->func, "persistent", even && !own, "%s",
-        s->paired ? "a long tile and a short one in turn: copies for the next run "
-                    "under this one's end"
-        : own     ? "each tile reads its own of memory, which is not equally near: "
-                    "the device hands them out as blocks end"
-        : even    ? "all tiles cost the same: copies for the next run under this one's "
-                    "end"
-                  : "tiles differ in cost: the device hands them out as blocks end");
+    return schedule_decide_on(s->func, "persistent", even && !own, "%s",
+                              persistent_reason(s, even, own));
 }
 
 static void choose_warps(StageContext *s, Op *roles)

@@ -162,6 +162,22 @@ static int64_t least_run(const StageContext *s)
     return least;
 }
 
+/* Why blocks have one tile each; NULL: they prefetch the next one. */
+static const char *reason_against(const StageContext *s, int64_t most)
+{
+    if (most < 1) {
+        return "shared memory has no room for the next tile";
+    }
+    if (rounds(s) < MIN_ROUNDS) {
+        return "there are few tiles for each cluster";
+    }
+    if (least_run(s) < RUN_BYTES) {
+        return "the copy engine is slow where rows of a tile are short";
+    }
+    bool smaller = op_int(s->launch, ATTR_CLUSTER, 1) < s->func->target->cluster;
+    return smaller ? "blocks of a smaller cluster wait less than the engine costs" : NULL;
+}
+
 bool stage_tile_prefetch(StageContext *s)
 {
     Func *func = s->func;
@@ -176,13 +192,7 @@ bool stage_tile_prefetch(StageContext *s)
         bytes += stage_item_bytes(&s->items[i]);
     }
     int64_t most = room_of_block(s) / bytes;
-    const char *against = most < 1                 ? "shared memory has no room for the next tile"
-                          : rounds(s) < MIN_ROUNDS ? "there are few tiles for each cluster"
-                          : least_run(s) < RUN_BYTES
-                              ? "the copy engine is slow where rows of a tile are short"
-                          : op_int(s->launch, ATTR_CLUSTER, 1) < func->target->cluster
-                              ? "blocks of a smaller cluster wait less than the engine costs"
-                              : NULL;
+    const char *against = reason_against(s, most);
     int64_t walked =
         checked_walk(s, against ? 1 : MAX_WALKED,
                      against ? against : "the next tile comes while blocks wait for one another");

@@ -49,7 +49,10 @@ static int parted_axis(const Tile *tile, int64_t blocks)
     bool rows = tile->axis[0] && tile->step[0] % blocks == 0;
     bool full = rows && poly_most(tile->axis[0]->dim) > tile->step[0] / 2;
     bool wide = columns && tile->step[1] / blocks >= WIDEST_COLUMNS;
-    return wide ? 1 : rows && full ? 0 : columns ? 1 : rows ? 0 : -1;
+    if (wide || (columns && !full)) {
+        return 1;
+    }
+    return rows ? 0 : -1;
 }
 
 /* Blocks whose tiles lie side by side are another cluster. */
@@ -66,10 +69,14 @@ static bool brings_together(Func *func, const TilePlan *plan)
 /* Whatever the tiles are. NULL: they can be one. */
 static const char *never(Func *func, const Op *group, TilePlan *plan)
 {
-    return plan->split_k_tail                  ? "a tail's shares lie beside tiles that have none"
-           : brings_together(func, plan)       ? "blocks that bring operands together are one"
-           : !tile_stores_product(group, plan) ? "not all that is written is the product's tile"
-                                               : NULL;
+    if (plan->split_k_tail) {
+        return "a tail's shares lie beside tiles that have none";
+    }
+    if (brings_together(func, plan)) {
+        return "blocks that bring operands together are one";
+    }
+    bool stores = tile_stores_product(group, plan);
+    return stores ? NULL : "not all that is written is the product's tile";
 }
 
 bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan)
@@ -85,13 +92,19 @@ static const char *why_not(Func *func, const Op *group, TilePlan *plan, int64_t 
     const char *reason = never(func, group, plan);
     bool power = (shares & (shares - 1)) == 0 && shares <= func->target->portable_cluster;
     int bytes = dtype_bytes(plan->dot->results[0]->type->dtype);
-    return reason            ? reason
-           : plan->teams > 1 ? "teams of a block's warps have tiles of their own"
-           : tile.step[0] * tile.step[1] * bytes > MAX_BYTES
-               ? "what blocks send one another of a tile does not fit beside its operands"
-           : !power                         ? "a cluster has 2, 4 or 8 blocks"
-           : parted_axis(&tile, shares) < 0 ? "a tile has no part for each of the blocks"
-                                            : NULL;
+    if (reason) {
+        return reason;
+    }
+    if (plan->teams > 1) {
+        return "teams of a block's warps have tiles of their own";
+    }
+    if (tile.step[0] * tile.step[1] * bytes > MAX_BYTES) {
+        return "what blocks send one another of a tile does not fit beside its operands";
+    }
+    if (!power) {
+        return "a cluster has 2, 4 or 8 blocks";
+    }
+    return parted_axis(&tile, shares) < 0 ? "a tile has no part for each of the blocks" : NULL;
 }
 
 int64_t tile_held_together(const Func *func, TilePlan *plan)
@@ -116,6 +129,16 @@ static int64_t shares_of(Func *func, const TilePlan *plan)
     return tile_may_share(plan) ? max_i64(1, line ? line->number : plan->split_k) : 1;
 }
 
+/* Why blocks that may be a cluster are one, or not. */
+static const char *chosen_why(const Func *func, TilePlan *plan, bool join)
+{
+    if (join) {
+        return "blocks that share a tile run together";
+    }
+    return tile_held_together(func, plan) ? "clusters would take as long"
+                                          : "not all clusters would run at once";
+}
+
 void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bool derived)
 {
     const ScheduleEntry *line = schedule_peek_entry(func, "cluster", "");
@@ -125,10 +148,7 @@ void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bo
     }
     const char *reason = why_not(func, group, plan, shares);
     bool join = !reason && derived;
-    const char *why = reason                           ? reason
-                      : join                           ? "blocks that share a tile run together"
-                      : tile_held_together(func, plan) ? "clusters would take as long"
-                                                       : "not all clusters would run at once";
+    const char *why = reason ? reason : chosen_why(func, plan, join);
     int64_t blocks = schedule_decide_int(func, "cluster", "", join ? shares : 1, "%s: %s", why,
                                          join ? "each adds what they have for a part of it"
                                               : "a second launch adds the shares");

@@ -20,7 +20,7 @@ enum {
     MAX_SHARES = 16,     /* which a thread adds at once */
     MIN_TAIL = 2,        /* shares of a tail */
     MAX_RASTER_GROUP = 65536, /* tiles of rows: more than any grid has need of */
-    BESIDE = 16384,      /* elements of what else is reduced over the product's tile */
+    BESIDE = 16384,           /* elements of what else is reduced over the product's tile */
 };
 
 /* ---- products ---- */
@@ -47,6 +47,18 @@ static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, cons
                : 1;
 }
 
+static const char *columns_reason(int64_t most, bool twice, bool wide)
+{
+    if (most == 256) {
+        return "the widest product instruction, or as wide as the matrix is";
+    }
+    if (twice) {
+        return "a step's sums and the sums of all steps share a thread's registers";
+    }
+    return wide ? "accumulators of all products share a thread's registers"
+                : "operands pass through registers, which accumulators must leave";
+}
+
 /* Of sizes that are not known, or of several products. */
 static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -61,10 +73,7 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
         int64_t most =
             max_i64(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
         set_halved(func, n, max_i64(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
-                   most == 256 ? "the widest product instruction, or as wide as the matrix is"
-                   : twice ? "a step's sums and the sums of all steps share a thread's registers"
-                   : wide  ? "accumulators of all products share a thread's registers"
-                           : "operands pass through registers, which accumulators must leave");
+                   columns_reason(most, twice, wide));
     }
 }
 
@@ -78,9 +87,9 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
                                         "registers' ports: measured, they gain little by "
                                         "running at once");
     plan->teams = on ? 2 : 1;
-    plan->warps = on       ? 4
-                  : thirds ? THIRDS_WARPS
-                           : min_i64(8, (m ? max_i64(1, m->step / 64) : 1) * 4);
+    int64_t groups = m ? max_i64(1, m->step / 64) : 1;
+    plan->warps = thirds ? THIRDS_WARPS : min_i64(8, groups * 4);
+    plan->warps = on ? 4 : plan->warps;
 }
 
 /* Blocks beside each other along one of the axes that bring what they have in common once. Whether
@@ -452,6 +461,39 @@ static bool is_widened(const Func *func, const TilePlan *plan, const MmaTypes *o
            tile_operands_stay_out(func, plan->dot);
 }
 
+static const char *depth_reason(const Func *func, const MatrixInstr *unit, bool whole,
+                                int64_t bytes)
+{
+    if (!unit) {
+        return "as deep as the operands' tiles stay small";
+    }
+    if (!whole) {
+        return "no factor of an operand changes in it";
+    }
+    if (bytes > func->target->shared_row) {
+        return "rows of swizzled shared memory; small tiles meet less often";
+    }
+    return bytes == func->target->shared_row ? "one 128-byte row of swizzled shared memory"
+                                             : "half a 128-byte row of swizzled shared memory";
+}
+
+/* Chooses the tiles of all axes but the contracted one, whose tile is returned. `same`: elements of
+ * that axis with one scale; 0: no operand is scaled. */
+static int64_t choose_depth(Func *func, const Op *group, TilePlan *plan, const MmaTypes *of,
+                            AxisPlan *m, AxisPlan *n, int64_t same)
+{
+    const MatrixInstr *unit = plan->instruction;
+    if (!unit) {
+        return tile_choose_fma(func, group, plan, m, n);
+    }
+    bool widened = is_widened(func, plan, of, m, n);
+    if (mma_warps(unit) > 1) {
+        return widened ? choose_widened_left(func, plan, m, n, same != 0)
+                       : choose_groups(func, group, plan, m, n);
+    }
+    return widened ? choose_widened(func, plan, m, n) : choose_warps(func, plan, m, n);
+}
+
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
 {
     MmaTypes of;
@@ -463,12 +505,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     const MatrixInstr *unit =
         tile_instruction(func, &of, plan->dot->results[0]->type->dtype, &tiles);
     plan->instruction = unit;
-    bool groups = unit && mma_warps(unit) > 1, widened = unit && is_widened(func, plan, &of, m, n);
-    int64_t depth = !unit               ? tile_choose_fma(func, group, plan, m, n)
-                    : groups && widened ? choose_widened_left(func, plan, m, n, same != 0)
-                    : groups            ? choose_groups(func, group, plan, m, n)
-                    : widened           ? choose_widened(func, plan, m, n)
-                                        : choose_warps(func, plan, m, n);
+    int64_t depth = choose_depth(func, group, plan, &of, m, n, same);
     bool whole = !same || depth <= same;
     depth = whole ? depth : same;
     int bytes = dtype_bytes(of.left);
@@ -484,13 +521,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             /* Threads multiply each step that exists of a tile: a short axis has a short tile. */
             int64_t least = unit ? unit->k : min_i64(FMA_MIN, fitted(axis->dim, depth));
             set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
-                       !unit    ? "as deep as the operands' tiles stay small"
-                       : !whole ? "no factor of an operand changes in it"
-                       : depth * bytes > func->target->shared_row
-                           ? "rows of swizzled shared memory; small tiles meet less often"
-                       : depth * bytes == func->target->shared_row
-                           ? "one 128-byte row of swizzled shared memory"
-                           : "half a 128-byte row of swizzled shared memory");
+                       depth_reason(func, unit, whole, depth * bytes));
         }
     }
     choose_beside(func, group, plan);
@@ -509,10 +540,9 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             func, "raster", "grouped", derived,
             "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
         if (plan->raster_group < 0 || plan->raster_group > MAX_RASTER_GROUP) {
-            Diag *d = diag_error(func->diags, ERR_NOT_HERE,
-                                 schedule_user_entry(func, "raster", "grouped")->span,
-                                 "`raster grouped %lld` is not possible",
-                                 (long long)plan->raster_group);
+            Diag *d = diag_error(
+                func->diags, ERR_NOT_HERE, schedule_user_entry(func, "raster", "grouped")->span,
+                "`raster grouped %lld` is not possible", (long long)plan->raster_group);
             diag_help(func->diags, d, "0, which is row by row, to %d", MAX_RASTER_GROUP);
             plan->raster_group = derived;
         }

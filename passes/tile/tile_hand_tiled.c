@@ -10,8 +10,7 @@ enum {
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
     MIN_STEP = 16,           /* unless it turns out that not even that fits */
     MAX_SHRINK = 64,         /* of the source's steps, before it is known what does not fit */
-    THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
-                                ranks, values, and what comes with them */
+    THREAD_RANKED = 8,       /* elements ranked without a table: digits, ranks and values live */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
     STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
@@ -270,25 +269,26 @@ static int64_t planned_step(const BlockFootprint *steps, const Op *op, int64_t w
 }
 
 /* Why a planned step is another one than the source's. */
-static const char *planned_why(const WarpGroupPlan *plan, const Op *op, int64_t step,
-                               int64_t source)
+static const char *planned_why(const WarpGroupPlan *plan, const Op *op, bool more)
 {
     if (op->kind == OP_FOR) {
-        return step > source       ? "more than the source says: fewer steps, or less of the last "
-                                     "one unused"
-               : plan->blocks > 1  ? "fewer than the source says: the blocks of a multiprocessor "
-                                     "share its memory and registers"
-               : plan->groups == 3 ? "fewer than the source says: three warp groups share the "
-                                     "registers"
-                                   : "fewer than the source says: less of the last step unused";
+        if (more) {
+            return "more than the source says: fewer steps, or less of the last one unused";
+        }
+        if (plan->blocks > 1) {
+            return "fewer than the source says: the blocks share memory and registers";
+        }
+        return plan->groups == 3
+                   ? "fewer than the source says: three warp groups share the registers"
+                   : "fewer than the source says: less of the last step unused";
     }
-    return plan->groups == 3 ? "three warp groups of 64 rows: one's work on elements hides under "
-                               "two's products"
-           : plan->blocks > 1
-               ? "one warp group of 64 rows a block: groups are never in step, and few rows of the "
-                 "last tile are none"
-               : "one warp group of 64 rows: the device holds as many tiles at once as there are, "
-                 "or larger ones would be as many";
+    if (plan->groups == 3) {
+        return "three warp groups of 64 rows: one's work on elements hides under two's products";
+    }
+    return plan->blocks > 1 ? "one warp group of 64 rows a block: groups are never in step, and "
+                              "few rows of the last tile are none"
+                            : "one warp group of 64 rows: the device holds as many tiles at once "
+                              "as there are, or larger ones would be as many";
 }
 
 const char tile_as_source[] = "as the source says";
@@ -321,7 +321,7 @@ static int64_t source_step(const BlockFootprint *steps, const Op *op, const Valu
                           : "the source's, halved until a block has room for the products' "
                             "tiles";
     if (base != source && !narrowed) {
-        why = planned_why(&steps->plan, op, base, source);
+        why = planned_why(&steps->plan, op, base > source);
     }
     if (even != base) {
         derived = even;

@@ -135,10 +135,10 @@ static bool is_resident(Func *func, TilePlan *plan, const AxisPlan *axis, bool f
     bool given = schedule_user_entry(func, "reduction", "") != NULL;
     bool apart = schedule_user_entry(func, "reduction", axis->name) ||
                  (!given && plan->first_row && !text_equal(plan->first_row, derived));
-    const char *how = schedule_decide_symbol(
-        func, "reduction", apart ? axis->name : "", derived, "%s",
-        fits ? "a row fits the registers of one block: it is read once"
-             : "a row may be longer than what one block can hold");
+    const char *how =
+        schedule_decide_symbol(func, "reduction", apart ? axis->name : "", derived, "%s",
+                               fits ? "a row fits the registers of one block: it is read once"
+                                    : "a row may be longer than what one block can hold");
     plan->first_row = apart ? plan->first_row : how;
     return text_equal(how, "resident");
 }
@@ -467,12 +467,12 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
     choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
-    int64_t block = loops      ? LOOP_ELEMENTS
-                    : parts    ? PARTS_ELEMENTS
-                    : heavy    ? HEAVY_ELEMENTS
-                    : numbered ? NUMBERED_ELEMENTS
-                    : turned   ? TURNED_BYTES / plan->turned
-                               : BLOCK_ELEMENTS;
+    /* Of these and of the elements of a thread the last one that applies counts. */
+    int64_t block = turned ? TURNED_BYTES / plan->turned : BLOCK_ELEMENTS;
+    block = numbered ? NUMBERED_ELEMENTS : block;
+    block = heavy ? HEAVY_ELEMENTS : block;
+    block = parts ? PARTS_ELEMENTS : block;
+    block = loops ? LOOP_ELEMENTS : block;
     if (is_gpu(func) && row > 1) {
         block = min_i64(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
@@ -493,12 +493,12 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     }
     plan->row_align = plan->row_align > 1 && tile_aligned_fits(plan) ? plan->row_align : 1;
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
-    int64_t thread = row > 1  ? min_i64(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
-                     : loops  ? LOOP_THREAD
-                     : parts  ? PARTS_THREAD
-                     : heavy  ? heavy_thread(group)
-                     : turned ? TURNED_THREAD / plan->turned
-                              : THREAD_ELEMENTS;
+    int64_t thread = turned ? TURNED_THREAD / plan->turned : THREAD_ELEMENTS;
+    thread = heavy ? heavy_thread(group) : thread;
+    thread = parts ? PARTS_THREAD : thread;
+    thread = loops ? LOOP_THREAD : thread;
+    int64_t in_row = min_i64(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS);
+    thread = row > 1 ? in_row : thread;
     int64_t threads = elements / thread;
     if (row > 1 && threads > MAX_MEETING && thread >= ROW_ELEMENTS) {
         threads = MAX_MEETING;

@@ -160,6 +160,18 @@ int tile_loads_of_rows(const Op *group)
     return loads;
 }
 
+/* What an op reads from memory, or writes to it; NULL: neither. */
+static const Value *memory_value(const Op *op)
+{
+    switch (op->kind) {
+    case OP_LOAD: return op->results[0];
+    case OP_GATHER: return op->operands[0]->type->kind == TYPE_TENSOR ? op->results[0] : NULL;
+    case OP_STORE: return op->operands[op->n_operands - 1];
+    case OP_SCATTER: return op->operands[1 + op->operands[0]->type->rank];
+    default: return NULL;
+    }
+}
+
 /* What has fewer axes than the rows is the same for all of them. */
 int64_t tile_bytes_of_rows(const Op *group)
 {
@@ -167,13 +179,7 @@ int64_t tile_bytes_of_rows(const Op *group)
     int rank = 0;
     Dim row = folded(group);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        bool reads = op->kind == OP_LOAD ||
-                     (op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_TENSOR);
-        const Value *value = reads                  ? op->results[0]
-                             : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
-                             : op->kind == OP_SCATTER
-                                 ? op->operands[1 + op->operands[0]->type->rank]
-                                 : NULL;
+        const Value *value = memory_value(op);
         if (value && value->type->rank >= rank && count_along(value->type, row)) {
             bytes = (value->type->rank > rank ? 0 : bytes) + dtype_bytes(value->type->dtype);
             rank = value->type->rank;

@@ -272,10 +272,11 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
     const char *near = nearest_found(&nearest);
     char names[256];
     list_kernels(program, names);
-    return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL,
-                             "%s has no kernel '%.100s'%s%s%s", program->name, name,
-                             near     ? ": did you mean '"
-                             : *names ? ": it has "
-                                      : "",
-                             near ? near : names, near ? "'?" : "");
+    if (near) {
+        return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL,
+                                 "%s has no kernel '%.100s': did you mean '%s'?", program->name,
+                                 name, near);
+    }
+    return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL, "%s has no kernel '%.100s'%s%s",
+                             program->name, name, *names ? ": it has " : "", names);
 }

@@ -274,11 +274,9 @@ static void add_function(const BundleBuilder *builder, size_t index, Text *out)
         }
         DType dtype = type_of(param);
         bool bits = param->rank < 0 && dtype_is_float(dtype) && dtype_bytes(dtype) < 4;
-        text_printf(out, "%s%s%s\n",
-                    param->rank > 0    ? "]"
-                    : param->rank == 0 ? "[]"
-                                       : "",
-                    ios[param->io], bits ? ", its bits" : "");
+        const char *close = param->rank > 0 ? "]" : "";
+        text_printf(out, "%s%s%s\n", param->rank == 0 ? "[]" : close, ios[param->io],
+                    bits ? ", its bits" : "");
     }
     text_add(out, " * for ");
     add_variants(builder, index, true, out);

@@ -123,10 +123,13 @@ static bool choose_depth(const Op *op, const MatrixInstr *unit, const Target *ta
     }
     bool pairs = mma_k_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
     plain = plain || mma_reads_elements(unit, dtype, right->type->dtype);
-    *depth = plain ? mma_k_order_plain(unit, k)
-             : pairs
-                 ? mma_k_order_pairs(unit, k)
-                 : mma_k_order_runs(unit, k, target->shared_row / bytes, words ? PAIR_APART : 1);
+    if (plain) {
+        *depth = mma_k_order_plain(unit, k);
+    } else if (pairs) {
+        *depth = mma_k_order_pairs(unit, k);
+    } else {
+        *depth = mma_k_order_runs(unit, k, target->shared_row / bytes, words ? PAIR_APART : 1);
+    }
     return true;
 }
 

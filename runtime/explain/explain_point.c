@@ -48,12 +48,18 @@ static bool eval(EvalPoint *c, const Value *value, const int32_t *coords, int de
 
 static bool compare(const char *pred, int64_t a, int64_t b)
 {
-    return text_equal(pred, "eq")   ? a == b
-           : text_equal(pred, "ne") ? a != b
-           : text_equal(pred, "lt") ? a < b
-           : text_equal(pred, "le") ? a <= b
-           : text_equal(pred, "gt") ? a > b
-                                    : a >= b;
+    static const struct {
+        const char *name;
+        bool of_signs[3]; /* by the sign of a - b: less, equal, greater */
+    } TABLE[] = {
+        {"eq", {false, true, false}}, {"ne", {true, false, true}},  {"lt", {true, false, false}},
+        {"le", {true, true, false}},  {"gt", {false, false, true}}, {"ge", {false, true, true}},
+    };
+    size_t i = 0;
+    while (i + 1 < sizeof TABLE / sizeof *TABLE && !text_equal(TABLE[i].name, pred)) {
+        i++;
+    }
+    return TABLE[i].of_signs[1 + (a > b) - (a < b)];
 }
 
 static bool binary(const Op *op, int64_t a, int64_t b, int64_t *out)
