@@ -22,7 +22,7 @@ bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code
     return BACK_ENDS[func->target->family](func, kind, options, code, plan);
 }
 
-bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info)
 {
-    return ptxas_says(func, options, ptx, said);
+    return ptxas_info(func, options, ptx, info);
 }

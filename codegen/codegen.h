@@ -46,13 +46,13 @@ void codegen_host(Arena *arena, CodegenHost *host);
 /* The CPU alone; it runs no other program. */
 void codegen_host_cpu(Arena *arena, CodegenHost *host);
 
-/* NVIDIA: what the assembler says of this PTX (`ptxas -v`); false, without a word, where there is
- * none or it fails. */
-bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
+/* NVIDIA: the statistics that `ptxas -v` prints for this PTX. False, without a diagnostic, if there
+ * is no ptxas or it fails. */
+bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;
-/* Links an EMIT_OBJ of this CPU and finds the plan's symbols; what is wrong is told to func. */
+/* Links an EMIT_OBJ of this CPU and finds the plan's symbols; errors are diagnostics of func. */
 JitCode *codegen_jit(Func *func, const Code *code, const Plan *plan);
 void *jit_symbol(JitCode *jit, const char *symbol);
 void jit_free(JitCode *jit);

@@ -18,8 +18,8 @@ static const BaseEntry *earlier(const Bench *b)
 /* Times whose difference is within the spread of both measurements count as the same. */
 static const char *verdict(const Bench *b, const BaseEntry *base)
 {
-    double apart = fabs(b->seconds - base->seconds);
-    if (apart <= b->spread * b->seconds / 2 + base->spread * base->seconds / 2) {
+    double difference = fabs(b->seconds - base->seconds);
+    if (difference <= b->spread * b->seconds / 2 + base->spread * base->seconds / 2) {
         return "the same within the spread";
     }
     return b->seconds < base->seconds ? "faster" : "slower";

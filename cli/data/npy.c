@@ -62,7 +62,7 @@ static bool take_word(Header *h, const char *word)
 }
 
 /* Quoted, without escapes. */
-static bool take_string(Header *h, char *text, size_t room)
+static bool take_string(Header *h, char *text, size_t capacity)
 {
     skip_space(h);
     char quote = h->at < h->end ? *h->at : '\0';
@@ -71,7 +71,7 @@ static bool take_string(Header *h, char *text, size_t room)
     }
     size_t n = 0;
     for (h->at++; h->at < h->end && *h->at != quote; h->at++) {
-        if (n + 1 >= room || *h->at == '\\' || *h->at == '\0') {
+        if (n + 1 >= capacity || *h->at == '\\' || *h->at == '\0') {
             return false;
         }
         text[n++] = *h->at;
@@ -379,15 +379,15 @@ int npy_write(const char *path, const TesseraTensor *tensor)
     tensor_bytes(tensor, &elements, &bytes);
     void *packed = tensor_packed(tensor);
     char text[512];
-    size_t room = sizeof text;
+    size_t capacity = sizeof text;
     bool byte = tessera_type_bytes(tensor->type) == 1;
-    int n = snprintf(text, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+    int n = snprintf(text, capacity, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                      byte ? '|' : '<', descr_of(tensor->type));
     for (int i = 0; i < tensor->rank; i++) {
-        n += snprintf(text + n, room - (size_t)n, "%s%lld%s", i ? ", " : "",
+        n += snprintf(text + n, capacity - (size_t)n, "%s%lld%s", i ? ", " : "",
                       (long long)tensor->dims[i], tensor->rank == 1 ? "," : "");
     }
-    n += snprintf(text + n, room - (size_t)n, "), }");
+    n += snprintf(text + n, capacity - (size_t)n, "), }");
     while ((MAGIC_BYTES + 4 + n + 1) % ALIGN_HEADER != 0) {
         text[n++] = ' ';
     }

@@ -83,10 +83,10 @@ static size_t split_pairs(Arena *arena, const char *text, TesseraPair *pairs)
 
 static bool is_current(const Pinning *p, const TuneRecord *record)
 {
-    size_t room = strlen(record->types) + strlen(record->sizes) + 1;
-    TesseraPair *types = ARENA_ARRAY(p->arena, TesseraPair, room);
-    TesseraPair *texts = ARENA_ARRAY(p->arena, TesseraPair, room);
-    TesseraSize *sizes = ARENA_ARRAY(p->arena, TesseraSize, room);
+    size_t capacity = strlen(record->types) + strlen(record->sizes) + 1;
+    TesseraPair *types = ARENA_ARRAY(p->arena, TesseraPair, capacity);
+    TesseraPair *texts = ARENA_ARRAY(p->arena, TesseraPair, capacity);
+    TesseraSize *sizes = ARENA_ARRAY(p->arena, TesseraSize, capacity);
     TesseraTuning tuning;
     size_t n_sizes = split_pairs(p->arena, record->sizes, texts);
     for (size_t i = 0; i < n_sizes; i++) {
@@ -253,7 +253,7 @@ int tune_pin(const Options *options)
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
     tune_arena(&arena);
-    p.path = options->pins ? options->pins : pins_beside(&arena, p.source);
+    p.path = options->pins ? options->pins : pins_path_for(&arena, p.source);
     const TesseraSignature *signature;
     bool read = tessera_program_read(p.context, p.source, &p.program) == TESSERA_OK &&
                 (!p.kernel || tessera_program_find(p.program, p.kernel, &signature) == TESSERA_OK);

@@ -35,9 +35,9 @@ char *const *sweep_command(void *user, WorkerRole role, const char *device);
 
 typedef struct SweepShow {
     bool terminal;
-    size_t nth, of; /* of the cases */
-    double told;    /* time of the last output, if it is not a terminal */
-    bool line;      /* the terminal shows a progress line */
+    size_t nth, of;     /* of the cases */
+    double last_output; /* time of the last output, if it is not a terminal */
+    bool line;          /* the terminal shows a progress line */
 } SweepShow;
 void sweep_progress(void *user, const SweepProgress *progress);
 void sweep_result_show(const TuneRecord *base, const SweepResult *result);
@@ -60,7 +60,7 @@ const char *sweep_error_text(const SweepWork *work);
 /* "room" if the compilation is out of resources, else "refused". */
 const char *sweep_error_kind(const SweepWork *work);
 /* Reads one request of the parent; false if the parent has ended. */
-bool sweep_read(char **line, size_t *room);
+bool sweep_read(char **line, size_t *capacity);
 
 int sweep_measure(SweepWork *work); /* measure_worker.c */
 /* Answers how far results with these entries may be from those of the derived schedule, by runs of

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { POISON = 0xa5, NO_MEMORY = 2, NO_ROOM = 701 /* what CUDA and HIP call them */ };
+enum { POISON = 0xa5, NO_MEMORY = 2, OUT_OF_RESOURCES = 701 /* what CUDA and HIP call them */ };
 
 typedef struct Slot {
     char id[24];
@@ -197,8 +197,8 @@ static bool answer_fault(Measure *m, const char *id)
 static bool answer_not_loaded(Measure *m, const char *id)
 {
     const TesseraError *error = tessera_error(m->work->session.context);
-    bool room = error->driver_code == NO_MEMORY || error->driver_code == NO_ROOM;
-    printf("checked %s %s %s\n", id, room ? "room" : "crash", sweep_error_text(m->work));
+    bool capacity = error->driver_code == NO_MEMORY || error->driver_code == OUT_OF_RESOURCES;
+    printf("checked %s %s %s\n", id, capacity ? "room" : "crash", sweep_error_text(m->work));
     return true;
 }
 
@@ -376,7 +376,7 @@ int sweep_measure(SweepWork *work)
 {
     Measure m = {.work = work};
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int code = begin(&m);
     bool going = code == 0;
     if (going) {
@@ -384,7 +384,7 @@ int sweep_measure(SweepWork *work)
     }
     while (going) {
         fflush(stdout);
-        going = sweep_read(&line, &room) && obey(&m, line);
+        going = sweep_read(&line, &capacity) && obey(&m, line);
     }
     fflush(stdout);
     free(line);

@@ -126,13 +126,14 @@ static void add_elements(const Array *array, size_t n, const TesseraArg *arg,
     void *packed = tensor_packed(&arg->tensor), *other = tensor_packed(&derived->tensor);
     double usual = usual_size(type, other, n), farthest = 0;
     for (size_t k = 0; k < n; k++) {
-        double value = tessera_get(type, packed, k), beside = tessera_get(type, other, k);
-        double apart = isfinite(value) && isfinite(beside) ? SAFETY * fabs(value - beside) : 0;
+        double value = tessera_get(type, packed, k), other_value = tessera_get(type, other, k);
+        double difference =
+            isfinite(value) && isfinite(other_value) ? SAFETY * fabs(value - other_value) : 0;
         double bound = arg == derived ? SIDES * arg->bound[k] : arg->bound[k] + derived->bound[k];
-        value = fabs(beside) > fabs(value) ? beside : value;
+        value = fabs(other_value) > fabs(value) ? other_value : value;
         bool small = fabs(value) < usual;
-        farthest = small && apart > farthest ? apart : farthest;
-        envelope_add(envelope, value, bound + (small ? 0 : apart));
+        farthest = small && difference > farthest ? difference : farthest;
+        envelope_add(envelope, value, bound + (small ? 0 : difference));
     }
     for (size_t k = 0; k < n && farthest > 0; k++) {
         double value = tessera_get(type, other, k);

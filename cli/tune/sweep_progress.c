@@ -54,10 +54,10 @@ void sweep_progress(void *user, const SweepProgress *p)
             show->line = false;
         }
     }
-    if (!show->terminal && p->seconds - show->told < TELL_SECONDS) {
+    if (!show->terminal && p->seconds - show->last_output < TELL_SECONDS) {
         return;
     }
-    show->told = p->seconds;
+    show->last_output = p->seconds;
     size_t at = 0;
     if (show->of > 1) {
         at = (size_t)snprintf(words, sizeof words, "%zu of %zu: ", show->nth + 1, show->of);

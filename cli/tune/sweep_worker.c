@@ -20,10 +20,10 @@
 static int compile_for(SweepWork *work)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     puts("hello");
     fflush(stdout);
-    while (sweep_read(&line, &room)) {
+    while (sweep_read(&line, &capacity)) {
         char *rest = line;
         const char *what = strsep(&rest, " "), *id = rest ? strsep(&rest, " ") : "0";
         if (strcmp(what, "weigh") == 0) {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool sweep_read(char **line, size_t *room)
+bool sweep_read(char **line, size_t *capacity)
 {
-    ssize_t n = getline(line, room, stdin);
+    ssize_t n = getline(line, capacity, stdin);
     if (n > 0 && (*line)[n - 1] == '\n') {
         (*line)[n - 1] = '\0';
     }
@@ -47,8 +47,7 @@ const char *sweep_error_kind(const SweepWork *work)
 
 TesseraKernel *sweep_compile(SweepWork *work, const char *lines)
 {
-    size_t most =
-        work->compile.n_lines + strlen(lines) / 2 + 1; /* a line is not empty */
+    size_t most = work->compile.n_lines + strlen(lines) / 2 + 1; /* a line is not empty */
     const char **all = alloc_or_exit(most * sizeof *all);
     TesseraOptions options = work->compile;
     TesseraKernel *kernel = NULL;

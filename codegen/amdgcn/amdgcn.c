@@ -23,8 +23,8 @@ enum {
     SHARED_ALIGN = 1024,
     TENSOR_ALIGN = 16,
     CONSTANT_SPACE = 4,
-    /* In a thread: so many of MFMA's leave room for the rest among the first 256 registers. In the
-     * others, LLVM copies what a loop carries twice a step. */
+    /* Accumulator registers of a thread: with more, other values exceed the first 256 registers,
+     * and LLVM copies loop-carried values in the others twice per iteration. */
     MAX_ACCUMULATORS = 144,
 };
 
@@ -298,7 +298,7 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
 static void rewrite(GpuEmitter *em)
 {
     amdgcn_rewrite(em);
-    amdgcn_copies_apart(em);
+    amdgcn_mark_copies_noalias(em);
 }
 
 static const GpuTarget HOOKS = {

@@ -85,7 +85,7 @@ void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full)
     wait(em, newest);
 }
 
-/* ---- apart ---- */
+/* ---- aliasing ---- */
 
 static LLVMValueRef node(GpuEmitter *em, int n, LLVMMetadataRef *parts)
 {
@@ -100,13 +100,13 @@ static bool touches_lds(LLVMValueRef op)
     return at && LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == LDS_SPACE;
 }
 
-typedef struct Apart {
+typedef struct CopyScope {
     GpuEmitter *em;
     LLVMValueRef scopes; /* a list of one */
     unsigned in, out;    /* kinds of metadata */
-} Apart;
+} CopyScope;
 
-void amdgcn_copies_apart(GpuEmitter *em)
+void amdgcn_mark_copies_noalias(GpuEmitter *em)
 {
     static const char in[] = "alias.scope", out[] = "noalias", domain[] = "copies";
     LLVMValueRef copy = LLVMGetNamedFunction(em->module, NAME);
@@ -116,18 +116,18 @@ void amdgcn_copies_apart(GpuEmitter *em)
     LLVMMetadataRef text = LLVMMDStringInContext2(em->context, domain, sizeof domain - 1);
     LLVMMetadataRef of = LLVMValueAsMetadata(node(em, 1, &text));
     LLVMMetadataRef parts[] = {text, of}, scope = LLVMValueAsMetadata(node(em, 2, parts));
-    Apart apart = {.em = em,
-                   .scopes = node(em, 1, &scope),
-                   .in = LLVMGetMDKindIDInContext(em->context, in, sizeof in - 1),
-                   .out = LLVMGetMDKindIDInContext(em->context, out, sizeof out - 1)};
+    CopyScope scope_of = {.em = em,
+                          .scopes = node(em, 1, &scope),
+                          .in = LLVMGetMDKindIDInContext(em->context, in, sizeof in - 1),
+                          .out = LLVMGetMDKindIDInContext(em->context, out, sizeof out - 1)};
     for (LLVMValueRef f = LLVMGetFirstFunction(em->module); f; f = LLVMGetNextFunction(f)) {
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b)) {
             for (LLVMValueRef op = LLVMGetFirstInstruction(b); op;
                  op = LLVMGetNextInstruction(op)) {
                 if (LLVMIsACallInst(op) && LLVMGetCalledValue(op) == copy) {
-                    LLVMSetMetadata(op, apart.in, apart.scopes);
+                    LLVMSetMetadata(op, scope_of.in, scope_of.scopes);
                 } else if (touches_lds(op)) {
-                    LLVMSetMetadata(op, apart.out, apart.scopes);
+                    LLVMSetMetadata(op, scope_of.out, scope_of.scopes);
                 }
             }
         }

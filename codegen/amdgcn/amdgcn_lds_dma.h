@@ -9,11 +9,12 @@
 void amdgcn_copy(GpuEmitter *em, const GpuCopyVector *piece);
 void amdgcn_copy_commit(GpuEmitter *em);
 void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full);
-/* Does the launch have any? */
+/* True if the launch has asynchronous copies. */
 bool amdgcn_copies(GpuEmitter *em);
-/* Until this wave's own accesses of LDS are done, copies apart. */
+/* Waits until this wave's accesses of LDS are done, except copies. */
 void amdgcn_wait_local(GpuEmitter *em);
-/* Before the back end: what else touches LDS meets no copy that is on its way. */
-void amdgcn_copies_apart(GpuEmitter *em);
+/* Marks copies to LDS as not aliasing other accesses of LDS, so that the back end does not wait for
+ * copies in flight. Runs before the back end. */
+void amdgcn_mark_copies_noalias(GpuEmitter *em);
 
 #endif

@@ -6,7 +6,8 @@
 
 #include "codegen/gpu/gpu_emit.h"
 
-/* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
+/* Rewrites operations that LLVM 22.1.8 miscompiles. Runs after the middle end, which would combine
+ * them again. */
 void amdgcn_rewrite(GpuEmitter *em);
 /* Of one instruction: where it is a word of another lane that LLVM would fold into a reader of
  * which no part has such a form, the reader no longer sees where it is from (amdgcn_dpp.c). */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 };
-static const int64_t MAX_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
+static const int64_t MAX_STACK = 3 << 19; /* a host's threads need stack of their own */
 
 Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *extents)
 {

@@ -213,10 +213,10 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op)
     bool bytes = product.bytes;
     kernel.left = bytes ? cpu_pack_left_bytes(c, &product) : cpu_pack_left(c, &product);
     LLVMValueRef panels = bytes ? cpu_pack_right_bytes(c, &product) : cpu_pack_right(c, &product);
-    int64_t room = bytes ? cpu_bytes_room(c, &product) : product.depth_capacity;
+    int64_t capacity = bytes ? cpu_bytes_capacity(c, &product) : product.depth_capacity;
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product.right.len, product.columns);
     kernel.column = loop.counter;
-    LLVMValueRef offset = cpu_mul_const(c, loop.counter, room);
+    LLVMValueRef offset = cpu_mul_const(c, loop.counter, capacity);
     kernel.panel = cpu_element(c, bytes ? DT_I8 : product.dtype, panels, offset);
     row_blocks(c, &kernel);
     cpu_loop_end(c, &loop);

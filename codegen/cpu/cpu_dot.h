@@ -37,7 +37,7 @@ LLVMValueRef cpu_pack_right(CpuEmitter *c, const Product *product);
 /* ---- cpu_vnni.c ---- */
 bool cpu_takes_bytes(const CpuEmitter *c, const Product *product);
 /* Bytes along the sum that a row, or a column, takes. */
-int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product);
+int64_t cpu_bytes_capacity(const CpuEmitter *c, const Product *product);
 LeftView cpu_pack_left_bytes(CpuEmitter *c, const Product *product);
 LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product);
 

@@ -18,7 +18,7 @@ bool cpu_takes_bytes(const CpuEmitter *c, const Product *product)
            dtype_bits(left) == 8 && dtype_bits(product->dtype) == 32;
 }
 
-int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product)
+int64_t cpu_bytes_capacity(const CpuEmitter *c, const Product *product)
 {
     return round_up(product->depth_capacity, c->lanes);
 }
@@ -28,7 +28,7 @@ static LLVMValueRef byte_at(CpuEmitter *c, LLVMValueRef base, LLVMValueRef offse
     return LLVMBuildInBoundsGEP2(c->l->builder, c->l->i8, base, &offset, 1, "");
 }
 
-static LLVMValueRef room_for(CpuEmitter *c, int64_t bytes)
+static LLVMValueRef buffer_for(CpuEmitter *c, int64_t bytes)
 {
     Buffer *buffer = cpu_buffer_shape(c, DT_I8, 1, &bytes);
     cpu_buffer_place(c, buffer, c->now);
@@ -66,7 +66,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
     LLVMValueRef value = bytes_at(c, lines->side, point);
     value = LLVMBuildXor(c->l->builder, value, llvm_int(LLVMTypeOf(value), 0x80), "");
     LLVMValueRef row =
-        cpu_mul_const(c, point->at[lines->side->free_axis], cpu_bytes_room(c, product));
+        cpu_mul_const(c, point->at[lines->side->free_axis], cpu_bytes_capacity(c, product));
     LLVMValueRef at = cpu_add(c, row, point->at[lines->side->sum_axis]);
     store(c, value, byte_at(c, lines->base, at));
 }
@@ -78,7 +78,7 @@ static LLVMValueRef quad_offset(CpuEmitter *c, const Product *product, LLVMValue
     int64_t columns = product->columns;
     LLVMValueRef first = LLVMBuildAnd(b, column, llvm_i64(c->l, -columns), "");
     LLVMValueRef inner = LLVMBuildAnd(b, column, llvm_i64(c->l, columns - 1), "");
-    LLVMValueRef at = cpu_mul_const(c, first, cpu_bytes_room(c, product));
+    LLVMValueRef at = cpu_mul_const(c, first, cpu_bytes_capacity(c, product));
     at = cpu_add(c, at, cpu_mul_const(c, depth, columns)); /* depth / 4 * columns * 4 */
     return cpu_add(c, at, cpu_mul_const(c, inner, QUAD));
 }
@@ -111,10 +111,10 @@ static void pack_lines(CpuEmitter *c, Lines *lines, NestBody *body)
 
 LeftView cpu_pack_left_bytes(CpuEmitter *c, const Product *product)
 {
-    int64_t room = cpu_bytes_room(c, product);
-    Lines lines = {product, &product->left, room_for(c, product->left.capacity * room)};
+    int64_t depth = cpu_bytes_capacity(c, product);
+    Lines lines = {product, &product->left, buffer_for(c, product->left.capacity * depth)};
     pack_lines(c, &lines, row_body);
-    return (LeftView){lines.base, room, 1};
+    return (LeftView){lines.base, depth, 1};
 }
 
 /* ---- columns that are contiguous: four rows of the operand at a time ---- */
@@ -173,8 +173,8 @@ LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
 {
     const Side *side = &product->right;
     int64_t columns = ceil_div(side->capacity, product->columns);
-    int64_t bytes = columns * product->columns * cpu_bytes_room(c, product);
-    Lines lines = {product, side, room_for(c, bytes)};
+    int64_t bytes = columns * product->columns * cpu_bytes_capacity(c, product);
+    Lines lines = {product, side, buffer_for(c, bytes)};
     if (cpu_contiguous(c, side->value, side->free_axis)) {
         /* Whole quads of depth are packed first; a partial quad at the end is padded with zeros. */
         LLVMBuilderRef b = c->l->builder;

@@ -27,9 +27,9 @@ static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
 {
     GpuEmitter *em = g->em;
     const Layout *layout = g->type->layout;
-    LLVMValueRef coord = g->rooms[axis] ? gpu_i32(em, gpu_register_coord(layout, axis, r))
-                                        : gpu_coord(em, layout, axis, r);
-    LLVMValueRef limit = g->rooms[axis] ? g->rooms[axis] : g->limits[axis];
+    LLVMValueRef coord = g->slacks[axis] ? gpu_i32(em, gpu_register_coord(layout, axis, r))
+                                         : gpu_coord(em, layout, axis, r);
+    LLVMValueRef limit = g->slacks[axis] ? g->slacks[axis] : g->limits[axis];
     return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, limit, "");
 }
 
@@ -167,7 +167,7 @@ static void form_in_place(GlobalAccess *g)
         LLVMValueRef limit =
             stays ? em->target->warp_uniform(em, g->limits[axis]) : g->limits[axis];
         LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
-        g->rooms[axis] = LLVMBuildSub(em->builder, limit, part, "");
+        g->slacks[axis] = LLVMBuildSub(em->builder, limit, part, "");
     }
     if (!branches) {
         return;

@@ -15,12 +15,12 @@ typedef struct GlobalAccess {
     int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
     LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
     LLVMValueRef limits[MAX_RANK];  /* i32, of tile axes: indices below exist; NULL: all do */
-    LLVMValueRef skips[MAX_RANK]; /* i32, of tile axes: indices below do not exist; NULL: all do */
-    LLVMValueRef rooms[MAX_RANK]; /* i32: limit less the thread's part; NULL: not at hand */
-    LLVMValueRef inside;          /* i1: scalar indices are inside; NULL: they are */
-    LLVMValueRef offset;          /* i64: elements from the tensor's first to the tile's */
-    LLVMValueRef block, thread;   /* places: of the tile, of the thread's part */
-    bool disjoint;                /* registers add to the thread's part */
+    LLVMValueRef skips[MAX_RANK];  /* i32, of tile axes: indices below do not exist; NULL: all do */
+    LLVMValueRef slacks[MAX_RANK]; /* i32: limit less the thread's part; NULL: not at hand */
+    LLVMValueRef inside;           /* i1: scalar indices are inside; NULL: they are */
+    LLVMValueRef offset;           /* i64: elements from the tensor's first to the tile's */
+    LLVMValueRef block, thread;    /* places: of the tile, of the thread's part */
+    bool disjoint;                 /* registers add to the thread's part */
 } GlobalAccess;
 
 /* Finds guards, strides and addresses of op's access. */

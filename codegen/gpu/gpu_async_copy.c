@@ -186,11 +186,11 @@ void gpu_emit_copy_load(GpuEmitter *em, const Op *op)
             if (turn > 0) {
                 at.piece = LLVMBuildNUWAdd(em->builder, own, gpu_i32(em, turn * c.threads), "");
             }
-            bool apart = c.threads % c.per_row == 0; /* each turn takes whole rows */
-            at.constant = apart ? turn * (c.threads / c.per_row) : 0;
-            at.row = divided(em, apart ? own : at.piece, c.per_row);
+            bool whole_rows = c.threads % c.per_row == 0; /* each turn takes whole rows */
+            at.constant = whole_rows ? turn * (c.threads / c.per_row) : 0;
+            at.row = divided(em, whole_rows ? own : at.piece, c.per_row);
             at.within =
-                LLVMBuildURem(em->builder, apart ? own : at.piece, gpu_i32(em, c.per_row), "");
+                LLVMBuildURem(em->builder, whole_rows ? own : at.piece, gpu_i32(em, c.per_row), "");
             LLVMValueRef across = unswizzled(&c, &at), inside = c.inside;
             if (c.row_limit) {
                 inside = gpu_both(em, inside, below(em, at.row, at.constant, c.row_limit));

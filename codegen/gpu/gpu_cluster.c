@@ -39,7 +39,7 @@ typedef struct ReceiveMbarriers {
     } bytes; /* that each awaits */
 } ReceiveMbarriers;
 
-/* Of a reduction; they take turns. */
+/* Buffers of a reduction, which consecutive iterations use alternately. */
 static int slots_of(GpuEmitter *em, const Op *op)
 {
     Access access = op_access(op, 1);
@@ -57,8 +57,8 @@ static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 static void see_reduction(Op *op, void *user)
 {
     ReceiveMbarriers *seen = user;
-    bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
-    for (int i = 0; meets && i < slots_of(seen->em, op); i++) {
+    bool reduces = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
+    for (int i = 0; reduces && i < slots_of(seen->em, op); i++) {
         int64_t bytes = awaited_bytes(seen->em, op);
         ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
     }

@@ -182,7 +182,7 @@ void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
     }
 }
 
-/* Of sizes that are known, numbers: what is so far apart is then one address and constants. */
+/* Strides of known sizes become constants, so that accesses at such distances share one address. */
 void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
 {
     int64_t stride = 1, most;

@@ -32,7 +32,7 @@ bool gpu_load_joins(GpuEmitter *em, const Op *op)
     return op->kind == OP_LOAD && em->target->load_if && op->results[0]->type->rank > 0 &&
            !op_int(op, ATTR_UNALIGNED, 0) && is_guarded(op) &&
            gpu_registers(em, op->results[0]->type) > GPU_MAX_TILE_REGISTERS &&
-           gpu_is_beside_products(op);
+           gpu_is_dot_auxiliary(op);
 }
 
 GpuLoad *gpu_load_begin(GpuEmitter *em, const Op *op, int loads)

@@ -202,7 +202,7 @@ static void join_ways(Division *v, const Way *ways, int n)
     }
 }
 
-/* Other ways for the threads that need them; all meet again. */
+/* Emits branches for the threads that need an exact division; all threads reconverge after them. */
 static void emit_exact(Division *v)
 {
     GpuEmitter *em = v->em;

@@ -46,8 +46,8 @@ typedef struct GpuRole {
     int first_warp, warps;   /* warps: of a team */
     int teams;               /* that execute the code, each on its own tiles */
     int barrier;             /* named barrier of the role's (first) team; 0: the block's own */
-    int apart;               /* first named barrier of its single warp groups; 0: none */
-    int turns;               /* first named barrier of the ordered MMA issue; 0: none */
+    int group_barriers;      /* first named barrier of its single warp groups; 0: none */
+    int order_barriers;      /* first named barrier of the ordered MMA issue; 0: none */
     LLVMValueRef team;       /* i32: which one this is; NULL: there is one */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
     LLVMValueRef thread;     /* i32, in the role */
@@ -124,8 +124,8 @@ typedef struct GpuTarget {
     /* The value, computed at this place instead of behind a branch that needs it first. NULL: LLVM
      * does not move it there. */
     LLVMValueRef (*compute_here)(GpuEmitter *em, LLVMValueRef value);
-    /* A value that a loop hands to its next iteration, of a loop that lanes leave one by one: each
-     * lane keeps its own. NULL: LLVM keeps them apart by itself. */
+    /* A loop-carried value of a loop that lanes leave one by one: each lane keeps its last value.
+     * NULL: LLVM does so by itself. */
     LLVMValueRef (*loop_carry)(GpuEmitter *em, LLVMValueRef value);
     /* The maxima (or minima) of two pairs of 16-bit floats, in words of 32 bits; NaN wins. NULL:
      * the target has no such instruction. */
@@ -268,12 +268,12 @@ struct GpuEmitter {
     } active;                 /* which elements a loop of elements around the cursor still walks */
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
-    int handed; /* offset from shared_base of elements that a scatter hands to other warps */
+    int exchange_offset;       /* from shared_base: elements that a scatter sends to other warps */
     int receive_mbarriers;     /* offset from shared_base, of reductions over the cluster */
     int n_receive_mbarriers;   /* that reductions have taken so far */
     bool joined;               /* the other blocks of the cluster are known to run */
     struct GpuReduce *waiting; /* the last of the reductions that share the next one's barrier */
-    int n_named_barriers;      /* handed out to roles; ids from 1 */
+    int n_named_barriers;      /* assigned to roles; ids from 1 */
     struct {
         GpuShared *items;
         size_t n, cap;

@@ -68,7 +68,7 @@ bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueR
 /* gpu_softmax_exp.c: an exponential that has a shorter way where its elements lie near the row's
  * greatest. */
 typedef struct GpuPower {
-    const Op *clamp, *turns, *whole, *result;
+    const Op *clamp, *shifted, *whole, *result;
     const Value *value, *narrow, *greatest; /* p; x as loaded; m */
 } GpuPower;
 /* Is `op` the last one of such an exponential? */
@@ -115,7 +115,7 @@ bool gpu_load_joins(GpuEmitter *em, const Op *op);
 GpuLoad *gpu_load_begin(GpuEmitter *em, const Op *op, int loads);
 void gpu_load_take(GpuLoad *load, int from, int n);
 /* gpu_shared.c: do products of warp groups take the registers of this launch? */
-bool gpu_is_beside_products(const Op *op);
+bool gpu_is_dot_auxiliary(const Op *op);
 /* A store of a tile in steps: a chain gives it a few registers at a time. */
 typedef struct GpuStore GpuStore;
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op);
@@ -159,7 +159,7 @@ LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r);
 /* gpu_print.c: print and assert. */
 void gpu_emit_print(GpuEmitter *em, const Op *op);
 /* Shared memory that a scatter needs for a moment. */
-int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
+int64_t gpu_exchange_bytes(GpuEmitter *em, const Op *op);
 /* Does it hold in any thread of the role? Through the same memory; all of them come here. */
 LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 
@@ -204,7 +204,8 @@ typedef struct GpuParts {
     OpKind reduction;
     DType dtype;
 } GpuParts;
-/* Combines them in place of the first part. All parts are there; all threads meet behind it. */
+/* Combines the partial results into the first one. All of them have been written; a barrier of all
+ * threads follows. */
 void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts);
 
 /* gpu_control.c, gpu_while.c, gpu_tile_grid.c */

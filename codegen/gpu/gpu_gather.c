@@ -22,9 +22,9 @@ typedef struct Places {
     LLVMTypeRef counts; /* what offsets are counted in: i64; i32 in shared memory */
     LLVMValueRef base;  /* the first element */
     LLVMValueRef strides[MAX_RANK], extents[MAX_RANK]; /* of memory axes; extents: i64 */
-    bool small;                                        /* offsets fit 32 bits, with room to spare */
-    int64_t apart[MAX_RANK];                           /* then: strides, at most, */
-    int64_t room;                                      /* and that room */
+    bool small;                                        /* offsets fit 32 bits with slack */
+    int64_t reaches[MAX_RANK];                         /* then: upper bounds of strides, */
+    int64_t slack;                                     /* and the elements left over */
 } Places;
 
 /* A tensor of fewer than 2^31 elements, by what is known of the sizes? */
@@ -33,13 +33,13 @@ static void measure(Places *places, Type tensor)
     int64_t elements = 1;
     for (int axis = tensor->rank; axis-- > 0;) {
         int64_t most = poly_most(tensor->dims[axis]);
-        places->apart[axis] = elements;
+        places->reaches[axis] = elements;
         if (__builtin_mul_overflow(elements, most > 0 ? most : 1, &elements) ||
             elements > INT32_MAX) {
             return;
         }
     }
-    places->room = INT32_MAX - elements;
+    places->slack = INT32_MAX - elements;
     places->small = tensor->kind != TYPE_SHARED && tensor->rank > 0 && !tensor->strides;
 }
 
@@ -148,14 +148,15 @@ static bool is_guarded(const Places *places, int axis)
     return guard && axis < guard->n && guard->ints[axis];
 }
 
-/* As `place`, of 32 bits but for constants. What lies inside is where 64 bits say, whatever wraps
- * around on the way; constants apart, neighbours share an address. */
+/* As `place`, with 32-bit arithmetic except for constants. Intermediate results may wrap around; an
+ * element inside of the tensor has the same offset as with 64 bits. Constants are added last, so
+ * that neighbours share an address. */
 static LLVMValueRef small_place(const Places *places, int r, LLVMValueRef *inside)
 {
     GpuEmitter *em = places->em;
     LLVMBuilderRef b = em->builder;
-    LLVMValueRef offset = gpu_i32(em, 0), apart = gpu_i64(em, 0);
-    int64_t room = places->room;
+    LLVMValueRef offset = gpu_i32(em, 0), reaches = gpu_i64(em, 0);
+    int64_t slack = places->slack;
     for (int axis = 0; axis < places->access.n; axis++) {
         LLVMValueRef at = index_at(places, axis, r), from;
         int64_t by = 0, reach;
@@ -164,17 +165,17 @@ static LLVMValueRef small_place(const Places *places, int r, LLVMValueRef *insid
             LLVMValueRef same = by ? LLVMBuildAdd(b, from, gpu_i32(em, by), "") : at;
             *inside = gpu_both(em, *inside, is_below(places, axis, same));
         }
-        if (!__builtin_mul_overflow(by < 0 ? -by : by, places->apart[axis], &reach) &&
-            reach <= room) {
-            room -= reach;
+        if (!__builtin_mul_overflow(by < 0 ? -by : by, places->reaches[axis], &reach) &&
+            reach <= slack) {
+            slack -= reach;
             at = from;
-            apart = LLVMBuildAdd(b, apart,
-                                 LLVMBuildMul(b, gpu_i64(em, by), places->strides[axis], ""), "");
+            reaches = LLVMBuildAdd(b, reaches,
+                                   LLVMBuildMul(b, gpu_i64(em, by), places->strides[axis], ""), "");
         }
         LLVMValueRef stride = LLVMBuildTrunc(b, places->strides[axis], em->i32, "");
         offset = LLVMBuildAdd(b, offset, LLVMBuildMul(b, at, stride, ""), "");
     }
-    return LLVMBuildAdd(b, LLVMBuildSExt(b, offset, em->i64, ""), apart, "");
+    return LLVMBuildAdd(b, LLVMBuildSExt(b, offset, em->i64, ""), reaches, "");
 }
 
 static bool all_narrow(const Places *places, int r)
@@ -323,7 +324,7 @@ LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r)
 }
 
 /* Lanes that hold the same elements as another one that acted for them get its old elements. */
-static LLVMValueRef handed_on(const Places *places, LLVMValueRef old)
+static LLVMValueRef exchanged(const Places *places, LLVMValueRef old)
 {
     GpuEmitter *em = places->em;
     const Layout *layout = places->type->rank ? places->type->layout : NULL;
@@ -345,7 +346,7 @@ static bool crosses_warps(const GpuEmitter *em, Type type)
     return type->rank ? gpu_warp_copies(em->warps, type->layout) != 0 : em->warps > 1;
 }
 
-int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op)
+int64_t gpu_exchange_bytes(GpuEmitter *em, const Op *op)
 {
     Type type = op->operands[access_next(op, 0)]->type;
     int64_t bytes = dtype_bytes(type->dtype);
@@ -358,11 +359,11 @@ int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op)
     return bytes < WORD_BYTES ? WORD_BYTES : bytes;
 }
 
-/* Three meetings: what was there before is read no more, it is clear, all have said it. */
+/* Three barriers: the word's old value has been read; the word is clear; all warps have set it. */
 LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any)
 {
     LLVMTypeRef type = LLVMInt32TypeInContext(em->l->context);
-    LLVMValueRef word = gpu_at_const(em, em->shared_base, em->handed);
+    LLVMValueRef word = gpu_at_const(em, em->shared_base, em->exchange_offset);
     em->target->sync(em);
     LLVMBuildStore(em->builder, gpu_i32(em, 0), word);
     em->target->sync(em);
@@ -370,13 +371,13 @@ LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any)
     LLVMBuildStore(em->builder, gpu_i32(em, 1), word);
     gpu_branch_end(em, branch);
     em->target->sync(em);
-    LLVMValueRef said = LLVMBuildLoad2(em->builder, type, word, "");
+    LLVMValueRef flag = LLVMBuildLoad2(em->builder, type, word, "");
     em->target->sync(em);
-    return LLVMBuildICmp(em->builder, LLVMIntNE, said, gpu_i32(em, 0), "");
+    return LLVMBuildICmp(em->builder, LLVMIntNE, flag, gpu_i32(em, 0), "");
 }
 
 /* Where the old element of register r lies for all warps. */
-static LLVMValueRef handed_at(const Places *places, int r)
+static LLVMValueRef exchanged_at(const Places *places, int r)
 {
     GpuEmitter *em = places->em;
     LLVMValueRef element = gpu_i32(em, 0), inside = gpu_in_tile(em, places->type, r);
@@ -390,7 +391,7 @@ static LLVMValueRef handed_at(const Places *places, int r)
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
     element = LLVMBuildMul(em->builder, element, gpu_i32(em, dtype_bytes(places->dtype)), "");
-    return gpu_at(em, gpu_at_const(em, em->shared_base, em->handed), element);
+    return gpu_at(em, gpu_at_const(em, em->shared_base, em->exchange_offset), element);
 }
 
 static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRef at)
@@ -477,7 +478,7 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
     for (int r = 0; r < n; r++) {
         LLVMValueRef old = gpu_is_element(em, places.type, r) ? scattered(&places, acts, r) : NULL;
         if (out) {
-            out->regs[r] = old && !by_memory ? handed_on(&places, old) : old;
+            out->regs[r] = old && !by_memory ? exchanged(&places, old) : old;
         }
     }
     if (by_memory) {
@@ -488,14 +489,14 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
                 GpuBranch branch =
                     gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places.type, r)));
                 LLVMValueRef old = gpu_to_memory(em, places.dtype, out->regs[r]);
-                LLVMBuildStore(em->builder, old, handed_at(&places, r));
+                LLVMBuildStore(em->builder, old, exchanged_at(&places, r));
                 gpu_branch_end(em, branch);
             }
         }
         em->target->sync(em);
         for (int r = 0; r < out->n; r++) {
             if (out->regs[r]) {
-                LLVMValueRef old = LLVMBuildLoad2(em->builder, type, handed_at(&places, r), "");
+                LLVMValueRef old = LLVMBuildLoad2(em->builder, type, exchanged_at(&places, r), "");
                 out->regs[r] = gpu_from_memory(em, places.dtype, old);
             }
         }

@@ -29,8 +29,8 @@ static LLVMValueRef repeated(GpuEmitter *em, int n, LLVMValueRef half)
     return llvm_int(llvm_lanes(word_type(em, n), word_count(n)), value);
 }
 
-static void take_apart(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef vector, int n,
-                       LLVMValueRef *regs)
+static void take_halves(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef vector, int n,
+                        LLVMValueRef *regs)
 {
     LLVMBuilderRef b = em->builder;
     LLVMTypeRef word = word_type(em, n);
@@ -89,7 +89,7 @@ void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, L
     }
     LLVMValueRef vector = gpu_load_guarded(em, memory, inside, byte_at(em, memory, at),
                                            repeated(em, n, otherwise), (unsigned)n / 2);
-    take_apart(em, type, vector, n, regs);
+    take_halves(em, type, vector, n, regs);
 }
 
 void gpu_packed_read(GpuEmitter *em, DType dtype, LLVMValueRef at, int n, LLVMValueRef *regs)
@@ -97,7 +97,7 @@ void gpu_packed_read(GpuEmitter *em, DType dtype, LLVMValueRef at, int n, LLVMVa
     LLVMTypeRef type = llvm_lanes(word_type(em, n), word_count(n));
     LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
     LLVMSetAlignment(load, (unsigned)n / 2);
-    take_apart(em, llvm_type(em->l, dtype), load, n, regs);
+    take_halves(em, llvm_type(em->l, dtype), load, n, regs);
 }
 
 void gpu_packed_words(GpuEmitter *em, LLVMValueRef at, int n, LLVMValueRef *words)

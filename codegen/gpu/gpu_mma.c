@@ -24,7 +24,7 @@ typedef struct Side {
     int step_bits;      /* register bits between those */
     Layout *rows;       /* where lanes find the rows of 8 × 16 bytes; NULL: each reads its own */
     int word_bits;      /* register bits in a word of such a matrix, */
-    int matrix_bits[2]; /* those that tell the matrices of one access apart, */
+    int matrix_bits[2]; /* those that number the matrices of one access, */
     int n_matrices;     /* and how many it has */
     LLVMValueRef *elements; /* by register of the layout; by word, where matrices are read */
 } Side;

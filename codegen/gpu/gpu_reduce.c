@@ -91,11 +91,11 @@ static Scratch find_scratch(Reducer *red, uint32_t mask)
     for (int axis = 0; axis < red->to->rank; axis++) {
         scratch.elements *= gpu_extent(em, red->to, axis);
     }
-    int64_t warps = 1 << __builtin_popcount(mask), room = 1;
+    int64_t warps = 1 << __builtin_popcount(mask), capacity = 1;
     for (int axis = 0; axis < memory->type->rank; axis++) {
-        room *= gpu_extent(em, memory->type, axis);
+        capacity *= gpu_extent(em, memory->type, axis);
     }
-    if (room * dtype_bytes(memory->type->dtype) < warps * scratch.elements * scratch.bytes) {
+    if (capacity * dtype_bytes(memory->type->dtype) < warps * scratch.elements * scratch.bytes) {
         gpu_bug(em, red->op, "its scratch is too small");
     }
     return scratch;
@@ -156,8 +156,8 @@ static void read_partials(Reducer *red, const Scratch *scratch, const int *regs,
 static int run_length(Reducer *red, const Scratch *scratch)
 {
     int most = ACCESS_BYTES / scratch->bytes;
-    bool apart = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
-    return apart ? 1 : gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
+    bool inner = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
+    return inner ? 1 : gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
 }
 
 /* ---- result ---- */
@@ -212,7 +212,7 @@ void gpu_reduce_take(GpuReduce *red, int from, int n)
     }
 }
 
-/* ---- where warps meet ---- */
+/* ---- reductions across warps ---- */
 
 static bool crosses_warps(GpuEmitter *em, const Op *op)
 {
@@ -233,7 +233,7 @@ static bool reads_waiting(const Reducer *red, const Op *op)
 
 /* Is the next op that does more than compute such a reduction, and nothing up to it needs what
  * waits? Those that wait already had the same answer. */
-static bool meets_with_next(const Reducer *red)
+static bool syncs_with_next(const Reducer *red)
 {
     const Op *op = red->op->next;
     while (op && op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) && op->n_regions == 0 &&
@@ -253,9 +253,9 @@ static bool is_in_group(const Reducer *last, const Op *op)
     return false;
 }
 
-/* Do all threads meet again before this memory is written again? Nothing else goes through it; in a
- * loop, something else of the same block meets once a step. */
-static bool meets_before_next(const Reducer *last)
+/* True if another barrier follows before this scratch memory is written again. Nothing else uses
+ * the memory; in a loop, another op of the same block must synchronize once per iteration. */
+static bool syncs_before_next(const Reducer *last)
 {
     GpuEmitter *em = last->em;
     for (const Reducer *r = last; r; r = r->before) {
@@ -264,12 +264,12 @@ static bool meets_before_next(const Reducer *last)
         }
     }
     /* Inside a loop the next iteration reuses the scratch memory. */
-    bool meets = !(op_enclosing(last->op, OP_FOR) || op_enclosing(last->op, OP_WHILE) ||
+    bool syncs = !(op_enclosing(last->op, OP_FOR) || op_enclosing(last->op, OP_WHILE) ||
                    op_enclosing(last->op, OP_TILE_LOOP));
-    for (const Op *op = last->op->parent->first; op && !meets; op = op->next) {
-        meets = op->kind == OP_BARRIER || (!is_in_group(last, op) && crosses_warps(em, op));
+    for (const Op *op = last->op->parent->first; op && !syncs; op = op->next) {
+        syncs = op->kind == OP_BARRIER || (!is_in_group(last, op) && crosses_warps(em, op));
     }
-    return meets;
+    return syncs;
 }
 
 /* Are parts combined once, and not by all threads that want them? */
@@ -299,7 +299,7 @@ static void finish(Reducer *red)
     define_result(red);
 }
 
-/* Of all reductions that meet here. */
+/* Of all reductions that share this barrier. */
 static void combine_all_parts(Reducer *last)
 {
     bool some = false;
@@ -358,14 +358,14 @@ static void reduce_warps(Reducer *red)
         }
     }
     red->before = em->waiting;
-    em->waiting = meets_with_next(red) ? red : NULL;
+    em->waiting = syncs_with_next(red) ? red : NULL;
     if (em->waiting) {
         return;
     }
     em->target->sync(em);
     combine_all_parts(red);
     finish(red);
-    if (!meets_before_next(red)) {
+    if (!syncs_before_next(red)) {
         em->target->sync(em);
     }
 }

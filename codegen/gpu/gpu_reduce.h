@@ -17,7 +17,7 @@ struct GpuReduce {
     int n;
     const GpuValue *pairs; /* two elements of 16 bits a word, which the operand widens; or NULL */
     LLVMValueRef *words;   /* of those, combined in place */
-    GpuReduce *before;     /* that meets with it */
+    GpuReduce *before;     /* that shares its barrier */
 };
 
 typedef GpuReduce Reducer;

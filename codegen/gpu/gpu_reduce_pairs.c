@@ -58,7 +58,7 @@ void gpu_reduce_take_pair(Reducer *red, LLVMValueRef word, int r)
 }
 
 /* Are the elements of a word of different results, and all elements in words? */
-static bool stay_apart(const Reducer *red)
+static bool are_separate(const Reducer *red)
 {
     const Layout *layout = red->from->layout;
     bool words =
@@ -71,8 +71,8 @@ static bool stay_apart(const Reducer *red)
 
 bool gpu_reduce_end_pairs(Reducer *red)
 {
-    bool apart = red->pairs && stay_apart(red);
-    if (apart) {
+    bool separate = red->pairs && are_separate(red);
+    if (separate) {
         /* Two 16-bit results share a word, which halves the comparisons and the shuffles. */
         const Layout *layout = red->from->layout;
         for (int bit = layout->bits[IN_REGISTER] - 1; bit > 0; bit--) {
@@ -108,5 +108,5 @@ bool gpu_reduce_end_pairs(Reducer *red)
             red->regs[r + 1] = gpu_reduce_combine(red, red->regs[r + 1], both[1]);
         }
     }
-    return apart;
+    return separate;
 }

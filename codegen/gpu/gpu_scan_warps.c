@@ -127,7 +127,7 @@ static void find_scratch(Folder *f, FoldWarps *warps)
         gpu_bug(em, f->op, "crosses warps without scratch");
     }
     const Value *memory = f->op->operands[at];
-    int64_t room = 1, need = 0, padded = 1;
+    int64_t capacity = 1, need = 0, padded = 1;
     while (padded < gpu_extent(em, f->type, f->axis)) {
         padded *= 2;
     }
@@ -137,12 +137,12 @@ static void find_scratch(Folder *f, FoldWarps *warps)
     }
     warps->groups = padded / warps->end;
     for (int axis = 0; axis < memory->type->rank; axis++) {
-        room *= gpu_extent(em, memory->type, axis);
+        capacity *= gpu_extent(em, memory->type, axis);
     }
     for (int i = 0; i < f->n_parts; i++) {
         need += part_bytes(f, warps, i) * warps->groups << warps->n;
     }
-    if (need > room * dtype_bytes(memory->type->dtype)) {
+    if (need > capacity * dtype_bytes(memory->type->dtype)) {
         gpu_bug(em, f->op, "its scratch is too small");
     }
     warps->base = gpu_shared_slot(em, memory, NULL);

@@ -41,7 +41,8 @@ void gpu_emit_const(GpuEmitter *em, const Op *op)
     }
 }
 
-/* Three warp groups of a block: their threads have room for tiles, but not for coordinates. */
+/* True in roles of three warp groups: their threads have registers for tiles, but not for
+ * coordinates. */
 static bool is_short_of_registers(const Op *op)
 {
     enum { SCARCE = 160 };
@@ -83,8 +84,8 @@ static LLVMValueRef index_of_register(GpuEmitter *em, const Layout *layout, LLVM
     return LLVMBuildAdd(em->builder, first, coord, "");
 }
 
-/* What is known to be a multiple is told to those who look (scalar_known_bits.h): counters of loops
- * do not show it. */
+/* Masks the low bits of a known multiple, so that scalar_known_bits.h recognizes it: a loop counter
+ * does not show that it is one. */
 static LLVMValueRef multiple_of(GpuEmitter *em, LLVMValueRef first, int64_t n)
 {
     if (n <= 1 || scalar_low_zeros(first) >= __builtin_ctzll((unsigned long long)n)) {
@@ -459,13 +460,13 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
     return LLVMBuildTrunc(em->builder, length, em->i32, "");
 }
 
-enum { MAX_PLACES = 32, MAX_BESIDE = 16 /* another mask, which holds as many */ };
+enum { MAX_PLACES = 32, MAX_ADJACENT = 16 /* another mask, which holds as many */ };
 
 typedef struct Mask {
     const Op *op;
     const Layout *layout;
     int axis;
-    LLVMValueRef length, room; /* i32: the length less the thread's part; NULL: not at hand */
+    LLVMValueRef length, remaining; /* i32: the length less the thread's part; NULL: not at hand */
 } Mask;
 
 static int places(const Mask *mask)
@@ -489,10 +490,11 @@ static LLVMValueRef mask_inside(GpuEmitter *em, const Mask *mask, LLVMValueRef *
     }
     /* The register's coordinate is compared with the length, or with the length less the thread's
      * part. */
-    LLVMValueRef index = mask->room ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
-                                    : gpu_coord(em, mask->layout, mask->axis, r);
-    LLVMValueRef inside =
-        LLVMBuildICmp(em->builder, LLVMIntSLT, index, mask->room ? mask->room : mask->length, "");
+    LLVMValueRef index = mask->remaining
+                             ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
+                             : gpu_coord(em, mask->layout, mask->axis, r);
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, index,
+                                        mask->remaining ? mask->remaining : mask->length, "");
     LLVMValueRef skipped = gpu_skipped(em, mask->op->results[0]->type->dims[axis]);
     if (!skipped) {
         return inside;
@@ -512,10 +514,10 @@ void gpu_emit_mask(GpuEmitter *em, const Op *op)
     const Value *value = op->results[0];
     Mask mask = {.op = op, .layout = value->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
     mask.length = axis_length(em, value->type, mask.axis);
-    int most = value_def_of_kind(op->operands[0], OP_SELECT) ? MAX_BESIDE : MAX_PLACES;
+    int most = value_def_of_kind(op->operands[0], OP_SELECT) ? MAX_ADJACENT : MAX_PLACES;
     if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
         LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
-        mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
+        mask.remaining = LLVMBuildSub(em->builder, mask.length, part, "");
     }
     GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
     GpuValue mine = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};

@@ -271,7 +271,7 @@ static void see_product(Op *op, void *user)
     *found |= op->kind == OP_DOT_ASYNC; /* Hopper alone has such products */
 }
 
-bool gpu_is_beside_products(const Op *op)
+bool gpu_is_dot_auxiliary(const Op *op)
 {
     bool found = false;
     const Op *around = op;
@@ -290,7 +290,7 @@ void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
     const Value *value = op->operands[op->n_operands - 1];
     SharedTile tile = gpu_shared_tile(em, &access);
     LLVMValueRef afresh = NULL;
-    tile.afresh = gpu_is_beside_products(op) ? &afresh : NULL;
+    tile.afresh = gpu_is_dot_auxiliary(op) ? &afresh : NULL;
     int length = tile_run(em, op, &tile, value->type);
     LLVMValueRef first = gpu_first_holder(em, value->type->layout);
     for (int r = 0; r < gpu_value(em, value)->n; r++) {

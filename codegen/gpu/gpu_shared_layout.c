@@ -4,7 +4,7 @@
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
-enum { PLAIN_ALIGN = 16, HANDED_ALIGN = 16 };
+enum { PLAIN_ALIGN = 16, EXCHANGE_ALIGN = 16 };
 
 static void place(Op *op, void *user)
 {
@@ -23,11 +23,11 @@ static void place(Op *op, void *user)
     em->shared_bytes = end > em->shared_bytes ? end : em->shared_bytes;
 }
 
-static void find_handed(Op *op, void *user)
+static void find_exchange(Op *op, void *user)
 {
     GpuEmitter *em = user;
-    int bytes = op->kind == OP_SCATTER ? (int)gpu_handed_bytes(em, op) : 0;
-    int end = em->handed + bytes;
+    int bytes = op->kind == OP_SCATTER ? (int)gpu_exchange_bytes(em, op) : 0;
+    int end = em->exchange_offset + bytes;
     em->shared_bytes = bytes && end > em->shared_bytes ? end : em->shared_bytes;
 }
 
@@ -39,6 +39,6 @@ void gpu_place_shared(GpuEmitter *em, Op *launch)
     em->receive_mbarriers =
         (em->shared_bytes + MBARRIER_BYTES - 1) / MBARRIER_BYTES * MBARRIER_BYTES;
     em->shared_bytes = em->receive_mbarriers + gpu_receive_mbarrier_bytes(em);
-    em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
-    block_walk(launch->regions[0], find_handed, em);
+    em->exchange_offset = (em->shared_bytes + EXCHANGE_ALIGN - 1) / EXCHANGE_ALIGN * EXCHANGE_ALIGN;
+    block_walk(launch->regions[0], find_exchange, em);
 }

@@ -85,13 +85,13 @@ static bool is_greatest(const Value *value, const Value *narrow)
 static bool match_argument(GpuPower *power, const Value *t)
 {
     double clamp, k, rounder;
-    const Op *turns = value_def_of_kind(t, OP_FMA);
-    power->turns = turns;
-    power->clamp = turns ? value_def_of_kind(turns->operands[0], OP_MAX) : NULL;
+    const Op *shifted = value_def_of_kind(t, OP_FMA);
+    power->shifted = shifted;
+    power->clamp = shifted ? value_def_of_kind(shifted->operands[0], OP_MAX) : NULL;
     const Op *less = power->clamp ? value_def_of_kind(power->clamp->operands[0], OP_SUB) : NULL;
     const Op *cast = less ? value_def_of_kind(less->operands[0], OP_CAST) : NULL;
     if (!cast || !is_constant(power->clamp->operands[1], &clamp) ||
-        !is_constant(turns->operands[1], &k) || !is_constant(turns->operands[2], &rounder)) {
+        !is_constant(shifted->operands[1], &k) || !is_constant(shifted->operands[2], &rounder)) {
         return false;
     }
     power->greatest = less->operands[1];
@@ -112,11 +112,11 @@ static double bound_rest(GpuPower *power, const Value *value)
     const Op *n = minus ? value_def_of_kind(minus->operands[0], OP_SUB) : NULL;
     double a, b, k;
     bool matches = n && second->operands[0] == first->operands[0] &&
-                   n->operands[0] == power->turns->results[0] &&
+                   n->operands[0] == power->shifted->results[0] &&
                    value_is_const(n->operands[1], RAISED) &&
                    first->operands[2] == power->clamp->results[0] &&
                    is_constant(first->operands[1], &a) && is_constant(second->operands[1], &b);
-    if (!matches || !is_constant(power->turns->operands[1], &k)) {
+    if (!matches || !is_constant(power->shifted->operands[1], &k)) {
         return -1;
     }
     power->whole = n;
@@ -178,7 +178,7 @@ static const Value *find_rest(GpuPower *power, const Value *p)
     return NULL;
 }
 
-/* Between 1/4 and 4, with room for what rounding adds to either? */
+/* True if p is between 1/4 and 4 even after rounding errors are added. */
 static bool is_moderate(GpuPower *power, const Value *p)
 {
     const Value *rest = find_rest(power, p);
@@ -200,17 +200,18 @@ static bool is_used(const GpuEmitter *em, const Value *value, int n)
     return block_count_uses(em->launch->regions[0], value) == n;
 }
 
-/* What the shorter way makes otherwise, t, its bits, f and p f, nobody else reads. */
-static bool is_apart(const GpuEmitter *em, const GpuPower *power)
+/* True if nothing else reads the values that the shorter form computes differently: t, its bits, f
+ * and p * f. */
+static bool is_unshared(const GpuEmitter *em, const GpuPower *power)
 {
     const Op *inner = power->result->operands[0]->def;
     const Value *value = inner->operands[1]; /* f */
-    bool apart = is_used(em, inner->results[0], 1);
-    while (apart && value != power->turns->results[0]) {
-        apart = is_used(em, value, 1);
+    bool unshared = is_used(em, inner->results[0], 1);
+    while (unshared && value != power->shifted->results[0]) {
+        unshared = is_used(em, value, 1);
         value = value->def->operands[0];
     }
-    return apart && is_used(em, value, 2); /* by its bits, and by n */
+    return unshared && is_used(em, value, 2); /* by its bits, and by n */
 }
 
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
@@ -223,7 +224,7 @@ bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
     }
     power->result = op;
     power->value = inner->operands[0];
-    return match_argument(power, t) && is_moderate(power, power->value) && is_apart(em, power);
+    return match_argument(power, t) && is_moderate(power, power->value) && is_unshared(em, power);
 }
 
 /* ---- code ---- */
@@ -283,7 +284,7 @@ static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op,
     if (op == power->clamp) {
         return first;
     }
-    if (op == power->turns) {
+    if (op == power->shifted) {
         LLVMValueRef k = gpu_value(em, op->operands[1])->regs[r];
         return llvm_call3(em->l, "llvm.fma", first, k, rounder);
     }
@@ -291,7 +292,7 @@ static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op,
         return LLVMBuildFSub(em->builder, first, rounder, "");
     }
     LLVMValueRef p = gpu_value(em, power->value)->regs[r];
-    LLVMValueRef t = gpu_value(em, power->turns->results[0])->regs[r];
+    LLVMValueRef t = gpu_value(em, power->shifted->results[0])->regs[r];
     LLVMBuilderRef b = em->builder;
     LLVMValueRef bits = LLVMBuildBitCast(b, p, em->i32, "");
     LLVMValueRef n = LLVMBuildBitCast(b, t, em->i32, "");
@@ -301,7 +302,7 @@ static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op,
 
 bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n)
 {
-    if (op != power->clamp && op != power->turns && op != power->whole && op != power->result) {
+    if (op != power->clamp && op != power->shifted && op != power->whole && op != power->result) {
         return false;
     }
     Type type = op->results[0]->type;

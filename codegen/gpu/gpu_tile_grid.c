@@ -11,9 +11,9 @@ typedef struct Grid {
     int64_t from[MAX_RANK]; /* the first element */
     bool single[MAX_RANK];  /* of the axis there is one tile, or no tile at all */
     int64_t grouped;
-    int64_t cluster;  /* tiles of the last axis, some of which may lie past its end; 1: none */
-    int64_t together; /* tiles side by side along `beside` that go to blocks of a cluster */
-    int beside;       /* -1: none do */
+    int64_t cluster;    /* tiles of the last axis, some of which may lie past its end; 1: none */
+    int64_t together;   /* adjacent tiles along multicast_axis that go to blocks of a cluster */
+    int multicast_axis; /* -1: none do */
     bool descending;
     bool paired; /* along the last axis, long tiles and short ones in turn */
 } Grid;
@@ -26,7 +26,7 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
                  .grouped = op_int(op, ATTR_RASTER_GROUP, 0),
                  .cluster = op_int(op, ATTR_CLUSTER, 1),
                  .together = 1,
-                 .beside = -1,
+                 .multicast_axis = -1,
                  .descending = op_int(op, ATTR_DESCENDING, 0) != 0};
     if (grid.n > MAX_RANK) {
         gpu_bug(em, op, "has too many axes");
@@ -61,18 +61,18 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
     }
 
     /* Along the multicast axis the grid counts clusters instead of tiles. */
-    const Attr *beside = op_attr(op, ATTR_MULTICAST);
-    for (int axis = 0; beside && axis < grid.n; axis++) {
-        if (beside->ints[axis] > 1) {
+    const Attr *multicast_axis = op_attr(op, ATTR_MULTICAST);
+    for (int axis = 0; multicast_axis && axis < grid.n; axis++) {
+        if (multicast_axis->ints[axis] > 1) {
             LLVMBuilderRef b = grid.em->builder;
-            grid.together = beside->ints[axis];
-            grid.beside = axis;
+            grid.together = multicast_axis->ints[axis];
+            grid.multicast_axis = axis;
             LLVMValueRef more = gpu_i32(grid.em, grid.together - 1);
             LLVMValueRef count = LLVMBuildAdd(b, grid.counts[axis], more, "");
             grid.counts[axis] = LLVMBuildUDiv(b, count, gpu_i32(grid.em, grid.together), "");
         }
     }
-    if (grid.beside >= 0 && grid.beside == grid.n - 2 && grid.grouped > 1) {
+    if (grid.multicast_axis >= 0 && grid.multicast_axis == grid.n - 2 && grid.grouped > 1) {
         grid.grouped = (grid.grouped + grid.together - 1) / grid.together;
     }
 
@@ -169,10 +169,10 @@ static void split_paired(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
     }
     LLVMValueRef both = LLVMBuildShl(b, grid->counts[last], one, "");
     LLVMValueRef row = LLVMBuildShl(b, divide(grid, id, both, &within), one, "");
-    LLVMValueRef beside = LLVMBuildAdd(b, row, one, "");
+    LLVMValueRef multicast_axis = LLVMBuildAdd(b, row, one, "");
     LLVMValueRef odd = LLVMBuildTrunc(b, within, grid->em->i1, "");
-    LLVMValueRef there = LLVMBuildICmp(b, LLVMIntULT, beside, rows, "");
-    row = LLVMBuildSelect(b, LLVMBuildAnd(b, odd, there, ""), beside, row, "");
+    LLVMValueRef there = LLVMBuildICmp(b, LLVMIntULT, multicast_axis, rows, "");
+    row = LLVMBuildSelect(b, LLVMBuildAnd(b, odd, there, ""), multicast_axis, row, "");
     LLVMValueRef half = LLVMBuildLShr(b, within, one, "");
     LLVMValueRef back = LLVMBuildSub(b, LLVMBuildSub(b, grid->counts[last], one, ""), half, "");
     tile[last] = LLVMBuildSelect(b, odd, half, back, "");
@@ -187,11 +187,11 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         LLVMValueRef last = LLVMBuildSub(em->builder, count_tiles(grid), gpu_i32(em, 1), "");
         id = LLVMBuildSub(em->builder, last, id, "");
     }
-    if (grid->beside >= 0) {
+    if (grid->multicast_axis >= 0) {
         LLVMValueRef rank;
         id = divide(grid, id, gpu_i32(em, grid->together), &rank);
         split(grid, id, tile);
-        LLVMValueRef *at = &tile[grid->beside];
+        LLVMValueRef *at = &tile[grid->multicast_axis];
         *at = LLVMBuildMul(em->builder, *at, gpu_i32(em, grid->together), "");
         *at = LLVMBuildAdd(em->builder, *at, rank, "");
     } else {
@@ -205,7 +205,7 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
             first = LLVMBuildNSWAdd(em->builder, first, gpu_i64(em, grid->from[axis]), "");
         }
         LLVMValueRef extent = grid->extents[axis];
-        bool outside = axis == grid->beside || (grid->cluster > 1 && axis == grid->n - 1);
+        bool outside = axis == grid->multicast_axis || (grid->cluster > 1 && axis == grid->n - 1);
         if (outside) { /* past the end a tile has no elements */
             LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGT, first, extent, "");
             extent = LLVMBuildSelect(em->builder, past, first, extent, "");
@@ -244,7 +244,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
     }
     LLVMValueRef total = count_tiles(&grid), pairs = NULL;
-    grid.paired = grid.descending && !numbered && grid.grouped <= 1 && grid.beside < 0;
+    grid.paired = grid.descending && !numbered && grid.grouped <= 1 && grid.multicast_axis < 0;
     if (grid.paired) {
         pairs = LLVMBuildICmp(b, LLVMIntSGT, total, blocks, "pairs");
         first = LLVMBuildShl(b, first, LLVMBuildZExt(b, pairs, em->i32, ""), "");

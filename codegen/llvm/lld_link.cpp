@@ -21,8 +21,8 @@ extern "C" bool lld_link(const char *const *arguments, size_t n, char *problem,
                          size_t problem_bytes)
 {
     std::lock_guard<std::mutex> alone(linker);
-    std::string said;
-    llvm::raw_string_ostream stream(said);
+    std::string messages;
+    llvm::raw_string_ostream stream(messages);
     if (!usable) {
         std::snprintf(problem, problem_bytes, "the linker failed before and cannot run again");
         return false;
@@ -32,6 +32,6 @@ extern "C" bool lld_link(const char *const *arguments, size_t n, char *problem,
     const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
     lld::Result result = lld::lldMain(line, stream, stream, drivers);
     usable = result.canRunAgain;
-    std::snprintf(problem, problem_bytes, "%s", said.c_str());
+    std::snprintf(problem, problem_bytes, "%s", messages.c_str());
     return result.retCode == 0;
 }

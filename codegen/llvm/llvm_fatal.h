@@ -13,7 +13,7 @@ extern "C" {
 typedef enum LlvmEnd {
     LLVM_ENDS_WELL,    /* the body returned */
     LLVM_GAVE_UP,      /* by a fatal error */
-    LLVM_OUT_OF_MEMORY /* likewise, for want of memory */
+    LLVM_OUT_OF_MEMORY /* likewise, because memory ran out */
 } LlvmEnd;
 
 enum { LLVM_WORDS = 1000 };
@@ -21,7 +21,7 @@ enum { LLVM_WORDS = 1000 };
 /* Runs body(user), which calls LLVM. After a fatal error within it, control is taken from LLVM as
  * its own CrashRecoveryContext does, by a long jump: its frames are gone without an end. All that
  * the body made with LLVM is abandoned then: it must be neither used nor freed, and leaks. `words`:
- * room for LLVM_WORDS bytes of what LLVM said. */
+ * a buffer of LLVM_WORDS bytes for LLVM's message. */
 LlvmEnd llvm_guarded(void (*body)(void *user), void *user, char *words);
 /* Once a process, before the first body runs. */
 void llvm_catch_fatal_errors(void);

@@ -53,7 +53,8 @@ void hopper_emit_ordered_wait(GpuEmitter *em);
 void hopper_emit_ordered_arrive(GpuEmitter *em);
 
 /* ---- hopper_tma.c ---- */
-/* Sets tiles to 0 whose tensors may have fewer rows: every thread, before the block meets. */
+/* Clears the tiles whose tensors may have fewer rows. All threads do so, before a barrier of the
+ * block. */
 void hopper_clear_few(GpuEmitter *em);
 void hopper_emit_bulk_load(GpuEmitter *em, Op *op);
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
@@ -73,7 +74,7 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n);
 void hopper_cluster_wait(GpuEmitter *em);
 void hopper_cluster_expect(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
 /* All threads of all blocks of the cluster; their barriers are made. */
-void hopper_cluster_meet(GpuEmitter *em);
+void hopper_cluster_barrier(GpuEmitter *em);
 /* Where `which` holds, an arrival at that barrier of a block of the cluster. */
 void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef block,
                            LLVMValueRef which);

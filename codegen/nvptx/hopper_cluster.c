@@ -63,7 +63,7 @@ void hopper_cluster_expect(GpuEmitter *em, LLVMValueRef at, int n, const int64_t
     hopper_elected_end(em, after);
 }
 
-void hopper_cluster_meet(GpuEmitter *em)
+void hopper_cluster_barrier(GpuEmitter *em)
 {
     arrive(em);
     hopper_cluster_wait(em);

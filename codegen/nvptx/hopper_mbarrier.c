@@ -5,9 +5,9 @@
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
-/* What completes a generation in hardware. An `arrive` is an arrival of every warp of its role, a
- * copy is one. Roles of different widths on one barrier would need weights: then (weight 0) a role
- * meets first, and one of its threads arrives. */
+/* The arrivals that complete a phase of an mbarrier. An `arrive` counts once per warp of its role,
+ * a copy counts once. Roles of different widths on one mbarrier would need weights; there (weight
+ * 0) the threads of a role synchronize first, and one of them arrives. */
 typedef struct Arrivals {
     GpuEmitter *em;
     const Value *barrier;
@@ -80,7 +80,7 @@ void hopper_barriers_begin(GpuEmitter *em)
     hopper_clear_few(em);
     em->target->sync(em);
     if (op_attr(em->launch, ATTR_MULTICAST)) { /* before others tell these barriers something */
-        hopper_cluster_meet(em);
+        hopper_cluster_barrier(em);
     }
 }
 

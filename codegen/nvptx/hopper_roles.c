@@ -59,14 +59,14 @@ bool hopper_emit_group_barrier(GpuEmitter *em, const Op *op)
     if (!op_attr(op, ATTR_WARPGROUPS)) {
         return false;
     }
-    LLVMValueRef first = gpu_i32(em, em->role->apart);
+    LLVMValueRef first = gpu_i32(em, em->role->group_barriers);
     LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, hopper_group(em), ""),
                            gpu_i32(em, em->func->target->group_warps << em->warp_bits)};
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
     return true;
 }
 
-/* Who go in turns: a role's teams, or the warp groups of its only one. */
+/* How many issue their MMAs in order: the role's teams, or the warp groups of its only team. */
 static int turn_takers(const GpuEmitter *em)
 {
     const GpuRole *role = em->role;
@@ -84,7 +84,7 @@ static LLVMValueRef own_turn(GpuEmitter *em)
 static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef who)
 {
     int warps = em->role->team ? em->role->warps : em->func->target->group_warps;
-    LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->turns), "");
+    LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->order_barriers), "");
     const char *text = arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * warps << em->warp_bits);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);
 }
@@ -111,7 +111,7 @@ static void see_turn(Op *op, void *user)
 }
 
 /* The first turn is the first one's: as if the last one had passed it on. */
-static void begin_turns(GpuEmitter *em, Block *block)
+static void begin_ordered_issue(GpuEmitter *em, Block *block)
 {
     bool found = false;
     int takers = turn_takers(em);
@@ -119,7 +119,7 @@ static void begin_turns(GpuEmitter *em, Block *block)
     if (!found || takers < 2) {
         return;
     }
-    em->role->turns = em->n_named_barriers + 1;
+    em->role->order_barriers = em->n_named_barriers + 1;
     em->n_named_barriers += takers;
     LLVMBasicBlockRef last = gpu_new_block(em, "last"), after = gpu_new_block(em, "turns");
     LLVMValueRef is_last =
@@ -166,9 +166,9 @@ void hopper_emit_roles(GpuEmitter *em, const Op *op)
         }
         const Op *store = NULL; /* the last one */
         block_walk(block, see_bulk_store, &store);
-        begin_turns(em, block);
+        begin_ordered_issue(em, block);
         int groups = store ? (int)op_int(store, ATTR_WARPGROUPS, 0) : 0;
-        em->role->apart = groups ? em->n_named_barriers + 1 : 0;
+        em->role->group_barriers = groups ? em->n_named_barriers + 1 : 0;
         em->n_named_barriers += groups;
         gpu_emit_block(em, block);
         if (store) { /* shared memory must outlive the copies out of it */

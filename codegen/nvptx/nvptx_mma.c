@@ -158,8 +158,8 @@ static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValu
     return gpu_intrinsic(em, "llvm.fma", 1, &type, 3, both);
 }
 
-/* Elements four apart share a register of what comes out. Seven bits of a bf16 have no room for a
- * number four bits up. */
+/* Elements at a distance of four share a result register. An f16 can hold a number that is shifted
+ * up by four bits; the seven bits of a bf16 cannot. */
 bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out)
 {
     enum { PAIRS = 4 };
@@ -176,8 +176,8 @@ bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, L
     return true;
 }
 
-/* The byte goes into both halves of a word, for the second of bf16 four bits down: its seven bits
- * have no room for a number four bits up. */
+/* Copies the byte into both halves of a word. For bf16 the second half is shifted down by four
+ * bits, because its seven bits cannot hold a number that is shifted up. */
 LLVMValueRef nvptx_widen_byte(GpuEmitter *em, DType from, DType to, LLVMValueRef word,
                               LLVMValueRef byte)
 {

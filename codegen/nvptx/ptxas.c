@@ -90,7 +90,7 @@ static const char *find_or_tell(Func *func, const CodegenOptions *options)
 
 /* ---- the process ---- */
 
-/* What goes in, comes out and is said: files in memory, which nobody has to remove. */
+/* The input, the output and the log of ptxas. They are files in memory, so none is left behind. */
 typedef struct Files {
     int in, out, log;
 } Files;
@@ -176,13 +176,13 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Files *f
     if (code == 0 && read_all(func->arena, files->out, cubin) && cubin->n > 0) {
         return true;
     }
-    Code said = {"", 0};
-    if (code < 0 || !read_all(func->arena, files->log, &said)) {
+    Code info = {"", 0};
+    if (code < 0 || !read_all(func->arena, files->log, &info)) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
     diag_failure(func->diags, DIAG_INTERNAL, "%s does not take the code of %s: %s", ptxas,
-                 func->name, said.bytes);
+                 func->name, info.bytes);
     return false;
 }
 
@@ -209,16 +209,16 @@ const char *ptxas_version(Arena *arena, const char *ptxas)
     static const char before[] = "release ";
     char *arguments[] = {arena_strdup(arena, ptxas), "--version", NULL};
     Files files = open_files();
-    Code said = {"", 0};
+    Code info = {"", 0};
     bool good =
-        is_open(&files) && run(ptxas, arguments, &files) == 0 && read_all(arena, files.log, &said);
+        is_open(&files) && run(ptxas, arguments, &files) == 0 && read_all(arena, files.log, &info);
     close_files(&files);
-    const char *at = good ? strstr(said.bytes, before) : NULL;
+    const char *at = good ? strstr(info.bytes, before) : NULL;
     at = at ? at + sizeof before - 1 : NULL;
     return at ? arena_printf(arena, "%.*s", (int)strspn(at, "0123456789."), at) : NULL;
 }
 
-bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+bool ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info)
 {
     const char *ptxas = options->ptxas ? options->ptxas : ptxas_find(func->arena);
     if (!can_run(ptxas)) {
@@ -227,7 +227,7 @@ bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code
     Files files = open_files();
     bool good = is_open(&files) && fd_write(files.in, (ptx)->bytes, (ptx)->n) &&
                 run_on(func, ptxas, options->optimize, &files) == 0 &&
-                read_all(func->arena, files.log, said);
+                read_all(func->arena, files.log, info);
     close_files(&files);
     return good;
 }

@@ -10,7 +10,7 @@
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
 /* What it says with -v: registers, memory and spills of each kernel. False, without a diagnostic,
  * when there is none or it fails. */
-bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
+bool ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);
 
 /* $TESSERA_PTXAS, or where one is found; NULL: nowhere. */
 const char *ptxas_find(Arena *arena);

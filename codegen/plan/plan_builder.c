@@ -96,7 +96,7 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
 
 /* ---- intermediates ---- */
 
-static bool runs_beside(const Op *launch)
+static bool runs_concurrently(const Op *launch)
 {
     const char *waits = op_word(launch, ATTR_GRID_WAIT);
     return waits && text_equal(waits, "end");
@@ -148,7 +148,7 @@ static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
                 }
             }
             while (to->first > 0 && to->first <= to->last &&
-                   runs_beside(launches->items[to->first])) {
+                   runs_concurrently(launches->items[to->first])) {
                 to->first--; /* it may be filled as early */
             }
         } else if (plan->n_scratch) {
@@ -334,12 +334,13 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i],
                                  axis_begin(walked, i), upto < INT64_MAX ? upto : 0};
     }
-    const Attr *beside = op_attr(launch, ATTR_MULTICAST);
-    for (int i = 0; beside && i < to->n_axes; i++) { /* whole clusters: steps of all their tiles */
-        to->cluster *= (int)beside->ints[i];
-        to->axes[i].step *= beside->ints[i];
+    const Attr *multicast = op_attr(launch, ATTR_MULTICAST);
+    for (int i = 0; multicast && i < to->n_axes;
+         i++) { /* whole clusters: steps of all their tiles */
+        to->cluster *= (int)multicast->ints[i];
+        to->axes[i].step *= multicast->ints[i];
     }
-    if (beside) {
+    if (multicast) {
         to->axes[to->n_axes++] =
             (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1, 0, 0};
     } else if (to->cluster > 1) { /* always as many */
@@ -411,7 +412,7 @@ void plan_fill(Func *func, Plan *plan)
         to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
         to->workers = (int)op_int(launch, ATTR_THREADS, 0);
         to->dependent = op_word(launch, ATTR_GRID_WAIT) != NULL;
-        to->concurrent = runs_beside(launch);
+        to->concurrent = runs_concurrently(launch);
         fill_axes(func, launch, to);
         fill_args(func, plan, launch, to);
     }

@@ -210,8 +210,8 @@ static LLVMValueRef to_bool(Llvm *l, LLVMValueRef a, DType from)
     return LLVMBuildICmp(l->builder, LLVMIntNE, a, llvm_int(type, 0), "");
 }
 
-/* 64 bits on CPUs: LLVM takes its saturating conversion of a vector apart, but has an instruction
- * for the plain one, which may only see what fits. */
+/* Floats to integers of 64 bits on CPUs. LLVM splits its saturating conversion of a vector into
+ * scalars. The plain conversion is one instruction, but its operand must be clamped first. */
 static LLVMValueRef float_to_wide_int(Llvm *l, LLVMValueRef a, DType to)
 {
     LLVMBuilderRef b = l->builder;

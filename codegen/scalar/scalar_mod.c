@@ -80,9 +80,9 @@ static LLVMValueRef join(const Mod *m, Parts parts)
     LLVMTypeRef type = m->l->i64;
     LLVMValueRef args[2] = {parts.mantissa, LLVMConstInt(m->l->i1, 0, false)};
     LLVMValueRef zeros = llvm_intrinsic(m->l, "llvm.ctlz", 1, &type, 2, args);
-    LLVMValueRef room = LLVMBuildSub(m->b, zeros, wide(m, (uint64_t)(63 - m->fraction)), "");
+    LLVMValueRef free_bits = LLVMBuildSub(m->b, zeros, wide(m, (uint64_t)(63 - m->fraction)), "");
     LLVMValueRef below = LLVMBuildSub(m->b, parts.exponent, wide(m, 1), "");
-    LLVMValueRef by = smaller(m, room, below);
+    LLVMValueRef by = smaller(m, free_bits, below);
     LLVMValueRef moved = LLVMBuildShl(m->b, parts.mantissa, by, "");
     LLVMValueRef exponent = LLVMBuildSub(m->b, below, by, "");
     exponent = LLVMBuildShl(m->b, exponent, wide(m, (uint64_t)m->fraction), "");

@@ -38,8 +38,8 @@ void scalar_print(Llvm *l, LLVMValueRef log, const Op *op, LLVMValueRef const *v
         LLVMBuildAtomicRMW(b, LLVMAtomicRMWBinOpAdd, failures, llvm_i64(l, 1),
                            LLVMAtomicOrderingMonotonic, false);
     }
-    LLVMValueRef room = LLVMBuildICmp(b, LLVMIntULT, nth, llvm_i64(l, LOG_RECORDS), "");
-    LLVMBuildCondBr(b, room, fits, after);
+    LLVMValueRef has_space = LLVMBuildICmp(b, LLVMIntULT, nth, llvm_i64(l, LOG_RECORDS), "");
+    LLVMBuildCondBr(b, has_space, fits, after);
     LLVMPositionBuilderAtEnd(b, fits);
     LLVMValueRef offset = LLVMBuildMul(b, nth, llvm_i64(l, words), "");
     offset = LLVMBuildAdd(b, offset, llvm_i64(l, LOG_HEAD), "");

@@ -29,7 +29,7 @@ static const char *file_of(Compilation *c, bool *named)
     if (given) {
         return *given && !text_equal(given, "off") ? given : NULL;
     }
-    return c->imports && c->imports->folder ? pins_beside(&c->work->arena, c->name) : NULL;
+    return c->imports && c->imports->folder ? pins_path_for(&c->work->arena, c->name) : NULL;
 }
 
 bool pins_may_be(ErrorBoundary *work, TesseraProgram *program, const TesseraOptions *options)

@@ -15,7 +15,7 @@
 
 static const char HEAD[] = "tessera pins ";
 
-const char *pins_beside(Arena *arena, const char *source)
+const char *pins_path_for(Arena *arena, const char *source)
 {
     const char *slash = strrchr(source, '/'), *dot = strrchr(source, '.');
     bool ends = dot && dot > (slash ? slash + 1 : source);

@@ -53,7 +53,7 @@ typedef struct Pins {
 } Pins;
 
 /* The name of the file for a source: "linear.tune" for "linear.tile". */
-const char *pins_beside(Arena *arena, const char *source);
+const char *pins_path_for(Arena *arena, const char *source);
 /* False after an error that says where; all that can be read is there even so. */
 bool pins_read(Diags *diags, Arena *arena, int source, Pins *pins);
 /* Instead of the one for the same, or as a further one; its comment stays. */

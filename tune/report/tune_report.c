@@ -156,9 +156,9 @@ static double explained(const TuningCase *group, const Column *column, const Rep
         for (size_t i = 0; i < group->n; i++) {
             const TuneRecord *record = &group->records[i];
             if (record->status == TUNE_OK && text_equal(column->values[i], value->value)) {
-                double apart = log(record->median) - mean;
-                part += apart;
-                all += apart * apart;
+                double deviation = log(record->median) - mean;
+                part += deviation;
+                all += deviation * deviation;
             }
         }
         between += value->n ? part * part / (double)value->n : 0;

@@ -151,10 +151,10 @@ static void widen(Range *range, double value)
     range->most = fmax(range->most, log(value));
 }
 
-static double place(const Range *range, double value, double room)
+static double place(const Range *range, double value, double pixels)
 {
     double width = range->most - range->least;
-    return width > 0 ? (log(value) - range->least) / width * room : room / 2;
+    return width > 0 ? (log(value) - range->least) / width * pixels : pixels / 2;
 }
 
 static bool has_both(const TuneRecord *record)

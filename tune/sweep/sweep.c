@@ -74,7 +74,7 @@ static bool step(Sweep *s)
         } else {
             device_gone(s, device, event.kind == EVENT_LATE);
         }
-        bounds = bounds && bound_settled(&s->bounds.items[nth]);
+        bounds = bounds && bound_done(&s->bounds.items[nth]);
         for (size_t i = 0; i < s->n_devices && bounds; i++) {
             device_bounded(s, &s->devices[i], nth);
         }
@@ -238,7 +238,7 @@ static bool are_devices_ready(const Sweep *s)
 static bool is_bounding(const Sweep *s)
 {
     for (size_t i = 0; i < s->bounds.n; i++) {
-        if (!bound_settled(&s->bounds.items[i])) {
+        if (!bound_done(&s->bounds.items[i])) {
             return true;
         }
     }
@@ -249,20 +249,20 @@ static bool is_bounding(const Sweep *s)
  * others AHEAD batches are compiled while one is measured. */
 static bool search(Sweep *s)
 {
-    bool apart = s->options->quiet_device;
-    size_t ahead = apart ? 1 : AHEAD;
+    bool exclusive = s->options->quiet_device;
+    size_t ahead = exclusive ? 1 : AHEAD;
     s->doing = "measuring";
     s->searching_began = clock_seconds();
     while (s->n_making < ahead && choose(s)) {}
     for (;;) {
         leave_out(s);
         bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
-                      are_devices_ready(s) && (!apart || !is_bounding(s));
+                      are_devices_ready(s) && (!exclusive || !is_bounding(s));
         if (begins) {
             begin_measuring(s);
         }
         bool idle = s->n_making == 0 && s->open == 0;
-        if ((begins && !apart) || idle) {
+        if ((begins && !exclusive) || idle) {
             choose(s);
         }
         if (s->n_making == 0 && s->open == 0) {

@@ -195,12 +195,12 @@ static void make_search(Sweep *s)
 static void tell_empty(Sweep *s)
 {
     size_t counts[TUNE_STATUSES] = {0};
-    const char *said = "";
+    const char *message_text = "";
     for (size_t i = 1; i < s->candidates.n; i++) {
         const Candidate *candidate = &s->candidates.items[i];
         if (candidate->stage == CANDIDATE_DONE) {
             counts[candidate->status]++;
-            said = candidate->message ? candidate->message : said;
+            message_text = candidate->message ? candidate->message : message_text;
         }
     }
     size_t bad = counts[TUNE_TOO_BIG] + counts[TUNE_REFUSED];
@@ -213,15 +213,15 @@ static void tell_empty(Sweep *s)
                  "others come to what is derived%s%s%s",
                  s->candidates.n - 1, counts[TUNE_TOO_BIG], counts[TUNE_REFUSED],
                  counts[TUNE_CRASH] + counts[TUNE_TIMEOUT] ? ", some cannot be compiled" : "",
-                 bad ? " (the last: " : "", bad ? said : "", bad ? ")" : "");
+                 bad ? " (the last: " : "", bad ? message_text : "", bad ? ")" : "");
 }
 
 void sweep_sort_out(Sweep *s)
 {
     if (s->candidates.items[0].stage != CANDIDATE_WEIGHED) {
-        const char *said = s->candidates.items[0].message;
+        const char *message_text = s->candidates.items[0].message;
         sweep_failed(s, TESSERA_SOURCE, "what the compiler derives cannot be compiled: %s",
-                     said ? said : "nothing was said");
+                     message_text ? message_text : "nothing was said");
         return;
     }
     for (size_t i = 0; i < s->candidates.n; i++) {

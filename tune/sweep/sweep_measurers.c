@@ -86,7 +86,7 @@ static void load(Sweep *s, Device *device)
     device->step = DEVICE_LOADS;
     device->launched = false;
     const Bound *bound = bound_for(s, nth);
-    device->waits = !s->first_made || (bound && !bound_settled(bound));
+    device->waits = !s->first_made || (bound && !bound_done(bound));
     if (device->waits) {
         device->worker.deadline = 0; /* until it is there */
         device_does(device, s->derived_first > 0 ? SWEEP_WAITS : SWEEP_STARTS);
@@ -208,7 +208,7 @@ static void turn(Sweep *s, Device *device)
     worker_send(&device->worker, "turn %zu %d %d %g", nth, warm_ups, launches, rest);
 }
 
-static void settle(Sweep *s, Device *device, int at)
+static void conclude(Sweep *s, Device *device, int at)
 {
     Candidate *candidate = &s->candidates.items[device->group[at]];
     size_t n = device->round < device->rounds ? device->round : device->rounds;
@@ -236,7 +236,7 @@ static void finish(Sweep *s, Device *device)
     size_t n = device->n;
     for (size_t i = 0; i < n; i++) {
         if (!device->bad[i]) {
-            settle(s, device, (int)i);
+            conclude(s, device, (int)i);
             worker_send(&device->worker, "drop %zu", device->group[i]);
         }
     }
@@ -360,7 +360,7 @@ void device_line(Sweep *s, Device *device, char *line)
     if (strcmp(what, "ready") == 0 && device->step == DEVICE_STARTS) {
         device->step = DEVICE_IDLE;
         for (size_t i = 0; i < s->bounds.n; i++) {
-            if (bound_settled(&s->bounds.items[i])) {
+            if (bound_done(&s->bounds.items[i])) {
                 device_bounded(s, device, i);
             }
         }

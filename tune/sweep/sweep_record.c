@@ -280,7 +280,7 @@ static double time_left(const Sweep *s, size_t done, size_t all)
 void sweep_tell(Sweep *s, bool now)
 {
     double time = clock_seconds();
-    if (!s->options->progress || (!now && time - s->told < TELL)) {
+    if (!s->options->progress || (!now && time - s->last_report < TELL)) {
         return;
     }
     size_t measured = 0;
@@ -306,7 +306,7 @@ void sweep_tell(Sweep *s, bool now)
     progress.ratio = best ? 1 / best->relative : 1;
     progress.roof = s->candidates.n > 0 ? s->candidates.items[0].roof : 0;
     s->options->progress(s->options->user, &progress);
-    s->told = time;
+    s->last_report = time;
 }
 
 /* ---- what came of it ---- */

@@ -61,12 +61,12 @@ typedef struct Device {
     bool last;       /* the last measurement */
     int at;
     size_t round, rounds;
-    bool launched, waits;                   /* what is being loaded; it is not there yet */
-    double samples[GROUP + 1][MAX_ROUNDS];  /* the derived one's first */
-    int restarts;                           /* in a row */
-    double given, turn_began;               /* of a turn: seconds it should take */
-    SweepPhase part;                        /* what it does, */
-    double since;                           /* since when */
+    bool launched, waits;                  /* what is being loaded; it is not there yet */
+    double samples[GROUP + 1][MAX_ROUNDS]; /* the derived one's first */
+    int restarts;                          /* in a row */
+    double given, turn_began;              /* of a turn: seconds it should take */
+    SweepPhase part;                       /* what it does, */
+    double since;                          /* since when */
     double parts[SWEEP_PARTS];
 } Device;
 
@@ -142,7 +142,7 @@ typedef struct Sweep {
     size_t taken; /* candidates that were handed out */
     double searching_began, measuring_began, last_began;
     const char *doing;
-    double told;
+    double last_report;
     size_t compiled;
     double compiling;
     double turns_given, turns_taken; /* seconds that turns should have taken, and took */
@@ -169,7 +169,7 @@ void bounds_begin(Sweep *s);
 /* The one for a candidate, which is asked for from now on; NULL: its bits are to be the derived
  * one's. */
 Bound *bound_for(Sweep *s, size_t candidate);
-bool bound_settled(const Bound *bound);
+bool bound_done(const Bound *bound);
 /* One that a worker is to be asked for; NULL: there is none. */
 Bound *bound_to_ask(Sweep *s);
 /* A worker has a line for it: "envelope", "bounded SECONDS WHOLE", or it failed. */

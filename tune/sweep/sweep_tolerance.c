@@ -19,7 +19,7 @@ void bounds_begin(Sweep *s)
     ARENA_PUSH(s->arena, &s->bounds, derived);
 }
 
-bool bound_settled(const Bound *bound)
+bool bound_done(const Bound *bound)
 {
     return bound->cost <= 0;
 }
@@ -47,7 +47,7 @@ Bound *bound_to_ask(Sweep *s)
 {
     for (size_t i = 0; i < s->bounds.n; i++) {
         Bound *bound = &s->bounds.items[i];
-        if (!bound->asked && !bound_settled(bound)) {
+        if (!bound->asked && !bound_done(bound)) {
             bound->asked = true;
             bound->coming.n = 0;
             return bound;

@@ -113,13 +113,13 @@ const char *worker_stderr_tail(Arena *arena, const Worker *worker)
 
 const char *worker_exit_text(Arena *arena, Worker *worker)
 {
-    const char *said = worker_stderr_tail(arena, worker);
+    const char *tail = worker_stderr_tail(arena, worker);
     int status = worker_end(worker);
-    const char *gap = *said ? ": " : "";
+    const char *gap = *tail ? ": " : "";
     return WIFSIGNALED(status) ? arena_printf(arena, "the worker was ended by %s%s%s",
-                                              strsignal(WTERMSIG(status)), gap, said)
+                                              strsignal(WTERMSIG(status)), gap, tail)
                                : arena_printf(arena, "the worker ended with status %d%s%s",
-                                              WEXITSTATUS(status), gap, said);
+                                              WEXITSTATUS(status), gap, tail);
 }
 
 bool worker_begin(pid_t parent)
