@@ -144,10 +144,10 @@ static void mark_taken(const Block *block, bool *taken)
     }
 }
 
-CodeSize an_code_size(const Func *func)
+CodeSize an_code_size(const Func *func, const Op *launch)
 {
     CodeSize size = {func, ARENA_ARRAY(func->arena, bool, func->n_values)};
-    mark_taken(func->body, size.taken);
+    mark_taken(launch ? launch->regions[0] : func->body, size.taken);
     return size;
 }
 

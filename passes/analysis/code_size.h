@@ -17,7 +17,8 @@ typedef struct CodeSize {
     const Func *func;
     bool *taken; /* by Value.id: an op that is emitted takes it */
 } CodeSize;
-CodeSize an_code_size(const Func *func);
+/* Of one launch, or (NULL) of all. */
+CodeSize an_code_size(const Func *func, const Op *launch);
 
 /* Of one op, each time it is executed, without the ops in its regions. */
 CodeCounts an_op_counts(const CodeSize *size, const Op *op);

@@ -292,7 +292,7 @@ static int64_t budget_of(const StripMine *mine)
 static int64_t choose_width(StripMine *mine, int64_t least)
 {
     int64_t extent = mine->range->capacity, budget = budget_of(mine);
-    CodeSize size = an_code_size(mine->func);
+    CodeSize size = an_code_size(mine->func, op_enclosing(mine->last, OP_LAUNCH));
     int64_t all = hot_bytes(&size, mine->last->parent), inside = tile_bytes(mine, &size);
     int64_t width = derive_width(mine, least, all, inside, budget), strips = extent / width;
     if (strips > 1 || schedule_peek_entry(mine->func, "strips", "")) {

@@ -482,7 +482,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
     launch->shared_bytes =
         launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
-    CodeSize size = an_code_size(func);
+    CodeSize size = an_code_size(func, NULL);
     const Op *loop = an_hot_loop(&size, op);
     launch->code_bytes = an_code_bytes(&size, op);
     launch->loop = an_code_counts(&size, loop ? loop : op);
