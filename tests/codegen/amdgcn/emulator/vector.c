@@ -197,8 +197,8 @@ static Handler *find_compare(const char *name, Inst *inst)
 /* Integers with clamp are operations of their own, without a carry in their name. */
 static void saturate(char *plain, Inst *inst)
 {
-    const char *kinds[] = {"u32", "i32"};
-    for (int i = 0; i < 2 && inst->clamps; i++) {
+    const char *kinds[] = {"u32", "i32", "u16"};
+    for (int i = 0; i < 3 && inst->clamps; i++) {
         char *at = strstr(plain, kinds[i]);
         if (at && !strstr(plain, "cvt")) {
             at = strstr(plain, "_nc_") ? strstr(plain, "_nc_") + 1 : at;
