@@ -193,7 +193,7 @@ static Value *scratch_of(Func *func, Type type)
 
 bool param_is_callers(const Param *param)
 {
-    return param->io != PARAM_SCRATCH && !param->im2col;
+    return param->io != PARAM_SCRATCH && param_has_memory(param);
 }
 
 bool param_has_memory(const Param *param)
@@ -269,6 +269,34 @@ Value *func_alias(Func *func, const Value *scratch)
     Value *alias = scratch_of(func, scratch->type);
     func->params.items[alias->index].alias = scratch;
     return alias;
+}
+
+Value *func_split_alias(Func *func, const Value *of, Type type)
+{
+    size_t n = func->params.n;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "split%zu", n++);
+    } while (has_param(func, name));
+    Value *alias = func_param(func, name, type, func->params.items[of->index].io);
+    func->params.items[alias->index].alias = of;
+    return alias;
+}
+
+bool dim_is_split(Func *func, Dim whole, Dim groups, int64_t by)
+{
+    const DimVar *quotient = poly_as_var(groups);
+    if (poly_mul(func, groups, poly_const(func, by)) == whole) {
+        return true;
+    }
+    if (!quotient || quotient->by != by || poly_divisor(whole) % by != 0) {
+        return false;
+    }
+    /* Rounded up, too: (whole + by - 1) // by. */
+    int64_t more;
+    Dim less = poly_mul(func, whole, poly_const(func, -1));
+    Dim rest = less ? poly_add(func, quotient->of, less) : NULL;
+    return rest && poly_is_const(rest, &more) && more >= 0 && more < by;
 }
 
 /* A multiple of `multiple` that is at least the extent, and never 0. NULL: it overflows. */

@@ -229,8 +229,9 @@ typedef struct Param {
     Type caller_type;         /* the caller's type, if axes were collapsed; else NULL */
     const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
     const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter is no view */
-    const Value *alias;       /* a scratch tensor whose memory this one is, too, with axes of its
-                               * own (`collapsed`); NULL: of none */
+    const Value *alias;       /* a contiguous tensor whose memory this one is, too: a scratch tensor
+                               * with axes of its own (`collapsed`), or any, axes of which are
+                               * split (func_split_alias); NULL: of none */
 } Param;
 /* True if the caller passes the parameter. Such parameters come first. */
 bool param_is_callers(const Param *param);
@@ -335,6 +336,11 @@ Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places
 Value *func_scratch(Func *func, Type type);
 /* The contiguous scratch tensor once more, as a parameter whose axes may be collapsed. */
 Value *func_alias(Func *func, const Value *scratch);
+/* A contiguous tensor of the caller's once more, as a parameter of this type: along each axis the
+ * tensor has one axis of it or several adjacent ones, of which the inner ones are numbers. */
+Value *func_split_alias(Func *func, const Value *of, Type type);
+/* True if an axis of extent `whole` is `groups` times `by` elements for all sizes. */
+bool dim_is_split(Func *func, Dim whole, Dim groups, int64_t by);
 /* The same with pitched rows: each begins at a multiple of `multiple` elements. */
 Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);

@@ -41,6 +41,14 @@ static const PassConstraint CONSTRAINTS[] = {
     {"simplify", "split_phases",
      "split_phases reads conditions and strides from the ops that compute them; with unfolded "
      "constants a congruence would not be recognized"},
+    {"simplify", "split_axes",
+     "split_axes reads groups from the ops that compute indices; with unfolded constants a "
+     "quotient would not be recognized"},
+    {"split_axes", "gather_to_load",
+     "split_axes makes gathers of whole axes of aliases; made later, they would stay gathers"},
+    {"split_axes", "fuse",
+     "a result and what its groups come to have different axes; fuse would make two launches of "
+     "them, which read the input twice"},
     {"split_phases", "gather_to_load",
      "split_phases makes gathers, some of which iterate over whole axes; made later, they would "
      "stay gathers"},

@@ -275,7 +275,37 @@ static void check_windows(Verifier *v, const Param *param)
     }
 }
 
-/* An alias has the axes of its tensor, but for those that are collapsed. */
+/* Each axis of the tensor is one of the alias, or several, of which the inner ones are numbers. */
+static bool is_split(Func *func, Type of, Type type)
+{
+    int from = 0;
+    for (int axis = 0; axis < of->rank; axis++) {
+        int64_t by = 1, extent;
+        int last = from;
+        while (last < type->rank && !dim_is_split(func, of->dims[axis], type->dims[from], by)) {
+            bool number = ++last < type->rank && poly_is_const(type->dims[last], &extent);
+            if (!number || __builtin_mul_overflow(by, extent, &by) || by < 1) {
+                return false;
+            }
+        }
+        from = last + 1;
+    }
+    return from == type->rank;
+}
+
+/* Of a tensor of the caller's. */
+static void check_split_alias(Verifier *v, const Param *param, const Param *base)
+{
+    Type type = param->value->type, of = base->value->type;
+    bool good = !base->alias && !base->im2col && !base->axis_perm && !of->strides &&
+                !param->axis_perm && !param->collapsed && !type->strides;
+    if (!good || type->dtype != of->dtype || !is_split(v->func, of, type)) {
+        verify_fail(v, NULL, "%s: its axes are not those of the contiguous %s, split", param->name,
+                    base->name);
+    }
+}
+
+/* An alias of a scratch tensor has the axes of the tensor, but for those that are collapsed. */
 static void check_alias(Verifier *v, const Param *param)
 {
     const Value *of = param->alias;
@@ -283,6 +313,10 @@ static void check_alias(Verifier *v, const Param *param)
         return;
     }
     const Param *base = of->type->kind == TYPE_TENSOR ? &v->func->params.items[of->index] : NULL;
+    if (base && base->io != PARAM_SCRATCH && base->io == param->io) {
+        check_split_alias(v, param, base);
+        return;
+    }
     bool good = base && param->io == PARAM_SCRATCH && base->io == PARAM_SCRATCH && !base->alias &&
                 !param->axis_perm && !of->type->strides && !param->value->type->strides;
     Type given = param_given(param);

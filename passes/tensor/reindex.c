@@ -121,6 +121,28 @@ Spread reindex_form(Reindex *r, const IndexForm *form)
     return add_base(r, sum, form->base);
 }
 
+/* The form, whose parts of places that stay within one period are gone. */
+static const IndexForm *within_periods(Reindex *r, const IndexForm *form)
+{
+    Func *func = r->b.func;
+    const IndexForm *result = form;
+    for (int i = 0; form && result && i < form->n_parts; i++) {
+        const IndexPart *part = &form->parts[i];
+        int axis = form_as_axis(part->of);
+        int64_t extent;
+        if (axis < 0 || axis >= r->rank || !poly_is_const(r->dims[axis], &extent) ||
+            extent > part->by) {
+            continue;
+        }
+        const IndexForm *zero = form_dim(func, poly_const(func, 0));
+        IndexForm *own = ARENA_NEW(func->arena, IndexForm);
+        *own = (IndexForm){.base = zero->base, .n_parts = 1, .parts = {*part}};
+        result = form_sum(func, result, own, -1);
+        result = form_sum(func, result, part->is_remainder ? part->of : zero, part->times);
+    }
+    return result;
+}
+
 /* The form of the value's index over the new axes; NULL: it has none. */
 static const IndexForm *new_form(Reindex *r, const Value *value, const int *axes)
 {
@@ -129,7 +151,7 @@ static const IndexForm *new_form(Reindex *r, const Value *value, const int *axes
     for (int i = 0; i < value->type->rank; i++) {
         by[i] = axes[i] >= 0 ? r->at[axes[i]] : form_dim(func, poly_const(func, 0));
     }
-    return form_substitute(func, an_index_form(func, r->forms, value), by);
+    return within_periods(r, form_substitute(func, an_index_form(func, r->forms, value), by));
 }
 
 /* ---- values ---- */
@@ -294,6 +316,54 @@ static Spread move_again(Reindex *r, const Op *op, const int *axes)
     return reindex_value(r, op->operands[0], inner);
 }
 
+/* The value without axes of one element that no old axis is tied to. */
+static Value *squeezed(Reindex *r, Value *value, const int *axes, int *kept)
+{
+    int n = 0;
+    int64_t extent;
+    unsigned units = 0;
+    for (int i = 0; i < value->type->rank; i++) {
+        bool unit = axes[i] < 0 && poly_is_const(value->type->dims[i], &extent) && extent == 1;
+        units |= unit ? 1u << i : 0;
+        kept[n] = axes[i];
+        n += !unit;
+    }
+    for (int i = value->type->rank; i-- > 0;) {
+        value = units >> i & 1 ? build_squeeze(&r->b, value, i) : value;
+    }
+    return value;
+}
+
+/* The reduction over the same elements, where they depend on the new axes. */
+static Spread reduce_again(Reindex *r, const Op *op, const int *axes)
+{
+    int inner[MAX_RANK], axis = (int)op_int(op, ATTR_AXIS, 0), own = r->rank;
+    Value *from = op->operands[0];
+    if (is_kept(r, op->results[0], axes)) {
+        Value *result = squeezed(r, op->results[0], axes, inner);
+        return renamed(r, result, inner);
+    }
+    if (op->n_operands != 1 || own == MAX_RANK || r->old_rank == FORM_AXES) {
+        return NONE;
+    }
+    for (int i = 0; i < from->type->rank; i++) {
+        inner[i] = axes[i];
+    }
+    inner[axis] = r->old_rank++;
+    r->old_dims[inner[axis]] = r->dims[own] = from->type->dims[axis];
+    r->at[inner[axis]] = form_axis(r->b.func, own);
+    r->rank++;
+    Spread of = reindex_value(r, from, inner);
+    if (!of.value) {
+        return NONE;
+    }
+    unsigned all = of.axes | 1u << own;
+    int at = __builtin_popcount(all & ((1u << own) - 1));
+    Value *all_values = reindex_spread(r, of, all);
+    Value *value = build_reduce(&r->b, op_word(op, ATTR_FN), all_values, at);
+    return (Spread){build_squeeze(&r->b, value, at), all & ~(1u << own)};
+}
+
 static Spread made_of(Reindex *r, Value *value, const int *axes)
 {
     const Op *op = value->def;
@@ -319,6 +389,9 @@ static Spread made_of(Reindex *r, Value *value, const int *axes)
     }
     if (op && op->kind == OP_GATHER) {
         return gather_again(r, op, axes);
+    }
+    if (r->reduces && op && op->kind == OP_REDUCE) {
+        return reduce_again(r, op, axes);
     }
     Spread same = is_kept(r, value, axes) ? renamed(r, value, axes) : NONE;
     return same.value ? same : read_at(r, value, axes);

@@ -21,8 +21,9 @@ typedef struct Reindex {
     Builder b;
     Memo *forms, *varies;          /* of an_index_form and an_varies */
     const ReductionDomain *domain; /* whose selects count as their first values */
+    bool reduces; /* reductions are made again; otherwise what they leave is read */
     int old_rank;
-    Dim old_dims[MAX_RANK];
+    Dim old_dims[FORM_AXES];
     const IndexForm *at[FORM_AXES]; /* of each old axis, over the new ones */
     int rank;
     Dim dims[MAX_RANK];          /* of the new axes */

@@ -79,6 +79,8 @@ PASSES = [
      '«text_equal(pred, "ge")» || text_equal(pred, "gt")', 'text_equal(pred, "le")'),
     ("bound_loops: a loop ends one tile early", "passes/loops/bound_loops.c",
      "«up» ? build_binary(b, OP_ADD, some", "false"),
+    ("split_axes: a last group that is a part counts as a whole one", "passes/tensor/split_axes.c",
+     "return «poly_divisor(whole) % by == 0» ? poly_var", "true"),
     ("split_phases: a window begins one element late", "passes/tensor/split_phases.c",
      "poly_add(func, index->base, «before»)", "more"),
     ("reflect_taps: taps are counted from behind the last one", "passes/tensor/reflect_taps.c",

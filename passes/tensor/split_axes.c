@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* split_axes: splits an axis of a result that is computed by groups into groups and their elements.
+ *
+ *   in %x: tensor<f32[M, 128*G]>             in %x: tensor<f32[M, 128*G]>
+ *   out %y: tensor<f32[M, 128*G]>            out %y: tensor<f32[M, 128*G]>
+ *   %g = gather %x[%m, %g * 128 + %j]        in %split2: tensor<f32[M, G, 128]> alias %x
+ *   %s = reduce %g axis=2             →      out %split3: tensor<f32[M, G, 128]> alias %y
+ *   %t = gather %s[%m, %k // 128]            %g = load %split2[:, :, :]
+ *   %v = div %x, %t                          %s = reduce %g axis=2
+ *   store %y[:, :], %v                       %v = div %g, %s
+ *                                            store %split3[:, :, :], %v
+ *
+ * A reshape and the index arithmetic of groups are quotients and remainders of the places along an
+ * axis. Such a result and what its groups come to have different axes, so that each would be a
+ * launch of its own that reads the input again. The result is computed over the groups and the
+ * places in a group instead, and stored through an alias of the tensor that has these axes; inputs
+ * that are read by groups are read through such aliases, too. An axis is split where it holds whole
+ * groups for all sizes and no quotient or remainder of it is left then. Requires the tensor level,
+ * tensors that are contiguous, and a program without products, whose axes `raise_to_dot` and
+ * `collapse_axes` look for in the order of the source. Changes no bits. */
+#include "passes/tensor/reindex.h"
+
+#include "ir/op_axes.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/index_bounds.h"
+#include "passes/pass.h"
+
+#include <string.h>
+
+static Value *const WHOLE[MAX_RANK];
+
+/* ---- what is split ---- */
+
+/* How the elements of a value depend on the places along one axis of it. */
+typedef struct Search {
+    Func *func;
+    Memo *forms; /* of an_index_form */
+    Memo *seen;
+    int64_t by;  /* a quotient or a remainder of the place by this; 0: there is none */
+    Dim groups;  /* the extent of an array that is read at such a quotient; NULL: none is */
+    bool varies; /* a quotient or a remainder depends on the place */
+    bool reduces;
+} Search;
+
+static void search(Search *s, const Value *value, int at);
+
+/* An index of a gather, over the axes of its result. */
+static void search_index(Search *s, const Value *index, Dim extent, int at)
+{
+    const IndexForm *form = an_index_form(s->func, s->forms, index);
+    if (!form) {
+        search(s, index, at);
+        return;
+    }
+    for (int i = 0; i < form->n_parts; i++) {
+        const IndexPart *part = &form->parts[i];
+        s->varies = s->varies || (form_axes(part->of) >> at & 1);
+        bool first = form_as_axis(part->of) == at && (!s->by || s->by == part->by);
+        s->by = first ? part->by : s->by;
+        int64_t base;
+        bool alone = first && form->n_parts == 1 && !part->is_remainder && part->times == 1 &&
+                     poly_is_const(form->base, &base) && base == 0;
+        for (int axis = 0; axis < FORM_AXES; axis++) {
+            alone = alone && form->coef[axis] == 0;
+        }
+        s->groups = alone ? extent : s->groups;
+    }
+}
+
+static void search_gather(Search *s, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    for (int i = 0; i < from->type->rank; i++) {
+        const Value *index = op->operands[1 + i];
+        if (index->type->rank == 0) {
+            continue;
+        }
+        search_index(s, index, from->type->dims[i], at);
+        const IndexForm *form = an_index_form(s->func, s->forms, index);
+        if (form && from->type->kind == TYPE_ARRAY && form_as_axis(form) == at) {
+            search(s, from, i);
+        }
+    }
+    if (from->type->kind == TYPE_ARRAY) {
+        search(s, from, MAX_RANK);
+    }
+}
+
+/* `at`: the axis of the value; MAX_RANK: none of its axes. */
+static void search(Search *s, const Value *value, int at)
+{
+    const Op *op = value->def;
+    int64_t known;
+    if (!op || memo_known(s->seen, value, at, &known)) {
+        return;
+    }
+    memo_keep(s->seen, value, at, 1);
+    s->reduces = s->reduces || op->kind == OP_REDUCE;
+    if (op->kind == OP_GATHER) {
+        search_gather(s, op, at);
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        if (!operand || operand->type->kind != TYPE_ARRAY) {
+            continue;
+        }
+        int below = at;
+        if (op_moves_axes(op) && at < MAX_RANK) {
+            below = op_operand_axis(op, i, at);
+        } else if (op->kind == OP_REDUCE) {
+            below = op_int(op, ATTR_AXIS, 0) == at ? -1 : at;
+        }
+        search(s, operand, below >= 0 ? below : MAX_RANK);
+    }
+}
+
+static Search search_all(Func *func, const Value *value, int at)
+{
+    Search s = {.func = func, .forms = an_index_forms_all(func), .seen = memo_open(func)};
+    search(&s, value, at);
+    memo_close(s.seen);
+    memo_close(s.forms);
+    return s;
+}
+
+/* The number of groups of `by` elements along an axis; NULL: the last one may be a part. `hint`: an
+ * extent that may be it, or NULL. */
+static Dim groups_of(Func *func, Dim whole, int64_t by, Dim hint)
+{
+    if (hint && dim_is_split(func, whole, hint, by)) {
+        return hint;
+    }
+    Dim exact = an_exact_quotient(func, whole, poly_const(func, by));
+    if (exact) {
+        return exact;
+    }
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        Dim size = poly_var(func, func->dimvars.items[i]);
+        if (dim_is_split(func, whole, size, by)) {
+            return size;
+        }
+    }
+    return poly_divisor(whole) % by == 0 ? poly_var(func, func_own_quotient(func, NULL, whole, by))
+                                         : NULL;
+}
+
+/* ---- results ---- */
+
+static bool is_plain(const Func *func, const Value *tensor)
+{
+    const Param *param = &func->params.items[tensor->index];
+    return param_is_callers(param) && !param->axis_perm && !param->collapsed &&
+           !tensor->type->strides && !dtype_is_packed(tensor->type->dtype);
+}
+
+/* The value with the axis as `groups` times `by`; NULL: it cannot be said so. */
+static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups,
+                          int64_t by)
+{
+    Reindex r = {.b = build_before(func, store),
+                 .forms = an_index_forms_all(func),
+                 .varies = an_varies_all(func),
+                 .reduces = true,
+                 .old_rank = value->type->rank,
+                 .rank = value->type->rank + 1};
+    int axes[MAX_RANK];
+    r.b.span = store->span;
+    for (int i = 0; i < r.old_rank; i++) {
+        int to = i + (i > axis);
+        axes[i] = i;
+        r.old_dims[i] = value->type->dims[i];
+        r.dims[to] = value->type->dims[i];
+        r.at[i] = form_axis(func, to);
+    }
+    r.dims[axis] = groups;
+    r.dims[axis + 1] = poly_const(func, by);
+    r.at[axis] = form_sum(func, form_axis(func, axis + 1), form_axis(func, axis), by);
+    unsigned all = (1u << r.rank) - 1;
+    Spread split = r.at[axis] ? reindex_value(&r, value, axes) : (Spread){NULL, 0};
+    memo_close(r.forms);
+    memo_close(r.varies);
+    r.rank = value->type->rank + 1;
+    return split.value ? reindex_spread(&r, split, all) : NULL;
+}
+
+/* The value with one more axis, where one of its axes is walked by groups; NULL: none is. */
+static Value *split_once(Func *func, Op *store, Value *value)
+{
+    for (int axis = 0; axis < value->type->rank && value->type->rank < MAX_RANK - 1; axis++) {
+        Search found = search_all(func, value, axis);
+        if (found.by < 2 || !found.reduces) {
+            continue;
+        }
+        Dim groups = groups_of(func, value->type->dims[axis], found.by, found.groups);
+        Value *split = groups ? split_value(func, store, value, axis, groups, found.by) : NULL;
+        if (split && !search_all(func, split, axis).varies &&
+            !search_all(func, split, axis + 1).varies) {
+            return split;
+        }
+    }
+    return NULL;
+}
+
+static Type type_like(Func *func, const Value *tensor, int rank, const Dim *dims)
+{
+    Type type = type_tensor(func, tensor->type->dtype, rank, dims);
+    return type_with_strides(func, type, NULL, tensor->type->align);
+}
+
+static bool split_store(Func *func, Op *store)
+{
+    Value *tensor = store->operands[0], *value = store->operands[store->n_operands - 1];
+    Value *split = value, *more;
+    while ((more = split_once(func, store, split))) {
+        split = more;
+    }
+    if (split == value) {
+        return false;
+    }
+    split->name = value->name;
+    Type type = split->type;
+    Builder b = build_before(func, store);
+    b.span = store->span;
+    build_store(&b, func_split_alias(func, tensor, type_like(func, tensor, type->rank, type->dims)),
+                WHOLE, split);
+    op_remove(store);
+    return true;
+}
+
+/* The only access of a result, to all of it. */
+static bool stores_result(Func *func, const Op *op)
+{
+    bool whole = op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
+                 func->params.items[op->operands[0]->index].io == PARAM_OUT &&
+                 is_plain(func, op->operands[0]) && op->n_attrs == 0;
+    for (int i = 0; whole && i < op_access(op, 0).n; i++) {
+        whole = !op->operands[1 + i];
+    }
+    if (!whole) {
+        return false;
+    }
+    const ValueUse *use = use_first(op->operands[0], func->body);
+    return use->op == op && !use_next(use, func->body);
+}
+
+/* ---- inputs ---- */
+
+/* An input that is read by groups, and its alias. */
+typedef struct Reads {
+    Func *func;
+    Memo *forms;
+    struct {
+        Value *items[64];
+        int n;
+    } aliases;
+} Reads;
+
+/* The axes of the result along which the index walks groups and the places in a group. */
+static bool walks_groups(Reads *reads, const Op *gather, int axis, int *outer, int *inner)
+{
+    Type of = gather->operands[0]->type, to = gather->results[0]->type;
+    const Value *index = gather->operands[1 + axis];
+    const IndexForm *form =
+        index->type->rank ? an_index_form(reads->func, reads->forms, index) : NULL;
+    int64_t base, extent;
+    *outer = *inner = -1;
+    if (!form || form->n_parts || !poly_is_const(form->base, &base) || base) {
+        return false;
+    }
+    int n = 0;
+    for (int i = 0; i < FORM_AXES; i++) {
+        n += form->coef[i] != 0;
+        *inner = form->coef[i] == 1 ? i : *inner;
+        *outer = form->coef[i] > 1 ? i : *outer;
+    }
+    return n == 2 && *inner >= 0 && *outer >= 0 && poly_is_const(to->dims[*inner], &extent) &&
+           extent == form->coef[*outer] &&
+           dim_is_split(reads->func, of->dims[axis], to->dims[*outer], extent);
+}
+
+static Value *alias_of(Reads *reads, const Value *tensor, Type type)
+{
+    for (int i = 0; i < reads->aliases.n; i++) {
+        Value *alias = reads->aliases.items[i];
+        if (func_memory_of(reads->func, alias) == tensor && alias->type == type) {
+            return alias;
+        }
+    }
+    if (reads->aliases.n == 64) {
+        return NULL;
+    }
+    return reads->aliases.items[reads->aliases.n++] = func_split_alias(reads->func, tensor, type);
+}
+
+/* The places along one axis, in each element of a result of these axes. */
+static Value *places(Builder *b, int axis, Type to)
+{
+    Value *value = build_iota(b, to->dims[axis], DT_I64);
+    for (int i = 0; i < to->rank; i++) {
+        value = i == axis ? value : build_expand(b, value, i);
+    }
+    return build_broadcast(b, value, to->rank, to->dims);
+}
+
+/* Reads the groups of an input through an alias. */
+static void read_groups(Reads *reads, Op *gather)
+{
+    Func *func = reads->func;
+    Value *tensor = gather->operands[0], *indices[MAX_RANK];
+    Type to = gather->results[0]->type;
+    const Attr *guard = op_attr(gather, ATTR_GUARD), *other = op_attr(gather, ATTR_VALUE);
+    int64_t guards[MAX_RANK];
+    Dim dims[MAX_RANK];
+    int rank = 0;
+    Builder b = build_before(func, gather);
+    b.span = gather->span;
+    for (int i = 0; i < tensor->type->rank; i++) {
+        int outer, inner;
+        if (rank + 2 > TENSOR_RANK) {
+            return;
+        }
+        bool splits = walks_groups(reads, gather, i, &outer, &inner);
+        const IndexForm *form = an_index_form(func, reads->forms, gather->operands[1 + i]);
+        int own = form && gather->operands[1 + i]->type->rank ? form_as_axis(form) : -1;
+        bool whole = own >= 0 && to->dims[own] == tensor->type->dims[i];
+        guards[rank] = !splits && !whole && (!guard || guard->ints[i]);
+        dims[rank] = splits ? to->dims[outer] : tensor->type->dims[i];
+        indices[rank++] = splits  ? places(&b, outer, to)
+                          : whole ? places(&b, own, to)
+                                  : gather->operands[1 + i];
+        if (splits) {
+            guards[rank] = 0;
+            dims[rank] = to->dims[inner];
+            indices[rank++] = places(&b, inner, to);
+        }
+    }
+    Value *alias = rank > tensor->type->rank
+                       ? alias_of(reads, tensor, type_like(func, tensor, rank, dims))
+                       : NULL;
+    if (!alias) {
+        return;
+    }
+    Value *value = build_gather(&b, alias, indices);
+    value->name = gather->results[0]->name;
+    op_set_num(func, value->def, ATTR_VALUE, other ? other->f : 0, other ? other->i : 0);
+    op_set_ints(func, value->def, ATTR_GUARD, rank, guards);
+    func_replace_uses(func, gather->results[0], value);
+    op_remove(gather);
+}
+
+static void read_inputs(Func *func)
+{
+    Reads reads = {.func = func, .forms = an_index_forms_all(func)};
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        const Value *memory = op->kind == OP_GATHER ? op->operands[0] : NULL;
+        if (memory && memory->type->kind == TYPE_TENSOR && is_plain(func, memory) &&
+            func->params.items[memory->index].io == PARAM_IN) {
+            read_groups(&reads, op);
+        }
+    }
+    memo_close(reads.forms);
+}
+
+/* ---- the program ---- */
+
+typedef struct Products {
+    Memo *varies;
+    bool any;
+} Products;
+
+/* A dot, or a sum of products of factors of which each varies along an axis that the other does not
+ * vary along. */
+static void find_product(Op *op, void *user)
+{
+    Products *products = user;
+    products->any = products->any || op->kind == OP_DOT;
+    const Op *mul = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
+    while (mul && (mul->kind == OP_CAST || mul->kind == OP_SELECT || op_moves_axes(mul) ||
+                   mul->kind == OP_REDUCE)) {
+        mul = mul->operands[mul->kind == OP_SELECT]->def;
+    }
+    if (mul && mul->kind == OP_MUL) {
+        unsigned left = an_varies(products->varies, mul->operands[0]);
+        unsigned right = an_varies(products->varies, mul->operands[1]);
+        products->any = products->any || ((left & ~right) && (right & ~left));
+    }
+}
+
+static void find_quotient(Op *op, void *user)
+{
+    bool quotient = (op->kind == OP_DIV || op->kind == OP_MOD) &&
+                    !dtype_is_float(op->results[0]->type->dtype);
+    *(bool *)user = *(bool *)user || quotient;
+}
+
+static bool may_have_groups(Func *func)
+{
+    bool quotients = false;
+    func_walk(func, find_quotient, &quotients);
+    if (!quotients) {
+        return false;
+    }
+    Products products = {an_varies_all(func), false};
+    func_walk(func, find_product, &products);
+    memo_close(products.varies);
+    return !products.any;
+}
+
+void pass_split_axes(Func *func)
+{
+    if (!may_have_groups(func)) {
+        return;
+    }
+    bool any = false;
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        any = (stores_result(func, op) && split_store(func, op)) || any;
+    }
+    func_remove_dead(func);
+    if (any) { /* what is the same by now is computed once */
+        read_inputs(func);
+        pass_gather_to_load(func);
+        pass_simplify(func);
+    }
+}
