@@ -342,6 +342,15 @@ def step_sorted(net, x, dims):
 
 # ---- index notation ----
 
+def data_bound(net, axes):
+    """The bound of a range: one number from data, or one for each place along an axis."""
+    over = net.p.rnd.sample(axes, 1) if axes and net.chance(0.7) else []
+    most = net.p.rnd.choice([3, 9])
+    bound = net.p.param(net.p.rnd.choice(["i32", "i64"]), [d for _, d in over] or ["2"],
+                        f"small {most}")
+    return f"{bound.name}[{', '.join(v for v, _ in over) or '1'}]"
+
+
 def condition(net, axes, k):
     """Of the axis `k` that is summed, beside the others: indices and parameters."""
     p = net.p
@@ -351,6 +360,10 @@ def condition(net, axes, k):
                              f"{k[0]} + {other} > 2", f"{k[0]} // 2 == {other} // 2"])
     if net.chance(0.3):
         return p.rnd.choice([f"{k[0]} % 2 == 0", f"{k[0]} > 1", f"{k[0]} < 3"])
+    if net.chance(0.3):
+        end = data_bound(net, axes)
+        return p.rnd.choice([f"{k[0]} < {end}", f"{k[0]} >= {end}", f"not ({k[0]} < {end})",
+                             f"{end} <= {k[0]} and {k[0]} < {data_bound(net, axes)}"])
     over = [k, *(p.rnd.sample(axes, 1) if axes and net.chance(0.5) else [])]
     if net.chance(0.3) and all(d in p.sizes for _, d in over):
         return f"{p.param('bool', [d for _, d in over]).name}[{', '.join(v for v, _ in over)}]"
