@@ -29,7 +29,7 @@ typedef struct Formatter {
         Level *items;
         size_t n, cap;
     } levels;
-    bool opened; /* nothing but `{` before: no empty line follows */
+    bool opened; /* only `{` precedes: no empty line follows */
 } Formatter;
 
 static TokenKind inside_of(const Formatter *f)
@@ -174,7 +174,7 @@ static int emit_comments(Formatter *f, uint32_t from, uint32_t to)
                 text_add_n(f->out, at, n);
             }
             lines = 0;
-            from = 1; /* from here on this is not the begin of the file */
+            from = 1; /* the output has begun: no longer the start of the file */
             const char *stop = memchr(at, '\n', (size_t)(end - at));
             at = stop ? stop - 1 : end - 1;
         }
@@ -184,7 +184,7 @@ static int emit_comments(Formatter *f, uint32_t from, uint32_t to)
 
 /* ---- tokens ---- */
 
-/* Two tokens that would read as others without a space. */
+/* True if two tokens would be read as different ones without a space between them. */
 static bool must_part(const Formatter *f, Span last, Span span)
 {
     Text both = text_new(f->arena);
@@ -253,7 +253,7 @@ static bool same_token(const char *a, Token x, const char *b, Token y)
            memcmp(a + x.span.start, b + y.span.start, n) == 0;
 }
 
-/* Everything but blanks and ends of lines. */
+/* Counts the characters of a text other than blanks and line ends. */
 static size_t count_ink(const char *text, size_t n)
 {
     size_t ink = 0;
@@ -282,7 +282,8 @@ bool frontend_format(Arena *arena, Diags *diags, int source, Text *out)
 {
     Module *module = ARENA_NEW(arena, Module);
     int errors = diags->errors;
-    /* The standard library's own sources, too: their functions may have names with a dot. */
+    /* Sources of the standard library are allowed, too: names of their functions may contain a
+     * dot. */
     *module = (Module){.arena = arena, .diags = diags, .source = source, .library = true};
     parse_module(module);
     if (diags->errors > errors) {

@@ -52,7 +52,7 @@ static bool is_arithmetic(TokenKind kind)
     }
 }
 
-/* Before an opening bracket. */
+/* True if a space precedes an opening bracket. */
 static bool opens_apart(const Spacer *s, TokenKind kind, bool apart)
 {
     if (s->before == TOK_RPAREN || s->before == TOK_RBRACKET) {
@@ -61,7 +61,8 @@ static bool opens_apart(const Spacer *s, TokenKind kind, bool apart)
     return !ends_operand(s->before);
 }
 
-/* Colons of a slice are as they were written; others belong to the name before them. */
+/* The colons of a slice keep the author's spacing; other colons follow the name before them without
+ * a space. */
 static bool colon_apart(const Spacer *s, TokenKind kind, TokenKind inside, bool apart)
 {
     if (inside == TOK_LBRACKET) {

@@ -76,7 +76,7 @@ static Span span_from(const Lexer *lexer, size_t start)
     return (Span){lexer->source, (uint32_t)start, (uint32_t)lexer->at};
 }
 
-/* Spaces and comments; whether a line ended among them. */
+/* Skips spaces and comments. True if a line ended among them. */
 static bool skip_space(Lexer *lexer)
 {
     bool first = lexer->at == 0;
@@ -129,7 +129,7 @@ static void skip_digits(Lexer *lexer)
     }
 }
 
-/* Past `.digits` and the exponent; whether there was any of it. */
+/* Skips `.digits` and the exponent. True if there was either. */
 static bool skip_fraction(Lexer *lexer)
 {
     bool is_float = false;
@@ -250,7 +250,7 @@ static void scan_string(Lexer *lexer, Token *token)
     }
 }
 
-/* What editors and other languages put where ASCII is wanted. */
+/* The help for characters that editors and other languages use in place of ASCII ones. */
 static const char *bad_help(const char *text, size_t n)
 {
     static const struct {
@@ -306,7 +306,7 @@ static void scan_punctuation(Lexer *lexer, Token *token)
                   utf16 ? "this is UTF-16: save the file as UTF-8"
                         : bad_help(lexer->text + start, lexer->at - start));
     }
-    lexer->at = utf16 ? lexer->n : lexer->at; /* each of its characters would be an error */
+    lexer->at = utf16 ? lexer->n : lexer->at; /* else all characters would be reported */
 }
 
 Token lexer_next(Lexer *lexer)

@@ -68,7 +68,8 @@ Expr *parse_reduction(Parser *p, const Expr *name)
         expr->a = parse_product(p);
         parser_leave(p);
     }
-    /* The extents are children like arguments: they count for the height of the tree. */
+    /* Extents are children of the node, as arguments are, so they count for the height of the
+     * tree. */
     for (size_t i = 0; i < axes->n; i++) {
         ARENA_PUSH(p->arena, &expr->args, axes->items[i].extent);
         if (axes->items[i].to) {

@@ -195,7 +195,7 @@ static void parse_kernel(Parser *p)
 
 /* ---- functions ---- */
 
-/* A type of what is returned, or names of what is written. */
+/* Parses the result: a type that is returned, or named results that the body writes. */
 static void parse_fn_results(Parser *p, FnDecl *fn)
 {
     bool named = parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON;

@@ -116,7 +116,7 @@ static void misplaced_else(Parser *p)
     p->recovering = true;
 }
 
-/* Opens a bracket: until it is closed, lines do not matter. */
+/* Opens a bracket; line ends are ignored until it is closed. */
 int open_bracket(Parser *p)
 {
     int outer = p->brackets;
@@ -125,7 +125,8 @@ int open_bracket(Parser *p)
     return outer;
 }
 
-/* The closing bracket is read with the outer count, so that what follows it sees lines again. */
+/* The count is restored before the closing bracket is read, so that line ends count again for the
+ * token after it. */
 bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where)
 {
     p->brackets = outer;
@@ -191,7 +192,7 @@ static Expr *parse_list(Parser *p)
     return expr_grown(p, expr);
 }
 
-/* The token stands behind another one of its kind, without a space: `**`, `&&`. */
+/* True if the token directly follows another one of its kind, without a space: `**`, `&&`. */
 static bool twice(Parser *p, TokenKind kind)
 {
     return parser_at(p, kind) && p->last.end == p->token.span.start &&
@@ -227,7 +228,7 @@ static Expr *parse_primary(Parser *p)
     case TOK_NONE: return parse_word(p, EXPR_NONE);
     case TOK_LPAREN: return parse_parens(p);
     case TOK_LBRACKET: return parse_list(p);
-    case TOK_BAD: p->recovering = true; break; /* reported by the lexer */
+    case TOK_BAD: p->recovering = true; break; /* the lexer has reported it */
     default: {
         bool power = twice(p, TOK_STAR);
         const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
@@ -334,7 +335,7 @@ static Expr *parse_field(Parser *p, Expr *base)
     return expr_grown(p, field);
 }
 
-/* On a new line outside of brackets `(` and `[` begin something else. */
+/* On a new line outside of brackets, `(` and `[` begin a new statement. */
 static bool continues(const Parser *p)
 {
     return !p->token.first || p->brackets > 0;

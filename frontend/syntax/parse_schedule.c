@@ -35,7 +35,7 @@ static void unknown_key(Parser *p, Span span, const char *key)
     }
 }
 
-/* "on off" as "`on`, `off`"; "int" and "-" in words. */
+/* Describes the values of a key: "on off" as "`on`, `off`"; "int" and "-" in words. */
 static const char *choices(Parser *p, const char *names)
 {
     Text text = text_new(p->arena);
@@ -90,7 +90,7 @@ static bool parse_value(Parser *p, const ScheduleKey *kind, EntryDecl *entry)
     return true;
 }
 
-/* Is the name at the cursor a subkey, to be followed by its value? */
+/* True if the name at the cursor is a subkey, which a value follows. */
 static bool at_sub(const Parser *p, const ScheduleKey *kind)
 {
     if (!parser_at(p, TOK_NAME)) {
@@ -115,7 +115,7 @@ static EntryDecl parse_sub(Parser *p, const ScheduleKey *kind, const EntryDecl *
     return entry;
 }
 
-/* `launch 1:`, whose line follows. */
+/* Parses `launch 1:`, which an entry follows. */
 static void parse_launch(Parser *p, EntryDecl *entry)
 {
     *entry = (EntryDecl){.span = p->token.span};
@@ -171,7 +171,7 @@ static void parse_entry(Parser *p, ScheduleDecl *schedule)
     }
 }
 
-/* `2..6`: both ends belong to it. */
+/* Parses `2..6`; both ends are included. */
 static bool parse_last(Parser *p, const ScheduleKey *kind, const EntryDecl *first,
                        ChoiceValue *value)
 {
@@ -199,7 +199,7 @@ static bool parse_last(Parser *p, const ScheduleKey *kind, const EntryDecl *firs
     return false;
 }
 
-/* `in 64, 128` or `in 2..6`: what a search may try. */
+/* Parses the values that a search may try: `in 64, 128` or `in 2..6`. */
 static void parse_choices(Parser *p, const ScheduleKey *kind, ChoiceDecl *choice)
 {
     if (!parser_expect(p, TOK_IN, "and the values to try")) {
@@ -240,7 +240,7 @@ static void parse_choice(Parser *p, ScheduleDecl *schedule)
     }
 }
 
-/* A target's name may hold dashes: what follows without a space belongs to it. */
+/* A target's name may contain dashes: tokens that follow without a space belong to it. */
 static const char *parse_target(Parser *p)
 {
     Span span = p->token.span;
@@ -324,7 +324,7 @@ void parse_schedule(Parser *p)
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }
 
-/* What may be tried is checked and left to `tessera tune`. */
+/* The entries of a tune block are checked here; `tessera tune` uses them. */
 void parse_tune(Parser *p)
 {
     ScheduleDecl *schedule = parse_head(p, true);

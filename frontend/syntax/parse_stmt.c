@@ -15,7 +15,7 @@ static void parse_defined(Parser *p, Stmt *stmt)
 {
     stmt->name_span = p->token.span;
     if (parser_at(p, TOK_LPAREN)) {
-        /* `(a, b)`: names for a tuple's parts. */
+        /* Parses `(a, b)`: names for the elements of a tuple. */
         parser_next(p);
         do {
             Expr *name = expr_new(p, EXPR_NAME, p->token.span);
@@ -27,7 +27,7 @@ static void parse_defined(Parser *p, Stmt *stmt)
     }
     stmt->name = parser_name(p, "a name");
     if (parser_at(p, TOK_LBRACKET) && stmt->kind == STMT_LET) {
-        /* `t[i in N, j in M]`: an array by its indices. */
+        /* Parses `t[i in N, j in M]`: an array that is defined by its indices. */
         int outer = open_bracket(p);
         parse_axes(p, TOK_RBRACKET, &stmt->axes);
         close_bracket(p, outer, TOK_RBRACKET, "after the indices");
@@ -156,7 +156,7 @@ static bool at_statement_end(const Parser *p)
     return p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI);
 }
 
-/* The operator of `a += b`; TOK_END when this is none. */
+/* The operator of `a += b`; TOK_END if the token is not such an operator. */
 static TokenKind update_operator(const Parser *p)
 {
     switch (p->token.kind) {
@@ -168,7 +168,7 @@ static TokenKind update_operator(const Parser *p)
     }
 }
 
-/* `atomic.add(y[i], v)`, `print(x)`: done for what it does. */
+/* True for a call that is a statement because of its effect: `atomic.add(y[i], v)`, `print(x)`. */
 static bool has_effect(const Expr *expr)
 {
     const Expr *callee = expr->kind == EXPR_CALL ? expr->a : NULL;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Nothing follows: everybody unwinds. */
+/* Moves the cursor to the end of the file, so that all callers unwind. */
 static void stop(Parser *p)
 {
     p->lexer.at = p->lexer.n;
@@ -106,7 +106,8 @@ const char *parser_found(const Parser *p)
     return named ? text : arena_printf(p->arena, "`%s`", text);
 }
 
-/* What was said already; callers add to it as if it were not. */
+/* Returns a diagnostic that is not reported, because its place has one already; callers may add
+ * labels to it. */
 static Diag *unseen(Parser *p)
 {
     return ARENA_NEW(p->arena, Diag);
@@ -119,7 +120,7 @@ Diag *parser_error(Parser *p, const char *what)
     }
     p->recovering = true;
     if (parser_at(p, TOK_BAD)) {
-        return unseen(p); /* the lexer has said it */
+        return unseen(p); /* the lexer has reported it */
     }
     return front_error(p->diags, ERR_EXPECTED, p->token.span, "expected %s, found %s", what,
                        parser_found(p));

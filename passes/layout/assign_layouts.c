@@ -17,7 +17,8 @@
 #include "ir/ir_errors.h"
 #include "passes/pass.h"
 
-/* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
+/* Maximum elements of a tile per thread. A thread may spill some registers, but a larger tile is a
+ * mistake of the schedule. */
 enum { MAX_HELD = 1024 };
 
 static void note_value(LayoutPass *pass, Value *value)

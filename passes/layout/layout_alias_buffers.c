@@ -18,7 +18,7 @@
  * async) are left alone. */
 #include "passes/layout/assign_layouts.h"
 
-/* Where a buffer is used: in one block of ops, or in what stands there. */
+/* Where a buffer is used: by ops of one block, or by ops in their regions. */
 typedef struct UseSpan {
     Op *op; /* OP_SHARED */
     Block *block;
@@ -42,7 +42,7 @@ static void collect_buffer(Op *op, void *user)
     }
 }
 
-/* All of the only slot, whatever the layout of what is stored. */
+/* True if the store covers the buffer's only slot completely, whatever the layout of the value. */
 static bool fills(const Op *op, const Value *buffer)
 {
     Type type = buffer->type;
@@ -87,7 +87,7 @@ static bool is_sync(const Op *op)
     return op->kind == OP_BARRIER && !op_attr(op, ATTR_WARPGROUPS);
 }
 
-/* Does every thread wait for all others somewhere after `from` and before `to`? */
+/* True if a barrier of all threads lies between `from` and `to`. */
 static bool meet_between(const Op *from, const Op *to)
 {
     for (const Op *op = from->next; op && op != to; op = op->next) {
@@ -119,7 +119,8 @@ static bool same_attributes(const Op *a, const Op *b)
            op_int(a, ATTR_PACKED, 0) == op_int(b, ATTR_PACKED, 0);
 }
 
-/* The block may be a loop's: the first one is filled again after the second one's last use. */
+/* The block may be the body of a loop, where the first buffer is filled again after the last use of
+ * the second one. */
 static bool take_turns(const UseSpan *a, const UseSpan *b)
 {
     bool alike =

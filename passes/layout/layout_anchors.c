@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts that everything else follows: what products and coalesced accesses want. */
+/* The layouts from which all others are derived: those that dots and coalesced accesses need. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/layout/assign_layouts.h"
 #include "support/int_math.h"
 
-/* Warps past a power of two would hold elements of warps that are not there: they hold copies. */
+/* If the number of warps is not a power of two, the warps past the largest one hold replicas;
+ * otherwise they would own elements of warps that do not exist. */
 static int64_t down_to_power(int64_t value)
 {
     int64_t power = power_of_two_at_least(value);
@@ -83,8 +84,8 @@ int layout_capped(LayoutPass *pass, int vector)
 
 /* ---- products ---- */
 
-/* Elements of a product side by side in a thread: four, or fewer where the user's `vector` is less
- * than the widest access of one operand's elements takes. */
+/* Adjacent elements of a dot's result that a thread owns: four, or fewer if the user's `vector` is
+ * less than the widest access to one operand takes. */
 static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
 {
     int bits = dtype_memory_bits(op->operands[0]->type->dtype);
@@ -93,9 +94,9 @@ static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
     return capped < wide && capped < run ? capped : run;
 }
 
-/* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
- * where rows are reduced too, by rows alone, so that a row stays in a warp and in the same one
- * everywhere. */
+/* Arranges the warps as a grid of rows × columns (powers of two) whose tiles of the result are as
+ * square as possible. If rows are reduced too, all warps go to rows, so that one warp owns a whole
+ * row in every value. */
 static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows, int *split)
 {
     split[0] = split[1] = 1;
@@ -117,8 +118,8 @@ static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
     return single ? 1 : product_run(pass, dot, extent);
 }
 
-/* Products done element by element: a warp holds a near-square patch, so that what it reads of each
- * operand is shared by many lanes. */
+/* Dots by fused multiply-adds: a warp owns a nearly square part of the result, so that many lanes
+ * share each element that it reads of an operand. */
 static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *per_thread,
                            int warps)
 {
@@ -132,7 +133,7 @@ static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
 
-/* A row or a column that all of the other axis has. */
+/* True if the value has one row or one column, broadcast along the other axis. */
 static bool is_spread(const Value *value, int axis)
 {
     const Op *broadcast = value->def, *expand;
@@ -144,7 +145,7 @@ static bool is_spread(const Value *value, int axis)
            op_int(expand, ATTR_AXIS, -1) == axis;
 }
 
-/* Does a loop add up products of a column with a row? */
+/* True if a loop adds up products of a column and a row. */
 bool layout_sums_outer(const Op *op)
 {
     const Op *product = op;
@@ -171,9 +172,9 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
     return true;
 }
 
-/* Warps of a unit as rows × columns, each with instructions of its own as long as there are some.
- * Where rows are reduced, or the left operand lies in registers as a result does, a row stays in
- * one warp. */
+/* Arranges the warps of a matrix instruction as rows × columns, each with its own instructions as
+ * long as there are enough. If rows are reduced, or the left operand is in registers with a
+ * result's layout, one warp owns a whole row. */
 static void unit_grid(LayoutPass *pass, const Op *op, const MatrixInstr *unit,
                       const int64_t *extents, int *grid)
 {
@@ -188,7 +189,8 @@ static void unit_grid(LayoutPass *pass, const Op *op, const MatrixInstr *unit,
     }
 }
 
-/* Repeats of the instruction along an axis that neighbours of an operand in memory go to. */
+/* Repeats of the instruction along an axis to which adjacent elements of an operand in memory are
+ * assigned. */
 static int unit_spread(LayoutPass *pass, const Op *op, const MatrixInstr *unit, int axis,
                        int64_t rows)
 {
@@ -206,7 +208,8 @@ static int unit_spread(LayoutPass *pass, const Op *op, const MatrixInstr *unit, 
     return spread;
 }
 
-/* Where an axis of the result has the places that its operand in shared memory is read at. */
+/* The order of lanes along an axis of the result, which follows the order in which its operand in
+ * shared memory is read. */
 static MmaLaneOrder places_of(const Op *op, const MatrixInstr *unit, int axis, int64_t extent)
 {
     Type left = op_access_nth(op, 0).memory->type, right = op_access_nth(op, 1).memory->type;
@@ -249,7 +252,7 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
     return mma_result(unit, extents, grid, spread, places);
 }
 
-/* As a result lies, over the warps' rows: those beside each other hold copies. */
+/* The layout of a result, distributed over the rows of warps; warps of one row hold replicas. */
 bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout)
 {
     int64_t extents[MAX_RANK], result[MAX_RANK];
@@ -272,7 +275,7 @@ bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout)
 
 /* ---- memory ---- */
 
-/* Long runs are for wide accesses, but all threads should have one before any has two. */
+/* Contiguous runs serve wide accesses, but every thread gets one run before any thread gets two. */
 static int64_t run_length(const int64_t *extents, int rank, int vector, int bits, int64_t threads)
 {
     int64_t total = 1;
@@ -286,8 +289,8 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int bits
     return run;
 }
 
-/* Warps over the rows first, so that a row stays in a warp; axes that are reduced come last of all:
- * what warps hold together crosses shared memory. */
+/* Distributes warps over rows first, so that one warp owns a whole row. Reduced axes come last,
+ * because a reduction across warps goes through shared memory. */
 static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room, int *split)
 {
     int last = rank - 1;
@@ -301,7 +304,8 @@ static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room,
     split[last] *= (int)warps;
 }
 
-/* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
+/* If the tile has fewer elements than there are threads, the remaining threads hold replicas along
+ * the last axis. */
 static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduced, int warps)
 {
     int rank = type->rank, last = rank - 1;

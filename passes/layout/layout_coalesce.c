@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which accesses of memory waste so much of what they move that their tile had better change
- * threads, through shared memory, first. */
+/* Finds accesses to global memory that waste so many of the bytes they move that it pays to convert
+ * the tile's layout through shared memory first. */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/coalescing.h"
 #include "passes/layout/assign_layouts.h"
 
 enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
 
-/* Are there elements for each thread of the block? */
+/* True if each thread of the block owns elements of the tile. */
 static bool has_work_for_all(LayoutPass *pass, const Op *op, Type tile)
 {
     int64_t extents[MAX_RANK], elements = 1;
@@ -32,7 +32,8 @@ static void note_product(Op *op, void *user)
     *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC || layout_sums_outer(op);
 }
 
-/* What feeds products is staged by itself, and their results have memory or none to spare. */
+/* Operands of dots are staged by the pass stage, and a block with dots may have no shared memory
+ * left for their results. */
 static bool has_product(const Op *launch)
 {
     bool found = false;
@@ -40,7 +41,8 @@ static bool has_product(const Op *launch)
     return found;
 }
 
-/* Do elements of the tile lie side by side in memory? Else no layout brings lanes together. */
+/* True if elements of the tile are contiguous in memory; otherwise no layout coalesces the
+ * lanes. */
 static bool is_along_memory(const Op *op)
 {
     Access access = op_access(op, 0);
@@ -52,7 +54,7 @@ const Layout *layout_coalesced_instead(LayoutPass *pass, const Op *op, Type type
 {
     int bits = dtype_memory_bits(type->dtype);
     int width = an_vector(pass->func, op);
-    int64_t pitch[MAX_RANK] = {0}; /* of few elements it does not matter where they lie */
+    int64_t pitch[MAX_RANK] = {0}; /* stays 0 for a tile that is too small to be converted */
     if (has_work_for_all(pass, op, type)) {
         /* The pitch of an axis is the distance of its neighbours in elements; 0 if the tile does
          * not take the inner axes whole, or has fewer axes than the tensor. */

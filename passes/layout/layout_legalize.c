@@ -59,7 +59,8 @@ static Value *through_shared(LayoutPass *pass, Builder *b, const Op *at, Value *
     return build_op(b, OP_SHARED_LOAD, n, operands, 1, &to, 0)->results[0];
 }
 
-/* `at`: the op that wants it; new ops go to the cursor, which is beside it. */
+/* `at`: the op that needs the layout; new ops are inserted at the cursor, directly before or after
+ * it. */
 static Value *with_layout(LayoutPass *pass, Builder *b, const Op *at, Value *value,
                           const Layout *layout)
 {
@@ -85,7 +86,7 @@ static void want(LayoutPass *pass, Op *op, int operand, const Layout *layout)
     }
 }
 
-/* An operand that any layout suits, as long as it has one. */
+/* An operand that may have any layout, but needs one. */
 static void want_any(LayoutPass *pass, Op *op, int operand)
 {
     Value *value = op->operands[operand];
@@ -99,7 +100,7 @@ static void want_any(LayoutPass *pass, Op *op, int operand)
     want(pass, op, operand, layout_intern(pass, layout));
 }
 
-/* The op can only give this layout; others who use the result get it as they expect it. */
+/* The op can only produce this layout; a conversion follows for users that expect another one. */
 static void give_nth(LayoutPass *pass, Op *op, int nth, const Layout *layout)
 {
     Value *result = op->results[nth];
@@ -131,7 +132,7 @@ static void give(LayoutPass *pass, Op *op, const Layout *layout)
 
 /* ---- products ---- */
 
-/* A product that is done element by element reads its operands from shared memory. */
+/* A dot by fused multiply-adds reads its operands from shared memory. */
 static void dot_operand_to_shared(LayoutPass *pass, Op *op, int at)
 {
     Value *value = op->operands[at];
@@ -179,13 +180,13 @@ static void legalize_product(LayoutPass *pass, Op *op)
         want(pass, op, acc, layout);
     }
     if (op->kind == OP_DOT_ASYNC) {
-        set_layout(pass, op->results[0], layout); /* moved, if at all, once it has settled */
+        set_layout(pass, op->results[0], layout); /* moved after the wait for the dot, if at all */
     } else {
         give(pass, op, layout);
     }
 }
 
-/* A product that is settled comes as it was made. */
+/* The result of a dot's wait has the layout of the dot. */
 static void legalize_settle(LayoutPass *pass, Op *op)
 {
     for (int i = 0; i < op->n_results; i++) {
@@ -200,8 +201,8 @@ static void legalize_settle(LayoutPass *pass, Op *op)
 
 /* ---- reductions ---- */
 
-/* Parts that warps exchange are counted in powers of two. Where some of those warps do not exist
- * (three groups of a matrix unit's, say), elements are spread over fewer. */
+/* Reductions across warps exchange a power of two of partial results. If some of those warps do not
+ * exist (three warp groups, say), the elements are distributed over fewer warps. */
 static const Layout *exchanged(LayoutPass *pass, const Op *op, const Layout *from, int axis)
 {
     Type type = op->operands[0]->type;
@@ -239,7 +240,7 @@ static void legalize_cluster_reduce(LayoutPass *pass, Op *op)
     }
 }
 
-/* What comes is read as the result's users like it. */
+/* The load has the layout that the users of its result expect. */
 static void legalize_cluster_scatter(LayoutPass *pass, Op *op)
 {
     want_any(pass, op, 0);
@@ -252,7 +253,7 @@ static void legalize_cluster_scatter(LayoutPass *pass, Op *op)
 
 /* ---- scans and folds ---- */
 
-/* What the first of the operands that have one has. */
+/* The layout of the first operand that has one. */
 static const Layout *folded_layout(LayoutPass *pass, Op *op)
 {
     for (int i = 0; i < op->n_results; i++) {
@@ -297,7 +298,7 @@ static void add_scratch(LayoutPass *pass, Op *op, int plain)
     }
 }
 
-/* What there is, or an access' own. */
+/* The value's layout; if it has none, that of an access. */
 static const Layout *some_layout(LayoutPass *pass, const Op *op, Type type)
 {
     int bits = dtype_memory_bits(type->dtype), warps = layout_warps(pass, op->parent);
@@ -312,7 +313,7 @@ static void legalize_histogram(LayoutPass *pass, Op *op)
     add_scratch(pass, op, 1);
 }
 
-/* Digits in their order, small tables in any. */
+/* Digits must be in order along the axis; small tables may have any layout. */
 static void legalize_rank(LayoutPass *pass, Op *op)
 {
     int warps = layout_warps(pass, op->parent);
@@ -378,7 +379,7 @@ static const Layout *runs_first(LayoutPass *pass, const Layout *layout)
             memmove(runs.basis[IN_REGISTER][n + 1], runs.basis[IN_REGISTER][n],
                     sizeof basis * (size_t)(bit - n));
             memcpy(runs.basis[IN_REGISTER][n++], basis, sizeof basis);
-            bit = n - 1; /* the next one may stand before it */
+            bit = n - 1; /* the next one may be among the bits that were shifted */
         }
     }
     return n == 0 || layout_equal(&runs, layout) ? layout : layout_intern(pass, runs);
@@ -415,14 +416,15 @@ static void legalize_gather(LayoutPass *pass, Op *op)
     }
 }
 
-/* The layout that most of it has: indices and masks are often cheap, and have none. */
+/* The layout of an operand that has one: indices and masks are often rematerializable values, which
+ * have none. */
 static const Layout *effect_layout(LayoutPass *pass, const Op *op, const Value *value)
 {
     const Op *loop = op_enclosing(op, OP_WHILE);
     while (loop && !layout_spreads(loop->regions[0]->last->operands[0])) {
         loop = op_enclosing(loop, OP_WHILE);
     }
-    if (loop) { /* what of it acts is decided by the loop, element by element */
+    if (loop) { /* the loop decides for each element whether it takes effect */
         return loop->results[0]->type->layout;
     }
     for (int i = 0; i < op->n_operands; i++) {
@@ -436,7 +438,7 @@ static const Layout *effect_layout(LayoutPass *pass, const Op *op, const Value *
     return layout_intern(pass, layout_of_memory(pass, value->type, 1, bits, warps));
 }
 
-/* scatter, print, assert: each element by itself. */
+/* scatter, print and assert: each element is handled alone. */
 static void legalize_effect(LayoutPass *pass, Op *op)
 {
     const Value *value = axes_written(op);
@@ -524,7 +526,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
     }
 }
 
-/* Cheap values stay without a layout: their uses have made their own, and they are dropped. */
+/* Rematerializable values have no layout: each use has computed its own copy, and the original is
+ * removed. */
 static bool is_left_behind(const Op *op)
 {
     return op->n_results == 1 && layout_spreads(op->results[0]) &&

@@ -14,16 +14,16 @@
 
 enum {
     OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
-    FRAGMENT_PLACES = 16, /* where fragments of operands are read */
+    FRAGMENT_PLACES = 16, /* registers into which fragments of operands are loaded */
     REGISTER_BITS = 32,
-    BESIDE_TILE = 8, /* the address of what it came from, conditions */
+    BESIDE_TILE = 8, /* the address of its source, and conditions */
     BESIDE_ALL = 8,  /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
     GUARDED = 1,      /* an end along an axis, and what is compared with it */
     WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
     GROUP = 8,        /* elements that are worked on at once */
-    SURE = 2,         /* twice what is counted is enough, whatever lies beside */
-    QUOTIENTS = 4,    /* so many are divided together; fewer have no branch */
+    SURE = 2,         /* twice the counted registers are enough, whatever else is live */
+    QUOTIENTS = 4,    /* elements divided in one group; a smaller group has no branch */
 };
 
 /* Where a value is made, and where it is read last, in program order; a loop around the reader but
@@ -37,11 +37,11 @@ typedef struct Lives {
     LayoutPass *pass;
     Life *of; /* by id */
     uint32_t n;
-    int now, met;    /* the last branch or meeting */
+    int now, met;    /* the last branch or barrier */
     int64_t beside;  /* registers that the whole launch has */
     int64_t places;  /* of the addresses of what is gathered */
-    bool wide;       /* its elements are told by indices of 64 bits */
-    const Op *worst; /* the product at which most is held */
+    bool wide;       /* its elements are accessed by indices of 64 bits */
+    const Op *worst; /* the dot with the greatest register pressure */
     int64_t most;
     int worst_at;
 } Lives;
@@ -57,7 +57,7 @@ static bool is_name(const Value *value)
     return value->def && (op_moves_axes(value->def) || value->def->kind == OP_CONVERT);
 }
 
-/* Not what is made where it is used. */
+/* True if the value occupies registers: it is not rematerialized at its uses. */
 static bool is_held(const Value *value)
 {
     return value && layout_spreads(value) && value->type->layout && !layout_is_cheap(value) &&
@@ -133,7 +133,7 @@ static bool holds(const Life *life, const Op *product, int at)
            (life->value == product->results[0] || (life->from < at && life->to >= at));
 }
 
-/* What single warps read of operands for a step of their unit's depth. */
+/* Registers for the operand fragments that a warp loads per k step of its instruction. */
 static int64_t fragments_of(LayoutPass *pass, const Op *product)
 {
     const MatrixInstr *unit = mma_of_dot(pass->func->target, product);
@@ -186,7 +186,7 @@ static int64_t registers_there(LayoutPass *pass, const Op *product)
 
 /* ---- at a branch or a meeting ---- */
 
-/* Quotients are checked, and computed again where that fails. */
+/* True for an op with a branch: a division checks quotients, and computes some again. */
 static bool branches(LayoutPass *pass, const Op *op)
 {
     const Value *result = op->n_results ? op->results[0] : NULL;
@@ -214,14 +214,15 @@ static bool meets(LayoutPass *pass, const Op *op)
     }
 }
 
-/* What a reduction is given an element at a time as it is made. */
+/* True if the operand of a reduction is consumed one element at a time, as it is computed. */
 static bool passes_by(const Op *op, const Value *value)
 {
     return op->kind == OP_REDUCE && value == op->operands[0] && value->def &&
            (op_has(value->def, TRAIT_ELEMENTWISE) || value->def->kind == OP_MASK);
 }
 
-/* Registers of what is exchanged through scratch, of which about half is read ahead. */
+/* Registers for values that are exchanged through scratch memory; about half of them are loaded
+ * ahead. */
 static int64_t exchanged(const Value *scratch)
 {
     int64_t bits = dtype_bits(scratch->type->dtype), extent;
@@ -231,8 +232,8 @@ static int64_t exchanged(const Value *scratch)
     return bits / REGISTER_BITS / 2;
 }
 
-/* What a scan or fold has beside its operands: what is before each element, in the thread and in
- * others, or what is combined; then what other warps have. */
+/* Registers of a scan or fold in addition to its operands: the prefixes of each element within the
+ * thread and across threads, or the combined values; then those of other warps. */
 static int64_t folded(LayoutPass *pass, const Op *op)
 {
     bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
@@ -247,7 +248,7 @@ static int64_t folded(LayoutPass *pass, const Op *op)
     return own > others ? own : others;
 }
 
-/* Does a loop go on with places of extremes? */
+/* True if the loop carries indices of maxima or minima. */
 static bool carries_places(LayoutPass *pass, const Op *op)
 {
     bool found = false;
@@ -259,16 +260,16 @@ static bool carries_places(LayoutPass *pass, const Op *op)
     return found;
 }
 
-/* What an op holds beside its operands. Places change hands by conditions, both of them at hand.
- * What is divided as it is made goes through the check of a
- * few quotients at a time, together with them. Wide indices are made where they are used. */
+/* Registers of an op in addition to its operands. An argmax selects between two indices, both of
+ * which are live. Elements that are divided as they are computed are live together with the few
+ * quotients that are checked at a time. Indices of 64 bits are computed where they are used. */
 static int64_t at_hand(const Lives *lives, const Op *op)
 {
     int64_t sum = 0;
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         sum = folded(lives->pass, op);
-        /* With fewer elements per thread than a group, indices and conditions take no registers of
-         * note. */
+        /* With fewer elements per thread than a group, the registers of indices and conditions are
+         * negligible. */
         if (registers_of(lives->pass, op->operands[0]) < GROUP) {
             return sum;
         }
@@ -283,7 +284,7 @@ static int64_t at_hand(const Lives *lives, const Op *op)
     return sum + (sum && lives->wide ? 2 * GROUP : 0);
 }
 
-/* Is what the loop carried before still read where the value that it carries on is made? */
+/* True if a loop-carried argument is still read where its next value is computed. */
 static bool outlived(const Lives *lives, const Op *yield, const Life *made)
 {
     const Op *loop = yield->parent->parent;
@@ -297,14 +298,14 @@ static bool outlived(const Lives *lives, const Op *yield, const Life *made)
     return false;
 }
 
-/* Does it come from memory? */
+/* True if the value is loaded from memory. */
 static bool is_read(const Value *value)
 {
     OpKind kind = value->def ? value->def->kind : OP_COUNT;
     return kind == OP_LOAD || kind == OP_SHARED_LOAD || kind == OP_GATHER;
 }
 
-/* Registers of a thread while `op` is done, which is met at `at`. */
+/* Registers of a thread during `op`, which has the number `at` in program order. */
 static int64_t wanted_at(const Lives *lives, const Op *op, int at)
 {
     int64_t sum = lives->beside + at_hand(lives, op);
@@ -318,11 +319,11 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         }
         int64_t own = registers_of(lives->pass, life->value);
         if (own < GROUP) {
-            few += own; /* is among what lies beside, as far as that goes */
+            few += own; /* is counted among the additional registers, as far as they suffice */
             continue;
         }
         wide = wide || life->value->type->dtype == DT_F64;
-        /* What a loop carries then changes hands a few elements at a time. */
+        /* The loop-carried values are then copied a few elements at a time. */
         bool carried = op->kind == OP_YIELD && outlived(lives, op, life);
         int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
         sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
@@ -335,7 +336,7 @@ static void find_wanted(Lives *lives, const Block *block)
     for (const Op *op = block->first; op; op = op->next) {
         int at = ++lives->now;
         bool met = meets(lives->pass, op);
-        if (met || op->kind == OP_REDUCE) { /* what it comes to is made of all elements */
+        if (met || op->kind == OP_REDUCE) { /* its result is computed from all elements */
             int64_t wanted = wanted_at(lives, op, at);
             lives->most = wanted > lives->most ? wanted : lives->most;
             lives->met = met ? at : lives->met;
@@ -376,21 +377,22 @@ static void note_beside(Op *op, void *user)
     }
 }
 
-/* Registers move between roles: their shares of a block's were chosen with its tiles. */
+/* Roles exchange registers; how many each one gets was chosen together with the tiles. */
 static bool has_roles(const Op *launch)
 {
     return block_contains(launch->regions[0], OP_ROLES);
 }
 
-/* Do its blocks wait for one another? How many do is chosen with their tiles (tile_lookback.c): a
- * scan's code goes through its elements in order, and holds less than all of them twice. */
+/* True if blocks of the launch wait for one another. The number of co-resident blocks is chosen
+ * with the tiles (tile_lookback.c): the code of a scan processes its elements in order, so it never
+ * holds all of them twice. */
 static bool awaits(const Op *launch)
 {
     return block_contains(launch->regions[0], OP_SPIN_LOAD);
 }
 
-/* Blocks of the grid that a multiprocessor gets at most: more need no registers. Where that is not
- * known, or blocks are not dealt out one by one: very many. */
+/* Maximum blocks of the grid per multiprocessor; registers for more blocks are not needed. A very
+ * large number if it is not known, or if blocks are not assigned one by one. */
 static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
@@ -413,8 +415,8 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
     return (blocks + pass->func->target->num_sms - 1) / pass->func->target->num_sms;
 }
 
-/* Blocks for whose threads so many registers are there. Warps are dealt out to the schedulers of a
- * multiprocessor, each with registers of its own. */
+/* How many blocks have enough registers if each thread needs so many. The warps of a block are
+ * divided among the schedulers of a multiprocessor, each of which has its own registers. */
 static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t each)
 {
     const Target *target = pass->func->target;
@@ -429,7 +431,7 @@ static void share_unit(LayoutPass *pass, Op *launch)
     int64_t step = func->target->register_step;
     int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1);
     const ScheduleEntry *given = blocks > 1 ? schedule_user_entry(func, "occupancy", "") : NULL;
-    if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
+    if (given && given->number < blocks) { /* of a launch whose tiles were not chosen by tile */
         op_set_int(func, launch, ATTR_OCCUPANCY, given->number > 1 ? given->number : 1);
     }
     if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {

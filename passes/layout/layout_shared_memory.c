@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory that layouts need, where every allocation lies, and whether all of it fits. */
+/* Allocates the shared memory that layouts need, assigns an offset to every allocation, and checks
+ * that all of it fits. */
 #include "ir/ir_errors.h"
 #include "passes/analysis/bank_conflicts.h"
 #include "passes/layout/assign_layouts.h"
@@ -109,7 +110,8 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
     for (int i = 0; i < result->rank; i++) {
         dims[1] *= extents[i];
     }
-    /* Of its own, where that is little: threads then meet once a reduction, or for several. */
+    /* Allocates private scratch memory if that is little: then one barrier suffices for a
+     * reduction, or for several. */
     Type type = type_shared(pass->func, result->dtype, 2, dims);
     bool own = dims[0] * dims[1] * dtype_bytes(result->dtype) <= OWN_BYTES;
     return own ? new_shared(pass, reduce, type, &PLAIN) : momentary(pass, reduce, type, &PLAIN);
@@ -120,7 +122,7 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
     Type result = reduce->results[0]->type;
     int64_t extents[MAX_RANK];
     int64_t dims[3] = {slots, op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1)};
-    enum { MIN_BYTES = 4 }; /* of an element that goes to another block */
+    enum { MIN_BYTES = 4 }; /* of an element that is sent to another block */
     int bytes = dtype_bytes(result->dtype);
     dims[2] = bytes < MIN_BYTES ? MIN_BYTES / bytes : 1;
     layout_extents(pass, result, extents);
@@ -152,7 +154,7 @@ static int64_t fold_aligned(int64_t bytes)
     return (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;
 }
 
-/* A total for each part of the axis that one warp holds, of each value, 8 bytes aligned. */
+/* For each value, one total per slice of the axis that a warp owns, aligned to 8 bytes. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
 {
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
@@ -176,7 +178,7 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
     return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 
-/* Counts, a row of groups and one more for each warp; tables of as many. */
+/* Counters: one row for all groups and one more per warp; tables have as many entries. */
 static int64_t rank_bytes(LayoutPass *pass, const Op *op)
 {
     const Value *groups = op->kind == OP_RANK ? op->operands[1] : op->results[0];
@@ -212,7 +214,8 @@ static int64_t scratch_bytes(LayoutPass *pass, const Op *op)
     }
 }
 
-/* All of them leave it behind when they are done: one memory is large enough for each. */
+/* These ops use the memory only while they run, so one allocation of the largest size serves all of
+ * them. */
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
 {
     int64_t dims[2] = {1, 0};

@@ -16,7 +16,7 @@ typedef struct Skew {
     LayoutPass *pass;
     const Value *shared;
     SharedTile tile;
-    bool fixed; /* something that knows no skew reads or writes it */
+    bool fixed; /* an op that does not support skew accesses the buffer */
     bool read;
     int64_t turns; /* with the tile as it is */
 } Skew;

@@ -14,7 +14,7 @@
 enum {
     CHEAP_DEPTH = 6,
     MIN_GATHERS = 4, /* for each plain access */
-    WORD_BITS = 32,  /* that lanes side by side take at least */
+    WORD_BITS = 32,  /* adjacent lanes access at least so many bits together */
 };
 
 bool layout_spreads(const Value *value)
@@ -73,7 +73,7 @@ static uint32_t root_of(LayoutPass *pass, const Value *value)
     return at;
 }
 
-/* While classes are made no op changes: each value is asked once. */
+/* No op changes while classes are built, so each answer is cached. */
 static bool has_class(const LayoutPass *pass, const Value *value)
 {
     enum { HAS = 1, HAS_NOT = 2 };
@@ -113,7 +113,7 @@ static void tie_if(LayoutPass *pass, const Op *op)
     }
 }
 
-/* Everything that has axes among operands and results is one tile. */
+/* All operands and results with axes belong to one class. */
 static void tie_all(LayoutPass *pass, const Op *op)
 {
     const Value *first = NULL;
@@ -126,7 +126,8 @@ static void tie_all(LayoutPass *pass, const Op *op)
     }
 }
 
-/* The values of one element go together; where the condition is a scalar each goes by itself. */
+/* Ties all values of a loop whose condition is a tile. With a scalar condition each loop-carried
+ * value keeps its own class. */
 static void tie_while(LayoutPass *pass, const Op *op)
 {
     const Value *condition = op->regions[0]->last->operands[0];
@@ -147,7 +148,7 @@ static void tie_while(LayoutPass *pass, const Op *op)
     }
 }
 
-/* The first of them that has a class; NULL: none. */
+/* The first value that has a class; NULL: none has. */
 static Value *first_classed(const LayoutPass *pass, int n, Value *const *values)
 {
     for (int i = 0; i < n; i++) {
@@ -158,7 +159,7 @@ static Value *first_classed(const LayoutPass *pass, int n, Value *const *values)
     return NULL;
 }
 
-/* The values of one element go together; results without the axis are their own. */
+/* The operands of a fold share a class; results without the axis have their own. */
 static void tie_fold(LayoutPass *pass, const Op *op)
 {
     const Value *first = first_classed(pass, op->n_results, op->operands);
@@ -216,7 +217,7 @@ typedef struct LayoutLink {
 
 typedef struct LayoutLinks {
     LayoutLink **first, **last; /* by a class's root, in the order of the ops */
-    uint64_t *pending;          /* bits, by op: a layout beside it was decided */
+    uint64_t *pending;          /* a bit per op: the layout of an operand or result was decided */
     size_t n_words;
     Value **by_size; /* values that have a class, the largest first */
     size_t n_values, next;
@@ -274,7 +275,7 @@ typedef struct Sized {
     int64_t elements;
 } Sized;
 
-/* The largest first; the first of equals. */
+/* Orders by falling size; of equal sizes the first one. */
 static int by_size(const void *a, const void *b)
 {
     const Sized *left = a, *right = b;
@@ -305,7 +306,7 @@ static void sort_values(LayoutPass *pass)
     }
 }
 
-/* The ops that have to do with the value's class, one after the other. */
+/* Iterates over the ops that use values of the class. */
 static const LayoutLink *links_of(LayoutPass *pass, const Value *value)
 {
     return pass->links->first[root_of(pass, value)];
@@ -324,7 +325,7 @@ static const Layout *decided(LayoutPass *pass, const Value *value)
     return has_class(pass, value) ? pass->layouts[root_of(pass, value)] : NULL;
 }
 
-/* The first to speak for a class decides. */
+/* The first proposal for a class decides its layout. */
 static bool decide(LayoutPass *pass, const Value *value, Layout layout)
 {
     if (!has_class(pass, value) || decided(pass, value)) {
@@ -368,8 +369,8 @@ static bool spread_fold(LayoutPass *pass, const Op *op)
     return decide(pass, op->results[0], layout_drop_axis(layout, (int)op_int(op, ATTR_AXIS, 0)));
 }
 
-/* In the order of the ops, again and again until nothing is decided: of the ops those alone beside
- * which something was. */
+/* Visits the ops in order until nothing changes. After the first round only ops are visited with an
+ * operand or result whose layout was decided meanwhile. */
 static void spread(LayoutPass *pass)
 {
     LayoutLinks *links = pass->links;
@@ -408,12 +409,12 @@ static Value *largest_undecided(LayoutPass *pass)
 
 typedef struct MemoryFacts {
     int widest;    /* elements of an access; 0: no access */
-    bool ragged;   /* some access cannot take more than one */
-    bool arranged; /* something is brought into an order that it leaves memory in */
+    bool ragged;   /* some access moves one element at a time */
+    bool arranged; /* an access writes its elements in another order than memory has */
     int narrowest; /* bits of an element in memory */
     int moved;     /* times that each element is loaded or stored, */
     int gathered;  /* and gathered */
-    bool single;   /* by a gather that cannot take more than one */
+    bool single;   /* by a gather that moves one element at a time */
 } MemoryFacts;
 
 static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
@@ -481,8 +482,8 @@ static uint32_t reduced_axes(LayoutPass *pass, const Value *value)
     return axes;
 }
 
-/* What is gathered is accessed an element at a time: windows, where neighbours read neighbours.
- * Lanes that lie side by side then ask for the fewest lines of the cache. */
+/* A gather accesses one element at a time. In windows, adjacent elements read adjacent memory, so
+ * adjacent lanes request the fewest cache lines. */
 static int lane_vector(const MemoryFacts *facts, int vector)
 {
     int word = facts->narrowest < WORD_BITS ? WORD_BITS / facts->narrowest : 1;
@@ -490,7 +491,7 @@ static int lane_vector(const MemoryFacts *facts, int vector)
     return facts->moved && windows && word < vector ? word : vector;
 }
 
-/* Without accesses of memory, runs as an access would have them keep later stores wide. */
+/* Without accesses to memory, contiguous runs of the usual width keep later stores wide. */
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
     MemoryFacts facts = memory_facts(pass, value);

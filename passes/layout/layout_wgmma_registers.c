@@ -12,7 +12,7 @@ enum {
     REGISTER_BITS = 32,
 };
 
-/* Of a launch, the instruction that names most registers. */
+/* The instruction of the launch that names the most registers. */
 typedef struct Widest {
     LayoutPass *pass;
     const Op *product;
@@ -26,7 +26,7 @@ static int64_t columns_of(LayoutPass *pass, const Op *product)
     return extents[1];
 }
 
-/* A product and the one that it is joined to have one instruction, where that has the columns. */
+/* Two merged dots have one instruction if it has enough columns. */
 static int64_t instruction_columns(LayoutPass *pass, const MatrixInstr *unit, const Op *product)
 {
     int64_t columns = columns_of(pass, product);

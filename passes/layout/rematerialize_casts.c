@@ -26,12 +26,15 @@
 #include "passes/pass.h"
 #include "passes/sync/combine_reductions.h"
 
-enum { MIN_ELEMENTS = 32, MAX_WARPS = 4 }; /* more of a thread; at most of a block */
+enum {
+    MIN_ELEMENTS = 32, /* of a thread, at least */
+    MAX_WARPS = 4      /* of a block, at most */
+};
 
 typedef struct Again {
     Func *func;
     RowDims rows;
-    CloneMap now;  /* what has been made since the last reduction of the cluster */
+    CloneMap now;  /* values computed since the last reduction across the cluster */
     CloneMap kept; /* of loads, the latest `remat` */
 } Again;
 
@@ -78,7 +81,7 @@ static Value *made_again(Again *again, Builder *at, Value *value, const Op *meet
     return clone_op(at, &again->now, op)->results[0];
 }
 
-/* Is the value used by no other op up to this one? */
+/* True if no other op up to this one uses the value. */
 static bool is_used_first_by(const Value *value, const Op *reduce)
 {
     for (const Op *op = value->def->next; op != reduce; op = op->next) {
@@ -91,8 +94,8 @@ static bool is_used_first_by(const Value *value, const Op *reduce)
     return true;
 }
 
-/* The greatest or least of what 16-bit floats are widened to, as codegen/gpu/gpu_reduce.c takes
- * it. */
+/* True for a maximum or minimum of upcast 16-bit floats that codegen/gpu/gpu_reduce.c computes in
+ * pairs. */
 static bool compares_pairs(const Func *func, const Op *op)
 {
     const Op *cast = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
@@ -107,7 +110,7 @@ static bool compares_pairs(const Func *func, const Op *op)
            is_used_first_by(cast->results[0], op);
 }
 
-/* Does a thread hold many elements of the tile, in a block of few warps? */
+/* True if a block has few warps, and each thread owns many elements of the tile. */
 static bool holds_many(const Func *func, const Op *launch, Type tile)
 {
     const Attr *warps = op_attr(launch, ATTR_WARPS);
@@ -127,7 +130,8 @@ static void rewrite(Func *func, const Op *launch)
     Block *block = launch->regions[0];
     bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
     const Op *meeting = NULL;
-    if (cluster) { /* else what the later one reduces would be made anew between them */
+    if (cluster) {
+        /* Otherwise the operand of the later reduction would be recomputed between the two. */
         meet_reductions(func, block);
     }
     Again again = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};

@@ -38,12 +38,12 @@
 
 enum {
     LEAST_REGISTERS = 16, /* of a strip: enough independent work for a warp to issue */
-    SWIZZLED_ROWS = 8,    /* after which a swizzle repeats */
+    SWIZZLED_ROWS = 8,    /* the period of a swizzle */
 };
 
 /* ---- which ops ---- */
 
-/* Each element of what it makes is made of the operands' elements at the same place. */
+/* True if each element of the result depends only on the operands' elements at the same index. */
 static bool goes_by_strips(const Op *op)
 {
     switch (op->kind) {
@@ -64,7 +64,7 @@ static bool goes_by_strips(const Op *op)
     }
 }
 
-/* Every use of what the op makes is among the ops from it to `last`. */
+/* True if every use of the op's results lies between the op and `last`. */
 static bool is_used_until(const Op *op, const Op *last)
 {
     for (int i = 0; i < op->n_results; i++) {
@@ -79,13 +79,13 @@ static bool is_used_until(const Op *op, const Op *last)
     return true;
 }
 
-/* May the op be one of those that are emitted by strips, or stand before them? */
+/* True if the op can be emitted in strips, or before them. */
 static bool may_join(const StripMine *mine, const Op *op)
 {
     if (op->n_regions > 0 || !is_used_until(op, mine->last)) {
         return op->n_regions == 0 && !strip_goes_along(op, mine->range) && op_has(op, TRAIT_PURE);
     }
-    if (op->kind == OP_LOAD) { /* of what no thread writes meanwhile */
+    if (op->kind == OP_LOAD) { /* of memory that no thread writes meanwhile */
         return !op_writes(op_enclosing(op, OP_LAUNCH), op_access(op, 0).memory);
     }
     return strip_goes_along(op, mine->range) ? goes_by_strips(op)
@@ -212,8 +212,8 @@ static int64_t tile_bytes(const StripMine *mine, const CodeSize *size)
     }
 }
 
-/* The ops up to `last` that can be emitted by strips along the range; false: no strip is possible.
- */
+/* Collects the ops up to `last` that can be emitted in strips along the range. False: no strip is
+ * possible. */
 static bool find_ops(StripMine *mine, Op *last, const DimVar *range, int64_t *least)
 {
     mine->range = range;
@@ -228,7 +228,7 @@ static bool find_ops(StripMine *mine, Op *last, const DimVar *range, int64_t *le
     return *least > 0 && *least < range->capacity && range->capacity % *least == 0;
 }
 
-/* Strips as wide as fit the budget, or the least. */
+/* The widest strips that fit the budget, or the narrowest possible ones. */
 static int64_t derive_width(const StripMine *mine, int64_t least, int64_t all, int64_t inside,
                             int64_t budget)
 {

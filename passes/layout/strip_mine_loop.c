@@ -89,7 +89,7 @@ static Type strip_type(const StripMine *mine, Type type)
     return tile ? type_with_layout(mine->func, strip, strip_layout(mine, type)) : strip;
 }
 
-/* Constants and what repeats a smaller value cost less again than moved. */
+/* Recomputing constants and broadcasts costs less than moving their registers. */
 static bool is_made_again(const Value *value)
 {
     const Op *def = value->def;
@@ -172,7 +172,7 @@ static void divide_buffer(const StripMine *mine, const Op *op)
         dims[i] = poly_capacity(buffer->type->dims[i]);
     }
     int axis = strip_axis(tile, mine->range) + 1;
-    if (dims[axis] == mine->range->capacity) { /* else it is divided already */
+    if (dims[axis] == mine->range->capacity) { /* otherwise it is divided into strips already */
         dims[0] *= mine->range->capacity / mine->width;
         dims[axis] = mine->width;
         buffer->type = type_shared(mine->func, buffer->type->dtype, buffer->type->rank, dims);
@@ -214,8 +214,8 @@ static void close_loop(StripMine *mine, Builder *b, const Op *loop)
     build_yield(b, n + 1, next);
 }
 
-/* The ops along the range go into the loop, and so do barriers between their accesses. Those before
- * the first access stay before the loop: no strip waits for another there. */
+/* Moves the ops along the range into the loop, with the barriers between their accesses. Barriers
+ * before the first access stay before the loop, because no strip waits for another one there. */
 static void find_inside(StripMine *mine)
 {
     bool touched = false;

@@ -26,7 +26,7 @@ enum { LINE_BYTES = 128, LINE_ACCESS = 16 };
 typedef struct Vectorizer {
     Func *func;
     int widest, narrowest; /* over all accesses; 0: none seen */
-    int64_t shared;        /* that threads may take of shared memory; 0: there is none */
+    int64_t shared;        /* maximum of a thread's access to shared memory; 0: no limit */
     int64_t cap;
     bool parts;    /* loads of less than a line, */
     bool clusters; /* in clusters of blocks */
@@ -49,7 +49,8 @@ static bool moves_global(const Op *op)
            op->kind == OP_SCATTER;
 }
 
-/* What a unit of whole warps or the copy engine reads and writes is not of single threads. */
+/* Clears *shared if the op is a dot that reads it by a matrix instruction: those accesses are not
+ * made by single threads. */
 static void find_unit_read(Op *op, void *user)
 {
     Value **shared = user;
@@ -60,7 +61,7 @@ static void find_unit_read(Op *op, void *user)
     }
 }
 
-/* Shared memory that threads read and write. */
+/* True for shared memory that threads access. */
 static bool is_of_threads(Op *op)
 {
     Value *shared = op->kind == OP_SHARED ? op->results[0] : NULL;
@@ -73,7 +74,8 @@ static bool is_of_threads(Op *op)
 static void measure(Op *op, void *user)
 {
     Vectorizer *v = user;
-    if (is_of_threads(op)) { /* a line that says less than this would bound these accesses, too */
+    if (is_of_threads(op)) {
+        /* A schedule entry with a smaller number would limit these accesses, too. */
         int64_t bytes = dtype_bytes(op->results[0]->type->dtype);
         int64_t most = v->func->target->vector_bytes / (bytes > 0 ? bytes : 1);
         v->shared = most > v->shared ? most : v->shared;
@@ -88,8 +90,8 @@ static void measure(Op *op, void *user)
     }
 }
 
-/* How many registers hold indices whose first is a multiple of so many: neighbours then share what
- * is made of their quarter, say. */
+/* How many adjacent registers hold indices that count up from a multiple of that number, so that
+ * they share expressions such as the index divided by four. */
 static void set_index_vector(Op *op, void *user)
 {
     Func *func = user;
@@ -138,7 +140,7 @@ static void set_vector(Op *op, void *user)
     }
 }
 
-/* Threads take no more of shared memory at a time than the user says. */
+/* Applies the user's limit to accesses of threads to shared memory. */
 static void set_shared_vector(Op *op, void *user)
 {
     const Vectorizer *v = user;
@@ -147,8 +149,8 @@ static void set_shared_vector(Op *op, void *user)
     }
 }
 
-/* Rows of a tile that are shorter than a line, of longer ones: what is left of a line is another
- * block's, which reads it at about the same time. */
+/* True if the rows of the tile are shorter than a cache line, but those of the tensor are longer:
+ * another block reads the rest of the line at about the same time. */
 static bool is_part_of_lines(const Op *op)
 {
     Access access = op_access(op, 0);

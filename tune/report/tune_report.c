@@ -26,7 +26,7 @@ static const char *next_word(Arena *arena, const char **at)
     return word;
 }
 
-/* "launch 1: tile" is one word of three. */
+/* Reads a key: the three words of "launch 1: tile" are one key. */
 static const char *next_key(Arena *arena, const char **at, const ScheduleKey **kind)
 {
     const char *key = next_word(arena, at);
@@ -39,7 +39,7 @@ static const char *next_key(Arena *arena, const char **at, const ScheduleKey **k
     return key;
 }
 
-/* "tile M 128, N 256" is two. */
+/* Splits a candidate into settings: "tile M 128, N 256" is two. */
 static size_t settings_of(Arena *arena, const char *candidate, Setting settings[MAX_LINES])
 {
     size_t n = 0;
@@ -111,7 +111,7 @@ static int compare_values(const void *left, const void *right)
     return numbers ? (x < y ? -1 : x > y) : strcmp(a->value, b->value);
 }
 
-/* Candidates, each with the value that it has of a line. */
+/* Candidates, each with its value of one schedule entry. */
 typedef struct Column {
     const char **values;
     size_t n;
@@ -130,7 +130,7 @@ static void fill_value(Arena *arena, const TuningCase *group, const Column *colu
         }
     }
     if (value->n > 0) {
-        /* The median, and the least time as the best one. */
+        /* Sets the median and the least time of the candidates. */
         size_t n = value->n;
         qsort(times, n, sizeof *times, compare_doubles);
         value->middle = n % 2 ? times[n / 2] : 0.5 * (times[n / 2 - 1] + times[n / 2]);
@@ -138,7 +138,7 @@ static void fill_value(Arena *arena, const TuningCase *group, const Column *colu
     }
 }
 
-/* Between the values' means, of all the variance there is. */
+/* The share of the variance that lies between the means of the values. */
 static double explained(const TuningCase *group, const Column *column, const ReportLine *line)
 {
     double sum = 0, all = 0, between = 0;
@@ -228,7 +228,7 @@ static double *key_of(Pair *pair, bool predicted)
     return predicted ? &pair->predicted : &pair->measured;
 }
 
-/* Of those that are equal each has the mean of their ranks. */
+/* Equal values share the mean of their ranks. */
 static void give_ranks(Pair *pairs, size_t n, bool predicted)
 {
     qsort(pairs, n, sizeof *pairs, predicted ? by_predicted : by_measured);

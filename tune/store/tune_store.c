@@ -23,7 +23,7 @@ struct TuneStore {
     TuneAccess access;
     sqlite3 *db;
     StoreFile file;       /* that is open */
-    TuneRecords salvaged; /* read only, and damaged: what is whole */
+    TuneRecords salvaged; /* intact rows of a damaged file that is only read */
     bool is_salvaged;
     double waiting; /* since; seconds */
     uint32_t dice;
@@ -42,7 +42,7 @@ static bool is_damage(int code)
     return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_FORMAT;
 }
 
-/* What SQLite said, in words of a user's. */
+/* Translates an error of SQLite for the user. */
 static bool set_failure(const TuneStore *store, const char **why, int code)
 {
     switch (code & 0xff) {
@@ -88,8 +88,8 @@ static void close_database(TuneStore *store)
     store->db = NULL;
 }
 
-/* Others write. SQLite's own way of waiting naps the longer the longer one has waited, so that who
- * comes last is first; here all have the same chance. */
+/* Waits while other processes write. SQLite's own busy handler sleeps longer the longer it has
+ * waited, which favors the process that came last; this one gives all the same chance. */
 static int wait_for_others(void *user, int times)
 {
     TuneStore *store = user;
@@ -106,7 +106,7 @@ static int wait_for_others(void *user, int times)
     return 1;
 }
 
-/* A file may hold triggers, views and functions of others': nothing of them is run. */
+/* A foreign file may contain triggers, views and functions; none of them is executed. */
 static int open_database(TuneStore *store)
 {
     bool writes = store->access == TUNE_WRITE;
@@ -136,7 +136,7 @@ static int make_table(TuneStore *store)
     return code == SQLITE_OK ? store_run(store->db, "COMMIT") : code;
 }
 
-/* Columns are added behind the others, so that rows stay what they are. */
+/* New columns are added after the others, so that existing rows stay valid. */
 static int add_columns(TuneStore *store)
 {
     int64_t schema = 0;
@@ -145,7 +145,7 @@ static int add_columns(TuneStore *store)
         return code;
     }
     code = get_number(store->db, "PRAGMA user_version", &schema);
-    if (code == SQLITE_OK && schema == 1) { /* another process may have done it by now */
+    if (code == SQLITE_OK && schema == 1) { /* another process may have added it meanwhile */
         code = store_run(store->db,
                          TUNE_ADDED("; ALTER TABLE records ADD COLUMN ") "; PRAGMA user_version=2");
     }
@@ -158,7 +158,8 @@ static int add_columns(TuneStore *store)
 
 typedef enum Opened { OPENED, OPENED_NOT, OPENED_DAMAGED } Opened;
 
-/* The first page has the mark and the version; what has neither is somebody else's. */
+/* The first page has the application id and the version; a file without them belongs to another
+ * program. */
 static Opened check_schema(TuneStore *store, const char **why)
 {
     int64_t mark = 0, schema = 0, tables = 0;
@@ -178,7 +179,7 @@ static Opened check_schema(TuneStore *store, const char **why)
         return OPENED; /* empty, and only read */
     }
     if (mark != STORE_MARK) {
-        return OPENED_DAMAGED; /* or foreign: the rows will tell */
+        return OPENED_DAMAGED; /* or of another program, which reading the rows shows */
     }
     if (schema == 1) {
         code = store->access == TUNE_WRITE ? add_columns(store) : SQLITE_OK;
@@ -196,7 +197,7 @@ static Opened check_schema(TuneStore *store, const char **why)
     return OPENED;
 }
 
-/* Writing to pages that lie about themselves would lose others. */
+/* Writing to a file whose pages are inconsistent would lose rows. */
 static Opened check_pages(TuneStore *store, const char **why)
 {
     sqlite3_stmt *check;
@@ -221,7 +222,8 @@ static Opened try_open(TuneStore *store, const char **why)
         return is_damage(code) ? OPENED_DAMAGED : (set_failure(store, why, code), OPENED_NOT);
     }
     if (store->access == TUNE_WRITE) {
-        /* 16 KiB hold any row on one page; what is deleted does not come back in a salvage. */
+        /* A page of 16 KiB holds any row. Deleted rows are overwritten, so that a salvage does not
+         * restore them. */
         code = store_run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=DELETE; "
                                     "PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON");
         if (code != SQLITE_OK && !is_damage(code)) {
@@ -235,7 +237,7 @@ static Opened try_open(TuneStore *store, const char **why)
 
 /* ---- mending ---- */
 
-/* A new file with the rows that are whole, under another name. */
+/* Writes the intact rows to a new file under another name. */
 static bool write_anew(TuneStore *store, const TuneRecords *records, const char *path)
 {
     const char *why;
@@ -285,7 +287,7 @@ static bool mend(TuneStore *store, const char **why)
     return true;
 }
 
-/* Another process may have mended it while this one waited. */
+/* Another process may have repaired the file while this one waited. */
 static bool mend_once(TuneStore *store, const char **why)
 {
     if (store->access == TUNE_READ) {
@@ -332,7 +334,7 @@ bool tune_store_open(Arena *arena, const char *path, TuneAccess access, TuneStor
     if (!file.is_file) {
         return set_why(store, why, "it is no file");
     }
-    /* One that was named may be a colleague's, to be looked at. */
+    /* A file that the user named may belong to a colleague; it may only be read. */
     if (file.is_other && (access == TUNE_WRITE || !path)) {
         return set_why(store, why, "others own it, or may write to it");
     }
@@ -373,14 +375,14 @@ static bool check_length(const TuneStore *store, const TuneRecord *record, const
     return fits || set_why(store, why, "a record is too long");
 }
 
-/* Is the file that is open still the one of this name? */
+/* True if the open file is still the one with this name. */
 static bool is_current(const TuneStore *store)
 {
     StoreFile now = store_file_look(store->path);
     return now.exists && now.inode == store->file.inode && now.device == store->file.device;
 }
 
-/* Under its name there may be another file by now, mended or new. */
+/* Another file may have this name by now, a repaired one or a new one. */
 static Opened follow(TuneStore *store, const char **why)
 {
     if (store->db && is_current(store)) {
@@ -390,7 +392,8 @@ static Opened follow(TuneStore *store, const char **why)
     return try_open(store, why);
 }
 
-/* One try, with the file shared; SQLite's code, or why it could not be opened. */
+/* Tries once, with a shared lock on the file. Returns SQLite's code, or why the file could not be
+ * opened. */
 static Opened put_shared(TuneStore *store, Arena *scratch, const TuneRecord *records, size_t n,
                          const StorePutting *putting, int *code, const char **why)
 {
@@ -460,7 +463,7 @@ bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, cons
 
 /* ---- reading ---- */
 
-/* One try, with the file shared. One that was removed is still read. */
+/* Tries once, with a shared lock on the file. A file that was removed meanwhile is still read. */
 static Opened read_shared(TuneStore *store, const TuneFilter *filter, Arena *arena,
                           TuneRecords *records, size_t *damaged, int *code, const char **why)
 {

@@ -43,7 +43,7 @@ StoreFile store_file_look(const char *path)
 {
     struct stat info;
     if (stat(path, &info) != 0) {
-        bool hidden = errno != ENOENT; /* behind a folder that may not be searched, for instance */
+        bool hidden = errno != ENOENT; /* a folder that may not be searched, say */
         return (StoreFile){.exists = hidden, .is_file = hidden, .is_other = hidden};
     }
     bool is_file = S_ISREG(info.st_mode);
@@ -93,7 +93,7 @@ static bool take_length(Bytes *bytes, uint64_t *value)
     return false;
 }
 
-/* A value of SQLite's record format: its type says how long it is. */
+/* Reads a value of SQLite's record format, whose type determines its length. */
 typedef struct Field {
     uint64_t type;
     const unsigned char *at;
@@ -118,7 +118,7 @@ static int64_t integer_of(const Field *field)
     return (int64_t)value;
 }
 
-/* Numbers that are whole are kept as integers; NaN is NULL. */
+/* SQLite stores whole numbers as integers, and NaN as NULL. */
 static double number_of(const Field *field)
 {
     double value;
@@ -218,8 +218,8 @@ static unsigned char *read_file(Arena *arena, const char *path, size_t *n)
     return bytes;
 }
 
-/* Each byte may begin a row: what the pages say of themselves may be what is damaged, and a digest
- * tells rows from what only looks like one. */
+/* Every byte is tried as the begin of a row, because the page headers themselves may be damaged.
+ * The digest distinguishes rows from bytes that only look like one. */
 bool store_file_salvage(Arena *arena, const char *path, TuneRecords *records, bool *ours)
 {
     static const unsigned char mark[] = {0x54, 0x53, 0x54, 0x75};
@@ -252,7 +252,7 @@ const char *store_file_replace(Arena *arena, const char *path, const char *with)
         bool linked = link(path, aside) == 0;
         bool links = linked || (errno != EPERM && errno != EOPNOTSUPP);
         if (linked || (!links && access(aside, F_OK) != 0 && rename(path, aside) == 0)) {
-            /* It would be rolled back into the new one. */
+            /* Otherwise SQLite would roll the old journal back into the new file. */
             if (rename(journal, arena_printf(arena, "%s-journal", aside)) != 0 && errno != ENOENT) {
                 return NULL;
             }

@@ -70,7 +70,7 @@ static void add_text(XXH3_state_t *state, const char *text)
 
 static void add_number(XXH3_state_t *state, double number)
 {
-    number = isnan(number) ? (double)NAN : number; /* SQLite keeps no other */
+    number = isnan(number) ? (double)NAN : number; /* SQLite has only one NaN */
     XXH3_128bits_update(state, &number, sizeof number);
 }
 
@@ -86,7 +86,7 @@ static void add_key(XXH3_state_t *state, const TuneRecord *record)
     }
 }
 
-/* 63 bits of a digest: no two keys share it in stores of any size that there will be. */
+/* 63 bits of a digest: enough that two keys of one store practically never share it. */
 int64_t row_id(const TuneRecord *record)
 {
     XXH3_state_t state;
@@ -230,7 +230,7 @@ static int weight_of(TuneStatus status)
     return status == TUNE_CRASH || status == TUNE_WRONG ? 2 : status == TUNE_OK;
 }
 
-/* Of the same second any, but always the same. */
+/* Records of the same second are in any order, but always in the same one. */
 static bool is_later(const TuneRecord *a, const TuneRecord *b)
 {
     unsigned char left[ROW_SUM], right[ROW_SUM];

@@ -27,7 +27,6 @@ static double column_number(sqlite3_stmt *row, int column)
                                                            : sqlite3_column_double(row, column);
 }
 
-/* False: the row is not what was written. */
 static void read_ratios(sqlite3_stmt *row, TuneRecord *record)
 {
     row_without_ratios(record);
@@ -41,6 +40,7 @@ static void read_ratios(sqlite3_stmt *row, TuneRecord *record)
     record->verdict = verdict > 0 && verdict <= TUNE_FASTER ? (TuneVerdict)verdict : TUNE_OPEN;
 }
 
+/* False: the row is not as it was written. */
 static bool read_row(Arena *arena, sqlite3_stmt *row, TuneRecord *record)
 {
     unsigned char sum[ROW_SUM];

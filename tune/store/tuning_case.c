@@ -29,8 +29,9 @@ static bool is_faster(const TuneRecord *record)
     return record->status == TUNE_OK && record->verdict == TUNE_FASTER && record->ratio > 0;
 }
 
-/* Records come by their medians, which may be of several sweeps; ratios are each of one. A greater
- * ratio that no sweep has told from 1 is less than a smaller one that is surely above it. */
+/* Chooses the best record. Medians may come from several sweeps, but a ratio comes from one. A
+ * ratio whose confidence interval includes 1 ranks below a smaller ratio whose interval lies above
+ * 1. */
 static void choose_best(TuningCase *group)
 {
     const TuneRecord *best = NULL;
@@ -128,8 +129,8 @@ static const TuneRecord *find(const TuningCase *group, const char *candidate)
     return NULL;
 }
 
-/* How much faster than what is derived, over all sizes; 0: not at all of them. `wins`: at one of
- * them beyond doubt. */
+/* The speedup over the derived schedule, across all sizes; 0: not measured at all of them. `wins`:
+ * at one size at least the speedup is significant. */
 static double ratio_of(const TuningCase *groups, size_t n, const char *candidate, bool *wins)
 {
     double sum = 0;

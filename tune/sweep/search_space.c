@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the compiler's own choice one of the choices? Of declared ones it is what is compared with. */
+/* 1 if the compiler's own choice is added to those of the axis, 0 if it is among them already. For
+ * declared choices it is only the baseline. */
 static size_t left_out(const TesseraSpace *space, size_t axis)
 {
     return space->declared || space->axes[axis].derived ? 0 : 1;
@@ -89,7 +90,7 @@ void space_lines(const TesseraSpace *space, const int *point, Text *out)
 
 /* ---- lines as text ---- */
 
-/* One item of a schedule: what it is of, and its value. */
+/* One item of a schedule: its name and its value. */
 typedef struct Item {
     const char *name; /* "tile M", "warps" */
     const char *value;
@@ -119,7 +120,7 @@ static void read_items(Arena *arena, const char *lines, Items *items)
             first = 3;
         }
         for (size_t i = first; i < n;) {
-            /* A bare value stands alone only directly behind the key: what follows has names. */
+            /* Only the first value after the key may have no name; the others have one. */
             char *end;
             bool named = strtoll(words[i], &end, 10) >= 0 && *end && i + 1 < n;
             Item item = {named ? arena_printf(arena, "%s %s", key, words[i]) : key,
@@ -170,7 +171,7 @@ void space_searched(const TesseraSpace *space, const char *lines, Text *out)
             key = axis->key;
         }
     }
-    /* What a line for all launches came to for one of them. */
+    /* The value that an entry for all launches has for one of them. */
     for (size_t i = 0; i < items.n; i++) {
         const char *name = items.items[i].name, *rest = without_launch(name);
         if (rest != name && is_axis(out->arena, space, rest) && !is_axis(out->arena, space, name)) {
@@ -184,7 +185,7 @@ void space_searched(const TesseraSpace *space, const char *lines, Text *out)
 enum { MAX_COLUMNS = 256 };
 
 typedef struct Column {
-    const char *name, *word; /* word NULL: of numbers; "": of lines that are not there */
+    const char *name, *word; /* word NULL: a number; "": the entry is absent */
     int group;
     double low, high;
 } Column;
@@ -246,7 +247,7 @@ static void find_columns(Arena *arena, const Items *rows, size_t n, Columns *col
                        is_number ? scale(number) : 1);
         }
     }
-    /* A line that some have and others have not. */
+    /* An entry that only some of the schedules have gets a column of its own. */
     size_t known = columns->n;
     for (size_t i = 0; i < known; i++) {
         const char *name = columns->items[i].name;

@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    FIRST = 12,    /* measured before anything is learned of them */
-    POOL = 128,    /* that promise most, of which a batch is made */
-    LEARNED = 256, /* measurements that are learned from: the best ones and the last ones */
-    CHANCE = 8,    /* one of so many is any */
+    FIRST = 12,    /* candidates that are measured before the model is fitted */
+    POOL = 128,    /* the most promising candidates, from which a batch is chosen */
+    LEARNED = 256, /* measurements that the model is fitted to: the best and last ones */
+    CHANCE = 8,    /* one of so many candidates is random */
 };
 
 static bool is_free(const Search *search, size_t i)
@@ -24,7 +24,7 @@ static bool is_free(const Search *search, size_t i)
     return !search->items[i].taken;
 }
 
-/* Any one that is free; n: there is none. */
+/* A random candidate that is not taken; n: there is none. */
 static size_t any(Search *search)
 {
     size_t left = 0;
@@ -45,7 +45,7 @@ static double prior_of(const SearchItem *item)
     return item->predicted > 0 ? log(item->predicted) : 0;
 }
 
-/* The free one of the least prediction. */
+/* The candidate with the least predicted time of those that are not taken. */
 static size_t first_ranked(const Search *search)
 {
     size_t best = search->n;
@@ -70,7 +70,8 @@ static double distance(const Search *search, size_t a, size_t b)
     return sqrt(square);
 }
 
-/* The free one, of those that the model does not think bad, that is most unlike all taken ones. */
+/* Of the candidates that are not taken and that the cost model does not predict to be slow, the one
+ * that differs most from all taken ones. */
 static size_t most_unlike(const Search *search)
 {
     size_t best = search->n, first = first_ranked(search);
@@ -113,7 +114,7 @@ static int by_rate(const void *a, const void *b)
     return x->rate < y->rate ? -1 : x->rate > y->rate ? 1 : (x->row > y->row) - (x->row < y->row);
 }
 
-/* What failed counts as the slowest: what is like it is avoided. */
+/* A failed candidate counts as the slowest one, so that similar candidates are avoided. */
 static Learned learn(Arena *arena, const Search *search)
 {
     Learned learned = {.best = INFINITY};
@@ -138,7 +139,7 @@ static Learned learn(Arena *arena, const Search *search)
     learned.rows = ARENA_ARRAY(arena, size_t, learned.n + 1);
     learned.y = ARENA_ARRAY(arena, double, learned.n + 1);
     for (size_t i = 0; i < learned.n; i++) {
-        /* All of them, or evenly over what was measured, the best half whole. */
+        /* Takes all measurements, or the best half and an even sample of the others. */
         size_t half = learned.n / 2;
         size_t at =
             n == learned.n || i < half ? i : half + (i - half) * (n - half) / (learned.n - half);
@@ -152,13 +153,13 @@ static double promise(const Surrogate *surrogate, size_t row, double best)
 {
     double mean, deviation;
     surrogate_at(surrogate, row, &mean, &deviation);
-    /* The expected improvement: the integral of what the normal distribution has below `best`. */
+    /* The expected improvement: the integral of the normal distribution's part below `best`. */
     double z = (best - mean) / deviation;
     double density = exp(-z * z / 2) / sqrt(2 * acos(-1));
     return (best - mean) * erfc(-z / sqrt(2)) / 2 + deviation * density;
 }
 
-/* The free ones that promise most. */
+/* The most promising candidates that are not taken. */
 static size_t make_pool(Arena *arena, const Search *search, const Surrogate *surrogate, double best,
                         size_t *pool)
 {

@@ -8,7 +8,7 @@
 
 enum { MAX_BELIEVED = 64, FIT_MAX = 96, FIT_ROUNDS = 2 };
 
-/* Lengths of a line, in the range of its values, that are tried. */
+/* Length scales that are tried for an entry, relative to the range of its values. */
 static const double LENGTHS[] = {0.35, 0.8, 2, 6};
 enum { N_LENGTHS = sizeof LENGTHS / sizeof *LENGTHS, USUAL = 1 };
 static const double NOISE = 0.03, MIN_SPREAD = 0.02; /* of log times */
@@ -16,13 +16,13 @@ static const double NOISE = 0.03, MIN_SPREAD = 0.02; /* of log times */
 struct Surrogate {
     const Features *features;
     const double *prior;
-    size_t *rows; /* measured, and believed */
+    size_t *rows; /* points that were measured, and points whose predicted time is assumed */
     size_t n, cap;
     double slope, level; /* of the mean */
     double *weights;     /* 1 / length², of each column */
     double variance, noise;
-    double *factor;   /* Cholesky's, lower, rows of `cap` */
-    double *residual; /* y less the mean */
+    double *factor;   /* the lower Cholesky factor, in rows of `cap` */
+    double *residual; /* y minus the mean */
     double *alpha;
 };
 
@@ -31,7 +31,7 @@ static double mean_at(const Surrogate *s, size_t row)
     return s->level + s->slope * s->prior[row];
 }
 
-/* Matérn's of order 5/2. */
+/* The Matérn kernel of order 5/2. */
 static double kernel(const Surrogate *s, size_t a, size_t b)
 {
     size_t width = s->features->width;
@@ -44,7 +44,7 @@ static double kernel(const Surrogate *s, size_t a, size_t b)
     return s->variance * (1 + r + r * r / 3) * exp(-r);
 }
 
-/* The row of the factor that the i-th point gets. */
+/* Computes the factor's row of the i-th point. */
 static bool add_row(Surrogate *s, size_t i)
 {
     double *row = s->factor + i * s->cap;
@@ -94,8 +94,8 @@ static void solve_upper(const Surrogate *s, double *b)
     }
 }
 
-/* Minus the logarithm of how likely the measurements are, without what is constant; the variance
- * that makes them likeliest is found beside. */
+/* The negative logarithm of the measurements' likelihood, without constant terms. Also finds the
+ * variance that maximizes the likelihood. */
 static double unlikely(Surrogate *s)
 {
     s->variance = 1;
@@ -128,13 +128,13 @@ static void set_length(Surrogate *s, int group, double length)
     }
 }
 
-/* Line by line, the length that makes the measurements likeliest. */
+/* For each entry in turn, the length scale that maximizes the measurements' likelihood. */
 static void fit_lengths(Surrogate *s)
 {
     size_t all = s->n;
     s->n = all > FIT_MAX ? FIT_MAX : all;
     double best = unlikely(s);
-    int *chosen = (int *)(void *)(s->alpha + s->cap); /* room behind it: one a group */
+    int *chosen = (int *)(void *)(s->alpha + s->cap); /* behind alpha: one per group */
     for (int group = 0; group < s->features->groups; group++) {
         chosen[group] = USUAL;
     }

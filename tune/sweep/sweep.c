@@ -46,7 +46,7 @@ char *line_word(char **line)
 
 /* ---- workers' news ---- */
 
-/* Waits for one thing to happen; false: it is to be stopped. */
+/* Waits for one event. False: the sweep is to stop. */
 static bool step(Sweep *s)
 {
     Worker *workers[MAX_WORKERS];
@@ -104,7 +104,7 @@ static bool weigh(Sweep *s)
     while (!is_weighed(s)) {
         double gone = clock_seconds() - s->began, most = s->options->budget / 4;
         if (most > 0 && gone > most && s->to_weigh > MIN_WEIGHED) {
-            s->candidates.n = s->to_weigh; /* a slow machine: those will have to do */
+            s->candidates.n = s->to_weigh; /* the machine is too slow for more */
         }
         if (!step(s)) {
             return false;
@@ -122,7 +122,7 @@ static size_t most_candidates(const Sweep *s)
     return most < s->search.n - 1 ? most : s->search.n - 1;
 }
 
-/* Those that were chosen and are not settled. */
+/* Candidates that were chosen and have no result yet. */
 static size_t on_the_way(const Sweep *s)
 {
     size_t n = s->open;
@@ -132,7 +132,7 @@ static size_t on_the_way(const Sweep *s)
     return n;
 }
 
-/* For how many more is there time, by how long those before took? For the first ones always. */
+/* How many more candidates fit the time, estimated by those before; the first ones always do. */
 static size_t has_time_for(const Sweep *s, size_t wanted)
 {
     double each = sweep_each_seconds(s), gone = clock_seconds() - s->began;
@@ -144,8 +144,8 @@ static size_t has_time_for(const Sweep *s, size_t wanted)
     return most < 1 ? 0 : most < (double)wanted ? (size_t)most : wanted;
 }
 
-/* There is time for the last measurement, and no more: what was chosen while there was is left out,
- * but for what there is code for already where nothing was measured yet. */
+/* Only the last measurement fits the remaining time. Chosen candidates are dropped, except compiled
+ * ones if nothing has been measured yet. */
 static void leave_out(Sweep *s)
 {
     double gone = clock_seconds() - s->began;
@@ -167,7 +167,7 @@ static void leave_out(Sweep *s)
     }
 }
 
-/* False: there are no more, or there is no time for them. */
+/* False: no candidate is left, or none fits the remaining time. */
 static bool choose(Sweep *s)
 {
     size_t chosen[BATCH * 8], most = most_candidates(s);
@@ -207,7 +207,7 @@ static bool is_made(const Sweep *s, const Batch *batch)
     return true;
 }
 
-/* What is made is measured; what could not be is kept as it is. */
+/* Compiled candidates go on to be measured; the result of a failed one is final. */
 static void begin_measuring(Sweep *s)
 {
     Batch *batch = &s->making[0];
@@ -286,7 +286,7 @@ static bool search(Sweep *s)
 
 /* ---- the last measurement ---- */
 
-/* The best so far, of those that are measured and right. */
+/* The fastest of the candidates that were measured and have correct results. */
 static size_t find_finalists(const Sweep *s, size_t *best)
 {
     size_t n = 0;

@@ -26,7 +26,7 @@ static void add_point(Sweep *s, const int *point)
     ARENA_PUSH(s->arena, &s->candidates, candidate);
 }
 
-/* Which points are there already. */
+/* The set of points that are listed already. */
 typedef struct Seen {
     uint64_t *slots; /* point + 1 */
     size_t n;        /* a power of two */
@@ -43,7 +43,7 @@ static bool see(Seen *seen, uint64_t point)
     return is_new;
 }
 
-/* The choice that is the compiler's own, where it is among them. */
+/* The choice that is the compiler's own, if it is among them. */
 static int own_choice(const TesseraSpace *space, size_t axis)
 {
     const TesseraAxis *at = &space->axes[axis];
@@ -62,7 +62,7 @@ static void add_new(Sweep *s, Seen *seen, const int *point, size_t most)
     }
 }
 
-/* One line otherwise, then two. */
+/* Candidates that differ in one entry, then those that differ in two. */
 static void add_near(Sweep *s, Seen *seen, int *point, size_t from, int depth, size_t most)
 {
     for (size_t axis = from; axis < s->space->n_axes; axis++) {
@@ -100,7 +100,7 @@ static void add_some(Sweep *s, uint64_t count, size_t most)
     }
 }
 
-/* As many as may be weighed in a tenth of the time, and as are worth it. */
+/* How many candidates the cost model can rank in a tenth of the time, and how many are worth it. */
 static size_t most_weighed(const Sweep *s)
 {
     double most = s->options->budget > 0
@@ -191,7 +191,7 @@ static void make_search(Sweep *s)
     s->result->distinct = n;
 }
 
-/* Why none is left to measure: what most of them failed of. */
+/* Reports why no candidate is left to measure: the most frequent failure. */
 static void tell_empty(Sweep *s)
 {
     size_t counts[TUNE_STATUSES] = {0};

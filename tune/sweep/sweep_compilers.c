@@ -17,7 +17,7 @@ static bool start(Sweep *s, Maker *maker)
 {
     const SweepOptions *o = s->options;
     char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
-    maker->job = JOB_START; /* until it says that it is there */
+    maker->job = JOB_START; /* until it reports that it is ready */
     if (!worker_start(&maker->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
         return false;
@@ -59,7 +59,7 @@ static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
                 items[candidate].asked);
 }
 
-/* A worker that is alone weighs first. */
+/* A single worker ranks candidates before it compiles. */
 static Bound *next_to_bound(Sweep *s)
 {
     bool may = s->n_makers > 1 || s->to_weigh == s->candidates.n;
@@ -109,7 +109,7 @@ static void rest(Maker *maker)
     maker->worker.deadline = 0;
 }
 
-/* ok SECONDS ROOF CODE BITS STEPS LINES, room WORDS, refused WORDS */
+/* A worker answers `ok SECONDS ROOF CODE BITS STEPS LINES`, `room TEXT` or `refused TEXT`. */
 static void take_weight(Sweep *s, size_t nth, char *line)
 {
     Candidate *candidate = &s->candidates.items[nth];
@@ -129,7 +129,8 @@ static void take_weight(Sweep *s, size_t nth, char *line)
     candidate->stage = CANDIDATE_WEIGHED;
 }
 
-/* Code that takes far longer to make than the derived one is far longer, and no faster. */
+/* A candidate that takes far longer to compile than the derived one has far more code, and is not
+ * faster. */
 static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
 {
     double took = clock_seconds() - maker->began;
@@ -191,7 +192,7 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
     JobKind job = maker->job;
     size_t candidate = maker->candidate;
     const char *how = worker_exit_text(s->arena, &maker->worker);
-    if (job == JOB_START) { /* it would not begin the next time, either */
+    if (job == JOB_START) { /* a new worker would not start, either */
         sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
         return;
     }

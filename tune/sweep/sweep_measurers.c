@@ -16,12 +16,12 @@ enum {
     STARTS_SECONDS = 120, /* until the arrays are there */
     COMPARE_SECONDS = 120,
     MAX_LAUNCHES = 200,
-    SLOWER = 8, /* than the derived one: no turns are worth it */
+    SLOWER = 8, /* times as slow as the derived one: such a candidate is not timed in rounds */
     MAX_RESTARTS = 3,
     USUAL_ROUNDS = 15,
-    MIN_ROUNDS = 6, /* of which an interval has 95 % */
+    MIN_ROUNDS = 6, /* measurements that give an interval of 95 % */
 };
-/* Of a turn; a device's last measurement is rested and longer. */
+/* Seconds of one timing; the last measurement of a device begins after a pause and is longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
 static const double MIN_SLOWER = 0.1, MAX_SLOWER = 2;
 
@@ -71,7 +71,7 @@ static size_t candidate_at(const Device *device, int at)
 static void finish(Sweep *s, Device *device);
 static void turn(Sweep *s, Device *device);
 
-/* Past those that have failed; false: that was the last one. */
+/* Skips candidates that have failed. False: that was the last one. */
 static bool next_good(const Device *device, int *at)
 {
     do {
@@ -103,7 +103,7 @@ static void load(Sweep *s, Device *device)
 void device_bounded(Sweep *s, Device *device, size_t nth)
 {
     if (device->worker.process <= 0 || device->step == DEVICE_STARTS) {
-        return; /* it is told when it is ready */
+        return; /* it gets its first request when it is ready */
     }
     const Bound *bound = &s->bounds.items[nth];
     for (size_t i = 0; i < bound->lines.n; i++) {
@@ -153,13 +153,13 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
     device->last = last;
     device->rounds = last ? sweep_last_rounds(s) : ROUNDS;
     device->at = -1;
-    load_next(s, device); /* the derived one is there */
+    load_next(s, device); /* the derived one is loaded */
 }
 
 /* ---- turns ---- */
 
-/* With what turns took beside what they were given so far: lines between processes, a device that
- * others use, too. */
+/* Adds the overhead that rounds had so far: messages between processes, and other users of the
+ * device. */
 static double last_turn(const Sweep *s)
 {
     double first = s->derived > 0 ? s->derived : s->derived_first;
@@ -170,7 +170,7 @@ static double last_turn(const Sweep *s)
     return s->options->quiet_device ? slower * work : REST + slower * work;
 }
 
-/* As many as a quarter of the budget has time for, or what is left of it. */
+/* How many rounds fit a quarter of the budget, or what is left of it. */
 size_t sweep_last_rounds(const Sweep *s)
 {
     double left = s->options->budget - (clock_seconds() - s->began);
@@ -184,7 +184,7 @@ double sweep_last_seconds(const Sweep *s)
     return last_turn(s) * (FINALISTS + 1) * (double)sweep_last_rounds(s);
 }
 
-/* Of a launch, as far as it is known: the first ones are slower than those that follow. */
+/* Seconds of a launch, as far as they are known; the first launches are slower. */
 static double usual_seconds(const Sweep *s, size_t nth)
 {
     const Candidate *candidate = &s->candidates.items[nth];
@@ -281,7 +281,7 @@ static void take_turn(Sweep *s, Device *device, double seconds)
 
 /* ---- what goes wrong ---- */
 
-/* A failure of what is being loaded or measured, of which the worker goes on. */
+/* A candidate failed to load or to run, and the worker continues. */
 static void mark(Sweep *s, Device *device, TuneStatus status, const char *message)
 {
     if (device->at < 0) {
@@ -387,7 +387,7 @@ void device_line(Sweep *s, Device *device, char *line)
     } else if (strcmp(what, "time") == 0) {
         take_turn(s, device, strtod(line_word(&line), NULL));
     } else if (strcmp(what, "fault") ==
-               0) { /* it ends by itself: the device is not to be trusted */
+               0) { /* the sweep of this device ends: its results are not reliable */
         const char *words = arena_strdup(s->arena, line);
         worker_end(&device->worker);
         mark(s, device, TUNE_CRASH, words);

@@ -18,7 +18,8 @@ static const double TELL = 0.2; /* seconds */
 
 /* ---- records ---- */
 
-/* Surely faster than what is derived: the intervals of both, and that of its share, say so. */
+/* True if the candidate is significantly faster than the derived one: by the intervals of both
+ * times, and by that of their ratio. */
 static bool is_faster(const Candidate *candidate, const Candidate *derived)
 {
     return candidate->final && derived->final && candidate->share.high < 1 &&
@@ -77,7 +78,7 @@ static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
     return record;
 }
 
-/* What of a candidate is known, and of this sweep. */
+/* True if this sweep has a result of the candidate, a time or a failure, that is to be stored. */
 static bool is_kept(const Sweep *s, size_t nth)
 {
     const Candidate *candidate = &s->candidates.items[nth];
@@ -93,7 +94,7 @@ static void keep(Sweep *s, const TuneRecord *records, size_t n)
 {
     const char *why = NULL;
     if (s->store && n > 0 && !tune_store_insert(s->store, records, n, &why)) {
-        s->result->unkept = arena_strdup(s->arena, why); /* what was found is told at least */
+        s->result->unkept = arena_strdup(s->arena, why); /* the result is reported at least */
         s->store = NULL;
     }
 }
@@ -113,8 +114,8 @@ void sweep_keep(Sweep *s, const size_t *candidates, size_t n)
     keep(s, records, kept);
 }
 
-/* What could not even be weighed is known by the lines that it was asked for. Of each reason some
- * are kept: they are examples. */
+/* A candidate that the cost model refused has only the entries that it was requested with. A few of
+ * them are stored for each reason, as examples. */
 static bool is_example(const Sweep *s, size_t nth, size_t *kept)
 {
     const Candidate *candidate = &s->candidates.items[nth];
@@ -133,7 +134,7 @@ static TuneRecord record_of_asked(const Sweep *s, const Candidate *candidate)
     return record;
 }
 
-/* Once more, by the derived one's last measurement. */
+/* Stores all results again, with times by the last measurement of the derived one. */
 void sweep_keep_all(Sweep *s)
 {
     TuneRecord *records = ARENA_ARRAY(s->arena, TuneRecord, s->candidates.n);
@@ -194,7 +195,8 @@ void sweep_resume(Sweep *s)
 
 /* ---- progress ---- */
 
-/* The least share of the derived one's time so far; NULL: nothing is faster than that. */
+/* The candidate with the least ratio to the derived one's time so far; NULL: none is faster than
+ * the derived one. */
 static const Candidate *best_so_far(const Sweep *s)
 {
     const Candidate *best = NULL;
@@ -249,7 +251,7 @@ double sweep_each_seconds(const Sweep *s)
     return measures > makes ? measures : makes;
 }
 
-/* Of the last measurement: as it says itself, once some of it is done. */
+/* Remaining seconds of the last measurement, extrapolated once some of it is done. */
 static double last_left(const Sweep *s)
 {
     static const double enough = 0.06; /* a round of fifteen */
@@ -259,7 +261,7 @@ static double last_left(const Sweep *s)
     return share >= enough ? gone / share * (1 - share) : sweep_last_seconds(s);
 }
 
-/* By how long those took that are done, and by the budget. */
+/* Remaining seconds, by the finished candidates and by the budget. */
 static double time_left(const Sweep *s, size_t done, size_t all)
 {
     double left = -1, each = sweep_each_seconds(s);
@@ -298,8 +300,8 @@ void sweep_tell(Sweep *s, bool now)
         progress.done = s->to_weigh;
         progress.all = s->candidates.n;
     }
-    /* What was measured in one set of turns stays together: of a best time and a derived one of
-     * different minutes the ratio would be that of the minutes, too. */
+    /* Times of one set of rounds stay together: between different sets the device's speed changes,
+     * too, which would enter the ratio. */
     const Candidate *best = best_so_far(s);
     progress.derived = s->derived_turns;
     progress.best = best ? best->seconds : s->derived_turns;
@@ -328,7 +330,7 @@ static int by_measured(const void *a, const void *b)
     return (x->measured > y->measured) - (x->measured < y->measured);
 }
 
-/* Those alike share the mean of their ranks. */
+/* Equal values share the mean of their ranks. */
 static void set_ranks(Ranked *items, size_t n, int which, int (*by)(const void *, const void *))
 {
     qsort(items, n, sizeof *items, by);
@@ -367,7 +369,7 @@ static double agreement(const Sweep *s)
     return n > 2 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
 }
 
-/* Of a sweep that was stopped: by the turns that there were. */
+/* For a sweep that was stopped: uses the rounds that were done. */
 static void take_best_so_far(const Sweep *s, SweepResult *result)
 {
     const Candidate *best = NULL;

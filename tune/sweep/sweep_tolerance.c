@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements that are walked, as the product of all sizes says. */
+/* Elements that a run computes, estimated by the product of all sizes. */
 static const double FIRST_COST = 1 << 22, MIN_COST = 1 << 10, GROWS = 16, SHRINKS = 64;
 static const double ENOUGH = 3; /* seconds */
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double OUTSIDE = 0.05; /* that an interval may miss */
+static const double OUTSIDE = 0.05; /* probability that an interval misses the median */
 
 static int compare(const void *a, const void *b)
 {
@@ -14,7 +14,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The greatest k of which 2 * B(k - 1; n, 1/2) is at most OUTSIDE; 1 where there is none. */
+/* The greatest k for which 2 * B(k - 1; n, 1/2) is at most OUTSIDE; 1 if there is none. */
 static size_t order_of(size_t n)
 {
     double term = pow(0.5, (double)n), sum = term; /* B(0) */

@@ -83,7 +83,7 @@ int worker_end(Worker *worker)
     if (worker->process <= 0) {
         return 0;
     }
-    /* One that has ended by itself is told apart; its group may live on without it. */
+    /* Distinguishes a worker that ended by itself, whose process group may still run. */
     pid_t ended = waitpid(worker->process, &status, WNOHANG);
     kill(-worker->process, SIGKILL);
     while (ended == 0 && waitpid(worker->process, &status, 0) < 0 && errno == EINTR) {}
@@ -140,7 +140,7 @@ void worker_send(Worker *worker, const char *format, ...)
     if (n < 0) {
         return;
     }
-    line[n++] = '\n'; /* in the place of the zero */
+    line[n++] = '\n'; /* replaces the terminating zero */
     for (int at = 0; at < n && worker->process > 0;) {
         ssize_t sent = send(worker->link, line + at, (size_t)(n - at), MSG_NOSIGNAL);
         if (sent < 0 && errno != EINTR) {
@@ -169,7 +169,7 @@ static char *take_line(Worker *worker)
     return from;
 }
 
-/* False: there is nothing more to come. */
+/* False: the end of the stream. */
 static bool receive(Worker *worker)
 {
     enum { PIECE = 65536 };
