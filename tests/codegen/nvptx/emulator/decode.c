@@ -110,7 +110,8 @@ static bool register_row(Parser *parser, const char *name, Operand *operand)
         *operand = (Operand){.kind = found->type == 'p' ? PREDICATE : ROW,
                              .wide = found->type == 'q',
                              .half = found->type == 'h',
-                             .at = at};
+                             .at = at,
+                             .is_param = found->is_param};
         return true;
     }
     return special_row(parser, name, operand);
@@ -191,6 +192,9 @@ static Operand parse_memory(Parser *parser, const Opcode *opcode)
     if (!register_row(parser, name, &operand)) {
         parse_symbol(parser, name, &operand);
     }
+    if (operand.is_param && take(parser, ']')) {
+        return operand;
+    }
     operand.kind = MEMORY;
     if (take(parser, '+')) {
         skip_space(parser);
@@ -237,11 +241,7 @@ static Operand parse_operand(Parser *parser, const Opcode *opcode, int nth)
         return operand;
     }
     if (strcmp(opcode->words[0], "bra") == 0) {
-        GROW(parser->fixups, parser->n_fixups);
-        Fixup *fixup = &parser->fixups[parser->n_fixups++];
-        memcpy(fixup->name, name, sizeof name);
-        fixup->scope = parser->scopes[parser->depth];
-        fixup->inst = parser->kernel->n_code;
+        add_fixup(parser, name);
         return (Operand){.kind = LABEL};
     }
     if (!register_row(parser, name, &operand)) {
@@ -296,6 +296,16 @@ static void parse_operands(Parser *parser, const Opcode *opcode)
     }
 }
 
+/* What a call's parameter holds is in a register. */
+static bool moves_param(const Parser *parser)
+{
+    bool found = false;
+    for (int i = 0; i < parser->n_main; i++) {
+        found = found || parser->main[i].is_param;
+    }
+    return found;
+}
+
 void parse_instruction(Parser *parser)
 {
     Kernel *kernel = parser->kernel;
@@ -305,10 +315,26 @@ void parse_instruction(Parser *parser)
     if (!read_name(parser, name)) {
         parse_fail(parser, "not an instruction", (char[]){*parser->at, 0});
     }
+    if (strncmp(name, "call", 4) == 0 && inst.guard < 0) {
+        parse_call(parser);
+        return;
+    }
+    if (is_return(parser, name)) {
+        leave_call(parser);
+        snprintf(name, sizeof name, "bra.uni");
+    }
     inst.text = strdup(name);
     Opcode opcode = {0};
     split_opcode(&opcode, inst.text);
     parse_operands(parser, &opcode);
+    if (moves_param(parser)) {
+        char move[NAME];
+        snprintf(move, sizeof move, "mov.%s", opcode.words[opcode.n - 1]);
+        free((char *)inst.text);
+        inst.text = strdup(move);
+        opcode = (Opcode){0};
+        split_opcode(&opcode, inst.text);
+    }
     inst.n = parser->n_main;
     size_t main_size = sizeof(Operand) * (size_t)parser->n_main;
     size_t extra_size = sizeof(Operand) * (size_t)parser->n_extra;

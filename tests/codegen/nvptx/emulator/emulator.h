@@ -42,6 +42,7 @@ typedef enum OperandKind { SINK, ROW, PREDICATE, VECTOR, MEMORY, LABEL } Operand
 typedef struct Operand {
     OperandKind kind;
     bool wide, half, negated; /* half: of 16 bits */
+    bool is_param;            /* of a call */
     int at;                   /* words from the beginning of a warp's rows */
     int first, n;
     int64_t offset;

@@ -46,7 +46,7 @@ bool take(Parser *parser, char c)
     return true;
 }
 
-static void expect(Parser *parser, char c)
+void expect(Parser *parser, char c)
 {
     if (!take(parser, c)) {
         parse_fail(parser, "is missing", (char[]){c, 0});
@@ -124,9 +124,16 @@ int number_row(Parser *parser, char type, uint64_t bits)
     return at;
 }
 
-static void add_register(Parser *parser, const char *name, char type)
+void add_name(Parser *parser, const Register *made)
 {
-    Register made = {.type = type, .scope = parser->scopes[parser->depth]};
+    GROW(parser->registers, parser->n_registers);
+    parser->registers[parser->n_registers++] = *made;
+}
+
+static void add_register(Parser *parser, const char *name, char type, bool is_param)
+{
+    Register made = {
+        .type = type, .scope = parser->scopes[parser->depth], .is_param = is_param};
     snprintf(made.name, sizeof made.name, "%s", name);
     if (take(parser, '<')) {
         made.count = (int)read_number(parser);
@@ -136,11 +143,10 @@ static void add_register(Parser *parser, const char *name, char type)
     for (int i = 1; i < made.count; i++) {
         new_row(parser, type);
     }
-    GROW(parser->registers, parser->n_registers);
-    parser->registers[parser->n_registers++] = made;
+    add_name(parser, &made);
 }
 
-static void parse_registers(Parser *parser)
+static void parse_registers(Parser *parser, bool is_param)
 {
     char word[NAME];
     read_name(parser, word);
@@ -151,14 +157,14 @@ static void parse_registers(Parser *parser)
     char type = bits == 0 ? 'p' : bits == 64 ? 'q' : bits == 16 ? 'h' : 'u';
     do {
         read_name(parser, word);
-        add_register(parser, word, type);
+        add_register(parser, word, type, is_param);
     } while (take(parser, ','));
     expect(parser, ';');
 }
 
 /* ---- scopes and labels ---- */
 
-static void open_scope(Parser *parser)
+void open_scope(Parser *parser)
 {
     if (++parser->depth == MAX_DEPTH) {
         parse_fail(parser, "too deep", "{");
@@ -205,6 +211,24 @@ static void close_scope(Parser *parser)
     parser->depth--;
 }
 
+void add_label(Parser *parser, const char *name)
+{
+    GROW(parser->labels, parser->n_labels);
+    Label *label = &parser->labels[parser->n_labels++];
+    snprintf(label->name, sizeof label->name, "%s", name);
+    label->scope = parser->scopes[parser->depth];
+    label->pc = parser->kernel->n_code;
+}
+
+void add_fixup(Parser *parser, const char *name)
+{
+    GROW(parser->fixups, parser->n_fixups);
+    Fixup *fixup = &parser->fixups[parser->n_fixups++];
+    snprintf(fixup->name, sizeof fixup->name, "%s", name);
+    fixup->scope = parser->scopes[parser->depth];
+    fixup->inst = parser->kernel->n_code;
+}
+
 static bool parse_label(Parser *parser)
 {
     const char *at = parser->at;
@@ -214,11 +238,7 @@ static bool parse_label(Parser *parser)
         return false;
     }
     parser->at++;
-    GROW(parser->labels, parser->n_labels);
-    Label *label = &parser->labels[parser->n_labels++];
-    memcpy(label->name, name, sizeof name);
-    label->scope = parser->scopes[parser->depth];
-    label->pc = parser->kernel->n_code;
+    add_label(parser, name);
     return true;
 }
 
@@ -277,6 +297,9 @@ static void parse_head(Parser *parser)
 static void parse_local(Parser *parser)
 {
     char word[NAME];
+    if (parser->calls) {
+        parse_fail(parser, "memory that is not emulated", "a function's");
+    }
     while (read_name(parser, word)) {
         if (strcmp(word, ".align") == 0) {
             read_number(parser);
@@ -287,8 +310,7 @@ static void parse_local(Parser *parser)
     expect(parser, ']');
 }
 
-/* One statement of a body; whether there was one before its end. */
-static bool parse_statement(Parser *parser)
+bool parse_statement(Parser *parser)
 {
     char word[NAME];
     if (take(parser, '}')) {
@@ -302,7 +324,9 @@ static bool parse_statement(Parser *parser)
     } else if (*parser->at == '.') {
         read_name(parser, word);
         if (strcmp(word, ".reg") == 0) {
-            parse_registers(parser);
+            parse_registers(parser, false);
+        } else if (strcmp(word, ".param") == 0) {
+            parse_registers(parser, true);
         } else if (strcmp(word, ".local") == 0) {
             parse_local(parser);
         } else if (strcmp(word, ".loc") == 0 || strcmp(word, ".file") == 0 ||
@@ -363,6 +387,8 @@ static void parse_declaration(Parser *parser, Module *module)
         Kernel *kernel = &module->kernels[module->n_kernels++];
         memset(kernel, 0, sizeof *kernel);
         parse_kernel(parser, kernel);
+    } else if (strcmp(word, ".func") == 0) {
+        skip_function(parser);
     } else if (strcmp(word, ".section") == 0) { /* for debuggers: the end */
         parser->at += strlen(parser->at);
     } else if (strcmp(word, ".extern") == 0 && strncmp(parser->at, " .shared", 8) == 0) {
@@ -381,6 +407,7 @@ void module_parse(Module *module, const char *text, const char *path)
     parser->at = text;
     parser->line = 1;
     parser->path = module->path = path;
+    find_functions(parser);
     for (skip_space(parser); *parser->at; skip_space(parser)) {
         if (*parser->at != '.') {
             parse_fail(parser, "a declaration is expected", (char[]){*parser->at, 0});
@@ -391,6 +418,7 @@ void module_parse(Module *module, const char *text, const char *path)
     free(parser->labels);
     free(parser->fixups);
     free(parser->numbers);
+    free(parser->functions);
     free(parser);
 }
 
