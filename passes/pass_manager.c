@@ -175,6 +175,16 @@ static const PassConstraint CONSTRAINTS[] = {
     {"sink_dequant_scale", "bounds",
      "the load of the scale that sink_dequant_scale adds would have no guard and could read "
      "outside of its tensor"},
+    {"tile", "drop_constant_axes",
+     "whether a tile lies in one group of an axis depends on its step; there is none before"},
+    {"sink_dequant_scale", "drop_constant_axes",
+     "the scale that sink_dequant_scale gathers may be equal along the result's axis, too; a "
+     "thread would load it for each of its columns"},
+    {"drop_constant_axes", "hoist",
+     "a gather that does not vary along a loop is moved out of it with the axes that it has; a "
+     "thread would keep equal elements in registers across the loop"},
+    {"drop_constant_axes", "bounds",
+     "the scalar indices that drop_constant_axes makes would have no guards and no proofs"},
     {"tile", "fuse_loops",
      "before tile there are no loops over slices of an axis, so nothing could be fused"},
     {"fuse_loops", "hoist",

@@ -21,7 +21,7 @@
 #include "passes/pass.h"
 #include "support/hash_table.h"
 
-static bool index_needs_guard(const Value *memory, int axis, const Value *index)
+static bool index_needs_guard(Func *func, const Value *memory, int axis, const Value *index)
 {
     if (!index) {
         return false;
@@ -30,27 +30,26 @@ static bool index_needs_guard(const Value *memory, int axis, const Value *index)
         const DimVar *range = poly_as_range(index->type->dims[0]);
         return !range_is_full(range) || range->whole != memory->type->dims[axis];
     }
-    /* The variable of a loop or of a grid over just this axis stays inside of it. */
-    const Op *binder = index->block ? index->block->parent : NULL;
-    const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
-    if (dims && index->index < (uint32_t)dims->n) {
-        return dims->dims[index->index] != memory->type->dims[axis];
-    }
-    const Attr *number = value_const(index);
-    return !(number && number->i >= 0 && number->i < poly_least(memory->type->dims[axis]));
+    return !an_index_inside(func, index, memory->type->dims[axis]);
 }
 
+/* A scalar index of which the access says that it is inside was proven to be when it was made. */
 static void guard_access(Func *func, Op *op)
 {
     int64_t guard[MAX_RANK];
+    const Attr *given = op_attr(op, ATTR_GUARD);
     bool any = false;
     Access access = op_access(op, 0);
     for (int i = 0; i < access.n; i++) {
-        guard[i] = index_needs_guard(access.memory, i, access.indices[i]);
+        const Value *index = access.indices[i];
+        bool inside = given && !given->ints[i] && index && type_is_scalar(index->type);
+        guard[i] = !inside && index_needs_guard(func, access.memory, i, index);
         any = any || guard[i];
     }
     if (any) {
         op_set_ints(func, op, ATTR_GUARD, access.n, guard);
+    } else if (given) {
+        op_drop_attr(op, ATTR_GUARD);
     }
 }
 
