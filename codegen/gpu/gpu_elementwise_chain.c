@@ -64,7 +64,11 @@ static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide 
         return;
     }
     for (int r = from; r < from + n; r++) {
-        gpu_emit_register(em, op, r);
+        if (r + 1 < from + n && gpu_emit_narrowed(em, op, r)) {
+            r++;
+        } else {
+            gpu_emit_register(em, op, r);
+        }
     }
 }
 

@@ -192,6 +192,8 @@ typedef struct GpuTarget {
     /* Two 8-bit floats (i8) as f16, in place. NULL, or false: the target has no such
      * instruction. */
     bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
+    /* Two f32 as 8-bit floats (i8), in place, rounded as by a cast. NULL, or false: the same. */
+    bool (*narrow_pair)(GpuEmitter *em, DType to, LLVMValueRef *a, LLVMValueRef *b);
     /* Loads one word per thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes; lane
      * 8 * matrix + row has the address of a row. Lane i gets word i % 4 of row i / 4, or, if
      * transposed, of the transposed matrix of 8 × 8 elements of 16 bits. NULL: the target has no

@@ -31,6 +31,8 @@ void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n);
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
 /* One register of an op whose operands have its layout; the result is defined already. */
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
+/* Registers r and r + 1 of a cast to 8-bit floats; false: the target takes them one by one. */
+bool gpu_emit_narrowed(GpuEmitter *em, const Op *op, int r);
 /* gpu_elementwise_chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(GpuEmitter *em, const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);

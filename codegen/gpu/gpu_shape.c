@@ -196,6 +196,25 @@ static LLVMValueRef operand_register(GpuEmitter *em, const Op *op, int i, int r)
     return in->regs[in->n == 1 ? 0 : r];
 }
 
+bool gpu_emit_narrowed(GpuEmitter *em, const Op *op, int r)
+{
+    const Value *result = op->results[0];
+    DType to = result->type->dtype;
+    bool narrows = op->kind == OP_CAST && op->operands[0]->type->dtype == DT_F32 &&
+                   (to == DT_F8E4M3 || to == DT_F8E5M2) && em->target->narrow_pair;
+    GpuValue *out = gpu_value(em, result);
+    if (!narrows || !starts(em, result, out, r) || !starts(em, result, out, r + 1)) {
+        return false;
+    }
+    LLVMValueRef low = operand_register(em, op, 0, r), high = operand_register(em, op, 0, r + 1);
+    bool done = em->target->narrow_pair(em, to, &low, &high);
+    if (done) {
+        out->regs[r] = low;
+        out->regs[r + 1] = high;
+    }
+    return done;
+}
+
 /* Operands of registers [from, from + n), NULL where the result has none to compute. */
 static void take_operands(GpuEmitter *em, const Op *op, int from, int n, LLVMValueRef **a,
                           LLVMValueRef **d)

@@ -410,6 +410,7 @@ static const GpuTarget HOOKS = {
     .load_matrices = nvptx_load_matrices,
     .widen_word = nvptx_widen_word,
     .widen_pair = nvptx_widen_pair,
+    .narrow_pair = nvptx_narrow_pair,
     .copy = copy,
     .copy_commit = copy_commit,
     .copy_wait = copy_wait,

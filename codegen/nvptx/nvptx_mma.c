@@ -110,11 +110,34 @@ void nvptx_load_matrices(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LL
     }
 }
 
-/* cvt.rn.f16x2.e4m3x2 and e5m2x2, since sm_89. */
+/* Since sm_89. */
+static bool converts_fp8(const GpuEmitter *em)
+{
+    return strcmp(em->func->target->name, "sm_80") && strcmp(em->func->target->name, "sm_86");
+}
+
+/* cvt.rn.satfinite.e4m3x2.f32 and e5m2x2; what is too large becomes the largest number. */
+bool nvptx_narrow_pair(GpuEmitter *em, DType to, LLVMValueRef *a, LLVMValueRef *b)
+{
+    LLVMBuilderRef builder = em->builder;
+    if (!converts_fp8(em)) {
+        return false;
+    }
+    const char *text = to == DT_F8E4M3 ? "cvt.rn.satfinite.e4m3x2.f32 $0, $1, $2;"
+                                       : "cvt.rn.satfinite.e5m2x2.f32 $0, $1, $2;";
+    LLVMTypeRef byte = LLVMIntTypeInContext(em->l->context, 8);
+    LLVMValueRef both = gpu_asm(em, em->i16, text, "=h,f,f", false, 2, (LLVMValueRef[]){*b, *a});
+    *a = LLVMBuildTrunc(builder, both, byte, "");
+    both = LLVMBuildLShr(builder, both, LLVMConstInt(em->i16, 8, false), "");
+    *b = LLVMBuildTrunc(builder, both, byte, "");
+    return true;
+}
+
+/* cvt.rn.f16x2.e4m3x2 and e5m2x2. */
 bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b)
 {
     LLVMBuilderRef builder = em->builder;
-    if (!strcmp(em->func->target->name, "sm_80") || !strcmp(em->func->target->name, "sm_86")) {
+    if (!converts_fp8(em)) {
         return false;
     }
     const char *text =

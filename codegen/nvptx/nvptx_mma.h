@@ -14,5 +14,6 @@ bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, L
 LLVMValueRef nvptx_widen_byte(GpuEmitter *em, DType from, DType to, LLVMValueRef word,
                               LLVMValueRef byte);
 bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
+bool nvptx_narrow_pair(GpuEmitter *em, DType to, LLVMValueRef *a, LLVMValueRef *b);
 
 #endif

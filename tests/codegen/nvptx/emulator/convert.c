@@ -31,6 +31,9 @@ static uint32_t to_f8(float x, bool wide_range)
         return 0x7f;
     }
     float size = fabsf(x);
+    if (size == 0) {
+        return sign;
+    }
     if (size > (wide_range ? 57344.0f : 448.0f)) {
         return sign | largest;
     }
