@@ -194,6 +194,18 @@ static Val *lower_arguments(Lower *l, const Expr *expr)
     return given;
 }
 
+/* The default of parameter n: a constant of its own, or what a parameter before it was passed. */
+static Val default_argument(Lower *l, const FnDecl *fn, size_t n, const Val *vals)
+{
+    const Expr *fallback = fn->params.items[n].fallback;
+    for (size_t i = 0; i < n && fallback->kind == EXPR_NAME; i++) {
+        if (names_param(fallback, fn->params.items[i].name)) {
+            return vals[i];
+        }
+    }
+    return lower_expr(l, fallback);
+}
+
 static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const Val *given,
                            Val *vals)
 {
@@ -202,7 +214,7 @@ static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const V
         const ParamDecl *param = &fn->params.items[i];
         size_t n = argument_for(expr, fn, i);
         const Expr *arg = n < expr->args.n ? expr->args.items[n] : param->fallback;
-        Val val = n < expr->args.n ? given[n] : lower_expr(l, param->fallback);
+        Val val = n < expr->args.n ? given[n] : default_argument(l, fn, i, vals);
         vals[i] = bind_argument(l, arg->kind == EXPR_NAMED ? arg->a : arg, param, fn, val);
         good = good && !is_poison(&vals[i]);
     }
@@ -219,6 +231,9 @@ static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
     const Expr *type = shaped ? param->type->a : param->type;
     const GenericDecl *generic =
         type && type->kind == EXPR_NAME ? generic_called(fn, type->name) : NULL;
+    if (val->kind == VAL_TUPLE) {
+        return !param->type;
+    }
     if (generic && has_dtype && !type_class_holds(generic->type_class, dtype_of(val))) {
         return false;
     }

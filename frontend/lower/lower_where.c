@@ -148,6 +148,34 @@ static bool check_class(Lower *l, const Expr *call, const FnDecl *fn, const Gene
     return false;
 }
 
+/* The function that the program calls: what the library calls inside of it is not its reader's. */
+static const char *called_name(const Lower *l, const FnDecl *fn)
+{
+    const char *name = fn->name;
+    for (const CallFrame *frame = l->calls; frame && in_library(l, frame->fn->span);
+         frame = frame->up) {
+        name = frame->fn->name;
+    }
+    return name;
+}
+
+/* The variable that the size is; NULL: it is made of several, or a number. */
+static const DimVar *only_var(Dim dim)
+{
+    const PolyTerm *term = &dim->terms[0];
+    return dim->n_terms == 1 && term->n == 1 && term->coef == 1 ? term->vars[0] : NULL;
+}
+
+/* A quotient, which has no name that the program knows, as it is computed. */
+static const char *quotient_text(Lower *l, Dim dim)
+{
+    const DimVar *var = only_var(dim);
+    return !var || var->by <= 0 ? dim_text(l, dim)
+           : only_var(var->of)
+               ? arena_printf(l->arena, "%s // %lld", dim_text(l, var->of), (long long)var->by)
+               : arena_printf(l->arena, "(%s) // %lld", dim_text(l, var->of), (long long)var->by);
+}
+
 /* A size that parameters have bound is checked, any other is defined. */
 static bool bind_def(Lower *l, const Expr *call, const FnDecl *fn, const SizeDef *def)
 {
@@ -166,9 +194,14 @@ static bool bind_def(Lower *l, const Expr *call, const FnDecl *fn, const SizeDef
     }
     Span whole = span_join(def->span, def->value->span);
     Diag *diag = lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which is %s here, not %s",
-                             fn->name, source_text(l->diags, l->arena, whole), dim_text(l, want),
+                             called_name(l, fn), source_text(l->diags, l->arena, whole),
+                             quotient_text(l, want),
                              have ? dim_text(l, have) : val_text(l, &symbol->val));
     diag_label(l->diags, diag, whole, "required here");
+    if (have && only_var(have) && only_var(have)->by <= 0) {
+        diag_help(l->diags, diag, "if it always is: `where %s = %s`", dim_text(l, have),
+                  quotient_text(l, want));
+    }
     return false;
 }
 
@@ -189,7 +222,8 @@ bool bind_where(Lower *l, const Expr *call, const FnDecl *fn)
             const Expr *rule = where->rules.items[i];
             const char *text = source_text(l->diags, l->arena, rule->span);
             Diag *diag =
-                lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which %s", fn->name, text,
+                lower_error(l, ERR_WHERE, call->span, "`%s` requires %s, which %s",
+                            called_name(l, fn), text,
                             never ? "does not hold here" : "is not known to hold here");
             diag_label(l->diags, diag, rule->span, "required here");
             Text sizes = text_new(l->arena);
