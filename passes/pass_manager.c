@@ -38,6 +38,18 @@ static const PassConstraint CONSTRAINTS[] = {
     {"simplify", "gather_to_load",
      "gather_to_load recognizes an index by the ops that compute it; unfolded constants and "
      "identities would hide that it iterates over a whole axis"},
+    {"simplify", "compose_views",
+     "compose_views compares the indices that are checked with those of the input; a constant or "
+     "an identity between them would hide that they are the same"},
+    {"split_phases", "compose_views",
+     "the phases of a transposed convolution are gathered from one result; groups that are merged "
+     "behind them would be a second gather, and a launch of its own"},
+    {"compose_views", "gather_to_load",
+     "a reshape that adds an axis of one element is a gather of whole axes, and the window that "
+     "reads it a gather of an array; it would stay one"},
+    {"compose_views", "im2col_view",
+     "im2col_view takes gathers from tensors; a window of a reshaped input would be loaded by "
+     "single elements"},
     {"simplify", "split_phases",
      "split_phases reads conditions and strides from the ops that compute them; with unfolded "
      "constants a congruence would not be recognized"},

@@ -14,13 +14,6 @@
  * zeros, as the gather did. A plain load can be copied in bulk, and ties the axes of the values
  * that read it.
  *
- * A gather from an input whose axes were permuted reads the input itself, so that the passes behind
- * this one find the tensor whichever way the program names its axes:
- *
- *   %x0 = load %x[:, :]
- *   %t  = permute %x0 perm=[1, 0]      →     %g = gather %x[%j, %i] guard=[0, 1]
- *   %g  = gather %t[%i, %j] guard=[1, 0]
- *
  * Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
@@ -125,70 +118,12 @@ static Value *read_memory(Builder *b, const Op *gather, const Walked *walked)
     return value;
 }
 
-/* A tensor of the source that no launch writes, read as a whole; NULL: the value is another. */
-static Value *whole_input(const Func *func, const Value *value)
-{
-    const Op *load = value->def;
-    if (!load || load->kind != OP_LOAD || load->operands[0]->type->kind != TYPE_TENSOR ||
-        func->params.items[load->operands[0]->index].io != PARAM_IN) {
-        return NULL;
-    }
-    Access access = op_access(load, 0);
-    for (int i = 0; i < access.n; i++) {
-        if (access.indices[i]) {
-            return NULL;
-        }
-    }
-    return access.memory;
-}
-
-/* Replaces a gather from permuted axes of an input by one from the input. */
-static void read_through_permutes(Func *func, Op *gather)
-{
-    Value *from = gather->operands[0], *indices[MAX_RANK];
-    const Attr *guard = op_attr(gather, ATTR_GUARD), *other = op_attr(gather, ATTR_VALUE);
-    int64_t guards[MAX_RANK];
-    int rank = from->type->rank, place[MAX_RANK]; /* of axis i of the gather's operand in `from` */
-    for (int i = 0; i < rank; i++) {
-        place[i] = i;
-    }
-    for (; from->def && from->def->kind == OP_PERMUTE; from = from->def->operands[0]) {
-        for (int i = 0; i < rank; i++) {
-            place[i] = op_operand_axis(from->def, 0, place[i]);
-        }
-    }
-    Value *memory = whole_input(func, from);
-    if (!memory) {
-        return;
-    }
-    for (int i = 0; i < rank; i++) {
-        indices[place[i]] = gather->operands[i + 1];
-        guards[place[i]] = !guard || guard->ints[i];
-    }
-    Builder b = build_before(func, gather);
-    b.span = gather->span;
-    Value *value = build_gather(&b, memory, indices);
-    value->name = gather->results[0]->name;
-    if (other) {
-        op_set_num(func, value->def, ATTR_VALUE, other->f, other->i);
-    }
-    if (guard) {
-        op_set_ints(func, value->def, ATTR_GUARD, rank, guards);
-    }
-    func_replace_uses(func, gather->results[0], value);
-    op_remove(gather);
-}
-
 static void read_plainly(Op *op, void *user)
 {
     Func *func = user;
     Walked walked[MAX_RANK];
     int axes[MAX_RANK], n = 0;
-    if (op->kind != OP_GATHER) {
-        return;
-    }
-    if (!is_plain(op, walked)) {
-        read_through_permutes(func, op);
+    if (op->kind != OP_GATHER || !is_plain(op, walked)) {
         return;
     }
     Builder b = build_before(func, op);
