@@ -328,8 +328,14 @@ void parse_instruction(Parser *parser)
     split_opcode(&opcode, inst.text);
     parse_operands(parser, &opcode);
     if (moves_param(parser)) {
+        /* Two halves of a parameter, as a pair of registers, are a move of both. */
         char move[NAME];
-        snprintf(move, sizeof move, "mov.%s", opcode.words[opcode.n - 1]);
+        const char *type = opcode.words[opcode.n - 1];
+        bool pair = opcode_has(&opcode, "v2");
+        if (opcode_has(&opcode, "v4") || (pair && strcmp(type, "b32") != 0)) {
+            parse_fail(parser, "a parameter that is not emulated", name);
+        }
+        snprintf(move, sizeof move, "mov.%s", pair ? "b64" : type);
         free((char *)inst.text);
         inst.text = strdup(move);
         opcode = (Opcode){0};
