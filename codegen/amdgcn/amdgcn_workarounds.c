@@ -32,6 +32,11 @@
  * either zero on the left), which is -0 where x is 0 although the difference is 0. The zero is
  * hidden.
  *
+ *     fptrunc (fmul float %x, %y) to half
+ *
+ * is selected as v_fma_mixlo_f16 x, y, 0, which adds the zero: a product of -0 becomes 0. The
+ * product is written as an fma that adds -0, which changes no product.
+ *
  * Errors with values of other lanes: amdgcn_dpp.c. */
 #include "codegen/amdgcn/amdgcn_workarounds.h"
 
@@ -78,6 +83,21 @@ static bool subtracts_from_zero(LLVMValueRef op)
 {
     LLVMValueRef left = is_op(op, LLVMFSub) ? LLVMGetOperand(op, 0) : NULL;
     return left && LLVMIsConstant(left) && LLVMIsNull(left); /* -0 is no null */
+}
+
+static void keep_sign_of_zero(GpuEmitter *em, LLVMValueRef op)
+{
+    LLVMValueRef product = LLVMGetOperand(op, 0);
+    LLVMTypeRef type = LLVMTypeOf(product);
+    bool vector = LLVMGetTypeKind(LLVMTypeOf(op)) == LLVMVectorTypeKind;
+    LLVMTypeRef to = vector ? LLVMGetElementType(LLVMTypeOf(op)) : LLVMTypeOf(op);
+    if (!is_op(product, LLVMFMul) || LLVMGetTypeKind(to) != LLVMHalfTypeKind) {
+        return;
+    }
+    LLVMPositionBuilderBefore(em->builder, op);
+    LLVMValueRef terms[] = {LLVMGetOperand(product, 0), LLVMGetOperand(product, 1),
+                            LLVMConstReal(type, -0.0)};
+    LLVMSetOperand(op, 0, gpu_intrinsic(em, "llvm.fma", 1, &type, 3, terms));
 }
 
 /* ---- vectors of i4 ---- */
@@ -153,6 +173,10 @@ static void visit(GpuEmitter *em, LLVMValueRef op)
     }
     if (is_op(op, LLVMExtractElement)) {
         take_half(em, op);
+        return;
+    }
+    if (is_op(op, LLVMFPTrunc)) {
+        keep_sign_of_zero(em, op);
         return;
     }
     if (subtracts_from_zero(op)) {
