@@ -103,8 +103,17 @@ static Interval below_power(double most)
 /* `and` with a number that is not negative keeps no bits but that number's. */
 static Interval bits_kept(Interval a, Interval b)
 {
-    double most = a.lo >= 0 && b.lo >= 0 ? fmin(a.hi, b.hi) : a.lo >= 0 ? a.hi : b.hi;
-    return a.lo >= 0 || b.lo >= 0 ? from_to(0, most) : unknown();
+    double most = INFINITY;
+    if (a.lo < 0 && b.lo < 0) {
+        return unknown();
+    }
+    if (a.lo >= 0) {
+        most = a.hi;
+    }
+    if (b.lo >= 0) {
+        most = fmin(most, b.hi);
+    }
+    return from_to(0, most);
 }
 
 static Interval of_bits(const Op *op, Interval a, Interval b)

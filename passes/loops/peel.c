@@ -33,14 +33,13 @@ typedef struct Peel {
     Op *masks[8]; /* selects whose condition is true in all early tiles, or in all late ones */
     int n;
     Value *from; /* i64: tiles that begin at or after it satisfy all of late ones; NULL: none */
-    Value
-        *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
+    Value *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: none */
 } Peel;
 
 typedef struct Condition {
     Value *outer; /* the range around that the loop's is compared with, or a scalar of i64 or i32 */
-    bool late;    /* it is true where the loop's index is the greater one */
-    int64_t slack; /* 1: also where they are equal; more: also where it is so much less */
+    bool late;     /* it is true where the loop's index is the greater one */
+    int64_t slack; /* 1: also where they are equal; more: also for an index less by `slack - 1` */
 } Condition;
 
 /* The conjuncts of one mask. */
@@ -49,16 +48,21 @@ typedef struct Conditions {
     int n;
 } Conditions;
 
-/* What the value is without a number that is added to it. */
-static const Value *without_number(const Value *value, int64_t *plus)
+/* The index of a range without a number that is added to it. Another value stays as it is: sums of
+ * data may overflow. */
+static const Value *without_number(const Value *side, int64_t *plus)
 {
-    value = value_unstretched(value);
+    const Value *value = value_unstretched(side);
     *plus = 0;
     while (value->def && (value->def->kind == OP_ADD || value->def->kind == OP_SUB) &&
            value_const(value->def->operands[1])) {
         int64_t number = value_const(value->def->operands[1])->i;
         *plus += value->def->kind == OP_ADD ? number : -number;
         value = value_unstretched(value->def->operands[0]);
+    }
+    if (!range_of_index(value)) {
+        *plus = 0;
+        return value_unstretched(side);
     }
     return value;
 }

@@ -25,3 +25,4 @@ np.save(prefix + ".rows.npy", np.array([0, 1, 64, 1 << 20], np.int32))
 for name, array in (("a", a), ("w", w), ("x", x), ("y", y)):
     np.save(f"{prefix}.{name}.npy", array)
     np.save(f"{prefix}.half.{name}.npy", array.astype(np.float16))
+np.save(prefix + ".last.npy", np.array([np.iinfo(np.int32).max], np.int32))
