@@ -81,6 +81,7 @@ typedef struct StageContext {
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
     int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
     bool even;            /* all tiles cost the same */
+    bool short_steps;     /* all loops' steps have one product each */
     bool paired;          /* each costs more than the one before: blocks walk long and short ones */
     int64_t shared_bytes; /* promised so far */
     struct {

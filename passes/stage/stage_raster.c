@@ -117,6 +117,16 @@ static bool walks_pairs(const StageContext *s)
     return line && line->symbol ? text_equal(line->symbol, "on") : s->func->target->has_setmaxnreg;
 }
 
+static void see_products(Op *op, void *user)
+{
+    int dots = 0;
+    for (const Op *inner = op->kind == OP_FOR ? op->regions[0]->first : NULL; inner;
+         inner = inner->next) {
+        dots += inner->kind == OP_DOT;
+    }
+    *(bool *)user = *(bool *)user && dots < 2;
+}
+
 /* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first:
  * what is left to fill the end with is short. Loops that begin later in later tiles, and end where
  * all do, have the long ones first as they are. */
@@ -125,6 +135,8 @@ void stage_order(StageContext *s)
     Uneven uneven = {.body = s->body};
     block_walk(s->body, note_uneven, &uneven);
     s->even = !uneven.some;
+    s->short_steps = true;
+    block_walk(s->body, see_products, &s->short_steps);
     if (!s->even &&
         schedule_decide_int(s->func, "raster", "descending", uneven.later, "%s",
                             uneven.later

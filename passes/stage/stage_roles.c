@@ -373,8 +373,12 @@ static const char *persistent_reason(const StageContext *s, bool even, bool own)
         return "each tile reads its own of memory, which is not equally near: the device hands "
                "them out as blocks end";
     }
-    return even ? "all tiles cost the same: copies for the next run under this one's end"
-                : "tiles differ in cost: the device hands them out as blocks end";
+    if (even) {
+        return "all tiles cost the same: copies for the next run under this one's end";
+    }
+    return s->short_steps ? "tiles are short beside the filling of a ring: copies for the next run "
+                            "under this one's end"
+                          : "tiles differ in cost: the device hands them out as blocks end";
 }
 
 static bool choose_persistent(StageContext *s)
@@ -390,7 +394,8 @@ static bool choose_persistent(StageContext *s)
         return false;
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
-    return schedule_decide_on(s->func, "persistent", even && !own, "%s",
+    bool on = even ? !own : s->short_steps;
+    return schedule_decide_on(s->func, "persistent", on, "%s",
                               persistent_reason(s, even, own));
 }
 
