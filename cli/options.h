@@ -57,7 +57,8 @@ typedef struct Options {
     int isolate;   /* TesseraIsolate */
     int64_t limit; /* bytes, or NOT_GIVEN */
     int trap;      /* 0: NaN; or NOT_GIVEN */
-    bool no_jit, check, json, csv, print_changed, time_passes, count_work, verify;
+    bool no_jit, check, json, csv, time_passes, count_work, verify;
+    bool print_changed, print_computations;
     bool describe, dependencies;
     const char *compare, *trace, *html;
     const char *store, *pins; /* files; NULL: in their default folders */

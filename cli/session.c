@@ -42,6 +42,7 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
     TesseraDebug debug = {
         .print_after = options->print_after,
         .print_changed = options->print_changed,
+        .print_computations = options->print_computations,
         .stop_after = options->stop_after,
         .skip = options->skips.items,
         .n_skip = options->skips.n,

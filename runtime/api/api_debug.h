@@ -9,6 +9,8 @@
 typedef struct TesseraDebug {
     const char *print_after; /* a pass, "frontend", or "all": its IR */
     bool print_changed;      /* the IR after each pass that changed it */
+    bool print_computations; /* what is computed over which axes, after `simplify`; with
+                              * print_after after that pass instead */
     const char *stop_after;  /* no pass after this one; "frontend": none */
     const char *const *skip; /* passes to leave out, of those that may be */
     size_t n_skip;

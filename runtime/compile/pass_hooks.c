@@ -5,6 +5,7 @@
 #include "runtime/context/compiler_context.h"
 
 #include "ir/text/ir_text.h"
+#include "passes/analysis/computations.h"
 #include "runtime/explain/explain_report.h"
 
 static void say(const TesseraDebug *debug, const Text *text)
@@ -31,6 +32,21 @@ static void print_if_wanted(Compilation *c, const char *pass)
         say(&c->work->context->compiler->debug, &text);
     }
     c->before = ir.data;
+}
+
+/* Computations are facts about whole tensors: there are none once `tile` has run. */
+static void print_computations(Compilation *c, const char *pass)
+{
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
+    const char *after = debug->print_after ? debug->print_after : "simplify";
+    bool named = text_equal(after, pass) || text_equal(after, "all");
+    if (debug->print_computations && named && c->func->level == LEVEL_TENSOR) {
+        Text text = text_new(&c->work->arena);
+        Computations all = an_computations(c->func, c->func->body);
+        text_printf(&text, "; ---- computations after %s ----\n", pass);
+        computations_print(&all, &text);
+        say(debug, &text);
+    }
 }
 
 static bool stops_here(const Compilation *c, const char *pass)
@@ -102,6 +118,7 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
     (void)func;
     debug_report_phase(c, pass->name, seconds);
     print_if_wanted(c, pass->name);
+    print_computations(c, pass->name);
     record(c, pass->name);
     const atomic_bool *cancelled = c->work->context->compiler->cancelled;
     c->stopped = stops_here(c, pass->name) || (cancelled && atomic_load(cancelled));
@@ -131,6 +148,7 @@ PassHooks debug_hooks(Compilation *c)
 bool debug_after_frontend(Compilation *c)
 {
     print_if_wanted(c, "frontend");
+    print_computations(c, "frontend");
     record(c, "frontend");
     c->stopped = stops_here(c, "frontend");
     return !c->stopped;

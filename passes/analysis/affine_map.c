@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/analysis/affine_map.h"
+
+#include "ir/text/ir_text.h"
+#include "passes/analysis/index_bounds.h"
+#include "support/int_math.h"
+
+#include <ctype.h>
+
+enum { MAX_TERMS = 64 };
+
+/* ---- axes ---- */
+
+static Axis *add_axis(AxisSpace *space, const Axis *like)
+{
+    Axis *axis = ARENA_NEW(space->func->arena, Axis);
+    *axis = *like;
+    axis->id = (int)space->axes.n;
+    ARENA_PUSH(space->func->arena, &space->axes, axis);
+    return axis;
+}
+
+Axis *axis_new(AxisSpace *space, Dim extent, const Value *from)
+{
+    return add_axis(space, &(Axis){.make = AXIS_BASE, .extent = extent, .from = from});
+}
+
+/* ---- sums ---- */
+
+static Affine *new_affine(AxisSpace *space, Dim base, int n)
+{
+    Affine *result = arena_alloc(space->func->arena, sizeof(Affine) + sizeof(Term) * (size_t)n);
+    result->base = base;
+    result->n = n;
+    return result;
+}
+
+const Affine *map_dim(AxisSpace *space, Dim base)
+{
+    return base ? new_affine(space, base, 0) : NULL;
+}
+
+const Affine *map_number(AxisSpace *space, int64_t base)
+{
+    return map_dim(space, poly_const(space->func, base));
+}
+
+const Affine *map_axis(AxisSpace *space, const Axis *axis)
+{
+    Affine *result = new_affine(space, poly_const(space->func, 0), 1);
+    result->terms[0] = (Term){axis, poly_const(space->func, 1)};
+    return result;
+}
+
+static bool is_zero(Dim dim)
+{
+    int64_t value;
+    return poly_is_const(dim, &value) && value == 0;
+}
+
+/* The terms of both, in the order of axes. NULL: overflow, or too many terms. */
+static const Affine *merged(AxisSpace *space, const Affine *a, const Affine *b)
+{
+    Term terms[MAX_TERMS];
+    int n = 0, i = 0, k = 0;
+    Dim base = poly_add(space->func, a->base, b->base);
+    while (base && (i < a->n || k < b->n)) {
+        bool of_a = k == b->n || (i < a->n && a->terms[i].axis->id <= b->terms[k].axis->id);
+        bool of_b = i == a->n || (k < b->n && b->terms[k].axis->id <= a->terms[i].axis->id);
+        Term term = of_a ? a->terms[i] : b->terms[k];
+        if (of_a && of_b) {
+            term.coef = poly_add(space->func, term.coef, b->terms[k].coef);
+        }
+        i += of_a;
+        k += of_b;
+        if (!term.coef || n == MAX_TERMS) {
+            return NULL;
+        }
+        if (!is_zero(term.coef)) {
+            terms[n++] = term;
+        }
+    }
+    if (!base) {
+        return NULL;
+    }
+    Affine *result = new_affine(space, base, n);
+    for (i = 0; i < n; i++) {
+        result->terms[i] = terms[i];
+    }
+    return result;
+}
+
+static const Affine *without_terms(AxisSpace *space, const Affine *a, int i, int k)
+{
+    Affine *rest = new_affine(space, a->base, a->n - 2);
+    for (int t = 0, n = 0; t < a->n; t++) {
+        if (t != i && t != k) {
+            rest->terms[n++] = a->terms[t];
+        }
+    }
+    return rest;
+}
+
+/* by * (f // by) + f % by is f. */
+static const Affine *joined(AxisSpace *space, const Affine *a)
+{
+    for (int i = 0; a && i < a->n; i++) {
+        const Axis *outer = a->terms[i].axis;
+        for (int k = 0; outer->make == AXIS_OUTER && k < a->n; k++) {
+            const Axis *inner = a->terms[k].axis;
+            if (inner->make == AXIS_INNER && inner->by == outer->by &&
+                map_equal(inner->of, outer->of) &&
+                poly_mul(space->func, a->terms[k].coef, outer->by) == a->terms[i].coef) {
+                const Affine *whole = map_scale(space, outer->of, a->terms[k].coef);
+                return map_add(space, without_terms(space, a, i, k), whole);
+            }
+        }
+    }
+    return a;
+}
+
+const Affine *map_add(AxisSpace *space, const Affine *a, const Affine *b)
+{
+    return a && b ? joined(space, merged(space, a, b)) : NULL;
+}
+
+const Affine *map_scale(AxisSpace *space, const Affine *a, Dim by)
+{
+    if (!a || !by || is_zero(by)) {
+        return a && by ? map_number(space, 0) : NULL;
+    }
+    Affine *result = new_affine(space, poly_mul(space->func, a->base, by), a->n);
+    bool fits = result->base != NULL;
+    for (int i = 0; i < a->n; i++) {
+        result->terms[i] = (Term){a->terms[i].axis, poly_mul(space->func, a->terms[i].coef, by)};
+        fits = fits && result->terms[i].coef;
+    }
+    return fits ? result : NULL;
+}
+
+const Affine *map_subtract(AxisSpace *space, const Affine *a, const Affine *b)
+{
+    return map_add(space, a, map_scale(space, b, poly_const(space->func, -1)));
+}
+
+/* ---- questions ---- */
+
+bool map_equal(const Affine *a, const Affine *b)
+{
+    bool same = a == b || (a && b && a->base == b->base && a->n == b->n);
+    for (int i = 0; same && a != b && i < a->n; i++) {
+        same = a->terms[i].axis == b->terms[i].axis && a->terms[i].coef == b->terms[i].coef;
+    }
+    return same;
+}
+
+const Axis *map_as_axis(const Affine *a)
+{
+    int64_t coef;
+    bool plain = a && a->n == 1 && is_zero(a->base) && poly_is_const(a->terms[0].coef, &coef);
+    return plain && coef == 1 ? a->terms[0].axis : NULL;
+}
+
+bool map_is_dim(const Affine *a)
+{
+    return a && a->n == 0;
+}
+
+bool map_depends_on(const Affine *a, const Axis *base)
+{
+    for (int i = 0; a && i < a->n; i++) {
+        const Axis *axis = a->terms[i].axis;
+        if (axis == base || (axis->of && map_depends_on(axis->of, base))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Dim plus(Func *func, Dim a, int64_t n)
+{
+    return a ? poly_add(func, a, poly_const(func, n)) : NULL;
+}
+
+static Dim add(Func *func, Dim a, Dim b)
+{
+    return a && b ? poly_add(func, a, b) : NULL;
+}
+
+void map_bounds(AxisSpace *space, const Affine *a, Dim *lo, Dim *hi)
+{
+    Func *func = space->func;
+    *lo = *hi = a->base;
+    for (int i = 0; i < a->n; i++) {
+        const Term *term = &a->terms[i];
+        Dim last = plus(func, term->axis->extent, -1);
+        Dim most = last ? poly_mul(func, last, term->coef) : NULL;
+        bool up = poly_least(term->coef) >= 0, down = poly_most(term->coef) <= 0;
+        *hi = up ? add(func, *hi, most) : down && last ? *hi : NULL;
+        *lo = down ? add(func, *lo, most) : up && last ? *lo : NULL;
+    }
+}
+
+/* a <= b for all sizes. */
+static bool is_ordered(Func *func, Dim a, Dim b)
+{
+    Dim difference = a && b ? add(func, b, poly_mul(func, a, poly_const(func, -1))) : NULL;
+    return difference && poly_least(difference) >= 0;
+}
+
+bool map_is_inside(AxisSpace *space, const Affine *a, Dim extent)
+{
+    Dim lo, hi;
+    if (!a || !extent) {
+        return false;
+    }
+    map_bounds(space, a, &lo, &hi);
+    bool not_negative = lo && poly_least(lo) >= 0;
+    return not_negative && is_ordered(space->func, plus(space->func, hi, 1), extent);
+}
+
+/* ---- quotients and remainders ---- */
+
+/* True if `by` is not 0 wherever the map has a value: it is a factor of an axis' extent, or a
+ * number. */
+static bool is_positive(const Affine *a, Dim by)
+{
+    if (poly_least(by) >= 1) {
+        return true;
+    }
+    for (int i = 0; i < a->n && by->n_terms == 1; i++) {
+        const Axis *axis = a->terms[i].axis;
+        bool factor = axis->extent && axis->extent->n_terms == 1 && by->terms[0].coef > 0;
+        for (int k = 0; factor && k < by->terms[0].n; k++) {
+            factor = poly_mentions(axis->extent, by->terms[0].vars[k]);
+        }
+        if (factor || (axis->of && is_positive(axis->of, by))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* a = by * whole + rest: each term that `by` divides is in `whole`. */
+typedef struct Parts {
+    const Affine *whole, *rest;
+} Parts;
+
+/* The same of a base, the number in which leaves a rest from 0 to below a number `by`. */
+static bool split_base(Func *func, Dim base, Dim by, Dim *whole, Dim *rest)
+{
+    int64_t times;
+    *whole = *rest = poly_const(func, 0);
+    for (int i = 0; i < base->n_terms; i++) {
+        const PolyTerm *term = &base->terms[i];
+        Dim own = poly_const(func, term->coef);
+        for (int k = 0; k < term->n && own; k++) {
+            own = poly_mul(func, own, poly_var(func, term->vars[k]));
+        }
+        Dim exact = own ? an_exact_quotient(func, own, by) : NULL;
+        if (!exact && term->n == 0 && poly_is_const(by, &times)) {
+            exact = poly_const(func, floor_div(term->coef, times));
+            own = poly_const(func, term->coef - floor_div(term->coef, times) * times);
+            *rest = add(func, *rest, own);
+        } else if (!exact) {
+            *rest = add(func, *rest, own);
+        }
+        *whole = exact ? add(func, *whole, exact) : *whole;
+    }
+    return *whole && *rest;
+}
+
+static Parts split_by(AxisSpace *space, const Affine *a, Dim by)
+{
+    Func *func = space->func;
+    Dim base[2];
+    if (!split_base(func, a->base, by, &base[0], &base[1])) {
+        return (Parts){NULL, NULL};
+    }
+    Affine *whole = new_affine(space, base[0], a->n), *rest = new_affine(space, base[1], a->n);
+    whole->n = rest->n = 0;
+    for (int i = 0; i < a->n; i++) {
+        Dim exact = an_exact_quotient(func, a->terms[i].coef, by);
+        if (exact) {
+            whole->terms[whole->n++] = (Term){a->terms[i].axis, exact};
+        } else {
+            rest->terms[rest->n++] = a->terms[i];
+        }
+    }
+    return (Parts){whole, rest};
+}
+
+/* The axis f // by or f % by: an equal one that there is, or a new one. */
+static const Affine *derived_axis(AxisSpace *space, AxisMake make, const Affine *of, Dim by)
+{
+    Func *func = space->func;
+    for (size_t i = 0; i < space->axes.n; i++) {
+        const Axis *axis = space->axes.items[i];
+        if (axis->make == make && axis->by == by && map_equal(axis->of, of)) {
+            return map_axis(space, axis);
+        }
+    }
+    Dim lo, hi, extent = make == AXIS_INNER ? by : NULL;
+    int64_t last, width;
+    map_bounds(space, of, &lo, &hi);
+    if (make == AXIS_OUTER && lo && poly_least(lo) >= 0 && hi) {
+        bool number = poly_is_const(hi, &last) && poly_is_const(by, &width) && width > 0;
+        extent = number ? poly_const(func, floor_div(last, width) + 1)
+                        : an_exact_quotient(func, plus(func, hi, 1), by);
+    }
+    Axis like = {.make = make, .extent = extent, .of = of, .by = by};
+    return map_axis(space, add_axis(space, &like));
+}
+
+/* Divides, or takes the remainder of, a map that is no multiple and not below `by`. */
+static const Affine *divided_rest(AxisSpace *space, const Affine *rest, Dim by, bool remainder)
+{
+    const Axis *axis = map_as_axis(rest);
+    for (int i = 0; i < rest->n; i++) { /* (g * f + small) // (g * n) is f // n */
+        Dim g = rest->terms[i].coef, n = an_exact_quotient(space->func, by, g);
+        Parts parts =
+            n && poly_least(g) >= 0 && n != by ? split_by(space, rest, g) : (Parts){NULL, NULL};
+        if (parts.whole && parts.rest && map_is_inside(space, parts.rest, g)) {
+            return remainder
+                       ? map_add(space, map_scale(space, map_modulo(space, parts.whole, n), g),
+                                 parts.rest)
+                       : map_divide(space, parts.whole, n);
+        }
+    }
+    bool nested = axis && axis->make != AXIS_BASE && axis->by;
+    if (nested && !remainder && axis->make == AXIS_OUTER) {
+        Dim both = poly_mul(space->func, axis->by, by);
+        return both ? map_divide(space, axis->of, both) : NULL;
+    }
+    if (nested && remainder && axis->make == AXIS_INNER &&
+        an_exact_quotient(space->func, axis->by, by)) {
+        return map_modulo(space, axis->of, by);
+    }
+    return derived_axis(space, remainder ? AXIS_INNER : AXIS_OUTER, rest, by);
+}
+
+static const Affine *divided(AxisSpace *space, const Affine *a, Dim by, bool remainder)
+{
+    if (!a || !by) {
+        return NULL;
+    }
+    if (!is_positive(a, by)) {
+        return derived_axis(space, remainder ? AXIS_INNER : AXIS_OUTER, a, by);
+    }
+    Parts parts = split_by(space, a, by);
+    if (!parts.whole || !parts.rest) {
+        return NULL;
+    }
+    bool below = (map_is_dim(parts.rest) && is_zero(parts.rest->base)) ||
+                 map_is_inside(space, parts.rest, by);
+    if (below) {
+        return remainder ? parts.rest : parts.whole;
+    }
+    const Affine *rest = divided_rest(space, parts.rest, by, remainder);
+    return remainder ? rest : map_add(space, parts.whole, rest);
+}
+
+const Affine *map_divide(AxisSpace *space, const Affine *a, Dim by)
+{
+    return divided(space, a, by, false);
+}
+
+const Affine *map_modulo(AxisSpace *space, const Affine *a, Dim by)
+{
+    return divided(space, a, by, true);
+}
+
+/* ---- as text ---- */
+
+/* The name of the value that has the axis, or that of its size in small letters. */
+static const char *wanted_name(AxisSpace *space, const Axis *axis)
+{
+    const DimVar *size = axis->extent ? poly_as_var(axis->extent) : NULL;
+    bool named = axis->from && axis->from->name && isalpha((unsigned char)axis->from->name[0]);
+    const char *like = named ? axis->from->name : size ? size->name : "i";
+    char *name = arena_strdup(space->func->arena, like);
+    for (char *c = name; *c; c++) {
+        *c = (char)(isalnum((unsigned char)*c) ? tolower((unsigned char)*c) : '_');
+    }
+    return name;
+}
+
+void map_name_axes(AxisSpace *space)
+{
+    size_t n = space->axes.n;
+    const char **wanted = ARENA_ARRAY(space->func->arena, const char *, n ? n : 1);
+    for (size_t i = 0; i < n; i++) {
+        Axis *axis = space->axes.items[i];
+        int before = 0;
+        wanted[i] = axis->make == AXIS_BASE ? wanted_name(space, axis) : "";
+        for (size_t k = 0; k < i; k++) {
+            before += text_equal(wanted[k], wanted[i]);
+        }
+        axis->name =
+            before ? arena_printf(space->func->arena, "%s.%d", wanted[i], before) : wanted[i];
+    }
+}
+
+static void print_axis(const AxisSpace *space, const Axis *axis, Text *out)
+{
+    if (axis->make == AXIS_BASE) {
+        text_add(out, axis->name ? axis->name : "?");
+        return;
+    }
+    bool simple = map_as_axis(axis->of) != NULL, one = axis->by->n_terms == 1;
+    text_add(out, simple ? "" : "(");
+    map_print(space, axis->of, out);
+    text_add(out, simple ? "" : ")");
+    text_add(out, axis->make == AXIS_OUTER ? " // " : " % ");
+    text_add(out, one ? "" : "(");
+    say_dim(space->func, axis->by, out);
+    text_add(out, one ? "" : ")");
+}
+
+static void print_term(const AxisSpace *space, const Term *term, bool first, Text *out)
+{
+    int64_t number;
+    bool is_number = poly_is_const(term->coef, &number), derived = term->axis->make != AXIS_BASE;
+    bool minus = is_number && number < 0;
+    text_add(out, first ? (minus ? "-" : "") : minus ? " - " : " + ");
+    number = minus ? -number : number;
+    if (is_number && number != 1) {
+        text_i64(out, number);
+        text_add(out, "*");
+    } else if (!is_number) {
+        text_add(out, term->coef->n_terms == 1 ? "" : "(");
+        say_dim(space->func, term->coef, out);
+        text_add(out, term->coef->n_terms == 1 ? "*" : ")*");
+    }
+    bool alone = first && is_number && number == 1 && !minus;
+    text_add(out, derived && !alone ? "(" : "");
+    print_axis(space, term->axis, out);
+    text_add(out, derived && !alone ? ")" : "");
+}
+
+void map_print(const AxisSpace *space, const Affine *a, Text *out)
+{
+    int64_t number;
+    Text base = text_new(space->func->arena);
+    for (int i = 0; i < a->n; i++) {
+        print_term(space, &a->terms[i], i == 0, out);
+    }
+    say_dim(space->func, a->base, &base);
+    bool minus = a->n > 0 && base.data[0] == '-';
+    if (a->n == 0) {
+        text_add(out, base.data);
+    } else if (!poly_is_const(a->base, &number) || number != 0) {
+        text_printf(out, " %c %s", minus ? '-' : '+', base.data + minus);
+    }
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Axes of a computation, and the instances of values that it looks at. */
+#include "ir/build.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/computations_build.h"
+
+/* ---- axes ---- */
+
+static void add_compute_axis(ComputeBuild *b, const Axis *axis, ComputeRole role)
+{
+    ComputeAxis added = {axis, role, 0};
+    for (size_t i = 0; i < b->now->axes.n; i++) {
+        if (b->now->axes.items[i].axis == axis) {
+            return;
+        }
+    }
+    ARENA_PUSH(b->func->arena, &b->now->axes, added);
+}
+
+const Axis *compute_add_axis(ComputeBuild *b, Dim extent, const Value *from, ComputeRole role)
+{
+    const Axis *axis = axis_new(&b->all->space, extent, from);
+    add_compute_axis(b, axis, role);
+    return axis;
+}
+
+void compute_keep_axes(ComputeBuild *b, const Affine *map)
+{
+    for (int i = 0; map && i < map->n; i++) {
+        const Axis *axis = map->terms[i].axis;
+        if (axis->of) {
+            compute_keep_axes(b, axis->of);
+        } else {
+            add_compute_axis(b, axis, ROLE_KEPT);
+        }
+    }
+}
+
+void compute_note_axes(ComputeBuild *b, const Affine *map, unsigned factors)
+{
+    for (size_t i = 0; factors && map && i < b->now->axes.n; i++) {
+        ComputeAxis *own = &b->now->axes.items[i];
+        own->factors |= map_depends_on(map, own->axis) ? factors : 0;
+    }
+}
+
+/* ---- instances ---- */
+
+uint64_t compute_hash(const Instance *of)
+{
+    uint64_t hash = hash_word(7, of->value->id);
+    for (int i = 0; i < of->value->type->rank; i++) {
+        const Affine *map = of->at[i];
+        hash = hash_word(hash, (uintptr_t)map->base);
+        for (int k = 0; k < map->n; k++) {
+            hash = hash_word(hash, (uint64_t)map->terms[k].axis->id);
+            hash = hash_word(hash, (uintptr_t)map->terms[k].coef);
+        }
+    }
+    return hash;
+}
+
+bool compute_same(const Instance *a, const Instance *b)
+{
+    bool same = a->value == b->value;
+    for (int i = 0; same && i < a->value->type->rank; i++) {
+        same = map_equal(a->at[i], b->at[i]);
+    }
+    return same;
+}
+
+static bool same_visit(const void *item, const void *key)
+{
+    const Visit *a = item, *b = key;
+    return a->guards == b->guards && a->factors == b->factors &&
+           compute_same(&a->instance, &b->instance);
+}
+
+void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *guards,
+                   unsigned factors)
+{
+    Visit visit = {*instance, guards, factors};
+    uint64_t hash = compute_hash(instance);
+    if (instance->value->type->kind != TYPE_ARRAY ||
+        table_find(&b->seen, hash, same_visit, &visit)) {
+        return;
+    }
+    Visit *own = arena_copy(b->func->arena, &visit, sizeof visit);
+    table_add(b->func->arena, &b->seen, hash, own);
+    ARENA_PUSH(b->func->arena, &b->pending, own);
+    ARENA_PUSH(b->func->arena, &b->now->instances, visit.instance);
+}
+
+Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at)
+{
+    Instance inner = {.value = op->operands[0]};
+    for (int i = 0; i < inner.value->type->rank; i++) {
+        OpAxis axis = op_axis(op, 0, i);
+        inner.at[i] = axis.role == AXIS_TIED ? at[axis.result] : map_number(&b->all->space, 0);
+    }
+    return inner;
+}
