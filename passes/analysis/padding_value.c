@@ -126,13 +126,18 @@ static bool fails_behind(const Op *cmp, const DimVar *range)
 }
 
 /* Of the padding a choice is its second value where the condition holds for none of it, in rows
- * that exist. */
+ * that exist, or where the first one is the same. */
 static bool chosen(Look look, const Op *op, Scalar *out)
 {
     const Op *cmp = value_def_of_kind(op->operands[0], OP_CMP);
     const DimVar *range = poly_as_range(op->results[0]->type->dims[look.axis]);
-    return (cmp && range && fails_behind(cmp, range)) ? known(look, op->operands[2], out)
-                                                      : computed(look, op, out);
+    Scalar first;
+    if (cmp && range && fails_behind(cmp, range)) {
+        return known(look, op->operands[2], out);
+    }
+    bool same = known(look, op->operands[1], &first) && known(look, op->operands[2], out) &&
+                first.i == out->i;
+    return same || computed(look, op, out);
 }
 
 static bool holds(Look look, const Value *value, Scalar *out)

@@ -75,6 +75,23 @@ static bool multiplies(const Op *loop)
     return op != NULL;
 }
 
+/* Does the loop begin at `from`, or whole steps behind it, as one that was peeled does? */
+static bool begins_behind(const Value *lo, const Value *from, int64_t step, int depth)
+{
+    const Op *op = lo->def;
+    if (lo == from || !op || depth > MAX_DEPTH) {
+        return lo == from;
+    }
+    switch (op->kind) {
+    case OP_MIN:
+    case OP_MAX:
+        return begins_behind(op->operands[0], from, step, depth + 1) &&
+               begins_behind(op->operands[1], from, step, depth + 1);
+    case OP_ADD: return op->operands[0] == from && value_divisor(op->operands[1]) % step == 0;
+    default: return false;
+    }
+}
+
 /* Is the value the axis' end, or some whole steps behind the loop's begin? The lesser of both ends
  * a share: what that multiplies would be mended in shared memory while products wait; what it scans
  * is masked in registers, of which that takes fewer. */
@@ -100,8 +117,8 @@ static bool ends_whole(Memo *memo, const Op *loop, const DimVar *range, const Va
                ends_whole(memo, loop, range, op->operands[0], depth + 1) &&
                ends_whole(memo, loop, range, op->operands[1], depth + 1);
     case OP_ADD:
-        return op->operands[0] == for_lo(loop) && range->capacity > 0 &&
-               value_divisor(op->operands[1]) % range->capacity == 0;
+        return range->capacity > 0 && value_divisor(op->operands[1]) % range->capacity == 0 &&
+               begins_behind(for_lo(loop), op->operands[0], range->capacity, 0);
     default: return false;
     }
 }

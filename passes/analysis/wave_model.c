@@ -152,6 +152,16 @@ static double exchange_cycles(const DeviceRates *rates, const DotProblem *size,
     return CLUSTER_CYCLES + elements * SUM_BYTES / SENT_BYTES + part / rates->lanes;
 }
 
+/* Tiles of the multiprocessor that gets most. Masked ones are walked by persistent blocks, longest
+ * first, so that they end together, but not before the longest one does. */
+static double walked_tiles(const Target *target, const DotProblem *size, const DotTiling *tiles)
+{
+    int64_t held = tiles->clustered ? wave_model_coresident(target, tiles->split_k)
+                                    : target->num_sms;
+    double half = (double)tiles->count / (double)held / 2;
+    return !size->masked ? (double)parts(tiles->count, held) : half > 1 ? half : 1;
+}
+
 DotCost waves_costs(const Target *target, const DeviceRates *rates, const DotProblem *size,
                     const DotTiling *tiles)
 {
@@ -168,16 +178,14 @@ DotCost waves_costs(const Target *target, const DeviceRates *rates, const DotPro
                    ? sum_cycles(target, rates, size, elements, tiles->split_k)
                    : 0,
         .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->split_k),
-        .walked =
-            parts(tiles->count, tiles->clustered ? wave_model_coresident(target, tiles->split_k)
-                                                 : target->num_sms),
+        .walked = walked_tiles(target, size, tiles),
     };
 }
 
 double waves_cycles(const DotCost *costs)
 {
     double tile = (double)costs->steps * costs->step + costs->end;
-    return together((double)costs->walked * tile, costs->memory) + costs->sum;
+    return together(costs->walked * tile, costs->memory) + costs->sum;
 }
 
 static DotTiling priced(const Target *target, const DeviceRates *rates, const DotProblem *size,

@@ -29,6 +29,7 @@ typedef struct DotProblem {
     bool open;                              /* may m or n be less? */
     bool may_cluster;                       /* can a cluster? */
     int64_t given_cluster;                  /* 1: it must not, more: it must; 0: nothing given */
+    bool masked; /* a tile's steps end where a mask says, half of the way on average */
     bool apart;                             /* are a step's sums held beside those of all steps? */
     int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
     bool may_meet;                          /* may blocks bring what they share for one another? */
@@ -58,7 +59,7 @@ typedef struct DotCost {
     double memory;         /* of all: what memory takes to bring the operands once */
     double sum;            /* of all: the launch that adds what shares come to */
     int64_t steps;         /* of a tile */
-    int64_t walked;        /* tiles of the multiprocessor that gets most */
+    double walked;         /* tiles of the multiprocessor that gets most; longest ones, if masked */
 } DotCost;
 DotCost waves_costs(const Target *target, const DeviceRates *rates, const DotProblem *size,
                     const DotTiling *tiles);

@@ -6,7 +6,8 @@
  *     … dot … }                               for %j from lo to mid full_tiles=1 { %s = %x; … }
  *                                             for %j from mid to hi { as before }
  *
- * A loop is hot if it directly contains a dot with a matrix instruction. Its last tile may be
+ * A loop is hot if it directly contains a dot of warp groups, or of operands that are masked in
+ * shared memory. Its last tile may be
  * ragged. A mask is decided per tile if it compares the loop's index with the index of a range
  * around the loop (a causal mask) or with a number that is known before the loop (`%j <
  * %length`), with numbers added, and is true for all of the first tiles, or for all but the first.
@@ -17,6 +18,7 @@
 #include "ir/memo.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "passes/analysis/masked_operand.h"
 #include "passes/analysis/range_facts.h"
 #include "passes/pass.h"
 #include "passes/tile/tile.h"
@@ -228,14 +230,24 @@ static void peel_loop(Peel *p, Builder *b)
     }
 }
 
-/* Only dots of warp groups: elsewhere masks are cheap compared with the dots, and the tiles of
- * the second loop would need shared memory of their own. */
+/* Operands that the copy engine brings to fused multiply-adds are masked in shared memory, between
+ * two barriers: full tiles do without. */
+static bool is_masked_in_ring(const Func *func, const Op *dot)
+{
+    bool masked = an_is_masked(dot, 0) || an_is_masked(dot, 1);
+    return masked && func->target->has_setmaxnreg && tile_operands_stay_out(func, dot);
+}
+
+/* Only dots of warp groups, and those: elsewhere masks are cheap compared with the dots, and the
+ * tiles of the second loop would need shared memory of their own. */
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        const MatrixInstr *unit = op->kind == OP_DOT ? dot_instruction(func, op) : NULL;
-        if (unit && mma_warps(unit) > 1) {
-            return true;
+        if (op->kind == OP_DOT) {
+            const MatrixInstr *unit = dot_instruction(func, op);
+            if (unit ? mma_warps(unit) > 1 : is_masked_in_ring(func, op)) {
+                return true;
+            }
         }
     }
     return false;

@@ -237,30 +237,18 @@ static bool can_be_bulk(const StageContext *s, const Op *load, const Op *dot)
 
 static void find_operand(StageContext *s, Op *dot, int side)
 {
-    Op *load = dot->operands[side]->def;
-    Op *mask = NULL;
-    bool transposed = false, rounded = false;
-    while (load && (load->kind == OP_PERMUTE || load->kind == OP_TF32 ||
-                    (load->kind == OP_MASK && !mask))) {
-        transposed ^= op_permutes_axes(load);
-        rounded = rounded || load->kind == OP_TF32;
-        mask = load->kind == OP_MASK ? load : mask;
-        load = load->operands[0]->def;
-    }
-    if (!load || load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
+    StagedOperand item = {.dot = dot, .side = side};
+    if (!stage_follow_load(s, &item)) {
         return;
     }
-    Type type = load->results[0]->type;
-    s->items[s->n++] = (StagedOperand){.load = load,
-                                       .dot = dot,
-                                       .side = side,
-                                       .transposed = transposed,
-                                       .mask = mask,
-                                       .rounded = rounded,
-                                       .bulk = can_be_bulk(s, load, dot) &&
-                                               (!mask || mask->operands[0] == load->results[0]),
-                                       .rows = poly_capacity(type->dims[0]),
-                                       .cols = poly_capacity(type->dims[1])};
+    Type type = item.load->results[0]->type;
+    bool direct = !item.mask || item.chosen || item.mask->operands[0] == item.load->results[0];
+    item.bulk = direct && can_be_bulk(s, item.load, dot);
+    item.rows = poly_capacity(type->dims[0]);
+    item.cols = poly_capacity(type->dims[1]);
+    if (item.bulk || !item.chosen) { /* others mask in registers, as they compute it */
+        s->items[s->n++] = item;
+    }
 }
 
 /* A row beside a product's operands that is read in each step, as a scale is. */
@@ -486,6 +474,18 @@ static void find_operands(StageContext *s)
     find_beside(s);
 }
 
+/* Without roles, threads mask what they have loaded. */
+static void drop_chosen(StageContext *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (s->roles || !s->items[i].chosen) {
+            s->items[n++] = s->items[i];
+        }
+    }
+    s->n = n;
+}
+
 static void stage_launch(Func *func, Op *launch)
 {
     StageContext s = {
@@ -512,6 +512,7 @@ static void stage_launch(Func *func, Op *launch)
     }
     block_walk(s.body, gather_view, &s);
     find_operands(&s);
+    drop_chosen(&s);
     if (is_direct(&s, &dots)) {
         for (int i = 0; i < dots.n; i++) {
             stage_direct(&s, dots.items[i]);

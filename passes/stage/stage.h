@@ -5,8 +5,9 @@
  * registers), stage_pingpong.c (teams of consumers), stage_multicast.c (tiles that blocks bring for
  * one another), stage_async_copies.c (rings that threads fill, without roles),
  * stage_register_prefetch.c (loads a step ahead, likewise), stage_tile_prefetch.c (tiles in
- * registers, a tile ahead), stage_dot.c (products from shared memory), stage_im2col_fallback.c
- * (views that the engine does not bring), stage_direct_loads.c (products without shared memory).
+ * registers, a tile ahead), stage_dot.c (products from shared memory), stage_masks.c (masks of what
+ * lies there), stage_im2col_fallback.c (views that the engine does not bring),
+ * stage_direct_loads.c (products without shared memory).
  * Private to the component. */
 #ifndef TESSERA_PASSES_STAGE_STAGE_H
 #define TESSERA_PASSES_STAGE_STAGE_H
@@ -25,7 +26,8 @@ typedef struct StagedOperand {
     int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
                         no product: registers hold it */
     bool transposed; /* a permute lies between */
-    Op *mask;        /* a mask of the inner axis lies between, or NULL */
+    Op *mask;        /* a mask lies between, the outermost one, or NULL */
+    bool chosen;     /* it is a select by places, or such selects lie below it */
     bool rounded;    /* to tf32, on the way */
     bool bulk;       /* the copy engine can describe it; or a ring of shared memory has it */
     int64_t rows, cols;
@@ -143,6 +145,12 @@ const StagedOperand *stage_item(const StageContext *s, const Op *dot, int side);
 bool stage_is_wgmma(const StageContext *s, const Op *dot);
 /* Does the operand stay in registers? */
 bool stage_stays(const StageContext *s, const Op *dot, int side);
+/* The operand behind what lies between its load and its product; false: it is computed. */
+bool stage_follow_load(const StageContext *s, StagedOperand *item);
+/* Masks, in the ring, what the copy engine brought (stage_masks.c). */
+void stage_mask(StageContext *s, Builder *b, const StagedOperand *item);
+/* The masked operand in registers, read from the ring. */
+Value *stage_masked_value(StageContext *s, Builder *b, const StagedOperand *item);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(StageContext *s, Op *dot);
 /* The product, when it is done. */

@@ -144,56 +144,11 @@ static void add_shared(Operands *o, Value *shared, Value *position)
     o->items[o->n++] = NULL;
 }
 
-/* The extent of the tensor along the axis that a range indexes; NULL: another index does. */
-static Dim extent_along(const Op *load, const DimVar *range)
+/* Do groups of warps take the left operand from registers? */
+static bool reads_left(const StageContext *s, const Op *dot, int side)
 {
-    Access access = op_access(load, 0);
-    for (int axis = 0; axis < access.n; axis++) {
-        const Value *index = access.indices[axis];
-        if (index && index->type->kind == TYPE_RANGE &&
-            poly_as_range(index->type->dims[0]) == range) {
-            return access.memory->type->dims[axis];
-        }
-    }
-    return NULL;
-}
-
-/* bool: is the tile not full, and what the copy engine brought in the place of what it has not
- * other than the mask's value? Past the tensor's end it brings zeros. */
-static Value *is_torn(Builder *b, const StagedOperand *item, const DimVar *range)
-{
-    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
-                              build_i64(b, range->capacity));
-    Dim extent = extent_along(item->load, range);
-    if (!extent || op_attr(item->mask, ATTR_VALUE)->f != 0) {
-        return ragged;
-    }
-    Value *on =
-        build_cmp(b, "lt", build_range_fact(b, OP_END, range->binder), build_size(b, extent));
-    return build_binary(b, OP_AND, ragged, on);
-}
-
-/* What the copy engine brought from past the range's end is real data of the tensor: where a tile
- * is not full, its rows there are overwritten with the mask's value. */
-static void mask_tail(StageContext *s, Builder *b, const StagedOperand *item)
-{
-    int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
-    Value *loaded = item->load->results[0], *position = s->streams[item->stream].position;
-    const DimVar *range = poly_as_range(loaded->type->dims[axis]);
-    Value *torn = is_torn(b, item, range);
-    Op *branch = build_op(b, OP_IF, 1, &torn, 0, NULL, 2);
-    Builder in = build_at_end(s->func, branch->regions[0]),
-            no = build_at_end(s->func, branch->regions[1]);
-    Value *place[] = {item->shared, position, NULL, NULL, NULL};
-    place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
-    const Attr *value = op_attr(item->mask, ATTR_VALUE);
-    place[4] = build_mask(&in, place[4], axis, value->f);
-    build_bare(&in, OP_BARRIER);
-    build_op(&in, OP_SHARED_STORE, 5, place, 0, NULL, 0);
-    build_bare(&in, OP_FENCE_ASYNC);
-    build_bare(&in, OP_BARRIER);
-    build_yield(&in, 0, NULL);
-    build_yield(&no, 0, NULL);
+    const MatrixInstr *unit = dot_instruction(s->func, dot);
+    return side == 0 && unit && mma_warps(unit) > 1 && !unit->smem_k_major_only;
 }
 
 /* A loop-invariant load is stored once, where it is loaded; else just before the product. */
@@ -202,10 +157,14 @@ static void add_operand(StageContext *s, Operands *o, Op *dot, int side, Builder
     const StagedOperand *item = stage_item(s, dot, side);
     bool group = stage_is_wgmma(s, dot);
     Value *value = dot->operands[side];
+    if (item && item->bulk && item->chosen && reads_left(s, dot, side)) {
+        o->items[o->n++] = stage_masked_value(s, before, item);
+        return;
+    }
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
         if (item->mask) {
-            mask_tail(s, before, item);
+            stage_mask(s, before, item);
         }
         Value *position = s->streams[item->stream].position;
         add_shared(o, item->shared, stage_place(s, before, item, position));

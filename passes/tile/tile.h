@@ -115,5 +115,7 @@ SplitResult tile_split(Func *func, Op *group, TilePlan *plan);
 
 /* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
 const MatrixInstr *dot_instruction(Func *func, const Op *dot);
+/* Can the copy engine bring both operands of the product? */
+bool tile_operands_stay_out(const Func *func, const Op *dot);
 
 #endif

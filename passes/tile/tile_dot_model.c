@@ -7,6 +7,7 @@
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/dot_model_inputs.h"
+#include "passes/analysis/masked_operand.h"
 
 enum {
     MAX_PARTS = 16,     /* that a thread adds one by one; more are shared out over threads */
@@ -27,7 +28,7 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
 
 static int lines_of(const Func *func, const Op *dot, int side)
 {
-    Access access = op_access(an_operand_load(func, dot, side), 0);
+    Access access = op_access(an_masked_load(func, dot, side), 0);
     return product_lines(&access);
 }
 
@@ -35,7 +36,7 @@ static int lines_of(const Func *func, const Op *dot, int side)
 bool tile_operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
-        const Op *load = an_operand_load(func, dot, side);
+        const Op *load = an_masked_load(func, dot, side);
         if (!load) {
             return false;
         }
@@ -64,7 +65,7 @@ static bool columns_lie(const Op *dot)
 {
     bool turned = false;
     for (const Op *op = dot->operands[1]->def; op && op->kind != OP_LOAD;
-         op = op->operands[0]->def) {
+         op = op->operands[op->kind == OP_SELECT]->def) {
         turned ^= op->kind == OP_PERMUTE;
     }
     return !turned;
@@ -289,6 +290,12 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .apart = plan->instruction->max_accumulate_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};
+    /* Blocks that wait for one another would take as many steps each. */
+    size->masked = an_is_masked(dot, 0) || an_is_masked(dot, 1);
+    if (size->masked) {
+        size->may_tail = false;
+        size->may_cluster = size->given_cluster > 1;
+    }
     /* Few channels for each of many taps: what is past them is multiplied at every one. */
     int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
     if (has_taps(plan) && !size->given_k && row < whole) {
@@ -310,7 +317,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     size->thirds = may_have_thirds(func, group, plan, result.ops);
     const ScheduleEntry *turns = schedule_user_entry(func, "pingpong", "");
     size->may_meet = func->target->has_setmaxnreg && func->target->cluster > 1 &&
-                     plan->n_dots == 1 && !has_taps(plan) &&
+                     plan->n_dots == 1 && !has_taps(plan) && !size->masked &&
                      !(turns && text_equal(turns->symbol, "on"));
     return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MAX &&
            size->n <= PRODUCT_MAX && size->k <= PRODUCT_MAX;

@@ -105,8 +105,6 @@ bool tile_gathers_amid_work(const Op *group);
 bool tile_gathers_runs(const Op *group);
 /* The plan's axis that is this one of the value; NULL: none. */
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
-/* Can the copy engine bring both operands of the product? */
-bool tile_operands_stay_out(const Func *func, const Op *dot);
 /* The tiles of a product that cost least, and why; NULL: its sizes, or the target's rates, are not
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,

@@ -186,7 +186,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
 
 static const char *limiter(const DotCost *costs, double ideal)
 {
-    double walked = (double)costs->walked, steps = walked * (double)costs->steps;
+    double walked = costs->walked, steps = walked * (double)costs->steps;
     double multiply = steps * costs->multiply, all = waves_cycles(costs);
     double losses[] = {multiply - ideal, steps * (costs->step - costs->multiply),
                        walked * costs->end, costs->sum};
@@ -282,7 +282,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     product->modelled = true;
     product->step_cycles = costs.step;
     product->waves = waves_count(report->target, &tiles);
-    product->tail = 1 - product->waves / (double)costs.walked;
+    product->tail = 1 - product->waves / costs.walked;
     product->cycles = waves_cycles(&costs);
     product->share = floor / product->cycles;
     product->limiter = limiter(&costs, ideal);
