@@ -228,14 +228,29 @@ static LLVMValueRef pair_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef block
     return LLVMBuildSelect(b, pairs, next, blocks, "");
 }
 
+/* From one round of all blocks to the next, which goes the other way round: where cost falls or
+ * grows with the number of the tile, what a block has more of in one round it has less of in the
+ * next. */
+static LLVMValueRef zigzag_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef block,
+                                LLVMValueRef blocks)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef one = gpu_i32(em, 1), round = LLVMBuildUDiv(b, i, blocks, "");
+    LLVMValueRef odd = LLVMBuildTrunc(b, round, em->i1, "");
+    LLVMValueRef back = LLVMBuildAdd(b, LLVMBuildShl(b, block, one, ""), one, "");
+    LLVMValueRef forth = LLVMBuildSub(b, LLVMBuildShl(b, blocks, one, ""), back, "");
+    return LLVMBuildSelect(b, odd, back, forth, "");
+}
+
 /* Each team of the role takes its share of the block's tiles, as if it were a block of its own. */
 void gpu_emit_tiles(GpuEmitter *em, Op *op)
 {
     LLVMBuilderRef b = em->builder;
     Grid grid = make_grid(em, op);
     bool numbered = op_int(op, ATTR_TILE_INDEX, 0) != 0;
+    const char *deal = op_word(op, ATTR_DEAL);
     LLVMValueRef first = em->target->block_id(em), blocks = em->target->block_count(em);
-    LLVMValueRef step = blocks;
+    LLVMValueRef step = blocks, block = first;
     if (em->role->team) {
         if (!numbered) {
             gpu_bug(em, op, "teams take numbered tiles");
@@ -244,7 +259,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
     }
     LLVMValueRef total = count_tiles(&grid), pairs = NULL;
-    grid.paired = grid.descending && !numbered && grid.grouped <= 1 && grid.multicast_axis < 0;
+    grid.paired = deal && text_equal(deal, "pairs");
     if (grid.paired) {
         pairs = LLVMBuildICmp(b, LLVMIntSGT, total, blocks, "pairs");
         first = LLVMBuildShl(b, first, LLVMBuildZExt(b, pairs, em->i32, ""), "");
@@ -257,7 +272,10 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         gpu_define_scalar(em, op->regions[0]->args[grid.n], number);
     }
     gpu_emit_block(em, op->regions[0]);
-    step = grid.paired ? pair_step(em, loop.i, blocks, pairs) : step;
+    if (deal) {
+        step = grid.paired ? pair_step(em, loop.i, blocks, pairs)
+                           : zigzag_step(em, loop.i, block, blocks);
+    }
     gpu_close_loop(em, &loop, step);
 }
 

@@ -335,7 +335,10 @@ static bool tiles_next(InterpRun *run, Frame *frame, Array **carried)
     } else {
         bind_carried(run, frame->block, axes, carried);
     }
-    frame->next += run->blocks;
+    int64_t back = 2 * run->block + 1;
+    const char *deal = op_word(frame->op, ATTR_DEAL);
+    bool zigzag = deal && text_equal(deal, "zigzag"), odd = frame->next / run->blocks % 2;
+    frame->next += !zigzag ? run->blocks : odd ? back : 2 * run->blocks - back;
     frame->at = frame->block->first;
     return true;
 }

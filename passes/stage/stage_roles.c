@@ -429,6 +429,9 @@ static Op *build_tiles(StageContext *s, Builder *b, const Positions *positions)
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
         }
     }
+    if (s->paired || !s->even) { /* each block gets as many long ones as the others */
+        op_set_word(s->func, tiles, ATTR_DEAL, s->paired ? "pairs" : "zigzag");
+    }
     static const AttrKey lists[] = {ATTR_MULTICAST, ATTR_AXIS_BEGIN, ATTR_AXIS_END};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const Attr *list = op_attr(s->launch, lists[i]);

@@ -113,10 +113,11 @@ bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t 
         n.grouped = steps_over(n.grouped, n.together);
     }
     /* Long and short tiles alternate: a block takes one of each. */
-    bool paired = grid->op->kind == OP_TILE_LOOP && op_int(grid->op, ATTR_DESCENDING, 0) &&
-                  !op_int(grid->op, ATTR_TILE_INDEX, 0) && n.grouped <= 1 && n.beside < 0;
+    const char *deal = op_word(grid->op, ATTR_DEAL);
+    bool paired = deal && text_equal(deal, "pairs"), zigzag = deal && !paired;
     bool pairs = paired && n.all > (double)blocks;
     int64_t id = pairs ? nth / 2 * 2 * blocks + 2 * block + nth % 2 : nth * blocks + block;
+    id = zigzag && nth % 2 ? nth * blocks + blocks - 1 - block : id;
     int64_t tile[MAX_RANK] = {0};
     if ((double)id >= n.all) {
         return false;
