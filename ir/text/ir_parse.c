@@ -15,11 +15,12 @@ static void size_line(Parser *p, DimKind kind)
 {
     size_t start = p->at;
     const char *name = parse_word(p);
-    if (!strchr(name, '.') != (kind == DIM_SIZE)) {
-        parse_fail(p, start, "names of strides, and of them alone, have a dot");
+    bool computed = kind == DIM_SIZE && parse_take(p, '='), dot = strchr(name, '.') != NULL;
+    if (dot ? kind == DIM_SIZE && !computed : kind != DIM_SIZE) {
+        parse_fail(p, start, "names of strides have a dot, of sizes those alone that passes add");
     }
     DimVar *var = kind == DIM_SIZE ? func_size(p->func, name) : func_stride(p->func, name);
-    if (kind == DIM_SIZE && parse_take(p, '=')) {
+    if (computed) {
         /* A size that is computed from another one: `= [M + 1] // 2`. */
         Dim dims[MAX_RANK];
         size_t at = p->at;

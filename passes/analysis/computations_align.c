@@ -4,6 +4,8 @@
 #include "ir/build.h"
 #include "passes/analysis/computations_build.h"
 
+enum { MAX_COMPARED = 16 }; /* uses of one memory that others are compared with */
+
 /* ---- classes of aligned axes ---- */
 
 typedef struct Classes {
@@ -52,53 +54,115 @@ static void align(Classes *classes, const Axis *a, const Axis *c, const Op *by)
     classes->parent[one > other ? one : other] = one > other ? other : one;
 }
 
-/* Two uses of the same memory, each at an axis of its own. */
+static bool can_align_maps(const Affine *a, const Affine *c);
+
+/* The term of `c` that has the coefficient of a term of `a`; NULL: there is none, or several. */
+static const Term *like_term(const Term *term, const Affine *c)
+{
+    const Term *found = NULL;
+    for (int i = 0; i < c->n; i++) {
+        if (c->terms[i].coef == term->coef) {
+            if (found) {
+                return NULL;
+            }
+            found = &c->terms[i];
+        }
+    }
+    const Axis *one = term->axis, *other = found ? found->axis : NULL;
+    bool like = other && one->make == other->make && one->by == other->by;
+    return like && (!one->of || can_align_maps(one->of, other->of)) ? found : NULL;
+}
+
+/* True if the maps differ in their axes alone. */
+static bool can_align_maps(const Affine *a, const Affine *c)
+{
+    bool like = a && c && a->base == c->base && a->n == c->n;
+    for (int i = 0; like && i < a->n; i++) {
+        like = like_term(&a->terms[i], c) != NULL;
+    }
+    return like;
+}
+
+static void align_maps(Classes *classes, const Affine *a, const Affine *c, const Op *by)
+{
+    for (int i = 0; can_align_maps(a, c) && i < a->n; i++) {
+        const Axis *one = a->terms[i].axis, *other = like_term(&a->terms[i], c)->axis;
+        if (one->of) {
+            align_maps(classes, one->of, other->of, by);
+        } else {
+            align(classes, one, other, by);
+        }
+    }
+}
+
+/* Two uses of the same memory, each at axes of its own. */
 static void align_uses(Classes *classes, const Use *a, const Use *c)
 {
     for (int i = 0; i < a->rank && i < c->rank; i++) {
-        const Axis *one = map_as_axis(a->at[i]), *other = map_as_axis(c->at[i]);
-        if (one && other) {
-            align(classes, one, other, c->op);
-        }
+        align_maps(classes, a->at[i], c->at[i], c->op);
     }
 }
 
-/* The use of each memory that was found last. */
-static void align_memory(Classes *classes, Memo *last)
+/* Each use with the first ones of the same memory. */
+static void align_memory(Classes *classes)
 {
     const Computations *all = classes->b->all;
+    struct {
+        const Use **items;
+        size_t n, cap;
+    } before = {0};
     for (size_t i = 0; i < all->all.n; i++) {
         const Compute *compute = all->all.items[i];
         for (size_t k = 0; k < compute->uses.n; k++) {
-            Use *use = &compute->uses.items[k];
-            int64_t before;
-            if (memo_known(last, use->memory, 0, &before)) {
-                align_uses(classes, (const Use *)(intptr_t)before, use);
-            } else {
-                memo_keep(last, use->memory, 0, (intptr_t)use);
+            const Use *use = &compute->uses.items[k];
+            int found = 0;
+            for (size_t j = 0; j < before.n && found < MAX_COMPARED; j++) {
+                if (before.items[j]->memory == use->memory) {
+                    align_uses(classes, before.items[j], use);
+                    found++;
+                }
+            }
+            if (found < MAX_COMPARED) {
+                ARENA_PUSH(classes->b->func->arena, &before, use);
             }
         }
     }
 }
 
-/* What statements write at the same place, of equal extent. */
+static const Use *written_by(const Compute *compute)
+{
+    const Use *first = compute->uses.n ? &compute->uses.items[0] : NULL;
+    return first && compute->kind == COMPUTE_POINT && first->mode == USE_WRITE ? first : NULL;
+}
+
+/* The axes that a statement writes along, in their order; how many they are. */
+static int written_axes(const Use *use, const Axis **axes)
+{
+    int n = 0;
+    for (int i = 0; i < use->rank; i++) {
+        const Axis *axis = map_as_axis(use->at[i]);
+        axes[n] = axis;
+        n += axis != NULL;
+    }
+    return n;
+}
+
+/* What two statements write at the same place, of equal extent. */
 static void align_written(Classes *classes)
 {
     const Computations *all = classes->b->all;
-    const Use *first = NULL;
+    const Axis *one[MAX_RANK], *other[MAX_RANK];
     for (size_t i = 0; i < all->all.n; i++) {
-        const Compute *compute = all->all.items[i];
-        const Use *own = compute->uses.n ? &compute->uses.items[0] : NULL;
-        if (!own || own->mode != USE_WRITE || compute->kind != COMPUTE_POINT) {
-            continue;
-        }
-        for (int k = 0; first && first->rank == own->rank && k < own->rank; k++) {
-            const Axis *a = map_as_axis(first->at[k]), *c = map_as_axis(own->at[k]);
-            if (a && c) {
-                align(classes, a, c, NULL);
+        const Use *own = written_by(all->all.items[i]);
+        for (size_t k = 0; own && k < i; k++) {
+            const Use *before = written_by(all->all.items[k]);
+            int n = before ? written_axes(before, one) : 0;
+            if (n > 0 && n == written_axes(own, other)) {
+                for (int axis = 0; axis < n; axis++) {
+                    align(classes, one[axis], other[axis], NULL);
+                }
             }
         }
-        first = first ? first : own;
     }
 }
 
@@ -109,9 +173,7 @@ void computations_align(ComputeBuild *b)
     for (size_t i = 0; i < n; i++) {
         classes.parent[i] = (int)i;
     }
-    Memo *last = memo_open(b->func);
-    align_memory(&classes, last);
-    memo_close(last);
+    align_memory(&classes);
     align_written(&classes);
     b->all->classes = classes.parent;
 }

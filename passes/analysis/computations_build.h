@@ -52,6 +52,8 @@ void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *gu
 Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at);
 uint64_t compute_hash(const Instance *of);
 bool compute_same(const Instance *a, const Instance *b);
+/* True if each element of what a loop or choice carries is computed from its own elements. */
+bool compute_goes_by_element(const Op *op);
 
 /* ---- computations_map.c ---- */
 /* The map of an integer at these elements; NULL: it has none. */

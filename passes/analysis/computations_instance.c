@@ -100,3 +100,49 @@ Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at)
     }
     return inner;
 }
+
+/* ---- by element ---- */
+
+typedef struct Elements {
+    Type shape;
+    bool separate; /* so far */
+} Elements;
+
+static bool has_shape(const Value *value, Type shape)
+{
+    Type type = value->type;
+    bool same = type->rank == 0 || (type->kind == TYPE_ARRAY && type->rank == shape->rank);
+    for (int i = 0; same && i < type->rank; i++) {
+        same = type->dims[i] == shape->dims[i];
+    }
+    return same;
+}
+
+static void check_element(Op *op, void *user)
+{
+    Elements *elements = user;
+    bool plain = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_SIZE ||
+                 op->kind == OP_YIELD || op->kind == OP_WHILE || op->kind == OP_IF ||
+                 op->kind == OP_FOR || op->kind == OP_BROADCAST;
+    elements->separate = elements->separate && plain;
+    for (int i = 0; i < op->n_operands && elements->separate; i++) {
+        elements->separate = has_shape(op->operands[i], elements->shape);
+    }
+    for (int i = 0; i < op->n_results && elements->separate; i++) {
+        elements->separate = has_shape(op->results[i], elements->shape);
+    }
+}
+
+bool compute_goes_by_element(const Op *op)
+{
+    bool region = op->kind == OP_WHILE || op->kind == OP_IF || op->kind == OP_FOR;
+    Elements elements = {.separate = region && op->n_results > 0};
+    if (elements.separate) {
+        elements.shape = op->results[0]->type;
+        check_element((Op *)op, &elements);
+    }
+    for (int r = 0; r < op->n_regions && elements.separate; r++) {
+        block_walk(op->regions[r], check_element, &elements);
+    }
+    return elements.separate;
+}

@@ -64,7 +64,13 @@ static void visit_outside(ComputeBuild *b, Value *value)
             return;
         }
     }
-    Instance own = tile_instance(b, value, true);
+    Instance own = {.value = value};
+    if (value->type->rank > 0 && compute_goes_by_element(b->now->op)) {
+        own = b->now->result;
+        own.value = value;
+    } else {
+        own = tile_instance(b, value, true);
+    }
     compute_visit(b, &own, NULL, 0);
 }
 
@@ -109,10 +115,11 @@ static Instance operand_instance(ComputeBuild *b, const Op *op, int at)
     Instance operand = {.value = op->operands[at]};
     const Instance *result = &b->now->result;
     Type type = operand.value->type;
+    bool by_element = compute_goes_by_element(op);
     for (int i = 0; i < type->rank; i++) {
         OpAxis axis = op_axis(op, at, i);
         bool sorted = op->kind == OP_SORT && i < type->rank - 1;
-        int own = sorted ? i : axis.role == AXIS_TIED ? axis.result : -1;
+        int own = sorted || by_element ? i : axis.role == AXIS_TIED ? axis.result : -1;
         if (compute_is_unit(type->dims[i])) {
             operand.at[i] = number(b, 0);
         } else if (own >= 0 && result->value && own < result->value->type->rank) {

@@ -41,15 +41,14 @@ static ComputeKind kind_of(const Op *op)
     }
 }
 
-/* True if the result has the elements that it is asked for wherever they are: only a reduction's
- * operand can be looked at anywhere. */
+/* True if each element of the result can be looked at wherever it is. */
 static bool takes_map(const Op *op, int axis, const Affine *map)
 {
     int along = op_reduces(op) && op->kind != OP_DOT ? (int)op_int(op, ATTR_AXIS, -1) : -1;
     switch (kind_of(op)) {
     case COMPUTE_FOLD: return true;
     case COMPUTE_SCAN: return axis != along || map_as_axis(map);
-    default: return false;
+    default: return compute_goes_by_element(op);
     }
 }
 
@@ -64,7 +63,7 @@ Compute *compute_of(ComputeBuild *b, const Instance *wanted)
         bool takes = n <= MAX_INSTANCES && wanted->at[i] && takes_map(op, i, wanted->at[i]);
         result.at[i] = takes ? wanted->at[i] : NULL;
     }
-    bool own = kind_of(op) == COMPUTE_OPAQUE;
+    bool own = kind_of(op) == COMPUTE_OPAQUE && result.value->type->rank == 0;
     for (int i = 0; i < result.value->type->rank; i++) {
         own = own || !result.at[i];
     }
