@@ -201,6 +201,17 @@ DimVar *poly_as_range(Dim poly)
     return var && var->kind == DIM_RANGE ? var : NULL;
 }
 
+const DimVar *poly_name_giver(Dim poly)
+{
+    const PolyTerm *longest = NULL;
+    for (int i = 0; i < poly->n_terms; i++) {
+        const PolyTerm *term = &poly->terms[i];
+        bool longer = term->coef > 0 && term->n > 0 && (!longest || term->n > longest->n);
+        longest = longer ? term : longest;
+    }
+    return longest ? longest->vars[longest->n - 1] : NULL;
+}
+
 bool poly_mentions(Dim poly, const DimVar *var)
 {
     for (int i = 0; i < poly->n_terms; i++) {

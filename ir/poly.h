@@ -65,6 +65,9 @@ bool poly_is_const(Dim poly, int64_t *value);
 DimVar *poly_as_var(Dim poly);
 /* The range if the polynomial is exactly one range variable; else NULL. */
 DimVar *poly_as_range(Dim poly);
+/* The size that an axis of this extent is named after: of a product of sizes the last one; of a
+ * sum, that of the longest product that is added, W of 3 + W - S. NULL: a constant. */
+const DimVar *poly_name_giver(Dim poly);
 bool poly_mentions(Dim poly, const DimVar *var);
 /* Replaces a variable. */
 Dim poly_substitute(Func *func, Dim poly, const DimVar *var, Dim by);

@@ -4,10 +4,14 @@
 #include "passes/fuse/fuse_split.h"
 
 #include "ir/op_axes.h"
+#include "passes/analysis/epilogue_folds.h"
 
 enum {
     MAX_OPERAND_OPS = 6, /* element-wise ops on what a product reads */
-    MAX_LOOKS = 256      /* at ops, for whether they are so many */
+    MAX_LOOKS = 256,     /* at ops, for whether they are so many */
+    WIDE = 128,          /* columns of a tile: with more, a thread has 128 elements */
+    MAX_WIDE_OPS = 40,   /* on each of them, */
+    NAMED_OPS = 32       /* of which a function is so many */
 };
 
 static bool is_dot(const Op *op)
@@ -82,12 +86,61 @@ static const Value *product_root(const Splitter *s, const Op *dot)
     }
 }
 
-/* A product and what folds its result do not share a grid. What goes through memory is the last
- * value that all which is made of the product is made of: if |y| did, because a row's greatest is
- * that of |y|, y itself would be multiplied once more. */
+/* The class of the axis that the op reduces: many of its operands' elements become one along it. */
+static uint64_t reduced_class(Splitter *s, const Op *op)
+{
+    const Value *from = op->operands[0];
+    if (op->kind == OP_DOT) {
+        return split_class(s, from, from->type->rank - 1);
+    }
+    return split_is_fold(op) ? split_class(s, from, (int)op_int(op, ATTR_AXIS, 0)) : 0;
+}
+
+/* Ops on each element of the product's tile; a function counts as many as most of them become. */
+static int epilogue_ops(Splitter *s)
+{
+    const Value *product = s->dot->results[0];
+    uint64_t rows = split_class(s, product, product->type->rank - 2);
+    uint64_t both = rows | split_class(s, product, product->type->rank - 1);
+    int n = 0;
+    for (const Op *op = s->dot->next; op && n <= MAX_WIDE_OPS; op = op->next) {
+        bool whole = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST &&
+                     (split_classes_of(s, op->results[0]) & both) == both;
+        n += whole ? (op->kind == OP_NAMED ? NAMED_OPS : 1) : 0;
+    }
+    return n;
+}
+
+/* Does a tile of the product hold all that the op folds of its result? Then the block folds it
+ * before it stores anything. Of the widest tiles a thread has 128 elements, for each of which it
+ * has code: of long epilogues that would not fit the instruction cache, nor what is kept across the
+ * folds the registers. */
+static bool folds_in_epilogue(Splitter *s, const Op *op)
+{
+    const Op *dot = s->dot;
+    bool fold = op->kind == OP_REDUCE || (op->kind == OP_FOLD && !split_is_scan(op));
+    if (!fold || !dot || dot->parent != s->block || op->parent != s->block ||
+        !split_find_below(s, op->operands[0], is_dot)) {
+        return false;
+    }
+    int rank = dot->results[0]->type->rank;
+    uint64_t class = reduced_class(s, op);
+    for (int axis = rank - 2; axis < rank; axis++) {
+        if (class && class == split_class(s, dot->results[0], axis)) {
+            int64_t whole = an_whole_axis(s->func, dot, axis, s->n_dots);
+            return whole > WIDE ? epilogue_ops(s) <= MAX_WIDE_OPS : whole > 0;
+        }
+    }
+    return false;
+}
+
+/* A product and what folds its result share a grid only if a tile holds all that is folded. Else
+ * what goes through memory is the last value that all which is made of the product is made of: if
+ * |y| did, because a row's greatest is that of |y|, y itself would be multiplied once more. */
 const Value *split_folded_product(Splitter *s, const Op *op)
 {
-    for (int i = 0; split_is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
+    bool fold = split_is_fold(op) && !sums_products(op) && !folds_in_epilogue(s, op);
+    for (int i = 0; fold && i < op->n_operands; i++) {
         const Op *dot = split_find_below(s, op->operands[i], is_dot);
         const Value *value = op->operands[i];
         const Value *root = dot ? product_root(s, dot) : NULL;
@@ -111,21 +164,13 @@ const Value *split_folded_product(Splitter *s, const Op *op)
     return NULL;
 }
 
-/* The class of the axis that the op reduces: many of its operands' elements become one along it. */
-static uint64_t reduced_class(Splitter *s, const Op *op)
-{
-    const Value *from = op->operands[0];
-    if (op->kind == OP_DOT) {
-        return split_class(s, from, from->type->rank - 1);
-    }
-    return split_is_fold(op) ? split_class(s, from, (int)op_int(op, ATTR_AXIS, 0)) : 0;
-}
-
 /* The grid of a product has tiles of each axis that is stored: no block has all that lies along
- * such an axis, for a fold, or for the product itself, whose operand may be what is stored. */
+ * such an axis, but for short ones, for a fold, or for the product itself, whose operand may be
+ * what is stored. */
 const Value *split_contracted_axis(Splitter *s, const Op *op)
 {
     bool reduces = s->dot && (split_is_fold(op) || op->kind == OP_DOT);
+    reduces = reduces && !folds_in_epilogue(s, op);
     return reduces && (s->stored & reduced_class(s, op)) ? split_used_result(s, op) : NULL;
 }
 

@@ -18,27 +18,15 @@
 
 #include "ir/ir_errors.h"
 #include "ir/text/ir_text.h"
+#include "passes/analysis/epilogue_folds.h"
 #include "passes/pass.h"
-
-/* The size that an axis is called after: of a product of sizes the last one; of a sum, that
- * of the longest product that is added, W of 3 + W - S. */
-static const DimVar *name_giver(Dim dim)
-{
-    const PolyTerm *longest = NULL;
-    for (int i = 0; i < dim->n_terms; i++) {
-        const PolyTerm *term = &dim->terms[i];
-        bool longer = term->coef > 0 && term->n > 0 && (!longest || term->n > longest->n);
-        longest = longer ? term : longest;
-    }
-    return longest ? longest->vars[longest->n - 1] : NULL;
-}
 
 /* The name by which a schedule and `explain` refer to an axis: the size or loop variable of its
  * extent, followed by its position if an earlier axis has that name (`N2`), or `axis` and the
  * position. Positions count from 1. */
 static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)
 {
-    const DimVar *var = name_giver(dim);
+    const DimVar *var = poly_name_giver(dim);
     bool named = var && var->name && !var->unnamed;
     const char *name = named ? var->name : arena_printf(func->arena, "axis%d", position);
     for (int i = 0; i < plan->n; i++) {
@@ -137,6 +125,42 @@ static void collect_held(Op *op, void *user)
     }
 }
 
+typedef struct EpilogueFolds {
+    Collector *collector;
+    const Op *dot; /* the first one */
+    int n_dots;
+} EpilogueFolds;
+
+static void find_dot(Op *op, void *user)
+{
+    EpilogueFolds *folds = user;
+    folds->dot = folds->dot || op->kind != OP_DOT ? folds->dot : op;
+    folds->n_dots += op->kind == OP_DOT;
+}
+
+/* What is folded along an axis of a dot's result: its tile holds all of the axis, as fuse has it
+ * (fuse_split_products.c). */
+static void hold_in_tile(Op *op, void *user)
+{
+    const EpilogueFolds *folds = user;
+    const Collector *c = folds->collector;
+    const Value *product = folds->dot->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0), rank = product->type->rank;
+    int class = op->kind == OP_REDUCE || op->kind == OP_FOLD
+                    ? axes_class(c->plan->axes, op->operands[0], axis)
+                    : -1;
+    for (int i = rank - 2; i < rank && class >= 0; i++) {
+        int64_t whole = axes_class(c->plan->axes, product, i) == class
+                            ? an_whole_axis(c->func, folds->dot, i, folds->n_dots)
+                            : 0;
+        if (whole) {
+            AxisPlan *item = add_axis(c->func, c->plan, product, i);
+            item->whole = whole;
+            item->flags |= AXIS_STORED; /* an axis of the grid, of one tile */
+        }
+    }
+}
+
 /* What an axis's reductions come from: by value, the classes of axes that were reduced before. */
 typedef struct Dependence {
     const Collector *collector;
@@ -203,6 +227,11 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     Collector c = {func, plan};
     block_walk(group->regions[0], collect_stored, &c);
     block_walk(group->regions[0], collect_held, &c);
+    EpilogueFolds folds = {.collector = &c};
+    block_walk(group->regions[0], find_dot, &folds);
+    if (folds.dot) {
+        block_walk(group->regions[0], hold_in_tile, &folds);
+    }
     Dependence d = {.collector = &c, .reduced = ARENA_ARRAY(func->arena, uint64_t, func->n_values)};
     if (is_gpu(func) && !block_contains(group->regions[0], OP_DOT)) {
         block_walk(group->regions[0], hold_again, &d);

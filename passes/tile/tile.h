@@ -34,6 +34,7 @@ typedef struct AxisPlan {
     AxisMapping how;
     int64_t step;       /* 0: one element at a time, an i64 */
     int64_t multicast;  /* blocks beside each other that bring what they have in common once */
+    int64_t whole;      /* step of a dot's axis of which its tile holds all; 0: any other */
     bool held;          /* the steps of a loop mix it: a block holds all of it */
     bool walked;        /* stored and folded in one walk (row_column_sweep.h): no row */
     int64_t from, upto; /* the grid's elements of it; upto 0: to its end */

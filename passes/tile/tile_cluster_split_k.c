@@ -75,6 +75,11 @@ static const char *never(Func *func, const Op *group, TilePlan *plan)
     if (brings_together(func, plan)) {
         return "blocks that bring operands together are one";
     }
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].whole) {
+            return "the epilogue reduces along an axis of the tile";
+        }
+    }
     bool stores = tile_stores_product(group, plan);
     return stores ? NULL : "not all that is written is the product's tile";
 }

@@ -266,7 +266,8 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     if (m) {
-        set_halved(func, m, max_i64(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+        int64_t rows = step_beside(n, 128, columns, unit->m);
+        set_halved(func, m, max_i64(unit->m, fitted(m->dim, rows)), unit->m, TURN_ROWS,
                    "rows that share each fragment of the right operand");
     }
     if (n) {

@@ -100,6 +100,7 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
     int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
                                 : cached_columns(group, plan, m, n);
     if (m) {
+        rows = step_beside(n, rows, cols, FMA_MIN);
         set_halved(func, m, fitted(m->dim, rows), FMA_MIN, TURN_ROWS,
                    "rows that share each element of the right operand");
     }

@@ -155,8 +155,9 @@ typedef enum HalvingDim { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } HalvingDi
 static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least,
                               HalvingDim turn, const char *reason)
 {
-    int times = (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
-    int64_t less = step;
+    int times = axis->whole ? 0 : (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
+    int64_t less = axis->whole ? axis->whole : step;
+    reason = axis->whole ? "the epilogue reduces along the whole axis" : reason;
     while (times-- > 0 && less / 2 >= least) {
         less = less / 2 / least * least;
     }
@@ -169,6 +170,13 @@ static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
 {
     int64_t most = axis ? poly_most(axis->dim) : 1;
     return most == INT64_MAX ? most : ceil_div(most, step);
+}
+
+/* A step beside one of another axis that holds all of it: tiles are as large as `usual` ones. */
+static inline int64_t step_beside(const AxisPlan *other, int64_t step, int64_t usual, int64_t least)
+{
+    int64_t beside = other && other->whole > usual ? step * usual / other->whole : step;
+    return max_i64(least, power_of_two_at_most(max_i64(1, beside)));
 }
 
 /* Tiles of a product without a matrix unit. Returns the step along what is contracted. */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/analysis/epilogue_folds.h"
+
+#include "ir/layout/matrix_instr.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "support/int_math.h"
+
+enum {
+    MOST = 128,       /* elements along an edge of 32-bit sums, as most tiles have */
+    MOST_WIDE = 256,  /* columns, where a warp group multiplies 64 rows by as many */
+    ALIGNED = 64,     /* longer axes have tiles of a multiple */
+    LEAST = 8,
+};
+
+int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots)
+{
+    Type type = dot->results[0]->type;
+    int64_t extent = poly_most(type->dims[axis]);
+    bool narrow = dtype_bits(dot->operands[0]->type->dtype) <= 16 &&
+                  dtype_bits(dot->operands[1]->type->dtype) <= 16;
+    bool wide = axis == type->rank - 1 && narrow && func->target && mma_warpgroup(func->target);
+    int64_t most = wide ? MOST_WIDE : MOST;
+    most /= power_of_two_at_least(n_dots) * max_i64(1, dtype_bytes(type->dtype) / 4);
+    if (!func->target || axis < type->rank - 2 || extent > most) {
+        return 0;
+    }
+    const DimVar *var = poly_name_giver(type->dims[axis]);
+    const ScheduleEntry *given =
+        var && var->name ? schedule_peek_entry(func, "tile", var->name) : NULL;
+    if (given && given->number < extent) {
+        return 0; /* the user's tiles are smaller */
+    }
+    return extent <= ALIGNED ? power_of_two_at_least(max_i64(LEAST, extent))
+                             : ceil_div(extent, ALIGNED) * ALIGNED;
+}
