@@ -342,6 +342,11 @@ static const PassConstraint CONSTRAINTS[] = {
     {"vectorize", "strip_mine",
      "a strip begins where a loop does, of which vectorize knows less than of the tile; its "
      "accesses would become narrower"},
+    {"mark_equal_runs", "strip_mine",
+     "of where a strip begins less is known than of where its tile does; fewer neighbours would be "
+     "known to be equal"},
+    {"assign_layouts", "mark_equal_runs",
+     "which neighbours a thread holds in adjacent registers is not known without a layout"},
     {"eliminate_barriers", "strip_mine",
      "a barrier in the loop orders one slot of a buffer after another; eliminate_barriers would "
      "not tell them apart and keep those in front of the loop's accesses"},

@@ -314,6 +314,8 @@ int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory);
 bool gpu_exists(GpuEmitter *em, Type type, int r);
 /* The first register with the same element (zero basis vectors cleared). */
 int gpu_canonical(const Layout *layout, int r);
+/* The first register that holds the same element, or one that is equal by attribute `equal`. */
+int gpu_first_equal(const Value *value, int r);
 /* Does register r hold an element of its own? Others do not exist, or are copies. */
 bool gpu_holds(GpuEmitter *em, Type type, int r);
 LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */

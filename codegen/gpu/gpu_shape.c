@@ -13,7 +13,8 @@ enum {
     DEPTH = 5, /* of the ops that bound the argument of a reciprocal */
 };
 
-/* Is register r of the value one to compute? Copies take what their first has. */
+/* Is register r of the value one to compute? Copies, and elements that are equal by what their index
+ * is, take what the first of them has. */
 static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
 {
     if (!type_is_tile(value->type)) {
@@ -22,7 +23,7 @@ static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int 
     if (!gpu_exists(em, value->type, r)) {
         return false;
     }
-    int first = gpu_canonical(value->type->layout, r);
+    int first = gpu_first_equal(value, r);
     if (first != r) {
         out->regs[r] = out->regs[first];
     }
@@ -224,7 +225,7 @@ static void take_operands(GpuEmitter *em, const Op *op, int from, int n, LLVMVal
     *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) {
         bool own = gpu_exists(em, result->type, from + i) &&
-                   gpu_canonical(result->type->layout, from + i) == from + i;
+                   gpu_first_equal(result, from + i) == from + i;
         (*a)[i] = own ? operand_register(em, op, 0, from + i) : NULL;
         (*d)[i] = own ? operand_register(em, op, 1, from + i) : NULL;
     }

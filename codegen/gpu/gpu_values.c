@@ -105,6 +105,12 @@ int gpu_canonical(const Layout *layout, int r)
     return r;
 }
 
+int gpu_first_equal(const Value *value, int r)
+{
+    int equal = value->def ? (int)op_int(value->def, ATTR_EQUAL, 1) : 1;
+    return gpu_canonical(value->type->layout, r) & -equal;
+}
+
 bool gpu_holds(GpuEmitter *em, Type type, int r)
 {
     return gpu_exists(em, type, r) && gpu_canonical(type->layout, r) == r;

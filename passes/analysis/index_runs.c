@@ -7,8 +7,10 @@
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/analysis/range_facts.h"
+#include "support/int_math.h"
 
-/* What an index is in each run of `width` elements along an axis. */
+/* What a value is in each run of `width` elements along an axis. `width` is a power of two, so that
+ * integers that wrap around keep what is said here. */
 typedef enum RunKind {
     RUN_ANY,
     RUN_SAME, /* one number */
@@ -40,6 +42,10 @@ static RunKind run_of_binary(const Runs *runs, const Op *op, int axis)
         return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? RUN_STEP : RUN_ANY;
     case OP_SUB: return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? a : RUN_ANY;
     case OP_DIV: return a == RUN_STEP && by && by->i > 0 && is_multiple(runs, right) ? b : RUN_ANY;
+    case OP_SHR:
+        return a == RUN_STEP && by && by->i > 0 && by->i < 63 && (1LL << by->i) % runs->width == 0
+                   ? RUN_SAME
+                   : RUN_ANY;
     case OP_MOD: return a == RUN_STEP && by && by->i > 0 && is_multiple(runs, right) ? a : RUN_ANY;
     default: return RUN_ANY;
     }
@@ -58,7 +64,10 @@ static RunKind run_of_op(const Runs *runs, const Op *op, int axis)
         bool aligned = range_aligned(poly_as_range(range->type->dims[0])) <= 1;
         return aligned && is_multiple(runs, range) ? RUN_STEP : RUN_ANY;
     }
-    case OP_CAST: return run_of(runs, op->operands[0], axis);
+    case OP_CAST: {
+        RunKind kind = run_of(runs, op->operands[0], axis);
+        return kind == RUN_SAME || dtype_is_int(op->results[0]->type->dtype) ? kind : RUN_ANY;
+    }
     case OP_MASK: {
         bool other = op_int(op, ATTR_AXIS, 0) != axis;
         const DimVar *range = poly_as_range(op->results[0]->type->dims[axis]);
@@ -86,9 +95,19 @@ static RunKind run_of(const Runs *runs, const Value *value, int axis)
     if (!value->def || value->def->n_results != 1) {
         return RUN_ANY;
     }
-    return memo_known(runs->memo, value, axis, &found)
+    int key = log2_ceil(runs->width) * MAX_RANK + axis;
+    return memo_known(runs->memo, value, key, &found)
                ? (RunKind)found
-               : (RunKind)memo_keep(runs->memo, value, axis, run_of_op(runs, value->def, axis));
+               : (RunKind)memo_keep(runs->memo, value, key, run_of_op(runs, value->def, axis));
+}
+
+int64_t an_equal_run(Memo *memo, const Value *value, int axis, int64_t most)
+{
+    int64_t width = most;
+    while (width > 1 && run_of(&(Runs){memo, width}, value, axis) != RUN_SAME) {
+        width /= 2;
+    }
+    return width;
 }
 
 /* True for a gather, and for a scatter that only stores. */
