@@ -13,8 +13,8 @@ enum {
     DEPTH = 5, /* of the ops that bound the argument of a reciprocal */
 };
 
-/* Is register r of the value one to compute? Copies, and elements that are equal by what their index
- * is, take what the first of them has. */
+/* Is register r of the value one to compute? Copies, and elements that are equal by what their
+ * index is, take what the first of them has. */
 static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
 {
     if (!type_is_tile(value->type)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of elements that a gather reads, or a scatter writes, as neighbours in memory, and of elements
- * that are equal. */
+/* Runs of elements that a gather reads, or a scatter writes, as neighbours in memory, and of
+ * elements that are equal. */
 #ifndef TESSERA_PASSES_ANALYSIS_INDEX_RUNS_H
 #define TESSERA_PASSES_ANALYSIS_INDEX_RUNS_H
 
@@ -17,9 +17,9 @@ bool an_has_runs(const Op *gather_or_scatter, int64_t width);
  * known, or in different rows. */
 int64_t an_run_stride(const Op *gather_or_scatter);
 
-/* The greatest power of two up to `most`, which is one, such that elements of the value in runs of so
- * many along the axis, which begin at multiples of it within the tile, are equal: of `n >> 2`, 4.
- * The memo is of this question alone. */
+/* The greatest power of two up to `most`, which is one, such that elements of the value in runs of
+ * so many along the axis, which begin at multiples of it within the tile, are equal: of `n >> 2`,
+ * 4. The memo is of this question alone. */
 int64_t an_equal_run(Memo *memo, const Value *value, int axis, int64_t most);
 
 #endif

@@ -30,16 +30,28 @@ static SplitRule *const RULES[] = {
     one_too_many,         split_folded_product, split_contracted_axis, split_costly_operand,
     split_other_grid,     split_repeated,       split_before_scatter,  split_both_ways,
     split_scanned_across, split_long_chain,     split_nested_fold,     split_scan_of_rows,
-    split_under_occupied,
 };
 
-static const Value *broken_rule(Splitter *s, const Op *op)
+/* The value of the first op that breaks a rule and that `may_cut` takes; NULL: none. Whether blocks
+ * would be few is asked last: it depends on which axes are folded after all other cuts. */
+static const Value *first_broken(Splitter *s, bool (*may_cut)(const Splitter *, const Value *))
 {
-    const Value *value = NULL;
-    for (size_t i = 0; i < sizeof RULES / sizeof *RULES && !value; i++) {
-        value = RULES[i](s, op);
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = NULL;
+        for (size_t i = 0; i < sizeof RULES / sizeof *RULES && !value; i++) {
+            value = RULES[i](s, op);
+        }
+        if (value && may_cut(s, value)) {
+            return value;
+        }
     }
-    return value;
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = split_under_occupied(s, op);
+        if (value && may_cut(s, value)) {
+            return value;
+        }
+    }
+    return NULL;
 }
 
 /* The stored value itself is already made by this launch alone. */
@@ -119,13 +131,16 @@ static bool is_crowded(const Splitter *s)
     return s->n_classes > MAX_AXES;
 }
 
+static bool is_any(const Splitter *s, const Value *value)
+{
+    (void)s, (void)value;
+    return true;
+}
+
 bool fuse_is_sound(Func *func, const FusionGroup *group)
 {
     Splitter s = split_begin(func, group);
-    bool sound = !is_crowded(&s) && !s.separate_sweeps;
-    for (const Op *op = s.block->first; op && sound; op = op->next) {
-        sound = !broken_rule(&s, op);
-    }
+    bool sound = !is_crowded(&s) && !s.separate_sweeps && !first_broken(&s, is_any);
     split_end(&s);
     return sound;
 }
@@ -152,23 +167,19 @@ static Value *cut(const Splitter *s, const Block *body)
     return NULL;
 }
 
-static Value *first_broken(Splitter *s, const Block *body)
+/* True if it can go through memory and does not yet. */
+static bool may_materialize(const Splitter *s, const Value *value)
 {
-    for (const Op *op = s->block->first; op; op = op->next) {
-        const Value *value = broken_rule(s, op);
-        Value *original = value && !is_root(s, value) ? fuse_original(s->group, value) : NULL;
-        if (original && fuse_may_materialize(s->func, body, original)) {
-            return original;
-        }
-    }
-    return NULL;
+    Value *original = is_root(s, value) ? NULL : fuse_original(s->group, value);
+    return original && fuse_may_materialize(s->func, s->body, original);
 }
 
 Value *fuse_split(Func *func, const Block *body, const FusionGroup *group)
 {
     Splitter s = split_begin(func, group);
     s.body = body;
-    Value *found = is_crowded(&s) ? cut(&s, body) : first_broken(&s, body);
+    const Value *broken = is_crowded(&s) ? NULL : first_broken(&s, may_materialize);
+    Value *found = is_crowded(&s) ? cut(&s, body) : broken ? fuse_original(group, broken) : NULL;
     split_end(&s);
     return found;
 }

@@ -24,7 +24,10 @@ const Value *split_repeated(Splitter *s, const Op *op)
         kept |= op->operands[i] ? split_seen(s, op->operands[i]) : 0;
     }
     bool little = split_elements(s, kept & ~s->stored) <= MAX_ELEMENTS && op->kind != OP_DOT;
-    return (s->stored & ~own) && !little ? result : NULL;
+    /* A block that has whole rows for one fold would walk all rows for another: a count of rows. */
+    bool across = split_is_fold(op) && (s->stored & s->folded & ~own) &&
+                  (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
+    return (s->stored & ~own) && (!little || across) ? result : NULL;
 }
 
 /* Scatters whose old elements are used are in no loop of a row. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mark_equal_runs: says of element-wise values which neighbours are equal by what their index is, so
- * that a thread computes one of them.
+/* mark_equal_runs: says of element-wise values which neighbours are equal by what their index is,
+ * so that a thread computes one of them.
  *
  *     %place = index %N : i64[%N]@L0                 %place = index %N : i64[%N]@L0
  *     %group = shr %place, 2 : i64[%N]@L0      →     %group = shr %place, 2 equal=4 : i64[%N]@L0
  *     %bits = mul %group, …                          %bits = mul %group, … equal=4
  *
- * A thread holds neighbours in adjacent registers, where a tile begins at a multiple of 4 here. What
- * four neighbours share may be long: the rounds of a random number generator, or the scale of a
- * group of numbers. LLVM finds the equal elements only if it knows how the index divides, which it
- * does not of an index made of sizes.
+ * A thread holds neighbours in adjacent registers, where a tile begins at a multiple of 4 here.
+ * What four neighbours share may be long: the rounds of a random number generator, or the scale of
+ * a group of numbers. LLVM finds the equal elements only if it knows how the index divides, which
+ * it does not of an index made of sizes.
  *
- * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values. */
+ * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values.
+ */
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/memo.h"
@@ -39,9 +40,12 @@ static int register_axis(const Layout *layout)
 static void mark(Op *op, void *user)
 {
     Marker *marker = user;
-    const Value *value = op->n_results == 1 && op_has(op, TRAIT_ELEMENTWISE) ? op->results[0] : NULL;
-    int axis = value && type_is_tile(value->type) ? register_axis(value->type->layout) : -1;
-    if (axis < 0 || op->kind == OP_REMAT) {
+    if (op->n_results != 1 || !op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_REMAT) {
+        return;
+    }
+    const Value *value = op->results[0];
+    int axis = type_is_tile(value->type) ? register_axis(value->type->layout) : -1;
+    if (axis < 0) {
         return;
     }
     int held = layout_contiguous(value->type->layout, axis);

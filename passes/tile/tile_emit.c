@@ -3,6 +3,7 @@
  * frames. A value without a loop's axis belongs to the frame outside, before the loop; one that the
  * source computes outside of a region belongs before the op with that region. */
 #include "passes/tile/tile_emit.h"
+#include "passes/tile/tile_steps.h"
 
 static int item_of(const TileEmitter *e, int class)
 {
@@ -399,6 +400,16 @@ static void emit_earlier_reads(TileEmitter *e, EmitFrame *frame, const Op *write
     }
 }
 
+static Value *is_first_of_cluster(TileEmitter *e, EmitFrame *frame)
+{
+    int item = 0;
+    while (e->plan->items[item].how != AXIS_CLUSTER) {
+        item++;
+    }
+    Value *start = build_range_fact(&frame->at, OP_START, frame->ranges[item]);
+    return build_cmp(&frame->at, "eq", start, build_i64(&frame->at, 0));
+}
+
 static void emit_store(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *value = op->operands[op->n_operands - 1], *indices[MAX_RANK];
@@ -406,7 +417,16 @@ static void emit_store(TileEmitter *e, EmitFrame *frame, const Op *op)
     Value *here = emit_value(e, frame, value);
     frame->at.span = op->span;
     here = drop_axes(e, frame, value, here);
-    build_store(&frame->at, op->operands[0], indices, here);
+    if (!tile_is_for_one_block(e->plan, op)) {
+        build_store(&frame->at, op->operands[0], indices, here);
+        return;
+    }
+    Op *choice = build_if(&frame->at, is_first_of_cluster(e, frame), 0, NULL);
+    Builder first = build_at_end(e->func, choice->regions[0]);
+    Builder others = build_at_end(e->func, choice->regions[1]);
+    build_store(&first, op->operands[0], indices, here);
+    build_yield(&first, 0, NULL);
+    build_yield(&others, 0, NULL);
 }
 
 /* What has no regions, inside of loops over those of its axes that are walked. */

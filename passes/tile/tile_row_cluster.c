@@ -5,19 +5,79 @@
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
+#include "ir/build.h"
 #include "ir/ir_errors.h"
 
 enum { PART_BYTES = 32768 };
+
+static bool is_along(const TilePlan *plan, const Value *written, const AxisPlan *axis)
+{
+    for (int i = 0; i < written->type->rank; i++) {
+        if (axes_class(plan->axes, written, i) == axis->class) {
+            return true;
+        }
+    }
+    return false;
+}
 
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         const Value *written = axes_written(op);
-        bool along = !written;
-        for (int i = 0; written && i < written->type->rank; i++) {
-            along = along || axes_class(plan->axes, written, i) == axis->class;
+        if (written && !is_along(plan, written, axis)) {
+            return false;
         }
-        if (!along) {
+    }
+    return true;
+}
+
+/* What the rows are reduced to may be stored beside them, by one block of the cluster: a loss, or
+ * the statistics of a norm. The others must not read it, and there must be a block. */
+static bool may_divide(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    bool some = false;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *written = axes_written(op);
+        bool along = written && is_along(plan, written, axis);
+        some = some || along;
+        if (!written || along) {
+            continue;
+        }
+        for (const ValueUse *use = use_first(op->operands[0], group->regions[0]); use;
+             use = use_next(use, group->regions[0])) {
+            if (use->op != op) {
+                return false;
+            }
+        }
+        if (op->kind != OP_STORE || poly_least(axis->dim) < 1) {
+            return false;
+        }
+    }
+    return some;
+}
+
+static bool is_only_read(const Value *memory, const Op *group)
+{
+    const Block *body = group->regions[0];
+    for (const ValueUse *use = use_first(memory, body); use; use = use_next(use, body)) {
+        if (use->op->kind != OP_LOAD && use->op->kind != OP_GATHER) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every block of a cluster can compute these for its part of a row. */
+static bool has_divisible_ops(const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool of_index = op->kind == OP_IOTA || op->kind == OP_INDEX || op->kind == OP_GATHER;
+        bool moves = op_moves_axes(op) || op->kind == OP_CONST || op->kind == OP_SIZE;
+        if (!of_index && !moves && !op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_LOAD &&
+            op->kind != OP_STORE && op->kind != OP_REDUCE) {
+            return false;
+        }
+        if (op->kind == OP_GATHER && !is_only_read(op->operands[0], group)) {
             return false;
         }
     }
@@ -68,15 +128,25 @@ static bool may_be(Func *func, const TilePlan *plan)
     return may;
 }
 
+bool tile_is_for_one_block(const TilePlan *plan, const Op *write)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].how == AXIS_CLUSTER) {
+            return !is_along(plan, axes_written(write), &plan->items[i]);
+        }
+    }
+    return false;
+}
+
 /* Elements of the group's rows that a cluster may hold; 0: it may not. */
 static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
 {
     bool may = is_gpu(func) && func->target->cluster > 1 && plan->row_align <= 1 &&
-               tile_has_plain_ops(group) && only_rows_fold(plan) && may_be(func, plan);
+               has_divisible_ops(group) && only_rows_fold(plan) && may_be(func, plan);
     bool some = false;
     for (int i = 0; i < plan->n && may; i++) {
         some = some ||
-               (tile_is_row(&plan->items[i]) && tile_writes_along(group, plan, &plan->items[i]));
+               (tile_is_row(&plan->items[i]) && may_divide(group, plan, &plan->items[i]));
     }
     return some ? elements_of_rows(plan) : 0;
 }
@@ -161,7 +231,7 @@ static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_
     double least = 0;
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (!tile_is_row(axis) || !tile_writes_along(group, plan, axis)) {
+        if (!tile_is_row(axis) || !may_divide(group, plan, axis)) {
             continue;
         }
         double taken = (double)(part_of(func, plan, axis, blocks) * blocks) /

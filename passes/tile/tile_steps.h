@@ -72,6 +72,9 @@ bool tile_stores_product(const Op *group, TilePlan *plan);
 int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given);
 /* Is all that the group writes written along the axis? */
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
+/* True if the blocks of a cluster, which have the parts of a row, all have what is written: the
+ * first of them writes it. */
+bool tile_is_for_one_block(const TilePlan *plan, const Op *write);
 /* An axis that is stored, and reduced before. */
 bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
