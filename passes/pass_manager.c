@@ -100,7 +100,7 @@ static const PassConstraint CONSTRAINTS[] = {
      "a product whose result a gather reads goes through memory for collapse_intermediates; "
      "nothing would be left to invert"},
     {"collapse_axes", "collapse_intermediates",
-     "collapse_axes collapses axes of the only value that is stored; a result that is stored for "
+     "collapse_axes collapses axes of all that is made of a product; a result that is stored for "
      "itself before would end there, and so would the axes"},
     {"collapse_intermediates", "raise_to_dot",
      "collapse_intermediates looks for sums of products and, as collapse_axes does, for row axes "

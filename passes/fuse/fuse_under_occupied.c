@@ -49,12 +49,56 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     return split_elements(s, rows) > held / run && blocks < (gpu ? target->num_sms : MAX_WALKS_CPU);
 }
 
-/* Does another fold along the same axis need it? */
-static bool is_folded_again(Splitter *s, const Op *op, uint64_t row)
+/* The reduction that the operand is the result of, but for axes of one element; NULL: none. */
+static const Op *reduction_below(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op->kind == OP_SQUEEZE || op->kind == OP_EXPAND)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_REDUCE && op->n_operands == 1 ? op : NULL;
+}
+
+static bool continues(const Op *op, const Op *below)
+{
+    return op->kind == OP_REDUCE && below &&
+           text_equal(op_word(op, ATTR_FN), op_word(below, ATTR_FN));
+}
+
+/* A reduction over several axes is one over each in turn: the classes of all of them. `first`: what
+ * reads the elements. */
+static uint64_t reduced_set(Splitter *s, const Op *op, const Op **first)
+{
+    uint64_t set = 0;
+    const Op *below = op;
+    do {
+        *first = below;
+        set |= split_class(s, below->operands[0], (int)op_int(below, ATTR_AXIS, 0));
+        below = reduction_below(below->operands[0]);
+    } while (continues(op, below));
+    return set;
+}
+
+/* Is all that reads the result a reduction over one more axis of the set? */
+static bool is_continued(const Splitter *s, const Op *op, const Value *result)
+{
+    const ValueUse *use = op->kind == OP_REDUCE ? use_first(result, s->block) : NULL;
+    bool any = use != NULL;
+    for (; use && any; use = use_next(use, s->block)) {
+        const Op *reader = use->op;
+        bool unit = reader->kind == OP_SQUEEZE || reader->kind == OP_EXPAND;
+        any = unit ? is_continued(s, op, reader->results[0]) : continues(reader, op);
+    }
+    return any;
+}
+
+/* Does another fold along the same axes need it? */
+static bool is_folded_again(Splitter *s, const Op *op, uint64_t rows)
 {
     for (const Op *other = op->next; other; other = other->next) {
+        const Op *first;
         if (split_is_fold(other) && split_is_made_of(s, other, op) &&
-            split_class(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0)) == row) {
+            (reduced_set(s, other, &first) & rows)) {
             return true;
         }
     }
@@ -64,20 +108,21 @@ static bool is_folded_again(Splitter *s, const Op *op, uint64_t row)
 /* A few long rows would be walked by as few blocks, as would those that are folded twice. */
 const Value *split_under_occupied(Splitter *s, const Op *op)
 {
-    if (!split_is_fold(op) || split_is_scan(op)) {
+    const Op *first;
+    if (!split_is_fold(op) || split_is_scan(op) || is_continued(s, op, op->results[0])) {
         return NULL;
     }
     uint64_t rows = s->stored & s->folded & ~s->walked;
-    uint64_t row = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
-    int64_t walk = LONG_WALK_BYTES * 8 / bits_read(op);
+    uint64_t set = reduced_set(s, op, &first);
+    int64_t walk = LONG_WALK_BYTES * 8 / bits_read(first);
     bool own = rows & split_seen(s, op->operands[0]);
     bool gpu = s->func->target && s->func->target->family != FAMILY_CPU;
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
     bool starves =
         own &&
         ((split_elements(s, rows) > LONG_ROW && split_elements(s, s->stored & ~rows) < MAX_ROWS) ||
-         few_would_walk(s, op, rows, cluster * LONG_ROW));
-    bool again = row && !(row & (s->stored | s->walked)) && few_would_walk(s, op, row, walk) &&
-                 is_folded_again(s, op, row);
+         few_would_walk(s, first, rows, cluster * LONG_ROW));
+    bool again = set && !(set & (s->stored | s->walked)) && few_would_walk(s, first, set, walk) &&
+                 is_folded_again(s, op, set);
     return starves || again ? split_used_result(s, op) : NULL;
 }

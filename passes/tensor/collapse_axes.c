@@ -1,67 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collapse_axes: collapses several row axes of a contraction into one axis.
+/* collapse_axes: collapses several row axes of a contraction, and several reduced axes, into one.
  *
  *   in %x: tensor<f32[B, S, K]>            in %x: tensor<f32[B*S, K]> collapsed [2, 1] of [B, S, K]
  *   %p = dot %x, %w : f32[B, S, N]    →    %p = dot %x, %w : f32[B*S, N]
  *   store %y[:, :, :], %p                  store %y[:, :], %p
  *
- * Two axes are collapsed if they are adjacent in each tensor that has them, if every store iterates
- * over both, and if one factor of the dot (or of a sum of products) has both and the other neither.
- * Tiles of the collapsed axis are full even if the inner axis is short. In schedules the axis has
- * the inner one's name; a schedule entry that names the outer axis keeps the two separate. Requires
- * the tensor level, a single store, and tensors that are contiguous and read as a whole. Changes no
- * bits. */
+ *   %r = reduce %x fn=sum axis=1 : f32[B, 1, K]
+ *   %t = reduce %r fn=sum axis=0 : f32[1, 1, K]    →    %t = reduce %x fn=sum axis=0 : f32[1, K]
+ *
+ * Two axes are collapsed if they are adjacent in each tensor that has them, if everything that is
+ * made of these tensors iterates over both or reduces both, and if one factor of a dot (or of a sum
+ * of products) has both and the other neither, or a reduction over both is one over either in turn.
+ * A set of axes that is reduced is then one axis: its loop has one step, its shares are of the
+ * whole set, and rows are held or walked as those of one axis. Tiles of the collapsed axis are full
+ * even if the inner axis is short. In schedules the axis has the inner one's name; a schedule entry
+ * that names the outer axis keeps the two separate. Requires the tensor level, and tensors that are
+ * contiguous and read as a whole. Axes of a product's rows change no bits; sums over several axes
+ * may be added up in another order. */
 #include "passes/tensor/collapse_axes.h"
 
+#include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/pass.h"
 #include "passes/tensor/collapse_values.h"
+#include "passes/tensor/reorder_axes.h"
 
 static Value *const WHOLE[MAX_RANK];
 
-/* ---- what stays as it is ---- */
+/* An op that ends what is collapsed: a store, a scatter, or two reductions that become one. */
+typedef struct Sink {
+    Op *op;    /* the store, the scatter, or the second reduction */
+    Op *first; /* the first reduction; NULL: another op */
+    int at;    /* the first axis of the pair, of what the op writes or the first one reduces */
+} Sink;
 
-/* Does it read a tensor that is merged? `seen`: values whose operands were looked at. */
-static bool reads_merged(const Collapse *f, const Value *value, Memo *seen)
-{
-    const Op *op = value->def;
-    if (!op || !memo_visit(seen, value)) {
-        return false;
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        const Value *operand = op->operands[i];
-        bool memory = operand && operand->type->kind == TYPE_TENSOR;
-        if (memory ? operand->index >= 64 || f->axis[operand->index] >= 0
-                   : operand && reads_merged(f, operand, seen)) {
-            return true;
-        }
-    }
-    return false;
-}
+/* One pair of axes, and all that is made anew if it is collapsed. */
+typedef struct Trial {
+    Collapse f;
+    struct {
+        Sink *items;
+        size_t n, cap;
+    } sinks;
+    Memo *dead; /* of is_dead */
+} Trial;
 
-static bool keeps_merged(const Collapse *f)
-{
-    Memo *seen = memo_open(f->func);
-    bool found = false;
-    for (size_t i = 0; i < f->kept.n && !found; i++) {
-        found = reads_merged(f, f->kept.items[i], seen);
-    }
-    memo_close(seen);
-    return found;
-}
-
-static int accesses_of(const Func *func, const Value *tensor)
-{
-    int n = 0;
-    for (const Op *op = func->body->first; op; op = op->next) {
-        n += op->n_operands > 0 && op->operands[0] == tensor;
-    }
-    return n;
-}
+/* ---- what reads a value that is collapsed ---- */
 
 /* True if nothing needs the op: func_remove_dead has not run since its use went. */
-static bool is_dead(const Collapse *f, const Op *op, Memo *known)
+static bool is_dead(const Func *func, const Op *op, Memo *known)
 {
     int64_t found;
     if (op->n_results != 1 || !op_has(op, TRAIT_PURE)) {
@@ -71,81 +58,156 @@ static bool is_dead(const Collapse *f, const Op *op, Memo *known)
         return found;
     }
     bool dead = true;
-    const Block *all = f->func->body;
+    const Block *all = func->body;
     for (const ValueUse *use = use_first(op->results[0], all); use && dead;
          use = use_next(use, all)) {
-        dead = is_dead(f, use->op, known);
+        dead = is_dead(func, use->op, known);
     }
     return memo_keep(known, op->results[0], 0, dead);
 }
 
-/* Is all that is made of the op's results made anew for the store? `seen`: values that were asked
- * for. */
-static bool is_all_replaced(const Collapse *f, const Op *op, const Op *store, Memo *seen,
-                            Memo *dead)
+/* The only op that reads the value and is needed; NULL: there are several. */
+static Op *only_reader(const Func *func, const Value *value, Memo *dead)
 {
-    const Block *all = f->func->body;
-    for (int i = 0; i < op->n_results; i++) {
-        for (const ValueUse *use = use_first(op->results[i], all); use; use = use_next(use, all)) {
-            int64_t tried;
-            const Op *user = use->op;
-            if (user == store || is_dead(f, user, dead)) {
-                continue;
+    Op *reader = NULL;
+    const Block *all = func->body;
+    for (const ValueUse *use = use_first(value, all); use; use = use_next(use, all)) {
+        if (!is_dead(func, use->op, dead)) {
+            if (reader && reader != use->op) {
+                return NULL;
             }
-            if (user->n_results != 1 || !memo_known(f->tried, user->results[0], 0, &tried)) {
-                return false;
-            }
-            if (memo_visit(seen, user->results[0]) &&
-                !is_all_replaced(f, user, store, seen, dead)) {
-                return false;
-            }
+            reader = use->op;
         }
     }
-    return true;
+    return reader;
 }
 
-/* True if no load of a tensor that is merged is left: another store may need it, too. */
-static bool replaces_loads(const Collapse *f, const Op *store)
+/* The reduction that reduces the other axis of the pair `at`, `at` + 1 as `first` does one of them,
+ * and is all that reads it, but for axes of one element that come and go; NULL: none. */
+static Op *second_reduction(const Func *func, const Op *first, int at, Memo *dead)
 {
-    bool all = true;
-    Memo *seen = memo_open(f->func), *dead = memo_open(f->func);
-    for (size_t i = 0; i < f->func->params.n && i < 64 && all; i++) {
-        const Value *tensor = f->func->params.items[i].value;
-        const Block *body = f->func->body;
-        for (const ValueUse *use = f->axis[i] >= 0 ? use_first(tensor, body) : NULL; use && all;
-             use = use_next(use, body)) {
-            all = use->op == store || is_all_replaced(f, use->op, store, seen, dead);
-        }
-    }
-    memo_close(dead);
-    memo_close(seen);
-    return all;
-}
-
-/* ---- the function ---- */
-
-/* A copy that a view is of: its own axes are nobody else's. */
-static bool is_copy(const Func *func, const Op *op)
-{
-    return op->kind == OP_STORE && func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
-}
-
-/* The only op that does something, where it is a store; all others are pure, or make copies. */
-static Op *only_store(const Func *func)
-{
-    Op *store = NULL;
-    for (Op *op = func->body->first; op; op = op->next) {
-        bool writes = op->kind == OP_STORE;
-        if (is_copy(func, op)) {
-            continue;
-        }
-        if (op->n_regions || (writes && store) || (!writes && !op_has(op, TRAIT_PURE))) {
+    int axis = (int)op_int(first, ATTR_AXIS, 0), other = axis == at ? at + 1 : at;
+    Op *reader = only_reader(func, first->results[0], dead);
+    while (reader && (reader->kind == OP_EXPAND || reader->kind == OP_SQUEEZE)) {
+        OpAxis moved = op_axis(reader, 0, other);
+        if (moved.role != AXIS_TIED) {
             return NULL;
         }
-        store = writes ? op : store;
+        other = moved.result;
+        reader = only_reader(func, reader->results[0], dead);
     }
-    return store && collapse_is_whole(store) ? store : NULL;
+    bool second = reader && reader->kind == OP_REDUCE && reader->n_operands == 1 &&
+                  reader->parent == func->body && (int)op_int(reader, ATTR_AXIS, 0) == other &&
+                  text_equal(op_word(reader, ATTR_FN), op_word(first, ATTR_FN));
+    return second ? reader : NULL;
 }
+
+static bool reduces_pair(const Op *op, int at)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    return op->kind == OP_REDUCE && op->n_operands == 1 && (axis == at || axis == at + 1);
+}
+
+static void add_sink(Trial *trial, Op *op, Op *first, int at)
+{
+    for (size_t i = 0; i < trial->sinks.n; i++) {
+        const Sink *sink = &trial->sinks.items[i];
+        if (sink->op == op && sink->first == first && sink->at == at) {
+            return;
+        }
+    }
+    Sink sink = {op, first, at};
+    ARENA_PUSH(trial->f.func->arena, &trial->sinks, sink);
+}
+
+/* Where axes `at` and `at` + 1 of the operand are in the result, as neighbours; -1: nowhere. */
+static int pair_in_result(const Op *op, int operand, int at)
+{
+    OpAxis outer = op_axis(op, operand, at), inner = op_axis(op, operand, at + 1);
+    bool tied = outer.role == AXIS_TIED && inner.role == AXIS_TIED;
+    return tied && inner.result == outer.result + 1 ? outer.result : -1;
+}
+
+/* Sees to it that the op, which reads a value with the pair, is made anew; false: it cannot be. */
+static bool add_reader(Trial *trial, Op *op, int operand, int at)
+{
+    const Func *func = trial->f.func;
+    if (is_dead(func, op, trial->dead)) {
+        return true;
+    }
+    if (op->parent != func->body || op->n_regions) {
+        return false;
+    }
+    if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+        add_sink(trial, op, NULL, at);
+        return true;
+    }
+    if (reduces_pair(op, at)) {
+        Op *second = second_reduction(func, op, at, trial->dead);
+        if (second) {
+            add_sink(trial, second, op, at);
+        }
+        return second != NULL;
+    }
+    int to = op->n_results == 1 && op_has(op, TRAIT_PURE) ? pair_in_result(op, operand, at) : -1;
+    if (to >= 0) {
+        collapse_note_pair(&trial->f, op->results[0], to);
+    }
+    return to >= 0;
+}
+
+static bool add_readers(Trial *trial, const Value *value, int at)
+{
+    const Block *all = trial->f.func->body;
+    bool can = true;
+    for (const ValueUse *use = use_first(value, all); use && can; use = use_next(use, all)) {
+        can = add_reader(trial, use->op, (int)(use - use->op->uses), at);
+    }
+    return can;
+}
+
+/* ---- what stays as it is ---- */
+
+static bool is_second(const Trial *trial, const Op *op)
+{
+    bool second = false;
+    for (size_t i = 0; i < trial->sinks.n && !second; i++) {
+        second = trial->sinks.items[i].first && trial->sinks.items[i].op == op;
+    }
+    return second;
+}
+
+/* Does it read a tensor that is collapsed, but for what the reductions of pairs come to? `seen`:
+ * values whose operands were looked at. */
+static bool reads_collapsed(const Trial *trial, const Value *value, Memo *seen)
+{
+    const Op *op = value->def;
+    if (!op || is_second(trial, op) || !memo_visit(seen, value)) {
+        return false;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        bool memory = operand && operand->type->kind == TYPE_TENSOR;
+        if (memory ? operand->index >= 64 || trial->f.axis[operand->index] >= 0
+                   : operand && reads_collapsed(trial, operand, seen)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool keeps_collapsed(const Trial *trial)
+{
+    Memo *seen = memo_open(trial->f.func);
+    bool found = false;
+    for (size_t i = 0; i < trial->f.kept.n && !found; i++) {
+        found = reads_collapsed(trial, trial->f.kept.items[i], seen);
+    }
+    memo_close(seen);
+    return found;
+}
+
+/* ---- the trial ---- */
 
 /* Does a line of the user's choose tiles of the axis that would be part of the next one? */
 static bool is_chosen(const Func *func, Dim dim)
@@ -163,6 +225,78 @@ static bool is_chosen(const Func *func, Dim dim)
     return false;
 }
 
+/* A value that has the sink's pair of axes. */
+static const Value *pair_of(const Sink *sink)
+{
+    return sink->first ? sink->first->operands[0] : sink->op->operands[sink->op->n_operands - 1];
+}
+
+/* The values that the sink reads, with their pair of axes as one; in a trial, any values. False:
+ * that is not possible. */
+static bool collapse_operands(Collapse *f, const Sink *sink, Value **to)
+{
+    const Op *op = sink->first ? sink->first : sink->op;
+    int from = op->kind == OP_STORE ? op->n_operands - 1 : op->kind == OP_SCATTER;
+    bool can = op->kind != OP_STORE || !f->tries || collapse_takes_tensor(f, op, sink->at);
+    for (int i = 0; i < op->n_operands && can; i++) {
+        Value *operand = op->operands[i];
+        bool array = i >= from && operand && operand->type->kind == TYPE_ARRAY;
+        to[i] = array ? collapse_value(f, operand, sink->at) : operand;
+        can = to[i] || !array;
+    }
+    return can;
+}
+
+static bool takes_all_accesses(const Collapse *f)
+{
+    bool all = true;
+    for (size_t i = 0; all && i < f->func->params.n; i++) {
+        const Param *param = &f->func->params.items[i];
+        bool collapsed = i < 64 && f->axis[i] >= 0;
+        int alias = param->alias ? (int)param->alias->index : -1;
+        bool of_collapsed = alias >= 0 && alias < 64 && f->axis[alias] >= 0;
+        all = !of_collapsed &&
+              (!collapsed || f->accesses[i] == value_count_uses(f->func, param->value));
+    }
+    return all;
+}
+
+/* Looks at all that would be made anew, from one sink on. */
+static bool try_pair(Trial *trial)
+{
+    Collapse *f = &trial->f;
+    const Sink *asked = &trial->sinks.items[0];
+    bool can = !is_chosen(f->func, pair_of(asked)->type->dims[asked->at]);
+    size_t read = 0;
+    for (size_t i = 0; i < trial->sinks.n && can; i++) {
+        Sink sink = trial->sinks.items[i];
+        const Op *op = sink.first ? sink.first : sink.op;
+        can = collapse_operands(f, &sink, ARENA_ARRAY(f->func->arena, Value *, op->n_operands));
+        for (; read < f->pairs.n && can; read++) {
+            can = add_readers(trial, f->pairs.items[read].value, f->pairs.items[read].at);
+        }
+    }
+    return can && takes_all_accesses(f) && !keeps_collapsed(trial);
+}
+
+static bool has_reduction(const Trial *trial)
+{
+    bool has = false;
+    for (size_t i = 0; i < trial->sinks.n && !has; i++) {
+        has = trial->sinks.items[i].first != NULL;
+    }
+    return has;
+}
+
+/* A product gets more rows, or a reduction is of one axis instead of two. Where there is no
+ * product, quotients and remainders of the collapsed axis would take longer than that saves. */
+static bool pays(const Trial *trial)
+{
+    return trial->f.pays || (has_reduction(trial) && !trial->f.divides);
+}
+
+/* ---- what is made anew ---- */
+
 static void merge_param(Func *func, Param *param, int at)
 {
     Type type = param->value->type;
@@ -179,113 +313,237 @@ static void merge_param(Func *func, Param *param, int at)
         func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
 }
 
-static bool pays(Func *func, Op *store, int at, Collapse *f)
+/* The reduced value with the axes of one element that `value` has, which is made of what `first`
+ * reduces by ops that add and drop such axes. */
+static Value *with_unit_axes(Builder *b, const Sink *sink, Value *reduced, const Value *value)
 {
-    *f = collapse_begin(func, store, true);
-    if (is_chosen(func, store->operands[0]->type->dims[at]) ||
-        !collapse_takes_tensor(f, store, at)) {
-        return false;
+    const Op *op = value->def;
+    if (op == sink->first) {
+        return build_expand(b, reduced, sink->at);
     }
-    f->varies = an_varies_all(func);
-    f->tried = memo_open(func);
-    bool can = collapse_value(f, store->operands[store->n_operands - 1], at) && f->pays &&
-               replaces_loads(f, store);
-    memo_close(f->tried);
-    memo_close(f->varies);
-    for (size_t i = 0; can && i < func->params.n && i < 64; i++) {
-        const Value *tensor = func->params.items[i].value;
-        can = f->axis[i] < 0 || f->accesses[i] == accesses_of(func, tensor);
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    bool unit = op->operands[0]->def == sink->first && op->kind == OP_SQUEEZE &&
+                axis == (int)op_int(sink->first, ATTR_AXIS, 0);
+    if (unit) {
+        return reduced;
     }
-    return can && !keeps_merged(f);
+    Value *from = with_unit_axes(b, sink, reduced, op->operands[0]);
+    return op->kind == OP_EXPAND ? build_expand(b, from, axis) : build_squeeze(b, from, axis);
 }
 
-static Op *flatten(Func *func, Op *store, int at, const Collapse *tried)
+/* One reduction in the place of two. */
+static void reduce_once(Collapse *f, const Sink *sink, Value *from)
 {
-    for (size_t i = 0; i < func->params.n && i < 64; i++) {
-        if (tried->axis[i] >= 0) {
-            merge_param(func, &func->params.items[i], tried->axis[i]);
-        }
-    }
-    Collapse f = collapse_begin(func, store, false);
-    f.varies = an_varies_all(func);
-    Value *value = collapse_value(&f, store->operands[store->n_operands - 1], at);
-    memo_close(f.varies);
-    Op *fewer = build_store(&f.b, store->operands[0], WHOLE, value);
-    fewer->span = store->span;
-    op_remove(store);
-    func_remove_dead(func);
-    return fewer;
+    Value *old = sink->op->results[0];
+    Value *reduced = build_reduce(&f->b, op_word(sink->op, ATTR_FN), from, sink->at);
+    Value *made = with_unit_axes(&f->b, sink, reduced, sink->op->operands[0]);
+    made->name = made->name ? made->name : old->name;
+    func_replace_uses(f->func, old, made);
 }
 
-Op *collapse_axes_of(Func *func, Op *store)
+static Op *make_sink(Collapse *f, const Sink *sink)
 {
-    Op *first = store;
-    for (int at = store->operands[0]->type->rank - 2; at >= 0; at--) {
-        Collapse tried;
-        if (at + 1 < store->operands[0]->type->rank && pays(func, store, at, &tried)) {
-            store = flatten(func, store, at, &tried);
-        }
-    }
-    return store == first ? NULL : store;
-}
-
-/* The scatter with axes `at` and `at` + 1 of its indices, value and mask as one; NULL: that is not
- * possible, or does not pay. */
-static Op *merged_scatter(Func *func, Op *scatter, int at, bool tries)
-{
-    Collapse f = collapse_begin(func, scatter, tries);
-    Value **operands = ARENA_ARRAY(func->arena, Value *, scatter->n_operands);
-    bool can = true;
-    f.varies = an_varies_all(func);
-    f.tried = memo_open(func);
-    operands[0] = scatter->operands[0];
-    for (int i = 1; i < scatter->n_operands && can; i++) {
-        Value *operand = scatter->operands[i];
-        bool array = operand && operand->type->kind == TYPE_ARRAY;
-        operands[i] = array ? collapse_value(&f, operand, at) : operand;
-        can = operands[i] == operand || operands[i];
-    }
-    can = can && (!tries || replaces_loads(&f, scatter));
-    memo_close(f.tried);
-    memo_close(f.varies);
-    for (size_t i = 0; tries && can && i < func->params.n && i < 64; i++) {
-        can = f.axis[i] < 0 || f.accesses[i] == accesses_of(func, func->params.items[i].value);
-    }
-    if (!can || !f.pays || (tries && keeps_merged(&f))) {
+    Op *op = sink->op, *made = NULL;
+    const Op *reads = sink->first ? sink->first : op;
+    Value **operands = ARENA_ARRAY(f->func->arena, Value *, reads->n_operands);
+    f->b = build_before(f->func, op);
+    collapse_operands(f, sink, operands);
+    f->b.span = op->span;
+    if (sink->first) {
+        reduce_once(f, sink, operands[0]);
         return NULL;
     }
-    if (tries) {
-        for (size_t i = 0; i < func->params.n && i < 64; i++) {
-            if (f.axis[i] >= 0) {
-                merge_param(func, &func->params.items[i], f.axis[i]);
-            }
-        }
-        return merged_scatter(func, scatter, at, false);
+    if (op->kind == OP_STORE) {
+        made = build_store(&f->b, op->operands[0], WHOLE, operands[op->n_operands - 1]);
+    } else {
+        made = build_op(&f->b, OP_SCATTER, op->n_operands, operands, 0, NULL, 0);
+        made->attrs = op->attrs;
+        made->n_attrs = op->n_attrs;
     }
-    Op *fewer = build_op(&f.b, OP_SCATTER, scatter->n_operands, operands, 0, NULL, 0);
-    fewer->attrs = scatter->attrs;
-    fewer->n_attrs = scatter->n_attrs;
-    fewer->span = scatter->span;
-    op_remove(scatter);
-    func_remove_dead(func);
-    return fewer;
+    made->span = op->span;
+    op_remove(op);
+    return made;
 }
 
-Op *collapse_scatter_axes_of(Func *func, Op *scatter, int rank)
+/* Makes all anew, in the order of the program; returns what takes the place of the first sink. */
+static Op *make_all(Func *func, Trial *trial)
+{
+    Op *first = NULL;
+    for (size_t i = 0; i < func->params.n && i < 64; i++) {
+        if (trial->f.axis[i] >= 0) {
+            merge_param(func, &func->params.items[i], trial->f.axis[i]);
+        }
+    }
+    Collapse f = collapse_begin(func, false);
+    f.varies = an_varies_all(func);
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        for (size_t i = 0; i < trial->sinks.n; i++) {
+            if (trial->sinks.items[i].op == op) {
+                Op *made = make_sink(&f, &trial->sinks.items[i]);
+                first = i == 0 ? made : first;
+                break;
+            }
+        }
+    }
+    memo_close(f.varies);
+    func_remove_dead(func);
+    return first;
+}
+
+/* ---- the function ---- */
+
+/* What trials share while nothing changes. */
+typedef struct Shared {
+    Func *func;
+    Memo *varies;      /* of an_varies */
+    Memo *dead;        /* of is_dead */
+    HashTable refused; /* pairs of trials that came to nothing: others from there do not, either */
+} Shared;
+
+static Shared share(Func *func)
+{
+    return (Shared){func, an_varies_all(func), memo_open(func), {0}};
+}
+
+static void share_end(Shared *shared)
+{
+    memo_close(shared->varies);
+    memo_close(shared->dead);
+}
+
+static void refuse(Shared *shared, const Collapse *f)
+{
+    for (size_t i = 0; i < f->pairs.n; i++) {
+        collapse_add_pair(shared->func->arena, &shared->refused, f->pairs.items[i]);
+    }
+}
+
+/* Collapses the pair of the sink, if that is possible and pays. Returns whether it did; `made`:
+ * what takes the sink's place. */
+static bool collapse_from(Shared *shared, Op *op, Op *first, int at, Op **made)
+{
+    Trial trial = {.f = collapse_begin(shared->func, true), .dead = shared->dead};
+    trial.f.varies = shared->varies;
+    add_sink(&trial, op, first, at);
+    const Value *value = pair_of(&trial.sinks.items[0]);
+    if (collapse_has_pair(&shared->refused, (ValuePair){value, at})) {
+        return false;
+    }
+    if (!try_pair(&trial) || !pays(&trial)) {
+        refuse(shared, &trial.f);
+        return false;
+    }
+    *made = make_all(shared->func, &trial);
+    share_end(shared);
+    *shared = share(shared->func);
+    return true;
+}
+
+/* Collapses pairs of the op's axes, of which there are `rank`, the last ones first. */
+static Op *collapse_sink(Shared *shared, Op *op, int rank)
 {
     for (int at = rank - 2; at >= 0; at--) {
-        Op *fewer = at + 1 < rank ? merged_scatter(func, scatter, at, true) : NULL;
-        scatter = fewer ? fewer : scatter;
-        rank -= fewer != NULL;
+        if (at + 1 < rank && collapse_from(shared, op, NULL, at, &op)) {
+            rank--;
+        }
     }
-    return scatter;
+    return op;
+}
+
+Op *collapse_axes_of(Func *func, Op *op, int rank)
+{
+    Shared shared = share(func);
+    Op *made = collapse_sink(&shared, op, rank);
+    share_end(&shared);
+    return made == op ? NULL : made;
+}
+
+/* Collapses a pair of axes that two reductions reduce in turn, if the op is the first of them. */
+static bool collapse_reduction(Shared *shared, Op *op)
+{
+    Op *made;
+    bool found = false;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    for (int at = axis - 1; at <= axis && op->kind == OP_REDUCE && !found; at++) {
+        bool pair = at >= 0 && at + 1 < op->operands[0]->type->rank && reduces_pair(op, at);
+        Op *second = pair ? second_reduction(shared->func, op, at, shared->dead) : NULL;
+        found = second && collapse_from(shared, second, op, at, &made);
+    }
+    return found;
+}
+
+/* Do axes `at` and `at` + 1 of the value, which is made for one reader, lie the other way round in
+ * memory, as neighbours? */
+static bool is_reversed(const Shared *shared, const Value *value, int at)
+{
+    int outer = at, inner = at + 1;
+    const Op *op = value->def;
+    while (op && op->kind != OP_LOAD && only_reader(shared->func, op->results[0], shared->dead)) {
+        int from = -1;
+        for (int i = 0; i < op->n_operands && from < 0; i++) {
+            bool both = (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE)) &&
+                        op_operand_axis(op, i, outer) >= 0 && op_operand_axis(op, i, inner) >= 0;
+            from = both && an_varies(shared->varies, op->operands[i]) ? i : -1;
+        }
+        if (from < 0) {
+            return false;
+        }
+        outer = op_operand_axis(op, from, outer);
+        inner = op_operand_axis(op, from, inner);
+        op = op->operands[from]->def;
+    }
+    return op && op->kind == OP_LOAD && collapse_is_whole(op) && outer == inner + 1;
+}
+
+/* The order in which reduced axes are named is of no account: that of memory is taken. */
+static bool reorder_reduction(Shared *shared, Op *op, int at)
+{
+    bool pair = op->kind == OP_REDUCE && at >= 0 && at + 1 < op->operands[0]->type->rank &&
+                reduces_pair(op, at);
+    Op *second = pair ? second_reduction(shared->func, op, at, shared->dead) : NULL;
+    if (!second || !is_reversed(shared, op->operands[0], at)) {
+        return false;
+    }
+    int64_t order[MAX_RANK];
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        order[i] = i == at ? at + 1 : i == at + 1 ? at : i;
+    }
+    Builder b = build_before(shared->func, second);
+    const char *fn = op_word(op, ATTR_FN);
+    b.span = second->span;
+    Value *inner = build_reduce(&b, fn, reorder_axes(&b, op->operands[0], order), at + 1);
+    Value *both = build_reduce(&b, fn, build_squeeze(&b, inner, at + 1), at);
+    Sink sink = {second, op, at};
+    Value *old = second->results[0];
+    func_replace_uses(shared->func, old, with_unit_axes(&b, &sink, both, second->operands[0]));
+    func_remove_dead(shared->func);
+    share_end(shared);
+    *shared = share(shared->func);
+    return true;
+}
+
+/* A copy that a view is of: its own axes are nobody else's. */
+static bool is_copy(const Func *func, const Op *op)
+{
+    return func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
+}
+
+static bool collapse_store(Shared *shared, Op *op)
+{
+    return op->kind == OP_STORE && collapse_is_whole(op) && !is_copy(shared->func, op) &&
+           collapse_sink(shared, op, op->operands[0]->type->rank) != op;
 }
 
 void pass_collapse_axes(Func *func)
 {
     func_remove_dead(func);
-    Op *store = only_store(func);
-    if (store) {
-        collapse_axes_of(func, store);
+    Shared shared = share(func);
+    for (Op *op = func->body->first; op;) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        bool changed = collapse_store(&shared, op) || reorder_reduction(&shared, op, axis - 1) ||
+                       collapse_reduction(&shared, op);
+        op = changed ? func->body->first : op->next;
     }
+    share_end(&shared);
 }

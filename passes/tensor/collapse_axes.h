@@ -5,10 +5,9 @@
 
 #include "ir/ir.h"
 
-/* Collapses adjacent row axes, and adjacent column axes, of the products that the stored value is
- * made of. Returns the store that takes the place of `store`; NULL: nothing changed. */
-Op *collapse_axes_of(Func *func, Op *store);
-/* The same of a scatter whose value has `rank` axes; returns the scatter that there is then. */
-Op *collapse_scatter_axes_of(Func *func, Op *scatter, int rank);
+/* Collapses adjacent row axes, and adjacent column axes, of the products that the op, a store or a
+ * scatter, writes an array of `rank` axes of. Returns the op that takes its place; NULL: nothing
+ * changed. */
+Op *collapse_axes_of(Func *func, Op *op, int rank);
 
 #endif

@@ -168,7 +168,7 @@ static void store_result(Func *func, const Result *result)
     b = build_after(func, value->def);
     b.span = value->def->span;
     Op *store = build_store(&b, func_alias(func, scratch), WHOLE, reorder_axes(&b, value, order));
-    if (!collapse_axes_of(func, store)) {
+    if (!collapse_axes_of(func, store, rank)) {
         func_replace_uses(func, loaded, value);
         op_remove(store);
         func_remove_dead(func);
@@ -192,7 +192,7 @@ static void collapse_scatter(Func *func, Op *scatter, const Result *result)
         }
     }
     func_remove_dead(func);
-    collapse_scatter_axes_of(func, scatter, rank);
+    collapse_axes_of(func, scatter, rank);
 }
 
 void pass_collapse_intermediates(Func *func)

@@ -47,8 +47,9 @@ bool collapse_takes_tensor(Collapse *f, const Op *op, int at)
         return false;
     }
     const Param *param = &f->func->params.items[tensor->index];
-    bool plain =
-        !tensor->type->strides && !param->axis_perm && !dtype_is_packed(tensor->type->dtype);
+    bool places = !param->im2col || at + 1 < view_places(param);
+    bool plain = places && !tensor->type->strides && !param->axis_perm &&
+                 !dtype_is_packed(tensor->type->dtype);
     if (!plain || (f->accesses[tensor->index] && f->axis[tensor->index] != at)) {
         return false;
     }
@@ -187,6 +188,7 @@ static Value *merged_vector(Collapse *f, const Op *op, int at)
         return NULL;
     }
     if (f->tries) {
+        f->divides = true;
         return vector_at(f, vector, NULL);
     }
     Value *all = build_iota(&f->b, to->dims[at], DT_I64);
@@ -309,29 +311,46 @@ static Value *merged_op(Collapse *f, Op *op, int at)
     }
 }
 
-typedef struct Key {
-    const Value *value;
-    int at;
-} Key;
-
 typedef struct Known {
-    Key key;
+    ValuePair pair;
     Value *to;
 } Known;
 
-static bool is_known(const void *item, const void *key)
+static bool is_pair(const void *item, const void *key)
 {
-    const Known *known = item;
-    const Key *wanted = key;
-    return known->key.value == wanted->value && known->key.at == wanted->at;
+    const ValuePair *pair = item, *wanted = key; /* the first member of a Known, too */
+    return pair->value == wanted->value && pair->at == wanted->at;
+}
+
+bool collapse_has_pair(const HashTable *set, ValuePair pair)
+{
+    return table_find(set, hash_word((uint64_t)pair.at, pair.value->id), is_pair, &pair) != NULL;
+}
+
+bool collapse_add_pair(Arena *arena, HashTable *set, ValuePair pair)
+{
+    if (collapse_has_pair(set, pair)) {
+        return false;
+    }
+    table_add(arena, set, hash_word((uint64_t)pair.at, pair.value->id),
+              arena_copy(arena, &pair, sizeof pair));
+    return true;
+}
+
+void collapse_note_pair(Collapse *f, const Value *value, int at)
+{
+    ValuePair pair = {value, at};
+    if (collapse_add_pair(f->func->arena, &f->noted, pair)) {
+        ARENA_PUSH(f->func->arena, &f->pairs, pair);
+    }
 }
 
 /* The value with its axes `at` and `at` + 1 as one; NULL: that is not possible. */
 Value *collapse_value(Collapse *f, Value *value, int at)
 {
-    Key key = {value, at};
+    ValuePair key = {value, at};
     uint64_t hash = hash_word((uint64_t)at, value->id);
-    const Known *known = table_find(&f->made, hash, is_known, &key);
+    const Known *known = table_find(&f->made, hash, is_pair, &key);
     if (known) {
         return known->to;
     }
@@ -339,13 +358,12 @@ Value *collapse_value(Collapse *f, Value *value, int at)
     if (!value->def || !collapse_dims(f->func, value->type, at, dims)) {
         return NULL;
     }
-    if (!f->tries) {
+    if (f->tries) {
+        collapse_note_pair(f, value, at);
+    } else {
         f->b.span = value->def->span;
     }
     Known *entry = ARENA_NEW(f->func->arena, Known);
-    if (f->tries) {
-        memo_visit(f->tried, value);
-    }
     *entry = (Known){key, merged_op(f, value->def, at)};
     if (!f->tries && entry->to != value && !entry->to->name) {
         entry->to->name = value->name;
@@ -354,9 +372,9 @@ Value *collapse_value(Collapse *f, Value *value, int at)
     return entry->to;
 }
 
-Collapse collapse_begin(Func *func, Op *store, bool tries)
+Collapse collapse_begin(Func *func, bool tries)
 {
-    Collapse f = {.func = func, .b = build_before(func, store), .tries = tries};
+    Collapse f = {.func = func, .tries = tries};
     for (int i = 0; i < 64; i++) {
         f.axis[i] = -1;
     }

@@ -6,23 +6,39 @@
 #include "ir/build.h"
 #include "ir/memo.h"
 
+/* Axes `at` and `at` + 1 of a value. */
+typedef struct ValuePair {
+    const Value *value;
+    int at;
+} ValuePair;
+
 typedef struct Collapse {
     Func *func;
     Builder b;
-    bool tries, pays; /* nothing is built yet; a product gets more rows or columns */
-    int axis[64];     /* of each parameter that is merged with the next one; -1: none */
+    bool tries;   /* nothing is built yet */
+    bool pays;    /* a product gets more rows or columns */
+    bool divides; /* elements are found by quotients and remainders of the collapsed axis */
+    int axis[64]; /* of each parameter that is merged with the next one; -1: none */
     int accesses[64];
+    struct {
+        ValuePair *items; /* that are made anew as one axis */
+        size_t n, cap;
+    } pairs;
+    HashTable noted; /* the same, to find */
     struct {
         const Value **items; /* that are taken as they are */
         size_t n, cap;
     } kept;
     HashTable made; /* values, by those that they were made of */
     Memo *varies;   /* of an_varies */
-    Memo *tried;    /* values that were looked at */
 } Collapse;
 
-/* Values of `store` are collapsed; `tries`: nothing is built yet. */
-Collapse collapse_begin(Func *func, Op *store, bool tries);
+Collapse collapse_begin(Func *func, bool tries);
+/* Notes that the pair of the value is made anew as one axis. */
+void collapse_note_pair(Collapse *f, const Value *value, int at);
+/* Sets of pairs. Adding one is false if it is there. */
+bool collapse_has_pair(const HashTable *set, ValuePair pair);
+bool collapse_add_pair(Arena *arena, HashTable *set, ValuePair pair);
 /* The extents of the type with its axes `at` and `at` + 1 as one. False: that has no polynomial. */
 bool collapse_dims(Func *func, Type type, int at, Dim *dims);
 /* True if a load or a store accesses all of its tensor. */
