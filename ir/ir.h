@@ -226,7 +226,8 @@ typedef struct Param {
     ParamIo io;
     const char *name;
     const int64_t *axis_perm; /* axis i is the caller's axis axis_perm[i]; NULL: the same axes */
-    Type caller_type;         /* the caller's type, if axes were collapsed; else NULL */
+    Type caller_type;         /* the type that the caller knows, if axes of it were collapsed, or
+                               * are numbers here that it has sizes for; else NULL */
     const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
     const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter is no view */
     const Value *alias;       /* a contiguous tensor whose memory this one is, too: a scratch tensor

@@ -108,6 +108,17 @@ static const PassConstraint CONSTRAINTS[] = {
     {"gather_to_load", "raise_to_dot",
      "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so the sum would not become a dot"},
+    {"raise_to_dot", "cascade_reductions",
+     "cascade_reductions computes the dot of a maximum's terms tile by tile; as a sum of products "
+     "it is a reduction of another axis, and stays in memory"},
+    {"cascade_reductions", "expand_functions",
+     "cascade_reductions recognizes an exponential by its name; expanded, it is shifts and "
+     "polynomials"},
+    {"cascade_reductions", "swap_ab",
+     "swap_ab transposes dots by the tiles that they would have in a launch of their own"},
+    {"cascade_reductions", "repack_pitched",
+     "the copies of operands that repack_pitched makes would be computed for dots that the nest "
+     "replaces"},
     {"raise_to_dot", "expand_functions",
      "expand_functions recognizes the function of a sum by the dot; without it every function "
      "would be exact"},

@@ -2,6 +2,7 @@
 /* Ops that create values (constants, indices), elementwise ops, and ops that change shapes. */
 #include "ir/interp/interp_internal.h"
 #include "ir/scalar_eval.h"
+#include "ir/summed_factor.h"
 
 #include <float.h>
 #include <math.h>
@@ -293,6 +294,10 @@ void interp_elementwise(InterpRun *run, const Op *op)
         spread_rounding(op, &all, result);
     }
     interp_free_steps(run, op, all.items, result);
+    if (hull && run->options->bounds && cast_rounds_factor(op)) { /* twice half a unit */
+        array_spread_share(run, result, run->source[op->results[0]->id],
+                           result->dtype == DT_F16 ? 0x1p-10 : 0x1p-7);
+    }
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         /* The hardware exponential is exact at 0, has a relative bound, and flushes subnormals. */
         const Array *from = all.items[0];

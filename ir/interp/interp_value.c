@@ -246,6 +246,14 @@ void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, doub
     }
 }
 
+void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share)
+{
+    for (int64_t i = 0; i < array->n; i++) {
+        double value = array_scalar(array, i).f;
+        array_spread(run, array, source, i, isfinite(value) ? share * fabs(value) : 0);
+    }
+}
+
 void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,
                             double off)
 {

@@ -55,14 +55,24 @@ static Value *row_shift(Builder *b, Value *row, double k, Type tile)
     return build_broadcast(b, build_unary(b, OP_NEG, scaled), tile->rank, tile->dims);
 }
 
-/* Scores times one number: its spread factor; NULL when it is something else. */
+static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
+{
+    value = build_binary(b, OP_MUL, value, build_float(b, value->type, k));
+    return build_broadcast(b, value, tile->rank, tile->dims);
+}
+
+/* Scores times one number: the number, or the constant array of it; NULL when it is something
+ * else. */
 static Value *scale_of(const Value *scores)
 {
     const Op *mul = value_def_of_kind(scores, OP_MUL);
-    const Op *spread = mul ? value_def_of_kind(mul->operands[1], OP_BROADCAST) : NULL;
-    bool one =
-        spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0]);
-    return one ? spread->operands[0] : NULL;
+    if (!mul || !from_product(mul->operands[0])) {
+        return NULL;
+    }
+    Value *factor = mul->operands[1];
+    const Op *spread = value_def_of_kind(factor, OP_BROADCAST);
+    bool one = spread && type_is_scalar(spread->operands[0]->type);
+    return one ? spread->operands[0] : value_const(factor) ? factor : NULL;
 }
 
 static Op *row_maximum(const Value *scores)
@@ -80,6 +90,18 @@ static Value *build_in_range(Builder *b, Value *c)
 {
     Value *zero = build_float(b, c->type, 0), *inf = build_float(b, c->type, INFINITY);
     return build_binary(b, OP_AND, build_cmp(b, "gt", c, zero), build_cmp(b, "lt", c, inf));
+}
+
+/* Constants are known to be in range or not. */
+static void unscale_by_const(Func *func, Op *reduce, Value *plain, double c)
+{
+    Builder b = build_before(func, reduce);
+    Value *greatest = build_reduce(&b, "max", plain, (int)op_int(reduce, ATTR_AXIS, 0));
+    op_inherit_over(func, greatest->def, reduce);
+    greatest = build_binary(&b, OP_MUL, greatest, build_float(&b, greatest->type, c));
+    greatest->name = reduce->results[0]->name;
+    func_replace_uses(func, reduce->results[0], greatest);
+    op_remove(reduce);
 }
 
 /* The maximum of scaled scores, without scaling each where the factor allows. */
@@ -110,16 +132,21 @@ static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
 {
     Value *scores = shifted->operands[0], *c = scale_of(scores);
     Op *reduce = c ? row_maximum(scores) : NULL;
-    if (!reduce || value_count_uses(func, scores) != 2) {
+    const Attr *number = c ? value_const(c) : NULL;
+    if (!reduce || value_count_uses(func, scores) != 2 ||
+        (number && !(number->f > 0 && number->f < INFINITY))) {
         return false;
     }
     Value *plain = scores->def->operands[0];
     Builder b = build_before(func, op);
     Type tile = op->results[0]->type;
-    Value *factor = build_binary(&b, OP_MUL, c, build_float(&b, c->type, k));
-    factor = build_broadcast(&b, factor, tile->rank, tile->dims);
+    Value *factor = number ? build_float(&b, tile, number->f * k) : build_scaled(&b, c, k, tile);
     op_set_operand(op, 0, build_fma(&b, plain, factor, row_shift(&b, row, k, tile)));
-    unscale_maximum(func, reduce, plain, c);
+    if (number) {
+        unscale_by_const(func, reduce, plain, number->f);
+    } else {
+        unscale_maximum(func, reduce, plain, c);
+    }
     return true;
 }
 
@@ -128,12 +155,6 @@ static Value *spread_from(const Value *value)
 {
     const Op *spread = value_def_of_kind(value, OP_BROADCAST);
     return spread ? spread->operands[0] : NULL;
-}
-
-static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
-{
-    value = build_binary(b, OP_MUL, value, build_float(b, value->type, k));
-    return build_broadcast(b, value, tile->rank, tile->dims);
 }
 
 /* Scores that are scaled and shifted in one step, as where the shift is known beforehand: the

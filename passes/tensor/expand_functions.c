@@ -416,7 +416,8 @@ static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
 static bool wants(const Near *n, const Op *op)
 {
     return op->kind == OP_NAMED && n->func->target && n->func->target->family == FAMILY_NVPTX &&
-           n->sums[op->operands[0]->id] && !n->wide[op->results[0]->id];
+           (op_int(op, ATTR_NEAR, 0) ||
+            (n->sums[op->operands[0]->id] && !n->wide[op->results[0]->id]));
 }
 
 static void take(Near *n, Op *op, bool wanted)

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds a maximum and the sums of terms that have an exponential of the difference from it as a
+ * factor. From the maximum to its exponentials, and from these to the sums, nothing else may need
+ * the terms. */
+#include "passes/nest/nest.h"
+
+#include "ir/summed_factor.h"
+
+static bool is_fn(const Op *op, const char *fn)
+{
+    return op->kind == OP_REDUCE && op->n_operands == 1 && text_equal(op_word(op, ATTR_FN), fn);
+}
+
+static bool is_inf(const Value *value, double inf)
+{
+    return value_is_const(value_unstretched(value), inf);
+}
+
+/* `select (x == inf), 0, r` of a maximum r, for x = r with -inf, or |r|. */
+static bool is_reference(const Op *op, const Value *max, ReferenceKind *kind)
+{
+    const Op *cmp = op->kind == OP_SELECT ? op->operands[0]->def : NULL;
+    if (!cmp || cmp->kind != OP_CMP || op->operands[2] != max ||
+        !value_is_const(value_unstretched(op->operands[1]), 0) ||
+        !text_equal(op_word(cmp, ATTR_PRED), "eq")) {
+        return false;
+    }
+    const Op *abs = value_def_of_kind(cmp->operands[0], OP_ABS);
+    bool infinite = abs && abs->operands[0] == max && is_inf(cmp->operands[1], __builtin_inf());
+    bool empty = cmp->operands[0] == max && is_inf(cmp->operands[1], -__builtin_inf());
+    *kind = infinite ? REFERENCE_INFINITE : REFERENCE_EMPTY;
+    return infinite || empty;
+}
+
+static bool is_exponential(const Op *op)
+{
+    const char *fn = op->kind == OP_NAMED ? op_word(op, ATTR_FN) : "";
+    return op->kind == OP_FAST_EXP2 || text_equal(fn, "exp") || text_equal(fn, "exp2");
+}
+
+static bool add_exp(Cascade *c, Value *value, Value *reference, ReferenceKind kind)
+{
+    if (c->n_exps == MAX_EXPS) {
+        return false;
+    }
+    c->exps[c->n_exps++] = (CascadeExp){value, reference, kind};
+    return true;
+}
+
+/* A positive factor of the difference. */
+static bool is_scaled(const Op *op, const Value *difference)
+{
+    for (int i = 0; op->kind == OP_MUL && i < 2; i++) {
+        const Attr *factor = value_const(op->operands[1 - i]);
+        if (op->operands[i] == difference && factor && factor->f > 0 &&
+            factor->f < __builtin_inf()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The exponentials of a difference; false: something else needs it. */
+static bool find_exps(Cascade *c, Value *difference, Value *reference, ReferenceKind kind,
+                      bool scaled)
+{
+    const Block *body = c->nest.func->body;
+    c->inner[difference->id] = true;
+    for (const ValueUse *use = use_first(difference, body); use; use = use_next(use, body)) {
+        Op *op = use->op;
+        if (is_exponential(op)) {
+            c->inner[op->results[0]->id] = true;
+            if (!add_exp(c, op->results[0], reference, kind)) {
+                return false;
+            }
+        } else if (scaled || !is_scaled(op, difference) ||
+                   !find_exps(c, op->results[0], reference, kind, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The differences of the terms from what the maximum is there. */
+static bool find_differences(Cascade *c, Value *reference, ReferenceKind kind)
+{
+    const Value *terms = c->max->operands[0];
+    const Block *body = c->nest.func->body;
+    for (const ValueUse *use = use_first(reference, body); use; use = use_next(use, body)) {
+        Op *spread = use->op;
+        if (spread->kind != OP_BROADCAST || spread->results[0]->type != terms->type) {
+            continue;
+        }
+        const Value *at = spread->results[0];
+        for (const ValueUse *of = use_first(at, body); of; of = use_next(of, body)) {
+            if (of->op->kind == OP_SUB && of->op->operands[0] == terms &&
+                of->op->operands[1] == at &&
+                !find_exps(c, of->op->results[0], reference, kind, false)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- from exponentials to sums ---- */
+
+bool cascade_leaves_sum(const Cascade *c, const Op *step, int *operand)
+{
+    for (int i = 0; i < 2 && (step->kind == OP_MUL || step->kind == OP_DIV); i++) {
+        const Value *factor = step->operands[i];
+        if (!c->inner[factor->id] && value_is_equal_along(factor, c->axis)) {
+            *operand = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a factor that stays in the sum depend on the maximum? */
+static bool is_free(const Cascade *c, const Op *op, int but)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (i != but && nest_depends(&c->nest, op->operands[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A step from a term to one that is a factor times it, rounded or chosen. */
+static bool is_step(const Cascade *c, const Op *op, const Value *term)
+{
+    int operand;
+    switch (op->kind) {
+    case OP_MUL: {
+        int at = op->operands[1] == term;
+        return op->operands[0] != op->operands[1] &&
+               (cascade_leaves_sum(c, op, &operand) || is_free(c, op, at));
+    }
+    case OP_DIV:
+        return op->operands[0] == term && op->operands[1] != term &&
+               cascade_leaves_sum(c, op, &operand);
+    case OP_CAST:
+        return term->type->dtype == DT_F32 && (op->results[0]->type->dtype == DT_F16 ||
+                                               op->results[0]->type->dtype == DT_BF16);
+    case OP_SELECT:
+        return op->operands[1] == term && value_is_const(op->operands[2], 0) && is_free(c, op, 1);
+    case OP_NEG: return true;
+    default: return false;
+    }
+}
+
+/* Where the terms are rounded to f16, which has a small range, what leaves the sum must leave no
+ * other factor than the exponential, which is at most 1. */
+static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
+{
+    int operand, n_moved = 0, n_kept = 0;
+    for (int i = 0; i < fold->n_path; i++) {
+        const Op *step = fold->path[i];
+        bool moved = cascade_leaves_sum(c, step, &operand);
+        n_moved += moved;
+        n_kept += step->kind == OP_MUL && !moved;
+        if (step->kind == OP_CAST && step->results[0]->type->dtype == DT_F16 && n_moved &&
+            n_kept) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool add_fold(Cascade *c, const CascadeFold *fold)
+{
+    if (c->n_folds == MAX_FOLDS || !stays_in_range(c, fold)) {
+        return false;
+    }
+    int at = c->n_folds++; /* in the order of the program */
+    for (; at > 0 && op_is_before(fold->op, c->folds[at - 1].op); at--) {
+        c->folds[at] = c->folds[at - 1];
+    }
+    c->folds[at] = *fold;
+    return true;
+}
+
+/* The operand of a product that has the term, if the product contracts the reduced axis; else
+ * -1. */
+static int contracted_side(const Cascade *c, const Op *op, const Value *term)
+{
+    int rank = term->type->rank;
+    bool plain = op->kind == OP_DOT && op->n_operands == 2 && !op_int(op, ATTR_TA, 0) &&
+                 !op_int(op, ATTR_TB, 0) && op->operands[0] != op->operands[1] &&
+                 op->results[0]->type->dtype == DT_F32;
+    int side = plain && op->operands[1] == term;
+    bool along = plain && c->axis == (side ? rank - 2 : rank - 1);
+    return along && is_free(c, op, side) ? side : -1;
+}
+
+/* The sums of a term; false: something else needs it. */
+static bool find_folds(Cascade *c, Value *term, CascadeFold *so_far)
+{
+    const Block *body = c->nest.func->body;
+    c->inner[term->id] = true;
+    for (const ValueUse *use = use_first(term, body); use; use = use_next(use, body)) {
+        Op *op = use->op;
+        CascadeFold fold = *so_far;
+        fold.op = op;
+        if (op->parent != body) {
+            return false;
+        }
+        fold.side = contracted_side(c, op, term);
+        if ((is_fn(op, "sum") && op_int(op, ATTR_AXIS, 0) == c->axis &&
+             term->type->dtype == DT_F32) ||
+            fold.side >= 0) {
+            if (!add_fold(c, &fold)) {
+                return false;
+            }
+            continue;
+        }
+        if (!is_step(c, op, term) || fold.n_path == MAX_PATH) {
+            return false;
+        }
+        fold.path[fold.n_path++] = op;
+        if (!find_folds(c, op->results[0], &fold)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- what depends on the maximum ---- */
+
+static void mark(Cascade *c)
+{
+    Func *func = c->nest.func;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        bool depends = op == c->max, product = op->kind == OP_DOT;
+        for (int i = 0; i < op->n_operands; i++) {
+            const Value *operand = op->operands[i];
+            depends = depends || (operand && c->nest.depends[operand->id]);
+            product = product || (operand && op_has(op, TRAIT_ELEMENTWISE) &&
+                                  c->nest.product[operand->id]);
+        }
+        if (op->n_results == 1 && op->kind != OP_DOT && !op_has(op, TRAIT_ELEMENTWISE) &&
+            op->kind != OP_LOAD && op->kind != OP_GATHER && op->n_operands > 0) {
+            product = c->nest.product[op->operands[0]->id];
+        }
+        for (int i = 0; i < op->n_results; i++) {
+            c->nest.depends[op->results[i]->id] = depends;
+            c->nest.product[op->results[i]->id] = product;
+        }
+    }
+}
+
+/* The rows of the terms are those of the nest; other axes are loops over scalars. */
+static bool choose_loops(Cascade *c)
+{
+    Type type = c->max->operands[0]->type;
+    int rank = type->rank, row = c->axis == rank - 1 ? rank - 2 : rank - 1;
+    if (rank < 2 || c->axis < rank - 2) {
+        return false;
+    }
+    Nest *nest = &c->nest;
+    for (int i = 0; i < rank - 2; i++) {
+        nest->loops[nest->n_loops++] = (NestLoop){type->dims[i], false, NULL};
+        c->terms.items[i] = (NestAxis){NEST_LOOP, i};
+    }
+    nest->column = rank - 1;
+    nest->loops[nest->n_loops++] = (NestLoop){type->dims[row], true, NULL};
+    nest->loops[nest->n_loops++] = (NestLoop){type->dims[c->axis], true, NULL};
+    c->terms.items[row] = (NestAxis){NEST_LOOP, rank - 2};
+    c->terms.items[c->axis] = (NestAxis){NEST_LOOP, rank - 1};
+    c->rows = c->terms;
+    c->rows.items[c->axis] = (NestAxis){NEST_UNIT, 0};
+    return true;
+}
+
+bool cascade_match(Cascade *c)
+{
+    Func *func = c->nest.func;
+    Op *max = c->max;
+    if (!is_fn(max, "max") || max->results[0]->type->dtype != DT_F32) {
+        return false;
+    }
+    c->axis = (int)op_int(max, ATTR_AXIS, 0);
+    c->nest.n_values = func->n_values;
+    c->nest.depends = ARENA_ARRAY(func->arena, bool, func->n_values);
+    c->nest.product = ARENA_ARRAY(func->arena, bool, func->n_values);
+    c->inner = ARENA_ARRAY(func->arena, bool, func->n_values);
+    mark(c);
+    if (!choose_loops(c) || !find_differences(c, max->results[0], REFERENCE_PLAIN)) {
+        return false;
+    }
+    const Block *body = func->body;
+    Value *of = max->results[0];
+    for (const ValueUse *use = use_first(of, body); use; use = use_next(use, body)) {
+        ReferenceKind kind;
+        if (is_reference(use->op, of, &kind) &&
+            !find_differences(c, use->op->results[0], kind)) {
+            return false;
+        }
+    }
+    bool any_dot = false;
+    for (int i = 0; i < c->n_exps; i++) {
+        CascadeFold fold = {.exp = i};
+        if (!find_folds(c, c->exps[i].value, &fold)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < c->n_folds; i++) {
+        any_dot = any_dot || c->folds[i].op->kind == OP_DOT;
+    }
+    return any_dot;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cascade_reductions: computes reductions that depend on another one in its loop.
+ *
+ *   %s = … dot %q, %k : f32[S, L]            parallel dims=[S] steps=[128] { (%i)
+ *   %m = reduce %s fn=max axis=1               %l, %a, %m = for … -inf, 0, 0 dims=[L] { (%j, …)
+ *   %p = exp (%s - %m)                           %s = … dot %q[%i], %k[%j] : f32[%i, %j]
+ *   %l = reduce %p fn=sum axis=1        →        %m' = max %m, (reduce %s fn=max axis=1)
+ *   %n = cast (%p / %l)                          %t = %m', or 0 where that is -inf
+ *   %o = dot %n, %v : f32[S, D]                  %p = exp (%s - %t), %r = exp (%m - %t)
+ *   store %out, %o                               %l' = %l * %r + reduce %p fn=sum axis=1
+ *                                                %a' = %a * %r + dot (cast %p), %v[%j] }
+ *                                              store %out[%i], %a / %l }
+ *
+ * A sum of terms w * exp(c * (s - h(m))), where m is the greatest of the same s and h(m) is m or 0,
+ * needs no second loop: when a tile raises the maximum, what has been summed is multiplied by
+ * exp(c * (m - h(m'))). Several sums share the loop. A factor that does not vary along the loop
+ * leaves the sum, also through a rounding to a matrix instruction's 16-bit type. What s is made of
+ * is computed tile by tile, so no array over both axes is in memory. Rows in which nothing counts,
+ * and loops without steps, give what the whole arrays give. Conditions of the terms, `select c, s,
+ * -inf`, bound the loop. The pass knows no softmax and no attention: these are programs that have
+ * this form. It applies where the terms are made of a product, a sum is a product, and a tile can
+ * hold the other axes whole. Requires the tensor level and named functions. Reassociates
+ * reductions (docs/language.md). */
+#include "ir/target/target.h"
+#include "passes/nest/nest.h"
+#include "passes/pass.h"
+
+enum { MAX_ROUNDS = 64 }; /* values stored and sizes fixed for one nest */
+
+/* Would the nest leave most of a GPU idle that several launches fill? Its blocks walk the whole
+ * axis one after the other. */
+static bool fills_device(const Cascade *c)
+{
+    enum { ROWS = 64 };
+    const Target *target = c->nest.func->target;
+    const Nest *nest = &c->nest;
+    int64_t rows = poly_most(nest->loops[nest->column - 1].extent);
+    double blocks = (double)(rows / ROWS + (rows % ROWS != 0));
+    for (int i = 0; i < nest->column - 1; i++) {
+        blocks *= (double)poly_most(nest->loops[i].extent);
+    }
+    int64_t columns = poly_most(nest->loops[nest->column].extent);
+    return !target || target->warp == 1 || columns <= 1024 || blocks * 4 >= target->num_sms;
+}
+
+typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
+
+static Outcome cascade_once(Func *func, Op *max)
+{
+    Cascade *c = ARENA_NEW(func->arena, Cascade);
+    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}, .max = max};
+    c->nest.none = ARENA_NEW(func->arena, Value);
+    Outcome outcome = OUTCOME_NONE;
+    if (cascade_match(c) && cascade_results(c) && cascade_emit(c, true) &&
+        c->nest.n_products > 0 && fills_device(c)) {
+        outcome = OUTCOME_AGAIN;
+        if (c->leaves) {
+            cascade_store_leaving(c);
+        } else if (c->nest.fixed) {
+            fix_size(func, c->nest.fixed, size_if_fixed(c->nest.fixed));
+        } else {
+            c->nest.near = cascade_is_rounded(c);
+            cascade_emit(c, false);
+            for (int i = 0; i < c->n_stores; i++) {
+                op_remove(c->stores[i]);
+            }
+            outcome = OUTCOME_DONE;
+        }
+    }
+    memo_close(c->nest.varies);
+    return outcome;
+}
+
+void pass_cascade_reductions(Func *func)
+{
+    bool changed = false;
+    for (Op *op = func->body->first, *next; op; op = next) {
+        Outcome outcome = OUTCOME_AGAIN;
+        next = op->next;
+        for (int i = 0; i < MAX_ROUNDS && op->kind == OP_REDUCE && outcome == OUTCOME_AGAIN; i++) {
+            outcome = cascade_once(func, op);
+            changed = changed || outcome != OUTCOME_NONE;
+        }
+        next = outcome == OUTCOME_DONE ? op->next : next;
+    }
+    if (changed) {
+        func_remove_dead(func);
+        pass_simplify(func);
+    }
+}

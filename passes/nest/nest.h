@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Derived nests: whole-tensor programs as the loops that one would write by hand. Private to
+ * passes/nest.
+ *   cascade_reductions.c  the pass: which reductions share a loop
+ *   cascade_match.c       finds a maximum and the sums that depend on it
+ *   cascade_results.c     what follows from their results, as far as the nest computes it
+ *   cascade_emit.c        the nest
+ *   cascade_bounds.c      bounds of its loop, from conditions of its terms
+ *   nest_value.c          tensor-level values inside of a nest
+ *   fix_size.c            sizes that the facts fix */
+#ifndef TESSERA_PASSES_NEST_NEST_H
+#define TESSERA_PASSES_NEST_NEST_H
+
+#include "ir/build.h"
+#include "ir/memo.h"
+
+enum {
+    MAX_HELD = 256, /* elements of an axis that a tile holds whole */
+    MIN_DEPTH = 8,  /* terms of a product: the rounding of a quotient is less than theirs */
+};
+
+/* ---- values in a nest ---- */
+
+/* What an axis of a tensor-level value is inside of a nest. */
+typedef enum NestAxisKind {
+    NEST_UNKNOWN,
+    NEST_DROPPED, /* it has one element, or all are alike: no axis */
+    NEST_UNIT,    /* the same, as an axis of one element */
+    NEST_WHOLE,   /* an axis that a tile holds whole */
+    NEST_LOOP,    /* the axis of a loop: its range, or, of a scalar loop, no axis */
+} NestAxisKind;
+
+typedef struct NestAxis {
+    NestAxisKind kind;
+    int loop;
+} NestAxis;
+
+typedef struct NestAxes {
+    NestAxis items[MAX_RANK];
+} NestAxes;
+
+typedef struct NestLoop {
+    Dim extent;
+    bool is_range;
+    Value *binder; /* NULL while the nest is only looked at */
+} NestLoop;
+
+typedef struct Nest {
+    Func *func;
+    Memo *varies;   /* of an_varies */
+    bool *depends;  /* by value: made of the reductions that the nest computes */
+    bool *product;  /* by value: made of a product */
+    uint32_t n_values;
+    NestLoop loops[MAX_RANK + 1];
+    int n_loops;
+    int column;      /* the loop that reduces */
+    bool near;       /* functions may be approximated: all results are rounded to 16 bits */
+    bool dry;        /* nothing is built: only whether it can be */
+    DimVar *fixed;   /* a size that a tile holds whole and the facts fix; NULL: none */
+    int n_products;  /* in the loop */
+    Value *none;     /* stands for what cannot be computed */
+} Nest;
+
+typedef struct NestMade {
+    Value *value;
+    NestAxes axes;
+    Value *by;
+} NestMade;
+
+/* One block of the nest: what has been computed in it. */
+typedef struct NestScope {
+    Nest *nest;
+    Builder b;
+    struct {
+        NestMade *items;
+        size_t n, cap;
+    } made;
+    int depth; /* of ops that are being computed */
+} NestScope;
+
+/* Is the value made of the reductions that the nest computes? */
+bool nest_depends(const Nest *nest, const Value *value);
+
+/* The value over the nest's axes; NULL: it cannot be computed there. While the nest is only looked
+ * at, the value itself. */
+Value *nest_value(NestScope *s, Value *value, const NestAxes *axes);
+/* The same of an operand of a product: what each step would compute anew is read from memory. */
+Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes);
+/* From here on the value, over these axes, is `by`. */
+void nest_define(NestScope *s, Value *value, const NestAxes *axes, Value *by);
+/* The type of such a value. */
+Type nest_type(const Nest *nest, Type type, const NestAxes *axes);
+/* Its axis that this axis of the value is; -1: none. */
+int nest_position(const Nest *nest, const NestAxes *axes, int axis);
+/* How an access of memory indexes its axes, where those that the value keeps are these; false: it
+ * cannot. */
+bool nest_indices(NestScope *s, const Access *access, const NestAxes *axes, Value **indices);
+/* The axes of an operand of an op whose result has these; false: the op has no such rule. */
+bool nest_operand_axes(Nest *nest, const Op *op, int at, const NestAxes *axes, NestAxes *inner);
+/* The extent if a tile can hold the axis whole, else -1. */
+int64_t nest_whole_extent(Nest *nest, Dim dim);
+/* Stores a value of the body where it is made; returns what is read from there. */
+Value *nest_store(Func *func, Value *value);
+
+/* ---- sizes ---- */
+
+/* The only number that the facts leave for the size; 0: several. */
+int64_t size_if_fixed(const DimVar *var);
+/* Replaces the size by its number everywhere below the caller's types. */
+void fix_size(Func *func, const DimVar *var, int64_t value);
+
+/* ---- cascades ---- */
+
+enum { MAX_PATH = 12, MAX_FOLDS = 8, MAX_EXPS = 4, MAX_STORES = 8 };
+
+/* What the maximum is replaced by where its difference from an element is not a number. */
+typedef enum ReferenceKind {
+    REFERENCE_PLAIN,    /* nothing: exp(-inf - -inf) is NaN */
+    REFERENCE_EMPTY,    /* -inf by 0 */
+    REFERENCE_INFINITE, /* both infinities by 0 */
+} ReferenceKind;
+
+/* An exponential of the difference from the maximum. */
+typedef struct CascadeExp {
+    Value *value;
+    Value *reference; /* what the maximum is there */
+    ReferenceKind kind;
+} CascadeExp;
+
+/* A sum of terms that have an exponential as a factor. */
+typedef struct CascadeFold {
+    Op *op;  /* reduce or dot */
+    int side; /* of a dot: the operand that has the exponential */
+    int exp;
+    Op *path[MAX_PATH]; /* from the exponential to the term */
+    int n_path;
+    NestAxes axes;  /* of its result */
+    Value *initial; /* what the loop begins with */
+} CascadeFold;
+
+typedef struct Cascade {
+    Nest nest;
+    Op *max;
+    int axis; /* that it reduces */
+    NestAxes terms, rows; /* axes of its operand and of its result */
+    CascadeExp exps[MAX_EXPS];
+    int n_exps;
+    CascadeFold folds[MAX_FOLDS];
+    int n_folds;
+    bool *inner;       /* by value: a term, or on the way to one */
+    bool *follows;     /* by value: a result, or made of results by the nest */
+    NestAxes *results; /* by value: the axes of those */
+    Op *stores[MAX_STORES];
+    int n_stores;
+    Value *leaves; /* a value that an op outside of the nest needs; NULL: none */
+} Cascade;
+
+/* The reductions that depend on this maximum; false: none, or something else needs their terms. */
+bool cascade_match(Cascade *c);
+/* Is a factor of the path left out of the sum: does it not vary along the reduced axis? */
+bool cascade_leaves_sum(const Cascade *c, const Op *step, int *operand);
+/* The stores of what follows from the results. False: it cannot be computed in the nest. */
+bool cascade_results(Cascade *c);
+/* Lets what is outside of the nest read `leaves` from memory. */
+void cascade_store_leaving(Cascade *c);
+/* True if all that is made of the sums is rounded to 16 bits. */
+bool cascade_is_rounded(const Cascade *c);
+/* Builds the nest before the last of the stores; `dry`: says whether it can. */
+bool cascade_emit(Cascade *c, bool dry);
+/* Where the loop begins and ends, at the scope of its parallel. */
+void cascade_bounds(Cascade *c, NestScope *s, Value **lo, Value **hi);
+
+#endif

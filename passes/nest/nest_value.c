@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor-level values inside of a nest: the same ops over the nest's axes. An axis of a scalar loop
+ * is no axis there, one of a range loop is its range, others are held whole. What has no form there
+ * is read from memory. */
+#include "passes/nest/nest.h"
+
+#include "ir/op_axes.h"
+#include "ir/target/target.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/index_bounds.h"
+
+enum { MAX_NESTED = 400 }; /* ops on the way to a leaf */
+
+bool nest_depends(const Nest *nest, const Value *value)
+{
+    return value->id < nest->n_values && nest->depends[value->id];
+}
+
+static bool is_product(const Nest *nest, const Value *value)
+{
+    return value->id < nest->n_values && nest->product[value->id];
+}
+
+static bool is_unit(Dim dim)
+{
+    int64_t extent;
+    return poly_is_const(dim, &extent) && extent == 1;
+}
+
+int64_t nest_whole_extent(Nest *nest, Dim dim)
+{
+    int64_t extent = 0;
+    DimVar *var = poly_as_var(dim);
+    if (!poly_is_const(dim, &extent)) {
+        extent = var ? size_if_fixed(var) : 0;
+        nest->fixed = extent > 0 && extent <= MAX_HELD ? var : nest->fixed;
+    }
+    return extent > 0 && extent <= MAX_HELD ? extent : -1;
+}
+
+static bool is_kept(const Nest *nest, const NestAxis *axis)
+{
+    return axis->kind == NEST_UNIT || axis->kind == NEST_WHOLE ||
+           (axis->kind == NEST_LOOP && nest->loops[axis->loop].is_range);
+}
+
+int nest_position(const Nest *nest, const NestAxes *axes, int axis)
+{
+    int at = 0;
+    for (int i = 0; i < axis; i++) {
+        at += is_kept(nest, &axes->items[i]);
+    }
+    return is_kept(nest, &axes->items[axis]) ? at : -1;
+}
+
+Type nest_type(const Nest *nest, Type type, const NestAxes *axes)
+{
+    Dim dims[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < type->rank; i++) {
+        const NestAxis *axis = &axes->items[i];
+        if (is_kept(nest, axis)) {
+            dims[rank++] = axis->kind == NEST_LOOP ? nest->loops[axis->loop].binder->type->dims[0]
+                           : axis->kind == NEST_UNIT ? poly_const(nest->func, 1)
+                                                     : type->dims[i];
+        }
+    }
+    return type_array(nest->func, type->dtype, rank, dims);
+}
+
+static bool axes_equal(const NestAxes *a, const NestAxes *b, int rank)
+{
+    for (int i = 0; i < rank; i++) {
+        const NestAxis *x = &a->items[i], *y = &b->items[i];
+        if (x->kind != y->kind || (x->kind == NEST_LOOP && x->loop != y->loop)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The same axes but for those of one element, which one has and the other does not. */
+static bool axes_alike(const NestAxes *a, const NestAxes *b, int rank)
+{
+    for (int i = 0; i < rank; i++) {
+        const NestAxis *x = &a->items[i], *y = &b->items[i];
+        bool single = x->kind <= NEST_UNIT && y->kind <= NEST_UNIT;
+        if (!single && (x->kind != y->kind || (x->kind == NEST_LOOP && x->loop != y->loop))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void nest_define(NestScope *s, Value *value, const NestAxes *axes, Value *by)
+{
+    NestMade made = {value, *axes, by};
+    ARENA_PUSH(s->nest->func->arena, &s->made, made);
+}
+
+/* `by`, over axes `from`, with and without the axes of one element that `to` asks for. */
+static Value *with_axes(NestScope *s, Value *by, const NestAxes *from, const NestAxes *to, int rank)
+{
+    for (int i = rank; i-- > 0 && !s->nest->dry;) {
+        bool has = from->items[i].kind == NEST_UNIT, wants = to->items[i].kind == NEST_UNIT;
+        if (has && !wants) {
+            by = build_squeeze(&s->b, by, nest_position(s->nest, from, i));
+        }
+    }
+    int at = 0;
+    for (int i = 0; i < rank && !s->nest->dry; i++) {
+        bool has = from->items[i].kind == NEST_UNIT, wants = to->items[i].kind == NEST_UNIT;
+        if (wants && !has) {
+            by = build_expand(&s->b, by, at);
+        }
+        at += is_kept(s->nest, &to->items[i]);
+    }
+    return by;
+}
+
+static Value *find_made(NestScope *s, const Value *value, const NestAxes *axes)
+{
+    for (size_t i = s->made.n; i-- > 0;) {
+        const NestMade *made = &s->made.items[i];
+        if (made->value == value && axes_equal(&made->axes, axes, value->type->rank)) {
+            return made->by;
+        }
+    }
+    for (size_t i = s->made.n; i-- > 0;) {
+        const NestMade *made = &s->made.items[i];
+        if (made->value == value && made->by != s->nest->none &&
+            axes_alike(&made->axes, axes, value->type->rank)) {
+            return with_axes(s, made->by, &made->axes, axes, value->type->rank);
+        }
+    }
+    return NULL;
+}
+
+/* ---- axes of operands ---- */
+
+bool nest_operand_axes(Nest *nest, const Op *op, int at, const NestAxes *axes, NestAxes *inner)
+{
+    Type type = op->operands[at]->type;
+    for (int i = 0; i < type->rank; i++) {
+        OpAxis axis = op_axis(op, at, i);
+        switch (axis.role) {
+        case AXIS_TIED: inner->items[i] = axes->items[axis.result]; break;
+        case AXIS_STRETCHED:
+            inner->items[i].kind =
+                is_kept(nest, &axes->items[axis.result]) ? NEST_UNIT : NEST_DROPPED;
+            break;
+        case AXIS_DROPPED: inner->items[i].kind = NEST_DROPPED; break;
+        case AXIS_CONTRACTED:
+            inner->items[i].kind = NEST_WHOLE;
+            if (nest_whole_extent(nest, type->dims[i]) < MIN_DEPTH) {
+                return false;
+            }
+            break;
+        default: return false;
+        }
+        if (inner->items[i].kind == NEST_WHOLE && is_unit(type->dims[i])) {
+            inner->items[i].kind = NEST_UNIT;
+        }
+    }
+    return true;
+}
+
+/* ---- leaves ---- */
+
+static Value *zero_index(NestScope *s)
+{
+    return s->nest->dry ? NULL : build_i64(&s->b, 0);
+}
+
+bool nest_indices(NestScope *s, const Access *access, const NestAxes *axes, Value **indices)
+{
+    int own = 0;
+    for (int i = 0; i < access->n; i++) {
+        Dim dim = access->memory->type->dims[i];
+        if (access->indices[i]) {
+            static const NestAxes none;
+            indices[i] = nest_value(s, access->indices[i], &none);
+            if (access->indices[i]->type->kind != TYPE_ARRAY || access->indices[i]->type->rank ||
+                !indices[i]) {
+                return false;
+            }
+            continue;
+        }
+        const NestAxis *axis = &axes->items[own++];
+        indices[i] = axis->kind == NEST_LOOP ? s->nest->loops[axis->loop].binder : NULL;
+        if (axis->kind == NEST_DROPPED) {
+            indices[i] = zero_index(s);
+        }
+        bool single = axis->kind == NEST_DROPPED || axis->kind == NEST_UNIT;
+        if (axis->kind == NEST_UNKNOWN || (single && !is_unit(dim)) ||
+            (axis->kind == NEST_WHOLE && nest_whole_extent(s->nest, dim) < 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_unchanging(const Nest *nest, const Value *memory)
+{
+    ParamIo io = nest->func->params.items[memory->index].io;
+    return io == PARAM_IN || io == PARAM_SCRATCH;
+}
+
+static Value *nest_load(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    Access access = op_access(op, 0);
+    Value *indices[MAX_RANK];
+    if (!is_unchanging(s->nest, access.memory) || !nest_indices(s, &access, axes, indices)) {
+        return NULL;
+    }
+    return s->nest->dry ? op->results[0] : build_load(&s->b, access.memory, indices);
+}
+
+/* The axes with those of ranges and whole tiles as one element. */
+static NestAxes scalar_axes(const Nest *nest, const NestAxes *axes, int rank)
+{
+    NestAxes result = *axes;
+    for (int i = 0; i < rank; i++) {
+        if (is_kept(nest, &axes->items[i])) {
+            result.items[i].kind = NEST_DROPPED;
+        }
+    }
+    return result;
+}
+
+/* The axis of its shape whose places the index has; -1: it has others. */
+static int own_axis(const Value *index)
+{
+    int axis = 0, n = 0;
+    const Op *chain[MAX_RANK], *op = index->def;
+    for (; op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND) && n < MAX_RANK;
+         op = op->operands[0]->def) {
+        chain[n++] = op;
+    }
+    if (!op || op->kind != OP_IOTA) {
+        return -1;
+    }
+    while (n-- > 0 && axis >= 0) {
+        OpAxis to = op_axis(chain[n], 0, axis);
+        axis = to.role == AXIS_TIED ? to.result : -1;
+    }
+    return axis;
+}
+
+/* A gather along axes of the nest, and at one place along the others: a load. */
+static Value *nest_gather(NestScope *s, Op *op, const NestAxes *axes)
+{
+    Value *indices[MAX_RANK], *memory = op->operands[0];
+    Nest *nest = s->nest;
+    int rank = op->results[0]->type->rank;
+    int last = -1;
+    if (memory->type->kind != TYPE_TENSOR || !is_unchanging(nest, memory)) {
+        return NULL;
+    }
+    for (int i = 0; i < memory->type->rank; i++) {
+        Value *index = op->operands[i + 1];
+        bool scalar = type_is_scalar(index->type);
+        int axis = scalar ? -1 : own_axis(index);
+        if (axis >= 0 && is_kept(nest, &axes->items[axis])) {
+            const NestAxis *to = &axes->items[axis];
+            bool whole = op->results[0]->type->dims[axis] == memory->type->dims[i];
+            indices[i] = to->kind == NEST_LOOP ? nest->loops[to->loop].binder : NULL;
+            if (axis <= last || !whole || to->kind == NEST_UNIT ||
+                (to->kind == NEST_WHOLE && nest_whole_extent(nest, memory->type->dims[i]) < 0)) {
+                return NULL;
+            }
+            last = axis;
+            continue;
+        }
+        NestAxes none = scalar_axes(nest, axes, scalar ? 0 : rank);
+        bool inside = !op_is_guarded(op, i) || an_index_inside(nest->func, index,
+                                                               memory->type->dims[i]);
+        indices[i] = inside ? nest_value(s, index, &none) : NULL;
+        if (!indices[i]) {
+            return NULL;
+        }
+    }
+    for (int i = 0, n = 0; i < rank; i++) { /* each axis that is kept is one of memory */
+        bool kept = is_kept(nest, &axes->items[i]);
+        bool found = false;
+        for (int k = 1; kept && k <= memory->type->rank; k++) {
+            found = found || (!type_is_scalar(op->operands[k]->type) &&
+                              own_axis(op->operands[k]) == i);
+        }
+        n += kept;
+        if (kept && !found) {
+            return NULL;
+        }
+    }
+    return nest->dry ? op->results[0] : build_load(&s->b, memory, indices);
+}
+
+static Value *nest_iota(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    const NestAxis *axis = &axes->items[0];
+    Type type = op->results[0]->type;
+    if (axis->kind == NEST_LOOP) {
+        const NestLoop *loop = &s->nest->loops[axis->loop];
+        if (loop->extent != type->dims[0]) {
+            return NULL;
+        }
+        return s->nest->dry     ? op->results[0]
+               : loop->is_range ? build_index(&s->b, loop->binder, type->dtype)
+                                : build_cast(&s->b, loop->binder, type->dtype);
+    }
+    if (axis->kind != NEST_WHOLE || nest_whole_extent(s->nest, type->dims[0]) < 0) {
+        return NULL;
+    }
+    return s->nest->dry ? op->results[0] : build_iota(&s->b, type->dims[0], type->dtype);
+}
+
+/* The op with other operands. */
+static Value *built_alike(NestScope *s, const Op *op, Value *const *operands, Type type)
+{
+    Op *copy = build_op(&s->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    copy->results[0]->name = op->results[0]->name;
+    return copy->results[0];
+}
+
+/* ---- ops ---- */
+
+static Value *nest_moved(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    Nest *nest = s->nest;
+    NestAxes inner;
+    Type from = op->operands[0]->type;
+    Value *by = nest_operand_axes(nest, op, 0, axes, &inner)
+                    ? nest_value(s, op->operands[0], &inner)
+                    : NULL;
+    if (!by || nest->dry) {
+        return by;
+    }
+    Type type = nest_type(nest, op->results[0]->type, axes);
+    if (op->kind == OP_EXPAND) {
+        int at = nest_position(nest, axes, (int)op_int(op, ATTR_AXIS, 0));
+        return at < 0 ? by : build_expand(&s->b, by, at);
+    }
+    if (op->kind == OP_PERMUTE) {
+        int64_t perm[MAX_RANK];
+        int n = 0;
+        bool moves = false;
+        for (int i = 0; i < from->rank; i++) {
+            if (is_kept(nest, &axes->items[i])) {
+                int axis = (int)op_attr(op, ATTR_PERM)->ints[i];
+                perm[n] = nest_position(nest, &inner, axis);
+                moves = moves || perm[n] != n;
+                n++;
+            }
+        }
+        return moves ? build_permute(&s->b, by, perm) : by;
+    }
+    return op->kind == OP_BROADCAST ? build_broadcast(&s->b, by, type->rank, type->dims) : by;
+}
+
+/* A read of memory, but for moved axes. */
+static bool is_read(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && op_moves_axes(op)) {
+        op = op->operands[0]->def;
+    }
+    return op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
+}
+
+static bool has_loop(const NestAxes *axes, int rank, int loop)
+{
+    bool found = false;
+    for (int i = 0; i < rank; i++) {
+        found = found || (axes->items[i].kind == NEST_LOOP && axes->items[i].loop == loop);
+    }
+    return found;
+}
+
+static Value *read_from_memory(NestScope *s, Value *value, const NestAxes *axes);
+
+/* An operand that each step computes anew, and other rows' blocks as well, is computed once; so is
+ * one that is made of another product. */
+Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes)
+{
+    bool column = has_loop(axes, value->type->rank, s->nest->column);
+    bool again = ((column && !is_read(value)) || is_product(s->nest, value)) &&
+                 !nest_depends(s->nest, value);
+    Value *made = again ? read_from_memory(s, value, axes) : NULL;
+    return made ? made : nest_value(s, value, axes);
+}
+
+static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    Nest *nest = s->nest;
+    NestAxes inner[2];
+    Value *operands[2];
+    int rank = op->results[0]->type->rank;
+    if (op->n_operands != 2 || op_int(op, ATTR_TA, 0) || op_int(op, ATTR_TB, 0)) {
+        return NULL;
+    }
+    for (int i = 0; i < rank - 2; i++) {
+        if (is_kept(nest, &axes->items[i])) {
+            return NULL; /* several matrices in a tile */
+        }
+    }
+    for (int at = 0; at < 2; at++) {
+        operands[at] = nest_operand_axes(nest, op, at, axes, &inner[at])
+                           ? nest_factor(s, op->operands[at], &inner[at])
+                           : NULL;
+        if (!operands[at]) {
+            return NULL;
+        }
+    }
+    nest->n_products += has_loop(axes, rank, nest->column);
+    if (nest->dry) {
+        return op->results[0];
+    }
+    Value *dot = build_dot(&s->b, operands[0], operands[1], NULL, op->results[0]->type->dtype);
+    dot->def->attrs = op->attrs;
+    dot->def->n_attrs = op->n_attrs;
+    return dot;
+}
+
+/* x / c of a sum x as x * (1 / c), where c does not vary along the loop. */
+static Value *nest_quotient(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    Nest *nest = s->nest;
+    Value *divisor = op->operands[1];
+    unsigned varies = an_varies(nest->varies, divisor);
+    NestAxes less = *axes;
+    Type type = op->results[0]->type;
+    bool rows = false;
+    if (!has_loop(axes, type->rank, nest->column) || !is_product(nest, op->operands[0]) ||
+        is_product(nest, divisor) || type->dtype != DT_F32 || value_const(divisor)) {
+        return NULL;
+    }
+    for (int i = 0; i < type->rank; i++) {
+        const NestAxis *axis = &axes->items[i];
+        bool here = varies >> i & 1 && is_kept(nest, axis);
+        if (here && axis->kind == NEST_LOOP && axis->loop == nest->column) {
+            return NULL;
+        }
+        rows = rows || here;
+    }
+    for (int i = 0; i < type->rank; i++) {
+        bool keeps = varies >> i & 1;
+        if (!keeps && is_kept(nest, &axes->items[i])) {
+            less.items[i].kind = rows ? NEST_UNIT : NEST_DROPPED;
+        }
+    }
+    Value *dividend = nest_value(s, op->operands[0], axes);
+    Value *by = dividend ? nest_value(s, divisor, &less) : NULL;
+    if (!by || nest->dry) {
+        return by ? op->results[0] : NULL;
+    }
+    by = build_binary(&s->b, OP_DIV, build_float(&s->b, by->type, 1), by);
+    by = build_broadcast(&s->b, by, dividend->type->rank, dividend->type->dims);
+    Value *result = build_binary(&s->b, OP_MUL, dividend, by);
+    result->name = op->results[0]->name;
+    return result;
+}
+
+static Value *nest_elementwise(NestScope *s, const Op *op, const NestAxes *axes)
+{
+    Nest *nest = s->nest;
+    Value *operands[4];
+    if (op->kind == OP_DIV) {
+        Value *quotient = nest_quotient(s, op, axes);
+        if (quotient) {
+            return quotient;
+        }
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = nest_value(s, op->operands[i], axes);
+        if (!operands[i]) {
+            return NULL;
+        }
+    }
+    if (nest->dry) {
+        return op->results[0];
+    }
+    Value *result = built_alike(s, op, operands, nest_type(nest, op->results[0]->type, axes));
+    bool near = op->kind == OP_NAMED && nest->near &&
+                named_function(op_word(op, ATTR_FN))->share > 0 &&
+                (is_product(nest, op->operands[0]) || nest_depends(nest, op->operands[0]));
+    if (near) {
+        result->def->attrs =
+            arena_copy(nest->func->arena, op->attrs, sizeof *op->attrs * op->n_attrs);
+        op_set_int(nest->func, result->def, ATTR_NEAR, 1);
+    }
+    return result;
+}
+
+static Value *nest_op(NestScope *s, Op *op, const NestAxes *axes)
+{
+    Type type = op->results[0]->type;
+    switch (op->kind) {
+    case OP_LOAD: return nest_load(s, op, axes);
+    case OP_GATHER: return nest_gather(s, op, axes);
+    case OP_IOTA: return nest_iota(s, op, axes);
+    case OP_DOT: return nest_dot(s, op, axes);
+    case OP_SIZE:
+    case OP_CONST:
+        return s->nest->dry ? op->results[0]
+                            : built_alike(s, op, NULL, nest_type(s->nest, type, axes));
+    default:
+        return op_moves_axes(op)                ? nest_moved(s, op, axes)
+               : op_has(op, TRAIT_ELEMENTWISE) ? nest_elementwise(s, op, axes)
+                                                : NULL;
+    }
+}
+
+/* ---- what has no form in the nest ---- */
+
+Value *nest_store(Func *func, Value *value)
+{
+    enum { ROW_BYTES = 16 };
+    static Value *const WHOLE[MAX_RANK];
+    Type type = value->type;
+    Builder b = build_after(func, value->def);
+    b.span = value->def->span;
+    int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
+    bool rows = dtype_is_narrow(type->dtype) && type->rank > 1 && func->target &&
+                func->target->has_bulk_copy &&
+                poly_divisor(type->dims[type->rank - 1]) % multiple;
+    Value *scratch = rows ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
+    build_store(&b, scratch, WHOLE, value);
+    Value *read = build_load(&b, scratch, WHOLE);
+    read->name = value->name;
+    return read;
+}
+
+/* All that reads the value reads it from memory. */
+static const Op *materialize(Func *func, Value *value)
+{
+    Value *read = nest_store(func, value);
+    const Op *store = read->def->prev;
+    for (const ValueUse *use = use_first(value, store->parent), *next; use; use = next) {
+        next = use_next(use, store->parent);
+        if (use->op != store) {
+            op_set_operand(use->op, (int)(use - use->op->uses), read);
+        }
+    }
+    return read->def;
+}
+
+static Value *read_from_memory(NestScope *s, Value *value, const NestAxes *axes)
+{
+    Nest *nest = s->nest;
+    const Op *op = value->def;
+    if (!op || op->parent != nest->func->body || nest_depends(nest, value) ||
+        value->type->kind != TYPE_ARRAY || value->type->rank == 0 ||
+        value->type->rank > TENSOR_RANK || op->kind == OP_CONST || op->kind == OP_IOTA) {
+        return NULL;
+    }
+    for (int i = 0; i < value->type->rank; i++) {
+        const NestAxis *axis = &axes->items[i];
+        bool whole = axis->kind == NEST_WHOLE && nest_whole_extent(nest, value->type->dims[i]) > 0;
+        if (axis->kind != NEST_LOOP && !whole && !is_unit(value->type->dims[i])) {
+            return NULL;
+        }
+    }
+    return nest->dry ? value : nest_load(s, materialize(nest->func, value), axes);
+}
+
+Value *nest_value(NestScope *s, Value *value, const NestAxes *axes)
+{
+    Op *op = value->def;
+    if (!op) {
+        return value->block ? NULL : value; /* a parameter is a scalar */
+    }
+    Value *by = find_made(s, value, axes);
+    bool failed = by == s->nest->none;
+    if (by || op->n_results != 1 || s->depth == MAX_NESTED) {
+        return failed ? NULL : by;
+    }
+    Span span = s->b.span;
+    s->b.span = op->span;
+    s->depth++;
+    by = nest_op(s, op, axes);
+    by = by ? by : read_from_memory(s, value, axes);
+    s->depth--;
+    s->b.span = span;
+    nest_define(s, value, axes, by ? by : s->nest->none);
+    return by;
+}
