@@ -230,6 +230,7 @@ typedef struct Param {
                                * are numbers here that it has sizes for; else NULL */
     const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
     const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter is no view */
+    bool sorted; /* its integers are assumed to be in order (of one axis): a promise about speed */
     const Value *alias;       /* a contiguous tensor whose memory this one is, too: a scratch tensor
                                * with axes of its own (`collapsed`), or any, axes of which are
                                * split (func_split_alias); NULL: of none */

@@ -72,6 +72,11 @@ static const PassConstraint CONSTRAINTS[] = {
      "a tap that counts backwards, which is split as well but computes its phases by an inverse"},
     {"reflect_taps", "im2col_view",
      "TMA's im2col mode walks windows forwards; windows that count backwards would stay gathers"},
+    {"gather_to_load", "group_rows",
+     "group_rows finds rows by plain loads; gathered by whole axes, they would be copied before "
+     "they are multiplied"},
+    {"group_rows", "collapse_axes",
+     "collapse_axes may join the axis of the rows with another one, of which no run is known"},
     {"gather_to_load", "im2col_view",
      "im2col_view would also match a gather of whole axes, as a convolution without taps; the "
      "view has no memory, and only TMA's im2col mode can load it"},

@@ -212,11 +212,35 @@ static void assume_set(Lower *l, const Stmt *stmt)
     diag_help(l->diags, diag, "let the kernel assume the values that its size may have");
 }
 
+/* `assume sorted(e)`: equal elements of a parameter lie together. False: it is another rule. */
+static bool assume_sorted(Lower *l, const Expr *rule)
+{
+    if (rule->kind != EXPR_CALL || rule->a->kind != EXPR_NAME ||
+        !text_equal(rule->a->name, "sorted") || rule->args.n != 1 ||
+        rule->args.items[0]->kind != EXPR_NAME) {
+        return false;
+    }
+    Val val = lower_expr(l, rule->args.items[0]);
+    bool integers = val.kind == VAL_TENSOR && val.value->type->rank == 1 &&
+                    dtype_is_int(val.value->type->dtype);
+    if (integers) {
+        l->func->params.items[val.value->index].sorted = true;
+    } else if (!is_poison(&val)) {
+        Diag *diag = lower_error(l, ERR_ASSUME, rule->args.items[0]->span,
+                                 "only integers of a parameter with one axis are sorted");
+        diag_help(l->diags, diag, "name the parameter, as in `assume sorted(expert)`");
+    }
+    return true;
+}
+
 void lower_assume(Lower *l, const Stmt *stmt)
 {
     bool never;
     if (stmt->values.n > 0) {
         assume_set(l, stmt);
+        return;
+    }
+    if (assume_sorted(l, stmt->value)) {
         return;
     }
     if (assume_fact(l, stmt->value) || known_fact(l, stmt->value) ||
@@ -225,8 +249,8 @@ void lower_assume(Lower *l, const Stmt *stmt)
     }
     Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
     diag_help(l->diags, diag,
-              "write `assume N in 64, 128`, `assume N %% 16 == 0`, or a comparison of sizes by "
-              "< <= > >=: `assume N >= 1`, `assume H + 2 >= R`");
+              "write `assume N in 64, 128`, `assume N %% 16 == 0`, a comparison of sizes by "
+              "< <= > >=: `assume N >= 1`, `assume H + 2 >= R`, or `assume sorted(x)` of integers");
 }
 
 /* ---- the body ---- */

@@ -101,6 +101,7 @@ static void param_line(Parser *p, ParamIo io)
     if (parse_take_word(p, "im2col")) {
         im2col_param(p, &p->func->params.items[param->index]);
     }
+    p->func->params.items[param->index].sorted = parse_take_word(p, "sorted");
     if (parse_take_word(p, "alias")) {
         p->func->params.items[param->index].alias = parse_value(p);
     }

@@ -346,6 +346,7 @@ static void put_params(Printer *p)
                 text_char(p->out, ']');
             }
         }
+        text_add(p->out, param->sorted ? " sorted" : "");
         if (param->alias) {
             text_add(p->out, " alias ");
             put_value(p, param->alias);

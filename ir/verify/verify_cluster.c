@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of reductions over the blocks of a cluster. */
+/* Rules of how tiles go to blocks, and of reductions over the blocks of a cluster. */
 #include "ir/verify/verify_ops.h"
+
+void verify_deal(Verifier *v, const Op *tiles)
+{
+    const char *deal = op_word(tiles, ATTR_DEAL);
+    if (deal && !verify_is_among(deal, " pairs zigzag ")) {
+        verify_fail(v, tiles, "`deal` is none of pairs zigzag");
+    } else if (deal && op_int(tiles, ATTR_TILE_INDEX, 0)) {
+        verify_fail(v, tiles, "teams take tiles round by round");
+    }
+}
 
 void verify_cluster_reduce(Verifier *v, const Op *op)
 {

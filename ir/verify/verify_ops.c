@@ -437,16 +437,10 @@ static void verify_tiles(Verifier *v, const Op *op)
     if (op_attr(op, ATTR_STEPS)) {
         verify_part(v, op);
     }
-    const char *deal = op_word(op, ATTR_DEAL);
-    if (deal && !text_equal(deal, "pairs") && !text_equal(deal, "zigzag")) {
-        verify_fail(v, op, "`deal` is `pairs` or `zigzag`");
-    }
+    verify_deal(v, op);
     if (!op_int(op, ATTR_TILE_INDEX, 0)) {
         verify_loop(v, op, 0);
         return;
-    }
-    if (deal) {
-        verify_fail(v, op, "teams take tiles round by round");
     }
     if (!verify_axes(v, op)) {
         return;

@@ -30,7 +30,8 @@ void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds);
 /* Copies past registers (verify_async.c). */
 void verify_copy_load(Verifier *v, const Op *op);
 void verify_copy_wait(Verifier *v, const Op *op);
-/* Reductions over a cluster (verify_cluster.c). */
+/* How tiles go to blocks; reductions over a cluster (verify_cluster.c). */
+void verify_deal(Verifier *v, const Op *tiles);
 void verify_cluster_reduce(Verifier *v, const Op *op);
 void verify_cluster_scatter(Verifier *v, const Op *op);
 /* Reductions run over all of what they name: a tile of it, and loops that carry the rest

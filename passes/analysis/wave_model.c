@@ -156,8 +156,8 @@ static double exchange_cycles(const DeviceRates *rates, const DotProblem *size,
  * first, so that they end together, but not before the longest one does. */
 static double walked_tiles(const Target *target, const DotProblem *size, const DotTiling *tiles)
 {
-    int64_t held = tiles->clustered ? wave_model_coresident(target, tiles->split_k)
-                                    : target->num_sms;
+    int64_t held =
+        tiles->clustered ? wave_model_coresident(target, tiles->split_k) : target->num_sms;
     double half = (double)tiles->count / (double)held / 2;
     return !size->masked ? (double)parts(tiles->count, held) : half > 1 ? half : 1;
 }

@@ -118,8 +118,7 @@ static Value *computed(StageContext *s, Builder *b, const StagedOperand *item, V
         if (between[n]->kind != OP_TF32) { /* the copy has rounded it */
             clone_op(b, &map, between[n]);
         } else {
-            clone_map_value(&map, between[n]->results[0],
-                            clone_get(&map, between[n]->operands[0]));
+            clone_map_value(&map, between[n]->results[0], clone_get(&map, between[n]->operands[0]));
         }
     }
     return clone_get(&map, last);

@@ -395,8 +395,7 @@ static bool choose_persistent(StageContext *s)
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
     bool on = even ? !own : s->short_steps;
-    return schedule_decide_on(s->func, "persistent", on, "%s",
-                              persistent_reason(s, even, own));
+    return schedule_decide_on(s->func, "persistent", on, "%s", persistent_reason(s, even, own));
 }
 
 static void choose_warps(StageContext *s, Op *roles)
