@@ -166,7 +166,7 @@ static Value *build_exit(Emitter *e, const CascadeFold *fold, Value *sum)
     if (c->exps[fold->exp].kind != REFERENCE_PLAIN) {
         return sum;
     }
-    Value *maximum = nest_value(s, c->max->results[0], &c->rows), *any = build_any(c, s);
+    Value *maximum = nest_value(s, c->maximum, &c->rows), *any = build_any(c, s);
     Value *none = build_cmp(&s->b, "eq", maximum, build_float(&s->b, maximum->type, -INFINITY));
     Value *nan = build_float(&s->b, maximum->type, NAN);
     if (any) {
@@ -232,7 +232,7 @@ static bool emit_results(Emitter *e, const Op *loop)
 {
     Cascade *c = e->c;
     NestScope *s = &e->after;
-    Value *maximum = c->max->results[0];
+    Value *maximum = c->maximum;
     nest_define(s, maximum, &c->rows, c->nest.dry ? maximum : loop->results[c->n_folds]);
     for (int pass = 0; pass < 2; pass++) { /* rows first: they are factors of the others */
         for (int i = 0; i < c->n_folds; i++) {
@@ -332,7 +332,8 @@ static Op *build_loop(Emitter *e)
         states[i] = build_float(&s->b, type, 0);
     }
     Type rows = nest_type(nest, c->max->results[0]->type, &c->rows);
-    states[c->n_folds] = build_float(&s->b, rows, -INFINITY);
+    states[c->n_folds] =
+        c->least ? nest_value(s, c->least, &c->rows) : build_float(&s->b, rows, -INFINITY);
     cascade_bounds(c, s, &lo, &hi);
     Op *loop = build_for(&s->b, nest->loops[nest->column].extent, TILE, loop_name(c, nest->column),
                          lo, hi, c->n_folds + 1, states);
@@ -381,7 +382,7 @@ static bool computes_twice(const Cascade *c, const NestScope *s)
         for (const ValueUse *use = use_first(value, body); use; use = use_next(use, body)) {
             const Op *op = use->op;
             bool term = op->n_results == 1 && c->inner[op->results[0]->id];
-            if (op != c->max && !term && !is_computed(s, op)) {
+            if (op != c->max && !term && !cascade_is_fold(c, op) && !is_computed(s, op)) {
                 return true;
             }
         }
@@ -400,6 +401,9 @@ bool cascade_emit(Cascade *c, bool dry)
     } else {
         build_nest(&e, place_of(c));
         loop = build_loop(&e);
+    }
+    if (dry && c->least && !nest_value(&e.after, c->least, &c->rows)) {
+        return false;
     }
     return emit_loop(&e, loop) && (!dry || !computes_twice(c, &e.loop)) &&
            emit_results(&e, loop) && emit_stores(&e);

@@ -274,6 +274,20 @@ static bool choose_loops(Cascade *c)
     return true;
 }
 
+/* The maximum of the terms and of a further number, as of a sink. */
+static void find_maximum(Cascade *c)
+{
+    Value *result = c->max->results[0];
+    const Op *user = value_only_user(c->nest.func, result);
+    c->maximum = result;
+    for (int i = 0; user && user->kind == OP_MAX && user->parent == c->max->parent && i < 2; i++) {
+        if (user->operands[i] == result && !nest_depends(&c->nest, user->operands[1 - i])) {
+            c->maximum = user->results[0];
+            c->least = user->operands[1 - i];
+        }
+    }
+}
+
 bool cascade_match(Cascade *c)
 {
     Func *func = c->nest.func;
@@ -287,11 +301,12 @@ bool cascade_match(Cascade *c)
     c->nest.product = ARENA_ARRAY(func->arena, bool, func->n_values);
     c->inner = ARENA_ARRAY(func->arena, bool, func->n_values);
     mark(c);
-    if (!choose_loops(c) || !find_differences(c, max->results[0], REFERENCE_PLAIN)) {
+    find_maximum(c);
+    Value *of = c->maximum;
+    if (!choose_loops(c) || !find_differences(c, of, REFERENCE_PLAIN)) {
         return false;
     }
     const Block *body = func->body;
-    Value *of = max->results[0];
     for (const ValueUse *use = use_first(of, body); use; use = use_next(use, body)) {
         ReferenceKind kind;
         if (is_reference(use->op, of, &kind) &&

@@ -71,9 +71,27 @@ static Outcome cascade_once(Func *func, Op *max)
     return outcome;
 }
 
+typedef struct Kinds {
+    bool maximum, product, function;
+} Kinds;
+
+static void see_kind(Op *op, void *user)
+{
+    Kinds *kinds = user;
+    kinds->maximum |= op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "max");
+    kinds->product |= op->kind == OP_DOT;
+    kinds->function |= op->kind == OP_NAMED || op->kind == OP_FAST_EXP2;
+}
+
 void pass_cascade_reductions(Func *func)
 {
     bool changed = false;
+    Kinds kinds = {0};
+    func_walk(func, see_kind, &kinds);
+    if (!kinds.maximum || !kinds.product || !kinds.function) {
+        return;
+    }
+    pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
     for (Op *op = func->body->first, *next; op; op = next) {
         Outcome outcome = OUTCOME_AGAIN;
         next = op->next;

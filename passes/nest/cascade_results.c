@@ -7,7 +7,7 @@
 
 enum { MAX_USES = 200 }; /* of one another */
 
-static bool is_fold(const Cascade *c, const Op *op)
+bool cascade_is_fold(const Cascade *c, const Op *op)
 {
     for (int i = 0; i < c->n_folds; i++) {
         if (c->folds[i].op == op) {
@@ -85,7 +85,7 @@ static bool is_outside(const Cascade *c, const Op *op)
     bool term = op->n_results == 1 && op->results[0]->id < c->nest.n_values &&
                 c->inner[op->results[0]->id];
     return op->parent != c->nest.func->body ||
-           (!term && op->kind != OP_STORE && !is_plain(op) && !is_fold(c, op));
+           (!term && op->kind != OP_STORE && !is_plain(op) && !cascade_is_fold(c, op));
 }
 
 static bool leaves(const Cascade *c, const Value *value)
@@ -138,11 +138,11 @@ static bool see(Cascade *c, Op *op)
         const Value *operand = op->operands[i];
         made = made || is_made_here(c, operand);
         if (operand && operand->id < c->nest.n_values && c->inner[operand->id] && !term &&
-            !is_fold(c, op)) {
+            !cascade_is_fold(c, op)) {
             return false; /* something else needs a term */
         }
     }
-    if (term || !made || is_fold(c, op)) {
+    if (term || !made || cascade_is_fold(c, op)) {
         return true;
     }
     if (op->kind == OP_STORE) {

@@ -7,6 +7,7 @@
  *   cascade_emit.c        the nest
  *   cascade_bounds.c      bounds of its loop, from conditions of its terms
  *   nest_value.c          tensor-level values inside of a nest
+ *   nest_read.c           their leaves
  *   fix_size.c            sizes that the facts fix */
 #ifndef TESSERA_PASSES_NEST_NEST_H
 #define TESSERA_PASSES_NEST_NEST_H
@@ -88,6 +89,15 @@ Value *nest_value(NestScope *s, Value *value, const NestAxes *axes);
 Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes);
 /* From here on the value, over these axes, is `by`. */
 void nest_define(NestScope *s, Value *value, const NestAxes *axes, Value *by);
+/* The leaves. */
+Value *nest_load(NestScope *s, const Op *op, const NestAxes *axes);
+Value *nest_gather(NestScope *s, Op *op, const NestAxes *axes);
+Value *nest_iota(NestScope *s, const Op *op, const NestAxes *axes);
+/* The value from memory, where it is stored before the nest; NULL: it cannot be. */
+Value *nest_from_memory(NestScope *s, Value *value, const NestAxes *axes);
+/* Does a value with the axis have one in the nest? */
+bool nest_keeps(const Nest *nest, const NestAxis *axis);
+bool dim_is_unit(Dim dim);
 /* The type of such a value. */
 Type nest_type(const Nest *nest, Type type, const NestAxes *axes);
 /* Its axis that this axis of the value is; -1: none. */
@@ -141,7 +151,10 @@ typedef struct CascadeFold {
 typedef struct Cascade {
     Nest nest;
     Op *max;
-    int axis; /* that it reduces */
+    int axis;       /* that it reduces */
+    Value *maximum; /* its result, or the greater one of that and of `least`, of which there is one
+                     * for each row */
+    Value *least;   /* NULL: -inf */
     NestAxes terms, rows; /* axes of its operand and of its result */
     CascadeExp exps[MAX_EXPS];
     int n_exps;
@@ -157,6 +170,8 @@ typedef struct Cascade {
 
 /* The reductions that depend on this maximum; false: none, or something else needs their terms. */
 bool cascade_match(Cascade *c);
+/* Is the op one of the sums? */
+bool cascade_is_fold(const Cascade *c, const Op *op);
 /* Is a factor of the path left out of the sum: does it not vary along the reduced axis? */
 bool cascade_leaves_sum(const Cascade *c, const Op *step, int *operand);
 /* The stores of what follows from the results. False: it cannot be computed in the nest. */

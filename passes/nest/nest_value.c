@@ -5,9 +5,7 @@
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"
-#include "ir/target/target.h"
 #include "passes/analysis/axis_dependence.h"
-#include "passes/analysis/index_bounds.h"
 
 enum { MAX_NESTED = 400 }; /* ops on the way to a leaf */
 
@@ -21,7 +19,7 @@ static bool is_product(const Nest *nest, const Value *value)
     return value->id < nest->n_values && nest->product[value->id];
 }
 
-static bool is_unit(Dim dim)
+bool dim_is_unit(Dim dim)
 {
     int64_t extent;
     return poly_is_const(dim, &extent) && extent == 1;
@@ -38,7 +36,7 @@ int64_t nest_whole_extent(Nest *nest, Dim dim)
     return extent > 0 && extent <= MAX_HELD ? extent : -1;
 }
 
-static bool is_kept(const Nest *nest, const NestAxis *axis)
+bool nest_keeps(const Nest *nest, const NestAxis *axis)
 {
     return axis->kind == NEST_UNIT || axis->kind == NEST_WHOLE ||
            (axis->kind == NEST_LOOP && nest->loops[axis->loop].is_range);
@@ -48,9 +46,9 @@ int nest_position(const Nest *nest, const NestAxes *axes, int axis)
 {
     int at = 0;
     for (int i = 0; i < axis; i++) {
-        at += is_kept(nest, &axes->items[i]);
+        at += nest_keeps(nest, &axes->items[i]);
     }
-    return is_kept(nest, &axes->items[axis]) ? at : -1;
+    return nest_keeps(nest, &axes->items[axis]) ? at : -1;
 }
 
 Type nest_type(const Nest *nest, Type type, const NestAxes *axes)
@@ -59,7 +57,7 @@ Type nest_type(const Nest *nest, Type type, const NestAxes *axes)
     int rank = 0;
     for (int i = 0; i < type->rank; i++) {
         const NestAxis *axis = &axes->items[i];
-        if (is_kept(nest, axis)) {
+        if (nest_keeps(nest, axis)) {
             dims[rank++] = axis->kind == NEST_LOOP ? nest->loops[axis->loop].binder->type->dims[0]
                            : axis->kind == NEST_UNIT ? poly_const(nest->func, 1)
                                                      : type->dims[i];
@@ -113,7 +111,7 @@ static Value *with_axes(NestScope *s, Value *by, const NestAxes *from, const Nes
         if (wants && !has) {
             by = build_expand(&s->b, by, at);
         }
-        at += is_kept(s->nest, &to->items[i]);
+        at += nest_keeps(s->nest, &to->items[i]);
     }
     return by;
 }
@@ -147,7 +145,7 @@ bool nest_operand_axes(Nest *nest, const Op *op, int at, const NestAxes *axes, N
         case AXIS_TIED: inner->items[i] = axes->items[axis.result]; break;
         case AXIS_STRETCHED:
             inner->items[i].kind =
-                is_kept(nest, &axes->items[axis.result]) ? NEST_UNIT : NEST_DROPPED;
+                nest_keeps(nest, &axes->items[axis.result]) ? NEST_UNIT : NEST_DROPPED;
             break;
         case AXIS_DROPPED: inner->items[i].kind = NEST_DROPPED; break;
         case AXIS_CONTRACTED:
@@ -158,160 +156,11 @@ bool nest_operand_axes(Nest *nest, const Op *op, int at, const NestAxes *axes, N
             break;
         default: return false;
         }
-        if (inner->items[i].kind == NEST_WHOLE && is_unit(type->dims[i])) {
+        if (inner->items[i].kind == NEST_WHOLE && dim_is_unit(type->dims[i])) {
             inner->items[i].kind = NEST_UNIT;
         }
     }
     return true;
-}
-
-/* ---- leaves ---- */
-
-static Value *zero_index(NestScope *s)
-{
-    return s->nest->dry ? NULL : build_i64(&s->b, 0);
-}
-
-bool nest_indices(NestScope *s, const Access *access, const NestAxes *axes, Value **indices)
-{
-    int own = 0;
-    for (int i = 0; i < access->n; i++) {
-        Dim dim = access->memory->type->dims[i];
-        if (access->indices[i]) {
-            static const NestAxes none;
-            indices[i] = nest_value(s, access->indices[i], &none);
-            if (access->indices[i]->type->kind != TYPE_ARRAY || access->indices[i]->type->rank ||
-                !indices[i]) {
-                return false;
-            }
-            continue;
-        }
-        const NestAxis *axis = &axes->items[own++];
-        indices[i] = axis->kind == NEST_LOOP ? s->nest->loops[axis->loop].binder : NULL;
-        if (axis->kind == NEST_DROPPED) {
-            indices[i] = zero_index(s);
-        }
-        bool single = axis->kind == NEST_DROPPED || axis->kind == NEST_UNIT;
-        if (axis->kind == NEST_UNKNOWN || (single && !is_unit(dim)) ||
-            (axis->kind == NEST_WHOLE && nest_whole_extent(s->nest, dim) < 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool is_unchanging(const Nest *nest, const Value *memory)
-{
-    ParamIo io = nest->func->params.items[memory->index].io;
-    return io == PARAM_IN || io == PARAM_SCRATCH;
-}
-
-static Value *nest_load(NestScope *s, const Op *op, const NestAxes *axes)
-{
-    Access access = op_access(op, 0);
-    Value *indices[MAX_RANK];
-    if (!is_unchanging(s->nest, access.memory) || !nest_indices(s, &access, axes, indices)) {
-        return NULL;
-    }
-    return s->nest->dry ? op->results[0] : build_load(&s->b, access.memory, indices);
-}
-
-/* The axes with those of ranges and whole tiles as one element. */
-static NestAxes scalar_axes(const Nest *nest, const NestAxes *axes, int rank)
-{
-    NestAxes result = *axes;
-    for (int i = 0; i < rank; i++) {
-        if (is_kept(nest, &axes->items[i])) {
-            result.items[i].kind = NEST_DROPPED;
-        }
-    }
-    return result;
-}
-
-/* The axis of its shape whose places the index has; -1: it has others. */
-static int own_axis(const Value *index)
-{
-    int axis = 0, n = 0;
-    const Op *chain[MAX_RANK], *op = index->def;
-    for (; op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND) && n < MAX_RANK;
-         op = op->operands[0]->def) {
-        chain[n++] = op;
-    }
-    if (!op || op->kind != OP_IOTA) {
-        return -1;
-    }
-    while (n-- > 0 && axis >= 0) {
-        OpAxis to = op_axis(chain[n], 0, axis);
-        axis = to.role == AXIS_TIED ? to.result : -1;
-    }
-    return axis;
-}
-
-/* A gather along axes of the nest, and at one place along the others: a load. */
-static Value *nest_gather(NestScope *s, Op *op, const NestAxes *axes)
-{
-    Value *indices[MAX_RANK], *memory = op->operands[0];
-    Nest *nest = s->nest;
-    int rank = op->results[0]->type->rank;
-    int last = -1;
-    if (memory->type->kind != TYPE_TENSOR || !is_unchanging(nest, memory)) {
-        return NULL;
-    }
-    for (int i = 0; i < memory->type->rank; i++) {
-        Value *index = op->operands[i + 1];
-        bool scalar = type_is_scalar(index->type);
-        int axis = scalar ? -1 : own_axis(index);
-        if (axis >= 0 && is_kept(nest, &axes->items[axis])) {
-            const NestAxis *to = &axes->items[axis];
-            bool whole = op->results[0]->type->dims[axis] == memory->type->dims[i];
-            indices[i] = to->kind == NEST_LOOP ? nest->loops[to->loop].binder : NULL;
-            if (axis <= last || !whole || to->kind == NEST_UNIT ||
-                (to->kind == NEST_WHOLE && nest_whole_extent(nest, memory->type->dims[i]) < 0)) {
-                return NULL;
-            }
-            last = axis;
-            continue;
-        }
-        NestAxes none = scalar_axes(nest, axes, scalar ? 0 : rank);
-        bool inside = !op_is_guarded(op, i) || an_index_inside(nest->func, index,
-                                                               memory->type->dims[i]);
-        indices[i] = inside ? nest_value(s, index, &none) : NULL;
-        if (!indices[i]) {
-            return NULL;
-        }
-    }
-    for (int i = 0, n = 0; i < rank; i++) { /* each axis that is kept is one of memory */
-        bool kept = is_kept(nest, &axes->items[i]);
-        bool found = false;
-        for (int k = 1; kept && k <= memory->type->rank; k++) {
-            found = found || (!type_is_scalar(op->operands[k]->type) &&
-                              own_axis(op->operands[k]) == i);
-        }
-        n += kept;
-        if (kept && !found) {
-            return NULL;
-        }
-    }
-    return nest->dry ? op->results[0] : build_load(&s->b, memory, indices);
-}
-
-static Value *nest_iota(NestScope *s, const Op *op, const NestAxes *axes)
-{
-    const NestAxis *axis = &axes->items[0];
-    Type type = op->results[0]->type;
-    if (axis->kind == NEST_LOOP) {
-        const NestLoop *loop = &s->nest->loops[axis->loop];
-        if (loop->extent != type->dims[0]) {
-            return NULL;
-        }
-        return s->nest->dry     ? op->results[0]
-               : loop->is_range ? build_index(&s->b, loop->binder, type->dtype)
-                                : build_cast(&s->b, loop->binder, type->dtype);
-    }
-    if (axis->kind != NEST_WHOLE || nest_whole_extent(s->nest, type->dims[0]) < 0) {
-        return NULL;
-    }
-    return s->nest->dry ? op->results[0] : build_iota(&s->b, type->dims[0], type->dtype);
 }
 
 /* The op with other operands. */
@@ -347,7 +196,7 @@ static Value *nest_moved(NestScope *s, const Op *op, const NestAxes *axes)
         int n = 0;
         bool moves = false;
         for (int i = 0; i < from->rank; i++) {
-            if (is_kept(nest, &axes->items[i])) {
+            if (nest_keeps(nest, &axes->items[i])) {
                 int axis = (int)op_attr(op, ATTR_PERM)->ints[i];
                 perm[n] = nest_position(nest, &inner, axis);
                 moves = moves || perm[n] != n;
@@ -378,17 +227,24 @@ static bool has_loop(const NestAxes *axes, int rank, int loop)
     return found;
 }
 
-static Value *read_from_memory(NestScope *s, Value *value, const NestAxes *axes);
-
-/* An operand that each step computes anew, and other rows' blocks as well, is computed once; so is
- * one that is made of another product. */
+/* Copies bring operands from memory to matrix instructions: what is computed is stored first. A
+ * column's would be computed anew by the blocks of all rows. */
 Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes)
 {
-    bool column = has_loop(axes, value->type->rank, s->nest->column);
-    bool again = ((column && !is_read(value)) || is_product(s->nest, value)) &&
-                 !nest_depends(s->nest, value);
-    Value *made = again ? read_from_memory(s, value, axes) : NULL;
-    return made ? made : nest_value(s, value, axes);
+    NestAxes inner = *axes, below;
+    Value *of = value; /* without moved axes, so that rows are stored as they are computed */
+    while (of->def && op_moves_axes(of->def) &&
+           nest_operand_axes(s->nest, of->def, 0, &inner, &below)) {
+        of = of->def->operands[0];
+        inner = below;
+    }
+    if (!is_read(value) && !nest_depends(s->nest, value)) {
+        Value *read = nest_from_memory(s, of, &inner);
+        if (read) {
+            nest_define(s, of, &inner, read);
+        }
+    }
+    return nest_value(s, value, axes);
 }
 
 static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
@@ -401,7 +257,7 @@ static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
         return NULL;
     }
     for (int i = 0; i < rank - 2; i++) {
-        if (is_kept(nest, &axes->items[i])) {
+        if (nest_keeps(nest, &axes->items[i])) {
             return NULL; /* several matrices in a tile */
         }
     }
@@ -438,7 +294,7 @@ static Value *nest_quotient(NestScope *s, const Op *op, const NestAxes *axes)
     }
     for (int i = 0; i < type->rank; i++) {
         const NestAxis *axis = &axes->items[i];
-        bool here = varies >> i & 1 && is_kept(nest, axis);
+        bool here = varies >> i & 1 && nest_keeps(nest, axis);
         if (here && axis->kind == NEST_LOOP && axis->loop == nest->column) {
             return NULL;
         }
@@ -446,7 +302,7 @@ static Value *nest_quotient(NestScope *s, const Op *op, const NestAxes *axes)
     }
     for (int i = 0; i < type->rank; i++) {
         bool keeps = varies >> i & 1;
-        if (!keeps && is_kept(nest, &axes->items[i])) {
+        if (!keeps && nest_keeps(nest, &axes->items[i])) {
             less.items[i].kind = rows ? NEST_UNIT : NEST_DROPPED;
         }
     }
@@ -512,59 +368,6 @@ static Value *nest_op(NestScope *s, Op *op, const NestAxes *axes)
     }
 }
 
-/* ---- what has no form in the nest ---- */
-
-Value *nest_store(Func *func, Value *value)
-{
-    enum { ROW_BYTES = 16 };
-    static Value *const WHOLE[MAX_RANK];
-    Type type = value->type;
-    Builder b = build_after(func, value->def);
-    b.span = value->def->span;
-    int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
-    bool rows = dtype_is_narrow(type->dtype) && type->rank > 1 && func->target &&
-                func->target->has_bulk_copy &&
-                poly_divisor(type->dims[type->rank - 1]) % multiple;
-    Value *scratch = rows ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
-    build_store(&b, scratch, WHOLE, value);
-    Value *read = build_load(&b, scratch, WHOLE);
-    read->name = value->name;
-    return read;
-}
-
-/* All that reads the value reads it from memory. */
-static const Op *materialize(Func *func, Value *value)
-{
-    Value *read = nest_store(func, value);
-    const Op *store = read->def->prev;
-    for (const ValueUse *use = use_first(value, store->parent), *next; use; use = next) {
-        next = use_next(use, store->parent);
-        if (use->op != store) {
-            op_set_operand(use->op, (int)(use - use->op->uses), read);
-        }
-    }
-    return read->def;
-}
-
-static Value *read_from_memory(NestScope *s, Value *value, const NestAxes *axes)
-{
-    Nest *nest = s->nest;
-    const Op *op = value->def;
-    if (!op || op->parent != nest->func->body || nest_depends(nest, value) ||
-        value->type->kind != TYPE_ARRAY || value->type->rank == 0 ||
-        value->type->rank > TENSOR_RANK || op->kind == OP_CONST || op->kind == OP_IOTA) {
-        return NULL;
-    }
-    for (int i = 0; i < value->type->rank; i++) {
-        const NestAxis *axis = &axes->items[i];
-        bool whole = axis->kind == NEST_WHOLE && nest_whole_extent(nest, value->type->dims[i]) > 0;
-        if (axis->kind != NEST_LOOP && !whole && !is_unit(value->type->dims[i])) {
-            return NULL;
-        }
-    }
-    return nest->dry ? value : nest_load(s, materialize(nest->func, value), axes);
-}
-
 Value *nest_value(NestScope *s, Value *value, const NestAxes *axes)
 {
     Op *op = value->def;
@@ -580,7 +383,7 @@ Value *nest_value(NestScope *s, Value *value, const NestAxes *axes)
     s->b.span = op->span;
     s->depth++;
     by = nest_op(s, op, axes);
-    by = by ? by : read_from_memory(s, value, axes);
+    by = by ? by : nest_from_memory(s, value, axes);
     s->depth--;
     s->b.span = span;
     nest_define(s, value, axes, by ? by : s->nest->none);

@@ -55,7 +55,7 @@ static bool is_made_of_scores(Func *func, const Op *parallel, const BlockFootpri
 {
     const Value *axis = stepped_axis(parallel);
     return axis && func->target->has_setmaxnreg && steps->wgmma && steps->n_dots == 2 &&
-           steps->operand > 0 && steps->rows == 2 * tile_group_rows(func) &&
+           steps->loaded && steps->operand > 0 && steps->rows == 2 * tile_group_rows(func) &&
            !schedule_peek_entry(func, "warps", "") &&
            !schedule_user_entry(func, "tile", poly_as_range(axis->type->dims[0])->name);
 }
