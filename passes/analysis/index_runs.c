@@ -29,6 +29,17 @@ static bool is_multiple(const Runs *runs, const Value *value)
     return an_divisor(value) % runs->width == 0;
 }
 
+/* A comparison with a bound between two runs: `k < 24` in runs of 8. */
+static RunKind run_of_comparison(const Runs *runs, const Op *op, RunKind a, RunKind b)
+{
+    const char *pred = op_word(op, ATTR_PRED);
+    bool below = text_equal(pred, "lt") || text_equal(pred, "ge");
+    bool above = text_equal(pred, "gt") || text_equal(pred, "le");
+    bool left = below && a == RUN_STEP && b == RUN_SAME && is_multiple(runs, op->operands[1]);
+    bool right = above && a == RUN_SAME && b == RUN_STEP && is_multiple(runs, op->operands[0]);
+    return left || right ? RUN_SAME : RUN_ANY;
+}
+
 static RunKind run_of_binary(const Runs *runs, const Op *op, int axis)
 {
     const Value *right = op->operands[1];
@@ -40,6 +51,7 @@ static RunKind run_of_binary(const Runs *runs, const Op *op, int axis)
             return RUN_STEP;
         }
         return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? RUN_STEP : RUN_ANY;
+    case OP_CMP: return run_of_comparison(runs, op, a, b);
     case OP_SUB: return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? a : RUN_ANY;
     case OP_DIV: return a == RUN_STEP && by && by->i > 0 && is_multiple(runs, right) ? b : RUN_ANY;
     case OP_SHR:

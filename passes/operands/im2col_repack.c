@@ -11,8 +11,10 @@
  *   v[o, r, k] = w[o, r, k // C, k % C]             →   sum(r, k) z[b, 2*p + r, q, k] * v[o, r, k]
  *
  * The copy has as many elements as there are taps along that axis for each place, not for each
- * pixel's whole window; windows that do not overlap are copied whole. Zeros are added to the sum,
- * and its order changes. */
+ * pixel's whole window; windows that do not overlap are copied whole. Images whose channels are not
+ * last, and fill pieces of 8 bytes, are turned first: elements that are gathered one by one take
+ * longer than a second copy whose accesses are wide. Zeros are added to the sum, and its order
+ * changes. */
 #include "passes/operands/im2col_view.h"
 #include "support/int_math.h"
 
@@ -23,6 +25,7 @@
 
 enum {
     PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
+    TURNED_BYTES = 8, /* of the channels of a pixel, that an access of the joined copy takes */
     DEPTH = 64,       /* elements of a product's step that a tap with fewer channels leaves empty */
     COLUMNS = 128,    /* of a tile that gathers */
     MAX_ELEMENTS = 1 << 30,
@@ -224,6 +227,13 @@ void window_turn(Func *func, Im2colMatch *w)
     Value *scratch = func_scratch(func, all->type);
     build_store(&b, scratch, WHOLE, all);
     settle(w, scratch);
+}
+
+bool window_turns_before_join(const Im2colMatch *w)
+{
+    int64_t bytes = dtype_bytes(w->view.of->type->dtype);
+    return !window_is_ordered(w) &&
+           poly_divisor(extent_of(w, w->channels)) * bytes % TURNED_BYTES == 0;
 }
 
 /* ---- taps beside channels ---- */

@@ -389,6 +389,9 @@ static void view_window(Func *func, Im2colMatch *w)
         return;
     }
     if (copy == COPY_JOINED || copy == COPY_PADDED) {
+        if (copy == COPY_JOINED && window_turns_before_join(w)) {
+            window_turn(func, w);
+        }
         window_join(func, w, copy);
         return;
     }

@@ -38,6 +38,8 @@ Im2colRepack window_copy(Im2colMatch *window, bool joins);
 bool window_copy_pays(const Im2colMatch *window, Im2colRepack copy);
 /* Of a turned copy: its view is ready to be read. */
 void window_turn(Func *func, Im2colMatch *window);
+/* Is a joined copy better made of a turned one? */
+bool window_turns_before_join(const Im2colMatch *window);
 /* Of others: makes the whole sum anew, of a copy of the images and one of the filters. */
 void window_join(Func *func, const Im2colMatch *window, Im2colRepack copy);
 

@@ -275,13 +275,18 @@ bool tile_is_heavy(Func *func, const Op *group)
 
 typedef struct Amid {
     int ops, gathers;
+    int most_axes, gathered_axes; /* of an op, and of a gather */
 } Amid;
 
 static void count_amid(Op *op, void *user)
 {
     Amid *amid = user;
+    int axes = op->n_results ? op->results[0]->type->rank : 0;
     amid->ops += op_has(op, TRAIT_ELEMENTWISE);
     amid->gathers += op->kind == OP_GATHER;
+    amid->most_axes = axes > amid->most_axes ? axes : amid->most_axes;
+    amid->gathered_axes =
+        op->kind == OP_GATHER && axes > amid->gathered_axes ? axes : amid->gathered_axes;
 }
 
 /* Windows are gathered element by element of their constant axes. */
@@ -341,9 +346,10 @@ bool tile_gathers_runs(const Op *group)
 
 bool tile_gathers_amid_work(const Op *group)
 {
-    Amid amid = {0, 0};
+    Amid amid = {0};
     block_walk(group->regions[0], count_amid, &amid);
-    return amid.gathers > 0 && amid.ops > HEAVY_OPS;
+    /* One element that is gathered for each row is not amid the work on the row's elements. */
+    return amid.gathers > 0 && amid.ops > HEAVY_OPS && amid.gathered_axes == amid.most_axes;
 }
 
 int64_t tile_longest_row(const Func *func)
