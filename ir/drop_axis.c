@@ -76,10 +76,16 @@ static Value *permute_without(Drop *d, const Op *op, int axis)
     return ordered ? inner : build_permute(d->b, inner, left);
 }
 
-/* Nobody writes it in between. */
-static bool is_constant(const Func *func, const Value *memory)
+/* True if nothing writes the memory between the value and the cursor: an input, or below the tensor
+ * level an intermediate of an earlier launch. */
+static bool is_constant(const Builder *b, const Value *memory)
 {
-    return func->params.items[memory->index].io == PARAM_IN;
+    ParamIo io = b->func->params.items[memory->index].io;
+    const Op *top = b->block->parent;
+    while (top && top->parent != b->func->body) {
+        top = top->parent->parent;
+    }
+    return io == PARAM_IN || (io == PARAM_SCRATCH && top && !op_writes(top, memory));
 }
 
 static Value *load_without(const Drop *d, const Op *load, int axis)
@@ -128,7 +134,7 @@ static Value *element_without(const Drop *d, Value *value, int axis)
     if (!d->at || (poly_is_const(value->type->dims[axis], &extent) && extent == 1)) {
         return build_squeeze(d->b, value, axis); /* one element along it */
     }
-    if (op && op->kind == OP_LOAD && is_constant(d->b->func, op->operands[0])) {
+    if (op && op->kind == OP_LOAD && is_constant(d->b, op->operands[0])) {
         return load_without(d, op, axis);
     }
     if (op && (op->kind == OP_IOTA || op->kind == OP_INDEX)) {
@@ -169,7 +175,7 @@ static Value *made_without(Drop *d, Value *value, int axis)
     if (op && op->kind == OP_PERMUTE) {
         return permute_without(d, op, axis);
     }
-    if (op && op->kind == OP_GATHER && (!d->at || is_constant(d->b->func, op->operands[0]))) {
+    if (op && op->kind == OP_GATHER && (!d->at || is_constant(d->b, op->operands[0]))) {
         return copy_without(d, op, 1, axis);
     }
     if (op && op->kind == OP_REDUCE && axis != at) {

@@ -150,6 +150,33 @@ static const PassConstraint CONSTRAINTS[] = {
      "repack_mn_major copies operands of f32 dots that are not multiplied as narrower ones"},
     {"narrow_operands", "tile",
      "tile chooses the instruction and the step of k, by the operands' types and the scales"},
+    {"narrow_operands", "factor_scales",
+     "factor_scales takes factors of operands that a matrix instruction multiplies; differences of "
+     "integers are f32 before"},
+    {"factor_scales", "swap_ab",
+     "swap_ab asks which matrix instruction multiplies the operands without their scale"},
+    {"factor_scales", "fuse",
+     "the scale belongs to the epilogue of the launch, which fuse makes"},
+    {"narrow_operands", "repack_scales",
+     "repack_scales looks for factors of operands that a matrix instruction multiplies; "
+     "differences of integers are f32 before"},
+    {"factor_scales", "repack_scales",
+     "a scale of whole columns would be found as one of groups where the other operand has groups"},
+    {"repack_scales", "fuse",
+     "the launch that stores the scales is a statement for which fuse makes a launch; added later "
+     "it would belong to no launch"},
+    {"raise_to_dot", "repack_computed",
+     "repack_computed looks for operands of dots; without dots it would compute none of them"},
+    {"expand_functions", "repack_computed",
+     "repack_computed counts the instructions of an element; a named function would be one"},
+    {"narrow_operands", "repack_computed",
+     "repack_computed stores what the matrix instruction multiplies; it would store f32 elements "
+     "with their scale"},
+    {"repack_computed", "swap_ab",
+     "swap_ab asks whether TMA can load the operands; computed ones it refuses"},
+    {"repack_computed", "fuse",
+     "the launch that computes the operand is a statement for which fuse makes a launch; added "
+     "later it would belong to no launch"},
     {"repack_pitched", "fuse",
      "the copy is a statement for which fuse makes a launch; added later it would belong to no "
      "launch"},

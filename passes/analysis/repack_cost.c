@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/repack_cost.h"
 
+#include <math.h>
+
 #include "ir/schedule.h"
+#include "ir/target/target.h"
 #include "support/int_math.h"
 #include "support/text.h"
 
@@ -13,6 +16,14 @@ enum {
     MIN_USES = 128,    /* of each element */
     MIN_WORK = 1 << 28 /* multiplications */
 };
+/* Attoseconds of the H200 for an operand that is computed in the product, of each multiplication of
+ * a full device: because it goes through registers to shared memory, between barriers, and for each
+ * instruction of an element; of each element of a launch that computes it: for each byte that it
+ * moves, and for each instruction (docs/lab/products.md). */
+static const double THROUGH_REGISTERS = 4000, THROUGH_REGISTERS_FMA = 8000, RECOMPUTED = 750,
+                    COPIED_BYTE = 325000, COMPUTED = 35000;
+/* Of a tile whose operand is computed. */
+enum { TILE_ROWS = 128, FEW_ROWS = 64, TILE_COLUMNS = 128 };
 static const double LAUNCH = 3e12; /* attoseconds */
 
 /* Of a range: what it is a part of. */
@@ -65,6 +76,38 @@ RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t c
     bool known = work < INT64_MAX && elements < INT64_MAX;
     double saved = (double)work * (double)gain, spent = (double)elements * (double)cost + LAUNCH;
     return (RepackBenefit){known, known && saved > spent};
+}
+
+/* How many times the product takes as long as its multiplications on a full device: tiles are
+ * padded, and some multiprocessors have none, or fewer than others. */
+static double padding(const Func *func, Type result)
+{
+    double sms = func->target->num_sms, tiles = 1, elements = 1;
+    int64_t rows = most_along(result, result->rank - 2);
+    int64_t tile_rows = rows > FEW_ROWS ? TILE_ROWS : FEW_ROWS;
+    for (int i = 0; i < result->rank; i++) {
+        int64_t extent = max_i64(1, most_along(result, i));
+        int64_t tile = i == result->rank - 1   ? TILE_COLUMNS
+                       : i == result->rank - 2 ? tile_rows
+                                               : 1;
+        tiles *= ceil((double)extent / (double)tile);
+        elements *= (double)extent;
+    }
+    return ceil(tiles / sms) * sms * (double)(tile_rows * TILE_COLUMNS) / elements;
+}
+
+RepackBenefit an_repack_computed(const Func *func, const Op *dot, const ComputedOperand *operand,
+                                 bool warpgroups)
+{
+    double written = dtype_bits(operand->value->type->dtype) / 8.0;
+    double moved = COPIED_BYTE * (operand->bytes + written);
+    double computed = COMPUTED * operand->instructions;
+    double spent = (moved > computed ? moved : computed) +
+                   COPIED_BYTE * (written > operand->bytes ? written - operand->bytes : 0);
+    double gain = (warpgroups ? THROUGH_REGISTERS : THROUGH_REGISTERS_FMA) +
+                  RECOMPUTED * operand->instructions;
+    gain *= padding(func, dot->results[0]->type);
+    return an_repack_gain(dot, operand->value->type, (int64_t)gain, (int64_t)spent);
 }
 
 RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason)

@@ -3,7 +3,7 @@
 #ifndef TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 #define TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 
-#include "ir/ir.h"
+#include "passes/analysis/computed_operand.h"
 
 typedef struct RepackBenefit {
     bool known, pays; /* the sizes; the copy, by them */
@@ -15,6 +15,12 @@ RepackBenefit an_repack_benefit(const Op *dot, Type tensor);
 
 /* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
 RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
+
+/* Of an operand that is computed in the product: does computing it once, by a launch of its own,
+ * take less time than computing it again for each tile of the other operand? `warpgroups`: wgmma
+ * multiplies it. */
+RepackBenefit an_repack_computed(const Func *func, const Op *dot, const ComputedOperand *operand,
+                                 bool warpgroups);
 
 /* A line that makes such copies: on where one pays, or as the user says, of all. */
 typedef struct RepackDecision {

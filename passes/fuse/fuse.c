@@ -266,7 +266,7 @@ static bool is_dropped(const Units *units, size_t at, const Op *store, const Mem
     const Func *func = units->func;
     if (!memory || memory->type->kind != TYPE_TENSOR ||
         func->params.items[memory->index].io != PARAM_SCRATCH ||
-        func->params.items[memory->index].alias || fuse_is_pitched_copy(store)) {
+        func->params.items[memory->index].alias || fuse_is_repacked(store)) {
         return false;
     }
     const Block *all = func->body;

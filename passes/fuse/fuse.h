@@ -23,9 +23,9 @@
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
 
-/* True of a store to an operand copy with another row stride (repack_pitched, repack_upcast,
- * repack_permuted): its readers need that copy, so it stays in memory. */
-bool fuse_is_pitched_copy(const Op *store);
+/* True of a store to an operand in the form that a matrix instruction reads (ATTR_REPACKED): its
+ * readers need that form, so it stays in memory. */
+bool fuse_is_repacked(const Op *store);
 
 /* ---- invert_gathers.c ---- */
 /* Which gathers: those of dot results and of sums of products, or those of all costly arrays, after

@@ -238,7 +238,7 @@ static bool is_update(const Func *func, const Op *op)
     }
     return op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
            func->params.items[op->operands[0]->index].io != PARAM_SCRATCH &&
-           !fuse_is_pitched_copy(op);
+           !fuse_is_repacked(op);
 }
 
 static bool writes_inout(const Func *func, const Op *store)

@@ -13,14 +13,9 @@ static bool is_scratch(const Func *func, const Value *memory)
     return func->params.items[memory->index].io == PARAM_SCRATCH;
 }
 
-bool fuse_is_pitched_copy(const Op *store)
+bool fuse_is_repacked(const Op *store)
 {
-    const Op *load = store->operands[store->n_operands - 1]->def;
-    while (load && (load->kind == OP_PERMUTE || load->kind == OP_CAST)) {
-        load = load->operands[0]->def;
-    }
-    return store->operands[0]->type->strides && load &&
-           (load->kind == OP_LOAD || load->kind == OP_GATHER);
+    return op_int(store, ATTR_REPACKED, 0);
 }
 
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value)
@@ -69,6 +64,16 @@ static Value *memory_for(Func *func, const Value *value, Type type)
     return operand.found ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
 }
 
+/* True if the value is what an array in memory has, in another order or type. */
+static bool is_copy(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op->kind == OP_PERMUTE || op->kind == OP_CAST)) {
+        op = op->operands[0]->def;
+    }
+    return op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
+}
+
 Op *fuse_materialize(Func *func, Value *value)
 {
     static Value *const WHOLE[MAX_RANK];
@@ -77,6 +82,9 @@ Op *fuse_materialize(Func *func, Value *value)
     Value *stored = with_axis(&b, value);
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
+    if (scratch->type->strides && is_copy(stored)) {
+        op_set_int(func, store, ATTR_REPACKED, 1);
+    }
     Value *read = build_load(&b, scratch, WHOLE);
     if (value->type->rank == 0) {
         read = build_squeeze(&b, read, 0);

@@ -72,7 +72,7 @@ static Value *stored_here(const Copier *c, const Op *load)
     for (int i = 0; i < c->n; i++) {
         Op *store = c->statements[i];
         if (store->kind == OP_STORE && store->operands[0] == memory &&
-            !fuse_is_pitched_copy(store)) {
+            !fuse_is_repacked(store)) {
             return store->operands[store->n_operands - 1];
         }
     }

@@ -3,8 +3,7 @@
 
 #include "ir/build.h"
 #include "ir/schedule.h"
-
-enum { ROW_BYTES = 128 /* of which rows of a copy are a multiple: a line of the cache */ };
+#include "passes/operands/repack_store.h"
 
 /* ---- what is read ---- */
 
@@ -87,11 +86,7 @@ static Value *copy_of(Func *func, const RepackOperand *operands, RepackOperand *
     int64_t order[MAX_RANK];
     Value *all = build_load(&b, (Value *)tensor, WHOLE);
     copy_order(operand, all->type->rank, order);
-    Value *turned = permuted(&b, all, order);
-    int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
-    Value *scratch = func_pitched_scratch(func, turned->type, multiple);
-    build_store(&b, scratch, WHOLE, turned);
-    return scratch;
+    return repack_store(&b, permuted(&b, all, order));
 }
 
 /* The product reads a copy. `operands`: the ones that may have made it. */

@@ -32,6 +32,7 @@
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/repack_cost.h"
+#include "passes/operands/repack_store.h"
 #include "passes/pass.h"
 
 enum {
@@ -160,11 +161,7 @@ static Value *pitched_copy(Func *func, const Value *tensor)
     static Value *const WHOLE[MAX_RANK];
     Builder b =
         func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
-    Value *all = build_load(&b, (Value *)tensor, WHOLE);
-    int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
-    Value *scratch = func_pitched_scratch(func, all->type, multiple);
-    build_store(&b, scratch, WHOLE, all);
-    return scratch;
+    return repack_store(&b, build_load(&b, (Value *)tensor, WHOLE));
 }
 
 /* One copy serves all products that read the tensor. */
@@ -202,7 +199,8 @@ static void turn(Pitcher *p, const Operand *operand)
     copy = same ? copy : build_permute(&b, copy, back);
     func_replace_uses(func, all, copy);
     b = build_after(func, operand->load);
-    build_store(&b, scratch, WHOLE, same ? all : build_permute(&b, all, order));
+    Op *store = build_store(&b, scratch, WHOLE, same ? all : build_permute(&b, all, order));
+    op_set_int(func, store, ATTR_REPACKED, 1);
 }
 
 /* Several products may read the same. */

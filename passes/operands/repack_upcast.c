@@ -19,11 +19,12 @@
 #include "ir/target/target.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/repack_cost.h"
+#include "passes/operands/repack_store.h"
 #include "passes/pass.h"
 
 /* From the H200 (docs/lab/products.md): a multiplication by single warps takes so many attoseconds
  * longer; half a byte is read, two are written in 0.8 ps. */
-enum { GAIN = 2360, COST = 800000, ROW_BYTES = 128 };
+enum { GAIN = 2360, COST = 800000 };
 
 typedef struct Narrow {
     Op *load;
@@ -114,10 +115,8 @@ static void read_copy(Func *func, const Narrow *narrow)
     Value *tensor = load->operands[0];
     Builder b = build_before(func, func->body->first);
     b.span = load->span;
-    Value *wide = build_cast(&b, build_load(&b, tensor, WHOLE), narrow->wide);
-    int64_t multiple = ROW_BYTES / dtype_bytes(narrow->wide);
-    Value *scratch = func_pitched_scratch(func, wide->type, multiple);
-    build_store(&b, scratch, WHOLE, wide);
+    Value *scratch =
+        repack_store(&b, build_cast(&b, build_load(&b, tensor, WHOLE), narrow->wide));
     b = build_before(func, load);
     b.span = load->span;
     Value *read = build_load(&b, scratch, WHOLE);

@@ -54,7 +54,7 @@ static Value *range_of(const Value *index, Dim extent)
 }
 
 /* Indices that are numbers but for one range, the last, make a gather a plain read. */
-static void read_plainly(Func *func, Op *gather)
+static Value *read_plainly(Func *func, Op *gather)
 {
     Value *indices[MAX_RANK];
     int64_t guards[MAX_RANK];
@@ -62,7 +62,7 @@ static void read_plainly(Func *func, Op *gather)
     const Attr *guard = op_attr(gather, ATTR_GUARD), *other = op_attr(gather, ATTR_VALUE);
     bool any = false;
     if (gather->results[0]->type->rank != 1 || (other && (other->f != 0 || other->i != 0))) {
-        return;
+        return gather->results[0];
     }
     Builder b = build_before(func, gather);
     for (int i = 0; i < access.n; i++) {
@@ -74,7 +74,7 @@ static void read_plainly(Func *func, Op *gather)
         guards[i] = !last && (!guard || guard->ints[i]);
         any = any || guards[i];
         if (!indices[i]) {
-            return;
+            return gather->results[0];
         }
     }
     Value *load = build_load(&b, access.memory, indices);
@@ -83,18 +83,22 @@ static void read_plainly(Func *func, Op *gather)
     }
     func_replace_uses(func, gather->results[0], load);
     op_remove(gather);
+    return load;
 }
 
-static void read_all_plainly(Func *func, const Value *value)
+/* Returns the value, or the load that takes its place. */
+static Value *read_all_plainly(Func *func, Value *value)
 {
     Op *op = value->def;
     if (op && op->kind == OP_GATHER) {
-        read_plainly(func, op);
-    } else if (op && op_has(op, TRAIT_ELEMENTWISE)) {
+        return read_plainly(func, op);
+    }
+    if (op && op_has(op, TRAIT_ELEMENTWISE)) {
         for (int i = 0; i < op->n_operands; i++) {
             read_all_plainly(func, op->operands[i]);
         }
     }
+    return value;
 }
 
 /* As an array of the result's shape. */
@@ -103,8 +107,7 @@ static Value *own_factor(Builder *b, const FactorSide *found, Type operand, int 
     Value *k = poly_as_range(operand->dims[side == 0 ? 1 : 0])->binder;
     Value *start = build_range_fact(b, OP_START, k);
     Value *factor = axis_taken(b, found->factor, found->along_k, start);
-    Value *hold = build_cast(b, factor, DT_F32);
-    read_all_plainly(b->func, hold);
+    Value *hold = read_all_plainly(b->func, build_cast(b, factor, DT_F32));
     if (hold->type->rank > 0) {
         hold = build_expand(b, hold, side == 0 ? 1 : 0);
     }

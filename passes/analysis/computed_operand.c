@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/analysis/computed_operand.h"
+
+#include "ir/memo.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/constant_runs.h"
+#include "passes/analysis/dequant_scale.h"
+
+enum {
+    MAX_OPS = 512, /* that an operand is made of: more are not looked at */
+    MAX_TIMES = 4, /* elements of it for each of the largest array that it is made of: windows of a
+                      convolution would be many times their image */
+};
+
+typedef struct Weighing {
+    const CodeSize *size;
+    Memo *seen;
+    const Block *body;
+    double elements; /* of the operand */
+    double largest;  /* elements that are read of one tensor */
+    double instructions, bytes;
+    int n_ops;
+} Weighing;
+
+static double elements_of(Type type)
+{
+    double n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n *= (double)poly_most(type->dims[i]);
+    }
+    return n;
+}
+
+/* ---- what is computed ---- */
+
+static bool is_zero(const Value *value)
+{
+    const Attr *number = value_const(value_unstretched(value));
+    return number && (dtype_is_float(value->type->dtype) ? number->f == 0 : number->i == 0);
+}
+
+/* True if the value has elements from memory for each element of `type`. */
+static bool reads_all(Memo *seen, const Value *value, Type type)
+{
+    const Op *op = value->def;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
+    }
+    if (op->kind == OP_LOAD || op->kind == OP_GATHER) {
+        return elements_of(op->results[0]->type) >= elements_of(type);
+    }
+    bool found = false;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = op->operands[i] && reads_all(seen, op->operands[i], type);
+    }
+    return found;
+}
+
+/* The branch of a select that is 0 elsewhere by a condition of coordinates, and perhaps of a number
+ * for each row: such a condition bounds loops (bound_loops, peel), and stays. NULL: other ops. */
+static Value *bounded_branch(const Op *op)
+{
+    if (op->kind != OP_SELECT || op->operands[0]->type->rank == 0 ||
+        is_zero(op->operands[1]) == is_zero(op->operands[2])) {
+        return NULL;
+    }
+    Memo *seen = memo_about(op->operands[0]);
+    bool data = reads_all(seen, op->operands[0], op->results[0]->type);
+    memo_close(seen);
+    return data ? NULL : op->operands[is_zero(op->operands[1]) ? 2 : 1];
+}
+
+static Value *below_moves(Value *value)
+{
+    for (;;) {
+        const Op *op = value->def;
+        Value *branch = op ? bounded_branch(op) : NULL;
+        bool moves = op && (op_moves_axes(op) || op->kind == OP_MASK || op->kind == OP_TF32);
+        if (!branch && !moves) {
+            return value;
+        }
+        value = branch ? branch : op->operands[0];
+    }
+}
+
+/* ---- what it takes ---- */
+
+static bool weigh(Weighing *w, const Value *value);
+
+static bool weigh_access(Weighing *w, const Op *op)
+{
+    const Value *memory = op->operands[0];
+    Type type = op->results[0]->type;
+    double elements = elements_of(type), each = 1;
+    if (memory->type->kind != TYPE_TENSOR || elements > w->elements * MAX_TIMES) {
+        return false;
+    }
+    for (int axis = 0; op->kind == OP_GATHER && axis < type->rank; axis++) {
+        int64_t run = an_constant_run(op->results[0], axis);
+        each /= run ? (double)run : (double)poly_most(type->dims[axis]);
+    }
+    double read = elements * each < elements_of(memory->type) ? elements * each
+                                                              : elements_of(memory->type);
+    w->largest = read > w->largest ? read : w->largest;
+    w->bytes += read * dtype_bits(memory->type->dtype) / 8;
+    w->instructions += elements * each * an_op_counts(w->size, op).instructions;
+    return true;
+}
+
+/* False: of something else than elements of memory. */
+static bool weigh_op(Weighing *w, const Op *op)
+{
+    if (++w->n_ops > MAX_OPS || op->n_regions) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_LOAD: return weigh_access(w, op);
+    case OP_GATHER:
+        if (!weigh_access(w, op)) {
+            return false;
+        }
+        break;
+    case OP_CONST:
+    case OP_SIZE:
+    case OP_IOTA: return true;
+    default:
+        if (op_has(op, TRAIT_ELEMENTWISE)) {
+            double each = type_is_scalar(op->results[0]->type)
+                              ? 0
+                              : an_op_counts(w->size, op).instructions;
+            w->instructions += each * elements_of(op->results[0]->type);
+        } else if (!op_moves_axes(op)) {
+            return false;
+        }
+    }
+    bool good = true;
+    for (int i = op->kind == OP_GATHER; i < op->n_operands && good; i++) {
+        good = !op->operands[i] || weigh(w, op->operands[i]);
+    }
+    return good;
+}
+
+static bool weigh(Weighing *w, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != w->body) {
+        return type_is_scalar(value->type);
+    }
+    return !memo_visit(w->seen, value) || weigh_op(w, op);
+}
+
+bool an_computed_operand(const CodeSize *size, const Op *dot, int side, ComputedOperand *found)
+{
+    ScaledDot scaled;
+    bool narrow = an_scaled_dot(size->func, dot, &scaled);
+    Value *value = below_moves(narrow ? scaled.sides[side].narrow : dot->operands[side]);
+    const Op *op = value->def;
+    if (!op || op->parent != dot->parent || dot->parent != size->func->body ||
+        value->type->rank == 0 || !(op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_GATHER)) {
+        return false;
+    }
+    Weighing w = {.size = size,
+                  .seen = memo_about(value),
+                  .body = size->func->body,
+                  .elements = elements_of(value->type)};
+    bool good = weigh(&w, value) && w.elements <= MAX_TIMES * w.largest;
+    memo_close(w.seen);
+    *found = (ComputedOperand){value, w.instructions / w.elements, w.bytes / w.elements};
+    return good;
+}
