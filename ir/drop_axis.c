@@ -3,11 +3,10 @@
  * where a value is equal along an axis, or where only one index along the axis is needed. */
 #include "ir/drop_axis.h"
 
-#include "support/hash_table.h"
-
 /* What has been made: many ways may lead to one value. */
 typedef struct Made {
     const Value *value;
+    const Block *block; /* in which it was made */
     int axis;
     Value *by;
 } Made;
@@ -15,7 +14,7 @@ typedef struct Made {
 typedef struct Drop {
     Builder *b;
     Value *at; /* i64: the element that is taken; NULL: all are alike */
-    HashTable made;
+    HashTable *made;
 } Drop;
 
 static Value *without(Drop *d, Value *value, int axis);
@@ -52,7 +51,8 @@ static Value *broadcast_without(Drop *d, const Op *op, int axis)
     int inner = axis - (to->rank - from->rank);
     Value *operand = op->operands[0];
     if (inner >= 0 && from->dims[inner] != to->dims[axis]) {
-        operand = axis_dropped(d->b, operand, inner); /* its one element */
+        Drop one = {.b = d->b, .made = d->at ? &(HashTable){0} : d->made};
+        operand = without(&one, operand, inner); /* its one element */
     } else if (inner >= 0) {
         operand = without(d, operand, inner);
     }
@@ -196,30 +196,37 @@ static Value *made_without(Drop *d, Value *value, int axis)
 static bool same_made(const void *item, const void *key)
 {
     const Made *a = item, *b = key;
-    return a->value == b->value && a->axis == b->axis;
+    return a->value == b->value && a->axis == b->axis && a->block == b->block;
 }
 
 static Value *without(Drop *d, Value *value, int axis)
 {
-    Made asked = {.value = value, .axis = axis};
+    Made asked = {.value = value, .block = d->b->block, .axis = axis};
     uint64_t hash = hash_word(hash_word(0, value->id), (uint64_t)axis);
-    const Made *made = table_find(&d->made, hash, same_made, &asked);
+    const Made *made = table_find(d->made, hash, same_made, &asked);
     if (!made) {
         asked.by = made_without(d, value, axis);
         made = arena_copy(d->b->func->arena, &asked, sizeof asked);
-        table_add(d->b->func->arena, &d->made, hash, (void *)made);
+        table_add(d->b->func->arena, d->made, hash, (void *)made);
     }
     return made->by;
 }
 
 Value *axis_dropped(Builder *b, Value *value, int axis)
 {
-    Drop drop = {.b = b};
+    AxesDropped none = {0};
+    return axis_dropped_once(&none, b, value, axis);
+}
+
+Value *axis_dropped_once(AxesDropped *before, Builder *b, Value *value, int axis)
+{
+    Drop drop = {.b = b, .made = &before->made};
     return without(&drop, value, axis);
 }
 
 Value *axis_taken(Builder *b, Value *value, int axis, Value *at)
 {
-    Drop drop = {.b = b, .at = at};
+    HashTable made = {0};
+    Drop drop = {.b = b, .at = at, .made = &made};
     return without(&drop, value, axis);
 }

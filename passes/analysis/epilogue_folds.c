@@ -11,6 +11,9 @@ enum {
     MOST_WIDE = 256,  /* columns, where a warp group multiplies 64 rows by as many */
     ALIGNED = 64,     /* longer axes have tiles of a multiple */
     LEAST = 8,
+    MAX_OPS = 110,     /* on an element where a thread has 64, */
+    MAX_WIDE_OPS = 44, /* and where it has 128: */
+    DIVIDE_OPS = 20,   /* a division or root is so many */
 };
 
 int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots)
@@ -33,4 +36,19 @@ int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots)
     }
     return extent <= ALIGNED ? power_of_two_at_least(max_i64(LEAST, extent))
                              : ceil_div(extent, ALIGNED) * ALIGNED;
+}
+
+int an_epilogue_instructions(const Op *op)
+{
+    switch (op->kind) {
+    case OP_CAST: return 0;
+    case OP_DIV:
+    case OP_SQRT: return DIVIDE_OPS;
+    default: return op_has(op, TRAIT_ELEMENTWISE) ? 1 : 0;
+    }
+}
+
+int an_most_epilogue_instructions(int64_t whole)
+{
+    return whole > MOST ? MAX_WIDE_OPS : MAX_OPS;
 }

@@ -520,6 +520,7 @@ static void fuse_block(Func *func, Block *block)
 void pass_fuse(Func *func)
 {
     func_remove_dead(func);
+    fuse_epilogue_folds(func, func->body);
     fuse_block(func, func->body);
     drop_unread(func);
     func_remove_dead(func);

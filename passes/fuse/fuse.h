@@ -11,6 +11,8 @@
  *   invert_gathers.c          stores behind gathers from arrays
  *   fuse_pieces.c             stores of pieces
  *   fuse_gathers.c            gathers from arrays
+ *   fuse_epilogue_folds.c     partial reductions of dots in their epilogues
+ *   fuse_moments.c            what takes the places of such reductions
  *   fuse_value_at.c           values computed again at other indices
  *   fuse_sequential.c         loops whose steps depend on other elements
  * Private to fuse. */
@@ -42,6 +44,13 @@ void fuse_gathers(Func *func, Block *block);
 
 /* True if what the gather reads is cheap to compute at its indices. */
 bool fuse_is_cheap_gather(const Func *func, const Op *gather);
+
+/* True if it is cheap to compute the value at these indices, arrays of the shape or scalars. */
+bool fuse_is_cheap_at(const Func *func, const Value *value, Value *const *indices, Type shape);
+
+/* ---- fuse_epilogue_folds.c ---- */
+/* Reduces what a dot's epilogue can reduce of rows that no block holds, and stores it. */
+void fuse_epilogue_folds(Func *func, Block *block);
 
 /* ---- fuse_intermediates.c ---- */
 /* Stores a value to an intermediate tensor right where it is made, and reads

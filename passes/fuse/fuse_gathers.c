@@ -90,6 +90,12 @@ bool fuse_is_cheap_gather(const Func *func, const Op *gather)
     return weigh(&asked, gather->operands[0], indices, most) <= most;
 }
 
+bool fuse_is_cheap_at(const Func *func, const Value *value, Value *const *indices, Type shape)
+{
+    const Asked asked = {func, shape};
+    return weigh(&asked, value, indices, MAX_OPS_ONCE) <= MAX_OPS_ONCE;
+}
+
 /* ---- computing it there ---- */
 
 /* What is read straight from memory is guarded there: an array of the tensor's own extents. */

@@ -8,10 +8,7 @@
 
 enum {
     MAX_OPERAND_OPS = 6, /* element-wise ops on what a product reads */
-    MAX_LOOKS = 256,     /* at ops, for whether they are so many */
-    WIDE = 128,          /* columns of a tile: with more, a thread has 128 elements */
-    MAX_WIDE_OPS = 40,   /* on each of them, */
-    NAMED_OPS = 32       /* of which a function is so many */
+    MAX_LOOKS = 256      /* at ops, for whether they are so many */
 };
 
 static bool is_dot(const Op *op)
@@ -96,25 +93,22 @@ static uint64_t reduced_class(Splitter *s, const Op *op)
     return split_is_fold(op) ? split_class(s, from, (int)op_int(op, ATTR_AXIS, 0)) : 0;
 }
 
-/* Ops on each element of the product's tile; a function counts as many as most of them become. */
-static int epilogue_ops(Splitter *s)
+/* Instructions on each element of the product's tile. */
+static int epilogue_instructions(Splitter *s)
 {
     const Value *product = s->dot->results[0];
     uint64_t rows = split_class(s, product, product->type->rank - 2);
     uint64_t both = rows | split_class(s, product, product->type->rank - 1);
     int n = 0;
-    for (const Op *op = s->dot->next; op && n <= MAX_WIDE_OPS; op = op->next) {
-        bool whole = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST &&
-                     (split_classes_of(s, op->results[0]) & both) == both;
-        n += whole ? (op->kind == OP_NAMED ? NAMED_OPS : 1) : 0;
+    for (const Op *op = s->dot->next; op; op = op->next) {
+        int own = an_epilogue_instructions(op);
+        n += own && (split_classes_of(s, op->results[0]) & both) == both ? own : 0;
     }
     return n;
 }
 
 /* Does a tile of the product hold all that the op folds of its result? Then the block folds it
- * before it stores anything. Of the widest tiles a thread has 128 elements, for each of which it
- * has code: of long epilogues that would not fit the instruction cache, nor what is kept across the
- * folds the registers. */
+ * before it stores anything, if that is not too much code. */
 static bool folds_in_epilogue(Splitter *s, const Op *op)
 {
     const Op *dot = s->dot;
@@ -128,7 +122,7 @@ static bool folds_in_epilogue(Splitter *s, const Op *op)
     for (int axis = rank - 2; axis < rank; axis++) {
         if (class && class == split_class(s, dot->results[0], axis)) {
             int64_t whole = an_whole_axis(s->func, dot, axis, s->n_dots);
-            return whole > WIDE ? epilogue_ops(s) <= MAX_WIDE_OPS : whole > 0;
+            return whole > 0 && epilogue_instructions(s) <= an_most_epilogue_instructions(whole);
         }
     }
     return false;

@@ -12,8 +12,7 @@ bool fuse_is_unchanging(const Func *func, const Value *memory)
     return io == PARAM_IN || io == PARAM_SCRATCH;
 }
 
-/* The axis of `shape` whose coordinate the index is; -1: of none. */
-static int own_axis(const Value *index, Type shape)
+int fuse_own_axis(const Value *index, Type shape)
 {
     const Op *op = index ? index->def : NULL;
     if (!index || type_is_scalar(index->type)) {
@@ -43,7 +42,7 @@ bool fuse_is_at_own_indices(const Value *value, Value *const *indices, Type shap
     int last = -1;
     for (int i = 0; i < value->type->rank; i++) {
         int64_t extent;
-        int axis = own_axis(indices[i], shape);
+        int axis = fuse_own_axis(indices[i], shape);
         if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
             continue;
         }
@@ -143,7 +142,7 @@ static Value *taken_as_it_is(ValueAt *p, Value *value, Value *const *indices)
         if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
             value = build_squeeze(&p->at, value, i);
         } else {
-            has[own_axis(indices[i], p->shape)] = true;
+            has[fuse_own_axis(indices[i], p->shape)] = true;
         }
     }
     if (type_is_scalar(value->type)) {

@@ -19,6 +19,8 @@ typedef struct ValueAt {
  * which is an array of the shape or a scalar. */
 Value *fuse_value_at(ValueAt *p, Value *value, Value *const *indices);
 
+/* The axis of `shape` whose coordinate the index is; -1: of none. */
+int fuse_own_axis(const Value *index, Type shape);
 /* True if nothing writes the memory before the kernel's end, or before it is read. */
 bool fuse_is_unchanging(const Func *func, const Value *memory);
 /* True if each element is asked for at its own indices: the value, as a `shape`, is read. */

@@ -82,17 +82,23 @@ static void load_without_unit_axes(Op *op, void *user)
     op_remove(op);
 }
 
+typedef struct Squeezes {
+    Func *func;
+    AxesDropped before; /* by the squeezes before */
+} Squeezes;
+
 /* Computes the operand of a squeeze without the axis. */
 static void drop_squeezed_axis(Op *op, void *user)
 {
-    Func *func = user;
+    Squeezes *squeezes = user;
     if (op->kind != OP_SQUEEZE) {
         return;
     }
-    Builder b = build_before(func, op);
-    Value *value = axis_dropped(&b, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    Builder b = build_before(squeezes->func, op);
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Value *value = axis_dropped_once(&squeezes->before, &b, op->operands[0], axis);
     value->name = value->name ? value->name : op->results[0]->name;
-    func_replace_uses(func, op->results[0], value);
+    func_replace_uses(squeezes->func, op->results[0], value);
     op_remove(op);
 }
 
@@ -123,7 +129,8 @@ void pass_drop_unit_axes(Func *func)
 {
     func_walk(func, scatter_without_unit_axes, func);
     func_walk(func, load_without_unit_axes, func);
-    func_walk(func, drop_squeezed_axis, func);
+    Squeezes squeezes = {.func = func};
+    func_walk(func, drop_squeezed_axis, &squeezes);
     func_walk(func, use_scalar_indices, NULL);
     func_remove_dead(func);
 }

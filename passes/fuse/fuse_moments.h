@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Partial reductions in the epilogue of a dot, in parts: fuse_epilogue_folds.c (which reductions,
+ * what goes through memory), fuse_moments.c (what takes their places). Private to fuse. */
+#ifndef TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
+#define TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
+
+#include "passes/fuse/fuse_value_at.h"
+
+enum { MAX_FOLDS = 32 /* of one dot */ };
+
+/* What the epilogue makes along one axis of the dot's result, which a tile holds whole. */
+typedef struct Base {
+    Value *value;
+    int axis;
+    const Op *dot;
+} Base;
+
+/* What a reduction sums: scale * (x - centre) + shift, where x is a view of the base. Absent: 1, 0,
+ * 0. All of them are the same along the axis. */
+typedef struct AffineView {
+    Value *view;
+    Value *scale, *centre, *shift;
+} AffineView;
+
+typedef struct PartialFold {
+    Op *fold;
+    Base base;
+    AffineView of;        /* of reductions that are no sums the view alone */
+    bool squares;         /* of it are summed; then there is no shift */
+    int place, n_chained; /* of the reductions that follow one another from `fold` on, this one */
+} PartialFold;
+
+/* What the epilogue makes of a base; NULL: it has not been asked for. */
+typedef struct Moments {
+    Base base;
+    Value *sum, *mean, *square, *rest; /* from the mean: sums of squares and of differences */
+} Moments;
+
+/* The reductions of one dot's result. */
+typedef struct EpilogueFolds {
+    Func *func;
+    Block *block;
+    const Op *dot;
+    PartialFold partials[MAX_FOLDS];
+    Moments moments[MAX_FOLDS];
+    Value *others[MAX_FOLDS]; /* results of other reductions than sums */
+    int n, n_moments, n_others;
+} EpilogueFolds;
+
+/* The axis of op->operands[0] that a view has as its axis `axis`: elements are left as they are;
+ * -1: it is no view, or has no such axis. */
+int fuse_viewed_axis(const Op *op, int axis);
+
+/* The type with one element along the axis. */
+Type fuse_with_one(Func *func, Type type, int axis);
+
+/* Puts what the epilogue can make, and little work on it, in the place of the reduction. False:
+ * some of what is the same along the axis costs too much to be computed again. */
+bool fuse_reduce_in_epilogue(EpilogueFolds *f, const PartialFold *partial);
+
+#endif
