@@ -142,6 +142,7 @@ static void build_statement(ComputeBuild *b)
 static void build_compute(ComputeBuild *b, Compute *compute)
 {
     b->now = compute;
+    compute->is_built = true;
     b->seen = (HashTable){0};
     memo_clear(b->points);
     if (compute->kind == COMPUTE_SCAN) {
@@ -200,23 +201,64 @@ static void add_statements(ComputeBuild *b, const Block *block)
     }
 }
 
+Computations *computations_open(Func *func)
+{
+    Computations *all = ARENA_NEW(func->arena, Computations);
+    ComputeBuild *build = ARENA_NEW(func->arena, ComputeBuild);
+    all->space.func = func;
+    all->build = build;
+    *build = (ComputeBuild){.func = func,
+                            .all = all,
+                            .counts = memo_open(func),
+                            .loops = memo_open(func),
+                            .points = memo_open(func),
+                            .ranges = {.n = func->dimvars.n}};
+    build->ranges.items = ARENA_ARRAY(func->arena, const Axis *, func->dimvars.n + 1);
+    return all;
+}
+
+void computations_close(Computations *all)
+{
+    memo_close(all->build->counts);
+    memo_close(all->build->loops);
+    memo_close(all->build->points);
+    all->build = NULL;
+}
+
+Instance computations_own(Computations *all, Value *value)
+{
+    Instance own = {.value = value};
+    for (int i = 0; i < value->type->rank; i++) {
+        Dim extent = value->type->dims[i];
+        own.at[i] = compute_is_unit(extent)
+                        ? map_number(&all->space, 0)
+                        : map_axis(&all->space, axis_new(&all->space, extent, NULL));
+    }
+    return own;
+}
+
+const Affine *computations_map(Computations *all, const Value *index, const Affine *const *at)
+{
+    return compute_map(all->build, index, at);
+}
+
+const Compute *computations_of(Computations *all, const Op *op)
+{
+    Compute *compute = compute_of(all->build, &(Instance){.value = op->results[0]});
+    if (!compute->is_built) {
+        build_compute(all->build, compute);
+    }
+    return compute;
+}
+
 Computations an_computations(Func *func, Block *block)
 {
-    Computations all = {.space = {.func = func}};
-    ComputeBuild build = {.func = func,
-                          .all = &all,
-                          .counts = memo_open(func),
-                          .loops = memo_open(func),
-                          .points = memo_open(func),
-                          .ranges = {.n = func->dimvars.n}};
-    build.ranges.items = ARENA_ARRAY(func->arena, const Axis *, func->dimvars.n + 1);
-    add_statements(&build, block);
-    for (size_t i = 0; i < all.all.n; i++) {
-        build_compute(&build, all.all.items[i]);
+    Computations *all = computations_open(func);
+    add_statements(all->build, block);
+    for (size_t i = 0; i < all->all.n; i++) {
+        build_compute(all->build, all->all.items[i]);
     }
-    computations_align(&build);
-    memo_close(build.counts);
-    memo_close(build.loops);
-    memo_close(build.points);
-    return all;
+    computations_align(all->build);
+    computations_close(all);
+    return *all;
 }

@@ -109,10 +109,12 @@ struct Compute {
         size_t n, cap;
     } uses;
     struct {
-        Instance *items; /* all that it looks at, for questions about values */
+        const Instance **items; /* all that it looks at, for questions about values */
         size_t n, cap;
     } instances;
+    Instance term;   /* of a reduction: what is combined, behind the conditions */
     bool is_product; /* a sum of products of two factors */
+    bool is_built;   /* it was looked into */
 };
 
 /* Two axes of different computations along which both read the same elements of something: a plan
@@ -133,10 +135,23 @@ typedef struct Computations {
         size_t n, cap;
     } aligned;
     int *classes; /* by axis id: the id of an axis that it is aligned with, or its own */
+    struct ComputeBuild *build;
 } Computations;
 
 /* Of all statements of the block: of a function, or of the region of a fusion group. */
 Computations an_computations(Func *func, Block *block);
+
+/* For questions about single ops: what is computed at all places of their result, over axes of its
+ * own. Nothing is said of the computations that it uses. An answer holds as long as the op and what
+ * it is computed from stay. */
+Computations *computations_open(Func *func);
+const Compute *computations_of(Computations *all, const Op *op);
+/* Elements of the value along new axes, one for each of its own. */
+Instance computations_own(Computations *all, Value *value);
+/* The map of an integer array at these elements; NULL: it has none. */
+const Affine *computations_map(Computations *all, const Value *index, const Affine *const *at);
+void computations_close(Computations *all);
+
 void computations_print(Computations *all, Text *out);
 
 /* The axes of a product: M, N, K and batch are sets of axes. */

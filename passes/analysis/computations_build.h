@@ -17,6 +17,7 @@ typedef struct ComputeBuild {
     Func *func;
     Computations *all;
     HashTable made; /* computations by their instance */
+    HashTable maps; /* of integers, by their instance */
     Memo *counts;   /* instances of each value that is a computation of its own */
     Compute *now;
     HashTable seen; /* of `now`: visits */

@@ -65,9 +65,10 @@ void compute_build_reduction(ComputeBuild *b)
 {
     Compute *now = b->now;
     Instance term = now->result;
+    bool shared = false; /* somebody else needs a value on the way */
     for (const Op *op = term.value->def; op; op = term.value->def) {
-        bool first = op == now->op, own = first || value_count_uses(b->func, term.value) == 1;
-        if (is_reduction(op, now->fn) && own) {
+        shared = shared || (op != now->op && value_count_uses(b->func, term.value) != 1);
+        if (is_reduction(op, now->fn) && !shared) {
             term = reduced_term(b, op, &term);
         } else if (op_moves_axes(op)) {
             term = compute_moved(b, op, term.at);
@@ -75,10 +76,10 @@ void compute_build_reduction(ComputeBuild *b)
             break;
         }
     }
+    now->term = term;
     Op *op = term.value->def;
-    bool own = op && (op == now->op || value_count_uses(b->func, term.value) == 1);
     bool sums = text_equal(now->fn, "sum");
-    if (own && op->kind == OP_DOT && sums) {
+    if (op && !shared && op->kind == OP_DOT && sums) {
         contract_dot(b, op, &term);
     } else if (op && op->kind == OP_MUL && sums) {
         now->is_product = true;

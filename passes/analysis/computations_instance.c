@@ -88,7 +88,7 @@ void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *gu
     Visit *own = arena_copy(b->func->arena, &visit, sizeof visit);
     table_add(b->func->arena, &b->seen, hash, own);
     ARENA_PUSH(b->func->arena, &b->pending, own);
-    ARENA_PUSH(b->func->arena, &b->now->instances, visit.instance);
+    ARENA_PUSH(b->func->arena, &b->now->instances, &own->instance);
 }
 
 Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at)

@@ -18,6 +18,18 @@ static void name_axis(const Affine *map, const Value *value)
 static const Affine *map_at(ComputeBuild *b, const Value *value, const Affine *const *at,
                             int depth);
 
+/* What was found out of an integer: indices share what they are computed from. */
+typedef struct Known {
+    Instance of;
+    const Affine *map;
+} Known;
+
+static bool is_known(const void *item, const void *key)
+{
+    const Known *known = item;
+    return compute_same(&known->of, key);
+}
+
 /* True if all values of the map fit 32 bits with a sign. */
 static bool fits_32_bits(ComputeBuild *b, const Affine *map)
 {
@@ -102,11 +114,28 @@ static const Affine *map_at(ComputeBuild *b, const Value *value, const Affine *c
     if (memo_known(b->loops, value, 0, &axis)) {
         return map_axis(&b->all->space, (const Axis *)(intptr_t)axis);
     }
-    const Affine *map = value->def ? map_of_op(b, value->def, at, depth + 1) : NULL;
-    if (map) {
-        name_axis(map, value);
+    if (!value->def) {
+        return NULL;
     }
-    return map;
+    if (value->def->n_operands < 2) { /* a chain of these is walked once from each of its users */
+        const Affine *map = map_of_op(b, value->def, at, depth + 1);
+        if (map) {
+            name_axis(map, value);
+        }
+        return map;
+    }
+    Instance key = {.value = (Value *)value};
+    for (int i = 0; i < value->type->rank; i++) {
+        key.at[i] = at[i];
+    }
+    uint64_t hash = compute_hash(&key);
+    Known *known = table_find(&b->maps, hash, is_known, &key);
+    if (!known) {
+        known = ARENA_NEW(b->func->arena, Known);
+        *known = (Known){key, map_of_op(b, value->def, at, depth + 1)};
+        table_add(b->func->arena, &b->maps, hash, known);
+    }
+    return known->map;
 }
 
 const Affine *compute_map(ComputeBuild *b, const Value *value, const Affine *const *at)

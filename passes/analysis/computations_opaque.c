@@ -60,7 +60,7 @@ static Instance tile_instance(ComputeBuild *b, Value *value, bool whole)
 static void visit_outside(ComputeBuild *b, Value *value)
 {
     for (size_t i = 0; i < b->now->instances.n; i++) {
-        if (b->now->instances.items[i].value == value) {
+        if (b->now->instances.items[i]->value == value) {
             return;
         }
     }

@@ -16,56 +16,46 @@
  *
  * Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
-#include "ir/op_axes.h"
+#include "passes/analysis/computations.h"
 #include "passes/pass.h"
 
 /* What an index of a gather is. */
 typedef struct Walked {
     int axis;     /* of the result, along which it is 0, 1, 2, …; -1: one number for all */
     Value *index; /* the number, or the range that it counts in; NULL: it walks the whole axis */
-    Dim extent;   /* of that axis */
 } Walked;
 
-/* Through ops that only move elements. */
-static bool find_walk(Value *index, Dim extent, Walked *walked)
+/* The index of an axis of so many elements, over the axes of the gather's result. */
+static bool find_walk(Computations *all, const Instance *result, Value *index, Dim extent,
+                      Walked *walked)
 {
-    const Op *op = index->def;
-    *walked = (Walked){-1, index, NULL};
-    if (type_is_scalar(index->type)) {
+    Value *number = (Value *)value_unstretched(index);
+    *walked = (Walked){-1, number};
+    if (type_is_scalar(number->type)) {
         return true;
     }
-    if (!op) {
-        return false;
+    const Axis *axis = map_as_axis(computations_map(all, index, result->at));
+    for (int i = 0; axis && i < result->value->type->rank; i++) {
+        const DimVar *range = poly_as_range(result->value->type->dims[i]);
+        if (map_as_axis(result->at[i]) == axis && (range ? range->whole : axis->extent) == extent) {
+            *walked = (Walked){i, range ? range->binder : NULL};
+            return true;
+        }
     }
-    if (op->kind == OP_IOTA) {
-        *walked = (Walked){0, NULL, extent};
-        return op_attr(op, ATTR_DIM)->dims[0] == extent;
-    }
-    if (op->kind == OP_INDEX) {
-        *walked = (Walked){0, op->operands[0], index->type->dims[0]};
-        return poly_as_range(index->type->dims[0])->whole == extent;
-    }
-    bool moves = op->kind == OP_CAST || op_moves_axes(op);
-    if (!moves || !find_walk(op->operands[0], extent, walked)) {
-        return false;
-    }
-    if (walked->axis < 0) { /* a cast may have changed the number */
-        return op->kind != OP_CAST;
-    }
-    int axis = walked->axis = op_axis(op, 0, walked->axis).result;
-    return axis >= 0 && index->type->dims[axis] == walked->extent;
+    return false;
 }
 
 /* Which of the result's axes each index walks; false: this is no plain read. */
-static bool is_plain(const Op *gather, Walked *walked)
+static bool is_plain(Computations *all, const Op *gather, Walked *walked)
 {
     Type from = gather->operands[0]->type;
     bool part = type_is_memory(from) && gather_reads_zeros(gather);
+    Instance result = computations_own(all, gather->results[0]);
     unsigned seen = 0;
     for (int i = 0; i < from->rank; i++) {
         Walked *at = &walked[i];
-        if (!find_walk(gather->operands[i + 1], from->dims[i], at) || (at->index && !part) ||
-            (at->axis >= 0 && (seen >> at->axis & 1))) {
+        if (!find_walk(all, &result, gather->operands[i + 1], from->dims[i], at) ||
+            (at->index && !part) || (at->axis >= 0 && (seen >> at->axis & 1))) {
             return false;
         }
         seen |= at->axis >= 0 ? 1u << at->axis : 0;
@@ -118,12 +108,18 @@ static Value *read_memory(Builder *b, const Op *gather, const Walked *walked)
     return value;
 }
 
+typedef struct Reader {
+    Func *func;
+    Computations *all;
+} Reader;
+
 static void read_plainly(Op *op, void *user)
 {
-    Func *func = user;
+    const Reader *reader = user;
+    Func *func = reader->func;
     Walked walked[MAX_RANK];
     int axes[MAX_RANK], n = 0;
-    if (op->kind != OP_GATHER || !is_plain(op, walked)) {
+    if (op->kind != OP_GATHER || !is_plain(reader->all, op, walked)) {
         return;
     }
     Builder b = build_before(func, op);
@@ -141,6 +137,10 @@ static void read_plainly(Op *op, void *user)
 
 void pass_gather_to_load(Func *func)
 {
-    func_walk(func, read_plainly, func);
+    if (block_contains(func->body, OP_GATHER)) {
+        Reader reader = {func, computations_open(func)};
+        func_walk(func, read_plainly, &reader);
+        computations_close(reader.all);
+    }
     func_remove_dead(func);
 }
