@@ -12,10 +12,11 @@
  * Sums without such axes, or too small for a matrix instruction, are left alone. Requires the
  * tensor level. Reassociates the sum; products enter it unrounded. */
 #include "ir/build.h"
-#include "passes/analysis/summed_products.h"
-#include "passes/analysis/axis_dependence.h"
 #include "ir/drop_axis.h"
 #include "ir/op_axes.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/computations.h"
+#include "passes/analysis/summed_products.h"
 #include "passes/pass.h"
 
 enum {
@@ -27,93 +28,124 @@ enum {
     NARROW_RATE = 16,
 };
 
-/* What is known of values, each asked once. */
 typedef struct Contract {
     Func *func;
-    Memo *varies, *axes[2]; /* `axes`: of read_together and taps_viewed; NULL: not asked yet */
+    Computations *all; /* NULL: nothing was asked yet */
 } Contract;
 
-/* ---- windows ---- */
+/* ---- what is a product ---- */
 
-static bool is_one_axis(unsigned axes)
-{
-    return (axes & (axes - 1)) == 0;
-}
+/* A sum of products. Sets are bits of the axes of `mul`. */
+typedef struct Contraction {
+    const Compute *sum;
+    Op *mul;
+    unsigned kept, summed;
+    unsigned factors[2]; /* axes along which the factor varies */
+    unsigned unit;       /* axes of one element */
+    unsigned window;     /* axes that are read together with another one, by `x[p + r]`: of a
+                          * window, and as short as it is, or of the places where it lies */
+    unsigned taps;       /* axes of a view of windows that are neither images nor channels */
+    unsigned rows;       /* axes along which a factor is contiguous in memory */
+    int m, n, k;         /* axes */
+} Contraction;
 
-/* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
- * is, or of the places where it lies. */
-static unsigned read_together(const Contract *pass, const Op *read)
+/* The axes of `mul` that the map depends on. */
+static unsigned axes_of(const Contraction *c, const Affine *map)
 {
     unsigned axes = 0;
-    for (int i = 1; read->kind == OP_GATHER && i < read->n_operands; i++) {
-        bool array = read->operands[i]->type->rank > 0;
-        unsigned own = array ? an_varies(pass->varies, read->operands[i]) : 0;
-        axes |= is_one_axis(own) ? 0 : own;
+    for (int i = 0; i < c->mul->results[0]->type->rank; i++) {
+        const Axis *axis = map_as_axis(c->sum->term.at[i]);
+        axes |= axis && map_depends_on(map, axis) ? 1u << i : 0;
     }
     return axes;
 }
 
-/* The axes of a view of windows that are neither images nor channels. */
-static unsigned taps_viewed(const Contract *pass, const Op *read)
+/* True if different places along the axes are different indices: `x[p + r]` is no such map, but
+ * `x[n * g + i]` of groups of n. */
+static bool tells_apart(Func *func, const Affine *map)
 {
-    bool views = read->kind == OP_LOAD && func_im2col_of(pass->func, read->operands[0]);
-    Type type = read->results[0]->type;
-    return views ? an_all_axes(type) & ~(1u | 1u << (type->rank - 1)) : 0;
-}
-
-typedef enum ReadAxes { READ_TOGETHER, TAPS_VIEWED } ReadAxes;
-
-/* The same of a value that element-wise work and moved axes make of what is read. */
-static unsigned axes_read(const Contract *pass, const Value *value, ReadAxes which)
-{
-    const Op *op = value->def;
-    unsigned axes = 0;
-    int64_t found;
-    if (!op || memo_known(pass->axes[which], value, 0, &found)) {
-        return op ? (unsigned)found : 0;
-    }
-    if (op_moves_axes(op)) {
-        axes = an_axes_moved(op, axes_read(pass, op->operands[0], which));
-    } else if (op->kind == OP_GATHER || op->kind == OP_LOAD) {
-        axes = which == TAPS_VIEWED ? taps_viewed(pass, op) : read_together(pass, op);
-    } else if (op_has(op, TRAIT_ELEMENTWISE)) {
-        for (int i = 0; i < op->n_operands; i++) {
-            axes |= axes_read(pass, op->operands[i], which);
+    int apart = 0;
+    for (int i = 0; map && i < map->n; i++) {
+        for (int k = 0; k < map->n; k++) {
+            const Term *inner = &map->terms[k];
+            Dim width =
+                inner->axis->extent ? poly_mul(func, inner->coef, inner->axis->extent) : NULL;
+            apart += width && width == map->terms[i].coef;
         }
     }
-    return (unsigned)memo_keep(pass->axes[which], value, 0, axes);
+    return !map || apart == map->n - 1;
 }
 
-static void note_axes(Op *op, void *user)
+/* What the reads of both factors say of the axes. */
+static void look_at_reads(Func *func, Contraction *c)
 {
-    for (int i = 0; i < op->n_results; i++) {
-        axes_read(user, op->results[i], READ_TOGETHER);
-        axes_read(user, op->results[i], TAPS_VIEWED);
+    for (size_t i = 0; i < c->sum->uses.n; i++) {
+        const Use *use = &c->sum->uses.items[i];
+        bool views = use->factors && func_im2col_of(func, use->memory);
+        for (int k = 0; use->factors && k < use->rank; k++) {
+            unsigned axes = axes_of(c, use->at[k]);
+            bool window = (axes & (axes - 1)) && !tells_apart(func, use->at[k]);
+            c->window |= window ? axes : 0;
+            c->taps |= views && k > 0 && k < use->rank - 1 ? axes : 0;
+            c->rows |= k == use->rank - 1 && map_as_axis(use->at[k]) ? axes : 0;
+        }
     }
 }
 
-/* Of all values that there are: operands before what is made of them. */
-static void read_axes(Contract *pass)
+/* The axis of `mul` that is this one of the sum; -1: none, or several. */
+static int place_of(const Contraction *c, const Axis *axis)
 {
-    if (!pass->varies) {
-        pass->varies = an_varies_all(pass->func);
-        pass->axes[READ_TOGETHER] = memo_open(pass->func);
-        pass->axes[TAPS_VIEWED] = memo_open(pass->func);
-        func_walk(pass->func, note_axes, pass);
+    int found = -1;
+    for (int i = 0; i < c->mul->results[0]->type->rank; i++) {
+        if (map_as_axis(c->sum->term.at[i]) == axis) {
+            found = found < 0 ? i : -2;
+        }
     }
+    return found < 0 ? -1 : found;
 }
 
-static unsigned of_factors(const Contract *pass, const Op *mul, ReadAxes which)
+/* True if products may be below the sums: what others sum is not looked into. */
+static bool sums_products(const Op *op)
 {
-    return axes_read(pass, mul->operands[0], which) | axes_read(pass, mul->operands[1], which);
+    while (op && (an_is_sum(op) || op_moves_axes(op))) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_MUL && op->operands[0] != op->operands[1];
 }
 
-/* ---- what is a product ---- */
-
-typedef struct Contraction {
-    SummedProduct sums;
-    int m, n, k; /* axes */
-} Contraction;
+/* A sum of f32 products that no condition is between: each of its axes is one of the products. */
+static bool find_product(Contract *pass, Op *op, Contraction *c)
+{
+    if (!an_is_sum(op) || !sums_products(op) || !value_has_uses(pass->func, op->results[0])) {
+        return false;
+    }
+    pass->all = pass->all ? pass->all : computations_open(pass->func);
+    const Compute *sum = computations_of(pass->all, op);
+    Op *mul = sum->term.value->def;
+    if (!sum->is_product || mul->kind != OP_MUL || mul->results[0]->type->dtype != DT_F32 ||
+        value_count_uses(pass->func, sum->term.value) != 1) {
+        return false;
+    }
+    *c = (Contraction){.sum = sum, .mul = mul, .unit = an_all_axes(mul->results[0]->type)};
+    for (size_t i = 0; i < sum->axes.n; i++) {
+        const ComputeAxis *own = &sum->axes.items[i];
+        int at = place_of(c, own->axis);
+        if (at < 0) {
+            return false;
+        }
+        *(own->role == ROLE_REDUCED ? &c->summed : &c->kept) |= 1u << at;
+        c->factors[0] |= own->factors & 1 ? 1u << at : 0;
+        c->factors[1] |= own->factors & 2 ? 1u << at : 0;
+        c->unit &= ~(1u << at);
+    }
+    for (size_t i = 0; i < sum->where.n; i++) {
+        if (!sum->where.items[i].factors) {
+            return false;
+        }
+    }
+    look_at_reads(pass->func, c);
+    return true;
+}
 
 static bool is_worth(Type type, int axis, int64_t least)
 {
@@ -121,13 +153,14 @@ static bool is_worth(Type type, int axis, int64_t least)
     return !poly_is_const(type->dims[axis], &extent) || extent >= least;
 }
 
-/* The last such axis, which is contiguous, as a rule; one that is long enough first. */
-static int last_axis(unsigned axes, Type type)
+/* The last such axis; one that is long enough first, then one of `better`. */
+static int last_axis(unsigned axes, unsigned better, Type type)
 {
-    static const int64_t least[] = {GOOD_EDGE, MIN_EDGE};
-    for (int pass = 0; pass < 2; pass++) {
+    static const int64_t least[] = {GOOD_EDGE, GOOD_EDGE, MIN_EDGE, MIN_EDGE};
+    for (int pass = 0; pass < 4; pass++) {
+        unsigned wanted = pass % 2 ? axes : axes & better;
         for (int i = type->rank; i-- > 0;) {
-            if ((axes >> i & 1) && is_worth(type, i, least[pass])) {
+            if ((wanted >> i & 1) && is_worth(type, i, least[pass])) {
                 return i;
             }
         }
@@ -135,36 +168,37 @@ static int last_axis(unsigned axes, Type type)
     return -1;
 }
 
+/* The axis to contract along: no window's if there is another, and one that is contiguous in
+ * memory, whatever the order of the names is in which the program sums. */
+static int depth_axis(const Contraction *c, Type type)
+{
+    unsigned inner = c->summed & c->factors[0] & c->factors[1];
+    unsigned plain = inner & ~c->window & ~c->taps;
+    int k = last_axis(plain, c->rows, type);
+    return k < 0 ? last_axis(inner, c->rows, type) : k;
+}
+
 /* Factors in the other order: `w[o, k] * x[m, k]` for y[m, o]. */
 static void swap_factors(Contraction *c)
 {
-    Op *mul = c->sums.mul;
-    Value *first = mul->operands[0];
+    Value *first = c->mul->operands[0];
     int rows = c->m;
-    op_set_operand(mul, 0, mul->operands[1]);
-    op_set_operand(mul, 1, first);
+    op_set_operand(c->mul, 0, c->mul->operands[1]);
+    op_set_operand(c->mul, 1, first);
     c->m = c->n;
     c->n = rows;
 }
 
 /* A product may be held either way; the columns are what the result has last, but what is
  * gathered stays where the source has it: only the left factor may pass through registers. */
-static bool choose_axes(const Contract *pass, Contraction *c)
+static bool choose_axes(Contraction *c)
 {
-    const Op *mul = c->sums.mul;
-    Type type = mul->results[0]->type;
-    unsigned kept = an_all_axes(type) & ~c->sums.summed;
-    unsigned left = an_varies(pass->varies, mul->operands[0]);
-    unsigned right = an_varies(pass->varies, mul->operands[1]);
-    c->m = last_axis(kept & left & ~right, type);
-    c->n = last_axis(kept & right & ~left, type);
-    unsigned inner = c->sums.summed & left & right;
-    unsigned window = of_factors(pass, mul, READ_TOGETHER);
-    unsigned taps = of_factors(pass, mul, TAPS_VIEWED);
-    c->k = last_axis(inner & ~window & ~taps, type);
-    c->k = c->k < 0 ? last_axis(inner, type) : c->k;
+    Type type = c->mul->results[0]->type;
+    c->m = last_axis(c->kept & c->factors[0] & ~c->factors[1], 0, type);
+    c->n = last_axis(c->kept & c->factors[1] & ~c->factors[0], 0, type);
+    c->k = depth_axis(c, type);
     bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
-    if (found && c->m > c->n && !window) {
+    if (found && c->m > c->n && !c->window) {
         swap_factors(c);
     }
     return found;
@@ -201,12 +235,12 @@ static Value *narrowed(Builder *b, Value *value)
 /* A factor over batches, then two axes; `other`: the axis that it does not have. */
 static Value *factor(Builder *b, const Contraction *c, int which, const int *batches, int n)
 {
-    Value *value = c->sums.mul->operands[which];
+    Value *value = c->mul->operands[which];
     int other = which ? c->m : c->n;
     int first = which ? c->k : c->m, second = which ? c->n : c->k;
     int64_t perm[MAX_RANK];
     DType narrow = narrow_type(value);
-    if (narrow != DT_F32 && narrow == narrow_type(c->sums.mul->operands[1 - which])) {
+    if (narrow != DT_F32 && narrow == narrow_type(c->mul->operands[1 - which])) {
         value = narrowed(b, value);
     }
     value = axis_dropped(b, value, other);
@@ -219,20 +253,33 @@ static Value *factor(Builder *b, const Contraction *c, int which, const int *bat
     return ordered ? value : build_permute(b, value, perm);
 }
 
-/* The product's axes in the order of the sum's result, one element along those that are summed. */
-static Value *restored(Builder *b, const Contraction *c, Value *value, const int *batches, int n)
+/* A value over these axes of the products as the sum has it: one element along axes that are
+ * summed, unless they were dropped. */
+static Value *restored(Builder *b, const Contraction *c, Value *value, const int *axes, int n)
 {
+    const Instance *result = &c->sum->result;
     int64_t perm[MAX_RANK];
-    value = build_expand(b, value, n + 2); /* k */
-    for (int i = 0; i < n; i++) {
-        perm[batches[i]] = i;
+    int kept = 0;
+    for (int i = n; i-- > 0;) {
+        bool is_kept = c->kept >> axes[i] & 1;
+        value = is_kept ? value : build_squeeze(b, value, i);
     }
-    perm[c->m] = n;
-    perm[c->n] = n + 1;
-    perm[c->k] = n + 2;
-    value = build_permute(b, value, perm);
-    for (int i = c->sums.rank; i-- > 0;) {
-        value = c->sums.dropped >> i & 1 ? build_squeeze(b, value, i) : value;
+    for (int i = 0; i < result->value->type->rank; i++) {
+        const Axis *axis = map_as_axis(result->at[i]);
+        for (int k = 0, at = 0; axis && k < n; k++) {
+            if (axes[k] == place_of(c, axis)) {
+                perm[kept++] = at;
+            }
+            at += (c->kept >> axes[k] & 1) != 0;
+        }
+    }
+    bool ordered = true;
+    for (int i = 0; i < kept; i++) {
+        ordered = ordered && perm[i] == i;
+    }
+    value = ordered ? value : build_permute(b, value, perm);
+    for (int i = 0; i < result->value->type->rank; i++) {
+        value = map_as_axis(result->at[i]) ? value : build_expand(b, value, i);
     }
     return value;
 }
@@ -243,20 +290,17 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
  * sum(k, p) a[m, k, p] * w[k, n] is sum(k) (sum(p) a[m, k, p]) * w[k, n]. Not where nothing is left
  * to contract, where the factor is a view that only the copy engine can read, and where factors of
  * 16 bits would become factors of f32 for a short axis. */
-static unsigned summed_first(const Contract *pass, const Contraction *c)
+static unsigned summed_first(const Contraction *c)
 {
-    const Op *mul = c->sums.mul;
-    Type type = mul->results[0]->type;
-    unsigned left = an_varies(pass->varies, mul->operands[0]);
-    unsigned right = an_varies(pass->varies, mul->operands[1]);
-    unsigned kept = an_all_axes(type) & ~c->sums.summed, of_one = c->sums.summed & (left ^ right);
+    Type type = c->mul->results[0]->type;
+    unsigned left = c->factors[0], right = c->factors[1], of_one = c->summed & (left ^ right);
     bool contracts =
-        (kept & left & ~right) && (kept & right & ~left) && (c->sums.summed & left & right);
-    if (!contracts || of_factors(pass, mul, TAPS_VIEWED)) {
+        (c->kept & left & ~right) && (c->kept & right & ~left) && (c->summed & left & right);
+    if (!contracts || c->taps) {
         return 0;
     }
-    bool narrow = narrow_type(mul->operands[0]) != DT_F32 &&
-                  narrow_type(mul->operands[0]) == narrow_type(mul->operands[1]);
+    bool narrow = narrow_type(c->mul->operands[0]) != DT_F32 &&
+                  narrow_type(c->mul->operands[0]) == narrow_type(c->mul->operands[1]);
     int64_t most = 1;
     for (int i = 0; i < type->rank; i++) {
         bool counts = of_one >> i & 1;
@@ -298,24 +342,25 @@ static Op *sum_factors(Contract *pass, Op *op, const Contraction *c, unsigned fi
 {
     Builder b = build_before(pass->func, op);
     Value *factors[2];
+    int axes[MAX_RANK], n = 0;
     for (int i = 0; i < 2; i++) {
-        Value *factor = c->sums.mul->operands[i];
-        factors[i] = factor_summed(&b, factor, an_varies(pass->varies, factor), first);
+        Value *factor = c->mul->operands[i];
+        factors[i] = factor_summed(&b, factor, c->factors[i] | c->unit, first);
     }
     Value *value = build_binary(&b, OP_MUL, factors[0], factors[1]);
-    for (int i = c->sums.rank; i-- > 0;) {
-        if ((c->sums.summed & ~first) >> i & 1) {
+    for (int i = c->mul->results[0]->type->rank; i-- > 0;) {
+        if ((c->summed & ~first) >> i & 1) {
             int gone = __builtin_popcount(first & ((1u << i) - 1));
             value = build_reduce(&b, "sum", value, i - gone);
         }
     }
     Op *last = value->def;
-    for (int i = 0; i < c->sums.rank; i++) {
-        value = first >> i & 1 ? build_expand(&b, value, i) : value;
+    for (int i = 0; i < c->mul->results[0]->type->rank; i++) {
+        if (!(first >> i & 1)) {
+            axes[n++] = i;
+        }
     }
-    for (int i = c->sums.rank; i-- > 0;) {
-        value = c->sums.dropped >> i & 1 ? build_squeeze(&b, value, i) : value;
-    }
+    value = restored(&b, c, value, axes, n);
     value->name = op->results[0]->name;
     func_replace_uses(pass->func, op->results[0], value);
     return last;
@@ -325,33 +370,34 @@ static void contract_op(Contract *pass, Op *op)
 {
     Func *func = pass->func;
     Contraction c;
-    int batches[MAX_RANK], n = 0;
-    if (!an_summed_product(func, op, &c.sums)) {
+    int axes[MAX_RANK], n = 0;
+    if (!find_product(pass, op, &c)) {
         return;
     }
-    read_axes(pass);
-    unsigned first = summed_first(pass, &c);
+    unsigned first = summed_first(&c);
     if (first) {
         contract_op(pass, sum_factors(pass, op, &c, first));
         return;
     }
-    if (!choose_axes(pass, &c)) {
+    if (!choose_axes(&c)) {
         return;
     }
     for (int summed = 0; summed < 2; summed++) { /* the summed ones last */
-        for (int i = 0; i < c.sums.rank; i++) {
-            if (i != c.m && i != c.n && i != c.k && (int)(c.sums.summed >> i & 1) == summed) {
-                batches[n++] = i;
+        for (int i = 0; i < c.mul->results[0]->type->rank; i++) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.summed >> i & 1) == summed) {
+                axes[n++] = i;
             }
         }
     }
     Builder b = build_before(func, op);
-    Value *left = factor(&b, &c, 0, batches, n), *right = factor(&b, &c, 1, batches, n);
+    Value *left = factor(&b, &c, 0, axes, n), *right = factor(&b, &c, 1, axes, n);
     Value *sum = build_dot(&b, left, right, NULL, DT_F32);
     for (int i = n; i-- > 0;) {
-        sum = c.sums.summed >> batches[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
+        sum = c.summed >> axes[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
     }
-    sum = restored(&b, &c, sum, batches, n);
+    axes[n] = c.m;
+    axes[n + 1] = c.n;
+    sum = restored(&b, &c, sum, axes, n + 2);
     sum->name = op->results[0]->name;
     func_replace_uses(func, op->results[0], sum);
 }
@@ -364,10 +410,8 @@ void pass_raise_to_dot(Func *func)
         before = op->prev;
         contract_op(&pass, op);
     }
-    if (pass.varies) {
-        memo_close(pass.varies);
-        memo_close(pass.axes[READ_TOGETHER]);
-        memo_close(pass.axes[TAPS_VIEWED]);
+    if (pass.all) {
+        computations_close(pass.all);
     }
     func_remove_dead(func);
 }

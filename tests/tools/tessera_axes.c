@@ -150,7 +150,7 @@ static void compare(Func *func, Block *block, Totals *totals)
     for (size_t i = 0; i < c.all.all.n; i++) {
         const Compute *compute = c.all.all.items[i];
         for (size_t k = 0; k < compute->instances.n; k++) {
-            look_at(&c, &compute->instances.items[k]);
+            look_at(&c, compute->instances.items[k]);
         }
     }
     report(&c);
