@@ -94,6 +94,23 @@ static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
     return capped < wide && capped < run ? capped : run;
 }
 
+static void find_reduction(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_REDUCE;
+}
+
+/* Is an axis reduced in the launch that the op is in? */
+static bool launch_reduces(const Op *op)
+{
+    const Op *launch = op_enclosing(op, OP_LAUNCH);
+    bool found = false;
+    for (int r = 0; launch && r < launch->n_regions; r++) {
+        block_walk(launch->regions[r], find_reduction, &found);
+    }
+    return found;
+}
+
 /* Arranges the warps as a grid of rows × columns (powers of two) whose tiles of the result are as
  * square as possible. If rows are reduced too, all warps go to rows, so that one warp owns a whole
  * row in every value. */
@@ -120,15 +137,16 @@ static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
 
 /* Dots by fused multiply-adds: a warp owns a nearly square part of the result, so that many lanes
  * share each element that it reads of an operand. */
-static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *per_thread,
-                           int warps)
+static Layout patch_layout(LayoutPass *pass, const Op *op, const int64_t *extents,
+                           const int *per_thread)
 {
+    int warps = layout_warps(pass, op->parent);
     static const int order[2] = {1, 0};
     int columns = (int)min_i64(8, power_of_two_at_least(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
     int64_t most_rows =
-        pass->reduces ? power_of_two_at_least(extents[0]) / (lanes[0] * per_thread[0]) : 0;
+        launch_reduces(op) ? power_of_two_at_least(extents[0]) / (lanes[0] * per_thread[0]) : 0;
     split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
@@ -168,7 +186,7 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
     }
     layout_extents(pass, op->results[0]->type, extents);
     int run = product_run(pass, op, extents[1]);
-    *layout = patch_layout(pass, extents, (int[]){1, run}, layout_warps(pass, op->parent));
+    *layout = patch_layout(pass, op, extents, (int[]){1, run});
     return true;
 }
 
@@ -180,7 +198,7 @@ static void unit_grid(LayoutPass *pass, const Op *op, const MatrixInstr *unit,
 {
     int64_t most[] = {power_of_two_at_least(extents[0]) / unit->m,
                       power_of_two_at_least(extents[1]) / unit->n};
-    bool rows_only = pass->reduces || layout_spreads(op->operands[0]);
+    bool rows_only = launch_reduces(op) || layout_spreads(op->operands[0]);
     grid[0] = grid[1] = 1;
     for (int64_t left = down_to_power(layout_warps(pass, op->parent)); left > 1; left /= 2) {
         bool rows = rows_only || extents[0] / grid[0] >= extents[1] / grid[1];
@@ -237,7 +255,7 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
     layout_extents(pass, op->results[0]->type, extents);
     if (!unit) {
         int per_thread[2] = {fma_run(pass, op, 0, extents[0]), fma_run(pass, op, 1, extents[1])};
-        return patch_layout(pass, extents, per_thread, warps);
+        return patch_layout(pass, op, extents, per_thread);
     }
     if (mma_warps(unit) > 1) {
         return mma_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);

@@ -150,16 +150,13 @@ Im2colRepack window_copy(Im2colMatch *w, bool joins)
 {
     bool narrow = is_narrow(w->view.of->type->dtype);
     w->joined = narrow && joins ? joined_axes(w) : 0;
-    if (!narrow) {
-        return COPY_NONE;
-    }
     if (w->joined) {
         return COPY_JOINED;
     }
     if (is_whole_pieces(w)) {
         return window_is_ordered(w) ? COPY_NONE : COPY_TURNED;
     }
-    return is_weighed(w, w->channels) ? COPY_PADDED : COPY_NONE;
+    return narrow && is_weighed(w, w->channels) ? COPY_PADDED : COPY_NONE;
 }
 
 /* Elements that tiles would gather: of each place's window, once for each tile of columns. */

@@ -29,21 +29,11 @@
  * are lost by an operand along k; four bytes are read and written in 2 ps. */
 enum { GAIN = 1700, COST = 2000000 };
 
-/* No unit of the target multiplies f32 exactly, so threads do it. */
-static bool is_for_threads(const Func *func, const Op *dot)
-{
-    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
-    bool f32 = dot->operands[0]->type->dtype == DT_F32 && dot->operands[1]->type->dtype == DT_F32 &&
-               dot->results[0]->type->dtype == DT_F32;
-    return f32 && !an_rounded(dot) &&
-           !mma_find(func->target, given ? given->symbol : NULL, DT_F32, DT_F32, DT_F32);
-}
-
 static void find_operands(Op *op, void *user)
 {
     Repacker *t = user;
     ScaledDot factored;
-    if (op->kind != OP_DOT || !is_for_threads(t->func, op) ||
+    if (op->kind != OP_DOT || !repack_is_for_threads(t->func, op) ||
         an_scaled_dot(t->func, op, &factored)) {
         return;
     }

@@ -2,7 +2,9 @@
 #include "passes/operands/repack_permuted.h"
 
 #include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
 #include "ir/schedule.h"
+#include "passes/analysis/dequant_scale.h"
 #include "passes/operands/repack_store.h"
 
 /* ---- what is read ---- */
@@ -40,6 +42,15 @@ bool repack_permuted_find(const Func *func, Op *dot, int side, RepackOperand *fo
     found->last = found->k = (int)found->order[rank - (side == 0 ? 1 : 2)];
     found->free = (int)found->order[rank - (side == 0 ? 2 : 1)];
     return op && op->kind == OP_LOAD && is_plain(func, op);
+}
+
+bool repack_is_for_threads(const Func *func, const Op *dot)
+{
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
+    bool f32 = dot->operands[0]->type->dtype == DT_F32 && dot->operands[1]->type->dtype == DT_F32 &&
+               dot->results[0]->type->dtype == DT_F32;
+    return f32 && !an_rounded(dot) &&
+           !mma_find(func->target, given ? given->symbol : NULL, DT_F32, DT_F32, DT_F32);
 }
 
 /* ---- copies ---- */

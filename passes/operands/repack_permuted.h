@@ -19,6 +19,8 @@ typedef struct RepackOperand {
     Value *scratch; /* its copy: the axes but `last` in their order, then that */
 } RepackOperand;
 
+/* Do threads multiply f32 operands, since no unit of the target multiplies them exactly? */
+bool repack_is_for_threads(const Func *func, const Op *dot);
 /* Is the operand a load of an input as it is, or of a part of it? */
 bool repack_permuted_find(const Func *func, Op *dot, int side, RepackOperand *found);
 

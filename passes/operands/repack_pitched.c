@@ -12,11 +12,12 @@
  * most of the time. The copy takes one launch at the memory's rate. It pays if each element is
  * multiplied often enough and the dot takes long compared with a launch. The known sizes decide,
  * since rows of unknown length may be aligned already. Only inputs that nothing writes are copied,
- * and only for matrix instructions that TMA feeds.
+ * and only for matrix instructions and FMA dots that TMA feeds.
  *
  * TMA also cannot load a gather, nor a tensor whose contiguous axis is not an axis of the dot (the
- * last tap of a filter). Such operands are copied with k contiguous; a gather only if it has at
- * most a few times the elements of the tensor, so that no image of windows is written out.
+ * last tap of a filter). Such operands are copied with k contiguous, f32 ones that threads multiply
+ * with rows or columns contiguous; a gather only if it has at most a few times the elements of the
+ * tensor, so that no image of windows is written out.
  *
  *                                     scratch %p: tensor<bf16[F, O, C] strides [...]>
  *                                     %0 = gather %w[%o, %f, %c] : bf16[F, O, C]
@@ -32,6 +33,7 @@
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/repack_cost.h"
+#include "passes/operands/repack_permuted.h"
 #include "passes/operands/repack_store.h"
 #include "passes/pass.h"
 
@@ -45,7 +47,7 @@ enum {
 typedef struct Operand {
     Op *load;
     bool turned; /* copied as its product has it: `load` may be a gather */
-    int k;       /* of what is turned: the axis that the product sums along */
+    int last;    /* of what is turned: the axis that the copy has contiguous */
     RepackBenefit copy;
 } Operand;
 
@@ -117,23 +119,33 @@ static bool is_few(const Op *gather)
     return least <= times;
 }
 
+/* Do threads multiply f32, of which the engine may bring the other factor? */
+static bool is_for_threads(const Func *func, const Op *dot, int side)
+{
+    const Op *other = operand_source(dot->operands[1 - side]);
+    return other && other->kind == OP_LOAD && repack_is_for_threads(func, dot);
+}
+
 /* Gathered by indices that no loop counts, or read whole where the axis that is contiguous is
- * neither one of k nor one of rows or columns. */
+ * neither one of k nor one of rows or columns. Matrix units take what is contiguous along k,
+ * threads rather the rows or columns (repack_mn_major.c). */
 static bool is_turned(const Func *func, const Op *dot, int side, Operand *operand)
 {
     const Op *op = operand->load;
     const Value *value = dot->operands[side], *memory = op->operands[0];
-    int rank = value->type->rank, k = side == 0 ? rank - 1 : rank - 2;
-    operand->k = axis_of_source(value, k);
-    if (operand->k < 0 || op->parent != func->body || memory->type->kind != TYPE_TENSOR ||
+    bool threads = memory->type->dtype == DT_F32 && is_for_threads(func, dot, side);
+    int rank = value->type->rank, at = side == 0 ? rank - 1 : rank - 2;
+    int k = axis_of_source(value, at), other = axis_of_source(value, 2 * rank - 3 - at);
+    if (k < 0 || op->parent != func->body || memory->type->kind != TYPE_TENSOR ||
         func->params.items[memory->index].io != PARAM_IN || func_im2col_of(func, memory) ||
-        (memory->type->dtype != DT_F16 && memory->type->dtype != DT_BF16)) {
+        (memory->type->dtype != DT_F16 && memory->type->dtype != DT_BF16 && !threads)) {
         return false;
     }
-    int last = op->results[0]->type->rank - 1, other = axis_of_source(value, 2 * rank - 3 - k);
+    int last = op->results[0]->type->rank - 1;
+    operand->last = threads && other >= 0 ? other : k;
     return op->kind == OP_GATHER
                ? is_few(op)
-               : is_whole(op) && last > 0 && other >= 0 && operand->k != last && other != last;
+               : is_whole(op) && last > 0 && other >= 0 && k != last && other != last;
 }
 
 static void find_operands(Op *op, void *user)
@@ -176,7 +188,7 @@ static void move_reads(Pitcher *p, const Value *tensor)
     }
 }
 
-/* All that reads what was gathered or loaded reads the copy, whose last axis is k. */
+/* All that reads what was gathered or loaded reads the copy. */
 static void turn(Pitcher *p, const Operand *operand)
 {
     static Value *const WHOLE[MAX_RANK];
@@ -186,11 +198,11 @@ static void turn(Pitcher *p, const Operand *operand)
     int64_t order[MAX_RANK], back[MAX_RANK];
     Dim dims[MAX_RANK];
     for (int i = 0; i < rank; i++) {
-        order[i] = i == rank - 1 ? operand->k : i + (i >= operand->k);
+        order[i] = i == rank - 1 ? operand->last : i + (i >= operand->last);
         back[order[i]] = i;
         dims[i] = all->type->dims[order[i]];
     }
-    bool same = operand->k == rank - 1;
+    bool same = operand->last == rank - 1;
     Type type = type_array(func, all->type->dtype, rank, dims);
     Value *scratch = func_pitched_scratch(func, type, ROW_BYTES / dtype_bytes(type->dtype));
     Builder b = build_after(func, operand->load);
@@ -221,7 +233,8 @@ static bool engine_brings(Func *func)
     const ScheduleEntry *copy = schedule_user_entry(func, "copy", ""),
                         *unit = schedule_user_entry(func, "instruction", "");
     return (!copy || !copy->symbol || text_equal(copy->symbol, "bulk")) &&
-           (!unit || !unit->symbol || text_equal(unit->symbol, "wgmma"));
+           (!unit || !unit->symbol || text_equal(unit->symbol, "wgmma") ||
+            text_equal(unit->symbol, "fma"));
 }
 
 static const char *reason(const Pitcher *p, bool brings, bool pays)

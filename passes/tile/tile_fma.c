@@ -2,6 +2,7 @@
 /* Products without a matrix unit: fused multiply-adds of a GPU's threads, or of a CPU's vectors. */
 #include "ir/build.h"
 #include "passes/tile/tile_steps.h"
+#include "support/int_math.h"
 
 enum {
     FMA_DEPTH_BYTES = 64,
@@ -61,13 +62,18 @@ typedef struct FmaTile {
 } FmaTile;
 
 /* What all tiles take, in turns of all multiprocessors; 0: not known. */
-static double fma_time(const Func *func, const AxisPlan *m, const AxisPlan *n, const FmaTile *tile)
+static double fma_time(const Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                       const FmaTile *tile)
 {
-    int64_t down = tiles_of(m, tile->rows), across = tiles_of(n, tile->cols);
-    if (down >= INT32_MAX || across >= INT32_MAX) {
+    int64_t tiles = mul_sat(tiles_of(m, tile->rows), tiles_of(n, tile->cols));
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        tiles = axis == m || axis == n ? tiles : mul_sat(tiles, max_i64(1, poly_most(axis->dim)));
+    }
+    if (tiles >= INT32_MAX) {
         return 0;
     }
-    int64_t turns = (down * across + func->target->num_sms - 1) / func->target->num_sms;
+    int64_t turns = ceil_div(tiles, func->target->num_sms);
     return (double)turns * (double)(tile->rows * tile->cols * tile->cost);
 }
 
@@ -78,13 +84,12 @@ static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const Axi
     static const FmaTile tiles[] = {
         {128, 256, 100}, {128, 128, 105}, {64, 256, 105}, {64, 128, 130}};
     const FmaTile *best = &tiles[0];
-    if (plan->n_dots > 1 || !m || !n || plan->n_stored > 2 ||
-        dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
+    if (plan->n_dots > 1 || !m || !n || dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
         !tile_operands_stay_out(func, plan->dot)) {
         return tiles[1];
     }
     for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
-        if (fma_time(func, m, n, &tiles[i]) < fma_time(func, m, n, best)) {
+        if (fma_time(func, plan, m, n, &tiles[i]) < fma_time(func, plan, m, n, best)) {
             best = &tiles[i];
         }
     }
