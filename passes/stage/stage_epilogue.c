@@ -264,9 +264,25 @@ static void stage_loop_stores(StageContext *s, const Block *block, Builder *at)
     }
 }
 
+/* Rows that the copy engine cannot write, in the steps of loops around those of products: runs of
+ * rows, which have their results one after the other. */
+static void stage_run_stores(StageContext *s, const Block *block, Builder *at)
+{
+    for (const Op *loop = block->first; loop; loop = loop->next) {
+        bool around = loop->kind == OP_FOR && block_contains(loop->regions[0], OP_DOT) &&
+                      !has_product(loop->regions[0]);
+        for (Op *op = around ? loop->regions[0]->first : NULL; op; op = op->next) {
+            if (op->kind == OP_SCATTER && has_room(s, repack_permuted_store_bytes(s, op))) {
+                stage_turned_store(s, op, at);
+            }
+        }
+    }
+}
+
 void stage_stores(StageContext *s, Block *block, Builder *at)
 {
     stage_loop_stores(s, block, at);
+    stage_run_stores(s, block, at);
     for (const Op *op = block->first; op; op = op->next) {
         s->n_stores += op->kind == OP_STORE && bulk_store_bytes(s, op) > 0;
     }

@@ -3,13 +3,12 @@
  *
  *   %g = gather %w[%e, %n, %k]       %run = at each row, the number of its run of equal %e
  *   %p = mul %x, %g                  %which = of each run, its %e
- *   %s = reduce %p fn=sum axis=2     parallel %i: R by 128, %n: N by 128 {
- *   %t = cast %s               →       %o = for %j from start %i to %run[end %i - 1] + 1 {
+ *   %s = reduce %p fn=sum axis=2     parallel %i: R by 128, %n: N by 256 {
+ *   %t = cast %s               →       for %j from start %i to %run[end %i - 1] + 1 {
  *   store %y[:, :], %t                   %d = for %k: K by 64 { dot %x[%i, %k], %w[%which[%j], …] }
- *                                        yield select(%run[%i] == %j, %d, %o) }
- *                                      store %y[%i, %n], cast %o }
+ *                                        scatter %y[%i, %n], cast %d where %run[%i] == %j } }
  *
- * A tile of rows takes as many products as it has runs, each of all its rows; a row keeps what its
+ * A tile of rows takes as many products as it has runs, each of all its rows; a row gets what its
  * own run comes to, whatever is in other matrices. Runs end where a tile of rows ends, so that a
  * run belongs to one tile. This pays where equal indices lie together: where they are counted from
  * offsets in the order of the rows (`sum(e in E) i64(at[e + 1] <= r)`), or where the program says
@@ -20,7 +19,9 @@
  * associated as the dot has them. */
 #include "ir/build.h"
 #include "ir/ir_errors.h"
+#include "ir/layout/matrix_instr.h"
 #include "ir/op_axes.h"
+#include "ir/target/target.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/index_order.h"
 #include "passes/pass.h"
@@ -252,39 +253,50 @@ static Value *run_product(const Grouped *g, Builder *b, Value *const *grid, Valu
     return loop->results[0];
 }
 
-/* The tile's rows, run after run. */
-static Value *tile_product(const Grouped *g, Builder *b, Value *const *grid, Value *x,
-                           const Runs *runs)
+/* Stores the rows of the run. */
+static void store_rows(const Grouped *g, Builder *b, Value *const *grid, Value *to, Value *run,
+                       const Runs *runs, Value *product)
+{
+    const Dim *dims = product->type->dims;
+    Dim column[] = {dims[0], poly_const(g->func, 1)};
+    Value *own = build_expand(b, build_load(b, runs->run, &grid[0]), 1);
+    Value *same = build_cmp(b, "eq", own, build_broadcast(b, run, 2, column));
+    Value *places[] = {build_expand(b, build_index(b, grid[0], DT_I64), 1),
+                       build_expand(b, build_index(b, grid[1], DT_I64), 0)};
+    for (int i = 0; i < 2; i++) {
+        places[i] = build_broadcast(b, places[i], 2, dims);
+    }
+    product = build_cast(b, product, to->type->dtype);
+    build_scatter(b, "set", to, places, product, NULL, build_broadcast(b, same, 2, dims), false);
+}
+
+/* The tile's rows, run after run: each row is in one. */
+static void build_runs(const Grouped *g, Builder *b, Value *const *grid, Value *x, Value *to,
+                       const Runs *runs)
 {
     Dim rows = g->chosen->type->dims[0];
-    DType sum = g->reduce->results[0]->type->dtype;
     Dim dims[] = {grid[0]->type->dims[0], grid[1]->type->dims[0]};
-    Type tile = type_array(g->func, sum, 2, dims);
-    Value *out = build_float(b, tile, 0), *first = build_range_fact(b, OP_START, grid[0]);
+    Type tile = type_array(g->func, g->reduce->results[0]->type->dtype, 2, dims);
+    Value *first = build_range_fact(b, OP_START, grid[0]);
     Value *last = build_previous(b, build_range_fact(b, OP_END, grid[0]));
     Value *hi = build_binary(b, OP_ADD, build_load(b, runs->run, &last), build_i64(b, 1));
-    Op *loop = build_for(b, rows, 1, "run", first, hi, 1, &out);
-    Block *body = loop->regions[0];
-    Builder in = build_at_end(g->func, body);
-    Value *run = build_range_fact(&in, OP_START, body->args[0]);
+    Op *loop = build_for(b, rows, 1, "run", first, hi, 0, NULL);
+    Builder in = build_at_end(g->func, loop->regions[0]);
+    Value *run = build_range_fact(&in, OP_START, loop->regions[0]->args[0]);
     Value *matrix = build_load(&in, runs->which, &run);
     Value *product = run_product(g, &in, grid, x, matrix, tile);
-    Value *own = build_expand(&in, build_load(&in, runs->run, &grid[0]), 1);
-    Dim column[] = {dims[0], poly_const(g->func, 1)};
-    Value *same = build_cmp(&in, "eq", own, build_broadcast(&in, run, 2, column));
-    Value *next = build_select(&in, build_broadcast(&in, same, 2, dims), product, body->args[1]);
-    build_yield(&in, 1, &next);
-    return loop->results[0];
+    store_rows(g, &in, grid, to, run, runs, product);
+    build_yield(&in, 0, NULL);
 }
 
 /* ---- where the result goes ---- */
 
 /* The only store of the result, as it is or rounded, with the rows as they are; NULL: it is used in
- * another way. `*value`: what takes the place of [row, column] elements. */
-static Op *only_store(const Grouped *g, DType *rounded)
+ * another way. */
+static Op *only_store(const Grouped *g)
 {
     Value *value = g->reduce->results[0];
-    *rounded = value->type->dtype;
+    DType sum = value->type->dtype;
     for (Op *user = value_only_user(g->func, value); user; user = value_only_user(g->func, value)) {
         if (user->kind == OP_STORE) {
             Access access = op_access(user, 0);
@@ -292,9 +304,11 @@ static Op *only_store(const Grouped *g, DType *rounded)
             return whole && g->row < g->column && user->parent == g->func->body ? user : NULL;
         }
         if (user->kind == OP_CAST && dtype_is_float(user->results[0]->type->dtype) &&
-            *rounded == g->reduce->results[0]->type->dtype) {
-            *rounded = user->results[0]->type->dtype;
-        } else if (user->kind != OP_SQUEEZE) {
+            value->type->dtype == sum) {
+            value = user->results[0];
+            continue;
+        }
+        if (user->kind != OP_SQUEEZE) {
             return NULL;
         }
         value = user->results[0];
@@ -302,30 +316,39 @@ static Op *only_store(const Grouped *g, DType *rounded)
     return NULL;
 }
 
-static void build_nest(const Grouped *g, Builder *b, Value *to, const Runs *runs, DType rounded)
+/* Where warp groups multiply, a tile is as wide as their instruction: it asks the second-level
+ * cache for fewer bytes a product. */
+static int64_t columns_of(const Grouped *g)
+{
+    const Target *target = g->func->target;
+    bool narrow = dtype_bytes(g->rows->type->dtype) == 2 &&
+                  g->rows->type->dtype == g->gather->results[0]->type->dtype;
+    const MatrixInstr *group = target && target->has_setmaxnreg ? mma_warpgroup(target) : NULL;
+    Dim columns = g->reduce->operands[0]->type->dims[g->column];
+    return narrow && group && poly_most(columns) > COLUMNS ? group->max_n : COLUMNS;
+}
+
+static void build_nest(const Grouped *g, Builder *b, Value *to, const Runs *runs)
 {
     Value *x = in_memory(g->func, b, g->rows);
     Type product = g->reduce->operands[0]->type;
     Dim dims[] = {product->dims[g->row], product->dims[g->column]};
     static const char *const names[] = {"i", "n"};
-    static const int64_t steps[] = {ROWS, COLUMNS};
+    int64_t steps[] = {ROWS, columns_of(g)};
     Op *nest = build_parallel(b, OP_PARALLEL, 2, dims, steps, names);
     Builder in = build_at_end(g->func, nest->regions[0]);
-    Value **grid = nest->regions[0]->args;
-    Value *out = tile_product(g, &in, grid, x, runs);
-    build_store(&in, to, grid, build_cast(&in, out, rounded));
+    build_runs(g, &in, nest->regions[0]->args, x, to, runs);
 }
 
 static void group(const Grouped *g)
 {
     Func *func = g->func;
-    DType rounded;
-    Op *store = only_store(g, &rounded);
+    Op *store = only_store(g);
     Builder b = build_before(func, store ? store : g->reduce);
     b.span = g->reduce->span;
     Runs runs = number_runs(g, &b);
     if (store) {
-        build_nest(g, &b, op_access(store, 0).memory, &runs, rounded);
+        build_nest(g, &b, op_access(store, 0).memory, &runs);
         op_remove(store);
         return;
     }
@@ -333,7 +356,7 @@ static void group(const Grouped *g)
     Dim dims[] = {product->dims[g->row], product->dims[g->column]};
     Value *result =
         func_scratch(func, type_array(func, g->reduce->results[0]->type->dtype, 2, dims));
-    build_nest(g, &b, result, &runs, result->type->dtype);
+    build_nest(g, &b, result, &runs);
     static const int64_t turned[] = {1, 0};
     Value *whole[2] = {NULL, NULL};
     Value *value = build_load(&b, result, whole);
