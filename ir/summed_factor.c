@@ -60,11 +60,30 @@ static unsigned summed_axes(const Value *value, int depth)
     return axes;
 }
 
+/* A power of a difference is a quotient of powers: exp(x - m) is exp(x - n) times exp(n - m). */
+static bool is_power_of_difference(const Op *power, unsigned axes)
+{
+    const char *fn = power->kind == OP_NAMED ? op_word(power, ATTR_FN) : "";
+    bool is_power = power->kind == OP_FAST_EXP2 || text_equal(fn, "exp") || text_equal(fn, "exp2");
+    const Op *op = is_power ? power->operands[0]->def : NULL;
+    while (op && op->kind == OP_MUL) {
+        op = op->operands[value_const(op->operands[0]) != NULL]->def;
+    }
+    bool equal = false;
+    for (int axis = 0; op && op->kind == OP_SUB && axis < power->results[0]->type->rank; axis++) {
+        equal = equal || (axes >> axis & 1 && is_equal_along(op->operands[1], axis, 0));
+    }
+    return equal;
+}
+
 static bool has_equal_factor(const Value *value, unsigned axes, int depth)
 {
     const Op *op = value->def;
     if (!op || depth == MAX_DEPTH) {
         return false;
+    }
+    if (is_power_of_difference(op, axes)) {
+        return true;
     }
     bool product = op->kind == OP_MUL || op->kind == OP_DIV;
     for (int axis = 0; product && axis < value->type->rank; axis++) {

@@ -303,8 +303,8 @@ void array_want_samples(InterpRun *run, Array *array); /* copies of the data */
 bool array_has_poison(const Array *array);
 /* Spreads the samples of element i to value ± bound, by the signs of that source. */
 void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound);
-/* All elements' samples, to value * (1 ± share). */
-void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share);
+/* All elements' samples, to value * (1 ± share) ± least. */
+void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share, double least);
 /* Lets element i of the samples by element round to a neighbour of what it is, or not: if `exact`,
  * what it is before rounding, may be off by enough. */
 void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,

@@ -295,8 +295,9 @@ void interp_elementwise(InterpRun *run, const Op *op)
     }
     interp_free_steps(run, op, all.items, result);
     if (hull && run->options->bounds && cast_rounds_factor(op)) { /* twice half a unit */
-        array_spread_share(run, result, run->source[op->results[0]->id],
-                           result->dtype == DT_F16 ? 0x1p-10 : 0x1p-7);
+        bool half = result->dtype == DT_F16;
+        array_spread_share(run, result, run->source[op->results[0]->id], half ? 0x1p-10 : 0x1p-7,
+                           half ? 0x1p-24 : 0x1p-133);
     }
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         /* The hardware exponential is exact at 0, has a relative bound, and flushes subnormals. */

@@ -246,11 +246,11 @@ void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, doub
     }
 }
 
-void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share)
+void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share, double least)
 {
     for (int64_t i = 0; i < array->n; i++) {
         double value = array_scalar(array, i).f;
-        array_spread(run, array, source, i, isfinite(value) ? share * fabs(value) : 0);
+        array_spread(run, array, source, i, isfinite(value) ? share * fabs(value) + least : 0);
     }
 }
 

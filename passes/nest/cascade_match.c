@@ -151,18 +151,28 @@ static bool is_step(const Cascade *c, const Op *op, const Value *term)
     }
 }
 
+/* Is the factor a number near 1, or made of the sums themselves, by which they are normalized? */
+static bool is_near_one(const Cascade *c, const Value *factor)
+{
+    const Attr *number = value_const(value_unstretched(factor));
+    return number ? number->f >= 0.125 && number->f <= 8 : nest_depends(&c->nest, factor);
+}
+
 /* Where the terms are rounded to f16, which has a small range, what leaves the sum must leave no
- * other factor than the exponential, which is at most 1. */
+ * other factor than the exponential, which is at most 1, and must not make up for terms that are
+ * too small for f16 without it. */
 static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
 {
     int operand, n_moved = 0, n_kept = 0;
+    bool near_one = true;
     for (int i = 0; i < fold->n_path; i++) {
         const Op *step = fold->path[i];
         bool moved = cascade_leaves_sum(c, step, &operand);
+        near_one = near_one && (!moved || is_near_one(c, step->operands[operand]));
         n_moved += moved;
         n_kept += step->kind == OP_MUL && !moved;
         if (step->kind == OP_CAST && step->results[0]->type->dtype == DT_F16 && n_moved &&
-            n_kept) {
+            (n_kept || !near_one)) {
             return false;
         }
     }
