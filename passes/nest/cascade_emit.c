@@ -99,7 +99,10 @@ static Value *emit_step(Emitter *e, const CascadeFold *fold, Value *state)
         int other = 1 - fold->side, rank = fold->op->results[0]->type->rank;
         inner.items[other ? rank - 2 : rank - 1] = (NestAxis){NEST_LOOP, c->nest.column};
         inner.items[other ? rank - 1 : rank - 2] = (NestAxis){NEST_WHOLE, 0};
+        Type type = fold->op->results[0]->type;
         Value *factor = nest_factor(s, fold->op->operands[other], &inner);
+        nest_note_product(&c->nest, fold->op->operands[0], fold->op->operands[1],
+                          type->dims[other ? rank - 1 : rank - 2]);
         if (!factor || c->nest.dry) {
             return factor;
         }

@@ -59,6 +59,8 @@ typedef struct Nest {
     bool dry;        /* nothing is built: only whether it can be */
     DimVar *fixed;   /* a size that a tile holds whole and the facts fix; NULL: none */
     int n_products;  /* in the loop */
+    int64_t by_fma;  /* the longest axis that a tile holds whole for products without a matrix
+                      * instruction; 0: all have one */
     Value *none;     /* stands for what cannot be computed */
 } Nest;
 
@@ -87,6 +89,8 @@ bool nest_depends(const Nest *nest, const Value *value);
 Value *nest_value(NestScope *s, Value *value, const NestAxes *axes);
 /* The same of an operand of a product: what each step would compute anew is read from memory. */
 Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes);
+/* Notes a product of operands of these types, with an axis that a tile holds whole. */
+void nest_note_product(Nest *nest, const Value *a, const Value *b, Dim whole);
 /* From here on the value, over these axes, is `by`. */
 void nest_define(NestScope *s, Value *value, const NestAxes *axes, Value *by);
 /* The leaves. */

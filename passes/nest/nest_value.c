@@ -4,6 +4,7 @@
  * is read from memory. */
 #include "passes/nest/nest.h"
 
+#include "ir/layout/matrix_instr.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
 
@@ -247,6 +248,16 @@ Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes)
     return nest_value(s, value, axes);
 }
 
+void nest_note_product(Nest *nest, const Value *a, const Value *b, Dim whole)
+{
+    DType left = a->type->dtype, right = b->type->dtype;
+    int64_t extent = nest_whole_extent(nest, whole);
+    if (nest->func->target && !mma_find(nest->func->target, NULL, left, right, DT_F32) &&
+        extent > nest->by_fma) {
+        nest->by_fma = extent;
+    }
+}
+
 static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
 {
     Nest *nest = s->nest;
@@ -270,6 +281,8 @@ static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
         }
     }
     nest->n_products += has_loop(axes, rank, nest->column);
+    Dim contracted = op->operands[0]->type->dims[rank - 1];
+    nest_note_product(nest, op->operands[0], op->operands[1], contracted);
     if (nest->dry) {
         return op->results[0];
     }
