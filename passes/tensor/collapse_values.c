@@ -58,10 +58,29 @@ bool collapse_takes_tensor(Collapse *f, const Op *op, int at)
     return true;
 }
 
+/* True if a statement overwrites what is loaded and another one follows: made anew there, the load
+ * would read the new elements. */
+static bool is_overwritten(const Func *func, const Op *load)
+{
+    const Value *memory = load->operands[0];
+    bool written = false;
+    for (const Op *op = load->next; op && func->params.items[memory->index].io != PARAM_IN;
+         op = op->next) {
+        if (written && !op_has(op, TRAIT_PURE)) {
+            return true;
+        }
+        written = written || op_writes(op, memory);
+    }
+    return false;
+}
+
 static Value *merged_load(Collapse *f, Op *op, int at)
 {
     if (!f->tries) {
         return build_load(&f->b, op->operands[0], WHOLE);
+    }
+    if (is_overwritten(f->func, op)) {
+        return NULL;
     }
     return collapse_takes_tensor(f, op, at) ? op->results[0] : NULL;
 }
