@@ -15,24 +15,42 @@
  * everything which is made of the product goes through.
  *
  * A scatter of the result (passes/fuse/invert_gathers.c) gets the same axes: its indices are
- * quotients and remainders of the collapsed axis. Requires the tensor level. Changes no bits. */
+ * quotients and remainders of the collapsed axis. So does a store on a GPU where rows (columns)
+ * have several axes, one of them too short for a tile, that do not lie side by side in the result
+ * (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum is long enough that full tiles
+ * pay for storing element by element: it becomes a scatter. Requires the tensor level. Changes no
+ * bits. */
 #include "passes/tensor/collapse_axes.h"
 
 #include "ir/build.h"
 #include "ir/op_axes.h"
-#include "passes/analysis/axis_dependence.h"
+#include "ir/schedule.h"
+#include "ir/target/target.h"
+#include "passes/analysis/computations.h"
 #include "passes/analysis/summed_products.h"
 #include "passes/pass.h"
 #include "passes/tensor/reorder_axes.h"
 
 static Value *const WHOLE[MAX_RANK];
 
+enum {
+    MIN_TILE = 128, /* elements of a tile's edge that keep a matrix unit busy */
+    /* Terms of a product that pay for storing its elements one by one: for each element short tiles
+     * read about a tenth of a byte a term, and a store of its own costs 8 bytes of traffic where
+     * neighbours follow in memory … */
+    MIN_DEPTH = 128,
+    MIN_APART_DEPTH = 512, /* … and a sector where they do not */
+};
+
 /* Which factors of the product vary along an axis of its result. */
 typedef enum Side { SIDE_BOTH, SIDE_LEFT, SIDE_RIGHT } Side;
 
 typedef struct Result {
     Value *value;
-    Side sides[MAX_RANK]; /* of its axes */
+    struct {
+        Side side;
+        int place; /* among the axes of the memory that the side's factor is read from */
+    } axes[MAX_RANK];
 } Result;
 
 /* Values that are made element by element of the product, in the order of the program. */
@@ -48,6 +66,9 @@ typedef struct Chain {
     bool is_read;     /* a fold or a gather did */
     Op *scatter;      /* the first op that scatters one of them; NULL: none */
     Result scattered; /* what it scatters */
+    Op *store;        /* the first op that stores one of them; NULL: none */
+    Result stored;
+    int64_t depth; /* maximum number of terms of the product; INT64_MAX: not known */
 } Chain;
 
 static void add_made(Chain *chain, const Result *result)
@@ -80,7 +101,7 @@ static bool keeps_axes(const Op *op, const Result *from, Result *to)
     }
     *to = (Result){.value = op->results[0]};
     for (int i = 0; i < to->value->type->rank; i++) {
-        to->sides[i] = from->sides[moves ? op_operand_axis(op, 0, i) : i];
+        to->axes[i] = from->axes[moves ? op_operand_axis(op, 0, i) : i];
     }
     return true;
 }
@@ -106,25 +127,60 @@ static void follow(Chain *chain, Op *op)
         chain->scatter = op;
         chain->scattered = *from;
     }
+    if (op->kind == OP_STORE && !chain->store) {
+        chain->store = op;
+        chain->stored = *from;
+    }
     chain->is_read = chain->is_read || op->kind == OP_REDUCE || op->kind == OP_FOLD ||
                      op->kind == OP_SCAN || op->kind == OP_GATHER;
 }
 
-/* What the program makes of the product. */
-static Chain follow_product(Func *func, Memo *varies, const SummedProduct *sums)
+/* Where the factor's memory has the axis; MAX_RANK: nowhere as it is. */
+static int place_in_memory(const Compute *sum, const Axis *axis, Side side)
 {
-    unsigned left = an_varies(varies, sums->mul->operands[0]);
-    unsigned right = an_varies(varies, sums->mul->operands[1]);
-    Chain chain = {.func = func};
-    Result first = {.value = sums->last->results[0]};
-    for (int i = 0, to = 0; i < sums->rank; i++) {
-        bool only_left = (left & ~right) >> i & 1, only_right = (right & ~left) >> i & 1;
-        if (!(sums->dropped >> i & 1)) {
-            first.sides[to++] = only_left ? SIDE_LEFT : only_right ? SIDE_RIGHT : SIDE_BOTH;
+    for (size_t i = 0; i < sum->uses.n; i++) {
+        const Use *use = &sum->uses.items[i];
+        bool own = use->factors >> (side == SIDE_RIGHT) & 1;
+        for (int k = 0; own && k < use->rank; k++) {
+            if (map_as_axis(use->at[k]) == axis) {
+                return k;
+            }
         }
     }
+    return MAX_RANK;
+}
+
+/* The axes of the sum's result. */
+static Result result_of(const Compute *sum, Value *value)
+{
+    static const Side sides[] = {SIDE_BOTH, SIDE_LEFT, SIDE_RIGHT, SIDE_BOTH};
+    Result result = {.value = value};
+    for (int i = 0; i < value->type->rank; i++) {
+        const Axis *axis = map_as_axis(sum->result.at[i]);
+        for (size_t k = 0; axis && k < sum->axes.n; k++) {
+            if (sum->axes.items[k].axis == axis) {
+                result.axes[i].side = sides[sum->axes.items[k].factors & 3];
+                result.axes[i].place = place_in_memory(sum, axis, result.axes[i].side);
+            }
+        }
+    }
+    return result;
+}
+
+/* What the program makes of the product. */
+static Chain follow_product(Func *func, const Compute *sum)
+{
+    Chain chain = {.func = func, .depth = 1};
+    for (size_t i = 0; i < sum->axes.n; i++) {
+        const ComputeAxis *own = &sum->axes.items[i];
+        if (own->role == ROLE_REDUCED &&
+            __builtin_mul_overflow(chain.depth, poly_most(own->axis->extent), &chain.depth)) {
+            chain.depth = INT64_MAX;
+        }
+    }
+    Result first = result_of(sum, sum->op->results[0]);
     add_made(&chain, &first);
-    for (Op *op = sums->last->next; op && chain.pending > 0; op = op->next) {
+    for (Op *op = sum->op->next; op && chain.pending > 0; op = op->next) {
         follow(&chain, op);
     }
     return chain;
@@ -134,12 +190,12 @@ static Chain follow_product(Func *func, Memo *varies, const SummedProduct *sums)
 static void memory_order(const Result *result, int64_t *order)
 {
     int rank = result->value->type->rank, n = 0;
-    Side last = rank > 0 ? result->sides[rank - 1] : SIDE_BOTH;
+    Side last = rank > 0 ? result->axes[rank - 1].side : SIDE_BOTH;
     Side sides[] = {SIDE_BOTH, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT,
                     last == SIDE_LEFT ? SIDE_LEFT : SIDE_RIGHT};
     for (int k = 0; k < 3; k++) {
         for (int i = 0; i < rank; i++) {
-            if (result->sides[i] == sides[k]) {
+            if (result->axes[i].side == sides[k]) {
                 order[n++] = i;
             }
         }
@@ -195,10 +251,121 @@ static void collapse_scatter(Func *func, Op *scatter, const Result *result)
     collapse_axes_of(func, scatter, rank);
 }
 
+/* ---- stores of rows and columns that do not lie side by side ---- */
+
+/* The same order, but within a side as its factor lies in memory. True if it is another one: then
+ * neighbours of a row are apart in the result. */
+static bool factor_order(const Result *result, int64_t *order)
+{
+    bool moves = false;
+    memory_order(result, order);
+    for (int i = 1; i < result->value->type->rank; i++) {
+        for (int k = i; k > 0; k--) {
+            int64_t before = order[k - 1], own = order[k];
+            bool swaps = result->axes[before].side == result->axes[own].side &&
+                         result->axes[before].place > result->axes[own].place;
+            order[k - 1] = swaps ? own : before;
+            order[k] = swaps ? before : own;
+            moves = moves || swaps;
+        }
+    }
+    return moves;
+}
+
+/* True if a factor has several axes, of which one is too short for a tile: `y[a, f, m, o]` of rows
+ * (a, m) and columns (f, o). */
+static bool has_short_axis(const Result *result)
+{
+    bool found = false;
+    for (Side side = SIDE_LEFT; side <= SIDE_RIGHT; side++) {
+        int n = 0;
+        bool is_short = false;
+        for (int i = 0; i < result->value->type->rank; i++) {
+            bool own = result->axes[i].side == side;
+            n += own;
+            is_short = is_short || (own && poly_most(result->value->type->dims[i]) < MIN_TILE);
+        }
+        if (n == 0) {
+            return false; /* no product of matrices */
+        }
+        found = found || (n > 1 && is_short);
+    }
+    return found;
+}
+
+static bool can_scatter(const Func *func, const Op *store)
+{
+    const Value *tensor = store->operands[0];
+    bool plain = func->params.items[tensor->index].io == PARAM_OUT && !tensor->type->strides;
+    for (int i = 0; i < tensor->type->rank; i++) {
+        plain = plain && !store->operands[1 + i];
+    }
+    return plain && func->target && func->target->family != FAMILY_CPU;
+}
+
+/* The user's tiles name axes as the program has them. */
+static bool has_user_tiles(const Func *func)
+{
+    bool found = false;
+    for (size_t i = 0; i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *entry = &func->schedule->entries.items[i];
+        found = found || (entry->origin != ENTRY_DERIVED && text_equal(entry->key, "tile"));
+    }
+    return found;
+}
+
+/* A scatter of the result, whose axes are in this order, to the places that the store has. */
+static Op *scatter_of(Func *func, const Op *store, const Result *result, const int64_t *order)
+{
+    int rank = result->value->type->rank;
+    Dim dims[MAX_RANK];
+    Value *indices[MAX_RANK];
+    int64_t guards[MAX_RANK] = {0};
+    Builder b = build_before(func, (Op *)store);
+    b.span = store->span;
+    for (int i = 0; i < rank; i++) {
+        dims[i] = result->value->type->dims[order[i]];
+    }
+    for (int i = 0; i < rank; i++) {
+        Value *index = build_iota(&b, dims[i], DT_I64);
+        for (int k = 0; k < rank; k++) {
+            index = k == i ? index : build_expand(&b, index, k);
+        }
+        indices[order[i]] = build_broadcast(&b, index, rank, dims);
+    }
+    Value *value = reorder_axes(&b, result->value, order);
+    Op *scatter = build_scatter(&b, "set", store->operands[0], indices, value, NULL, NULL, false);
+    op_set_ints(func, scatter, ATTR_GUARD, rank, guards);
+    return scatter;
+}
+
+/* Rows (columns) whose axes lie side by side in their factor, but not in the result, become one
+ * axis, and the store goes to its quotients and remainders. */
+static void collapse_store(Func *func, Op *store, const Result *result, int64_t depth)
+{
+    int64_t order[MAX_RANK];
+    int64_t least = factor_order(result, order) ? MIN_APART_DEPTH : MIN_DEPTH;
+    if (depth < least || depth == INT64_MAX || !has_short_axis(result) ||
+        !can_scatter(func, store) || has_user_tiles(func)) {
+        return;
+    }
+    Op *scatter = scatter_of(func, store, result, order);
+    op_remove(store);
+    func_remove_dead(func);
+    if (!collapse_axes_of(func, scatter, result->value->type->rank)) {
+        Value *whole[MAX_RANK] = {NULL};
+        Builder b = build_before(func, scatter);
+        b.span = scatter->span;
+        build_store(&b, scatter->operands[0], whole, result->value);
+        op_remove(scatter);
+        func_remove_dead(func);
+    }
+}
+
 void pass_collapse_intermediates(Func *func)
 {
     func_remove_dead(func);
-    Memo *varies = an_varies_all(func);
+    Computations *all = computations_open(func);
     struct {
         Chain *items;
         size_t n, cap;
@@ -208,21 +375,24 @@ void pass_collapse_intermediates(Func *func)
         SummedProduct sums;
         if (an_summed_product(func, op, &sums) && sums.mul != summed) {
             summed = sums.mul;
-            Chain chain = follow_product(func, varies, &sums);
+            Chain chain = follow_product(func, computations_of(all, op));
             ARENA_PUSH(func->arena, &chains, chain);
         }
     }
-    memo_close(varies);
+    computations_close(all);
     for (size_t i = 0; i < chains.n; i++) {
         const Chain *chain = &chains.items[i];
         bool gone = !chain->goes_through.value->def->parent; /* made anew by another collapse */
-        if (gone || (chain->scatter && !chain->scatter->parent)) {
+        if (gone || (chain->scatter && !chain->scatter->parent) ||
+            (chain->store && !chain->store->parent)) {
             continue;
         }
         if (chain->is_read && chain->goes_through.value->type->rank > 2) {
             store_result(func, &chain->goes_through);
         } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
             collapse_scatter(func, chain->scatter, &chain->scattered);
+        } else if (chain->store && !chain->is_read && chain->stored.value->type->rank > 2) {
+            collapse_store(func, chain->store, &chain->stored, chain->depth);
         }
     }
 }
