@@ -399,6 +399,7 @@ bool cascade_emit(Cascade *c, bool dry)
     Op *loop = NULL;
     c->nest.dry = dry;
     c->nest.n_products = 0;
+    c->nest.stored = c->nest.by_fma = 0;
     if (dry) {
         e.loop = e.after = (NestScope){.nest = &c->nest};
     } else {

@@ -53,6 +53,16 @@ static bool tiles_are_large(const Cascade *c)
     return !target || target->warp == 1 || c->nest.by_fma <= BY_FMA;
 }
 
+/* Does it pay to store the columns' operands that are computed, as those that a table of pages
+ * names? A term of f32 and one of 16 bits, each written and read once, against such operands: few
+ * rows do not make up for them. */
+static bool pays_for_operands(const Cascade *c)
+{
+    enum { TERM_BYTES = 12, OPERAND_BYTES = 4 };
+    int64_t rows = poly_most(c->nest.loops[c->nest.column - 1].extent);
+    return rows > c->nest.stored * OPERAND_BYTES / TERM_BYTES;
+}
+
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
 static Outcome cascade_once(Func *func, Op *max)
@@ -62,7 +72,8 @@ static Outcome cascade_once(Func *func, Op *max)
     c->nest.none = ARENA_NEW(func->arena, Value);
     Outcome outcome = OUTCOME_NONE;
     if (cascade_match(c) && cascade_results(c) && cascade_emit(c, true) &&
-        c->nest.n_products > 0 && fills_device(c) && tiles_are_large(c)) {
+        c->nest.n_products > 0 && fills_device(c) && tiles_are_large(c) &&
+        (c->nest.stored == 0 || pays_for_operands(c))) {
         outcome = OUTCOME_AGAIN;
         if (c->leaves) {
             cascade_store_leaving(c);

@@ -59,6 +59,7 @@ typedef struct Nest {
     bool dry;        /* nothing is built: only whether it can be */
     DimVar *fixed;   /* a size that a tile holds whole and the facts fix; NULL: none */
     int n_products;  /* in the loop */
+    int64_t stored;  /* elements of a column that are computed, and stored for the nest */
     int64_t by_fma;  /* the longest axis that a tile holds whole for products without a matrix
                       * instruction; 0: all have one */
     Value *none;     /* stands for what cannot be computed */

@@ -176,6 +176,37 @@ static Value *built_alike(NestScope *s, const Op *op, Value *const *operands, Ty
 
 /* ---- ops ---- */
 
+static bool has_loop(const NestAxes *axes, int rank, int loop)
+{
+    bool found = false;
+    for (int i = 0; i < rank; i++) {
+        found = found || (axes->items[i].kind == NEST_LOOP && axes->items[i].loop == loop);
+    }
+    return found;
+}
+
+/* The elements that a value has for each column; 0: it does not vary along them. */
+static int64_t column_elements(Nest *nest, const Value *value, const NestAxes *axes)
+{
+    int64_t elements = has_loop(axes, value->type->rank, nest->column);
+    for (int i = 0; i < value->type->rank && elements; i++) {
+        if (axes->items[i].kind == NEST_WHOLE) {
+            elements *= nest_whole_extent(nest, value->type->dims[i]);
+        }
+    }
+    return elements;
+}
+
+/* The value from memory. What a product makes would be there anyway. */
+static Value *from_memory(NestScope *s, Value *value, const NestAxes *axes)
+{
+    Value *read = nest_from_memory(s, value, axes);
+    if (read && !is_product(s->nest, value)) {
+        s->nest->stored += column_elements(s->nest, value, axes);
+    }
+    return read;
+}
+
 static Value *nest_moved(NestScope *s, const Op *op, const NestAxes *axes)
 {
     Nest *nest = s->nest;
@@ -219,15 +250,6 @@ static bool is_read(const Value *value)
     return op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
 }
 
-static bool has_loop(const NestAxes *axes, int rank, int loop)
-{
-    bool found = false;
-    for (int i = 0; i < rank; i++) {
-        found = found || (axes->items[i].kind == NEST_LOOP && axes->items[i].loop == loop);
-    }
-    return found;
-}
-
 /* Copies bring operands from memory to matrix instructions: what is computed is stored first. A
  * column's would be computed anew by the blocks of all rows. */
 Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes)
@@ -240,7 +262,7 @@ Value *nest_factor(NestScope *s, Value *value, const NestAxes *axes)
         inner = below;
     }
     if (!is_read(value) && !nest_depends(s->nest, value)) {
-        Value *read = nest_from_memory(s, of, &inner);
+        Value *read = from_memory(s, of, &inner);
         if (read) {
             nest_define(s, of, &inner, read);
         }
@@ -396,7 +418,7 @@ Value *nest_value(NestScope *s, Value *value, const NestAxes *axes)
     s->b.span = op->span;
     s->depth++;
     by = nest_op(s, op, axes);
-    by = by ? by : nest_from_memory(s, value, axes);
+    by = by ? by : from_memory(s, value, axes);
     s->depth--;
     s->b.span = span;
     nest_define(s, value, axes, by ? by : s->nest->none);
