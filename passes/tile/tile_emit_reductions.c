@@ -140,6 +140,14 @@ static bool has_part_only(const TileEmitter *e, const Op *op)
            (chained && has_part_only(e, before));
 }
 
+/* What the blocks of a cluster have of it together: they meet once for all axes, behind the last of
+ * them, with the little that is left. */
+static Value *combined(const TileEmitter *e, EmitFrame *frame, const Op *op, Value *own)
+{
+    bool shared = has_part_only(e, op) && !reduced_on(e, op);
+    return shared ? build_cluster_reduce(&frame->at, op_word(op, ATTR_FN), own) : own;
+}
+
 void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *from = op->operands[0], *result = op->results[0];
@@ -157,10 +165,7 @@ void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
     if (!emit_is_looped(e, item)) {
         Value *all = emit_value(e, frame, from);
         Value *own = runs_over(e, build_reduce(&frame->at, fn, all, axis), op);
-        /* The blocks meet once for all axes, with the little that is left. */
-        bool shared = has_part_only(e, op) && !reduced_on(e, op);
-        clone_map_value(&frame->values, result,
-                        shared ? build_cluster_reduce(&frame->at, fn, own) : own);
+        clone_map_value(&frame->values, result, combined(e, frame, op, own));
         return;
     }
     Value *init = reduce_neutral_tile(&frame->at, fn, emit_type(e, frame, result));
@@ -170,7 +175,7 @@ void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
     runs_over(e, part, op);
     Value *next = build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], part);
     emit_end(e, &inside, 1, &next);
-    clone_map_value(&frame->values, result, loop->results[0]);
+    clone_map_value(&frame->values, result, combined(e, frame, op, loop->results[0]));
 }
 
 /* ---- products ---- */
