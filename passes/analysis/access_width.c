@@ -241,9 +241,9 @@ int an_vector(const Func *func, const Op *op)
     return shifted > width ? shifted : width;
 }
 
-bool an_gathers_runs(const Op *op)
+bool an_accesses_runs(const Op *op)
 {
-    Type type = op->results[0]->type;
+    Type type = op_moved_value(op)->type;
     return type->rank && poly_divisor(type->dims[type->rank - 1]) % 2 == 0 && an_has_runs(op, 2);
 }
 

@@ -15,8 +15,9 @@ int64_t an_divisor(const Value *value);
  * walked. */
 int an_width(const Func *func, const Op *access);
 
-/* Before tiles: does a gather take neighbours along the last axis, two at least in an access? */
-bool an_gathers_runs(const Op *gather);
+/* Before tiles: does a gather take, or a scatter store, neighbours along the last axis, two at
+ * least in an access? */
+bool an_accesses_runs(const Op *gather_or_scatter);
 
 /* The greater of both. */
 int an_vector(const Func *func, const Op *access);

@@ -56,6 +56,20 @@ static bool reads_all(Memo *seen, const Value *value, Type type)
     return found;
 }
 
+/* True if the value has elements from memory. */
+static bool reads_any(Memo *seen, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
+    }
+    bool found = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = op->operands[i] && reads_any(seen, op->operands[i]);
+    }
+    return found;
+}
+
 /* The branch of a select that is 0 elsewhere by a condition of coordinates, and perhaps of a number
  * for each row: such a condition bounds loops (bound_loops, peel), and stays. NULL: other ops. */
 static Value *bounded_branch(const Op *op)
@@ -81,6 +95,48 @@ static Value *below_moves(Value *value)
         }
         value = branch ? branch : op->operands[0];
     }
+}
+
+/* The axis of `source` that is axis `at` of a value which is made of it by moves of axes and
+ * element-wise ops; -1: none, or it is not made of it. */
+static int axis_of_source(const Value *value, const Value *source, int at)
+{
+    const Op *op = value->def;
+    if (value == source || at < 0 || !op) {
+        return value == source ? at : -1;
+    }
+    if (op_moves_axes(op)) {
+        return axis_of_source(op->operands[0], source, op_operand_axis(op, 0, at));
+    }
+    int found = -1;
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK || op->kind == OP_TF32;
+    for (int i = 0; follows && i < op->n_operands && found < 0; i++) {
+        bool same = op->operands[i]->type->rank == value->type->rank;
+        found = same ? axis_of_source(op->operands[i], source, at) : -1;
+    }
+    return found;
+}
+
+/* True if the last axis of `source` is one that the dot sums along, or one of its result: along
+ * that it can be loaded in tiles. */
+static bool ends_in_dot_axis(const Value *operand, const Value *source)
+{
+    int rank = operand->type->rank, last = source->type->rank - 1;
+    return axis_of_source(operand, source, rank - 1) == last ||
+           axis_of_source(operand, source, rank - 2) == last;
+}
+
+/* True if a gather reads elements of an input at coordinates alone: repack_pitched copies those of
+ * 16 bits, in the order that the dot wants. */
+static bool is_rearranged(const Op *op)
+{
+    bool gather = op->kind == OP_GATHER && dtype_bits(op->results[0]->type->dtype) == 16;
+    Memo *seen = memo_about(op->results[0]);
+    for (int i = 1; gather && i < op->n_operands; i++) {
+        gather = !reads_any(seen, op->operands[i]);
+    }
+    memo_close(seen);
+    return gather;
 }
 
 /* ---- what it takes ---- */
@@ -156,7 +212,8 @@ bool an_computed_operand(const CodeSize *size, const Op *dot, int side, Computed
     Value *value = below_moves(narrow ? scaled.sides[side].narrow : dot->operands[side]);
     const Op *op = value->def;
     if (!op || op->parent != dot->parent || dot->parent != size->func->body ||
-        value->type->rank == 0 || !(op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_GATHER)) {
+        value->type->rank == 0 || !(op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_GATHER) ||
+        is_rearranged(op) || !ends_in_dot_axis(dot->operands[side], value)) {
         return false;
     }
     Weighing w = {.size = size,

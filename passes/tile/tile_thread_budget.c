@@ -188,6 +188,12 @@ int64_t tile_bytes_of_rows(const Op *group)
     return bytes;
 }
 
+/* True if each element that the op gathers or scatters has an address of its own. */
+static bool has_places(const Op *op)
+{
+    return (op->kind == OP_GATHER || op->kind == OP_SCATTER) && !an_accesses_runs(op);
+}
+
 typedef struct Most {
     int64_t thread; /* elements */
     bool scanned;   /* there was a scan, or a fold in order */
@@ -201,7 +207,7 @@ static void note_most(Op *op, void *user)
         int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
         most->thread = min_i64(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
         most->scanned = true;
-    } else if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op))) {
+    } else if (has_places(op)) {
         most->thread = min_i64(most->thread, PLACE_THREAD);
     }
 }
@@ -254,7 +260,7 @@ static void count_work(Op *op, void *user)
     if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
         work->ops += GATHERED_OPS;
     } else {
-        work->places |= op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op));
+        work->places |= has_places(op);
     }
     work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
     work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
@@ -334,7 +340,7 @@ int64_t tile_most_of_cache(const Func *func, const Op *group)
 static void find_runs(Op *op, void *user)
 {
     bool *found = user;
-    *found = *found || (op->kind == OP_GATHER && an_gathers_runs(op));
+    *found = *found || (op->kind == OP_GATHER && an_accesses_runs(op));
 }
 
 bool tile_gathers_runs(const Op *group)
