@@ -76,9 +76,10 @@ bool layout_sums_outer(const Op *op);
 bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps);
-/* The same of a tile of which some axes, a bit each, are reduced: warps take the others first. */
+/* The same of a tile of which some axes, a bit each, are reduced: warps take the others first.
+ * `fast`: the axis along which runs and lanes lie. */
 Layout layout_of_reduced(LayoutPass *pass, Type type, int vector, int narrowest_bits,
-                         uint32_t reduced, int warps);
+                         uint32_t reduced, int fast, int warps);
 /* No more elements side by side in a thread than the user's line `vector`: lanes are side by side
  * instead. Where that changes no order of sums. */
 int layout_capped(LayoutPass *pass, int vector);

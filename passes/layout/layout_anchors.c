@@ -346,17 +346,42 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduc
 
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps)
 {
-    return layout_of_reduced(pass, type, vector, narrowest_bits, 0, warps);
+    return layout_of_reduced(pass, type, vector, narrowest_bits, 0, type->rank - 1, warps);
+}
+
+/* The layout of the type whose axis `fast` is the last one, with its axes as they are here. */
+static Layout with_axis_last(Layout layout, int fast)
+{
+    for (int in = 0; in < IN_COUNT; in++) {
+        for (int bit = 0; bit < layout.bits[in]; bit++) {
+            int32_t *at = layout.basis[in][bit], moved = at[layout.rank - 1];
+            for (int axis = layout.rank - 1; axis > fast; axis--) {
+                at[axis] = at[axis - 1];
+            }
+            at[fast] = moved;
+        }
+    }
+    return layout;
 }
 
 Layout layout_of_reduced(LayoutPass *pass, Type type, int vector, int narrowest_bits,
-                         uint32_t reduced, int warps)
+                         uint32_t reduced, int fast, int warps)
 {
     int64_t extents[MAX_RANK];
-    layout_extents(pass, type, extents);
+    int rank = type->rank, last = rank - 1;
+    Dim dims[MAX_RANK];
+    uint32_t moved = 0;
+    for (int axis = 0; axis < rank; axis++) {
+        int from = axis == last ? fast : axis < fast ? axis : axis + 1;
+        dims[axis] = type->dims[from];
+        moved |= (reduced >> from & 1) << axis;
+    }
+    Type turned = fast == last ? type : type_array(pass->func, type->dtype, rank, dims);
+    layout_extents(pass, turned, extents);
     int64_t threads = pass->lanes * down_to_power(warps);
-    int64_t run = run_length(extents, type->rank, vector, narrowest_bits, threads);
-    return coalesced(pass, type, run, reduced, warps);
+    int64_t run = run_length(extents, rank, vector, narrowest_bits, threads);
+    Layout layout = coalesced(pass, turned, run, moved, warps);
+    return fast == last ? layout : with_axis_last(layout, fast);
 }
 
 /* Gives the axis' steps from `first` on to these bits, in their order, where they have such. */

@@ -491,6 +491,30 @@ static int lane_vector(const MemoryFacts *facts, int vector)
     return facts->moved && windows && word < vector ? word : vector;
 }
 
+/* The axis of the value along which neighbours of the same launch's loads lie in memory, where no
+ * access moves the value as it is and its last axis is reduced: `sum(i in N) x[i, d]` reads rows
+ * whose axes it permutes. Else the last one. */
+static int read_axis(LayoutPass *pass, const Value *value, const MemoryFacts *facts)
+{
+    int last = value->type->rank - 1;
+    if (facts->moved || facts->gathered || !(reduced_axes(pass, value) >> last & 1)) {
+        return last;
+    }
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        const Value *tile = op->kind == OP_LOAD ? op->results[0] : NULL;
+        const Op *user = tile && tile->type->rank > 1 ? value_only_user(pass->func, tile) : NULL;
+        bool read = user && op_permutes_axes(user) && an_vector(pass->func, op) > 1 &&
+                    elements(pass, tile) == elements(pass, value);
+        for (int axis = 0; read && axis < last; axis++) {
+            if (value->type->dims[axis] == tile->type->dims[tile->type->rank - 1]) {
+                return axis;
+            }
+        }
+    }
+    return last;
+}
+
 /* Without accesses to memory, contiguous runs of the usual width keep later stores wide. */
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
@@ -500,8 +524,9 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
-    Layout layout = layout_of_reduced(pass, value->type, lane_vector(&facts, vector),
-                                      facts.narrowest, reduced_axes(pass, value), warps);
+    Layout layout =
+        layout_of_reduced(pass, value->type, lane_vector(&facts, vector), facts.narrowest,
+                          reduced_axes(pass, value), read_axis(pass, value, &facts), warps);
     int axis = folded_axis(pass, value);
     if (axis >= 0) {
         layout_join_warps_last(pass, value->type, axis, &layout);
