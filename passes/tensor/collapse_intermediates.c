@@ -350,8 +350,7 @@ static void collapse_store(Func *func, Op *store, const Result *result, int64_t 
         return;
     }
     Op *scatter = scatter_of(func, store, result, order);
-    op_remove(store);
-    func_remove_dead(func);
+    op_remove(store); /* what it stored stays, in case that it is stored after all */
     if (!collapse_axes_of(func, scatter, result->value->type->rank)) {
         Value *whole[MAX_RANK] = {NULL};
         Builder b = build_before(func, scatter);
