@@ -16,7 +16,7 @@
  *
  * A scatter of the result (passes/fuse/invert_gathers.c) gets the same axes: its indices are
  * quotients and remainders of the collapsed axis. So does a store on a GPU where rows (columns)
- * have several axes, one of them too short for a tile, that do not lie side by side in the result
+ * have several axes, all too short for a tile, that do not lie side by side in the result
  * (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum is long enough that full tiles
  * pay for storing element by element: it becomes a scatter. Requires the tensor level. Changes no
  * bits. */
@@ -272,23 +272,23 @@ static bool factor_order(const Result *result, int64_t *order)
     return moves;
 }
 
-/* True if a factor has several axes, of which one is too short for a tile: `y[a, f, m, o]` of rows
+/* True if a factor has several axes, each of which is too short for a tile: `y[a, f, m, o]` of rows
  * (a, m) and columns (f, o). */
-static bool has_short_axis(const Result *result)
+static bool has_short_axes(const Result *result)
 {
     bool found = false;
     for (Side side = SIDE_LEFT; side <= SIDE_RIGHT; side++) {
         int n = 0;
-        bool is_short = false;
+        bool are_short = true;
         for (int i = 0; i < result->value->type->rank; i++) {
             bool own = result->axes[i].side == side;
             n += own;
-            is_short = is_short || (own && poly_most(result->value->type->dims[i]) < MIN_TILE);
+            are_short = are_short && (!own || poly_most(result->value->type->dims[i]) < MIN_TILE);
         }
         if (n == 0) {
             return false; /* no product of matrices */
         }
-        found = found || (n > 1 && is_short);
+        found = found || (n > 1 && are_short);
     }
     return found;
 }
@@ -345,7 +345,7 @@ static void collapse_store(Func *func, Op *store, const Result *result, int64_t 
 {
     int64_t order[MAX_RANK];
     int64_t least = factor_order(result, order) ? MIN_APART_DEPTH : MIN_DEPTH;
-    if (depth < least || depth == INT64_MAX || !has_short_axis(result) ||
+    if (depth < least || depth == INT64_MAX || !has_short_axes(result) ||
         !can_scatter(func, store) || has_user_tiles(func)) {
         return;
     }
