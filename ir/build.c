@@ -210,6 +210,32 @@ Value *build_mask(Builder *b, Value *a, int axis, double value)
     return result;
 }
 
+static Value *along_parts(Builder *b, OpKind kind, Value *a, int axis, int64_t by, Dim extent)
+{
+    Dim dims[MAX_RANK];
+    expect(b, axis >= 0 && axis < a->type->rank, kind, "no such axis");
+    for (int i = 0; i < a->type->rank; i++) {
+        dims[i] = i == axis ? extent : a->type->dims[i];
+    }
+    Value *result =
+        build_one(b, kind, 1, &a, type_with_dims(b->func, a->type, a->type->rank, dims));
+    op_set_int(b->func, result->def, ATTR_AXIS, axis);
+    op_set_int(b->func, result->def, ATTR_BY, by);
+    return result;
+}
+
+Value *build_reduce_parts(Builder *b, const char *fn, Value *a, int axis, int64_t by, Dim parts)
+{
+    Value *result = along_parts(b, OP_REDUCE_PARTS, a, axis, by, parts);
+    op_set_word(b->func, result->def, ATTR_FN, fn);
+    return result;
+}
+
+Value *build_repeat_parts(Builder *b, Value *a, int axis, int64_t by, Dim extent)
+{
+    return along_parts(b, OP_REPEAT_PARTS, a, axis, by, extent);
+}
+
 Value *build_reduce(Builder *b, const char *fn, Value *a, int axis)
 {
     Dim dims[MAX_RANK];

@@ -66,6 +66,9 @@ Value *build_squeeze(Builder *b, Value *a, int axis);
 Value *build_permute(Builder *b, Value *a, const int64_t *perm);
 Value *build_mask(Builder *b, Value *a, int axis, double value);
 Value *build_reduce(Builder *b, const char *fn, Value *a, int axis);
+/* In parts of `by` elements, as many as `parts`; the other way: to `extent` elements. */
+Value *build_reduce_parts(Builder *b, const char *fn, Value *a, int axis, int64_t by, Dim parts);
+Value *build_repeat_parts(Builder *b, Value *a, int axis, int64_t by, Dim extent);
 Value *build_cluster_reduce(Builder *b, const char *fn, Value *a);
 /* `part`: the extent of the axis in the result. */
 Value *build_cluster_scatter(Builder *b, const char *fn, Value *a, int axis, Dim part);

@@ -115,6 +115,8 @@ static void run_leaf(InterpRun *run, const Op *op)
 {
     switch (op->kind) {
     case OP_REDUCE: interp_reduce(run, op); break;
+    case OP_REDUCE_PARTS: interp_reduce_parts(run, op); break;
+    case OP_REPEAT_PARTS: interp_repeat_parts(run, op); break;
     case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
     case OP_CLUSTER_REDUCE_SCATTER: interp_cluster_scatter(run, op); break;
     case OP_SCAN: interp_scan(run, op); break;

@@ -347,6 +347,8 @@ void interp_bind_view(InterpRun *run, const Param *param);
 /* The memory of a tensor; of a view of what was written since, made anew. */
 const Memory *interp_shown(InterpRun *run, const Value *tensor);
 void interp_shape(InterpRun *run, const Op *op);
+void interp_reduce_parts(InterpRun *run, const Op *op);
+void interp_repeat_parts(InterpRun *run, const Op *op);
 void interp_reduce(InterpRun *run, const Op *op);         /* interp_reduce.c */
 void interp_cluster_reduce(InterpRun *run, const Op *op); /* interp_cluster.c */
 void interp_cluster_scatter(InterpRun *run, const Op *op);

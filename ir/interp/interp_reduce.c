@@ -6,6 +6,7 @@
 #include "ir/interp/interp_reduce.h"
 
 #include "ir/scalar_eval.h"
+#include "support/int_math.h"
 
 #include <float.h>
 #include <math.h>
@@ -36,7 +37,7 @@ Axes reduce_axes(InterpRun *run, const Op *op, const Array *from)
             return axes;
         }
     }
-    if (op->kind != OP_FOLD) {
+    if (op->kind != OP_FOLD && op->kind != OP_REPEAT_PARTS) {
         run_fail(run, op, "no such reduction");
     }
     return axes;
@@ -291,6 +292,51 @@ static bool sums_products(const Op *sum)
         op = op->operands[masked]->def;
     }
     return op;
+}
+
+/* One part of a line after the other, without bounds: a program that is compared has none. */
+void interp_reduce_parts(InterpRun *run, const Op *op)
+{
+    Array *from = run_operand(run, op, 0);
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    Axes axes = reduce_axes(run, op, from);
+    bool is_float = dtype_is_float(from->dtype);
+    Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
+    Buffer *result = buffer_new(run, (size_t)to->n * sizeof(double));
+    int64_t by = op_int(op, ATTR_BY, 1), parts = to->dims[op_int(op, ATTR_AXIS, 0)];
+    Axes part = axes;
+    part.outer = 1;
+    for (int64_t o = 0; o < axes.outer; o++) {
+        for (int64_t p = 0; p < parts; p++) {
+            int64_t at = (o * axes.len + p * by) * axes.inner, out = (o * parts + p) * axes.inner;
+            part.len = min_i64(by, axes.len - p * by);
+            if (is_float) {
+                fold_floats(&part, doubles(elements) + at, doubles(result) + out);
+            } else {
+                fold_ints(&part, ints(elements) + at, ints(result) + out);
+            }
+        }
+    }
+    put_plane(to, result, is_float);
+    buffer_drop(run, elements);
+    buffer_drop(run, result);
+    run_result(run, op, 0, to);
+}
+
+void interp_repeat_parts(InterpRun *run, const Op *op)
+{
+    const Array *from = run_operand(run, op, 0);
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    Axes axes = reduce_axes(run, op, to);
+    int64_t by = op_int(op, ATTR_BY, 1), parts = from->dims[op_int(op, ATTR_AXIS, 0)];
+    size_t bytes = (size_t)(axes.inner * dtype_bytes(to->dtype));
+    for (int64_t o = 0; o < axes.outer; o++) {
+        for (int64_t l = 0; l < axes.len; l++) {
+            memcpy(array_at(to, (o * axes.len + l) * axes.inner),
+                   array_at(from, (o * parts + l / by) * axes.inner), bytes);
+        }
+    }
+    run_result(run, op, 0, to);
 }
 
 void interp_reduce(InterpRun *run, const Op *op)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of how tiles go to blocks, and of reductions over the blocks of a cluster. */
+/* Rules of how tiles go to blocks, and of reductions over the blocks of a cluster and in parts. */
 #include "ir/verify/verify_ops.h"
+
+#include "support/int_math.h"
 
 void verify_deal(Verifier *v, const Op *tiles)
 {
@@ -63,5 +65,31 @@ void verify_cluster_scatter(Verifier *v, const Op *op)
         if (i == axis ? !part : to->dims[i] != from->dims[i]) {
             verify_fail(v, op, "axis %d of the result", i);
         }
+    }
+}
+
+/* True if one extent is the number of parts of the other. */
+static bool has_parts(Dim whole, Dim parts, int64_t by)
+{
+    const DimVar *var = poly_as_var(parts);
+    int64_t n, all;
+    bool known = poly_is_const(parts, &n) && poly_is_const(whole, &all);
+    return by > 0 && (known ? n == ceil_div(all, by) : var && var->by == by);
+}
+
+void verify_parts(Verifier *v, const Op *op)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, -1);
+    int64_t by = op_int(op, ATTR_BY, 0);
+    bool same =
+        axis >= 0 && axis < from->rank && to->rank == from->rank && to->dtype == from->dtype;
+    for (int i = 0; same && i < from->rank; i++) {
+        same = i == axis || from->dims[i] == to->dims[i];
+    }
+    bool reduces = op->kind == OP_REDUCE_PARTS;
+    if (!same || !has_parts(reduces ? from->dims[axis] : to->dims[axis],
+                            reduces ? to->dims[axis] : from->dims[axis], by)) {
+        verify_fail(v, op, "the result has not the operand's axes with an element for each part");
     }
 }

@@ -417,6 +417,8 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_GATHER: verify_gather(v, op); break;
     case OP_SCATTER: verify_scatter(v, op); break;
     case OP_SPIN_LOAD: verify_await(v, op); break;
+    case OP_REDUCE_PARTS:
+    case OP_REPEAT_PARTS: verify_parts(v, op); break;
     case OP_SCAN: verify_scan(v, op); break;
     case OP_FOLD: verify_fold(v, op); break;
     case OP_WHILE: verify_while(v, op); break;

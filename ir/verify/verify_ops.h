@@ -33,6 +33,7 @@ void verify_copy_wait(Verifier *v, const Op *op);
 /* How tiles go to blocks; reductions over a cluster (verify_cluster.c). */
 void verify_deal(Verifier *v, const Op *tiles);
 void verify_cluster_reduce(Verifier *v, const Op *op);
+void verify_parts(Verifier *v, const Op *op);
 void verify_cluster_scatter(Verifier *v, const Op *op);
 /* Reductions run over all of what they name: a tile of it, and loops that carry the rest
  * (verify_reduced_axis.c). */

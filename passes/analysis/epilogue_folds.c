@@ -7,31 +7,56 @@
 #include "support/int_math.h"
 
 enum {
-    MOST = 128,       /* elements along an edge of 32-bit sums, as most tiles have */
-    MOST_WIDE = 256,  /* columns, where a warp group multiplies 64 rows by as many */
-    ALIGNED = 64,     /* longer axes have tiles of a multiple */
+    MOST = 128,      /* elements along an edge of 32-bit sums, as most tiles have */
+    MOST_WIDE = 256, /* columns, where a warp group multiplies 64 rows by as many */
+    ALIGNED = 64,    /* longer axes have tiles of a multiple */
     LEAST = 8,
-    MAX_OPS = 110,     /* on an element where a thread has 64, */
-    MAX_WIDE_OPS = 44, /* and where it has 128: */
-    DIVIDE_OPS = 20,   /* a division or root is so many */
+    MOST_KNOWN = 1 << 30, /* elements of an axis */
+    MAX_OPS = 110,        /* on an element where a thread has 64, */
+    MAX_WIDE_OPS = 44,    /* and where it has 128: */
+    DIVIDE_OPS = 20,      /* a division or root is so many */
 };
+
+/* Does a warp group multiply 64 rows by so many columns? */
+static bool may_be_wide(const Func *func, const Op *dot, int axis)
+{
+    bool narrow = dtype_bits(dot->operands[0]->type->dtype) <= 16 &&
+                  dtype_bits(dot->operands[1]->type->dtype) <= 16;
+    return axis == dot->results[0]->type->rank - 1 && narrow && func->target &&
+           mma_warpgroup(func->target);
+}
+
+/* The user's tile along the axis; 0: none. */
+static int64_t given_tile(Func *func, Type type, int axis)
+{
+    const DimVar *var = poly_name_giver(type->dims[axis]);
+    const ScheduleEntry *given =
+        var && var->name ? schedule_peek_entry(func, "tile", var->name) : NULL;
+    return given ? given->number : 0;
+}
+
+int64_t an_parts_of_axis(Func *func, const Op *dot, int axis, int instructions)
+{
+    Type type = dot->results[0]->type;
+    bool known = axis >= type->rank - 2 && poly_most(type->dims[axis]) < MOST_KNOWN;
+    int64_t given = known ? given_tile(func, type, axis) : 0;
+    int64_t words = max_i64(1, dtype_bytes(type->dtype) / 4);
+    bool few = known && axis == type->rank - 1 && poly_most(type->dims[type->rank - 2]) <= ALIGNED;
+    bool wide = few && may_be_wide(func, dot, axis) && instructions <= MAX_WIDE_OPS;
+    return !known ? 0 : given > 0 ? given : (wide ? MOST_WIDE : MOST) / words;
+}
 
 int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots)
 {
     Type type = dot->results[0]->type;
     int64_t extent = poly_most(type->dims[axis]);
-    bool narrow = dtype_bits(dot->operands[0]->type->dtype) <= 16 &&
-                  dtype_bits(dot->operands[1]->type->dtype) <= 16;
-    bool wide = axis == type->rank - 1 && narrow && func->target && mma_warpgroup(func->target);
-    int64_t most = wide ? MOST_WIDE : MOST;
+    int64_t most = may_be_wide(func, dot, axis) ? MOST_WIDE : MOST;
     most /= power_of_two_at_least(n_dots) * max_i64(1, dtype_bytes(type->dtype) / 4);
     if (!func->target || axis < type->rank - 2 || extent > most) {
         return 0;
     }
-    const DimVar *var = poly_name_giver(type->dims[axis]);
-    const ScheduleEntry *given =
-        var && var->name ? schedule_peek_entry(func, "tile", var->name) : NULL;
-    if (given && given->number < extent) {
+    int64_t given = given_tile(func, type, axis);
+    if (given && given < extent) {
         return 0; /* the user's tiles are smaller */
     }
     return extent <= ALIGNED ? power_of_two_at_least(max_i64(LEAST, extent))

@@ -9,6 +9,9 @@
  * two; 0: no tile does. `n_dots`: of the launch, whose accumulators share the registers. */
 int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots);
 
+/* Elements of the parts of a longer axis, each of which is a tile's; 0: the axis is not known.
+ * `instructions`: on an element. */
+int64_t an_parts_of_axis(Func *func, const Op *dot, int axis, int instructions);
 /* Instructions of an op on an element, as far as they matter; 0: it is no element-wise op. */
 int an_epilogue_instructions(const Op *op);
 /* So many on each element of a tile at most, for a step that holds all of an axis: for each element

@@ -10,10 +10,11 @@
  *
  * A row of the result that no block holds would be read again for each reduction that needs the one
  * before it. Here all that a reduction needs of elements is what it needs of the part of a row that
- * a tile of the dot holds whole (analysis/epilogue_folds.h): squares of differences are taken from
- * the part's own mean, and moved to that of the row afterwards (Chan, Golub and LeVeque 1983), so
- * that nothing cancels. A sum of what is affine in the elements is made of their sum. Rearranges
- * sums. Views between the result and the reduction (a reshape into groups) are taken behind it. */
+ * a tile of the dot holds (analysis/epilogue_folds.h), all of an axis or a part of it: squares of
+ * differences are taken from the part's own mean, and moved to that of the row afterwards (Chan,
+ * Golub and LeVeque 1983), so that nothing cancels. A sum of what is affine in the elements is made
+ * of their sum. Rearranges sums. Views between the result and the reduction (a reshape into groups)
+ * are taken behind it. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/memo.h"
@@ -33,9 +34,8 @@ enum {
 
 /* ---- where a value comes from ---- */
 
-/* The dot whose result's axis the value has as `axis`, where a tile holds all of it, by a step of
- * `whole`; NULL: none. */
-static Op *dot_below(Func *func, const Value *value, int axis, Memo *memo, int64_t *whole)
+/* The dot whose result's axis `place`, of rows or columns, the value has as `axis`; NULL: none. */
+static Op *dot_below(const Value *value, int axis, Memo *memo, int *place)
 {
     Op *op = value->def, *found = NULL;
     int64_t known;
@@ -44,15 +44,15 @@ static Op *dot_below(Func *func, const Value *value, int axis, Memo *memo, int64
     }
     memo_keep(memo, value, axis, 0);
     if (op->kind == OP_DOT) {
-        *whole = an_whole_axis(func, op, axis, 1);
-        return *whole ? op : NULL;
+        *place = axis;
+        return axis >= value->type->rank - 2 ? op : NULL;
     }
     bool sums = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum") &&
                 op_int(op, ATTR_AXIS, 0) != axis;
     bool passes = op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || sums;
     for (int i = 0; passes && i < op->n_operands && !found; i++) {
         int inner = op_has(op, TRAIT_ELEMENTWISE) || sums ? axis : op_operand_axis(op, i, axis);
-        found = inner >= 0 ? dot_below(func, op->operands[i], inner, memo, whole) : NULL;
+        found = inner >= 0 ? dot_below(op->operands[i], inner, memo, place) : NULL;
     }
     return found;
 }
@@ -107,105 +107,25 @@ static bool find_base(EpilogueFolds *f, Value *value, int axis, Base *base)
         inner = value->def ? fuse_viewed_axis(value->def, axis) : -1;
     }
     Memo *memo = memo_open(f->func);
-    int64_t whole = 0;
-    int instructions = MOMENT_OPS;
-    *base = (Base){value, axis, dot_below(f->func, value, axis, memo, &whole)};
+    int instructions = MOMENT_OPS, place = 0;
+    *base = (Base){.value = value, .axis = axis};
+    base->dot = dot_below(value, axis, memo, &place);
     memo_clear(memo);
     bool good = base->dot && (!f->dot || base->dot == f->dot) &&
-                is_of_epilogue(f->func, base->dot, value, memo, MAX_DEPTH, &instructions) &&
-                instructions <= an_most_epilogue_instructions(whole);
+                is_of_epilogue(f->func, base->dot, value, memo, MAX_DEPTH, &instructions);
+    int64_t step = good ? an_whole_axis(f->func, base->dot, place, 1) : 0;
+    if (good && (!step || instructions > an_most_epilogue_instructions(step))) {
+        step = an_parts_of_axis(f->func, base->dot, place, instructions);
+        base->by = step;
+    }
+    base->place = place;
+    base->step = step;
+    good = step > 0 && instructions <= an_most_epilogue_instructions(step);
     memo_close(memo);
     return good;
 }
 
-static bool is_constant(const Value *value, int axis, Memo *memo)
-{
-    const Op *op = value->def;
-    int64_t known;
-    if (type_is_scalar(value->type) || (op && op->kind == OP_CONST)) {
-        return true;
-    }
-    if (!op || memo_known(memo, value, axis, &known)) {
-        return op && known != 0;
-    }
-    bool good = false;
-    if (op_moves_axes(op)) {
-        int inner = op_operand_axis(op, 0, axis);
-        good = inner < 0 || is_constant(op->operands[0], inner, memo);
-    } else if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_GATHER) {
-        good = true;
-        for (int i = op->kind == OP_GATHER ? 1 : 0; good && i < op->n_operands; i++) {
-            good = is_constant(op->operands[i], axis, memo);
-        }
-    }
-    return memo_keep(memo, value, axis, good) != 0;
-}
-
-/* Is the value the same along the axis? */
-static bool is_constant_along(const Value *value, int axis)
-{
-    Memo *memo = memo_about(value);
-    bool constant = is_constant(value, axis, memo);
-    memo_close(memo);
-    return constant;
-}
-
 /* ---- which reductions ---- */
-
-static Value *times(Builder *b, Value *a, Value *c)
-{
-    return !a ? c : !c ? a : build_binary(b, OP_MUL, a, c);
-}
-
-static Value *plus(Builder *b, OpKind kind, Value *a, Value *c)
-{
-    Value *zero = NULL;
-    if (!a && kind == OP_SUB) {
-        zero = build_float(b, c->type, 0);
-    }
-    return a || zero ? build_binary(b, kind, a ? a : zero, c) : c;
-}
-
-/* One step: `of` is what the op's operand `at` is; makes it what the op's result is. */
-static bool step_affine(Builder *b, const Op *op, int at, int axis, AffineView *of)
-{
-    Value *other = op->n_operands > 1 ? op->operands[1 - (at & 1)] : NULL;
-    bool constant = other && is_constant_along(other, axis);
-    switch (op->kind) {
-    case OP_SUB:
-        if (!constant || at != 0) {
-            return false;
-        }
-        if (!of->scale && !of->shift && !of->centre) {
-            of->centre = other;
-            return true;
-        }
-        of->shift = plus(b, OP_SUB, of->shift, other);
-        return true;
-    case OP_ADD: of->shift = constant ? plus(b, OP_ADD, of->shift, other) : NULL; return constant;
-    case OP_MUL:
-    case OP_DIV:
-        if (!constant || (op->kind == OP_DIV && at != 0)) {
-            return false;
-        }
-        if (op->kind == OP_DIV) {
-            Value *one = build_float(b, other->type, 1);
-            other = build_binary(b, OP_DIV, one, other);
-        }
-        of->scale = times(b, of->scale, other);
-        of->shift = of->shift ? times(b, of->shift, other) : NULL;
-        return true;
-    case OP_FMA:
-        if (at > 1 || !constant || !is_constant_along(op->operands[2], axis)) {
-            return false;
-        }
-        of->scale = times(b, of->scale, other);
-        of->shift = of->shift ? times(b, of->shift, other) : NULL;
-        of->shift = plus(b, OP_ADD, of->shift, op->operands[2]);
-        return true;
-    default: return false;
-    }
-}
 
 /* Is the value affine in a view of a base? */
 static bool find_affine(EpilogueFolds *f, Builder *b, Value *value, int axis, int depth, Base *base,
@@ -217,11 +137,12 @@ static bool find_affine(EpilogueFolds *f, Builder *b, Value *value, int axis, in
     }
     const Op *op = value->def;
     for (int i = 0; op && depth > 0 && op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
-        if (type_is_scalar(op->operands[i]->type) || is_constant_along(op->operands[i], axis)) {
+        if (type_is_scalar(op->operands[i]->type) ||
+            fuse_is_constant_along(op->operands[i], axis)) {
             continue;
         }
         return find_affine(f, b, op->operands[i], axis, depth - 1, base, of) &&
-               step_affine(b, op, i, axis, of);
+               fuse_step_affine(b, op, i, axis, of);
     }
     return false;
 }
@@ -275,9 +196,7 @@ static bool find_along(EpilogueFolds *f, Op *fold, int axis, PartialFold *partia
         partial->of.view = from;
         return true;
     }
-    bool moves =
-        text_equal(op_word(fold, ATTR_FN), "sum") && poly_least(from->type->dims[axis]) > 0;
-    if (!moves) {
+    if (!text_equal(op_word(fold, ATTR_FN), "sum")) {
         return false;
     }
     Builder b = build_before(f->func, fold);
@@ -285,7 +204,8 @@ static bool find_along(EpilogueFolds *f, Op *fold, int axis, PartialFold *partia
     Value *root = squared(from);
     partial->squares = root != NULL;
     return find_affine(f, &b, root ? root : from, axis, MAX_STEPS, &partial->base, &partial->of) &&
-           !(root && partial->of.shift);
+           !(root && partial->of.shift) &&
+           (partial->base.by || poly_least(from->type->dims[axis]) > 0); /* the mean of a part */
 }
 
 /* Reductions along several axes are as good in another order: the `k`-th of the chain first. */
@@ -300,8 +220,8 @@ static void reduce_first(Func *func, Op *fold, int k)
     op_set_int(func, chain[0], ATTR_AXIS, first);
     for (int i = 0; i < k; i++) {
         Value *from = chain[i]->operands[0];
-        chain[i]->results[0]->type =
-            fuse_with_one(func, from->type, (int)op_int(chain[i], ATTR_AXIS, 0));
+        chain[i]->results[0]->type = fuse_with_extent(
+            func, from->type, (int)op_int(chain[i], ATTR_AXIS, 0), poly_const(func, 1));
     }
 }
 
@@ -356,7 +276,7 @@ static bool are_worth_it(const EpilogueFolds *f)
             return true;
         }
         all = all && is_only_reduced(f, f->partials[i].base.value, seen);
-        several = several || f->partials[i].n_chained > 1;
+        several = several || f->partials[i].n_chained > 1 || f->partials[i].base.by;
     }
     memo_close(seen);
     return all && several;
@@ -542,6 +462,36 @@ static void find_partials(EpilogueFolds *f)
     }
 }
 
+/* All reductions along one axis are of the same parts: the smallest ones. */
+static void agree_on_parts(EpilogueFolds *f)
+{
+    for (int i = 0; i < f->n; i++) {
+        Base *base = &f->partials[i].base;
+        int64_t least = base->step;
+        for (int k = 0; k < f->n; k++) {
+            const Base *other = &f->partials[k].base;
+            least = other->place == base->place ? min_i64(least, other->step) : least;
+        }
+        base->by = poly_most(base->value->type->dims[base->axis]) > least ? least : 0;
+    }
+}
+
+/* Makes the number of parts a size. */
+static bool count_parts(Func *func, Base *base)
+{
+    Dim extent = base->value->type->dims[base->axis];
+    int64_t known;
+    if (!base->by) {
+        base->parts = poly_const(func, 1);
+    } else if (poly_is_const(extent, &known)) {
+        base->parts = poly_const(func, ceil_div(known, base->by));
+    } else {
+        Dim last = poly_add(func, extent, poly_const(func, base->by - 1));
+        base->parts = last ? poly_var(func, func_own_quotient(func, NULL, last, base->by)) : NULL;
+    }
+    return base->parts;
+}
+
 static void reduce_in_epilogue(Func *func, Block *block, const Op *dot)
 {
     EpilogueFolds f = {.func = func, .block = block, .dot = dot};
@@ -550,7 +500,11 @@ static void reduce_in_epilogue(Func *func, Block *block, const Op *dot)
     if (!are_worth_it(&f)) {
         return;
     }
+    agree_on_parts(&f);
     for (int i = 0; i < f.n; i++) {
+        if (!count_parts(func, &f.partials[i].base)) {
+            continue;
+        }
         reduce_first(func, f.partials[i].fold, f.partials[i].place);
         any = fuse_reduce_in_epilogue(&f, &f.partials[i]) || any;
     }

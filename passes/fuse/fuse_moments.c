@@ -3,6 +3,7 @@
  * epilogue has, and how that of the row follows from those of its parts. */
 #include "passes/fuse/fuse_moments.h"
 
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 
 /* ---- views ---- */
@@ -33,13 +34,100 @@ int fuse_viewed_axis(const Op *op, int axis)
     return found;
 }
 
-/* ---- values with one element along an axis ---- */
+/* ---- what is affine in a view ---- */
 
-Type fuse_with_one(Func *func, Type type, int axis)
+static bool is_constant(const Value *value, int axis, Memo *memo)
+{
+    const Op *op = value->def;
+    int64_t known;
+    if (type_is_scalar(value->type) || (op && op->kind == OP_CONST)) {
+        return true;
+    }
+    if (!op || memo_known(memo, value, axis, &known)) {
+        return op && known != 0;
+    }
+    bool good = false;
+    if (op_moves_axes(op)) {
+        int inner = op_operand_axis(op, 0, axis);
+        good = inner < 0 || is_constant(op->operands[0], inner, memo);
+    } else if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_GATHER) {
+        good = true;
+        for (int i = op->kind == OP_GATHER ? 1 : 0; good && i < op->n_operands; i++) {
+            good = is_constant(op->operands[i], axis, memo);
+        }
+    }
+    return memo_keep(memo, value, axis, good) != 0;
+}
+
+bool fuse_is_constant_along(const Value *value, int axis)
+{
+    Memo *memo = memo_about(value);
+    bool constant = is_constant(value, axis, memo);
+    memo_close(memo);
+    return constant;
+}
+
+static Value *times(Builder *b, Value *a, Value *c)
+{
+    return !a ? c : !c ? a : build_binary(b, OP_MUL, a, c);
+}
+
+static Value *plus(Builder *b, OpKind kind, Value *a, Value *c)
+{
+    Value *zero = NULL;
+    if (!a && kind == OP_SUB) {
+        zero = build_float(b, c->type, 0);
+    }
+    return a || zero ? build_binary(b, kind, a ? a : zero, c) : c;
+}
+
+bool fuse_step_affine(Builder *b, const Op *op, int at, int axis, AffineView *of)
+{
+    Value *other = op->n_operands > 1 ? op->operands[1 - (at & 1)] : NULL;
+    bool constant = other && fuse_is_constant_along(other, axis);
+    switch (op->kind) {
+    case OP_SUB:
+        if (!constant || at != 0) {
+            return false;
+        }
+        if (!of->scale && !of->shift && !of->centre) {
+            of->centre = other;
+            return true;
+        }
+        of->shift = plus(b, OP_SUB, of->shift, other);
+        return true;
+    case OP_ADD: of->shift = constant ? plus(b, OP_ADD, of->shift, other) : NULL; return constant;
+    case OP_MUL:
+    case OP_DIV:
+        if (!constant || (op->kind == OP_DIV && at != 0)) {
+            return false;
+        }
+        if (op->kind == OP_DIV) {
+            Value *one = build_float(b, other->type, 1);
+            other = build_binary(b, OP_DIV, one, other);
+        }
+        of->scale = times(b, of->scale, other);
+        of->shift = of->shift ? times(b, of->shift, other) : NULL;
+        return true;
+    case OP_FMA:
+        if (at > 1 || !constant || !fuse_is_constant_along(op->operands[2], axis)) {
+            return false;
+        }
+        of->scale = times(b, of->scale, other);
+        of->shift = of->shift ? times(b, of->shift, other) : NULL;
+        of->shift = plus(b, OP_ADD, of->shift, op->operands[2]);
+        return true;
+    default: return false;
+    }
+}
+
+/* ---- values with an element for each part of an axis ---- */
+
+Type fuse_with_extent(Func *func, Type type, int axis, Dim extent)
 {
     Dim dims[MAX_RANK];
     for (int i = 0; i < type->rank; i++) {
-        dims[i] = i == axis ? poly_const(func, 1) : type->dims[i];
+        dims[i] = i == axis ? extent : type->dims[i];
     }
     return type_with_dims(func, type, type->rank, dims);
 }
@@ -61,8 +149,8 @@ static void own_indices(Builder *b, Type shape, Value **indices)
     }
 }
 
-/* The value, which is the same along an axis, as an array of the shape, which has one element
- * there. NULL: it would cost too much to compute it. */
+/* The value, which is the same along an axis, as an array of the shape, which has an element for
+ * each part there. NULL: it would cost too much to compute it. */
 static Value *shrunk(EpilogueFolds *f, Builder *b, Value *value, Type shape)
 {
     Value *indices[MAX_RANK];
@@ -79,7 +167,8 @@ static Value *shrunk(EpilogueFolds *f, Builder *b, Value *value, Type shape)
     return found;
 }
 
-/* The same view of `part`, which has one element along the base's axis. NULL as above. */
+/* The same view of `part`, which has an element for each part along the base's axis. NULL as above.
+ */
 static Value *view_of(EpilogueFolds *f, Builder *b, const Base *base, Value *view, int axis,
                       Value *part)
 {
@@ -89,7 +178,7 @@ static Value *view_of(EpilogueFolds *f, Builder *b, const Base *base, Value *vie
     }
     int inner = fuse_viewed_axis(op, axis);
     Value *from = view_of(f, b, base, op->operands[0], inner, part);
-    Type shape = fuse_with_one(f->func, view->type, axis);
+    Type shape = fuse_with_extent(f->func, view->type, axis, base->parts);
     if (!from) {
         return NULL;
     }
@@ -104,8 +193,10 @@ static Value *view_of(EpilogueFolds *f, Builder *b, const Base *base, Value *vie
     if (fuse_strays(f->func, op)) {
         return NULL;
     }
+    Value *own[MAX_RANK];
+    own_indices(b, shape, own);
     for (int i = 1; i < op->n_operands; i++) {
-        indices[i - 1] = i - 1 == inner ? build_i64(b, 0) : shrunk(f, b, op->operands[i], shape);
+        indices[i - 1] = i - 1 == inner ? own[axis] : shrunk(f, b, op->operands[i], shape);
         if (!indices[i - 1]) {
             return NULL;
         }
@@ -119,11 +210,6 @@ static Value *view_of(EpilogueFolds *f, Builder *b, const Base *base, Value *vie
 
 /* ---- what the epilogue makes ---- */
 
-static Value *times(Builder *b, Value *a, Value *c)
-{
-    return a ? build_binary(b, OP_MUL, a, c) : c;
-}
-
 static Moments *moments_of(EpilogueFolds *f, const Base *base)
 {
     for (int i = 0; i < f->n_moments; i++) {
@@ -136,11 +222,34 @@ static Moments *moments_of(EpilogueFolds *f, const Base *base)
     return &f->moments[f->n_moments++];
 }
 
-/* The extent of the axis as an array of the type. */
-static Value *count_of(Builder *b, const Base *base, Type type)
+/* Elements of each part, as an array of the type, whose axis `axis` has the parts. */
+static Value *count_of(Builder *b, const Base *base, Type type, int axis)
 {
     Value *size = build_size(b, base->value->type->dims[base->axis]);
-    return build_broadcast(b, build_cast(b, size, type->dtype), type->rank, type->dims);
+    if (!base->by) {
+        return build_broadcast(b, build_cast(b, size, type->dtype), type->rank, type->dims);
+    }
+    Value *by = build_i64(b, base->by), *part = build_iota(b, base->parts, DT_I64);
+    Value *start = build_binary(b, OP_MUL, part, build_broadcast(b, by, 1, &base->parts));
+    Value *left = build_binary(b, OP_SUB, build_broadcast(b, size, 1, &base->parts), start);
+    Value *count = build_binary(b, OP_MIN, left, build_broadcast(b, by, 1, &base->parts));
+    count = build_cast(b, count, type->dtype);
+    for (int i = axis + 1; i < type->rank; i++) {
+        count = build_expand(b, count, i - axis);
+    }
+    return build_broadcast(b, count, type->rank, type->dims);
+}
+
+static Value *reduced(Builder *b, const Base *base, const char *fn, Value *value)
+{
+    return base->by ? build_reduce_parts(b, fn, value, base->axis, base->by, base->parts)
+                    : build_reduce(b, fn, value, base->axis);
+}
+
+/* What the parts come to. */
+static Value *joined(Builder *b, const Base *base, const char *fn, Value *parts, int axis)
+{
+    return parts && base->by ? build_reduce(b, fn, parts, axis) : parts;
 }
 
 static void make_sum(EpilogueFolds *f, Moments *m)
@@ -148,8 +257,9 @@ static void make_sum(EpilogueFolds *f, Moments *m)
     if (!m->sum) {
         Builder b = build_after(f->func, m->base.value->def);
         b.span = m->base.value->def->span;
-        m->sum = build_reduce(&b, "sum", m->base.value, m->base.axis);
-        m->mean = build_binary(&b, OP_DIV, m->sum, count_of(&b, &m->base, m->sum->type));
+        m->sum = reduced(&b, &m->base, "sum", m->base.value);
+        Value *count = count_of(&b, &m->base, m->sum->type, m->base.axis);
+        m->mean = build_binary(&b, OP_DIV, m->sum, count);
     }
 }
 
@@ -160,10 +270,12 @@ static void make_moments(EpilogueFolds *f, Moments *m)
         Type type = m->base.value->type;
         Builder b = build_after(f->func, m->mean->def);
         b.span = m->base.value->def->span;
-        Value *mean = build_broadcast(&b, m->mean, type->rank, type->dims);
+        Value *mean = m->base.by ? build_repeat_parts(&b, m->mean, m->base.axis, m->base.by,
+                                                      type->dims[m->base.axis])
+                                 : build_broadcast(&b, m->mean, type->rank, type->dims);
         Value *from = build_binary(&b, OP_SUB, m->base.value, mean);
-        m->rest = build_reduce(&b, "sum", from, m->base.axis);
-        m->square = build_reduce(&b, "sum", build_binary(&b, OP_MUL, from, from), m->base.axis);
+        m->rest = reduced(&b, &m->base, "sum", from);
+        m->square = reduced(&b, &m->base, "sum", build_binary(&b, OP_MUL, from, from));
     }
 }
 
@@ -173,7 +285,8 @@ static Value *from_moments(EpilogueFolds *f, Builder *b, const PartialFold *part
 {
     const AffineView *of = &partial->of;
     int axis = (int)op_int(partial->fold, ATTR_AXIS, 0);
-    Type shape = partial->fold->results[0]->type;
+    Type shape =
+        fuse_with_extent(f->func, partial->fold->results[0]->type, axis, partial->base.parts);
     Moments *m = moments_of(f, &partial->base);
     Value *scale = of->scale ? shrunk(f, b, of->scale, shape) : NULL;
     Value *centre = of->centre ? shrunk(f, b, of->centre, shape) : NULL;
@@ -187,7 +300,7 @@ static Value *from_moments(EpilogueFolds *f, Builder *b, const PartialFold *part
         make_moments(f, m);
     }
     Value *sum = view_of(f, b, &partial->base, of->view, axis, m->sum);
-    Value *n = count_of(b, &partial->base, shape);
+    Value *n = count_of(b, &partial->base, shape, axis);
     if (centre || partial->squares) {
         Value *mean = view_of(f, b, &partial->base, of->view, axis, m->mean);
         Value *rest = view_of(f, b, &partial->base, of->view, axis, m->rest);
@@ -214,7 +327,7 @@ static Value *folded(EpilogueFolds *f, Builder *b, const PartialFold *partial)
     const Base *base = &partial->base;
     Builder after = build_after(f->func, base->value->def);
     after.span = partial->fold->span;
-    Value *own = build_reduce(&after, op_word(partial->fold, ATTR_FN), base->value, base->axis);
+    Value *own = reduced(&after, base, op_word(partial->fold, ATTR_FN), base->value);
     f->others[f->n_others++] = own;
     return view_of(f, b, base, partial->of.view, (int)op_int(partial->fold, ATTR_AXIS, 0), own);
 }
@@ -226,6 +339,8 @@ bool fuse_reduce_in_epilogue(EpilogueFolds *f, const PartialFold *partial)
     b.span = fold->span;
     bool sum = text_equal(op_word(fold, ATTR_FN), "sum");
     Value *made = sum ? from_moments(f, &b, partial) : folded(f, &b, partial);
+    int axis = (int)op_int(fold, ATTR_AXIS, 0);
+    made = joined(&b, &partial->base, op_word(fold, ATTR_FN), made, axis);
     if (!made) {
         return false;
     }

@@ -8,11 +8,16 @@
 
 enum { MAX_FOLDS = 32 /* of one dot */ };
 
-/* What the epilogue makes along one axis of the dot's result, which a tile holds whole. */
+/* What the epilogue makes along one axis of the dot's result, which a tile holds whole, or in parts
+ * of `by` elements. */
 typedef struct Base {
     Value *value;
     int axis;
     const Op *dot;
+    int place;    /* the axis of the dot's result */
+    int64_t step; /* of its tiles along that */
+    int64_t by;   /* 0: whole */
+    Dim parts;    /* so many: 1, or what the extent comes to */
 } Base;
 
 /* What a reduction sums: scale * (x - centre) + shift, where x is a view of the base. Absent: 1, 0,
@@ -51,8 +56,13 @@ typedef struct EpilogueFolds {
  * -1: it is no view, or has no such axis. */
 int fuse_viewed_axis(const Op *op, int axis);
 
-/* The type with one element along the axis. */
-Type fuse_with_one(Func *func, Type type, int axis);
+/* Is the value the same along the axis? */
+bool fuse_is_constant_along(const Value *value, int axis);
+/* `of` is what operand `at` of the element-wise op is: makes it what the result is. False: that is
+ * not affine. */
+bool fuse_step_affine(Builder *b, const Op *op, int at, int axis, AffineView *of);
+/* The type with another extent along the axis. */
+Type fuse_with_extent(Func *func, Type type, int axis, Dim extent);
 
 /* Puts what the epilogue can make, and little work on it, in the place of the reduction. False:
  * some of what is the same along the axis costs too much to be computed again. */

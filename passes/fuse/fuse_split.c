@@ -83,16 +83,16 @@ static bool same_order(const Splitter *s, const Value *a, const Value *b)
 {
     int i = 0, k = 0;
     for (;;) { /* past axes of one element */
-        while (i < a->type->rank && axes_class(&s->axes, a, i) < 0) {
+        while (i < a->type->rank && split_axes_class(s, a, i) < 0) {
             i++;
         }
-        while (k < b->type->rank && axes_class(&s->axes, b, k) < 0) {
+        while (k < b->type->rank && split_axes_class(s, b, k) < 0) {
             k++;
         }
         if (i == a->type->rank || k == b->type->rank) {
             return i == a->type->rank && k == b->type->rank;
         }
-        if (axes_class(&s->axes, a, i++) != axes_class(&s->axes, b, k++)) {
+        if (split_axes_class(s, a, i++) != split_axes_class(s, b, k++)) {
             return false;
         }
     }
@@ -140,7 +140,8 @@ static bool is_any(const Splitter *s, const Value *value)
 bool fuse_is_sound(Func *func, const FusionGroup *group)
 {
     Splitter s = split_begin(func, group);
-    bool sound = !is_crowded(&s) && !s.separate_sweeps && !first_broken(&s, is_any);
+    bool sound = !is_crowded(&s) && !s.separate_sweeps && !first_broken(&s, is_any) &&
+                 !split_parts_conflict(&s);
     split_end(&s);
     return sound;
 }

@@ -20,6 +20,11 @@ typedef struct Splitter {
     uint16_t *folds; /* likewise: so many follow one another below it */
     uint16_t *nests; /* likewise: so many ops with folds in regions are one made of another */
     Memo *met;       /* by the search that is at work */
+    struct {
+        int part, whole;
+        int64_t by;
+    } parts[16]; /* classes: an axis of parts stands for the axis whose parts they are */
+    int n_parts;
     int classes[64];
     int64_t most[64];
     int n_classes;
@@ -35,6 +40,10 @@ typedef struct Splitter {
 /* Looks at the group; ended by split_end. */
 Splitter split_begin(Func *func, const FusionGroup *group);
 void split_end(Splitter *s);
+/* Is an axis taken in parts of different lengths, or in parts and folded, too? */
+bool split_parts_conflict(Splitter *s);
+/* The number of the axis' class, as axes_class has it, but for parts that of the whole axis. */
+int split_axes_class(const Splitter *s, const Value *value, int axis);
 /* The class of a value's axis; none of an axis of one element. */
 uint64_t split_class(Splitter *s, const Value *value, int axis);
 /* The classes of all of a value's axes. */

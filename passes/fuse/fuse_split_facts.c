@@ -12,9 +12,49 @@ enum {
 
 /* ---- classes of axes ---- */
 
+int split_axes_class(const Splitter *s, const Value *value, int axis)
+{
+    int class = axes_class(&s->axes, value, axis);
+    for (int i = 0; i < s->n_parts; i++) {
+        class = class == s->parts[i].part ? s->parts[i].whole : class;
+    }
+    return class;
+}
+
+static void note_parts(Op *op, void *user)
+{
+    Splitter *s = user;
+    size_t most = sizeof s->parts / sizeof *s->parts;
+    bool reduces = op->kind == OP_REDUCE_PARTS;
+    if ((reduces || op->kind == OP_REPEAT_PARTS) && s->n_parts < (int)most) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        const Value *whole = reduces ? op->operands[0] : op->results[0];
+        const Value *parts = reduces ? op->results[0] : op->operands[0];
+        s->parts[s->n_parts].part = axes_class(&s->axes, parts, axis);
+        s->parts[s->n_parts].whole = axes_class(&s->axes, whole, axis);
+        s->parts[s->n_parts].by = op_int(op, ATTR_BY, 0);
+        s->n_parts += s->parts[s->n_parts].part >= 0;
+    }
+}
+
+bool split_parts_conflict(Splitter *s)
+{
+    bool conflict = s->n_parts == (int)(sizeof s->parts / sizeof *s->parts);
+    for (int i = 0; i < s->n_parts && !conflict; i++) {
+        for (int k = 0; k < i && !conflict; k++) {
+            conflict = s->parts[i].whole == s->parts[k].whole && s->parts[i].by != s->parts[k].by;
+        }
+        for (int k = 0; k < s->n_classes; k++) {
+            bool folded = s->folded >> k & 1;
+            conflict = conflict || (folded && s->classes[k] == s->parts[i].whole);
+        }
+    }
+    return conflict;
+}
+
 uint64_t split_class(Splitter *s, const Value *value, int axis)
 {
-    int class = axes_class(&s->axes, value, axis), i = 0;
+    int class = split_axes_class(s, value, axis), i = 0;
     if (class < 0) {
         return 0;
     }
@@ -248,6 +288,7 @@ Splitter split_begin(Func *func, const FusionGroup *group)
     s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
     s.nests = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
     s.met = memo_open(func);
+    block_walk(block, note_parts, &s);
     block_walk(block, gather_facts, &s);
     for (const Op *op = block->first; op && !s.takes_old; op = op->next) {
         s.takes_old = op->n_results && fuse_has_effect(op);

@@ -73,12 +73,62 @@ typedef struct Collector {
     TilePlan *plan;
 } Collector;
 
-/* Axes of what is written, in the order of the group. */
+/* The axis of an op's value that has an element for each part of another; NULL: none. */
+static const Value *parts_of(const Op *op)
+{
+    return op->kind == OP_REDUCE_PARTS   ? op->results[0]
+           : op->kind == OP_REPEAT_PARTS ? op->operands[0]
+                                         : NULL;
+}
+
+static bool is_of_parts(const TilePlan *plan, const Block *block, int class)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        const Value *parts = parts_of(op);
+        int axis = parts ? (int)op_int(op, ATTR_AXIS, 0) : 0;
+        if (parts && axes_class(plan->axes, parts, axis) == class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Axes of what is written, in the order of the group; those of parts follow from others. */
 static void collect_stored(Op *op, void *user)
 {
     Collector *c = user;
-    if (axes_written(op)) {
-        add_axes_of(c->func, c->plan, axes_written(op));
+    const Value *written = axes_written(op);
+    for (int i = 0; written && written->type->kind == TYPE_ARRAY && i < written->type->rank; i++) {
+        int class = axes_class(c->plan->axes, written, i);
+        if (class < 0 || !is_of_parts(c->plan, op->parent, class)) {
+            add_axis(c->func, c->plan, written, i);
+        }
+    }
+}
+
+/* A tile of the grid for each part. */
+static void collect_whole(Op *op, void *user)
+{
+    Collector *c = user;
+    if (parts_of(op)) {
+        const Value *whole = op->kind == OP_REDUCE_PARTS ? op->operands[0] : op->results[0];
+        AxisPlan *item = add_axis(c->func, c->plan, whole, (int)op_int(op, ATTR_AXIS, 0));
+        item->whole = op_int(op, ATTR_BY, 0);
+        item->flags |= AXIS_STORED;
+    }
+}
+
+static void collect_parts(Op *op, void *user)
+{
+    Collector *c = user;
+    if (parts_of(op)) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        const Value *whole = op->kind == OP_REDUCE_PARTS ? op->operands[0] : op->results[0];
+        AxisPlan *item = add_axis(c->func, c->plan, parts_of(op), axis);
+        if (item) {
+            item->how = AXIS_PART;
+            item->part_of = axes_class(c->plan->axes, whole, axis);
+        }
     }
 }
 
@@ -227,6 +277,7 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     Collector c = {func, plan};
     block_walk(group->regions[0], collect_stored, &c);
     block_walk(group->regions[0], collect_held, &c);
+    block_walk(group->regions[0], collect_whole, &c);
     EpilogueFolds folds = {.collector = &c};
     block_walk(group->regions[0], find_dot, &folds);
     if (folds.dot) {
@@ -237,6 +288,7 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
         block_walk(group->regions[0], hold_again, &d);
     }
     plan->n_stored = plan->n;
+    block_walk(group->regions[0], collect_parts, &c);
     block_walk(group->regions[0], collect_op, &c);
 }
 

@@ -24,6 +24,7 @@ typedef enum AxisMapping {
     AXIS_LOOP,    /* a loop inside the block walks it */
     AXIS_UNROLL,  /* a window's: each of its elements is written out */
     AXIS_SCALAR,  /* a grid axis, one element at a time: an i64 */
+    AXIS_PART,    /* the tiles of another axis: one element, its tile's number */
 } AxisMapping;
 
 typedef struct AxisPlan {
@@ -35,6 +36,7 @@ typedef struct AxisPlan {
     int64_t step;       /* 0: one element at a time, an i64 */
     int64_t multicast;  /* blocks beside each other that bring what they have in common once */
     int64_t whole;      /* step of a dot's axis of which its tile holds all; 0: any other */
+    int part_of;        /* of an axis of parts: the class of the axis whose tiles they are */
     bool held;          /* the steps of a loop mix it: a block holds all of it */
     bool walked;        /* stored and folded in one walk (row_column_sweep.h): no row */
     int64_t from, upto; /* the grid's elements of it; upto 0: to its end */

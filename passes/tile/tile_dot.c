@@ -350,7 +350,8 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
     for (int i = plan->n_stored; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_CONTRACTED) && !tile_is_summed_batch(plan, axis)) {
+        if (axis->how != AXIS_PART && !(axis->flags & AXIS_CONTRACTED) &&
+            !tile_is_summed_batch(plan, axis)) {
             Beside beside = {plan, axis, 1};
             block_walk(group->regions[0], look_beside, &beside);
             int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
@@ -512,7 +513,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     int bytes = dtype_bytes(of.left);
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
+        if (axis->how != AXIS_PART && axis != m && axis != n && (axis->flags & AXIS_STORED)) {
             axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
             axis->step = 0;
         } else if (tile_is_summed_batch(plan, axis)) {

@@ -303,7 +303,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     }
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
-        if (axis != m && axis != n && axis != k) {
+        if (axis != m && axis != n && axis != k && axis->how != AXIS_PART) {
             int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
             *times *= min_i64(poly_most(axis->dim), PRODUCT_MAX + 1);
         }

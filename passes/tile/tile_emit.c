@@ -263,6 +263,8 @@ static void emit_op(TileEmitter *e, EmitFrame *frame, const Op *op)
     case OP_LOAD: emit_load(e, frame, op); break;
     case OP_IOTA: emit_iota(e, frame, op); break;
     case OP_REDUCE: emit_reduce(e, frame, op); break;
+    case OP_REDUCE_PARTS: emit_reduce_part(e, frame, op); break;
+    case OP_REPEAT_PARTS: emit_repeat_part(e, frame, op); break;
     case OP_SCAN: emit_scan(e, frame, op); break;
     case OP_FOLD: emit_fold(e, frame, op); break;
     case OP_DOT: emit_dot(e, frame, op); break;

@@ -81,6 +81,9 @@ Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim slices, const c
 
 /* tile_emit_reductions.c: results are mapped in the frame. */
 void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op);
+/* The tile is the part. */
+void emit_reduce_part(TileEmitter *e, EmitFrame *frame, const Op *op);
+void emit_repeat_part(TileEmitter *e, EmitFrame *frame, const Op *op);
 void emit_dot(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* The product's tile as a matrix, and one as what the source has there: with the axes before. */
 Value *emit_matrix(TileEmitter *e, EmitFrame *frame, const Op *dot);

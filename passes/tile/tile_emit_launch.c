@@ -61,6 +61,24 @@ static void set_multicast(const TileEmitter *e, Op *launch, const int *items)
     }
 }
 
+/* The part of a tile has the tile's number. */
+static void set_part_numbers(const TileEmitter *e, EmitFrame *frame)
+{
+    Type i64 = type_scalar(e->func, DT_I64);
+    for (int i = 0; i < e->plan->n; i++) {
+        const AxisPlan *axis = &e->plan->items[i];
+        for (int k = 0; k < e->plan->n_stored && axis->how == AXIS_PART; k++) {
+            if (e->plan->items[k].class == axis->part_of) {
+                Builder *b = &frame->at;
+                Value *start = build_op(b, OP_START, 1, &frame->ranges[k], 1, &i64, 0)->results[0];
+                Value *by = build_i64(b, e->plan->items[k].step);
+                frame->ranges[i] = build_binary(b, OP_DIV, start, by);
+                frame->dims[i] = poly_const(e->func, 1);
+            }
+        }
+    }
+}
+
 Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim slices, const char *name)
 {
     Dim dims[MAX_RANK * 2];
@@ -104,6 +122,7 @@ Op *emit_launch(TileEmitter *e, Op *group, EmitFrame *frame, Dim slices, const c
         }
     }
     frame->at = build_at_end(e->func, launch->regions[0]);
+    set_part_numbers(e, frame);
     return launch;
 }
 

@@ -178,6 +178,23 @@ void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
     clone_map_value(&frame->values, result, combined(e, frame, op, loop->results[0]));
 }
 
+void emit_reduce_part(TileEmitter *e, EmitFrame *frame, const Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Value *part = emit_value(e, frame, op->operands[0]);
+    Value *own = build_reduce(&frame->at, op_word(op, ATTR_FN), part, axis);
+    op_set_over(e->func, own->def, part->type->dims[axis]);
+    clone_map_value(&frame->values, op->results[0], own);
+}
+
+void emit_repeat_part(TileEmitter *e, EmitFrame *frame, const Op *op)
+{
+    Type type = emit_type(e, frame, op->results[0]);
+    Value *part = emit_value(e, frame, op->operands[0]);
+    Value *all = build_broadcast(&frame->at, part, type->rank, type->dims);
+    clone_map_value(&frame->values, op->results[0], all);
+}
+
 /* ---- products ---- */
 
 /* Axes before the last two are scalars here: one element each. */

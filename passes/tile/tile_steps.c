@@ -18,6 +18,7 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step)
 void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived, const char *reason)
 {
     /* What is not stored has no place in the grid: a loop inside the block walks it. */
+    derived = axis->whole ? axis->whole : derived;
     axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
     axis->step = tile_checked_step(
         func, axis->name, schedule_decide_int(func, "tile", axis->name, derived, "%s", reason));

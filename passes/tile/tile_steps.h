@@ -160,7 +160,7 @@ static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t 
 {
     int times = axis->whole ? 0 : (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
     int64_t less = axis->whole ? axis->whole : step;
-    reason = axis->whole ? "the epilogue reduces along the whole axis" : reason;
+    reason = axis->whole ? "the epilogue reduces along all of the tile" : reason;
     while (times-- > 0 && less / 2 >= least) {
         less = less / 2 / least * least;
     }
