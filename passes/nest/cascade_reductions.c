@@ -21,6 +21,7 @@
  * this form. It applies where the terms are made of a product, a sum is a product, and a tile can
  * hold the other axes whole. Requires the tensor level and named functions. Reassociates
  * reductions (docs/language.md). */
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/nest/nest.h"
 #include "passes/pass.h"
@@ -92,24 +93,44 @@ static Outcome cascade_once(Func *func, Op *max)
     return outcome;
 }
 
-typedef struct Kinds {
-    bool maximum, product, function;
-} Kinds;
+typedef struct Candidates {
+    Memo *powers; /* of is_made_of_power */
+    bool maximum, product;
+} Candidates;
 
-static void see_kind(Op *op, void *user)
+/* Is an operand of a product made of a function, without another reduction between them? */
+static bool is_made_of_power(Memo *known, const Value *value, int depth)
 {
-    Kinds *kinds = user;
-    kinds->maximum |= op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "max");
-    kinds->product |= op->kind == OP_DOT;
-    kinds->function |= op->kind == OP_NAMED || op->kind == OP_FAST_EXP2;
+    enum { MAX_DEPTH = 16 };
+    const Op *op = value->def;
+    int64_t found;
+    if (!op || depth == MAX_DEPTH || memo_known(known, value, depth, &found)) {
+        return op && depth < MAX_DEPTH && found;
+    }
+    bool power = op->kind == OP_NAMED || op->kind == OP_FAST_EXP2;
+    bool follows = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; follows && !power && i < op->n_operands; i++) {
+        power = is_made_of_power(known, op->operands[i], depth + 1);
+    }
+    return memo_keep(known, value, depth, power) != 0;
+}
+
+static void see_candidate(Op *op, void *user)
+{
+    Candidates *c = user;
+    c->maximum |= op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "max");
+    for (int i = 0; i < 2 && op->kind == OP_DOT && !c->product; i++) {
+        c->product = is_made_of_power(c->powers, op->operands[i], 0);
+    }
 }
 
 void pass_cascade_reductions(Func *func)
 {
     bool changed = false;
-    Kinds kinds = {0};
-    func_walk(func, see_kind, &kinds);
-    if (!kinds.maximum || !kinds.product || !kinds.function) {
+    Candidates candidates = {.powers = memo_open(func)};
+    func_walk(func, see_candidate, &candidates);
+    memo_close(candidates.powers);
+    if (!candidates.maximum || !candidates.product) {
         return;
     }
     pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
