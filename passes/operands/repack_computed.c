@@ -30,6 +30,7 @@
 #include "passes/analysis/computed_operand.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/repack_cost.h"
+#include "passes/operands/repack_permuted.h"
 #include "passes/operands/repack_store.h"
 #include "passes/pass.h"
 
@@ -99,6 +100,14 @@ static bool is_for_warpgroups(const Func *func, const Op *dot)
     return mma_find(func->target, "wgmma", left, right, dot->results[0]->type->dtype);
 }
 
+/* True if the value is gathered for threads that multiply f32: repack_pitched copies it with rows
+ * or columns contiguous, where that pays. */
+static bool is_gathered_for_threads(const Func *func, const Op *dot, const Value *value)
+{
+    return value->def && value->def->kind == OP_GATHER && value->type->dtype == DT_F32 &&
+           repack_is_for_threads(func, dot);
+}
+
 static void find_operands(Op *op, void *user)
 {
     Repacks *r = user;
@@ -107,7 +116,8 @@ static void find_operands(Op *op, void *user)
     }
     for (int side = 0; side < 2; side++) {
         ComputedOperand found;
-        if (an_computed_operand(&r->size, op, side, &found)) {
+        if (an_computed_operand(&r->size, op, side, &found) &&
+            !is_gathered_for_threads(r->func, op, found.value)) {
             bool warpgroups = is_for_warpgroups(r->func, op);
             RepackBenefit copy = an_repack_computed(r->func, op, &found, warpgroups);
             ARENA_PUSH(r->func->arena, &r->operands, ((Repacked){op, found.value, copy}));
