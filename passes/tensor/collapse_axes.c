@@ -297,7 +297,7 @@ static bool pays(const Trial *trial)
 
 /* ---- what is made anew ---- */
 
-static void merge_param(Func *func, Param *param, int at)
+void collapse_param(Func *func, Param *param, int at)
 {
     Type type = param->value->type;
     Dim dims[MAX_RANK];
@@ -371,7 +371,7 @@ static Op *make_all(Func *func, Trial *trial)
     Op *first = NULL;
     for (size_t i = 0; i < func->params.n && i < 64; i++) {
         if (trial->f.axis[i] >= 0) {
-            merge_param(func, &func->params.items[i], trial->f.axis[i]);
+            collapse_param(func, &func->params.items[i], trial->f.axis[i]);
         }
     }
     Collapse f = collapse_begin(func, false);

@@ -10,4 +10,8 @@
  * changed. */
 Op *collapse_axes_of(Func *func, Op *op, int rank);
 
+/* Makes axes `at` and `at` + 1 of a contiguous tensor one axis. No op may be left that reads it
+ * with two. */
+void collapse_param(Func *func, Param *param, int at);
+
 #endif

@@ -12,12 +12,14 @@
  * (Each index is broadcast to the result's shape.) An index iterates over its whole axis or over a
  * range of it, or is one number for all elements. That number may be outside; then the load reads
  * zeros, as the gather did. A plain load can be copied in bulk, and ties the axes of the values
- * that read it.
+ * that read it. Two indices that count one axis together, `x[i // D, i % D]`, of a tensor of the
+ * caller's that nothing else reads, are one index of the tensor with the two axes as one.
  *
  * Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "passes/analysis/computations.h"
 #include "passes/pass.h"
+#include "passes/tensor/collapse_axes.h"
 
 /* What an index of a gather is. */
 typedef struct Walked {
@@ -113,13 +115,106 @@ typedef struct Reader {
     Computations *all;
 } Reader;
 
+/* ---- adjacent axes that are read as one ---- */
+
+/* True if the gather alone reads the tensor, which is the caller's and contiguous. */
+static bool is_only_reader(const Func *func, const Op *gather)
+{
+    const Value *memory = gather->operands[0];
+    if (memory->type->kind != TYPE_TENSOR) {
+        return false;
+    }
+    const Param *param = &func->params.items[memory->index];
+    bool only = param->io == PARAM_IN && param_has_memory(param) && !param->axis_perm &&
+                !memory->type->strides && !dtype_is_packed(memory->type->dtype) &&
+                value_count_uses(func, memory) == 1;
+    for (size_t i = 0; only && i < func->params.n; i++) {
+        const Param *other = &func->params.items[i];
+        only = other->alias != memory && !(other->im2col && other->im2col->of == memory);
+    }
+    return only;
+}
+
+/* The axis of the result that indices `at` and `at` + 1 count together, `x[i // D, i % D]`; -1:
+ * none. */
+static int read_together(const Reader *reader, const Op *gather, const Instance *result, int at)
+{
+    AxisSpace *space = &reader->all->space;
+    const Dim *dims = gather->operands[0]->type->dims;
+    const Affine *outer = computations_map(reader->all, gather->operands[1 + at], result->at);
+    const Affine *inner = computations_map(reader->all, gather->operands[2 + at], result->at);
+    if (!outer || !inner || !map_is_inside(space, inner, dims[at + 1])) {
+        return -1;
+    }
+    const Axis *axis = map_as_axis(map_add(space, map_scale(space, outer, dims[at + 1]), inner));
+    Dim extent = poly_mul(reader->func, dims[at], dims[at + 1]);
+    for (int i = 0; axis && i < result->value->type->rank; i++) {
+        if (map_as_axis(result->at[i]) == axis && result->value->type->dims[i] == extent) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The gather from the tensor with axes `at` and `at` + 1 as one, which is read along `axis` of the
+ * result. */
+static Op *read_as_one(Func *func, Op *gather, int at, int axis)
+{
+    Builder b = build_before(func, gather);
+    Value *memory = gather->operands[0], *indices[MAX_RANK];
+    const Attr *guard = op_attr(gather, ATTR_GUARD), *number = op_attr(gather, ATTR_VALUE);
+    Type shape = gather->results[0]->type;
+    int64_t guards[MAX_RANK];
+    int rank = memory->type->rank;
+    for (int i = 0; i < rank; i++) {
+        int to = i > at ? i - 1 : i;
+        guards[to] = !guard || guard->ints[i];
+        indices[to] = gather->operands[1 + i];
+    }
+    Value *index = build_iota(&b, shape->dims[axis], DT_I64);
+    for (int i = 0; i < shape->rank; i++) {
+        index = i == axis ? index : build_expand(&b, index, i);
+    }
+    indices[at] = build_broadcast(&b, index, shape->rank, shape->dims);
+    guards[at] = 0;
+    collapse_param(func, &func->params.items[memory->index], at);
+    Value *value = build_gather(&b, memory, indices);
+    op_set_ints(func, value->def, ATTR_GUARD, rank - 1, guards);
+    if (number) {
+        op_set_num(func, value->def, ATTR_VALUE, number->f, number->i);
+    }
+    func_replace_uses(func, gather->results[0], value);
+    op_remove(gather);
+    return value->def;
+}
+
+/* A reshape of the tensor before it is read is its address: the tensor has the axes of the reshape.
+ * Returns the gather that is left. */
+static Op *join_axes(const Reader *reader, Op *gather)
+{
+    bool only = is_only_reader(reader->func, gather);
+    Instance result = only ? computations_own(reader->all, gather->results[0]) : (Instance){0};
+    for (int at = gather->operands[0]->type->rank - 2; only && at >= 0; at--) {
+        int axis = read_together(reader, gather, &result, at);
+        if (axis >= 0) {
+            gather = read_as_one(reader->func, gather, at, axis);
+            return join_axes(reader, gather);
+        }
+    }
+    return gather;
+}
+
 static void read_plainly(Op *op, void *user)
 {
     const Reader *reader = user;
     Func *func = reader->func;
     Walked walked[MAX_RANK];
     int axes[MAX_RANK], n = 0;
-    if (op->kind != OP_GATHER || !is_plain(reader->all, op, walked)) {
+    if (op->kind != OP_GATHER) {
+        return;
+    }
+    op = join_axes(reader, op);
+    if (!is_plain(reader->all, op, walked)) {
         return;
     }
     Builder b = build_before(func, op);
