@@ -4,6 +4,7 @@
  * the terms. */
 #include "passes/nest/nest.h"
 
+#include "ir/op_axes.h"
 #include "ir/summed_factor.h"
 
 static bool is_fn(const Op *op, const char *fn)
@@ -179,9 +180,36 @@ static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
     return true;
 }
 
+/* Is the value a product, scaled or bounded, so that no mask makes all of a row -inf? */
+static bool is_unmasked(const Value *value, int depth)
+{
+    enum { MAX_DEPTH = 12 };
+    const Op *op = value->def;
+    if (!op || depth == MAX_DEPTH) {
+        return false;
+    }
+    bool scales = op->kind == OP_DIV || op->kind == OP_NEG || op->kind == OP_NAMED;
+    bool right = op->kind == OP_MUL && is_unmasked(op->operands[1], depth + 1);
+    return op->kind == OP_DOT || right ||
+           ((scales || op->kind == OP_MUL || op_moves_axes(op)) &&
+            is_unmasked(op->operands[0], depth + 1));
+}
+
+/* Of a row of -inf alone the terms are NaN, but for those that a condition drops: whether there are
+ * others is not known behind the loop. */
+static bool has_known_exit(const Cascade *c, const CascadeFold *fold)
+{
+    bool drops = false;
+    for (int i = 0; i < fold->n_path; i++) {
+        drops = drops || fold->path[i]->kind == OP_SELECT;
+    }
+    return !drops || c->exps[fold->exp].kind != REFERENCE_PLAIN ||
+           is_unmasked(c->max->operands[0], 0);
+}
+
 static bool add_fold(Cascade *c, const CascadeFold *fold)
 {
-    if (c->n_folds == MAX_FOLDS || !stays_in_range(c, fold)) {
+    if (c->n_folds == MAX_FOLDS || !stays_in_range(c, fold) || !has_known_exit(c, fold)) {
         return false;
     }
     int at = c->n_folds++; /* in the order of the program */
