@@ -489,7 +489,13 @@ static void drop_chosen(StageContext *s)
 static void stage_launch(Func *func, Op *launch)
 {
     StageContext s = {
-        .func = func, .launch = launch, .body = launch->regions[0], .teams = 1, .swizzle = true};
+        .func = func,
+        .launch = launch,
+        .body = launch->regions[0],
+        .teams = 1,
+        .swizzle = true,
+        .even = true,
+    };
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
     block_walk(s.body, list_dots, &dots);
