@@ -200,9 +200,17 @@ static bool all_rounded(const Run *run)
     return some;
 }
 
-/* Quotients that are only rounded are all stored as they come nearly, without a branch; a thread
- * whose own were not near enough divides and stores once more. On an H200 64 elements a thread gain
- * by it (softmax of 4096: 0.85 of the copy rate, then 0.92), 32 lose (1024: 0.91, then 0.88): there
+/* True for all threads of a warp if it is for each. A way to memory begins with accesses, for which
+ * lanes read what is the same in all of them from one lane: the warp must not be divided. */
+static LLVMValueRef for_warp(GpuEmitter *em, LLVMValueRef good)
+{
+    LLVMValueRef bad = em->target->ballot(em, LLVMBuildNot(em->builder, good, ""));
+    return LLVMBuildICmp(em->builder, LLVMIntEQ, bad, LLVMConstNull(LLVMTypeOf(bad)), "");
+}
+
+/* Quotients that are only rounded are all stored as they come nearly, without a branch; a warp with
+ * one that is not near enough divides and stores once more. On an H200 64 elements a thread gain by
+ * it (softmax of 4096: 0.85 of the copy rate, then 0.92), 32 lose (1024: 0.91, then 0.88): there
  * the branches are few, and both ways do not fit 64 registers. LLVM's own allocator, on AMD, holds
  * both ways of many elements at once. */
 static void emit_near(GpuEmitter *em, const Run *run, const Op *last)
@@ -214,7 +222,7 @@ static void emit_near(GpuEmitter *em, const Run *run, const Op *last)
         return;
     }
     LLVMBasicBlockRef again = gpu_new_block(em, "again"), done = gpu_new_block(em, "stored");
-    LLVMBuildCondBr(em->builder, good, done, again);
+    LLVMBuildCondBr(em->builder, for_warp(em, good), done, again);
     gpu_go(em, again);
     taker = begin_taker(em, last);
     emit_groups(em, run, &taker, DIVIDE_AGAIN, NULL);
@@ -238,11 +246,11 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
     }
     LLVMBasicBlockRef usual = gpu_new_block(em, "moderate"), zeros = gpu_new_block(em, "zeros");
     LLVMBasicBlockRef others = gpu_new_block(em, "others"), done = gpu_new_block(em, "stored");
-    LLVMBuildCondBr(em->builder, good, usual, others);
+    LLVMBuildCondBr(em->builder, for_warp(em, good), usual, others);
     gpu_go(em, others);
     gpu_quotients_check(em, division, DIVIDE_ZEROS, NULL, &good);
     LLVMBasicBlockRef ways[] = {usual, zeros, gpu_new_block(em, "any")};
-    LLVMBuildCondBr(em->builder, good, zeros, ways[2]);
+    LLVMBuildCondBr(em->builder, for_warp(em, good), zeros, ways[2]);
     static const GpuDivide hows[] = {DIVIDE_MODERATE, DIVIDE_ZEROS, DIVIDE_ANY};
     for (int i = 0; i < 3; i++) {
         gpu_go(em, ways[i]);

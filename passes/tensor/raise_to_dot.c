@@ -232,6 +232,14 @@ static Value *narrowed(Builder *b, Value *value)
     return copy->results[0];
 }
 
+/* A factor without an axis along which it is constant: in how it is computed, or by the facts alone,
+ * as `k[h * G // H]` where G is 1. */
+static Value *without_axis(Builder *b, Value *value, int axis)
+{
+    bool varies = an_varies(NULL, value) >> axis & 1;
+    return varies ? axis_taken(b, value, axis, build_i64(b, 0)) : axis_dropped(b, value, axis);
+}
+
 /* A factor over batches, then two axes; `other`: the axis that it does not have. */
 static Value *factor(Builder *b, const Contraction *c, int which, const int *batches, int n)
 {
@@ -243,7 +251,7 @@ static Value *factor(Builder *b, const Contraction *c, int which, const int *bat
     if (narrow != DT_F32 && narrow == narrow_type(c->mul->operands[1 - which])) {
         value = narrowed(b, value);
     }
-    value = axis_dropped(b, value, other);
+    value = without_axis(b, value, other);
     bool ordered = true;
     for (int i = 0; i < n + 2; i++) {
         int axis = i < n ? batches[i] : i == n ? first : second;
@@ -317,7 +325,7 @@ static Value *factor_summed(Builder *b, Value *factor, unsigned varies, unsigned
     Type type = factor->type;
     Value *value = factor;
     for (int i = type->rank; i-- > 0;) {
-        value = varies >> i & 1 ? value : axis_dropped(b, value, i);
+        value = varies >> i & 1 ? value : without_axis(b, value, i);
     }
     for (int i = type->rank; i-- > 0;) {
         if (varies & first & 1u << i) {

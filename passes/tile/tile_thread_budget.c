@@ -188,10 +188,12 @@ int64_t tile_bytes_of_rows(const Op *group)
     return bytes;
 }
 
-/* True if each element that the op gathers or scatters has an address of its own. */
+/* True if each element that the op gathers or scatters has an address of its own, or is more than
+ * one register beside the registers of its indices. */
 static bool has_places(const Op *op)
 {
-    return (op->kind == OP_GATHER || op->kind == OP_SCATTER) && !an_accesses_runs(op);
+    bool moves = op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    return moves && (!an_accesses_runs(op) || dtype_bits(op_moved_value(op)->type->dtype) > 32);
 }
 
 typedef struct Most {
