@@ -34,29 +34,6 @@ enum {
 
 /* ---- where a value comes from ---- */
 
-/* The dot whose result's axis `place`, of rows or columns, the value has as `axis`; NULL: none. */
-static Op *dot_below(const Value *value, int axis, Memo *memo, int *place)
-{
-    Op *op = value->def, *found = NULL;
-    int64_t known;
-    if (!op || value->type->kind != TYPE_ARRAY || memo_known(memo, value, axis, &known)) {
-        return NULL;
-    }
-    memo_keep(memo, value, axis, 0);
-    if (op->kind == OP_DOT) {
-        *place = axis;
-        return axis >= value->type->rank - 2 ? op : NULL;
-    }
-    bool sums = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum") &&
-                op_int(op, ATTR_AXIS, 0) != axis;
-    bool passes = op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || sums;
-    for (int i = 0; passes && i < op->n_operands && !found; i++) {
-        int inner = op_has(op, TRAIT_ELEMENTWISE) || sums ? axis : op_operand_axis(op, i, axis);
-        found = inner >= 0 ? dot_below(op->operands[i], inner, memo, place) : NULL;
-    }
-    return found;
-}
-
 /* Is it the sum over a batch axis of products, which goes on in their accumulator? */
 static bool sums_batches(const Op *op)
 {
@@ -66,6 +43,31 @@ static bool sums_batches(const Op *op)
         from = from->operands[0]->def;
     }
     return from && from != op && from->kind == OP_DOT;
+}
+
+/* The dot whose result's axis `place`, of rows or columns, the value has as `axis`; NULL: none.
+ * `without`: values that were found to have none. */
+static Op *dot_below(const Value *value, int axis, Memo *without, int *place)
+{
+    Op *op = value->def, *found = NULL;
+    int64_t known;
+    if (!op || value->type->kind != TYPE_ARRAY || memo_known(without, value, axis, &known)) {
+        return NULL;
+    }
+    if (op->kind == OP_DOT) {
+        *place = axis;
+        return axis >= value->type->rank - 2 ? op : NULL;
+    }
+    bool sums = sums_batches(op) && op_int(op, ATTR_AXIS, 0) != axis;
+    bool passes = op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || sums;
+    for (int i = 0; passes && i < op->n_operands && !found; i++) {
+        int inner = op_has(op, TRAIT_ELEMENTWISE) || sums ? axis : op_operand_axis(op, i, axis);
+        found = inner >= 0 ? dot_below(op->operands[i], inner, without, place) : NULL;
+    }
+    if (!found) {
+        memo_keep(without, value, axis, 0);
+    }
+    return found;
 }
 
 /* Can the dot's epilogue compute the value? It is made of the dot, of its batches' sums, and of
@@ -109,8 +111,7 @@ static bool find_base(EpilogueFolds *f, Value *value, int axis, Base *base)
     Memo *memo = memo_open(f->func);
     int instructions = MOMENT_OPS, place = 0;
     *base = (Base){.value = value, .axis = axis};
-    base->dot = dot_below(value, axis, memo, &place);
-    memo_clear(memo);
+    base->dot = dot_below(value, axis, f->without, &place);
     bool good = base->dot && (!f->dot || base->dot == f->dot) &&
                 is_of_epilogue(f->func, base->dot, value, memo, MAX_DEPTH, &instructions);
     int64_t step = good ? an_whole_axis(f->func, base->dot, place, 1) : 0;
@@ -492,9 +493,9 @@ static bool count_parts(Func *func, Base *base)
     return base->parts;
 }
 
-static void reduce_in_epilogue(Func *func, Block *block, const Op *dot)
+static void reduce_in_epilogue(Func *func, Block *block, const Op *dot, Memo *without)
 {
-    EpilogueFolds f = {.func = func, .block = block, .dot = dot};
+    EpilogueFolds f = {.func = func, .block = block, .dot = dot, .without = without};
     bool any = false;
     find_partials(&f);
     if (!are_worth_it(&f)) {
@@ -515,13 +516,13 @@ static void reduce_in_epilogue(Func *func, Block *block, const Op *dot)
 }
 
 /* A dot of whose result the epilogue can reduce something; NULL: none that was not met before. */
-static const Op *next_dot(Func *func, Block *block, Memo *met)
+static const Op *next_dot(Func *func, Block *block, Memo *met, Memo *without)
 {
     for (Op *op = block->first; op; op = op->next) {
-        EpilogueFolds f = {.func = func, .block = block};
+        EpilogueFolds f = {.func = func, .block = block, .without = without};
         PartialFold partial;
-        if (op->kind == OP_REDUCE && find_partial(&f, op, &partial) &&
-            partial.base.dot->parent == block && memo_visit(met, partial.base.dot->results[0])) {
+        if (op->kind == OP_REDUCE && memo_visit(met, op->results[0]) &&
+            find_partial(&f, op, &partial) && partial.base.dot->parent == block && memo_visit(met, partial.base.dot->results[0])) {
             return partial.base.dot;
         }
     }
@@ -531,11 +532,12 @@ static const Op *next_dot(Func *func, Block *block, Memo *met)
 void fuse_epilogue_folds(Func *func, Block *block)
 {
     bool gpu = func->target && func->target->family != FAMILY_CPU;
-    Memo *met = memo_open(func);
-    const Op *dot = gpu ? next_dot(func, block, met) : NULL;
-    for (; dot; dot = next_dot(func, block, met)) {
-        reduce_in_epilogue(func, block, dot);
+    Memo *met = memo_open(func), *without = memo_open(func);
+    const Op *dot = gpu ? next_dot(func, block, met, without) : NULL;
+    for (; dot; dot = next_dot(func, block, met, without)) {
+        reduce_in_epilogue(func, block, dot, without);
     }
+    memo_close(without);
     memo_close(met);
     func_remove_dead(func);
 }

@@ -4,6 +4,7 @@
 #ifndef TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
 #define TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
 
+#include "ir/memo.h"
 #include "passes/fuse/fuse_value_at.h"
 
 enum { MAX_FOLDS = 32 /* of one dot */ };
@@ -46,6 +47,7 @@ typedef struct EpilogueFolds {
     Func *func;
     Block *block;
     const Op *dot;
+    Memo *without; /* values that are made of no dot, by axis */
     PartialFold partials[MAX_FOLDS];
     Moments moments[MAX_FOLDS];
     Value *others[MAX_FOLDS]; /* results of other reductions than sums */

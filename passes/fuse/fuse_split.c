@@ -30,10 +30,10 @@ static SplitRule *const RULES[] = {
     one_too_many,         split_folded_product, split_contracted_axis, split_costly_operand,
     split_other_grid,     split_repeated,       split_before_scatter,  split_both_ways,
     split_scanned_across, split_long_chain,     split_nested_fold,     split_scan_of_rows,
+    split_under_occupied,
 };
 
-/* The value of the first op that breaks a rule and that `may_cut` takes; NULL: none. Whether blocks
- * would be few is asked last: it depends on which axes are folded after all other cuts. */
+/* The value of the first op that breaks a rule and that `may_cut` takes; NULL: none. */
 static const Value *first_broken(Splitter *s, bool (*may_cut)(const Splitter *, const Value *))
 {
     for (const Op *op = s->block->first; op; op = op->next) {
@@ -41,12 +41,6 @@ static const Value *first_broken(Splitter *s, bool (*may_cut)(const Splitter *, 
         for (size_t i = 0; i < sizeof RULES / sizeof *RULES && !value; i++) {
             value = RULES[i](s, op);
         }
-        if (value && may_cut(s, value)) {
-            return value;
-        }
-    }
-    for (const Op *op = s->block->first; op; op = op->next) {
-        const Value *value = split_under_occupied(s, op);
         if (value && may_cut(s, value)) {
             return value;
         }

@@ -124,5 +124,12 @@ const Value *split_under_occupied(Splitter *s, const Op *op)
          few_would_walk(s, first, rows, cluster * LONG_ROW));
     bool again = set && !(set & (s->stored | s->walked)) && few_would_walk(s, first, set, walk) &&
                  is_folded_again(s, op, set);
+    /* Another fold may be repeated, across rows: without it there are rows enough, perhaps. */
+    for (const Op *other = s->block->first; (starves || again) && other; other = other->next) {
+        const Value *repeated = split_is_fold(other) ? split_repeated(s, other) : NULL;
+        if (repeated) {
+            return repeated;
+        }
+    }
     return starves || again ? split_used_result(s, op) : NULL;
 }
