@@ -522,7 +522,8 @@ static const Op *next_dot(Func *func, Block *block, Memo *met, Memo *without)
         EpilogueFolds f = {.func = func, .block = block, .without = without};
         PartialFold partial;
         if (op->kind == OP_REDUCE && memo_visit(met, op->results[0]) &&
-            find_partial(&f, op, &partial) && partial.base.dot->parent == block && memo_visit(met, partial.base.dot->results[0])) {
+            find_partial(&f, op, &partial) && partial.base.dot->parent == block &&
+            memo_visit(met, partial.base.dot->results[0])) {
             return partial.base.dot;
         }
     }

@@ -108,6 +108,18 @@ static bool is_gathered_for_threads(const Func *func, const Op *dot, const Value
            repack_is_for_threads(func, dot);
 }
 
+/* True if the value is what memory has, in a wider type: a copy of it has more bytes, and nothing
+ * that takes long is computed again. */
+static bool only_widens(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op->kind == OP_CAST || op_moves_axes(op))) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD &&
+           dtype_bits(value->type->dtype) > dtype_bits(op->results[0]->type->dtype);
+}
+
 static void find_operands(Op *op, void *user)
 {
     Repacks *r = user;
@@ -116,7 +128,7 @@ static void find_operands(Op *op, void *user)
     }
     for (int side = 0; side < 2; side++) {
         ComputedOperand found;
-        if (an_computed_operand(&r->size, op, side, &found) &&
+        if (an_computed_operand(&r->size, op, side, &found) && !only_widens(found.value) &&
             !is_gathered_for_threads(r->func, op, found.value)) {
             bool warpgroups = is_for_warpgroups(r->func, op);
             RepackBenefit copy = an_repack_computed(r->func, op, &found, warpgroups);

@@ -232,8 +232,8 @@ static Value *narrowed(Builder *b, Value *value)
     return copy->results[0];
 }
 
-/* A factor without an axis along which it is constant: in how it is computed, or by the facts alone,
- * as `k[h * G // H]` where G is 1. */
+/* A factor without an axis along which it is constant: in how it is computed, or by the facts
+ * alone, as `k[h * G // H]` where G is 1. */
 static Value *without_axis(Builder *b, Value *value, int axis)
 {
     bool varies = an_varies(NULL, value) >> axis & 1;
