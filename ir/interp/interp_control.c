@@ -335,10 +335,13 @@ static bool tiles_next(InterpRun *run, Frame *frame, Array **carried)
     } else {
         bind_carried(run, frame->block, axes, carried);
     }
-    int64_t back = 2 * run->block + 1;
     const char *deal = op_word(frame->op, ATTR_DEAL);
-    bool zigzag = deal && text_equal(deal, "zigzag"), odd = frame->next / run->blocks % 2;
-    frame->next += !zigzag ? run->blocks : odd ? back : 2 * run->blocks - back;
+    int64_t step = run->blocks;
+    if (deal && text_equal(deal, "zigzag")) { /* every other round goes backwards */
+        int64_t back = 2 * run->block + 1;
+        step = frame->next / run->blocks % 2 ? back : 2 * run->blocks - back;
+    }
+    frame->next += step;
     frame->at = frame->block->first;
     return true;
 }

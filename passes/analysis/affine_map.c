@@ -196,8 +196,12 @@ void map_bounds(AxisSpace *space, const Affine *a, Dim *lo, Dim *hi)
         Dim last = plus(func, term->axis->extent, -1);
         Dim most = last ? poly_mul(func, last, term->coef) : NULL;
         bool up = poly_least(term->coef) >= 0, down = poly_most(term->coef) <= 0;
-        *hi = up ? add(func, *hi, most) : down && last ? *hi : NULL;
-        *lo = down ? add(func, *lo, most) : up && last ? *lo : NULL;
+        if (!last || (!up && !down)) {
+            *lo = *hi = NULL;
+            return;
+        }
+        *hi = up ? add(func, *hi, most) : *hi;
+        *lo = down ? add(func, *lo, most) : *lo;
     }
 }
 
@@ -422,7 +426,8 @@ static void print_term(const AxisSpace *space, const Term *term, bool first, Tex
     int64_t number;
     bool is_number = poly_is_const(term->coef, &number), derived = term->axis->make != AXIS_BASE;
     bool minus = is_number && number < 0;
-    text_add(out, first ? (minus ? "-" : "") : minus ? " - " : " + ");
+    static const char *const signs[2][2] = {{" + ", " - "}, {"", "-"}};
+    text_add(out, signs[first][minus]);
     number = minus ? -number : number;
     if (is_number && number != 1) {
         text_i64(out, number);

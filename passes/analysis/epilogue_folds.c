@@ -14,7 +14,7 @@ enum {
     MOST_KNOWN = 1 << 30, /* elements of an axis */
     MAX_OPS = 110,        /* on an element where a thread has 64, */
     MAX_WIDE_OPS = 44,    /* and where it has 128: */
-    DIVIDE_OPS = 20,      /* a division or root is so many */
+    DIVIDE_OPS = 20,      /* instructions of a division or a square root */
 };
 
 /* Does a warp group multiply 64 rows by so many columns? */
