@@ -281,7 +281,12 @@ static Interval of_question(const Value *value)
     return result;
 }
 
-bool an_exact_in(const Value *value, DType dtype)
+bool an_integers_up_to(const Value *value, double most)
 {
-    return is_within(of_question(value), all_up_to(dtype));
+    return is_within(of_question(value), most);
+}
+
+bool an_integers_in(const Value *value, DType dtype)
+{
+    return an_integers_up_to(value, all_up_to(dtype));
 }

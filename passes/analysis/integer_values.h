@@ -7,6 +7,9 @@
 
 /* True if every element of the value is NaN or an integer, -0 among them, that a cast to the float
  * type and back does not change. */
-bool an_exact_in(const Value *value, DType dtype);
+bool an_integers_in(const Value *value, DType dtype);
+
+/* True if every element is NaN or an integer from -most to most. */
+bool an_integers_up_to(const Value *value, double most);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* narrow_operands: rounds dot operands that are small integers to 16 bits, which changes none.
+/* narrow_operands: rounds dot operands to 16 bits where that changes no element.
  *
  *   %a = cast %x : f32                     %a = cast %x : f32
  *   %q = cast (load %w) : f32              %q = cast (load %w) : f32
@@ -8,17 +8,21 @@
  *                                          %h = cast (cast %d : bf16) : f32
  *   %p = dot %a, (mul %d, %s)              %p = dot %a, (mul %h, %s)
  *
- * Weights of four bits with zero points are differences from -15 to 15, and f32 only because the
- * source computes them so. A matrix instruction does not multiply f32 exactly; as 16-bit numbers it
- * does, and sink_dequant_scale applies the scale to the accumulator. This pass looks for operands,
- * or factors of them, whose elements are integers that bf16 (or the other operand's f16) represents
- * (analysis/integer_values.h): also quantized activations, `clamp(rint(x / s), -127, 127)`, and
- * fields of packed words. It changes a dot only if a matrix instruction then multiplies it.
- * Requires the tensor level. Changes no bits by itself. */
+ * A matrix instruction does not multiply f32 exactly. Many operands are f32 only because the source
+ * computes them so, and have no element that 16 bits lack (analysis/exact_values.h): `relu(x)`,
+ * `abs(x)`, `-x`, `where(c, x, 0)` and `clamp(x, a, b)` give elements of x or the bounds, or
+ * their magnitudes. Weights of four bits with zero points are differences from -15 to 15, whose
+ * scale sink_dequant_scale applies to the accumulator; quantized activations,
+ * `clamp(rint(x / s), -127, 127)`, and fields of packed words are integers as small. This pass
+ * looks for such operands, or factors of them. It changes a dot only if a matrix instruction then
+ * multiplies it. Requires the tensor level. Changes no bits by itself, except those of NaN. */
 #include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
+#include "ir/op_axes.h"
+#include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/dequant_scale.h"
-#include "passes/analysis/integer_values.h"
+#include "passes/analysis/exact_values.h"
 #include "passes/pass.h"
 
 /* A part of an operand: all of it, or a factor. */
@@ -27,19 +31,20 @@ typedef struct Part {
     DType rounded; /* to this type, and back */
 } Part;
 
-enum { MAX_PARTS = 4 };
+/* All of it, one factor, or the other, each as one of two types; or nothing. */
+enum { MAX_PARTS = 7 };
 
 typedef struct Parts {
     Part items[MAX_PARTS];
     int n;
 } Parts;
 
+/* ---- parts ---- */
+
 static bool is_half(DType dtype)
 {
     return dtype == DT_F16 || dtype == DT_BF16;
 }
-
-/* ---- parts ---- */
 
 static Value *below_permutes(Value *value)
 {
@@ -49,14 +54,12 @@ static Value *below_permutes(Value *value)
     return value;
 }
 
-/* The other operand's 16-bit type if it has these integers, else the one that has. */
+/* As the other operand's 16-bit type, if that has its elements, or as the types that have. */
 static void add_part(Parts *parts, Value *value, DType other)
 {
     static const DType types[] = {DT_BF16, DT_F16};
-    bool done = false;
-    for (int i = 0; i < 2 && !done && !an_is_widened(value); i++) {
-        done = (types[i] == other || !is_half(other)) && an_exact_in(value, types[i]);
-        if (done) {
+    for (int i = 0; i < 2 && !an_is_widened(value); i++) {
+        if ((types[i] == other || !is_half(other)) && an_exact_in(value, types[i])) {
             parts->items[parts->n++] = (Part){value, types[i]};
         }
     }
@@ -77,7 +80,7 @@ static Parts parts_of(const Op *dot, int side)
     return parts;
 }
 
-/* ---- the dot ---- */
+/* ---- a dot of parts ---- */
 
 /* The operand, made anew with a part of it rounded. */
 static Value *rounded(Builder *b, Value *value, const Part *part)
@@ -121,20 +124,97 @@ static bool try_parts(Func *func, Op *dot, const Part *left, const Part *right)
     return false;
 }
 
+static void narrow_parts(Func *func, Op *dot)
+{
+    Parts left = parts_of(dot, 0), right = parts_of(dot, 1);
+    for (int i = 0; i < left.n; i++) {
+        for (int k = 0; k < right.n; k++) {
+            if (try_parts(func, dot, &left.items[i], &right.items[k])) {
+                return;
+            }
+        }
+    }
+}
+
+/* ---- both operands as a whole ---- */
+
+static bool moves_elements(const Op *op)
+{
+    return op_moves_axes(op) ||
+           (op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY);
+}
+
+static const Value *below_moves(const Value *value)
+{
+    while (value->def && moves_elements(value->def)) {
+        value = value->def->operands[0];
+    }
+    return value;
+}
+
+/* The value in a type that has its elements. It is cast before its axes move and before elements
+ * are gathered from it, so that what looks for views and copies sees no casts between. */
+static Value *narrowed(Builder *b, Value *value, DType dtype)
+{
+    const Op *op = value->def;
+    if (op && op->kind == OP_CAST && op->operands[0]->type->dtype == dtype) {
+        return op->operands[0];
+    }
+    if (!op || !moves_elements(op)) {
+        return build_cast(b, value, dtype);
+    }
+    CloneMap map = clone_map_new(b->func);
+    Op *copy = clone_op(b, &map, op);
+    Builder before = build_before(b->func, copy);
+    before.span = b->span;
+    op_set_operand(copy, 0, narrowed(&before, op->operands[0], dtype));
+    copy->results[0]->type = type_with_dtype(b->func, value->type, dtype);
+    return copy->results[0];
+}
+
+/* Elements narrower than 16 bits are widened on their way to the instruction instead. */
+static bool is_narrower(const Value *value)
+{
+    const Value *below = below_moves(value);
+    return an_is_widened(below) && !is_half(below->def->operands[0]->type->dtype);
+}
+
+static bool has_unit(const Func *func, DType dtype)
+{
+    const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
+    const MatrixInstr *unit =
+        mma_find(func->target, given ? given->symbol : NULL, dtype, dtype, DT_F32);
+    return unit && unit->operands != DT_F32;
+}
+
+/* Makes it a dot of 16-bit operands where both have all their elements in one type. */
+static bool narrow_both(Func *func, Op *dot)
+{
+    static const DType types[] = {DT_BF16, DT_F16};
+    Value *left = dot->operands[0], *right = dot->operands[1];
+    if (dot->n_operands != 2 || dot->results[0]->type->dtype != DT_F32 || is_narrower(left) ||
+        is_narrower(right)) {
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (has_unit(func, types[i]) && an_exact_in(left, types[i]) &&
+            an_exact_in(right, types[i])) {
+            Builder b = build_before(func, dot);
+            op_set_operand(dot, 0, narrowed(&b, left, types[i]));
+            op_set_operand(dot, 1, narrowed(&b, right, types[i]));
+            return true;
+        }
+    }
+    return false;
+}
+
 static void narrow(Op *dot, void *user)
 {
     Func *func = user;
     ScaledDot found;
-    if (dot->kind != OP_DOT || dot->operands[0]->type->dtype != DT_F32 || an_rounded(dot) ||
-        an_scaled_dot(func, dot, &found)) {
-        return;
-    }
-    Parts left = parts_of(dot, 0), right = parts_of(dot, 1);
-    bool done = false;
-    for (int i = 0; i < left.n && !done; i++) {
-        for (int k = 0; k < right.n && !done; k++) {
-            done = try_parts(func, dot, &left.items[i], &right.items[k]);
-        }
+    if (dot->kind == OP_DOT && dot->operands[0]->type->dtype == DT_F32 && !an_rounded(dot) &&
+        !an_scaled_dot(func, dot, &found) && !narrow_both(func, dot)) {
+        narrow_parts(func, dot);
     }
 }
 
