@@ -25,6 +25,37 @@ Axis *axis_new(AxisSpace *space, Dim extent, const Value *from)
     return add_axis(space, &(Axis){.make = AXIS_BASE, .extent = extent, .from = from});
 }
 
+/* ---- limits ---- */
+
+/* Sizes are below 2^40, because tensors fit into memory; a sum of a few sizes times numbers below
+ * 2^20 does not overflow. */
+static const int64_t MAX_FACTOR = 1 << 20;
+static const int64_t MAX_SIZE = (int64_t)1 << 40;
+
+static bool is_small(Dim dim, int64_t most)
+{
+    bool fits = dim != NULL;
+    for (int i = 0; fits && i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        int64_t limit = term->n ? MAX_FACTOR : most;
+        fits = term->coef <= limit && term->coef >= -limit;
+    }
+    return fits;
+}
+
+/* The map itself if it cannot overflow; else NULL. */
+static const Affine *checked(const Affine *a)
+{
+    bool fits = is_small(a->base, MAX_SIZE);
+    for (int i = 0; fits && i < a->n; i++) {
+        Dim extent = a->terms[i].axis->extent;
+        int64_t most = extent ? poly_most(extent) : MAX_SIZE;
+        most = min_i64(max_i64(most, 1), MAX_SIZE);
+        fits = is_small(a->terms[i].coef, MAX_FACTOR * MAX_SIZE / most);
+    }
+    return fits ? a : NULL;
+}
+
 /* ---- sums ---- */
 
 static Affine *new_affine(AxisSpace *space, Dim base, int n)
@@ -87,7 +118,7 @@ static const Affine *merged(AxisSpace *space, const Affine *a, const Affine *b)
     for (i = 0; i < n; i++) {
         result->terms[i] = terms[i];
     }
-    return result;
+    return checked(result);
 }
 
 static const Affine *without_terms(AxisSpace *space, const Affine *a, int i, int k)
@@ -130,12 +161,10 @@ const Affine *map_scale(AxisSpace *space, const Affine *a, Dim by)
         return a && by ? map_number(space, 0) : NULL;
     }
     Affine *result = new_affine(space, poly_mul(space->func, a->base, by), a->n);
-    bool fits = result->base != NULL;
     for (int i = 0; i < a->n; i++) {
         result->terms[i] = (Term){a->terms[i].axis, poly_mul(space->func, a->terms[i].coef, by)};
-        fits = fits && result->terms[i].coef;
     }
-    return fits ? result : NULL;
+    return checked(result);
 }
 
 const Affine *map_subtract(AxisSpace *space, const Affine *a, const Affine *b)
@@ -154,6 +183,33 @@ bool map_equal(const Affine *a, const Affine *b)
     return same;
 }
 
+uint64_t map_hash(uint64_t hash, const Affine *a)
+{
+    hash = hash_word(hash, (uintptr_t)a->base);
+    for (int i = 0; i < a->n; i++) {
+        hash = hash_word(hash, (uint64_t)a->terms[i].axis->id);
+        hash = hash_word(hash, (uintptr_t)a->terms[i].coef);
+    }
+    return hash;
+}
+
+const Term *map_term(const Affine *a, const Axis *axis)
+{
+    for (int i = 0; i < a->n; i++) {
+        if (a->terms[i].axis == axis) {
+            return &a->terms[i];
+        }
+    }
+    return NULL;
+}
+
+bool map_coef(const Affine *a, const Axis *axis, int64_t *coef)
+{
+    const Term *term = map_term(a, axis);
+    *coef = 0;
+    return !term || poly_is_const(term->coef, coef);
+}
+
 const Axis *map_as_axis(const Affine *a)
 {
     int64_t coef;
@@ -164,6 +220,20 @@ const Axis *map_as_axis(const Affine *a)
 bool map_is_dim(const Affine *a)
 {
     return a && a->n == 0;
+}
+
+bool map_is_number(const Affine *a, int64_t *number)
+{
+    return map_is_dim(a) && poly_is_const(a->base, number);
+}
+
+bool map_is_sum(const Affine *a)
+{
+    bool sum = a != NULL;
+    for (int i = 0; sum && i < a->n; i++) {
+        sum = a->terms[i].axis->make == AXIS_BASE;
+    }
+    return sum;
 }
 
 bool map_depends_on(const Affine *a, const Axis *base)
@@ -294,15 +364,21 @@ static Parts split_by(AxisSpace *space, const Affine *a, Dim by)
     return (Parts){whole, rest};
 }
 
+static bool is_same_axis(const void *item, const void *key)
+{
+    const Axis *axis = item, *wanted = key;
+    return axis->make == wanted->make && axis->by == wanted->by && map_equal(axis->of, wanted->of);
+}
+
 /* The axis f // by or f % by: an equal one that there is, or a new one. */
 static const Affine *derived_axis(AxisSpace *space, AxisMake make, const Affine *of, Dim by)
 {
     Func *func = space->func;
-    for (size_t i = 0; i < space->axes.n; i++) {
-        const Axis *axis = space->axes.items[i];
-        if (axis->make == make && axis->by == by && map_equal(axis->of, of)) {
-            return map_axis(space, axis);
-        }
+    Axis like = {.make = make, .of = of, .by = by};
+    uint64_t hash = map_hash(hash_word(make, (uintptr_t)by), of);
+    const Axis *known = table_find(&space->derived, hash, is_same_axis, &like);
+    if (known) {
+        return map_axis(space, known);
     }
     Dim lo, hi, extent = make == AXIS_INNER ? by : NULL;
     int64_t last, width;
@@ -312,8 +388,10 @@ static const Affine *derived_axis(AxisSpace *space, AxisMake make, const Affine 
         extent = number ? poly_const(func, floor_div(last, width) + 1)
                         : an_exact_quotient(func, plus(func, hi, 1), by);
     }
-    Axis like = {.make = make, .extent = extent, .of = of, .by = by};
-    return map_axis(space, add_axis(space, &like));
+    like.extent = extent;
+    Axis *added = add_axis(space, &like);
+    table_add(func->arena, &space->derived, hash, added);
+    return map_axis(space, added);
 }
 
 /* Divides, or takes the remainder of, a map that is no multiple and not below `by`. */
@@ -372,6 +450,27 @@ const Affine *map_divide(AxisSpace *space, const Affine *a, Dim by)
 const Affine *map_modulo(AxisSpace *space, const Affine *a, Dim by)
 {
     return divided(space, a, by, true);
+}
+
+/* ---- other axes ---- */
+
+const Affine *map_substitute(AxisSpace *space, const Affine *a, int n, const Axis *const *axes,
+                             const Affine *const *by)
+{
+    const Affine *result = a ? map_dim(space, a->base) : NULL;
+    for (int i = 0; result && i < a->n; i++) {
+        const Axis *axis = a->terms[i].axis;
+        const Affine *place = map_axis(space, axis);
+        for (int k = 0; k < n; k++) {
+            place = axis == axes[k] ? by[k] : place;
+        }
+        if (axis->of) {
+            const Affine *of = map_substitute(space, axis->of, n, axes, by);
+            place = divided(space, of, axis->by, axis->make == AXIS_INNER);
+        }
+        result = map_add(space, result, map_scale(space, place, a->terms[i].coef));
+    }
+    return result;
 }
 
 /* ---- as text ---- */

@@ -7,6 +7,7 @@
 #define TESSERA_PASSES_ANALYSIS_AFFINE_MAP_H
 
 #include "ir/ir.h"
+#include "support/hash_table.h"
 #include "support/text.h"
 
 typedef struct Affine Affine;
@@ -45,11 +46,13 @@ typedef struct AxisSpace {
         Axis **items;
         size_t n, cap;
     } axes;
+    HashTable derived; /* outer and inner axes */
 } AxisSpace;
 
 Axis *axis_new(AxisSpace *space, Dim extent, const Value *from);
 
-/* The functions below return NULL if an operand is NULL, or if a size expression overflows. */
+/* The functions below return NULL if an operand is NULL, if a size expression overflows, and if the
+ * index that the map stands for might overflow: the arithmetic on maps is exact. */
 const Affine *map_dim(AxisSpace *space, Dim base);
 const Affine *map_number(AxisSpace *space, int64_t base);
 const Affine *map_axis(AxisSpace *space, const Axis *axis);
@@ -59,12 +62,26 @@ const Affine *map_subtract(AxisSpace *space, const Affine *a, const Affine *b);
 /* a // by and a % by, simplified by what the extents of axes prove. */
 const Affine *map_divide(AxisSpace *space, const Affine *a, Dim by);
 const Affine *map_modulo(AxisSpace *space, const Affine *a, Dim by);
+/* The map with by[i] for each of the base axes axes[i]; others stay. */
+const Affine *map_substitute(AxisSpace *space, const Affine *a, int n, const Axis *const *axes,
+                             const Affine *const *by);
 
 bool map_equal(const Affine *a, const Affine *b);
+/* Folds the map into a hash (hash_word). */
+uint64_t map_hash(uint64_t hash, const Affine *a);
 /* The axis that the map is; NULL: it is another map. */
 const Axis *map_as_axis(const Affine *a);
+/* The term of the axis; NULL: there is none. */
+const Term *map_term(const Affine *a, const Axis *axis);
+/* The number that the axis is multiplied by; 0: the map has no such term. False: it is no
+ * number. */
+bool map_coef(const Affine *a, const Axis *axis, int64_t *coef);
 /* True if the map has no axes. */
 bool map_is_dim(const Affine *a);
+/* True if the map is this number. */
+bool map_is_number(const Affine *a, int64_t *number);
+/* True if all of its axes are base axes: it has no quotients or remainders. */
+bool map_is_sum(const Affine *a);
 /* True if the map depends on the base axis, be it through quotients and remainders. */
 bool map_depends_on(const Affine *a, const Axis *base);
 /* Its least and greatest value as size expressions; NULL where one is not known. */

@@ -83,7 +83,7 @@ static void visit_op(ComputeBuild *b, const Visit *visit)
     } else if (op->kind == OP_GATHER) {
         visit_gathered(b, visit);
     } else if (op_moves_axes(op)) {
-        Instance inner = compute_moved(b, op, at);
+        Instance inner = instance_moved(&b->all->space, op, at);
         compute_visit(b, &inner, visit->guards, visit->factors);
     } else if (op_has(op, TRAIT_ELEMENTWISE)) {
         visit_elementwise(b, visit);

@@ -35,6 +35,11 @@ typedef struct Instance {
     const Affine *at[MAX_RANK];
 } Instance;
 
+uint64_t instance_hash(const Instance *of);
+bool instance_same(const Instance *a, const Instance *b);
+/* Element `at` of the result of an op that moves axes is this element of its operand. */
+Instance instance_moved(AxisSpace *space, const Op *op, const Affine *const *at);
+
 /* An index of a use is inside 0 … extent - 1, or else the read gives `otherwise`: of a gather from
  * an array whose elements are computed where they are needed. */
 typedef struct UseGuard {
@@ -64,8 +69,9 @@ typedef struct Use {
 
 typedef enum ConstraintKind {
     WHERE_AT_LEAST,  /* of + data >= 0 */
+    WHERE_ZERO,      /* of = 0 */
     WHERE_CONGRUENT, /* of is a multiple of `mod` */
-    WHERE_HOLDS,     /* the condition is true; it has no map */
+    WHERE_HOLDS,     /* it has no map */
 } ConstraintKind;
 
 /* A condition without which a term of a reduction does not exist: it gives the identity. */
@@ -75,8 +81,9 @@ typedef struct Constraint {
     Dim mod;
     Instance data;    /* an integer that has no map, as length[b]; `value` NULL: there is none */
     int sign;         /* of `data`: 1 or -1 */
-    Instance holds;   /* WHERE_HOLDS */
-    bool negated;     /* … or its opposite */
+    Instance holds;   /* the bool array that says so … */
+    bool negated;     /* … or that says the opposite */
+    const Op *select; /* that has it */
     unsigned factors; /* of a product: it stands on these; 0: behind the product */
 } Constraint;
 
@@ -112,9 +119,11 @@ struct Compute {
         const Instance **items; /* all that it looks at, for questions about values */
         size_t n, cap;
     } instances;
-    Instance term;   /* of a reduction: what is combined, behind the conditions */
-    bool is_product; /* a sum of products of two factors */
-    bool is_built;   /* it was looked into */
+    Instance term;       /* of a reduction: what is combined, behind the conditions */
+    bool is_product;     /* a sum of products of two factors … */
+    Instance factors[2]; /* … these, behind casts, moved axes and conditions: where they are 0, the
+                          * factors are */
+    bool is_built;       /* it was looked into */
 };
 
 /* Two axes of different computations along which both read the same elements of something: a plan
@@ -146,6 +155,11 @@ Computations an_computations(Func *func, Block *block);
  * it is computed from stay. */
 Computations *computations_open(Func *func);
 const Compute *computations_of(Computations *all, const Op *op);
+/* True for a sum along one axis. */
+bool op_is_sum(const Op *op);
+/* The computation of a sum of f32 products, of which nothing else reads a part; NULL: the op is no
+ * such sum. */
+const Compute *computations_product(Computations *all, const Op *op);
 /* Elements of the value along new axes, one for each of its own. */
 Instance computations_own(Computations *all, Value *value);
 /* The map of an integer array at these elements; NULL: it has none. */
@@ -162,6 +176,22 @@ typedef struct ProductAxes {
 } ProductAxes;
 /* False: the computation is no sum of products, or has more axes than there are bits. */
 bool compute_product_axes(const Compute *compute, ProductAxes *axes);
+
+/* Axes of the products, as bits. */
+typedef struct TermAxes {
+    unsigned kept, summed; /* of the result, and the others */
+    unsigned factors[2];   /* along which the factor varies */
+} TermAxes;
+/* False: an axis of the computation is not one axis of its term. */
+bool compute_term_axes(const Compute *compute, TermAxes *axes);
+/* The axis of the term that is this one; -1: none, or several. */
+int compute_term_axis(const Compute *compute, const Axis *axis);
+/* The axes of the term on which the map depends, as bits. */
+unsigned compute_axes_of(const Compute *compute, const Affine *map);
+/* True if a condition stands behind the products, and not on a factor. */
+bool compute_masks_products(const Compute *compute);
+/* True if one of the conditions is the select's. */
+bool compute_has_select(const Compute *compute, const Op *select);
 
 /* The axis that it is aligned with, through any number of steps; or itself. */
 const Axis *computations_aligned(const Computations *all, const Axis *axis);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which axes of different computations may iterate together, and which axes of a product are its
- * rows, columns and depth. */
+/* Which axes of different computations may iterate together. */
 #include "ir/build.h"
 #include "passes/analysis/computations_build.h"
 
@@ -185,27 +184,4 @@ const Axis *computations_aligned(const Computations *all, const Axis *axis)
         at = all->classes[at];
     }
     return all->space.axes.items[at];
-}
-
-/* ---- products ---- */
-
-bool compute_product_axes(const Compute *compute, ProductAxes *axes)
-{
-    *axes = (ProductAxes){0};
-    if (!compute->is_product || compute->axes.n > 64) {
-        return false;
-    }
-    for (size_t i = 0; i < compute->axes.n; i++) {
-        const ComputeAxis *own = &compute->axes.items[i];
-        bool reduced = own->role == ROLE_REDUCED;
-        uint64_t *set = &axes->none;
-        switch (own->factors) {
-        case 1: set = reduced ? &axes->summed[0] : &axes->m; break;
-        case 2: set = reduced ? &axes->summed[1] : &axes->n; break;
-        case 3: set = reduced ? &axes->k : &axes->batch; break;
-        default: break;
-        }
-        *set |= (uint64_t)1 << i;
-    }
-    return true;
 }

@@ -49,10 +49,6 @@ void compute_keep_axes(ComputeBuild *b, const Affine *map);
 void compute_note_axes(ComputeBuild *b, const Affine *map, unsigned factors);
 void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *guards,
                    unsigned factors);
-/* Element `at` of the result of an op that moves axes is this element of its operand. */
-Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at);
-uint64_t compute_hash(const Instance *of);
-bool compute_same(const Instance *a, const Instance *b);
 /* True if each element of what a loop or choice carries is computed from its own elements. */
 bool compute_goes_by_element(const Op *op);
 

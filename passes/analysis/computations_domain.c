@@ -7,12 +7,13 @@
 
 static void add_constraint(ComputeBuild *b, const Constraint *constraint)
 {
+    if (constraint->kind == WHERE_HOLDS) {
+        compute_visit(b, &constraint->holds, NULL, constraint->factors);
+    } else if (constraint->data.value) {
+        compute_visit(b, &constraint->data, NULL, constraint->factors);
+    }
     compute_keep_axes(b, constraint->of);
     compute_note_axes(b, constraint->of, constraint->factors);
-    const Instance *read = constraint->data.value ? &constraint->data : &constraint->holds;
-    if (read->value) {
-        compute_visit(b, read, NULL, constraint->factors);
-    }
     ARENA_PUSH(b->func->arena, &b->now->where, *constraint);
 }
 
@@ -74,85 +75,71 @@ static Difference difference_of(ComputeBuild *b, const Op *cmp, const Affine *co
         }
         for (const Op *op = result.data.value->def; op && op_moves_axes(op);
              op = result.data.value->def) {
-            result.data = compute_moved(b, op, result.data.at);
+            result.data = instance_moved(&b->all->space, op, result.data.at);
         }
     }
     return result;
 }
 
-static void add_at_least(ComputeBuild *b, const Difference *d, bool negate, int64_t less,
-                         unsigned factors)
-{
-    AxisSpace *space = &b->all->space;
-    const Affine *of = negate ? map_scale(space, d->of, poly_const(b->func, -1)) : d->of;
-    Constraint added = {.kind = WHERE_AT_LEAST,
-                        .of = map_subtract(space, of, map_number(space, less)),
-                        .data = d->data,
-                        .sign = negate ? -d->sign : d->sign,
-                        .factors = factors};
-    if (added.of) {
-        add_constraint(b, &added);
-    }
-}
-
-/* True if the comparison, or its opposite, is a condition with a map. */
-static bool take_comparison(ComputeBuild *b, const Op *cmp, const Affine *const *at, bool negated,
-                            unsigned factors)
+/* What the comparison, or its opposite, says of maps; the kind stays WHERE_HOLDS if it says
+ * nothing. */
+static void read_comparison(ComputeBuild *b, const Op *cmp, Constraint *constraint)
 {
     static const char *const PREDS[] = {"lt", "le", "gt", "ge", "eq", "ne"};
     static const char *const OPPOSITES[] = {"ge", "gt", "le", "lt", "ne", "eq"};
+    AxisSpace *space = &b->all->space;
     const char *pred = op_word(cmp, ATTR_PRED);
-    for (int i = 0; i < 6 && negated; i++) {
+    for (int i = 0; i < 6 && constraint->negated; i++) {
         if (text_equal(pred, PREDS[i])) {
             pred = OPPOSITES[i];
             break;
         }
     }
     DType dtype = cmp->operands[0]->type->dtype;
-    bool integers = dtype == DT_I64 || dtype == DT_I32;
-    Difference d = integers ? difference_of(b, cmp, at) : (Difference){0};
-    if (!d.of || pred[0] == 'n') {
-        return false;
+    bool integers = dtype == DT_I64 || dtype == DT_I32, less = pred[0] == 'l';
+    Difference d = integers ? difference_of(b, cmp, constraint->holds.at) : (Difference){0};
+    if (!d.of || pred[0] == 'n' || (pred[0] == 'e' && d.data.value)) {
+        return;
     }
-    if (pred[0] != 'e') {
-        add_at_least(b, &d, pred[0] == 'l', pred[1] == 't', factors);
-        return true;
+    if (pred[0] == 'e') {
+        const Affine *multiple = congruent(b, d.of, &constraint->mod);
+        constraint->kind = multiple ? WHERE_CONGRUENT : WHERE_ZERO;
+        constraint->of = multiple ? multiple : d.of;
+        return;
     }
-    if (d.data.value) {
-        return false;
+    const Affine *of = less ? map_scale(space, d.of, poly_const(b->func, -1)) : d.of;
+    of = map_subtract(space, of, map_number(space, pred[1] == 't'));
+    if (of) {
+        constraint->kind = WHERE_AT_LEAST;
+        constraint->of = of;
+        constraint->data = d.data;
+        constraint->sign = less ? -d.sign : d.sign;
     }
-    Constraint added = {.kind = WHERE_CONGRUENT, .factors = factors};
-    added.of = congruent(b, d.of, &added.mod);
-    if (added.of) {
-        add_constraint(b, &added);
-        return true;
-    }
-    add_at_least(b, &d, false, 0, factors);
-    add_at_least(b, &d, true, 0, factors);
-    return true;
 }
 
-static void take_all(ComputeBuild *b, Instance condition, bool negated, unsigned factors)
+/* Adds what `condition` says, whose `holds` and `negated` are set. */
+static void take_all(ComputeBuild *b, Constraint condition)
 {
-    const Op *op = condition.value->def;
+    Instance *holds = &condition.holds;
+    const Op *op = holds->value->def;
     while (op && op_moves_axes(op)) {
-        condition = compute_moved(b, op, condition.at);
-        op = condition.value->def;
+        *holds = instance_moved(&b->all->space, op, holds->at);
+        op = holds->value->def;
     }
-    Instance inner = condition;
     if (op && op->kind == OP_NOT) {
-        inner.value = op->operands[0];
-        take_all(b, inner, !negated, factors);
-    } else if (op && op->kind == (negated ? OP_OR : OP_AND)) {
+        holds->value = op->operands[0];
+        condition.negated = !condition.negated;
+        take_all(b, condition);
+    } else if (op && op->kind == (condition.negated ? OP_OR : OP_AND)) {
         for (int i = 0; i < 2; i++) {
-            inner.value = op->operands[i];
-            take_all(b, inner, negated, factors);
+            holds->value = op->operands[i];
+            take_all(b, condition);
         }
-    } else if (!op || op->kind != OP_CMP ||
-               !take_comparison(b, op, condition.at, negated, factors)) {
-        Constraint added = {
-            .kind = WHERE_HOLDS, .holds = condition, .negated = negated, .factors = factors};
-        add_constraint(b, &added);
+    } else {
+        if (op && op->kind == OP_CMP) {
+            read_comparison(b, op, &condition);
+        }
+        add_constraint(b, &condition);
     }
 }
 
@@ -177,9 +164,13 @@ bool compute_take_condition(ComputeBuild *b, Instance *term, const char *fn, uns
     if (!otherwise && !is_identity(op->operands[1], fn)) {
         return false;
     }
-    Instance condition = *term;
-    condition.value = op->operands[0];
-    take_all(b, condition, !otherwise, factors);
+    Constraint condition = {.kind = WHERE_HOLDS,
+                            .holds = *term,
+                            .negated = !otherwise,
+                            .select = op,
+                            .factors = factors};
+    condition.holds.value = op->operands[0];
+    take_all(b, condition);
     term->value = op->operands[otherwise ? 1 : 2];
     return true;
 }

@@ -22,13 +22,14 @@ static void visit_factor(ComputeBuild *b, Instance factor, unsigned bit)
 {
     for (const Op *op = factor.value->def; op; op = factor.value->def) {
         if (op_moves_axes(op)) {
-            factor = compute_moved(b, op, factor.at);
-        } else if (op->kind == OP_CAST && dtype_is_float(op->operands[0]->type->dtype)) {
+            factor = instance_moved(&b->all->space, op, factor.at);
+        } else if (op->kind == OP_CAST) {
             factor.value = op->operands[0];
         } else if (!compute_take_condition(b, &factor, "sum", bit)) {
             break;
         }
     }
+    b->now->factors[bit >> 1] = factor;
     compute_visit(b, &factor, NULL, bit);
 }
 
@@ -71,7 +72,7 @@ void compute_build_reduction(ComputeBuild *b)
         if (is_reduction(op, now->fn) && !shared) {
             term = reduced_term(b, op, &term);
         } else if (op_moves_axes(op)) {
-            term = compute_moved(b, op, term.at);
+            term = instance_moved(&b->all->space, op, term.at);
         } else if (!compute_take_condition(b, &term, now->fn, 0)) {
             break;
         }

@@ -46,21 +46,16 @@ void compute_note_axes(ComputeBuild *b, const Affine *map, unsigned factors)
 
 /* ---- instances ---- */
 
-uint64_t compute_hash(const Instance *of)
+uint64_t instance_hash(const Instance *of)
 {
     uint64_t hash = hash_word(7, of->value->id);
     for (int i = 0; i < of->value->type->rank; i++) {
-        const Affine *map = of->at[i];
-        hash = hash_word(hash, (uintptr_t)map->base);
-        for (int k = 0; k < map->n; k++) {
-            hash = hash_word(hash, (uint64_t)map->terms[k].axis->id);
-            hash = hash_word(hash, (uintptr_t)map->terms[k].coef);
-        }
+        hash = map_hash(hash, of->at[i]);
     }
     return hash;
 }
 
-bool compute_same(const Instance *a, const Instance *b)
+bool instance_same(const Instance *a, const Instance *b)
 {
     bool same = a->value == b->value;
     for (int i = 0; same && i < a->value->type->rank; i++) {
@@ -73,14 +68,14 @@ static bool same_visit(const void *item, const void *key)
 {
     const Visit *a = item, *b = key;
     return a->guards == b->guards && a->factors == b->factors &&
-           compute_same(&a->instance, &b->instance);
+           instance_same(&a->instance, &b->instance);
 }
 
 void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *guards,
                    unsigned factors)
 {
     Visit visit = {*instance, guards, factors};
-    uint64_t hash = compute_hash(instance);
+    uint64_t hash = instance_hash(instance);
     if (instance->value->type->kind != TYPE_ARRAY ||
         table_find(&b->seen, hash, same_visit, &visit)) {
         return;
@@ -91,12 +86,12 @@ void compute_visit(ComputeBuild *b, const Instance *instance, const UseGuard *gu
     ARENA_PUSH(b->func->arena, &b->now->instances, &own->instance);
 }
 
-Instance compute_moved(ComputeBuild *b, const Op *op, const Affine *const *at)
+Instance instance_moved(AxisSpace *space, const Op *op, const Affine *const *at)
 {
     Instance inner = {.value = op->operands[0]};
     for (int i = 0; i < inner.value->type->rank; i++) {
         OpAxis axis = op_axis(op, 0, i);
-        inner.at[i] = axis.role == AXIS_TIED ? at[axis.result] : map_number(&b->all->space, 0);
+        inner.at[i] = axis.role == AXIS_TIED ? at[axis.result] : map_number(space, 0);
     }
     return inner;
 }

@@ -27,7 +27,7 @@ typedef struct Known {
 static bool is_known(const void *item, const void *key)
 {
     const Known *known = item;
-    return compute_same(&known->of, key);
+    return instance_same(&known->of, key);
 }
 
 /* True if all values of the map fit 32 bits with a sign. */
@@ -98,7 +98,7 @@ static const Affine *map_of_op(ComputeBuild *b, const Op *op, const Affine *cons
         if (!op_moves_axes(op)) {
             return NULL;
         }
-        inner = compute_moved(b, op, at);
+        inner = instance_moved(&b->all->space, op, at);
         return map_at(b, inner.value, inner.at, depth);
     }
 }
@@ -128,7 +128,7 @@ static const Affine *map_at(ComputeBuild *b, const Value *value, const Affine *c
     for (int i = 0; i < value->type->rank; i++) {
         key.at[i] = at[i];
     }
-    uint64_t hash = compute_hash(&key);
+    uint64_t hash = instance_hash(&key);
     Known *known = table_find(&b->maps, hash, is_known, &key);
     if (!known) {
         known = ARENA_NEW(b->func->arena, Known);

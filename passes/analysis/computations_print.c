@@ -117,6 +117,10 @@ static void print_constraint(const Printer *p, const Constraint *constraint)
         }
         text_add(p->out, " >= 0");
         break;
+    case WHERE_ZERO:
+        map_print(&p->all->space, constraint->of, p->out);
+        text_add(p->out, " = 0");
+        break;
     case WHERE_CONGRUENT:
         text_add(p->out, "(");
         map_print(&p->all->space, constraint->of, p->out);

@@ -11,7 +11,7 @@ enum { MAX_INSTANCES = 8 }; /* of a value; further ones read a computation of it
 static bool same_result(const void *item, const void *key)
 {
     const Compute *compute = item;
-    return compute_same(&compute->result, key);
+    return instance_same(&compute->result, key);
 }
 
 Compute *compute_new(ComputeBuild *b, ComputeKind kind, const Op *op)
@@ -71,7 +71,8 @@ Compute *compute_of(ComputeBuild *b, const Instance *wanted)
     if (own && memo_known(b->counts, result.value, 1, &found)) {
         return (Compute *)(intptr_t)found;
     }
-    Compute *known = own ? NULL : table_find(&b->made, compute_hash(&result), same_result, &result);
+    uint64_t hash = own ? 0 : instance_hash(&result);
+    Compute *known = own ? NULL : table_find(&b->made, hash, same_result, &result);
     if (known) {
         return known;
     }
@@ -93,7 +94,7 @@ Compute *compute_of(ComputeBuild *b, const Instance *wanted)
         memo_keep(b->counts, result.value, 1, (intptr_t)compute);
     } else {
         memo_keep(b->counts, result.value, 0, n + 1);
-        table_add(b->func->arena, &b->made, compute_hash(&result), compute);
+        table_add(b->func->arena, &b->made, instance_hash(&result), compute);
     }
     return compute;
 }

@@ -25,8 +25,8 @@
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
-#include "passes/analysis/affine_index.h"
 #include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/computations.h"
 #include "passes/pass.h"
 
 enum { MAX_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
@@ -34,47 +34,60 @@ enum { MAX_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
 /* What is known of values, each asked once. */
 typedef struct Finder {
     Func *func;
-    Memo *varies, *forms; /* of an_varies and an_index_form */
+    Memo *varies; /* of an_varies */
+    Computations *all;
+    Instance places; /* of a gather: an axis for each of its result, those of one element, too */
 } Finder;
 
-/* The index as a sum of places; NULL: it has quotients, or no form. */
-static const IndexForm *affine(const Finder *pass, const Value *value)
+/* The index of the gather as a sum of places; NULL: it has quotients, or no map. */
+static const Affine *index_map(const Finder *pass, int index)
 {
-    const IndexForm *form = an_index_form(pass->func, pass->forms, value);
-    return form && form->n_parts == 0 ? form : NULL;
+    const Op *gather = pass->places.value->def;
+    const Affine *map = computations_map(pass->all, gather->operands[1 + index], pass->places.at);
+    return map_is_sum(map) ? map : NULL;
 }
 
 /* ---- which of the gather's axes are what ---- */
 
 /* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
-static int walked_axis(const Finder *pass, const Op *gather, int index)
+static int walked_axis(const Finder *pass, int index)
 {
-    Type type = gather->results[0]->type;
-    const IndexForm *walk = affine(pass, gather->operands[1 + index]);
-    int found = walk ? form_as_axis(walk) : NO_AXIS;
-    Dim extent = gather->operands[0]->type->dims[index];
-    return found >= 0 && type->dims[found] == extent ? found : NO_AXIS;
+    const Instance *places = &pass->places;
+    const Axis *axis = map_as_axis(index_map(pass, index));
+    for (int i = 0; axis && i < places->value->type->rank; i++) {
+        if (map_as_axis(places->at[i]) == axis) {
+            Dim extent = places->value->def->operands[0]->type->dims[index];
+            return places->value->type->dims[i] == extent ? i : NO_AXIS;
+        }
+    }
+    return NO_AXIS;
 }
 
 /* A place that is kept and a tap that is summed, or a place alone. */
 static bool find_spatial(const Finder *pass, Im2colMatch *w, int i, unsigned summed)
 {
-    Type type = w->gather->results[0]->type;
     w->place[i] = w->tap[i] = NO_AXIS;
-    const IndexForm *walk = affine(pass, w->gather->operands[1 + w->from[1 + i]]);
-    if (!walk) {
+    const Affine *map = index_map(pass, w->from[1 + i]);
+    int64_t steps[2] = {0, 0}; /* of the place, and of the tap */
+    if (!map) {
         return false;
     }
-    for (int axis = 0; axis < type->rank; axis++) {
-        int *which = summed >> axis & 1 ? &w->tap[i] : &w->place[i];
-        if (walk->coef[axis] < 0 || (walk->coef[axis] && *which != NO_AXIS)) {
+    for (int k = 0; k < pass->places.value->type->rank; k++) {
+        bool tap = summed >> k & 1;
+        int *which = tap ? &w->tap[i] : &w->place[i];
+        int64_t coef;
+        if (!map_coef(map, map_as_axis(pass->places.at[k]), &coef) || coef < 0 ||
+            (coef && *which != NO_AXIS)) {
             return false;
         }
-        *which = walk->coef[axis] ? axis : *which;
+        if (coef) {
+            *which = k;
+            steps[tap] = coef;
+        }
     }
-    w->view.axes[i].offset = walk->base;
-    w->view.axes[i].stride = w->place[i] >= 0 ? walk->coef[w->place[i]] : 0;
-    w->view.axes[i].dilation = w->tap[i] >= 0 ? walk->coef[w->tap[i]] : 0;
+    w->view.axes[i].offset = map->base;
+    w->view.axes[i].stride = steps[0];
+    w->view.axes[i].dilation = steps[1];
     return w->place[i] >= 0;
 }
 
@@ -86,7 +99,7 @@ static bool order_axes(const Finder *pass, Im2colMatch *w, unsigned summed, unsi
 {
     int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
     for (int i = 0; i < rank; i++) {
-        int axis = walked_axis(pass, w->gather, i);
+        int axis = walked_axis(pass, i);
         if (axis >= 0 && (summed >> axis & 1)) {
             channels = i;
             w->channels = axis;
@@ -110,8 +123,7 @@ static bool order_axes(const Finder *pass, Im2colMatch *w, unsigned summed, unsi
 
 /* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
  * of an index. */
-static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigned groups,
-                        Im2colMatch *w)
+static bool find_window(Finder *pass, Op *gather, unsigned summed, unsigned groups, Im2colMatch *w)
 {
     const Func *func = pass->func;
     const Value *of = gather->operands[0];
@@ -121,6 +133,11 @@ static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigne
                  !func->params.items[of->index].axis_perm;
     *w = (Im2colMatch){
         .gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
+    pass->places.value = gather->results[0];
+    for (int i = 0; i < gather->results[0]->type->rank; i++) {
+        const Axis *axis = axis_new(&pass->all->space, gather->results[0]->type->dims[i], NULL);
+        pass->places.at[i] = map_axis(&pass->all->space, axis);
+    }
     if (!input || from->rank < 3 || w->view.n > MAX_SPATIAL || !gather_reads_zeros(gather) ||
         !order_axes(pass, w, summed, groups)) {
         return false;
@@ -138,6 +155,40 @@ static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigne
 }
 
 /* ---- whose factor it is ---- */
+
+/* Axes where one more stands at `at`. */
+static unsigned spread_at(unsigned axes, int at)
+{
+    unsigned below = axes & ((1u << at) - 1);
+    return below | (axes & ~((1u << at) - 1)) << 1;
+}
+
+/* False: `sum` is not the outermost one of f32 products. */
+static bool find_sums(Func *func, Op *sum, SummedProduct *found)
+{
+    *found = (SummedProduct){.last = sum};
+    Op *op = sum;
+    if (!op_is_sum(sum) || !value_has_uses(func, sum->results[0])) {
+        return false;
+    }
+    while (op_is_sum(op) || op->kind == OP_SQUEEZE) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        if (op->kind == OP_SQUEEZE) {
+            found->summed = spread_at(found->summed, axis);
+            found->dropped = spread_at(found->dropped, axis) | 1u << axis;
+        } else {
+            found->summed |= 1u << axis;
+        }
+        Value *from = op->operands[0];
+        if (!from->def || value_count_uses(func, from) != 1) {
+            return false;
+        }
+        op = from->def;
+    }
+    found->mul = op;
+    found->rank = op->n_results ? op->results[0]->type->rank : 0;
+    return op->kind == OP_MUL && op->results[0]->type->dtype == DT_F32;
+}
 
 /* The gather that a factor is but for its type and axes; axes[i]: which of the gather's is i of the
  * factor. */
@@ -163,7 +214,7 @@ static Op *factor_gather(const Value *factor, int *axes)
 
 /* The other factor has columns of its own, and is the same for all images and places, but for those
  * of one axis: groups. */
-static bool find_factor(const Finder *pass, const SummedProduct *sums, int side, Im2colMatch *w)
+static bool find_factor(Finder *pass, const SummedProduct *sums, int side, Im2colMatch *w)
 {
     int axes[MAX_RANK];
     Op *gather = factor_gather(sums->mul->operands[side], axes);
@@ -408,17 +459,17 @@ void pass_im2col_view(Func *func)
     if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
         return;
     }
-    Finder pass = {func, an_varies_all(func), an_index_forms_all(func)};
+    Finder pass = {.func = func, .varies = an_varies_all(func), .all = computations_open(func)};
     for (Op *op = func->body->last; op; op = op->prev) {
         SummedProduct sums;
         for (int side = 0; side < 2; side++) {
             Im2colMatch w;
-            if (an_summed_product(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
+            if (find_sums(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
                 view_window(func, &w);
             }
         }
     }
     memo_close(pass.varies);
-    memo_close(pass.forms);
+    computations_close(pass.all);
     func_remove_dead(func);
 }

@@ -6,9 +6,17 @@
 
 #include "ir/build.h"
 #include "ir/memo.h"
-#include "passes/analysis/summed_products.h"
 
 enum { WINDOW_NO_AXIS = -1 };
+
+/* Sums of sums of a product, none of which anything else reads; axes numbered as the product's. */
+typedef struct SummedProduct {
+    Op *last; /* the outermost sum */
+    Op *mul;
+    unsigned summed;  /* axes of the product */
+    unsigned dropped; /* of these, between the sums */
+    int rank;
+} SummedProduct;
 
 typedef struct Im2colMatch {
     Op *gather;
@@ -16,10 +24,10 @@ typedef struct Im2colMatch {
     Im2colView view;      /* its spatial axes in the order in which the tensor has them */
     int images, channels; /* axes of the gather */
     int place[MAX_SPATIAL], tap[MAX_SPATIAL];
-    int from[2 + MAX_SPATIAL];  /* which of the tensor's axes: images, spatial ones, channels */
-    SummedProduct sums;         /* whose factor it is, … */
-    int side;                   /* … and which */
-    int axes[MAX_RANK];         /* of the product's axes: the gather's */
+    int from[2 + MAX_SPATIAL]; /* which of the tensor's axes: images, spatial ones, channels */
+    SummedProduct sums;        /* whose factor it is, … */
+    int side;                  /* … and which */
+    int axes[MAX_RANK];        /* of the product's axes: the gather's */
     int joined; /* spatial axes, the last ones, whose taps are joined with channels */
 } Im2colMatch;
 

@@ -27,7 +27,6 @@
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/computations.h"
-#include "passes/analysis/summed_products.h"
 #include "passes/pass.h"
 #include "passes/tensor/reorder_axes.h"
 
@@ -371,10 +370,10 @@ void pass_collapse_intermediates(Func *func)
     } chains = {0};
     const Op *summed = NULL; /* the product whose outermost sum was met */
     for (Op *op = func->body->last; op; op = op->prev) {
-        SummedProduct sums;
-        if (an_summed_product(func, op, &sums) && sums.mul != summed) {
-            summed = sums.mul;
-            Chain chain = follow_product(func, computations_of(all, op));
+        const Compute *sum = computations_product(all, op);
+        if (sum && !compute_masks_products(sum) && sum->term.value->def != summed) {
+            summed = sum->term.value->def;
+            Chain chain = follow_product(func, sum);
             ARENA_PUSH(func->arena, &chains, chain);
         }
     }

@@ -24,30 +24,28 @@ enum { MAX_DEPTH = 12 };
 
 typedef struct Masker {
     Func *func;
-    Memo *forms, *varies, *places; /* of an_index_form, an_varies and is_of_places */
-    ReductionDomain domain;
+    Computations *all;
+    Memo *varies, *places; /* of an_varies and is_of_places */
+    const Compute *sum;
+    TermAxes axes; /* of it */
 } Masker;
 
-/* form >= 0 as a comparison of what is added with what is subtracted. */
-static Spread compared(Reindex *r, const IndexForm *form)
+/* of >= 0 as a comparison of what is added with what is subtracted. */
+static Spread compared(Reindex *r, const Affine *of)
 {
-    Func *func = r->b.func;
-    const IndexForm *zero = form_dim(func, poly_const(func, 0));
-    IndexForm *sides[2] = {ARENA_NEW(func->arena, IndexForm), ARENA_NEW(func->arena, IndexForm)};
-    *sides[0] = *sides[1] = *zero;
-    for (int i = 0; i < FORM_AXES; i++) {
-        sides[form->coef[i] < 0]->coef[i] = form->coef[i] < 0 ? -form->coef[i] : form->coef[i];
+    AxisSpace *space = &r->all->space;
+    const Affine *sides[2] = {map_number(space, 0), map_dim(space, of->base)};
+    sides[1] = map_scale(space, sides[1], poly_const(r->b.func, -1));
+    for (int i = 0; i < of->n; i++) {
+        bool less = poly_most(of->terms[i].coef) < 0;
+        Dim coef = less ? poly_mul(r->b.func, of->terms[i].coef, poly_const(r->b.func, -1))
+                        : of->terms[i].coef;
+        const Affine *place = map_axis(space, of->terms[i].axis);
+        sides[less] = map_add(space, sides[less], map_scale(space, place, coef));
     }
-    for (int i = 0; i < form->n_parts; i++) {
-        bool less = form->parts[i].times < 0;
-        IndexForm *side = sides[less];
-        side->parts[side->n_parts] = form->parts[i];
-        side->parts[side->n_parts++].times *= less ? -1 : 1;
-    }
-    sides[1]->base = poly_mul(func, form->base, poly_const(func, -1));
-    Spread more = reindex_form(r, sides[0]), less = reindex_form(r, sides[1]);
+    Spread more = reindex_map(r, sides[0]), less = reindex_map(r, sides[1]);
     unsigned axes = more.axes | less.axes;
-    if (!sides[1]->base || !axes) {
+    if (!more.value || !less.value || !axes) {
         return (Spread){NULL, 0};
     }
     return (Spread){
@@ -58,6 +56,17 @@ static Spread compared(Reindex *r, const IndexForm *form)
 
 static const char *const ORDERS[] = {"lt", "le", "gt", "ge"};
 
+/* The number of an instance's own axes on which the map depends. */
+static int depends_on(const Affine *map, const Instance *own)
+{
+    int n = 0;
+    for (int i = 0; i < own->value->type->rank; i++) {
+        const Axis *axis = map_as_axis(own->at[i]);
+        n += axis && map_depends_on(map, axis);
+    }
+    return n;
+}
+
 /* A difference of places that is compared with a number: as a comparison of places. */
 static bool rewrite_comparison(Masker *s, Op *cmp)
 {
@@ -67,27 +76,28 @@ static bool rewrite_comparison(Masker *s, Op *cmp)
     for (int i = 0; i < 4; i++) {
         ordered = ordered || text_equal(pred, ORDERS[i]);
     }
-    const IndexForm *a = an_index_form(func, s->forms, cmp->operands[0]);
-    const IndexForm *b = an_index_form(func, s->forms, cmp->operands[1]);
-    bool places = a && b && form_as_axis(a) >= 0 && form_as_axis(b) >= 0;
-    const IndexForm *form = form_sum(func, a, b, -1);
-    unsigned axes = form ? form_axes(form) : 0;
-    if (!ordered || places || !form || !(axes & (axes - 1))) {
+    AxisSpace *space = &s->all->space;
+    Instance own = computations_own(s->all, cmp->results[0]);
+    const Affine *a = computations_map(s->all, cmp->operands[0], own.at);
+    const Affine *b = computations_map(s->all, cmp->operands[1], own.at);
+    const Affine *of = map_subtract(space, a, b);
+    if (!ordered || !of || (map_as_axis(a) && map_as_axis(b)) || depends_on(of, &own) < 2) {
         return false;
     }
-    form = pred[0] == 'l' ? form_scaled(func, form, -1) : form;
-    form = pred[1] == 't' ? form_sum(func, form, form_dim(func, poly_const(func, 1)), -1) : form;
-    Type type = cmp->results[0]->type;
+    of = pred[0] == 'l' ? map_scale(space, of, poly_const(func, -1)) : of;
+    of = map_subtract(space, of, map_number(space, pred[1] == 't'));
+    Type type = own.value->type;
     Reindex *r = ARENA_NEW(func->arena, Reindex);
-    *r = (Reindex){.b = build_before(func, cmp), .rank = type->rank};
+    *r = (Reindex){.b = build_before(func, cmp), .all = s->all, .rank = type->rank};
     for (int i = 0; i < type->rank; i++) {
+        r->axes[i] = map_as_axis(own.at[i]);
         r->dims[i] = type->dims[i];
     }
-    Spread by = form ? compared(r, form) : (Spread){NULL, 0};
+    Spread by = of ? compared(r, of) : (Spread){NULL, 0};
     if (!by.value) {
         return false;
     }
-    func_replace_uses(func, cmp->results[0], reindex_spread(r, by, (1u << type->rank) - 1));
+    func_replace_uses(func, own.value, reindex_spread(r, by, an_all_axes(type)));
     return true;
 }
 
@@ -111,88 +121,91 @@ static bool is_of_places(Memo *known, const Value *value, int depth)
 }
 
 /* True if the condition relates a place of the result to one that is summed. */
-static bool relates_places(const Masker *s, const DomainAtom *atom)
+static bool relates_places(const Masker *s, const Constraint *where)
 {
     unsigned axes = 0;
-    if (atom->kind != ATOM_OTHER) {
-        axes = form_axes(atom->form);
-    } else if (is_of_places(s->places, atom->condition, 0)) {
-        unsigned own = an_varies(s->varies, atom->condition);
-        for (int i = 0; i < atom->condition->type->rank; i++) {
-            axes |= (own >> i & 1) && atom->axes[i] >= 0 ? 1u << atom->axes[i] : 0;
+    if (where->of && !where->data.value) {
+        axes = compute_axes_of(s->sum, where->of);
+    } else if (is_of_places(s->places, where->holds.value, 0)) {
+        unsigned own = an_varies(s->varies, where->holds.value);
+        for (int i = 0; i < where->holds.value->type->rank; i++) {
+            axes |= own >> i & 1 ? compute_axes_of(s->sum, where->holds.at[i]) : 0;
         }
     }
-    return (axes & s->domain.sums.summed) && (axes & ~s->domain.sums.summed);
+    return (axes & s->axes.summed) && (axes & s->axes.kept);
 }
 
 /* True if factors with these axes make a matrix product: rows, columns and a depth. */
 static bool is_product(const Masker *s, unsigned left, unsigned right)
 {
-    const SummedProduct *sums = &s->domain.sums;
-    unsigned kept = an_all_axes(sums->mul->results[0]->type) & ~sums->summed;
-    return (kept & left & ~right) && (kept & right & ~left) && (sums->summed & left & right);
+    unsigned kept = s->axes.kept;
+    return (kept & left & ~right) && (kept & right & ~left) && (s->axes.summed & left & right);
 }
 
-static bool mask_sum(Masker *s, Op *sum)
+/* What is summed: the products behind the conditions that stand directly behind them; NULL: there
+ * are none, or something else reads it. */
+static Value *masked_term(const Masker *s)
 {
-    Func *func = s->func;
-    const SummedProduct *sums = &s->domain.sums;
-    if (!an_reduction_domain(func, s->forms, sum, &s->domain) || s->domain.n_atoms == 0 ||
-        !is_product(s, an_varies(s->varies, sums->mul->operands[0]),
-                    an_varies(s->varies, sums->mul->operands[1]))) {
-        return false;
-    }
-    Op *user = value_only_user(func, sums->mul->results[0]);
-    if (!user || !domain_has_select(&s->domain, user)) {
-        return false; /* the conditions are those of factors */
-    }
-    Value *term = sums->mul->results[0];
-    for (; user && domain_has_select(&s->domain, user); user = value_only_user(func, term)) {
+    Value *term = s->sum->term.value;
+    Op *user = value_only_user(s->func, term);
+    for (; user && compute_has_select(s->sum, user); user = value_only_user(s->func, term)) {
         term = user->results[0];
     }
-    Type type = term->type;
-    Reindex *r = ARENA_NEW(func->arena, Reindex);
-    *r = (Reindex){.b = build_before(func, term->def),
-                   .forms = s->forms,
-                   .varies = s->varies,
-                   .domain = &s->domain,
-                   .rank = type->rank};
-    int axes[MAX_RANK];
-    r->old_rank = type->rank;
-    for (int i = 0; i < type->rank; i++) {
-        axes[i] = i;
-        r->dims[i] = r->old_dims[i] = type->dims[i];
-        r->at[i] = form_axis(func, i);
+    return user && term != s->sum->term.value ? term : NULL;
+}
+
+/* Adds a condition to the factors: to one that has its axes if it relates places, else to both. */
+static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread *factors)
+{
+    Spread holds = where->kind == WHERE_AT_LEAST && !where->data.value
+                       ? compared(r, where->of)
+                       : reindex_condition(r, where, &where->holds);
+    unsigned left = factors[0].axes, right = factors[1].axes;
+    bool fits[2] = {!(holds.axes & ~left), !(holds.axes & ~right)};
+    bool one = relates_places(s, where) && !(holds.axes & ~(left | right));
+    if (!holds.value ||
+        (one ? !fits[0] && !fits[1] : !is_product(s, left | holds.axes, right | holds.axes))) {
+        return false;
     }
+    for (int side = 0; side < 2; side++) {
+        if (!one || side == !fits[0]) {
+            factors[side] = reindex_masked(r, factors[side], holds);
+        }
+    }
+    return true;
+}
+
+static bool mask_sum(Masker *s, const Op *op)
+{
+    Func *func = s->func;
+    s->sum = computations_product(s->all, op);
+    Value *term = NULL;
+    if (s->sum && s->sum->where.n > 0 && compute_term_axes(s->sum, &s->axes) &&
+        is_product(s, s->axes.factors[0], s->axes.factors[1])) {
+        term = masked_term(s);
+    }
+    if (!term) {
+        return false; /* the conditions are those of factors */
+    }
+    Reindex *r = ARENA_NEW(func->arena, Reindex);
+    *r = (Reindex){
+        .b = build_before(func, term->def), .all = s->all, .varies = s->varies, .sum = s->sum};
+    reindex_over_term(r, s->sum);
     Spread factors[2];
     for (int side = 0; side < 2; side++) {
-        factors[side] = reindex_value(r, sums->mul->operands[side], axes);
+        Instance factor = s->sum->term;
+        factor.value = factor.value->def->operands[side];
+        factors[side] = reindex_instance(r, &factor);
         if (!factors[side].value) {
             return false;
         }
     }
-    for (int i = 0; i < s->domain.n_atoms; i++) {
-        const DomainAtom *atom = &s->domain.atoms[i];
-        Spread holds = atom->kind == ATOM_NOT_NEGATIVE
-                           ? compared(r, atom->form)
-                           : reindex_value(r, atom->condition, atom->axes);
-        unsigned left = factors[0].axes, right = factors[1].axes;
-        bool fits[2] = {!(holds.axes & ~left), !(holds.axes & ~right)};
-        bool one = relates_places(s, atom) && !(holds.axes & ~(left | right));
-        if (!holds.value || (one ? !fits[0] && !fits[1]
-                                 : !is_product(s, left | holds.axes, right | holds.axes))) {
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        if (!mask(s, r, &s->sum->where.items[i], factors)) {
             return false;
         }
-        if (atom->kind != ATOM_NOT_NEGATIVE && atom->negated) {
-            holds.value = build_unary(&r->b, OP_NOT, holds.value);
-        }
-        for (int side = 0; side < 2; side++) {
-            if (one ? side == !fits[0] : true) {
-                factors[side] = reindex_masked(r, factors[side], holds);
-            }
-        }
     }
-    unsigned all = an_all_axes(type);
+    unsigned all = an_all_axes(term->type);
     Value *product = build_binary(&r->b, OP_MUL, reindex_spread(r, factors[0], all),
                                   reindex_spread(r, factors[1], all));
     func_replace_uses(func, term, product);
@@ -243,12 +256,12 @@ void pass_mask_factors(Func *func)
     }
     for (Op *op = func->body->first; op; op = op->next) {
         Op *user = op->kind == OP_SELECT ? value_only_user(func, op->results[0]) : NULL;
-        if (user && an_is_sum(user)) {
+        if (user && op_is_sum(user)) {
             widen_product(func, op);
         }
     }
     Masker s = {.func = func,
-                .forms = an_index_forms_all(func),
+                .all = computations_open(func),
                 .varies = an_varies_all(func),
                 .places = memo_open(func)};
     for (Op *op = func->body->last, *before; op; op = before) {
@@ -259,7 +272,7 @@ void pass_mask_factors(Func *func)
             rewrite_comparison(&s, op);
         }
     }
-    memo_close(s.forms);
+    computations_close(s.all);
     memo_close(s.varies);
     memo_close(s.places);
     func_remove_dead(func);

@@ -16,8 +16,8 @@
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/computations.h"
-#include "passes/analysis/summed_products.h"
 #include "passes/pass.h"
+#include "passes/tensor/reindex.h"
 
 enum {
     MIN_EDGE = 4,   /* rows, columns, depth that are worth it, where they are known … */
@@ -30,7 +30,7 @@ enum {
 
 typedef struct Contract {
     Func *func;
-    Computations *all; /* NULL: nothing was asked yet */
+    Computations *all;
 } Contract;
 
 /* ---- what is a product ---- */
@@ -39,26 +39,14 @@ typedef struct Contract {
 typedef struct Contraction {
     const Compute *sum;
     Op *mul;
-    unsigned kept, summed;
-    unsigned factors[2]; /* axes along which the factor varies */
-    unsigned unit;       /* axes of one element */
-    unsigned window;     /* axes that are read together with another one, by `x[p + r]`: of a
+    TermAxes axes;
+    unsigned unit;   /* axes of one element */
+    unsigned window; /* axes that are read together with another one, by `x[p + r]`: of a
                           * window, and as short as it is, or of the places where it lies */
-    unsigned taps;       /* axes of a view of windows that are neither images nor channels */
-    unsigned rows;       /* axes along which a factor is contiguous in memory */
-    int m, n, k;         /* axes */
+    unsigned taps;   /* axes of a view of windows that are neither images nor channels */
+    unsigned rows;   /* axes along which a factor is contiguous in memory */
+    int m, n, k;     /* axes */
 } Contraction;
-
-/* The axes of `mul` that the map depends on. */
-static unsigned axes_of(const Contraction *c, const Affine *map)
-{
-    unsigned axes = 0;
-    for (int i = 0; i < c->mul->results[0]->type->rank; i++) {
-        const Axis *axis = map_as_axis(c->sum->term.at[i]);
-        axes |= axis && map_depends_on(map, axis) ? 1u << i : 0;
-    }
-    return axes;
-}
 
 /* True if different places along the axes are different indices: `x[p + r]` is no such map, but
  * `x[n * g + i]` of groups of n. */
@@ -83,7 +71,7 @@ static void look_at_reads(Func *func, Contraction *c)
         const Use *use = &c->sum->uses.items[i];
         bool views = use->factors && func_im2col_of(func, use->memory);
         for (int k = 0; use->factors && k < use->rank; k++) {
-            unsigned axes = axes_of(c, use->at[k]);
+            unsigned axes = compute_axes_of(c->sum, use->at[k]);
             bool window = (axes & (axes - 1)) && !tells_apart(func, use->at[k]);
             c->window |= window ? axes : 0;
             c->taps |= views && k > 0 && k < use->rank - 1 ? axes : 0;
@@ -92,59 +80,18 @@ static void look_at_reads(Func *func, Contraction *c)
     }
 }
 
-/* The axis of `mul` that is this one of the sum; -1: none, or several. */
-static int place_of(const Contraction *c, const Axis *axis)
-{
-    int found = -1;
-    for (int i = 0; i < c->mul->results[0]->type->rank; i++) {
-        if (map_as_axis(c->sum->term.at[i]) == axis) {
-            found = found < 0 ? i : -2;
-        }
-    }
-    return found < 0 ? -1 : found;
-}
-
-/* True if products may be below the sums: what others sum is not looked into. */
-static bool sums_products(const Op *op)
-{
-    while (op && (an_is_sum(op) || op_moves_axes(op))) {
-        op = op->operands[0]->def;
-    }
-    return op && op->kind == OP_MUL && op->operands[0] != op->operands[1];
-}
-
 /* A sum of f32 products that no condition is between: each of its axes is one of the products. */
-static bool find_product(Contract *pass, Op *op, Contraction *c)
+static bool find_product(Contract *pass, const Op *op, Contraction *c)
 {
-    if (!an_is_sum(op) || !sums_products(op) || !value_has_uses(pass->func, op->results[0])) {
+    const Compute *sum = computations_product(pass->all, op);
+    *c = (Contraction){.sum = sum};
+    if (!sum || compute_masks_products(sum) || !compute_term_axes(sum, &c->axes)) {
         return false;
     }
-    pass->all = pass->all ? pass->all : computations_open(pass->func);
-    const Compute *sum = computations_of(pass->all, op);
-    Op *mul = sum->term.value->def;
-    if (!sum->is_product || mul->kind != OP_MUL || mul->results[0]->type->dtype != DT_F32 ||
-        value_count_uses(pass->func, sum->term.value) != 1) {
-        return false;
-    }
-    *c = (Contraction){.sum = sum, .mul = mul, .unit = an_all_axes(mul->results[0]->type)};
-    for (size_t i = 0; i < sum->axes.n; i++) {
-        const ComputeAxis *own = &sum->axes.items[i];
-        int at = place_of(c, own->axis);
-        if (at < 0) {
-            return false;
-        }
-        *(own->role == ROLE_REDUCED ? &c->summed : &c->kept) |= 1u << at;
-        c->factors[0] |= own->factors & 1 ? 1u << at : 0;
-        c->factors[1] |= own->factors & 2 ? 1u << at : 0;
-        c->unit &= ~(1u << at);
-    }
-    for (size_t i = 0; i < sum->where.n; i++) {
-        if (!sum->where.items[i].factors) {
-            return false;
-        }
-    }
+    c->mul = sum->term.value->def;
+    c->unit = an_all_axes(sum->term.value->type) & ~(c->axes.kept | c->axes.summed);
     look_at_reads(pass->func, c);
-    return true;
+    return c->mul->operands[0] != c->mul->operands[1];
 }
 
 static bool is_worth(Type type, int axis, int64_t least)
@@ -172,7 +119,7 @@ static int last_axis(unsigned axes, unsigned better, Type type)
  * memory, whatever the order of the names is in which the program sums. */
 static int depth_axis(const Contraction *c, Type type)
 {
-    unsigned inner = c->summed & c->factors[0] & c->factors[1];
+    unsigned inner = c->axes.summed & c->axes.factors[0] & c->axes.factors[1];
     unsigned plain = inner & ~c->window & ~c->taps;
     int k = last_axis(plain, c->rows, type);
     return k < 0 ? last_axis(inner, c->rows, type) : k;
@@ -194,8 +141,8 @@ static void swap_factors(Contraction *c)
 static bool choose_axes(Contraction *c)
 {
     Type type = c->mul->results[0]->type;
-    c->m = last_axis(c->kept & c->factors[0] & ~c->factors[1], 0, type);
-    c->n = last_axis(c->kept & c->factors[1] & ~c->factors[0], 0, type);
+    c->m = last_axis(c->axes.kept & c->axes.factors[0] & ~c->axes.factors[1], 0, type);
+    c->n = last_axis(c->axes.kept & c->axes.factors[1] & ~c->axes.factors[0], 0, type);
     c->k = depth_axis(c, type);
     bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
     if (found && c->m > c->n && !c->window) {
@@ -265,31 +212,18 @@ static Value *factor(Builder *b, const Contraction *c, int which, const int *bat
  * summed, unless they were dropped. */
 static Value *restored(Builder *b, const Contraction *c, Value *value, const int *axes, int n)
 {
-    const Instance *result = &c->sum->result;
-    int64_t perm[MAX_RANK];
-    int kept = 0;
+    const Axis *kept[MAX_RANK];
+    int n_kept = 0;
     for (int i = n; i-- > 0;) {
-        bool is_kept = c->kept >> axes[i] & 1;
+        bool is_kept = c->axes.kept >> axes[i] & 1;
         value = is_kept ? value : build_squeeze(b, value, i);
     }
-    for (int i = 0; i < result->value->type->rank; i++) {
-        const Axis *axis = map_as_axis(result->at[i]);
-        for (int k = 0, at = 0; axis && k < n; k++) {
-            if (axes[k] == place_of(c, axis)) {
-                perm[kept++] = at;
-            }
-            at += (c->kept >> axes[k] & 1) != 0;
+    for (int i = 0; i < n; i++) {
+        if (c->axes.kept >> axes[i] & 1) {
+            kept[n_kept++] = map_as_axis(c->sum->term.at[axes[i]]);
         }
     }
-    bool ordered = true;
-    for (int i = 0; i < kept; i++) {
-        ordered = ordered && perm[i] == i;
-    }
-    value = ordered ? value : build_permute(b, value, perm);
-    for (int i = 0; i < result->value->type->rank; i++) {
-        value = map_as_axis(result->at[i]) ? value : build_expand(b, value, i);
-    }
-    return value;
+    return reindex_restored(b, c->sum, value, kept);
 }
 
 /* ---- sums of one factor ---- */
@@ -301,9 +235,10 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
 static unsigned summed_first(const Contraction *c)
 {
     Type type = c->mul->results[0]->type;
-    unsigned left = c->factors[0], right = c->factors[1], of_one = c->summed & (left ^ right);
+    unsigned left = c->axes.factors[0], right = c->axes.factors[1], kept = c->axes.kept;
+    unsigned of_one = c->axes.summed & (left ^ right);
     bool contracts =
-        (c->kept & left & ~right) && (c->kept & right & ~left) && (c->summed & left & right);
+        (kept & left & ~right) && (kept & right & ~left) && (c->axes.summed & left & right);
     if (!contracts || c->taps) {
         return 0;
     }
@@ -353,11 +288,11 @@ static Op *sum_factors(Contract *pass, Op *op, const Contraction *c, unsigned fi
     int axes[MAX_RANK], n = 0;
     for (int i = 0; i < 2; i++) {
         Value *factor = c->mul->operands[i];
-        factors[i] = factor_summed(&b, factor, c->factors[i] | c->unit, first);
+        factors[i] = factor_summed(&b, factor, c->axes.factors[i] | c->unit, first);
     }
     Value *value = build_binary(&b, OP_MUL, factors[0], factors[1]);
     for (int i = c->mul->results[0]->type->rank; i-- > 0;) {
-        if ((c->summed & ~first) >> i & 1) {
+        if ((c->axes.summed & ~first) >> i & 1) {
             int gone = __builtin_popcount(first & ((1u << i) - 1));
             value = build_reduce(&b, "sum", value, i - gone);
         }
@@ -392,7 +327,7 @@ static void contract_op(Contract *pass, Op *op)
     }
     for (int summed = 0; summed < 2; summed++) { /* the summed ones last */
         for (int i = 0; i < c.mul->results[0]->type->rank; i++) {
-            if (i != c.m && i != c.n && i != c.k && (int)(c.summed >> i & 1) == summed) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.axes.summed >> i & 1) == summed) {
                 axes[n++] = i;
             }
         }
@@ -401,7 +336,7 @@ static void contract_op(Contract *pass, Op *op)
     Value *left = factor(&b, &c, 0, axes, n), *right = factor(&b, &c, 1, axes, n);
     Value *sum = build_dot(&b, left, right, NULL, DT_F32);
     for (int i = n; i-- > 0;) {
-        sum = c.summed >> axes[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
+        sum = c.axes.summed >> axes[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
     }
     axes[n] = c.m;
     axes[n + 1] = c.n;
@@ -412,14 +347,12 @@ static void contract_op(Contract *pass, Op *op)
 
 void pass_raise_to_dot(Func *func)
 {
-    Contract pass = {.func = func};
+    Contract pass = {func, computations_open(func)};
     /* The outermost sum of several comes last, and takes the others with it. */
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
         contract_op(&pass, op);
     }
-    if (pass.all) {
-        computations_close(pass.all);
-    }
+    computations_close(pass.all);
     func_remove_dead(func);
 }

@@ -17,25 +17,29 @@
 
 typedef struct Reflect {
     Func *func;
-    Memo *forms, *varies;
-    ReductionDomain domain;
+    Computations *all;
+    Memo *varies;
+    const Compute *sum;
+    TermAxes axes; /* of it */
 } Reflect;
 
 /* The summed axes with which the index of a window grows (sign 1) or falls (-1). */
-static unsigned taps_of(const Reflect *s, const Op *gather, const int *axes, int sign)
+static unsigned taps_of(const Reflect *s, const Instance *window, int sign)
 {
+    const Op *gather = window->value->def;
     unsigned taps = 0;
     for (int i = 1; i < gather->n_operands; i++) {
-        const Value *index = gather->operands[i];
-        const IndexForm *form = index->type->rank ? an_index_form(s->func, s->forms, index) : NULL;
+        const Affine *index = computations_map(s->all, gather->operands[i], window->at);
         unsigned own = 0;
-        bool walks = false; /* places, forwards */
-        for (int k = 0; form && !form->n_parts && k < index->type->rank; k++) {
-            bool summed = axes[k] >= 0 && (s->domain.sums.summed >> axes[k] & 1);
-            walks = walks || (axes[k] >= 0 && !summed && form->coef[k] > 0);
-            own |= summed && form->coef[k] * sign > 0 ? 1u << axes[k] : 0;
+        bool places = false; /* it grows with them */
+        for (int k = 0; map_is_sum(index) && k < index->n; k++) {
+            unsigned axis = compute_axes_of(s->sum, map_axis(&s->all->space, index->terms[k].axis));
+            int64_t coef;
+            bool number = poly_is_const(index->terms[k].coef, &coef);
+            places = places || (number && coef > 0 && (axis & s->axes.kept));
+            own |= number && coef * sign > 0 ? axis & s->axes.summed : 0;
         }
-        taps |= walks ? own : 0;
+        taps |= places ? own : 0;
     }
     return taps;
 }
@@ -43,17 +47,14 @@ static unsigned taps_of(const Reflect *s, const Op *gather, const int *axes, int
 /* The taps with which windows fall, where the other factor has columns of its own. */
 static unsigned falling_taps(const Reflect *s)
 {
-    const SummedProduct *sums = &s->domain.sums;
     unsigned falling = 0, growing = 0;
-    unsigned kept = an_all_axes(sums->mul->results[0]->type) & ~sums->summed;
     for (int side = 0; side < 2; side++) {
-        int axes[MAX_RANK];
-        const Value *factor = sums->mul->operands[side], *other = sums->mul->operands[1 - side];
-        const Op *read = domain_factor_read(&s->domain, factor, axes);
-        unsigned columns = kept & an_varies(s->varies, other) & ~an_varies(s->varies, factor);
+        const Instance *factor = &s->sum->factors[side];
+        const Op *read = factor->value->def;
+        unsigned columns = s->axes.kept & s->axes.factors[1 - side] & ~s->axes.factors[side];
         if (read && read->kind == OP_GATHER) {
-            falling |= columns ? taps_of(s, read, axes, -1) : 0;
-            growing |= taps_of(s, read, axes, 1);
+            falling |= columns ? taps_of(s, factor, -1) : 0;
+            growing |= taps_of(s, factor, 1);
         }
     }
     return falling & ~growing;
@@ -62,53 +63,71 @@ static unsigned falling_taps(const Reflect *s)
 /* What is summed: the product, with the conditions behind it. NULL: one lies between sums. */
 static Value *summed_term(const Reflect *s)
 {
-    Value *term = s->domain.sums.mul->results[0];
+    Value *term = s->sum->term.value;
     Op *user = value_only_user(s->func, term);
-    while (user && domain_has_select(&s->domain, user)) {
+    size_t n = 0;
+    for (; user && compute_has_select(s->sum, user); user = value_only_user(s->func, term)) {
         term = user->results[0];
-        user = value_only_user(s->func, term);
-    }
-    for (int i = 0; i < s->domain.n_selects; i++) {
-        const Op *select = s->domain.selects[i];
-        bool behind = !op_is_before(select, s->domain.sums.mul);
-        if (behind && select->results[0]->type->rank != term->type->rank) {
-            return NULL;
+        for (size_t i = 0; i < s->sum->where.n; i++) {
+            n += s->sum->where.items[i].select == user;
         }
     }
-    return user && an_is_sum(user) ? term : NULL;
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        n += s->sum->where.items[i].factors != 0;
+    }
+    return user && op_is_sum(user) && n == s->sum->where.n ? term : NULL;
 }
 
-static bool reflect_sum(Reflect *s, Op *sum)
+/* What is summed, at these places: the product, whose factors have all axes, and what follows. */
+static Value *rebuilt(const Reflect *s, Reindex *r, const Instance *term)
+{
+    unsigned all = an_all_axes(term->value->type);
+    Instance product = *term;
+    Value *factors[2];
+    product.value = s->sum->term.value;
+    for (int side = 0; side < 2; side++) {
+        Instance factor = *term;
+        factor.value = product.value->def->operands[side];
+        Spread made = reindex_instance(r, &factor);
+        if (!made.value) {
+            return NULL;
+        }
+        factors[side] = reindex_spread(r, made, all);
+    }
+    Value *made = build_binary(&r->b, OP_MUL, factors[0], factors[1]);
+    reindex_define(r, &product, (Spread){made, all});
+    Spread reflected = reindex_instance(r, term);
+    return reflected.value ? reindex_spread(r, reflected, all) : NULL;
+}
+
+static bool reflect_sum(Reflect *s, const Op *op)
 {
     Func *func = s->func;
-    unsigned taps = an_reduction_domain(func, s->forms, sum, &s->domain) ? falling_taps(s) : 0;
-    Value *term = taps ? summed_term(s) : NULL;
-    if (!term) {
+    s->sum = computations_product(s->all, op);
+    unsigned taps = s->sum && compute_term_axes(s->sum, &s->axes) ? falling_taps(s) : 0;
+    Instance term = {.value = taps ? summed_term(s) : NULL};
+    if (!term.value) {
         return false;
     }
-    Type type = term->type;
-    Builder b = build_before(func, term->def);
-    b.span = sum->span;
+    Builder b = build_before(func, term.value->def);
+    b.span = op->span;
     Reindex *r = ARENA_NEW(func->arena, Reindex);
-    *r = (Reindex){.b = b, .forms = s->forms, .varies = s->varies, .rank = type->rank};
-    int axes[MAX_RANK];
-    r->old_rank = type->rank;
-    for (int i = 0; i < type->rank; i++) {
-        Dim last = poly_add(func, type->dims[i], poly_const(func, -1));
-        const IndexForm *axis = form_axis(func, i);
-        axes[i] = i;
-        r->dims[i] = r->old_dims[i] = type->dims[i];
-        r->at[i] = taps >> i & 1 ? form_sum(func, form_dim(func, last), axis, -1) : axis;
-        if (!r->at[i]) {
+    *r = (Reindex){.b = b, .all = s->all, .varies = s->varies};
+    reindex_over_term(r, s->sum);
+    for (int i = 0; i < r->rank; i++) {
+        AxisSpace *space = &s->all->space;
+        Dim last = poly_add(func, r->dims[i], poly_const(func, -1));
+        const Affine *place = s->sum->term.at[i];
+        term.at[i] = taps >> i & 1 ? map_subtract(space, map_dim(space, last), place) : place;
+        if (!term.at[i]) {
             return false;
         }
     }
-    Spread reflected = reindex_value(r, term, axes);
-    if (!reflected.value) {
-        return false;
+    Value *reflected = rebuilt(s, r, &term);
+    if (reflected) {
+        func_replace_uses(func, term.value, reflected);
     }
-    func_replace_uses(func, term, reindex_spread(r, reflected, an_all_axes(type)));
-    return true;
+    return reflected != NULL;
 }
 
 void pass_reflect_taps(Func *func)
@@ -117,12 +136,12 @@ void pass_reflect_taps(Func *func)
         !block_contains(func->body, OP_GATHER) || !block_contains(func->body, OP_REDUCE)) {
         return;
     }
-    Reflect s = {.func = func, .forms = an_index_forms_all(func), .varies = an_varies_all(func)};
+    Reflect s = {.func = func, .all = computations_open(func), .varies = an_varies_all(func)};
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
         reflect_sum(&s, op);
     }
-    memo_close(s.forms);
+    computations_close(s.all);
     memo_close(s.varies);
     func_remove_dead(func);
 }

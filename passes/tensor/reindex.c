@@ -61,136 +61,154 @@ Spread reindex_masked(Reindex *r, Spread factor, Spread condition)
     return (Spread){widened ? build_cast(&r->b, value, factor.value->type->dtype) : value, axes};
 }
 
-/* ---- forms ---- */
+/* ---- maps ---- */
 
-static Spread place_along(Reindex *r, int axis)
+/* What was made of an instance, or of an axis. */
+typedef struct Reindexed {
+    Instance of;
+    const Axis *axis;
+    Spread by;
+} Reindexed;
+
+static Spread with_size(Reindex *r, OpKind kind, Spread a, Dim size)
 {
-    if (axis >= MAX_RANK) {
-        return r->derived[axis - MAX_RANK];
-    }
-    Spread *place = &r->places[axis];
-    if (!place->value) {
-        *place = (Spread){build_iota(&r->b, r->dims[axis], DT_I64), 1u << axis};
-    }
-    return *place;
+    int64_t number;
+    return poly_is_const(size, &number)
+               ? with_number(r, kind, a, number)
+               : reindex_binary(r, kind, a, (Spread){build_size(&r->b, size), 0});
 }
 
-/* sum + times * term; a sum without a value is nothing yet. */
-static Spread add_term(Reindex *r, Spread sum, Spread term, int64_t times)
+static int new_axis(const Reindex *r, const Axis *axis)
 {
-    bool subtracts = sum.value && times < 0;
-    times = subtracts ? -times : times;
-    term = times == 1 ? term : with_number(r, OP_MUL, term, times);
+    for (int i = 0; axis && i < r->rank; i++) {
+        if (r->axes[i] == axis) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The places along an axis of the space, or what a division makes of them. */
+static Spread place_along(Reindex *r, const Axis *axis)
+{
+    for (size_t i = 0; i < r->places.n; i++) {
+        if (r->places.items[i]->axis == axis) {
+            return r->places.items[i]->by;
+        }
+    }
+    Spread place = NONE;
+    int at = new_axis(r, axis);
+    if (axis->of) {
+        Spread of = reindex_map(r, axis->of);
+        OpKind kind = axis->make == AXIS_OUTER ? OP_DIV : OP_MOD;
+        place = of.value ? with_size(r, kind, of, axis->by) : NONE;
+    } else if (at >= 0) {
+        place = (Spread){build_iota(&r->b, r->dims[at], DT_I64), 1u << at};
+    }
+    Reindexed *made = ARENA_NEW(r->b.func->arena, Reindexed);
+    *made = (Reindexed){.axis = axis, .by = place};
+    ARENA_PUSH(r->b.func->arena, &r->places, made);
+    return place;
+}
+
+/* sum + coef * place; a sum without a value is nothing yet. */
+static Spread add_term(Reindex *r, Spread sum, Spread place, Dim coef)
+{
+    int64_t one;
+    bool subtracts = sum.value && poly_most(coef) < 0;
+    coef = subtracts ? poly_mul(r->b.func, coef, poly_const(r->b.func, -1)) : coef;
+    bool plain = poly_is_const(coef, &one) && one == 1;
+    Spread term = plain ? place : with_size(r, OP_MUL, place, coef);
     return !sum.value ? term : reindex_binary(r, subtracts ? OP_SUB : OP_ADD, sum, term);
 }
 
 static Spread add_base(Reindex *r, Spread sum, Dim base)
 {
     int64_t number;
-    if (!poly_is_const(base, &number)) {
-        Spread size = {build_size(&r->b, base), 0};
-        return sum.value ? reindex_binary(r, OP_ADD, sum, size) : size;
-    }
     if (!sum.value) {
-        return (Spread){build_i64(&r->b, number), 0};
+        bool is_number = poly_is_const(base, &number);
+        return (Spread){is_number ? build_i64(&r->b, number) : build_size(&r->b, base), 0};
     }
-    return number == 0  ? sum
-           : number < 0 ? with_number(r, OP_SUB, sum, -number)
-                        : with_number(r, OP_ADD, sum, number);
+    if (!poly_is_const(base, &number) || number > 0) {
+        return with_size(r, OP_ADD, sum, base);
+    }
+    return number == 0 ? sum : with_number(r, OP_SUB, sum, -number);
 }
 
-Spread reindex_form(Reindex *r, const IndexForm *form)
+/* Terms are added in the order of the space's axes, what is subtracted after that, and quotients
+ * and remainders at the end. */
+Spread reindex_map(Reindex *r, const Affine *map)
 {
     Spread sum = NONE;
-    if (!form) {
-        return NONE;
-    }
-    for (int negative = 0; negative < 2; negative++) { /* what is added comes first */
-        for (int i = 0; i < FORM_AXES; i++) {
-            if (form->coef[i] && (form->coef[i] < 0) == negative) {
-                sum = add_term(r, sum, place_along(r, i), form->coef[i]);
+    int used = 0;
+    for (int negative = 0; map && negative < 2; negative++) {
+        for (int k = 0; k < r->rank; k++) {
+            const Term *term = r->axes[k] ? map_term(map, r->axes[k]) : NULL;
+            if (term && (poly_most(term->coef) < 0) == negative) {
+                sum = add_term(r, sum, place_along(r, term->axis), term->coef);
+                used++;
             }
         }
     }
-    for (int i = 0; i < form->n_parts; i++) {
-        const IndexPart *part = &form->parts[i];
-        Spread of = reindex_form(r, part->of);
-        of = with_number(r, part->is_remainder ? OP_MOD : OP_DIV, of, part->by);
-        sum = add_term(r, sum, of, part->times);
+    for (int i = 0; map && i < map->n; i++) {
+        const Term *term = &map->terms[i];
+        Spread place = term->axis->of ? place_along(r, term->axis) : NONE;
+        sum = place.value ? add_term(r, sum, place, term->coef) : sum;
+        used += place.value != NULL;
     }
-    return add_base(r, sum, form->base);
-}
-
-/* The form, whose parts of places that stay within one period are gone. */
-static const IndexForm *within_periods(Reindex *r, const IndexForm *form)
-{
-    Func *func = r->b.func;
-    const IndexForm *result = form;
-    for (int i = 0; form && result && i < form->n_parts; i++) {
-        const IndexPart *part = &form->parts[i];
-        int axis = form_as_axis(part->of);
-        int64_t extent;
-        if (axis < 0 || axis >= r->rank || !poly_is_const(r->dims[axis], &extent) ||
-            extent > part->by) {
-            continue;
-        }
-        const IndexForm *zero = form_dim(func, poly_const(func, 0));
-        IndexForm *own = ARENA_NEW(func->arena, IndexForm);
-        *own = (IndexForm){.base = zero->base, .n_parts = 1, .parts = {*part}};
-        result = form_sum(func, result, own, -1);
-        result = form_sum(func, result, part->is_remainder ? part->of : zero, part->times);
-    }
-    return result;
-}
-
-/* The form of the value's index over the new axes; NULL: it has none. */
-static const IndexForm *new_form(Reindex *r, const Value *value, const int *axes)
-{
-    const IndexForm *by[FORM_AXES] = {NULL};
-    Func *func = r->b.func;
-    for (int i = 0; i < value->type->rank; i++) {
-        by[i] = axes[i] >= 0 ? r->at[axes[i]] : form_dim(func, poly_const(func, 0));
-    }
-    return within_periods(r, form_substitute(func, an_index_form(func, r->forms, value), by));
+    return map && used == map->n ? add_base(r, sum, map->base) : NONE;
 }
 
 /* ---- values ---- */
 
-/* The old axis is a new one under another number. */
-static bool is_renamed(const Reindex *r, int old)
+/* The axis of the space that these places are, all of them; -1: other places. */
+static int renamed_axis(const Reindex *r, const Instance *of, int i)
 {
-    int axis = form_as_axis(r->at[old]);
-    return axis >= 0 && axis < MAX_RANK && r->dims[axis] == r->old_dims[old];
+    int axis = new_axis(r, map_as_axis(of->at[i]));
+    return axis >= 0 && r->dims[axis] == of->value->type->dims[i] ? axis : -1;
+}
+
+static bool is_unit(const Instance *of, int i)
+{
+    int64_t extent;
+    return poly_is_const(of->value->type->dims[i], &extent) && extent == 1;
 }
 
 /* The value varies along no axis that is not renamed. */
-static bool is_kept(const Reindex *r, const Value *value, const int *axes)
+static bool is_kept(const Reindex *r, const Instance *of)
 {
-    unsigned varies = an_varies(r->varies, value);
-    for (int i = 0; i < value->type->rank; i++) {
-        if ((varies >> i & 1) && axes[i] >= 0 && !is_renamed(r, axes[i])) {
+    unsigned varies = an_varies(r->varies, of->value);
+    for (int i = 0; i < of->value->type->rank; i++) {
+        if ((varies >> i & 1) && !is_unit(of, i) && renamed_axis(r, of, i) < 0) {
             return false;
         }
     }
     return true;
 }
 
-/* The value itself, its axes in the order of the new ones. */
-static Spread renamed(Reindex *r, Value *value, const int *axes)
+/* The value itself, its axes in the order of the new ones, without those of one element. */
+static Spread renamed(Reindex *r, const Instance *of)
 {
+    Value *value = of->value;
     int64_t perm[MAX_RANK];
-    int n = 0;
+    int n = 0, axes[MAX_RANK], rank = 0;
     unsigned found = 0;
     bool ordered = true;
-    for (int i = value->type->rank; i-- > 0;) {
-        if (axes[i] < 0 || !is_renamed(r, axes[i])) {
+    for (int i = 0; i < value->type->rank; i++) {
+        int axis = renamed_axis(r, of, i);
+        if (axis < 0 && !is_unit(of, i)) {
             return NONE;
         }
-        found |= 1u << form_as_axis(r->at[axes[i]]);
+        axes[rank] = axis;
+        rank += axis >= 0;
+        found |= axis >= 0 ? 1u << axis : 0;
+    }
+    for (int i = value->type->rank; i-- > 0;) {
+        value = renamed_axis(r, of, i) < 0 ? build_squeeze(&r->b, value, i) : value;
     }
     for (int axis = 0; axis < r->rank; axis++) {
-        for (int i = 0; i < value->type->rank; i++) {
-            if (form_as_axis(r->at[axes[i]]) == axis) {
+        for (int i = 0; i < rank; i++) {
+            if (axes[i] == axis) {
                 ordered = ordered && i == n;
                 perm[n++] = i;
             }
@@ -232,11 +250,11 @@ static Spread gathered(Reindex *r, Value *from, Spread *at, const int64_t *guard
 }
 
 /* A whole array or tensor, or a slice of it, read at the places of its axes. */
-static Spread read_at(Reindex *r, Value *value, const int *axes)
+static Spread read_at(Reindex *r, const Instance *of)
 {
-    const Op *op = value->def;
+    const Op *op = of->value->def;
     bool load = op && op->kind == OP_LOAD;
-    Value *from = load ? op->operands[0] : value;
+    Value *from = load ? op->operands[0] : of->value;
     const Attr *guard = load ? op_attr(op, ATTR_GUARD) : NULL;
     Spread at[MAX_RANK];
     int64_t guards[MAX_RANK];
@@ -251,31 +269,40 @@ static Spread read_at(Reindex *r, Value *value, const int *axes)
             guards[i] = guard ? guard->ints[i] : 0;
             continue;
         }
-        int axis = axes[k++];
-        at[i] = axis >= 0 ? reindex_form(r, r->at[axis]) : (Spread){build_i64(&r->b, 0), 0};
-        guards[i] = axis >= 0 && !is_renamed(r, axis);
+        at[i] = reindex_map(r, of->at[k]);
+        guards[i] = renamed_axis(r, of, k) < 0 &&
+                    !map_is_inside(&r->all->space, of->at[k], from->type->dims[i]);
+        k++;
     }
     return gathered(r, from, at, guards, load ? op_attr(op, ATTR_VALUE) : NULL);
 }
 
-static Spread gather_again(Reindex *r, const Op *op, const int *axes)
+static Instance at_same_places(const Instance *of, Value *value)
 {
+    Instance other = *of;
+    other.value = value;
+    return other;
+}
+
+static Spread gather_again(Reindex *r, const Instance *of)
+{
+    const Op *op = of->value->def;
     Spread at[MAX_RANK];
     int64_t guards[MAX_RANK];
     Value *from = op->operands[0];
     const Attr *guard = op_attr(op, ATTR_GUARD);
     for (int i = 0; i < from->type->rank; i++) {
-        Value *index = op->operands[1 + i];
-        bool scalar = index->type->rank == 0;
-        at[i] = scalar ? (Spread){index, 0} : reindex_value(r, index, axes);
-        bool kept = scalar || is_kept(r, index, axes);
+        Instance index = at_same_places(of, op->operands[1 + i]);
+        bool kept = index.value->type->rank == 0 || is_kept(r, &index);
+        at[i] = reindex_instance(r, &index);
         guards[i] = !kept || !guard || guard->ints[i];
     }
     return gathered(r, from, at, guards, op_attr(op, ATTR_VALUE));
 }
 
-static Spread elementwise_again(Reindex *r, const Op *op, const int *axes)
+static Spread elementwise_again(Reindex *r, const Instance *of)
 {
+    const Op *op = of->value->def;
     Spread operands[4];
     Value *values[4];
     unsigned all = 0;
@@ -283,7 +310,8 @@ static Spread elementwise_again(Reindex *r, const Op *op, const int *axes)
         return NONE;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = reindex_value(r, op->operands[i], axes);
+        Instance operand = at_same_places(of, op->operands[i]);
+        operands[i] = reindex_instance(r, &operand);
         if (!operands[i].value) {
             return NONE;
         }
@@ -306,70 +334,41 @@ static Spread elementwise_again(Reindex *r, const Op *op, const int *axes)
     return (Spread){copy->results[0], all};
 }
 
-static Spread move_again(Reindex *r, const Op *op, const int *axes)
-{
-    int inner[MAX_RANK];
-    for (int i = 0; i < op->operands[0]->type->rank; i++) {
-        OpAxis axis = op_axis(op, 0, i);
-        inner[i] = axis.role == AXIS_TIED ? axes[axis.result] : -1;
-    }
-    return reindex_value(r, op->operands[0], inner);
-}
-
-/* The value without axes of one element that no old axis is tied to. */
-static Value *squeezed(Reindex *r, Value *value, const int *axes, int *kept)
-{
-    int n = 0;
-    int64_t extent;
-    unsigned units = 0;
-    for (int i = 0; i < value->type->rank; i++) {
-        bool unit = axes[i] < 0 && poly_is_const(value->type->dims[i], &extent) && extent == 1;
-        units |= unit ? 1u << i : 0;
-        kept[n] = axes[i];
-        n += !unit;
-    }
-    for (int i = value->type->rank; i-- > 0;) {
-        value = units >> i & 1 ? build_squeeze(&r->b, value, i) : value;
-    }
-    return value;
-}
-
 /* The reduction over the same elements, where they depend on the new axes. */
-static Spread reduce_again(Reindex *r, const Op *op, const int *axes)
+static Spread reduce_again(Reindex *r, const Instance *of)
 {
-    int inner[MAX_RANK], axis = (int)op_int(op, ATTR_AXIS, 0), own = r->rank;
-    Value *from = op->operands[0];
-    if (is_kept(r, op->results[0], axes)) {
-        Value *result = squeezed(r, op->results[0], axes, inner);
-        return renamed(r, result, inner);
+    const Op *op = of->value->def;
+    int axis = (int)op_int(op, ATTR_AXIS, 0), own = r->rank;
+    if (is_kept(r, of)) {
+        return renamed(r, of);
     }
-    if (op->n_operands != 1 || own == MAX_RANK || r->old_rank == FORM_AXES) {
+    if (op->n_operands != 1 || own == MAX_RANK) {
         return NONE;
     }
-    for (int i = 0; i < from->type->rank; i++) {
-        inner[i] = axes[i];
-    }
-    inner[axis] = r->old_rank++;
-    r->old_dims[inner[axis]] = r->dims[own] = from->type->dims[axis];
-    r->at[inner[axis]] = form_axis(r->b.func, own);
+    Instance terms = at_same_places(of, op->operands[0]);
+    r->dims[own] = terms.value->type->dims[axis];
+    r->axes[own] = axis_new(&r->all->space, r->dims[own], NULL);
+    terms.at[axis] = map_axis(&r->all->space, r->axes[own]);
     r->rank++;
-    Spread of = reindex_value(r, from, inner);
-    if (!of.value) {
+    Spread made = reindex_instance(r, &terms);
+    if (!made.value) {
         return NONE;
     }
-    unsigned all = of.axes | 1u << own;
+    unsigned all = made.axes | 1u << own;
     int at = __builtin_popcount(all & ((1u << own) - 1));
-    Value *all_values = reindex_spread(r, of, all);
+    Value *all_values = reindex_spread(r, made, all);
     Value *value = build_reduce(&r->b, op_word(op, ATTR_FN), all_values, at);
     return (Spread){build_squeeze(&r->b, value, at), all & ~(1u << own)};
 }
 
-static Spread made_of(Reindex *r, Value *value, const int *axes)
+static Spread made_of(Reindex *r, const Instance *of)
 {
+    Value *value = of->value;
     const Op *op = value->def;
-    const IndexForm *form = new_form(r, value, axes);
-    if (form) {
-        return reindex_form(r, form);
+    bool index = value->type->dtype == DT_I64;
+    const Affine *map = index ? computations_map(r->all, value, of->at) : NULL;
+    if (map) {
+        return reindex_map(r, map);
     }
     if (op && op->kind == OP_CONST) {
         Type type = type_scalar(r->b.func, value->type->dtype);
@@ -379,51 +378,94 @@ static Spread made_of(Reindex *r, Value *value, const int *axes)
             is_float ? build_float(&r->b, type, number->f) : build_int(&r->b, type, number->i), 0};
     }
     if (op && op_moves_axes(op)) {
-        return move_again(r, op, axes);
+        Instance inner = instance_moved(&r->all->space, op, of->at);
+        return reindex_instance(r, &inner);
     }
-    if (op && r->domain && domain_has_select(r->domain, op)) {
-        return reindex_value(r, op->operands[1], axes);
+    if (op && r->sum && compute_has_select(r->sum, op)) {
+        int counts = value_is_const(op->operands[2], 0) ? 1 : 2;
+        Instance inner = at_same_places(of, op->operands[counts]);
+        return reindex_instance(r, &inner);
     }
     if (op && op_has(op, TRAIT_ELEMENTWISE)) {
-        return elementwise_again(r, op, axes);
+        return elementwise_again(r, of);
     }
     if (op && op->kind == OP_GATHER) {
-        return gather_again(r, op, axes);
+        return gather_again(r, of);
     }
     if (r->reduces && op && op->kind == OP_REDUCE) {
-        return reduce_again(r, op, axes);
+        return reduce_again(r, of);
     }
-    Spread same = is_kept(r, value, axes) ? renamed(r, value, axes) : NONE;
-    return same.value ? same : read_at(r, value, axes);
+    Spread same = is_kept(r, of) ? renamed(r, of) : NONE;
+    return same.value ? same : read_at(r, of);
 }
 
-Spread reindex_value(Reindex *r, Value *value, const int *axes)
+static bool is_made_of(const void *item, const void *key)
 {
-    int rank = value->type->rank;
-    if (value->type->kind != TYPE_ARRAY) {
+    return instance_same(&((const Reindexed *)item)->of, key);
+}
+
+void reindex_define(Reindex *r, const Instance *of, Spread by)
+{
+    Reindexed *made = ARENA_NEW(r->b.func->arena, Reindexed);
+    *made = (Reindexed){.of = *of, .by = by};
+    table_add(r->b.func->arena, &r->made, instance_hash(of), made);
+}
+
+Spread reindex_instance(Reindex *r, const Instance *of)
+{
+    if (of->value->type->kind != TYPE_ARRAY) {
         return NONE;
     }
-    if (rank == 0) {
-        return (Spread){value, 0};
+    if (of->value->type->rank == 0) {
+        return (Spread){of->value, 0};
     }
-    for (int i = 0; i < r->n_made; i++) {
-        bool same = r->made[i].value == value;
-        for (int k = 0; same && k < rank; k++) {
-            same = r->made[i].axes[k] == axes[k];
-        }
-        if (same) {
-            return r->made[i].by;
-        }
+    const Reindexed *known = table_find(&r->made, instance_hash(of), is_made_of, of);
+    if (known) {
+        return known->by;
     }
-    Spread by = made_of(r, value, axes);
-    if (r->n_made == MAX_MADE) {
-        return NONE;
-    }
-    int n = r->n_made++;
-    r->made[n].value = value;
-    r->made[n].by = by;
-    for (int k = 0; k < rank; k++) {
-        r->made[n].axes[k] = axes[k];
-    }
+    Spread by = made_of(r, of);
+    reindex_define(r, of, by);
     return by;
+}
+
+Spread reindex_condition(Reindex *r, const Constraint *constraint, const Instance *holds)
+{
+    Spread made = reindex_instance(r, holds);
+    if (made.value && constraint->negated) {
+        made.value = build_unary(&r->b, OP_NOT, made.value);
+    }
+    return made;
+}
+
+/* ---- sums of products ---- */
+
+void reindex_over_term(Reindex *r, const Compute *sum)
+{
+    r->rank = sum->term.value->type->rank;
+    for (int i = 0; i < r->rank; i++) {
+        r->axes[i] = map_as_axis(sum->term.at[i]);
+        r->dims[i] = sum->term.value->type->dims[i];
+    }
+}
+
+Value *reindex_restored(Builder *b, const Compute *compute, Value *value, const Axis *const *axes)
+{
+    const Instance *result = &compute->result;
+    int64_t perm[MAX_RANK];
+    int n = 0;
+    bool ordered = true;
+    for (int i = 0; i < result->value->type->rank; i++) {
+        const Axis *axis = map_as_axis(result->at[i]);
+        for (int k = 0; axis && k < value->type->rank; k++) {
+            if (axes[k] == axis) {
+                ordered = ordered && k == n;
+                perm[n++] = k;
+            }
+        }
+    }
+    value = ordered ? value : build_permute(b, value, perm);
+    for (int i = 0; i < result->value->type->rank; i++) {
+        value = map_as_axis(result->at[i]) ? value : build_expand(b, value, i);
+    }
+    return value;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recomputes values of the tensor level over other axes: each axis of the old space has a form over
- * the new one (a window's tap that counts backwards, a place as stride times another place and a
- * phase). Reads of memory become gathers at the places that the forms say. */
+/* Builds instances of values (passes/analysis/computations.h): elements of the tensor level at
+ * places that maps give, over the axes of a new space (a window's tap that counts backwards, a
+ * place as stride times another place and a phase). Reads of memory become gathers at the places
+ * that the maps say. */
 #ifndef TESSERA_PASSES_TENSOR_REINDEX_H
 #define TESSERA_PASSES_TENSOR_REINDEX_H
 
 #include "ir/build.h"
-#include "passes/analysis/affine_index.h"
-#include "passes/analysis/reduction_domain.h"
+#include "passes/analysis/computations.h"
 
 /* A value over some axes of the new space, in their order. */
 typedef struct Spread {
@@ -15,38 +15,40 @@ typedef struct Spread {
     unsigned axes;
 } Spread;
 
-enum { MAX_MADE = 256, MAX_DERIVED = FORM_AXES - MAX_RANK };
-
 typedef struct Reindex {
     Builder b;
-    Memo *forms, *varies;          /* of an_index_form and an_varies */
-    const ReductionDomain *domain; /* whose selects count as their first values */
-    bool reduces; /* reductions are made again; otherwise what they leave is read */
-    int old_rank;
-    Dim old_dims[FORM_AXES];
-    const IndexForm *at[FORM_AXES]; /* of each old axis, over the new ones */
+    Computations *all;
+    Memo *varies;       /* of an_varies */
+    const Compute *sum; /* whose conditions count as true; NULL: none */
+    bool reduces;       /* reductions are made again; otherwise what they leave is read */
     int rank;
-    Dim dims[MAX_RANK];          /* of the new axes */
-    Spread derived[MAX_DERIVED]; /* the values of the forms' axes from MAX_RANK on */
-    Spread places[MAX_RANK];     /* made once: the places along the new axes */
+    const Axis *axes[MAX_RANK]; /* of the new space; NULL: of one element */
+    Dim dims[MAX_RANK];
     struct {
-        const Value *value;
-        int axes[MAX_RANK];
-        Spread by;
-    } made[MAX_MADE];
-    int n_made;
+        struct Reindexed **items;
+        size_t n, cap;
+    } places; /* along axes, each made once */
+    HashTable made;
 } Reindex;
 
-/* The value, axis i of which is the old axis axes[i] (-1: one element along it), over the new axes.
- * Its `value` is NULL where that cannot be said with gathers. */
-Spread reindex_value(Reindex *r, Value *value, const int *axes);
-/* i64: the form over the new axes. */
-Spread reindex_form(Reindex *r, const IndexForm *form);
+/* The elements over the new axes. The `value` is NULL where that cannot be said with gathers. */
+Spread reindex_instance(Reindex *r, const Instance *of);
+/* The elements are these from now on. */
+void reindex_define(Reindex *r, const Instance *of, Spread by);
+/* i64: the map over the new axes. */
+Spread reindex_map(Reindex *r, const Affine *map);
 /* Over these axes, which include its own. */
 Value *reindex_spread(Reindex *r, Spread of, unsigned axes);
 /* An element-wise op of two such values. */
 Spread reindex_binary(Reindex *r, OpKind kind, Spread a, Spread c);
 /* The float factor where the condition holds, else 0. */
 Spread reindex_masked(Reindex *r, Spread factor, Spread condition);
+/* A condition of a reduction: the bool array where it holds. */
+Spread reindex_condition(Reindex *r, const Constraint *constraint, const Instance *holds);
+
+/* The space of a sum's products, as they are. */
+void reindex_over_term(Reindex *r, const Compute *sum);
+/* A value whose axis i is axes[i], which are the axes that the computation keeps, as its result. */
+Value *reindex_restored(Builder *b, const Compute *compute, Value *value, const Axis *const *axes);
 
 #endif

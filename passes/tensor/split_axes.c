@@ -34,7 +34,7 @@ static Value *const WHOLE[MAX_RANK];
 /* How the elements of a value depend on the places along one axis of it. */
 typedef struct Search {
     Func *func;
-    Memo *forms; /* of an_index_form */
+    Computations *all;
     Memo *seen;
     int64_t by;  /* a quotient or a remainder of the place by this; 0: there is none */
     Dim groups;  /* the extent of an array that is read at such a quotient; NULL: none is */
@@ -44,41 +44,36 @@ typedef struct Search {
 
 static void search(Search *s, const Value *value, int at);
 
-/* An index of a gather, over the axes of its result. */
-static void search_index(Search *s, const Value *index, Dim extent, int at)
+/* An index of a gather whose map depends on the places along an axis. */
+static void search_index(Search *s, const Affine *map, Dim extent, const Axis *place)
 {
-    const IndexForm *form = an_index_form(s->func, s->forms, index);
-    if (!form) {
-        search(s, index, at);
-        return;
-    }
-    for (int i = 0; i < form->n_parts; i++) {
-        const IndexPart *part = &form->parts[i];
-        s->varies = s->varies || (form_axes(part->of) >> at & 1);
-        bool first = form_as_axis(part->of) == at && (!s->by || s->by == part->by);
-        s->by = first ? part->by : s->by;
-        int64_t base;
-        bool alone = first && form->n_parts == 1 && !part->is_remainder && part->times == 1 &&
-                     poly_is_const(form->base, &base) && base == 0;
-        for (int axis = 0; axis < FORM_AXES; axis++) {
-            alone = alone && form->coef[axis] == 0;
+    for (int i = 0; i < map->n; i++) {
+        const Axis *axis = map->terms[i].axis;
+        int64_t by;
+        s->varies = s->varies || (axis->of && map_depends_on(axis->of, place));
+        if (axis->of && map_as_axis(axis->of) == place && poly_is_const(axis->by, &by) &&
+            (!s->by || s->by == by)) {
+            s->by = by;
+            s->groups = axis->make == AXIS_OUTER && map_as_axis(map) ? extent : s->groups;
         }
-        s->groups = alone ? extent : s->groups;
     }
 }
 
 static void search_gather(Search *s, const Op *op, int at)
 {
     Value *from = op->operands[0];
+    Instance own = computations_own(s->all, op->results[0]);
+    const Axis *place = at < MAX_RANK ? map_as_axis(own.at[at]) : NULL;
     for (int i = 0; i < from->type->rank; i++) {
         const Value *index = op->operands[1 + i];
-        if (index->type->rank == 0) {
-            continue;
-        }
-        search_index(s, index, from->type->dims[i], at);
-        const IndexForm *form = an_index_form(s->func, s->forms, index);
-        if (form && from->type->kind == TYPE_ARRAY && form_as_axis(form) == at) {
-            search(s, from, i);
+        const Affine *map = computations_map(s->all, index, own.at);
+        if (!map && index->type->rank) {
+            search(s, index, at);
+        } else if (map && place) {
+            search_index(s, map, from->type->dims[i], place);
+            if (from->type->kind == TYPE_ARRAY && map_as_axis(map) == place) {
+                search(s, from, i);
+            }
         }
     }
     if (from->type->kind == TYPE_ARRAY) {
@@ -117,10 +112,10 @@ static void search(Search *s, const Value *value, int at)
 
 static Search search_all(Func *func, const Value *value, int at)
 {
-    Search s = {.func = func, .forms = an_index_forms_all(func), .seen = memo_open(func)};
+    Search s = {.func = func, .all = computations_open(func), .seen = memo_open(func)};
     search(&s, value, at);
     memo_close(s.seen);
-    memo_close(s.forms);
+    computations_close(s.all);
     return s;
 }
 
@@ -155,33 +150,29 @@ static bool is_plain(const Func *func, const Value *tensor)
 }
 
 /* The value with the axis as `groups` times `by`; NULL: it cannot be said so. */
-static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups,
-                          int64_t by)
+static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups, int64_t by)
 {
     Reindex r = {.b = build_before(func, store),
-                 .forms = an_index_forms_all(func),
+                 .all = computations_open(func),
                  .varies = an_varies_all(func),
                  .reduces = true,
-                 .old_rank = value->type->rank,
                  .rank = value->type->rank + 1};
-    int axes[MAX_RANK];
+    AxisSpace *space = &r.all->space;
+    Instance all = {.value = value};
     r.b.span = store->span;
-    for (int i = 0; i < r.old_rank; i++) {
-        int to = i + (i > axis);
-        axes[i] = i;
-        r.old_dims[i] = value->type->dims[i];
-        r.dims[to] = value->type->dims[i];
-        r.at[i] = form_axis(func, to);
+    for (int i = 0; i < r.rank; i++) {
+        Dim dim = value->type->dims[i - (i > axis)];
+        r.dims[i] = i == axis ? groups : i == axis + 1 ? poly_const(func, by) : dim;
+        r.axes[i] = axis_new(space, r.dims[i], NULL);
+        all.at[i - (i > axis)] = map_axis(space, r.axes[i]);
     }
-    r.dims[axis] = groups;
-    r.dims[axis + 1] = poly_const(func, by);
-    r.at[axis] = form_sum(func, form_axis(func, axis + 1), form_axis(func, axis), by);
-    unsigned all = (1u << r.rank) - 1;
-    Spread split = r.at[axis] ? reindex_value(&r, value, axes) : (Spread){NULL, 0};
-    memo_close(r.forms);
+    const Affine *group = map_axis(space, r.axes[axis]);
+    all.at[axis] = map_add(space, map_scale(space, group, r.dims[axis + 1]), all.at[axis]);
+    Spread split = all.at[axis] ? reindex_instance(&r, &all) : (Spread){NULL, 0};
+    computations_close(r.all);
     memo_close(r.varies);
     r.rank = value->type->rank + 1;
-    return split.value ? reindex_spread(&r, split, all) : NULL;
+    return split.value ? reindex_spread(&r, split, (1u << r.rank) - 1) : NULL;
 }
 
 /* The value with one more axis, where one of its axes is walked by groups; NULL: none is. */
@@ -249,34 +240,40 @@ static bool stores_result(Func *func, const Op *op)
 /* An input that is read by groups, and its alias. */
 typedef struct Reads {
     Func *func;
-    Memo *forms;
+    Computations *all;
     struct {
         Value *items[64];
         int n;
     } aliases;
 } Reads;
 
-/* The axes of the result along which the index walks groups and the places in a group. */
-static bool walks_groups(Reads *reads, const Op *gather, int axis, int *outer, int *inner)
+/* The axis of these elements that the map is the place along; -1: it is another map. */
+static int axis_of(const Instance *of, const Axis *axis)
 {
-    Type of = gather->operands[0]->type, to = gather->results[0]->type;
-    const Value *index = gather->operands[1 + axis];
-    const IndexForm *form =
-        index->type->rank ? an_index_form(reads->func, reads->forms, index) : NULL;
-    int64_t base, extent;
-    *outer = *inner = -1;
-    if (!form || form->n_parts || !poly_is_const(form->base, &base) || base) {
+    for (int i = 0; axis && i < of->value->type->rank; i++) {
+        if (map_as_axis(of->at[i]) == axis) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The axes of the result along which an index counts groups and the places in a group. */
+static bool counts_groups(const Reads *reads, const Instance *result, const Affine *map, Dim whole,
+                          int *outer, int *inner)
+{
+    const Dim *dims = result->value->type->dims;
+    int64_t base, one, width, extent;
+    if (!map_is_sum(map) || map->n != 2 || !poly_is_const(map->base, &base) || base) {
         return false;
     }
-    int n = 0;
-    for (int i = 0; i < FORM_AXES; i++) {
-        n += form->coef[i] != 0;
-        *inner = form->coef[i] == 1 ? i : *inner;
-        *outer = form->coef[i] > 1 ? i : *outer;
-    }
-    return n == 2 && *inner >= 0 && *outer >= 0 && poly_is_const(to->dims[*inner], &extent) &&
-           extent == form->coef[*outer] &&
-           dim_is_split(reads->func, of->dims[axis], to->dims[*outer], extent);
+    bool last = poly_is_const(map->terms[1].coef, &one) && one == 1;
+    *inner = axis_of(result, map->terms[last].axis);
+    *outer = axis_of(result, map->terms[!last].axis);
+    return *inner >= 0 && *outer >= 0 && poly_is_const(map->terms[last].coef, &one) && one == 1 &&
+           poly_is_const(map->terms[!last].coef, &width) && width > 1 &&
+           poly_is_const(dims[*inner], &extent) && extent == width &&
+           dim_is_split(reads->func, whole, dims[*outer], extent);
 }
 
 static Value *alias_of(Reads *reads, const Value *tensor, Type type)
@@ -315,14 +312,15 @@ static void read_groups(Reads *reads, Op *gather)
     int rank = 0;
     Builder b = build_before(func, gather);
     b.span = gather->span;
+    Instance result = computations_own(reads->all, gather->results[0]);
     for (int i = 0; i < tensor->type->rank; i++) {
         int outer, inner;
         if (rank + 2 > TENSOR_RANK) {
             return;
         }
-        bool splits = walks_groups(reads, gather, i, &outer, &inner);
-        const IndexForm *form = an_index_form(func, reads->forms, gather->operands[1 + i]);
-        int own = form && gather->operands[1 + i]->type->rank ? form_as_axis(form) : -1;
+        const Affine *map = computations_map(reads->all, gather->operands[1 + i], result.at);
+        bool splits = counts_groups(reads, &result, map, tensor->type->dims[i], &outer, &inner);
+        int own = axis_of(&result, map_as_axis(map));
         bool whole = own >= 0 && to->dims[own] == tensor->type->dims[i];
         guards[rank] = !splits && !whole && (!guard || guard->ints[i]);
         dims[rank] = splits ? to->dims[outer] : tensor->type->dims[i];
@@ -351,7 +349,7 @@ static void read_groups(Reads *reads, Op *gather)
 
 static void read_inputs(Func *func)
 {
-    Reads reads = {.func = func, .forms = an_index_forms_all(func)};
+    Reads reads = {.func = func, .all = computations_open(func)};
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
         const Value *memory = op->kind == OP_GATHER ? op->operands[0] : NULL;
@@ -360,7 +358,7 @@ static void read_inputs(Func *func)
             read_groups(&reads, op);
         }
     }
-    memo_close(reads.forms);
+    computations_close(reads.all);
 }
 
 /* ---- the program ---- */
@@ -390,8 +388,8 @@ static void find_product(Op *op, void *user)
 
 static void find_quotient(Op *op, void *user)
 {
-    bool quotient = (op->kind == OP_DIV || op->kind == OP_MOD) &&
-                    !dtype_is_float(op->results[0]->type->dtype);
+    bool quotient =
+        (op->kind == OP_DIV || op->kind == OP_MOD) && !dtype_is_float(op->results[0]->type->dtype);
     *(bool *)user = *(bool *)user || quotient;
 }
 

@@ -23,31 +23,38 @@
 #include "passes/analysis/axis_dependence.h"
 #include "support/int_math.h"
 
-enum { MAX_SPLITS = MAX_DERIVED, MAX_STRIDE = 64, MAX_PHASES = 4096 };
+enum { MAX_SPLITS = 4, MAX_STRIDE = 64, MAX_PHASES = 4096 };
 
 /* place + first - apart * tap = 0 modulo stride. */
 typedef struct Congruence {
-    const DomainAtom *atom;
-    int place, tap; /* axes of the product: one that is kept, one that is summed */
+    const Constraint *where;
+    const Axis *place, *tap; /* of the sum: one that is kept, one that is summed */
     int64_t stride, apart;
     Dim first;
-    int64_t common;          /* of stride and apart, the greatest common divisor */
-    int64_t distance;        /* between taps of one phase */
-    int64_t n_phases;        /* that have taps */
-    Dim n_taps;              /* T */
-    int64_t step;            /* of the window, from tap to tap: apart / common, never negative */
-    const IndexForm *origin; /* what is added to a place's quotient */
-    Dim extent;              /* of the window's places */
-    Dim window;              /* of what it reads */
+    int64_t common;       /* of stride and apart, the greatest common divisor */
+    int64_t distance;     /* between taps of one phase */
+    int64_t n_phases;     /* that have taps */
+    Dim n_taps;           /* T */
+    int64_t step;         /* of the window, from tap to tap: apart / common, never negative */
+    const Affine *phase;  /* its number among these */
+    const Axis *i, *t;    /* of the phases: a place, and a tap; t NULL: each has one tap */
+    const Affine *origin; /* what is added to a place's quotient */
+    Dim extent;           /* of the window's places */
+    Dim window;           /* of what it reads */
 } Congruence;
 
 typedef struct Split {
     Func *func;
-    Memo *forms, *varies;
-    ReductionDomain domain;
+    Computations *all;
+    AxisSpace *space; /* of `all` */
+    Memo *varies;
+    const Compute *sum;
+    TermAxes axes; /* of it */
     Congruence found[MAX_SPLITS];
     int n;
-    int phase_axis, axis_of[MAX_RANK]; /* of the product's axes: the new ones */
+    const Axis *phases;          /* of all congruences; NULL: there is one phase */
+    const Axis *old[MAX_RANK];   /* the term's axes … */
+    const Affine *now[MAX_RANK]; /* … over those of the phases */
 } Split;
 
 /* ---- which conditions ---- */
@@ -85,44 +92,45 @@ static Dim parts_of(Func *func, Dim of, int64_t by)
 }
 
 /* One place that is kept, as it is or negated, and one tap that is summed. */
-static bool read_congruence(const Split *s, const DomainAtom *atom, Congruence *c)
+static bool read_congruence(const Split *s, const Constraint *where, Congruence *c)
 {
-    const IndexForm *form = atom->form;
-    const SummedProduct *sums = &s->domain.sums;
-    Type type = sums->mul->results[0]->type;
-    *c = (Congruence){.atom = atom, .place = -1, .tap = -1, .stride = atom->by};
-    if (form->n_parts || atom->by > MAX_STRIDE) {
+    const Affine *of = where->of;
+    int64_t sign = 0, tap = 0;
+    *c = (Congruence){.where = where};
+    if (of->n != 2 || !poly_is_const(where->mod, &c->stride) || c->stride > MAX_STRIDE) {
         return false;
     }
-    for (int i = 0; i < FORM_AXES; i++) {
-        int *axis = sums->summed >> i & 1 ? &c->tap : &c->place;
-        if (form->coef[i] && *axis >= 0) {
+    for (int i = 0; i < 2; i++) {
+        unsigned axis = compute_axes_of(s->sum, map_axis(s->space, of->terms[i].axis));
+        bool summed = axis & s->axes.summed;
+        *(summed ? &c->tap : &c->place) = of->terms[i].axis;
+        if (!map_is_sum(of) || !poly_is_const(of->terms[i].coef, summed ? &tap : &sign)) {
             return false;
         }
-        *axis = form->coef[i] ? i : *axis;
     }
-    if (c->place < 0 || c->tap < 0) {
+    if (!c->place || !c->tap || (sign != 1 && sign != -1)) {
         return false;
     }
-    int64_t sign = form->coef[c->place];
-    c->first = poly_mul(s->func, form->base, poly_const(s->func, sign));
-    c->apart = -form->coef[c->tap] * sign;
+    c->first = poly_mul(s->func, of->base, poly_const(s->func, sign));
+    c->apart = -tap * sign;
     c->common = gcd(c->apart, c->stride);
     c->distance = c->stride / c->common;
-    c->n_phases = min_i64(c->distance, max_i64(poly_most(type->dims[c->tap]), 1));
-    c->n_taps = parts_of(s->func, type->dims[c->tap], c->distance);
+    c->n_phases = min_i64(c->distance, max_i64(poly_most(c->tap->extent), 1));
+    c->n_taps = parts_of(s->func, c->tap->extent, c->distance);
     c->step = (c->apart < 0 ? -c->apart : c->apart) / c->common;
-    c->origin = form_dim(s->func, poly_const(s->func, 0));
-    return (sign == 1 || sign == -1) && c->first && c->n_taps;
+    c->origin = map_number(s->space, 0);
+    return c->first && c->n_taps;
 }
 
 static bool find_congruences(Split *s)
 {
     int64_t phases = 1;
-    for (int i = 0; i < s->domain.n_atoms; i++) {
-        const DomainAtom *atom = &s->domain.atoms[i];
+    s->n = 0;
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        const Constraint *where = &s->sum->where.items[i];
         Congruence c;
-        if (atom->kind != ATOM_CONGRUENT || s->n == MAX_SPLITS || !read_congruence(s, atom, &c)) {
+        if (where->kind != WHERE_CONGRUENT || s->n == MAX_SPLITS ||
+            !read_congruence(s, where, &c)) {
             continue;
         }
         bool alone = true;
@@ -134,79 +142,103 @@ static bool find_congruences(Split *s)
             s->found[s->n++] = c;
         }
     }
-    return s->n > 0 && phases <= MAX_PHASES && s->domain.sums.rank + 1 <= MAX_RANK;
+    return s->n > 0 && phases <= MAX_PHASES && s->sum->term.value->type->rank + 1 <= MAX_RANK;
 }
 
 /* ---- the new axes ---- */
 
-/* The phase of a congruence, as an axis of forms. */
-static int derived_axis(int congruence)
+/* The axis of all phases, whose digits are those of each congruence, the last one's the fastest. */
+static void number_phases(Split *s)
 {
-    return MAX_RANK + congruence;
+    int64_t phases = 1;
+    for (int k = 0; k < s->n; k++) {
+        phases *= s->found[k].n_phases;
+    }
+    Dim extent = poly_const(s->func, phases);
+    s->phases = phases > 1 ? axis_new(s->space, extent, NULL) : NULL;
+    const Affine *rest = phases > 1 ? map_axis(s->space, s->phases) : map_number(s->space, 0);
+    for (int k = s->n; k-- > 0;) {
+        Dim own = poly_const(s->func, s->found[k].n_phases);
+        s->found[k].phase = map_modulo(s->space, rest, own);
+        rest = map_divide(s->space, rest, own);
+    }
 }
 
 /* Which of its phase's taps a tap is, so that the window's index grows with it. */
-static const IndexForm *tap_number(const Split *s, const Congruence *c)
+static const Affine *tap_number(const Split *s, const Congruence *c)
 {
-    if (s->axis_of[c->tap] < 0) {
-        return form_dim(s->func, poly_const(s->func, 0)); /* the only one */
+    if (!c->t) {
+        return map_number(s->space, 0); /* the only one */
     }
-    const IndexForm *tap = form_axis(s->func, s->axis_of[c->tap]);
+    const Affine *tap = map_axis(s->space, c->t);
     Dim last = poly_add(s->func, c->n_taps, poly_const(s->func, -1));
-    return c->apart < 0 ? tap : form_sum(s->func, form_dim(s->func, last), tap, -1);
+    return c->apart < 0 ? tap : map_subtract(s->space, map_dim(s->space, last), tap);
 }
 
 /* What the old axes are: place = stride * (i - origin) + apart * phase - first, and
- * tap = phase + distance * number. */
-static void place_axes(const Split *s, Reindex *r)
+ * tap = phase + distance * number. False: it cannot be said. */
+static bool place_axes(Split *s)
 {
-    Func *func = s->func;
-    for (int i = 0; i < s->domain.sums.rank; i++) {
-        r->at[i] = s->axis_of[i] >= 0 ? form_axis(func, s->axis_of[i]) : NULL;
+    AxisSpace *space = s->space;
+    int rank = s->sum->term.value->type->rank;
+    for (int i = 0; i < rank; i++) {
+        s->old[i] = map_as_axis(s->sum->term.at[i]);
+        s->now[i] = s->sum->term.at[i];
     }
     for (int k = 0; k < s->n; k++) {
-        const Congruence *c = &s->found[k];
-        const IndexForm *phase = form_axis(func, derived_axis(k));
-        const IndexForm *i = form_axis(func, s->axis_of[c->place]);
-        const IndexForm *place = form_scaled(func, form_sum(func, i, c->origin, -1), c->stride);
-        place = form_sum(func, place, phase, c->apart);
-        r->at[c->place] = form_sum(func, place, form_dim(func, c->first), -1);
-        r->at[c->tap] = form_sum(func, phase, tap_number(s, c), c->distance);
+        Congruence *c = &s->found[k];
+        Dim stride = poly_const(s->func, c->stride), apart = poly_const(s->func, c->apart);
+        bool one_tap = c->n_taps != c->tap->extent && known(c->n_taps) == 1;
+        c->i = axis_new(space, c->extent, NULL);
+        c->t = one_tap ? NULL : axis_new(space, c->n_taps, NULL);
+        const Affine *i = map_subtract(space, map_axis(space, c->i), c->origin);
+        const Affine *place =
+            map_subtract(space, map_scale(space, i, stride), map_dim(space, c->first));
+        const Affine *tap = map_scale(space, tap_number(s, c), poly_const(s->func, c->distance));
+        s->now[compute_term_axis(s->sum, c->place)] =
+            map_add(space, place, map_scale(space, c->phase, apart));
+        s->now[compute_term_axis(s->sum, c->tap)] = map_add(space, c->phase, tap);
     }
+    bool placed = true;
+    for (int i = 0; i < rank; i++) {
+        placed = placed && s->now[i];
+    }
+    return placed;
 }
 
-static bool axes_are_placed(const Split *s, const Reindex *r)
+/* A map, or elements, over the sum's axes: over those of the phases. */
+static const Affine *map_now(const Split *s, const Affine *map)
 {
-    for (int i = 0; i < s->domain.sums.rank; i++) {
-        if (!r->at[i]) {
-            return false;
-        }
+    return map_substitute(s->space, map, s->sum->term.value->type->rank, s->old, s->now);
+}
+
+static Instance instance_now(const Split *s, const Instance *old)
+{
+    Instance now = {.value = old->value};
+    for (int i = 0; i < old->value->type->rank; i++) {
+        now.at[i] = map_now(s, old->at[i]);
     }
-    return true;
+    return now;
 }
 
 /* ---- the window that each place reads ---- */
 
-static const IndexForm *form_of_index(const Split *s, const Reindex *r, const Value *index,
-                                      const int *axes)
+/* of = times * (place + step * tap) + base of the window, with a constant number of times; false:
+ * it is another map. */
+static bool read_window(const Congruence *c, const Affine *of, int64_t *times)
 {
-    const IndexForm *by[FORM_AXES] = {NULL};
-    for (int i = 0; i < index->type->rank; i++) {
-        by[i] = axes[i] >= 0 ? r->at[axes[i]] : form_dim(s->func, poly_const(s->func, 0));
-    }
-    return form_substitute(s->func, an_index_form(s->func, s->forms, index), by);
+    int64_t tap = 0;
+    return of && of->n == 1 + (c->t != NULL) && map_coef(of, c->i, times) && *times &&
+           (!c->t || (map_coef(of, c->t, &tap) && tap == *times * c->step));
 }
 
 /* The window's index is i + step * tap + base, and what is outside reads 0: i counts from the first
  * place whose window reaches the first element to the last one's. */
-static bool take_window(Split *s, Congruence *c, const IndexForm *index, Dim extent)
+static bool take_window(Split *s, Congruence *c, const Affine *index, Dim extent)
 {
     Func *func = s->func;
-    int place = s->axis_of[c->place], tap = s->axis_of[c->tap];
-    unsigned axes = 1u << place | (tap >= 0 ? 1u << tap : 0);
-    bool fits = index && !index->n_parts && index->coef[place] == 1 &&
-                (tap < 0 || index->coef[tap] == c->step) && (form_axes(index) & ~axes) == 0;
-    if (!fits) {
+    int64_t times;
+    if (!read_window(c, index, &times) || times != 1) {
         return false;
     }
     Dim before =
@@ -216,21 +248,20 @@ static bool take_window(Split *s, Congruence *c, const IndexForm *index, Dim ext
     if (c->extent && poly_least(c->extent) < 0) { /* nothing is known of the number of taps */
         c->extent = poly_add(func, extent, more);
     }
-    c->origin = form_dim(func, poly_add(func, index->base, before));
+    c->origin = map_dim(s->space, poly_add(func, index->base, before));
+    c->window = extent;
     return c->extent && c->origin;
 }
 
-static bool find_window(Split *s, const Reindex *r, Congruence *c)
+static bool find_window(Split *s, Congruence *c)
 {
     for (int side = 0; side < 2; side++) {
-        int axes[MAX_RANK];
-        const Op *op = domain_factor_read(&s->domain, s->domain.sums.mul->operands[side], axes);
+        const Op *op = s->sum->factors[side].value->def;
+        Instance read = instance_now(s, &s->sum->factors[side]);
         bool zeros = op && op->kind == OP_GATHER && gather_reads_zeros(op);
         for (int i = 0; zeros && i < op->operands[0]->type->rank; i++) {
-            const Value *index = op->operands[1 + i];
-            if (index->type->rank && take_window(s, c, form_of_index(s, r, index, axes),
-                                                 op->operands[0]->type->dims[i])) {
-                c->window = op->operands[0]->type->dims[i];
+            const Affine *index = computations_map(s->all, op->operands[1 + i], read.at);
+            if (take_window(s, c, index, op->operands[0]->type->dims[i])) {
                 return true;
             }
         }
@@ -240,21 +271,18 @@ static bool find_window(Split *s, const Reindex *r, Congruence *c)
 
 /* ---- the conditions that are left ---- */
 
-/* True if a negative form implies an index of a window outside of what it reads, where terms are
+/* True if a negative map implies an index of a window outside of what it reads, where terms are
  * zeros. */
-static bool excludes_outside(const Split *s, const Congruence *c, const IndexForm *form)
+static bool excludes_outside(const Split *s, const Congruence *c, const Affine *of)
 {
-    int place = s->axis_of[c->place], tap = s->axis_of[c->tap];
-    unsigned axes = 1u << place | (tap >= 0 ? 1u << tap : 0);
-    int64_t times = form->coef[place];
+    int64_t times;
     Dim before = poly_mul(s->func, poly_add(s->func, c->n_taps, poly_const(s->func, -1)),
                           poly_const(s->func, c->step));
-    if (form->n_parts || !times || (form_axes(form) & ~axes) ||
-        (tap >= 0 && form->coef[tap] != times * c->step)) {
+    if (!read_window(c, of, &times)) {
         return false;
     }
-    /* form = times * index + rest */
-    Dim rest = poly_add(s->func, form->base, poly_mul(s->func, before, poly_const(s->func, times)));
+    /* of = times * index + rest */
+    Dim rest = poly_add(s->func, of->base, poly_mul(s->func, before, poly_const(s->func, times)));
     if (rest && times < 0) { /* from the last element on */
         Dim last = poly_add(s->func, c->window, poly_const(s->func, -1));
         rest = poly_add(s->func, rest, poly_mul(s->func, last, poly_const(s->func, times)));
@@ -262,111 +290,134 @@ static bool excludes_outside(const Split *s, const Congruence *c, const IndexFor
     return rest && poly_least(rest) >= 0;
 }
 
-static bool is_implied(const Split *s, const Reindex *r, const DomainAtom *atom)
+static bool is_implied(const Split *s, const Constraint *where)
 {
-    const IndexForm *form =
-        atom->kind == ATOM_NOT_NEGATIVE ? form_substitute(s->func, atom->form, r->at) : NULL;
-    bool implied = form && !form->n_parts && !form_axes(form) && poly_least(form->base) >= 0;
-    for (int i = 0; form && i < s->n; i++) {
-        implied = implied || excludes_outside(s, &s->found[i], form);
+    bool plain = where->kind == WHERE_AT_LEAST && !where->data.value;
+    const Affine *of = plain ? map_now(s, where->of) : NULL;
+    bool implied = map_is_dim(of) && poly_least(of->base) >= 0;
+    for (int i = 0; of && i < s->n; i++) {
+        implied = implied || excludes_outside(s, &s->found[i], of);
     }
     return implied;
 }
 
-static bool is_split(const Split *s, const DomainAtom *atom)
+static bool is_split(const Split *s, const Constraint *where)
 {
     for (int i = 0; i < s->n; i++) {
-        if (s->found[i].atom == atom) {
+        if (s->found[i].where == where) {
             return true;
         }
     }
     return false;
 }
 
+/* True if an index that depends on the tap alone is outside, where 0 is read, for each tap behind
+ * the last one. */
+static bool is_outside_behind(const Split *s, const Congruence *c, const Affine *index, Dim extent)
+{
+    Func *func = s->func;
+    Dim taps = c->tap->extent, minus = poly_const(func, -1), behind = NULL;
+    int64_t coef;
+    if (!index || index->n != 1 || !map_coef(index, c->tap, &coef)) {
+        return false;
+    }
+    if (coef == 1) { /* base + taps - extent */
+        behind = poly_add(func, poly_add(func, taps, index->base), poly_mul(func, extent, minus));
+    } else if (coef == -1) { /* taps - base - 1 */
+        behind = poly_add(func, poly_add(func, taps, minus), poly_mul(func, index->base, minus));
+    }
+    return behind && poly_least(behind) >= 0;
+}
+
 /* True if a factor reads 0 for taps behind the last one. */
 static bool reads_zero_behind(const Split *s, const Congruence *c)
 {
-    Dim taps = s->domain.sums.mul->results[0]->type->dims[c->tap];
-    int64_t all = known(taps);
+    int64_t all = known(c->tap->extent);
     bool zeros = all >= 0 && (c->n_phases == all || all % c->distance == 0);
     for (int side = 0; side < 2 && !zeros; side++) {
-        int axes[MAX_RANK];
-        const Op *op = domain_factor_read(&s->domain, s->domain.sums.mul->operands[side], axes);
+        const Instance *read = &s->sum->factors[side];
+        const Op *op = read->value->def;
         for (int i = 0; op && op->kind == OP_LOAD && i < op->results[0]->type->rank; i++) {
-            zeros = zeros || axes[i] == c->tap;
+            zeros = zeros || map_as_axis(read->at[i]) == c->tap;
         }
         bool gathers = op && op->kind == OP_GATHER && gather_reads_zeros(op);
         for (int i = 0; gathers && i < op->operands[0]->type->rank; i++) {
-            const Value *index = op->operands[1 + i];
-            const IndexForm *form =
-                index->type->rank ? an_index_form(s->func, s->forms, index) : NULL;
-            unsigned own = form ? form_axes(form) : 0;
-            int axis = own && !(own & (own - 1)) ? __builtin_ctz(own) : -1;
-            if (axis < 0 || axis >= index->type->rank || axes[axis] != c->tap || form->n_parts) {
-                continue;
-            }
-            Dim extent = op->operands[0]->type->dims[i];
-            Dim behind = form->coef[axis] == 1 ? poly_add(s->func, taps, form->base) : NULL;
-            Dim left = behind ? poly_add(s->func, behind,
-                                         poly_mul(s->func, extent, poly_const(s->func, -1)))
-                              : NULL;
-            if (form->coef[axis] == -1) {
-                left =
-                    poly_add(s->func, taps, poly_mul(s->func, form->base, poly_const(s->func, -1)));
-                left = left ? poly_add(s->func, left, poly_const(s->func, -1)) : NULL;
-            }
-            zeros = zeros || (left && poly_least(left) >= 0);
+            const Affine *index = computations_map(s->all, op->operands[1 + i], read->at);
+            zeros = zeros || is_outside_behind(s, c, index, op->operands[0]->type->dims[i]);
         }
     }
     return zeros;
 }
 
-/* The conditions that are left, on the factor that has more of their axes. */
+/* The condition on the factor that has more of its axes; false: it could not be made. */
+static bool add_condition(Reindex *r, Spread holds, Spread *factors)
+{
+    int more = __builtin_popcount(holds.axes & factors[1].axes) >
+               __builtin_popcount(holds.axes & factors[0].axes);
+    factors[more] = holds.value ? reindex_masked(r, factors[more], holds) : factors[more];
+    return holds.value != NULL;
+}
+
+/* The conditions that are left, and those that taps behind the last one do not count. */
 static bool add_conditions(const Split *s, Reindex *r, Spread *factors)
 {
-    for (int i = 0; i < s->domain.n_atoms + s->n; i++) {
-        Spread holds;
-        if (i < s->domain.n_atoms) {
-            const DomainAtom *atom = &s->domain.atoms[i];
-            if (is_split(s, atom) || is_implied(s, r, atom)) {
-                continue;
-            }
-            holds = reindex_value(r, atom->condition, atom->axes);
-            if (holds.value && atom->negated) {
-                holds.value = build_unary(&r->b, OP_NOT, holds.value);
-            }
-        } else {
-            const Congruence *c = &s->found[i - s->domain.n_atoms];
-            if (reads_zero_behind(s, c)) {
-                continue;
-            }
-            holds = reindex_form(r, r->at[c->tap]);
-            Spread end = {build_size(&r->b, s->domain.sums.mul->results[0]->type->dims[c->tap]), 0};
-            holds.value = build_cmp(&r->b, "lt", holds.value, reindex_spread(r, end, holds.axes));
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        const Constraint *where = &s->sum->where.items[i];
+        if (is_split(s, where) || is_implied(s, where)) {
+            continue;
         }
-        if (!holds.value) {
+        Instance holds = instance_now(s, &where->holds);
+        if (!add_condition(r, reindex_condition(r, where, &holds), factors)) {
             return false;
         }
-        int more = __builtin_popcount(holds.axes & factors[1].axes) >
-                   __builtin_popcount(holds.axes & factors[0].axes);
-        factors[more] = reindex_masked(r, factors[more], holds);
+    }
+    for (int k = 0; k < s->n; k++) {
+        const Congruence *c = &s->found[k];
+        if (reads_zero_behind(s, c)) {
+            continue;
+        }
+        Spread holds = reindex_map(r, s->now[compute_term_axis(s->sum, c->tap)]);
+        Spread end = {build_size(&r->b, c->tap->extent), 0};
+        holds.value = build_cmp(&r->b, "lt", holds.value, reindex_spread(r, end, holds.axes));
+        if (!add_condition(r, holds, factors)) {
+            return false;
+        }
     }
     return true;
 }
 
 /* ---- the result ---- */
 
+/* The phases' axis first, then the sum's, but for taps of which a phase has one. */
+static void order_axes(Split *s, Reindex *r)
+{
+    r->rank = 0;
+    if (s->phases) {
+        r->axes[r->rank++] = s->phases;
+    }
+    for (int i = 0; i < s->sum->term.value->type->rank; i++) {
+        const Axis *axis = s->old[i];
+        for (int k = 0; k < s->n; k++) {
+            const Congruence *c = &s->found[k];
+            axis = s->old[i] == c->place ? c->i : s->old[i] == c->tap ? c->t : axis;
+        }
+        r->axes[r->rank] = axis;
+        r->rank += axis != NULL;
+    }
+    for (int i = 0; i < r->rank; i++) {
+        r->dims[i] = r->axes[i]->extent;
+    }
+}
+
 /* z: the sums of all phases, over the phases and the axes that are kept. */
 static Value *sum_phases(const Split *s, Reindex *r)
 {
-    const SummedProduct *sums = &s->domain.sums;
     Spread factors[2];
-    int axes[MAX_RANK];
-    for (int i = 0; i < sums->rank; i++) {
-        axes[i] = i;
-    }
+    Instance term = instance_now(s, &s->sum->term);
     for (int side = 0; side < 2; side++) {
-        factors[side] = reindex_value(r, sums->mul->operands[side], axes);
+        Instance factor = term;
+        factor.value = term.value->def->operands[side];
+        factors[side] = reindex_instance(r, &factor);
         if (!factors[side].value) {
             return NULL;
         }
@@ -377,32 +428,61 @@ static Value *sum_phases(const Split *s, Reindex *r)
     unsigned all = (1u << r->rank) - 1;
     Value *left = reindex_spread(r, factors[0], all), *right = reindex_spread(r, factors[1], all);
     Value *sum = build_binary(&r->b, OP_MUL, left, right);
-    for (int i = sums->rank; i-- > 0;) {
-        if ((sums->summed >> i & 1) && s->axis_of[i] >= 0) {
-            sum =
-                build_squeeze(&r->b, build_reduce(&r->b, "sum", sum, s->axis_of[i]), s->axis_of[i]);
+    for (int i = r->rank; i-- > 0;) {
+        unsigned old = compute_axes_of(s->sum, map_axis(s->space, r->axes[i]));
+        bool summed = old & s->axes.summed;
+        for (int k = 0; k < s->n; k++) {
+            summed = summed || r->axes[i] == s->found[k].t;
         }
+        sum = summed ? build_squeeze(&r->b, build_reduce(&r->b, "sum", sum, i), i) : sum;
     }
     return sum;
 }
 
-/* Of a place of the result: its phase's number among those of the congruence. */
-static const IndexForm *phase_of(Func *func, const Congruence *c, const IndexForm *from)
+/* A place of the result, from which its phase and its number there are counted. */
+static const Affine *counted_place(const Split *s, const Congruence *c)
 {
-    const IndexForm *phase = form_quotient(func, form_remainder(func, from, c->stride), c->common);
+    return map_add(s->space, map_axis(s->space, c->place), map_dim(s->space, c->first));
+}
+
+/* Of a place of the result: its phase's number among those of the congruence. */
+static const Affine *phase_of(const Split *s, const Congruence *c)
+{
+    AxisSpace *space = s->space;
+    Dim distance = poly_const(s->func, c->distance);
+    const Affine *rest = map_modulo(space, counted_place(s, c), poly_const(s->func, c->stride));
+    const Affine *phase = map_divide(space, rest, poly_const(s->func, c->common));
     int64_t times = inverse(c->apart / c->common, c->distance);
-    return times == 1 ? phase : form_remainder(func, form_scaled(func, phase, times), c->distance);
+    const Affine *inverted = map_scale(space, phase, poly_const(s->func, times));
+    return times == 1 ? phase : map_modulo(space, inverted, distance);
+}
+
+/* Of a place of the result: its number among those of its phase. */
+static const Affine *place_number(const Split *s, const Congruence *c)
+{
+    AxisSpace *space = s->space;
+    const Affine *first = counted_place(s, c);
+    if (c->apart != 1) {
+        const Affine *phase = map_scale(space, phase_of(s, c), poly_const(s->func, c->apart));
+        first = map_subtract(space, first, phase);
+    }
+    const Affine *number = map_divide(space, first, poly_const(s->func, c->stride));
+    return map_add(space, number, c->origin);
 }
 
 /* Whether the place is in a phase that has taps; true for all: `holds` stays as it is. */
-static Spread add_validity(Reindex *r, const Congruence *c, const IndexForm *from, Spread holds)
+static Spread add_validity(const Split *s, Reindex *r, const Congruence *c, Spread holds)
 {
-    Func *func = r->b.func;
-    const IndexForm *forms[2] = {c->common > 1 ? form_remainder(func, from, c->common) : NULL,
-                                 c->n_phases < c->distance ? phase_of(func, c, from) : NULL};
+    const Affine *maps[2] = {NULL, NULL};
+    if (c->common > 1) {
+        maps[0] = map_modulo(s->space, counted_place(s, c), poly_const(s->func, c->common));
+    }
+    if (c->n_phases < c->distance) {
+        maps[1] = phase_of(s, c);
+    }
     for (int i = 0; i < 2; i++) {
-        if (forms[i]) {
-            Spread number = reindex_form(r, forms[i]);
+        if (maps[i]) {
+            Spread number = reindex_map(r, maps[i]);
             Value *than = build_int(&r->b, number.value->type, i ? c->n_phases : 0);
             Spread valid = {build_cmp(&r->b, i ? "lt" : "eq", number.value, than), number.axes};
             holds = holds.value ? reindex_binary(r, OP_AND, holds, valid) : valid;
@@ -411,133 +491,91 @@ static Spread add_validity(Reindex *r, const Congruence *c, const IndexForm *fro
     return holds;
 }
 
-/* y: each place's element of z, over the product's axes that are kept. */
+/* y: each place's element of z, as the result of the sum. */
 static Value *read_phases(const Split *s, Builder b, Value *z)
 {
-    Func *func = s->func;
-    const SummedProduct *sums = &s->domain.sums;
-    Type type = sums->mul->results[0]->type;
-    Reindex *r = ARENA_NEW(func->arena, Reindex);
-    *r = (Reindex){.b = b, .rank = sums->rank};
-    for (int i = 0; i < sums->rank; i++) {
-        r->dims[i] = type->dims[i];
-    }
-    Spread at[MAX_RANK], phase = {NULL, 0}, holds = {NULL, 0};
+    AxisSpace *space = s->space;
+    Reindex *r = ARENA_NEW(s->func->arena, Reindex);
+    *r = (Reindex){.b = b, .all = s->all};
+    reindex_over_term(r, s->sum);
+    const Affine *at[MAX_RANK], *phase = map_number(space, 0);
+    const Axis *kept[MAX_RANK];
+    Spread holds = {NULL, 0};
     int64_t guards[MAX_RANK] = {0};
-    for (int i = 0; i < sums->rank; i++) {
-        if (!(sums->summed >> i & 1)) {
-            at[s->axis_of[i]] = reindex_form(r, form_axis(func, i));
+    int n = s->phases != NULL, n_kept = 0;
+    for (int i = 0; i < r->rank; i++) {
+        if (!(s->axes.kept >> i & 1)) {
+            continue;
         }
+        kept[n_kept++] = s->old[i];
+        at[n] = s->sum->term.at[i];
+        for (int k = 0; k < s->n; k++) {
+            if (s->found[k].place == s->old[i]) {
+                at[n] = place_number(s, &s->found[k]);
+                guards[n] = 1;
+            }
+        }
+        n++;
     }
     for (int k = 0; k < s->n; k++) {
         const Congruence *c = &s->found[k];
-        const IndexForm *from = form_axis(func, c->place);
-        from = form_sum(func, from, form_dim(func, c->first), 1);
-        const IndexForm *own = from ? phase_of(func, c, from) : NULL;
-        const IndexForm *first = c->apart == 1 ? from : form_sum(func, from, own, -c->apart);
-        const IndexForm *i = form_sum(func, form_quotient(func, first, c->stride), c->origin, 1);
-        if (!own || !i) {
-            return NULL;
-        }
-        at[s->axis_of[c->place]] = reindex_form(r, i);
-        guards[s->axis_of[c->place]] = 1;
-        if (phase.value) {
-            Value *times = build_int(&r->b, phase.value->type, c->n_phases);
-            phase.value = build_binary(&r->b, OP_MUL, phase.value, times);
-        }
-        Spread number = reindex_form(r, own);
-        phase = phase.value ? reindex_binary(r, OP_ADD, phase, number) : number;
-        holds = add_validity(r, c, from, holds);
+        phase = map_scale(space, phase, poly_const(s->func, c->n_phases));
+        phase = map_add(space, phase, phase_of(s, c));
+        holds = add_validity(s, r, c, holds);
     }
-    if (s->phase_axis >= 0) {
-        at[s->phase_axis] = phase;
-        guards[s->phase_axis] = holds.value != NULL;
+    if (s->phases) {
+        at[0] = phase;
+        guards[0] = holds.value != NULL;
     }
     Value *indices[MAX_RANK];
-    unsigned kept = an_all_axes(type) & ~sums->summed;
-    for (int i = 0; i < z->type->rank; i++) {
-        indices[i] = reindex_spread(r, at[i], kept);
+    for (int i = 0; i < n; i++) {
+        Spread index = reindex_map(r, at[i]);
+        if (!index.value) {
+            return NULL;
+        }
+        indices[i] = reindex_spread(r, index, s->axes.kept);
     }
     Value *y = build_gather(&r->b, z, indices);
-    op_set_num(func, y->def, ATTR_VALUE, 0, 0);
-    op_set_ints(func, y->def, ATTR_GUARD, z->type->rank, guards);
-    return holds.value ? reindex_masked(r, (Spread){y, kept}, holds).value : y;
+    op_set_num(s->func, y->def, ATTR_VALUE, 0, 0);
+    op_set_ints(s->func, y->def, ATTR_GUARD, n, guards);
+    y = holds.value ? reindex_masked(r, (Spread){y, s->axes.kept}, holds).value : y;
+    return reindex_restored(&r->b, s->sum, y, kept);
 }
 
 /* ---- the pass ---- */
 
-/* The phases' axis first, then the product's, but for taps of which a phase has one. */
-static void number_axes(Split *s, Reindex *r)
-{
-    Type type = s->domain.sums.mul->results[0]->type;
-    int64_t phases = 1;
-    for (int k = 0; k < s->n; k++) {
-        phases *= s->found[k].n_phases;
-    }
-    s->phase_axis = phases > 1 ? 0 : -1;
-    r->rank = phases > 1;
-    r->dims[0] = poly_const(s->func, phases);
-    for (int i = 0; i < type->rank; i++) {
-        Dim dim = type->dims[i];
-        for (int k = 0; k < s->n; k++) {
-            dim = s->found[k].tap == i ? s->found[k].n_taps : dim;
-        }
-        bool gone = dim != type->dims[i] && known(dim) == 1;
-        s->axis_of[i] = gone ? -1 : r->rank;
-        r->dims[r->rank] = gone ? r->dims[r->rank] : dim;
-        r->rank += !gone;
-        r->old_dims[i] = type->dims[i];
-    }
-    r->old_rank = type->rank;
-}
-
-/* The phases of each congruence: digits of the phases' axis. */
-static void derive_phases(const Split *s, Reindex *r)
-{
-    const IndexForm *rest = s->phase_axis < 0 ? form_dim(s->func, poly_const(s->func, 0))
-                                              : form_axis(s->func, s->phase_axis);
-    for (int k = s->n; k-- > 0;) {
-        const IndexForm *own = k ? form_remainder(s->func, rest, s->found[k].n_phases) : rest;
-        rest = form_quotient(s->func, rest, s->found[k].n_phases);
-        r->derived[k] = reindex_form(r, own);
-    }
-}
-
-static bool split_sum(Split *s, Op *sum)
+static bool split_sum(Split *s, const Op *op)
 {
     Func *func = s->func;
-    const SummedProduct *sums = &s->domain.sums;
-    s->n = 0;
-    if (!an_reduction_domain(func, s->forms, sum, &s->domain) || !find_congruences(s) ||
-        sums->rank - __builtin_popcount(sums->summed) >= TENSOR_RANK) {
+    s->sum = computations_product(s->all, op);
+    if (!s->sum || !compute_term_axes(s->sum, &s->axes) || !find_congruences(s) ||
+        __builtin_popcount(s->axes.kept) >= TENSOR_RANK) {
         return false;
     }
-    Builder b = build_before(func, sum);
-    b.span = sum->span;
-    Reindex *r = ARENA_NEW(func->arena, Reindex);
-    *r = (Reindex){.b = b, .forms = s->forms, .varies = s->varies, .domain = &s->domain};
-    number_axes(s, r);
-    derive_phases(s, r);
-    place_axes(s, r);
+    number_phases(s);
+    if (!place_axes(s)) {
+        return false;
+    }
     for (int k = 0; k < s->n; k++) {
-        if (!axes_are_placed(s, r) || !find_window(s, r, &s->found[k])) {
+        if (!find_window(s, &s->found[k])) {
             return false;
         }
-        r->dims[s->axis_of[s->found[k].place]] = s->found[k].extent;
     }
-    place_axes(s, r);
-    Value *z = axes_are_placed(s, r) ? sum_phases(s, r) : NULL;
+    Builder b = build_before(func, (Op *)op);
+    b.span = op->span;
+    Reindex *r = ARENA_NEW(func->arena, Reindex);
+    *r = (Reindex){.b = b, .all = s->all, .varies = s->varies, .sum = s->sum};
+    Value *z = NULL;
+    if (place_axes(s)) {
+        order_axes(s, r);
+        z = sum_phases(s, r);
+    }
     Value *y = z ? read_phases(s, b, z) : NULL;
     if (!y) {
         return false;
     }
-    for (int i = 0; i < sums->rank; i++) {
-        bool stays = (sums->summed >> i & 1) && !(sums->dropped >> i & 1);
-        int at = __builtin_popcount(~sums->dropped & ((1u << i) - 1));
-        y = stays ? build_expand(&b, y, at) : y;
-    }
-    y->name = sum->results[0]->name;
-    func_replace_uses(func, sum->results[0], y);
+    y->name = op->results[0]->name;
+    func_replace_uses(func, op->results[0], y);
     return true;
 }
 
@@ -546,13 +584,14 @@ void pass_split_phases(Func *func)
     if (!block_contains(func->body, OP_REDUCE) || !block_contains(func->body, OP_SELECT)) {
         return;
     }
-    Split s = {func, an_index_forms_all(func), an_varies_all(func), .n = 0};
+    Split s = {.func = func, .all = computations_open(func), .varies = an_varies_all(func)};
+    s.space = &s.all->space;
     bool changed = false;
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
         changed = split_sum(&s, op) || changed;
     }
-    memo_close(s.forms);
+    computations_close(s.all);
     memo_close(s.varies);
     func_remove_dead(func);
     if (changed) {
