@@ -10,11 +10,12 @@
  *
  * %d is the result of a dot, %c is one number, %v a value of the row that is at least %w. The
  * maximum of scaled scores is the scaled maximum of the scores: rounding is monotonic, so %w has
- * the same bits. %y gets the rounding errors of %v * k and of c * k, 2^-24 relative: less than the
- * error bound of the scores, 2^-24 times the terms of their sums, which the bound of the result
- * already contains. If the scores are not scaled, or another op reads them, only the difference
- * becomes an FMA. Requires: tile. Changes the low bits of an approximate op's argument, within the
- * bound that the interpreter computes. */
+ * the same bits. Scores may also be shifted by a finite number, fma %d, %c, %e: %w is shifted
+ * likewise, and %y is fma %d, c * k, (%e - %v) * k. %y gets the rounding errors of %v * k and of
+ * c * k, 2^-24 relative: less than the error bound of the scores, 2^-24 times the terms of their
+ * sums, which the bound of the result already contains. If the scores are not scaled, or another
+ * op reads them, only the difference becomes an FMA. Requires: tile. Changes the low bits of an
+ * approximate op's argument, within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "passes/pass.h"
@@ -48,11 +49,14 @@ static bool from_product(const Value *value)
     return found;
 }
 
-/* -(row * k), spread over the tile. k is a constant: 1 / ln 2, mostly. */
-static Value *row_shift(Builder *b, Value *row, double k, Type tile)
+/* -(row * k), or (shift - row) * k, spread over the tile. k is a constant: 1 / ln 2, mostly. */
+static Value *row_shift(Builder *b, Value *row, Value *shift, double k, Type tile)
 {
-    Value *scaled = build_binary(b, OP_MUL, row, build_float(b, row->type, k));
-    return build_broadcast(b, build_unary(b, OP_NEG, scaled), tile->rank, tile->dims);
+    Value *by = build_float(b, row->type, k);
+    Value *less = shift ? build_broadcast(b, shift, row->type->rank, row->type->dims) : NULL;
+    Value *sum = less ? build_binary(b, OP_MUL, build_binary(b, OP_SUB, less, row), by)
+                      : build_unary(b, OP_NEG, build_binary(b, OP_MUL, row, by));
+    return build_broadcast(b, sum, tile->rank, tile->dims);
 }
 
 static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
@@ -61,18 +65,31 @@ static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
     return build_broadcast(b, value, tile->rank, tile->dims);
 }
 
-/* Scores times one number: the number, or the constant array of it; NULL when it is something
- * else. */
-static Value *scale_of(const Value *scores)
+/* Scores times one number, and a number more. */
+typedef struct Scale {
+    Value *plain;
+    Value *factor; /* the number, or the constant array of it */
+    Value *shift;  /* NULL: none */
+} Scale;
+
+static Value *scalar_of(const Value *value)
 {
-    const Op *mul = value_def_of_kind(scores, OP_MUL);
-    if (!mul || !from_product(mul->operands[0])) {
-        return NULL;
+    const Op *spread = value_def_of_kind(value, OP_BROADCAST);
+    return spread && type_is_scalar(spread->operands[0]->type) ? spread->operands[0] : NULL;
+}
+
+/* False: it is something else. */
+static bool find_scale(const Value *scores, Scale *scale)
+{
+    const Op *op = scores->def;
+    bool fused = op && op->kind == OP_FMA;
+    if (!op || (op->kind != OP_MUL && !fused) || !from_product(op->operands[0])) {
+        return false;
     }
-    Value *factor = mul->operands[1];
-    const Op *spread = value_def_of_kind(factor, OP_BROADCAST);
-    bool one = spread && type_is_scalar(spread->operands[0]->type);
-    return one ? spread->operands[0] : value_const(factor) ? factor : NULL;
+    Value *factor = op->operands[1], *scalar = scalar_of(factor);
+    *scale = (Scale){op->operands[0], scalar ? scalar : value_const(factor) ? factor : NULL,
+                     fused ? scalar_of(op->operands[2]) : NULL};
+    return scale->factor && (!fused || (scalar && scale->shift));
 }
 
 static Op *row_maximum(const Value *scores)
@@ -86,10 +103,10 @@ static Op *row_maximum(const Value *scores)
     return NULL;
 }
 
-static Value *build_in_range(Builder *b, Value *c)
+static Value *build_between(Builder *b, Value *c, double lo)
 {
-    Value *zero = build_float(b, c->type, 0), *inf = build_float(b, c->type, INFINITY);
-    return build_binary(b, OP_AND, build_cmp(b, "gt", c, zero), build_cmp(b, "lt", c, inf));
+    Value *low = build_float(b, c->type, lo), *inf = build_float(b, c->type, INFINITY);
+    return build_binary(b, OP_AND, build_cmp(b, "gt", c, low), build_cmp(b, "lt", c, inf));
 }
 
 /* Constants are known to be in range or not. */
@@ -104,22 +121,33 @@ static void unscale_by_const(Func *func, Op *reduce, Value *plain, double c)
     op_remove(reduce);
 }
 
+static Value *build_scores(Builder *b, Value *plain, const Scale *scale)
+{
+    Type type = plain->type;
+    Value *factor = build_broadcast(b, scale->factor, type->rank, type->dims);
+    return scale->shift ? build_fma(b, plain, factor,
+                                    build_broadcast(b, scale->shift, type->rank, type->dims))
+                        : build_binary(b, OP_MUL, plain, factor);
+}
+
 /* The maximum of scaled scores, without scaling each where the factor allows. */
-static void unscale_maximum(Func *func, Op *reduce, Value *plain, Value *c)
+static void unscale_maximum(Func *func, Op *reduce, const Scale *scale)
 {
     Builder b = build_before(func, reduce);
     Type row = reduce->results[0]->type;
     int axis = (int)op_int(reduce, ATTR_AXIS, 0);
-    Value *good = build_in_range(&b, c);
+    Value *good = build_between(&b, scale->factor, 0);
+    if (scale->shift) {
+        good = build_binary(&b, OP_AND, good, build_between(&b, scale->shift, -INFINITY));
+    }
     Op *branch = build_op(&b, OP_IF, 1, &good, 1, &row, 2);
     Builder yes = build_at_end(func, branch->regions[0]),
             no = build_at_end(func, branch->regions[1]);
-    Value *greatest = build_reduce(&yes, "max", plain, axis);
+    Value *greatest = build_reduce(&yes, "max", scale->plain, axis);
     op_inherit_over(func, greatest->def, reduce);
-    greatest = build_binary(&yes, OP_MUL, greatest, build_broadcast(&yes, c, row->rank, row->dims));
+    greatest = build_scores(&yes, greatest, scale);
     build_yield(&yes, 1, &greatest);
-    Value *factor = build_broadcast(&no, c, plain->type->rank, plain->type->dims);
-    Value *other = build_reduce(&no, "max", build_binary(&no, OP_MUL, plain, factor), axis);
+    Value *other = build_reduce(&no, "max", build_scores(&no, scale->plain, scale), axis);
     op_inherit_over(func, other->def, reduce);
     build_yield(&no, 1, &other);
     branch->results[0]->name = reduce->results[0]->name;
@@ -130,22 +158,24 @@ static void unscale_maximum(Func *func, Op *reduce, Value *plain, Value *c)
 /* Scores that only their row's maximum and one difference read need not be scaled by themselves. */
 static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
 {
-    Value *scores = shifted->operands[0], *c = scale_of(scores);
-    Op *reduce = c ? row_maximum(scores) : NULL;
-    const Attr *number = c ? value_const(c) : NULL;
+    Value *scores = shifted->operands[0];
+    Scale scale;
+    Op *reduce = find_scale(scores, &scale) ? row_maximum(scores) : NULL;
+    const Attr *number = reduce ? value_const(scale.factor) : NULL;
     if (!reduce || value_count_uses(func, scores) != 2 ||
         (number && !(number->f > 0 && number->f < INFINITY))) {
         return false;
     }
-    Value *plain = scores->def->operands[0];
     Builder b = build_before(func, op);
     Type tile = op->results[0]->type;
-    Value *factor = number ? build_float(&b, tile, number->f * k) : build_scaled(&b, c, k, tile);
-    op_set_operand(op, 0, build_fma(&b, plain, factor, row_shift(&b, row, k, tile)));
+    Value *factor =
+        number ? build_float(&b, tile, number->f * k) : build_scaled(&b, scale.factor, k, tile);
+    op_set_operand(op, 0,
+                   build_fma(&b, scale.plain, factor, row_shift(&b, row, scale.shift, k, tile)));
     if (number) {
-        unscale_by_const(func, reduce, plain, number->f);
+        unscale_by_const(func, reduce, scale.plain, number->f);
     } else {
-        unscale_maximum(func, reduce, plain, c);
+        unscale_maximum(func, reduce, &scale);
     }
     return true;
 }
@@ -194,7 +224,7 @@ static void contract(Op *op, void *user)
     double k = op_attr(factor, ATTR_VALUE)->f;
     if (!unscale(func, op, shifted, k, spread->operands[0])) {
         Builder b = build_before(func, op);
-        Value *shift = row_shift(&b, spread->operands[0], k, tile);
+        Value *shift = row_shift(&b, spread->operands[0], NULL, k, tile);
         op_set_operand(op, 0, build_fma(&b, shifted->operands[0], scaled->operands[1], shift));
     }
 }

@@ -314,7 +314,22 @@ static Value *nest_dot(NestScope *s, const Op *op, const NestAxes *axes)
     return dot;
 }
 
-/* x / c of a sum x as x * (1 / c), where c does not vary along the loop. */
+/* What the dividend is multiplied by already, if it is a number or, as the divisor is, one of each
+ * row, or 1. `dividend`: what is multiplied. */
+static Value *nest_numerator(Builder *b, Value **dividend, Type divisor)
+{
+    const Op *mul = value_def_of_kind(*dividend, OP_MUL);
+    const Attr *number = mul ? value_const(mul->operands[1]) : NULL;
+    const Op *spread = mul ? value_def_of_kind(mul->operands[1], OP_BROADCAST) : NULL;
+    bool alike = spread && spread->operands[0]->type == divisor;
+    if (number || alike) {
+        *dividend = mul->operands[0];
+    }
+    return alike ? spread->operands[0] : build_float(b, divisor, number ? number->f : 1);
+}
+
+/* x / c of a sum x as x * (1 / c), and (x * k) / c as x * (k / c), where c does not vary along the
+ * loop. */
 static Value *nest_quotient(NestScope *s, const Op *op, const NestAxes *axes)
 {
     Nest *nest = s->nest;
@@ -346,7 +361,8 @@ static Value *nest_quotient(NestScope *s, const Op *op, const NestAxes *axes)
     if (!by || nest->dry) {
         return by ? op->results[0] : NULL;
     }
-    by = build_binary(&s->b, OP_DIV, build_float(&s->b, by->type, 1), by);
+    Value *numerator = nest_numerator(&s->b, &dividend, by->type);
+    by = build_binary(&s->b, OP_DIV, numerator, by);
     by = build_broadcast(&s->b, by, dividend->type->rank, dividend->type->dims);
     Value *result = build_binary(&s->b, OP_MUL, dividend, by);
     result->name = op->results[0]->name;

@@ -12,17 +12,19 @@
  *
  * The sums of a product or of a reduction have an error bound, and so has a function of them: no
  * promised bits are lost. No formula of the table below cancels: where a difference would, near 0,
- * a polynomial is taken. Their errors are those of one or two hardware instructions, a hundredth of
- * half a unit in the last place of bf16 (ir/named_functions.def has the bounds). All other uses
- * get the library's value: those whose result is wider than 16 bits (such a launch is bound by
- * memory, which hides the longer form), and those from which the argument is subtracted, as in
- * x - tanh(x). Only NVIDIA targets have both instructions. The new ops are simplified with their
- * surroundings: the exponential of what is never positive needs no upper limit. Requires the tensor
- * level; establishes that no op is named. Changes bits within the bound that the interpreter
- * computes. */
+ * a polynomial is taken; but not of a tanh of which only exponentials are taken, as of scores with
+ * a soft cap: f tanh(u) is then 2 f r - f. Their errors are those of one or two hardware
+ * instructions, a hundredth of half a unit in the last place of bf16 (ir/named_functions.def has
+ * the bounds). All other uses get the library's value: those whose result is wider than 16 bits
+ * (such a launch is bound by memory, which hides the longer form), and those from which the
+ * argument is subtracted, as in x - tanh(x). Only NVIDIA targets have both instructions. The new
+ * ops are simplified with their surroundings: the exponential of what is never positive needs no
+ * upper limit. Requires the tensor level; establishes that no op is named. Changes bits within the
+ * bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
+#include "passes/analysis/exponential_uses.h"
 #include "passes/pass.h"
 
 #define PER_LN2 1.4426950408889634
@@ -129,6 +131,31 @@ static Value *times_const(const Value *value, double *factor)
     return NULL;
 }
 
+/* The scalar that all elements of the value are. */
+static Value *scalar_of(const Value *value)
+{
+    const Op *spread = value_def_of_kind(value, OP_BROADCAST);
+    return spread && type_is_scalar(spread->operands[0]->type) ? spread->operands[0] : NULL;
+}
+
+/* The other factor of a product with a scalar; NULL: it is none. */
+static Value *times_scalar(const Value *value, Value **scalar)
+{
+    const Op *mul = value_def_of_kind(value, OP_MUL);
+    for (int i = 0; mul && i < 2; i++) {
+        *scalar = scalar_of(mul->operands[i]);
+        if (*scalar) {
+            return mul->operands[1 - i];
+        }
+    }
+    return NULL;
+}
+
+static Value *spread_like(Builder *b, Value *scalar, const Value *like)
+{
+    return build_broadcast(b, scalar, like->type->rank, like->type->dims);
+}
+
 /* c x x + 1 times x, as it is written: fma (c x) x, x, x. */
 static Value *cubic(const Value *value, double *c)
 {
@@ -142,13 +169,20 @@ static Value *cubic(const Value *value, double *c)
     return twice && times_const(square->operands[0], c) == x ? x : NULL;
 }
 
-/* value * k: constants are multiplied before anything else is. */
+/* value * k: constants are multiplied before anything else is, and scalars before arrays. */
 static Value *scaled(Builder *b, Value *value, double k)
 {
     double c;
-    Value *other = times_const(value, &c);
+    Value *scalar, *other = times_const(value, &c);
     if (other) {
         return scaled(b, other, c * k);
+    }
+    other = times_scalar(value, &scalar);
+    if (other) {
+        Value *below = times_const(other, &c);
+        k *= below ? c : 1;
+        scalar = build_binary(b, OP_MUL, scalar, build_float(b, scalar->type, k));
+        return build_binary(b, OP_MUL, below ? below : other, spread_like(b, scalar, value));
     }
     Value *x = cubic(value, &c);
     Value *factor = build_float(b, value->type, k);
@@ -296,6 +330,31 @@ static Value *tanh_value(Builder *b, Value *x)
     return near_zero(b, x, 0.25, build_binary(b, OP_MUL, x, near), far);
 }
 
+/* ---- what only exponentials are taken of ---- */
+
+/* 2 r - 1, or times a scalar where that is all that is needed. */
+static void take_capped(Near *n, Op *near)
+{
+    Value *result = near->results[0], *factor = NULL;
+    Op *user = value_only_user(n->func, result);
+    Builder b = build_before(n->func, near);
+    Value *r = logistic(&b, near->operands[0], 2 * PER_LN2);
+    if (user && times_scalar(user->results[0], &factor) == result) {
+        b = build_before(n->func, user);
+        Value *twice = spread_like(&b, build_binary(&b, OP_ADD, factor, factor), result);
+        Value *less = spread_like(&b, build_unary(&b, OP_NEG, factor), result);
+        Value *by = build_fma(&b, r, twice, less);
+        by->name = user->results[0]->name;
+        func_replace_uses(n->func, user->results[0], by);
+        return;
+    }
+    Value *by = build_fma(&b, r, build_float(&b, result->type, 2),
+                          build_float(&b, result->type, -1));
+    func_replace_uses(n->func, result, by);
+}
+
+/* ---- other functions ---- */
+
 /* max(x, 0) + log(1 + e^-|x|) */
 static Value *softplus_value(Builder *b, Value *x)
 {
@@ -424,8 +483,11 @@ static void take(Near *n, Op *op, bool wanted)
 {
     const char *name = op_word(op, ATTR_FN);
     Builder b = build_before(n->func, op);
-    if (wanted && text_equal(name, "tanh") && is_only_one_more(n, op->results[0])) {
+    bool tanh = wanted && text_equal(name, "tanh");
+    if (tanh && is_only_one_more(n, op->results[0])) {
         take_tanh(n, op);
+    } else if (tanh && an_only_exponentiated(n->func, op->results[0])) {
+        take_capped(n, op);
     }
     if (value_has_uses(n->func, op->results[0])) {
         Value *near = wanted ? near_value(&b, op) : NULL;

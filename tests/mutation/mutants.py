@@ -104,7 +104,7 @@ PASSES = [
     ("bounds: while goes on for padding", "passes/loops/bounds.c",
      "mask_condition(func, op->regions[0]->last, 0, «0»)", "1"),
     ("fast: a row's greatest score is not scaled", "passes/loops/fold_exp2_scale.c",
-     "build_binary(b, OP_MUL, row, build_float(b, row->type, «k»))", "1"),
+     "Value *by = build_float(b, row->type, «k»);", "1"),
     ("stage: a masked tail is left as it came", "passes/stage/stage_dot.c",
      "if («item->mask») {\n            stage_mask", "!item->mask"),
     ("stage: a masked operand is taken as it came", "passes/stage/stage_masks.c",
