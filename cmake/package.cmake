@@ -13,5 +13,5 @@ if(TARGET libtessera)
     COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/wheel.py $<TARGET_FILE:libtessera>
             ${CMAKE_BINARY_DIR}
     VERBATIM USES_TERMINAL)
-  add_dependencies(wheel libtessera tessera-worker)
+  add_dependencies(wheel libtessera libtessera_launch tessera tessera-worker)
 endif()

@@ -58,6 +58,7 @@ typedef struct KernelSignature {
         const char **items;
         size_t n, cap;
     } sizes; /* M, N, … in order of appearance */
+    const char *doc; /* the comment right above the kernel, without its `#`; NULL: none */
 } KernelSignature;
 
 size_t frontend_kernel_count(const Module *module);

@@ -311,10 +311,70 @@ static void add_sets(Signer *s, const StmtList *list)
     }
 }
 
+/* ---- the comment above ---- */
+
+/* Where the line before the one that begins at `line` begins. */
+static size_t line_before(const char *text, size_t line)
+{
+    size_t at = line - 1;
+    while (at > 0 && text[at - 1] != '\n') {
+        at--;
+    }
+    return at;
+}
+
+/* The text of a line that is a comment and nothing else, from behind its `#`; NULL: it is not. */
+static const char *comment_of(const char *text, size_t begin, size_t end, size_t *n)
+{
+    while (begin < end && (text[begin] == ' ' || text[begin] == '\t')) {
+        begin++;
+    }
+    if (begin == end || text[begin] != '#') {
+        return NULL;
+    }
+    begin++;
+    begin += begin < end && text[begin] == ' ';
+    while (end > begin && isspace((unsigned char)text[end - 1])) {
+        end--;
+    }
+    *n = end - begin;
+    return text + begin;
+}
+
+/* The comment right above a declaration: lines up to an empty one. A line of the licence, as it
+ * stands at the head of a file, is no part of it. */
+static const char *comment_above(const Signer *s, Span span)
+{
+    static const char licence[] = "SPDX-License-Identifier:";
+    const char *text = s->diags->sources.items[span.source].text;
+    size_t below = span.start, begin, n;
+    while (below > 0 && text[below - 1] != '\n') {
+        below--;
+    }
+    begin = below;
+    while (begin > 0 && comment_of(text, line_before(text, begin), begin - 1, &n)) {
+        begin = line_before(text, begin);
+    }
+    Text out = text_new(s->arena);
+    for (size_t at = begin; at < below;) {
+        size_t end = at;
+        while (text[end] != '\n') {
+            end++;
+        }
+        const char *words = comment_of(text, at, end, &n);
+        if (n < sizeof licence - 1 || strncmp(words, licence, sizeof licence - 1) != 0) {
+            text_printf(&out, "%s%.*s", out.n ? "\n" : "", (int)n, words);
+        }
+        at = end + 1;
+    }
+    return out.n > 0 ? out.data : NULL;
+}
+
 void make_signature(Module *module, KernelDecl *kernel)
 {
     Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
     s.signature->name = kernel->name;
+    s.signature->doc = comment_above(&s, kernel->span);
     for (size_t i = 0; i < kernel->params.n; i++) {
         const ParamDecl *param = &kernel->params.items[i];
         add_param(&s, param, param->is_inout ? PARAM_INOUT : PARAM_IN);

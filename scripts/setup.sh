@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs what building and testing need, on a bare Debian 12 as root. Quick when all is there.
-# --tests: also NVIDIA's assembler and disassembler, of PyPI, into .tools/bin, where there are none.
+# --tests: also NVIDIA's assembler and disassembler, and mypy, of PyPI, into .tools, where there are
+# none.
 # Where PyPI cannot be reached the tests that need them are skipped, and counted.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -36,11 +37,13 @@ fi
 # The versions that the tests' numbers of registers are from.
 install_tools() {
     wanted=
+    mypy="mypy==1.14.1 mypy_extensions==1.0.0 typing_extensions==4.12.2"
     for tool in ptxas=nvidia-cuda-nvcc==13.0.88 nvdisasm=nvidia-cuda-nvdisasm==13.2.51; do
         name=${tool%%=*}
         [ -x "$root/.tools/bin/$name" ] || [ -x "/usr/local/cuda/bin/$name" ] ||
             command -v "$name" >/dev/null || wanted="$wanted ${tool#*=}"
     done
+    [ -x "$root/.tools/venv/bin/mypy" ] || wanted="$wanted $mypy"
     [ -z "$wanted" ] && return 0
     echo "setup: from PyPI:$wanted" >&2
     mkdir -p "$root/.tools/bin"

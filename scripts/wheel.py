@@ -18,15 +18,38 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "tessera"
 LIBC = "2_35"  # tests/layering/exports.py holds the library to it
-METADATA = """Metadata-Version: 2.1
+# Of what the wheel has: Tessera and LLVM, zlib, zstd, xxHash, utf8proc, SQLite, GCC's library.
+LICENCE = ("Apache-2.0 AND Apache-2.0 WITH LLVM-exception AND Zlib AND BSD-3-Clause AND "
+           "BSD-2-Clause AND MIT AND blessing AND GPL-3.0-or-later WITH GCC-exception-3.1")
+CLASSIFIERS = [
+    "Development Status :: 3 - Alpha",
+    "Environment :: GPU :: NVIDIA CUDA",
+    "Intended Audience :: Developers",
+    "Intended Audience :: Science/Research",
+    "Operating System :: POSIX :: Linux",
+    "Programming Language :: C",
+    "Programming Language :: Python :: 3",
+    "Programming Language :: Python :: 3 :: Only",
+    *[f"Programming Language :: Python :: 3.{minor}" for minor in range(8, 15)],
+    "Programming Language :: Python :: Implementation :: CPython",
+    "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    "Topic :: Software Development :: Compilers",
+    "Typing :: Typed",
+]
+METADATA = """Metadata-Version: 2.4
 Name: tessera
 Version: {version}
 Summary: Compiles kernels of .tile files and runs them on NumPy's, torch's, CuPy's and JAX's arrays
-License: Apache-2.0
+Author: The authors of Tessera
+Keywords: compiler,GPU,CUDA,kernels,tensors,tiles
+License-Expression: {licence}
+{licence_files}
+{classifiers}
 Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
 {text}"""
+ENTRY_POINTS = "[console_scripts]\ntessera = tessera._command:main\n"
 WHEEL = """Wheel-Version: 1.0
 Generator: scripts/wheel.py
 Root-Is-Purelib: false
@@ -47,11 +70,22 @@ def stripped(path):
 
 
 def licences():
-    """Of what is linked in, from where Debian has them."""
-    for library in ("llvm-22", "zlib1g", "libzstd-dev", "libutf8proc-dev", "libxxhash-dev"):
+    """{name: text} of Tessera and of what is linked in, from where Debian has them."""
+    found = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
+    for library in ("llvm-22", "zlib1g", "libzstd-dev", "libutf8proc-dev", "libxxhash-dev",
+                    "libsqlite3-dev", "gcc-12-base"):
         path = pathlib.Path(f"/usr/share/doc/{library}/copyright")
         if path.exists():
-            yield f"licences/{library}", path.read_bytes()
+            found[library] = path.read_bytes()
+    return found
+
+
+def metadata(names):
+    """names: of the files with licences."""
+    return METADATA.format(
+        version=version(), licence=LICENCE, text=(ROOT / "docs" / "python.md").read_text(),
+        licence_files="\n".join(f"License-File: {name}" for name in names),
+        classifiers="\n".join(f"Classifier: {each}" for each in CLASSIFIERS))
 
 
 def contents(library, tag):
@@ -59,18 +93,24 @@ def contents(library, tag):
     found = {f"tessera/{p.name}": (p.read_bytes(), False)
              for p in PACKAGE.iterdir() if p.suffix in (".py", ".pyi", ".typed") or
              p.name == "py.typed"}
-    for name in ("libtessera.so.0", "libtessera-codegen.so.0"):
+    for header in sorted((ROOT / "include/tessera").iterdir()):
+        found[f"tessera/include/tessera/{header.name}"] = (header.read_bytes(), False)
+    for name in ("libtessera.so.0", "libtessera-codegen.so.0", "libtessera-launch.so.0"):
         found[f"tessera/{name}"] = (stripped(library.resolve().with_name(name)), True)
-    worker = library.resolve().parents[1] / "bin" / "tessera-worker"
-    if worker.exists():
-        found["tessera/tessera-worker"] = (stripped(worker), True)
+    # What `cc -ltessera-launch` looks for: a wheel has no links.
+    found["tessera/libtessera-launch.so"] = (b"INPUT(libtessera-launch.so.0)\n", False)
+    found["tessera/libtessera.so"] = (b"INPUT(libtessera.so.0)\n", False)
+    for name in ("tessera", "tessera-worker"):
+        program = library.resolve().parents[1] / "bin" / name
+        if program.exists():
+            found[f"tessera/{name}"] = (stripped(program), True)
     info = f"tessera-{version()}.dist-info"
-    text = (ROOT / "docs" / "python.md").read_text()
-    found[f"{info}/METADATA"] = (METADATA.format(version=version(), text=text).encode(), False)
+    texts = licences()
+    found[f"{info}/METADATA"] = (metadata(texts).encode(), False)
     found[f"{info}/WHEEL"] = (WHEEL.format(tag=tag).encode(), False)
-    found[f"{info}/LICENSE"] = ((ROOT / "LICENSE").read_bytes(), False)
-    for name, data in licences():
-        found[f"{info}/{name}"] = (data, False)
+    found[f"{info}/entry_points.txt"] = (ENTRY_POINTS.encode(), False)
+    for name, data in texts.items():
+        found[f"{info}/licenses/{name}"] = (data, False)
     return found, f"{info}/RECORD"
 
 
@@ -103,7 +143,7 @@ def main():
     tag = f"py3-none-manylinux_{LIBC}_{platform.machine()}"
     path = options.out / f"tessera-{version()}-{tag}.whl"
     sources = [options.library, pathlib.Path(__file__), ROOT / "docs/python.md",
-               *PACKAGE.glob("*.*")]
+               *PACKAGE.glob("*.*"), *(ROOT / "include/tessera").iterdir()]
     if not path.exists() or any(p.stat().st_mtime > path.stat().st_mtime for p in sources):
         options.out.mkdir(parents=True, exist_ok=True)
         found, own = contents(options.library, tag)

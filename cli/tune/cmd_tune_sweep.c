@@ -266,7 +266,7 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
         return fail(status == TESSERA_OK ? TESSERA_ENVIRONMENT : status, "%s",
                     why ? why : "the sweep failed");
     }
-    sweep_result_show(&one->base, &result);
+    (one->options->json ? sweep_result_json : sweep_result_show)(&one->base, &result);
     if (result.unkept) {
         return tune_failed(result.unkept);
     }
@@ -327,7 +327,8 @@ static int sweep_cases(const Options *options, const SweepCases *cases, TuneStor
         return code;
     }
     program[n > 0 ? n : 0] = '\0';
-    SweepShow show = {.terminal = isatty(STDERR_FILENO), .of = cases->n};
+    SweepShow show = {
+        .terminal = isatty(STDERR_FILENO), .json = options->json, .of = cases->n};
     catch_stops();
     double left = sweep.budget;
     for (size_t i = 0; i < cases->n && code == 0; i++) {

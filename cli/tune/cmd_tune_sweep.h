@@ -34,13 +34,16 @@ char *const *sweep_command(void *user, WorkerRole role, const char *device);
 /* ---- output (sweep_progress.c) ---- */
 
 typedef struct SweepShow {
-    bool terminal;
+    bool terminal, json;
     size_t nth, of;     /* of the cases */
     double last_output; /* time of the last output, if it is not a terminal */
     bool line;          /* the terminal shows a progress line */
 } SweepShow;
 void sweep_progress(void *user, const SweepProgress *progress);
 void sweep_result_show(const TuneRecord *base, const SweepResult *result);
+/* As lines of JSON on standard output (sweep_json.c). */
+void sweep_progress_json(SweepShow *show, const SweepProgress *progress);
+void sweep_result_json(const TuneRecord *base, const SweepResult *result);
 
 /* ---- workers: --work ROLE:PARENT (sweep_worker.c) ---- */
 

@@ -48,6 +48,10 @@ void sweep_progress(void *user, const SweepProgress *p)
 {
     SweepShow *show = user;
     char best[32], failed[160], words[400];
+    if (show->json) {
+        sweep_progress_json(show, p);
+        return;
+    }
     if (p->left == 0 && p->all == p->done) {
         if (show->line) {
             fputs("\r\033[K", stderr);

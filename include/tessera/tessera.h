@@ -170,6 +170,7 @@ typedef struct TesseraSignature {
     size_t n_sizes;
     const TesseraChoice *choices;
     size_t n_choices;
+    const char *doc; /* of a program's kernel: the comment right above it; NULL: none */
 } TesseraSignature;
 
 /* `name` is what messages call it. */

@@ -15,14 +15,21 @@ from ._abi import UnavailableError, UsageError
 from ._abi import Device
 from ._arrays import View, view
 from ._compiled import Compiled, Spec
-from ._kernel import Kernel, Program
+from ._kernel import Kernel
 from ._launch import Launch, Message
-from ._kernel import device, isolate, kernel, load, parse, spec, version
+from ._signature import Parameter
+from ._program import Program, device, isolate, kernel, load, parse, spec, tile, version
 
-__all__ = ["AssertionFailed", "Compiled", "Device", "Error", "FaultError", "InternalError",
-           "Kernel", "Launch", "Message", "Program", "SourceError", "Spec", "UnavailableError",
-           "UsageError", "View", "device", "isolate", "kernel", "load", "parse", "spec", "torch",
-           "version", "view"]
+LATER = {  # what most programs do without is imported when it is first used
+    "Bench": "_tune", "Progress": "_tune", "Tuned": "_tune", "Bundle": "_bundle",
+    "bundle": "_bundle", "include_folder": "_bundle", "library_folder": "_bundle",
+    "Explanation": "_explain"}
+
+__all__ = ["AssertionFailed", "Bench", "Bundle", "Compiled", "Device", "Error", "Explanation",
+           "FaultError", "InternalError", "Kernel", "Launch", "Message", "Parameter", "Program",
+           "Progress", "SourceError", "Spec", "Tuned", "UnavailableError", "UsageError", "View",
+           "bundle", "device", "include_folder", "isolate", "kernel", "library_folder", "load",
+           "parse", "spec", "tile", "torch", "version", "view"]
 
 
 def __getattr__(name):
@@ -30,4 +37,10 @@ def __getattr__(name):
         return importlib.import_module("tessera.torch")
     if name == "__version__":
         return version()
+    if name in LATER:
+        return getattr(importlib.import_module("tessera." + LATER[name]), name)
     raise AttributeError(f"tessera has no {name}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

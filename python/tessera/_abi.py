@@ -3,9 +3,8 @@
 uses, and errors as exceptions."""
 
 import ctypes
-import json
 import os
-import pathlib
+import sys
 import threading
 import weakref
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64
@@ -50,6 +49,13 @@ class Options(Structure):
                 ("wide", c_bool), ("pins", c_char_p), ("device", c_char_p)]
 
 
+class BundleOptions(Structure):
+    _fields_ = [("name", c_char_p), ("kernel", c_char_p), ("targets", POINTER(c_char_p)),
+                ("n_targets", c_size_t), ("variants", POINTER(Options)), ("n_variants", c_size_t),
+                ("bindings", POINTER(Pair)), ("n_bindings", c_size_t), ("facts", POINTER(Fact)),
+                ("n_facts", c_size_t), ("shared", c_bool)]
+
+
 class Inferred(Structure):
     _fields_ = [("bindings", POINTER(Pair)), ("n_bindings", c_size_t),
                 ("sizes", POINTER(Size)), ("n_sizes", c_size_t)]
@@ -69,7 +75,7 @@ class Signature(Structure):
     _fields_ = [("name", c_char_p), ("params", POINTER(Param)), ("n_params", c_size_t),
                 ("generics", POINTER(c_char_p)), ("classes", POINTER(c_char_p)),
                 ("n_generics", c_size_t), ("sizes", POINTER(c_char_p)), ("n_sizes", c_size_t),
-                ("choices", POINTER(Choice)), ("n_choices", c_size_t)]
+                ("choices", POINTER(Choice)), ("n_choices", c_size_t), ("doc", c_char_p)]
 
 
 class Failure(Structure):
@@ -108,6 +114,15 @@ class Messages(Structure):
                 ("failures", c_uint64)]
 
 
+class LaunchInfo(Structure):
+    _fields_ = [("symbol", c_char_p), ("threads", c_int), ("shared_bytes", c_int),
+                ("blocks", c_int64), ("persistent", c_bool)]
+
+
+class Resources(Structure):
+    _fields_ = [("launches", POINTER(LaunchInfo)), ("n_launches", c_size_t), ("flops", c_double)]
+
+
 class Bytes(Structure):
     _fields_ = [("data", POINTER(c_char)), ("n", c_size_t)]
 
@@ -137,6 +152,7 @@ _CALLS = {  # name: (what it returns, parameters); no first: a status
     "kernel_shape": (c_int, [c_void_p, c_size_t, POINTER(Size), c_size_t, POINTER(Tensor)]),
     "kernel_emit": (c_int, [c_void_p, c_char_p, POINTER(Bytes)]),
     "kernel_schedule": (c_int, [c_void_p, c_bool, POINTER(c_char_p)]),
+    "kernel_resources": (c_int, [c_void_p, POINTER(Resources)]),
     "kernel_explain": (c_int, [c_void_p, c_int, POINTER(Bytes)]),
     "device_open": (c_int, [c_void_p, c_char_p, c_int, _OUT]),
     "device_free": (None, [c_void_p]),
@@ -155,6 +171,11 @@ _CALLS = {  # name: (what it returns, parameters); no first: a status
     "launch_reserve": (c_int, [c_void_p, c_void_p]),
     "launch_time": (c_int, [c_void_p, c_void_p, c_int, POINTER(c_double)]),
     "workspace_size": (c_size_t, [c_void_p]),
+    "log": (c_int, [c_void_p, c_void_p, c_void_p]),
+    "bundle": (c_int, [c_void_p, POINTER(BundleOptions), _OUT]),
+    "bundled_header": (POINTER(Bytes), [c_void_p]),
+    "bundled_object": (POINTER(Bytes), [c_void_p]),
+    "bundled_free": (None, [c_void_p]),
 }
 
 
@@ -206,20 +227,20 @@ ERRORS = {1: SourceError, 2: UsageError, 3: UnavailableError, 4: FaultError, 70:
 # ---- the library ----
 
 def _candidates():
-    here = pathlib.Path(__file__).resolve().parent
+    here = os.path.dirname(os.path.realpath(__file__))
     named = os.environ.get("TESSERA_LIBRARY")
     if named:
-        return [pathlib.Path(named)]
-    tree = here.parents[1]
-    return [here / "libtessera.so.0", tree / "lib" / "libtessera.so.0",
-            tree / "build" / "lib" / "libtessera.so.0"]
+        return [named]
+    tree = os.path.dirname(os.path.dirname(here))
+    return [os.path.join(folder, "libtessera.so.0")
+            for folder in (here, os.path.join(tree, "lib"), os.path.join(tree, "build", "lib"))]
 
 
 def _load():
     for path in _candidates():
-        if path.exists():
+        if os.path.exists(path):
             break
-    library = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(path)
     for name, (result, parameters) in _CALLS.items():
         function = getattr(library, "tessera_" + name)
         function.restype, function.argtypes = result, parameters
@@ -233,6 +254,29 @@ def find_with_objects(library):
     return ctypes.PYFUNCTYPE(result, *parameters)(function)
 
 
+# ---- logging ----
+
+_logger = None
+
+
+def logger():
+    """Python's logger "tessera". What it is told is not shown unless the program asks for it."""
+    global _logger
+    if _logger is None:
+        import logging
+        _logger = logging.getLogger("tessera")
+        if not _logger.handlers:
+            _logger.addHandler(logging.NullHandler())
+    return _logger
+
+
+@ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+def tell(user, level, message):
+    """What the library does, to the logger: TESSERA_LOG_WARNING is 0, TESSERA_LOG_INFO 1."""
+    if sys.meta_path is not None:  # else Python is ending
+        logger().log((30, 20)[level], "%s", message.decode(errors="replace"))
+
+
 class Runtime:
     """The library and one context; `lock` is held around calls that use it."""
 
@@ -243,14 +287,16 @@ class Runtime:
         self.c = _load()
         self.find = find_with_objects(self.c)
         self.lock = threading.RLock()
-        _runtimes.add(self)
         self.context = self.handle("context_open", ABI, None)
+        self.c.tessera_log(self.context, tell, None)
         self.devices = {}
+        _runtimes.add(self)  # last: a fork takes its lock before that of `_starting`
 
     def fail(self, status):
         failure = self.c.tessera_error(self.context).contents
         found = POINTER(Diagnostic)()
         n = self.c.tessera_diagnostics(self.context, ctypes.byref(found))
+        import json
         diagnostics = [json.loads(found[i].json) for i in range(n) if found[i].json]
         reproducer = failure.reproducer.decode() if failure.reproducer else None
         raise ERRORS.get(status, Error)(failure.message.decode(errors="replace").rstrip(),
@@ -343,18 +389,21 @@ class Device(OfProcess):
 
 _runtime = None
 _starting = threading.RLock()
-_runtimes = weakref.WeakSet()
+_runtimes: "weakref.WeakSet" = weakref.WeakSet()
 
 
 class AcrossFork:
     """Delays a fork while another thread is inside the library. Otherwise the child would inherit a
-    lock whose owner it does not have, and data that this thread had half changed."""
+    lock whose owner it does not have, and data that this thread had half changed.
 
-    locked = []
+    The order of locks is: those of the runtimes, that of `logging`, `_starting`. Functions before a
+    fork are called in the reverse order of their registration."""
+
+    locked: list = []
+    registered = False
 
     @classmethod
     def begin(cls):
-        _starting.acquire()
         cls.locked = sorted(_runtimes, key=id)
         for runtime in cls.locked:
             runtime.lock.acquire()
@@ -364,19 +413,28 @@ class AcrossFork:
         for runtime in cls.locked:
             runtime.lock.release()
         cls.locked = []
-        _starting.release()
+
+    @classmethod
+    def register(cls):
+        """Once, behind `logging`, whose lock the library's messages take inside of calls."""
+        logger()
+        if not cls.registered and hasattr(os, "register_at_fork"):
+            cls.registered = True
+            os.register_at_fork(before=cls.begin, after_in_parent=cls.end, after_in_child=cls.end)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=AcrossFork.begin, after_in_parent=AcrossFork.end,
-                        after_in_child=AcrossFork.end)
+    os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release,
+                        after_in_child=_starting.release)
 
 
 def runtime():
     """The process's own, started when it is first asked for; a forked child's is its own, too."""
     global _runtime
     if _runtime is None or _runtime.process != os.getpid():
+        logger()
         with _starting:
+            AcrossFork.register()
             if _runtime is None or _runtime.process != os.getpid():
                 _runtime = Runtime()
     return _runtime

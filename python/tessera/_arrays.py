@@ -99,6 +99,11 @@ class Adapter:
     def address(self, a):
         return self.look(a)[1]
 
+    def host(self, a):
+        """The elements as NumPy's, which has bytes of those that it has no type for; None: it is
+        not said how to get them."""
+        return None
+
 
 class Exchange(ctypes.Structure):
     """DLPack's exchange interface, of version 1."""
@@ -168,6 +173,9 @@ class NumPy(Adapter):
 
     def maker(self, name, dims, like):
         return partial(self.numpy.empty, dims, self.dtype(name))
+
+    def host(self, a):
+        return a
 
     def refuse_type(self, cls):
         masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
@@ -295,6 +303,14 @@ class Torch(Adapter):
         same = all(getattr(made, of) == getattr(plain, of) for of in ("shape", "dtype", "device"))
         return quick if same and made.stride() == strides else None
 
+    def host(self, t):
+        t = t.detach().cpu().contiguous()
+        torch = self.torch
+        names = {1: torch.int8, 2: torch.int16} if t.dtype in (
+            torch.bfloat16, getattr(torch, "float8_e4m3fn", None),
+            getattr(torch, "float8_e5m2", None)) else {}
+        return t.view(names.get(t.element_size(), t.dtype)).numpy()
+
     def current_stream(self, ordinal):
         return self.torch.cuda.current_stream(ordinal).cuda_stream
 
@@ -323,6 +339,9 @@ class CuPy(Adapter):
             with place:
                 return empty(dims, dtype)
         return make
+
+    def host(self, a):
+        return a.get()
 
     def current_stream(self, ordinal):
         return self.cupy.cuda.get_current_stream().ptr
@@ -355,6 +374,10 @@ class Jax(Adapter):
             raise UsageError(f"a JAX array on {platform}")
         return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape, None,
                     a.unsafe_buffer_pointer(), kind, 0 if kind == "cpu" else a.device.id)
+
+    def host(self, a):
+        import numpy
+        return numpy.asarray(a)
 
     def maker(self, name, dims, like):
         numpy, device = self.jax.numpy, like.device
@@ -537,9 +560,9 @@ def product(dims):
 # ---- finding them ----
 
 MODULES = {"numpy": NumPy, "torch": Torch, "cupy": CuPy, "jax": Jax, "jaxlib": Jax}
-look_of = {bool: None, int: None, float: None}  # type: how to look at one; None: a number
+look_of = {bool: None, int: None, float: None}  # by type, how to look at one; None: a number
 _adapters = {bool: None, int: None, float: None}
-_made = {}
+_made: dict = {}
 
 
 def find_look(value):

@@ -63,11 +63,22 @@ class Compiled(_abi.OfProcess):
 class Spec:
     """An array that is not there, for compile and explain."""
 
-    def __init__(self, dtype, dims):
-        self.dtype, self.dims = dtype, dims
+    def __init__(self, dtype, dims, strides=None):
+        self.dtype, self.dims, self.strides = dtype, dims, strides
 
     def look(self):
-        return _arrays.Look(self.dtype, self.dims, None, 0, "cpu", 0)
+        return _arrays.Look(self.dtype, self.dims, self.strides, 0, "cpu", 0)
+
+    def __repr__(self):
+        return f"tessera.spec({', '.join(map(repr, (self.dtype, *self.dims)))})"
+
+
+def spec_like(value):
+    """An array without its memory; anything else is itself."""
+    if value is None or isinstance(value, (str, Spec)) or _arrays.adapter_of(value) is None:
+        return value
+    look = _arrays.adapter_of(value).describe(value, None)
+    return Spec(look.type, look.dims, look.strides)
 
 
 class Compiler:
@@ -97,7 +108,7 @@ class Compiler:
                           bindings=pairs, n_bindings=len(pairs), sizes=sizes, n_sizes=len(sizes),
                           facts=facts, n_facts=len(facts), lines=lines, n_lines=len(lines),
                           optimize=given.get("optimize", 0),
-                          pins=None if given.get("pins") is None else os.fsencode(given["pins"]),
+                          pins=self._pins(),
                           device=device and device.encode())
         known = _abi.array(Tensor, [tensor_of(look) for look in looks])
         inferred = _abi.Inferred()
@@ -113,6 +124,13 @@ class Compiler:
         options.sizes, options.n_sizes = sizes, len(sizes)
         texts = {n.decode(): v.decode() for n, v in bound.items()}
         return options, [pairs, sizes, facts, lines], texts, found
+
+    def _pins(self):
+        """The file that is given, or that of a program that was in no `.tile` file."""
+        given = self._given.get("pins")
+        if given is None:
+            given = self._program.pins_if_any()
+        return None if given is None else os.fsencode(given)
 
     def compile(self, target, values, named, looks, device=None):
         """`looks`: one per parameter, inputs first, then outputs; None if unknown."""
@@ -136,6 +154,8 @@ class Compiler:
             if found is None:
                 handle = self._runtime.handle("compile", self._program._handle, byref(options))
                 found = Compiled(self._runtime, handle, options, (bindings, sizes))
+                if found.warnings:
+                    _abi.logger().warning("%s", found.warnings.rstrip())
                 while len(self.made) >= MOST_COMPILED:
                     del self.made[next(iter(self.made))]
                 self.made[key] = found

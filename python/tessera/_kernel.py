@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs, kernels and calls. A call looks at its arguments, finds what was prepared for such
+"""Kernels and calls. A call looks at its arguments, finds what was prepared for such
 ones, sets the addresses and launches; only what was not seen before is inferred and compiled.
 Arrays whose library describes them to C are looked at there (Kernel._quickly)."""
 
@@ -10,7 +10,7 @@ from ctypes import byref
 
 from . import _abi, _arrays
 from ._abi import INOUT, UsageError
-from ._compiled import Compiler, Spec
+from ._compiled import Compiler, Spec, spec_like
 from ._launch import Entry, Launch, Recent, stream_of
 from ._signature import Parameters, check_number, plain, whole_number
 
@@ -19,56 +19,6 @@ ARRAY, NUMBER, CONST = range(3)  # kinds of arguments
 MISSED = object()  # no launch is prepared for such arguments
 PLAIN = ((), False), ((), True)  # calls without constants and names; and with out=
 words = {bool, int, float, str, type(None)}  # types whose repr is unique
-
-
-class Program:
-    """The kernels of a `.tile` file, by name: `program.softmax`, `program["softmax"]`."""
-
-    def __init__(self, handle, runtime, name, made_by):
-        """made_by: a function and its arguments, which make the program again elsewhere."""
-        self._handle, self._runtime, self._name = handle, runtime, name
-        self._made_by = made_by
-        self._owned = _abi.Owned(runtime, "program_free", handle)
-        self._kernels = {}
-        for i in range(runtime.c.tessera_program_kernels(handle)):
-            signature = runtime.c.tessera_program_kernel(handle, i).contents
-            self._kernels[signature.name.decode()] = signature
-        self._made = {}
-
-    def __getitem__(self, name):
-        if name not in self._kernels:
-            found = ctypes.POINTER(_abi.Signature)()
-            self._runtime.call("program_find", self._handle,
-                               _abi.text_of("the name of a kernel", name), byref(found))
-        if name not in self._made:
-            self._made[name] = Kernel(self, self._kernels[name])
-        return self._made[name]
-
-    def __getattr__(self, name):
-        if name.startswith("_") or name not in self._kernels:
-            raise AttributeError(f"{self._name} has no kernel '{name}'")
-        return self[name]
-
-    def __reduce__(self):
-        return self._made_by
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __copy__(self):
-        return self
-
-    def __iter__(self):
-        return iter(self._kernels)
-
-    def __len__(self):
-        return len(self._kernels)
-
-    def __dir__(self):
-        return [*super().__dir__(), *self._kernels]
-
-    def __repr__(self):
-        return f"<tessera.Program {self._name}: {', '.join(self._kernels)}>"
 
 
 class Kernel:
@@ -100,12 +50,19 @@ class Kernel:
         self._recents = {}  # (variant, is there an out=): Recent
         self._recent = self._recent_out = None  # of them, those without constants and names
         self.__name__ = self.__qualname__ = self.name
-        self.__doc__ = f"{self.name}({', '.join(f'{p.name}: {p}' for p in self.inputs)}) -> " + \
+        self._says = f"{self.name}({', '.join(f'{p.name}: {p}' for p in self.inputs)}) -> " + \
             ", ".join(f"{p.name}: {p}" for p in self.outputs)
-        self.__signature__ = self._params.python()
+        doc = signature.doc.decode(errors="replace") if signature.doc else None
+        self.__doc__ = f"{self._says}\n\n{doc}" if doc else self._says
+        self._last = None  # the arguments of the call that was prepared last, and its names
+        program._kernels_made.add(self)
+
+    @property
+    def __signature__(self):
+        return self._params.python()
 
     def __repr__(self):
-        return f"<tessera.Kernel {self.__doc__}>"
+        return f"<tessera.Kernel {self._says}>"
 
     # ---- copies: it is as constant as a function ----
 
@@ -156,7 +113,7 @@ class Kernel:
                 looks.append(None)
                 continue
             if isinstance(value, Spec):
-                looks.append(value.look())
+                looks.append(_arrays.as_parameter(value.look(), p.type))
                 continue
             found = self._find(_arrays.adapter_of, value, p)
             try:
@@ -177,8 +134,17 @@ class Kernel:
 
     def compile(self, *args, target=None, out=None, **named):
         """For arguments like these: arrays, numbers, or tessera.spec(type, *shape). target: the
-        name of a target, by default that of the device of the arrays."""
-        values, named = self._bind(args, named, ("target", "out"))
+        name of a target, by default that of the device of the arrays. Without any arguments: those
+        of the call that was prepared last, or arguments of any size if there was none."""
+        if not args and not named and self._last:
+            args, named, own = self._last
+            target = target or own
+        if not args and out is None and not set(named) & {p.name for p in self.inputs}:
+            values = [None] * self._n_inputs
+            named = self._params.whole_sizes({**self._given.get("bindings", {}), **named},
+                                             ("target", "out"))
+        else:
+            values, named = self._bind(args, named, ("target", "out"))
         looks, _, _, place = self._looks(values, self._params.results(out))
         if target is None:
             real = place and any(not isinstance(v, Spec) for v in values if v is not None)
@@ -188,14 +154,60 @@ class Kernel:
         return self._compiler.compile(target, values, named, looks)[0]
 
     def explain(self, *args, target=None, form="text", **named):
-        """How the kernel does it for arguments like these, and what that costs."""
+        """How the kernel does it for arguments like these, and what that costs; `compile` says what
+        arguments may be left out. The result is the text, which a notebook shows as a page."""
         self._params.check_names(named, ("target", "form"))
-        return self.compile(*args, target=target, **named).explain(form)
+        compiled = self.compile(*args, target=target, **named)
+        if form != "text":
+            return compiled.explain(form)
+        from ._explain import Explanation
+        return Explanation(compiled)
+
+    def source(self, target=None, *args, kind=None, **named):
+        """The code that is generated for a target, as text: PTX for NVIDIA's, else assembly, or
+        what `kind` names: "ir", "llvm", "ptx", "asm" or "launch". Arguments as for `compile`."""
+        kinds = ("ir", "llvm", "ptx", "asm", "launch")
+        if kind is not None and kind not in kinds:
+            raise UsageError(f"{self.name}: no text '{kind}': {', '.join(kinds)}; compile(…).emit "
+                             "has all kinds, as bytes")
+        self._params.check_names(named, ("target", "kind"))
+        compiled = self.compile(*args, target=target, **named)
+        kind = kind or ("ptx" if compiled.target.startswith("sm_") else "asm")
+        return compiled.emit(kind).decode()
+
+    @property
+    def text(self):
+        """The source of the program that the kernel is part of."""
+        return self._program.text
+
+    # ---- measuring ----
+
+    def bench(self, *args, out=None, seconds=1.0, rounds=7, **named):
+        """Measures launches with these arguments, back to back: a tessera.Bench. What they write is
+        written. seconds: about how long that may take."""
+        from ._tune import bench
+        return bench(self, args, out, seconds, rounds, named)
+
+    def tune(self, *args, budget=60, pin=True, progress=None, **options):
+        """Measures other schedules for arguments like these, and pins the best one, so that calls
+        use it from now on, also those of other processes: a tessera.Tuned. budget: seconds, or
+        "10m"; progress: a function that is called with a tessera.Progress, or whether a line shows
+        it; further options: `candidates`, `strategy`, `seed`, `resume`, `workers`, `store`, `pins`
+        (the file), `device`, and generic parameters and sizes."""
+        from ._tune import tune
+        return tune(self, args, budget, pin, progress, options)
 
     def schedule(self, *args, target=None, **named):
         """Every decision with its reason, for arguments like these."""
         self._params.check_names(named, ("target",))
         return self.compile(*args, target=target, **named).schedule
+
+    def _refresh(self):
+        """Forgets what was compiled: pins have changed."""
+        with self._runtime.lock:
+            self._compiler.made.clear()
+            for key in list(self._entries):
+                self._forget(self._entries.pop(key))
 
     # ---- launching ----
 
@@ -424,6 +436,7 @@ class Kernel:
         outputs = list(given)
         launch, makers = self._prepare(list(args), named, outputs)
         results = launch.results
+        self._last = ([spec_like(v) for v in args], dict(named), launch.compiled.target)
         launch.values = launch.results = None  # the arrays are the caller's
         launch._watchers = ()
         self._note_changes(args, given)
@@ -479,68 +492,7 @@ class Kernel:
 look_of, ITEMS = _arrays.look_of, _arrays.ITEMS
 
 
-# ---- what the package offers ----
-
-def load(path):
-    """The kernels of a file."""
-    runtime = _abi.runtime()
-    path = os.fspath(path)
-    handle = runtime.handle("program_read", runtime.context, _abi.text_of("a path", path))
-    return Program(handle, runtime, path, (load, (os.path.abspath(path),)))
-
-
-def parse(text, name="<text>"):
-    """The kernels of a text."""
-    if not isinstance(text, str):
-        raise TypeError(f"the text of a program is str, not {type(text).__name__}")
-    runtime, code = _abi.runtime(), text.encode()
-    handle = runtime.handle("program_parse", runtime.context,
-                            _abi.text_of("the name of a program", name), code, len(code))
-    return Program(handle, runtime, name, (parse, (text, name)))
-
-
 def _kernel_again(program, name, given):
     """Of a pickle."""
     found = program[name]
     return Kernel(program, found._raw, given) if given else found
-
-
-def kernel(path, name=None):
-    """One kernel: of "file.tile" the only one, or "file.tile:name"."""
-    path = os.fspath(path)
-    if name is None and not os.path.exists(path) and ":" in path:
-        path, name = path.rsplit(":", 1)
-    program = load(path)
-    if name is None:
-        found = ctypes.POINTER(_abi.Signature)()
-        program._runtime.call("program_find", program._handle, None, byref(found))
-        name = found.contents.name.decode()
-    return program[name]
-
-
-def spec(dtype, *dims):
-    """An array that is not there, for Kernel.compile, explain and schedule: spec("f32", 8, 64)."""
-    return Spec(_arrays.type_name("a spec", dtype), _arrays.dims_of(dims))
-
-
-def device(kind="auto", ordinal=0):
-    """An open device: "cpu", "cuda", "hip" or "auto"."""
-    ordinal = whole_number("the number of a device", ordinal)
-    if not -1 << 31 <= ordinal < 1 << 31:
-        raise UsageError(f"no device has the number {ordinal}")
-    return _abi.runtime().device(kind, ordinal)
-
-
-def isolate(when, seconds=0):
-    """Whether machine code is made by a program of its own, so that what ends it does not end this
-    one: "never" (as it begins), "auto" (where there is such a program), "always"; and the most
-    seconds that it may take (0: 60)."""
-    ways = ["never", "auto", "always"]
-    if when not in ways:
-        raise UsageError(f"no way '{when}': {', '.join(ways)}")
-    runtime = _abi.runtime()
-    runtime.call("isolate", runtime.context, ways.index(when), None, seconds)
-
-
-def version():
-    return _abi.runtime().c.tessera_version().decode()

@@ -30,6 +30,7 @@ class Launch(_abi.OfProcess):
         self._runtime, self._adapter, self._ordinal = runtime, adapter, ordinal
         self._stream = None if device.kind == "cpu" else adapter.current_stream
         self._kernel, self._numbered = kernel.name, []
+        self._looks = [(p, look) for p, look, _ in given]
         args = _abi.array(Arg, [self._arg(i, *each) for i, each in enumerate(given)])
         self._handle = runtime.handle("prepare", compiled._handle, device.handle, args, len(args))
         self._owned = _abi.Owned(runtime, "launch_free", self._handle, compiled._owned)

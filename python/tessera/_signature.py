@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parameters of a kernel, and the conversion of their arguments."""
 
-import difflib
-import inspect
 import operator
 
 from . import _abi, _arrays
 from ._abi import INOUT, OUT, UsageError
 
+NO_DEFAULT = object()
 FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
 plain = {bool, int, float}  # types that are numbers without further checks
 
@@ -27,8 +26,9 @@ class Parameter:
             + self.type + shape
 
     def default(self):
+        """Of a const parameter, as Python has it; NO_DEFAULT."""
         if not self.is_const or self.fallback is None:
-            return inspect.Parameter.empty
+            return NO_DEFAULT
         values = {"true": True, "false": False}
         if self.fallback in values:
             return values[self.fallback]
@@ -54,6 +54,7 @@ class Parameters:
 
     def python(self):
         """As `inspect` has it."""
+        import inspect
         names = [p.name for p in self.inputs]
         free = [n for n in self.generics + self.sizes if n not in names]
         taken = {"out", "stream"} & set(names + free)
@@ -62,10 +63,10 @@ class Parameters:
         found, optional = [], False
         for p in self.inputs:
             default = p.default()
-            optional = optional or default is not inspect.Parameter.empty
-            found.append(inspect.Parameter(p.name, kind, annotation=str(p),
-                                           default=default if not optional or default is not
-                                           inspect.Parameter.empty else None))
+            optional = optional or default is not NO_DEFAULT
+            if default is NO_DEFAULT:
+                default = None if optional else inspect.Parameter.empty
+            found.append(inspect.Parameter(p.name, kind, annotation=str(p), default=default))
         for name in [*dict.fromkeys(free), "out", "stream"]:
             if name not in names:
                 found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
@@ -100,8 +101,13 @@ class Parameters:
         for name in named:
             if name in taken:
                 raise TypeError(f"{self.kernel}: '{name}' is given twice, in its place and by name")
-        return values, {n: whole_number(f"{self.kernel}: the size {n}", v) if n in self.sizes else v
-                        for n, v in named.items() if v is not None}
+        return values, self.whole_sizes(named)
+
+    def whole_sizes(self, named, keywords=()):
+        """What is given by name and is no input; sizes are whole numbers."""
+        self.check_names(named, keywords)
+        return {n: whole_number(f"{self.kernel}: the size {n}", v) if n in self.sizes else v
+                for n, v in named.items() if v is not None}
 
     def fact(self, name, given):
         """(multiple, min, max) of a size; 0 if there is no such fact."""
@@ -125,6 +131,7 @@ class Parameters:
 
 def instead_of(name, names):
     """What to say after "there is no `name`"."""
+    import difflib
     by_letters = {n.lower(): n for n in reversed(names)}
     near = difflib.get_close_matches(name.lower(), by_letters, 1)
     return f": did you mean '{by_letters[near[0]]}'?" if near else \

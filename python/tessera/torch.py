@@ -9,8 +9,9 @@ at hand: torch compiles anew for others."""
 
 import torch
 
-from . import _arrays, _kernel
-from ._abi import INOUT
+from . import _arrays
+from ._abi import INOUT, UsageError
+from ._program import spec
 from ._signature import FLOATS
 
 _library = None
@@ -43,8 +44,8 @@ def _fake(kernel):
             if p.rank >= 0:
                 first = value if first is None else first
                 adapter = _arrays.adapter_of(value)
-                specs.append(_kernel.spec(adapter.names.get(value.dtype, str(value.dtype)),
-                                          *(int(n) for n in value.shape)))
+                specs.append(spec(adapter.names.get(value.dtype, str(value.dtype)),
+                                  *(int(n) for n in value.shape)))
             else:
                 specs.append(value)
         compiled = kernel.compile(*specs, **named)
@@ -63,10 +64,10 @@ def operator(kernel, name=None):
     do not tell are bound before: `kernel.given(T="bf16")`."""
     global _library
     if all(p.rank < 0 for p in kernel.inputs):
-        raise _kernel.UsageError(f"{kernel.name} has no tensor among its inputs")
+        raise UsageError(f"{kernel.name} has no tensor among its inputs")
     name = name or kernel.name
     if name in _made and _made[name] is not kernel:
-        raise _kernel.UsageError(f"there is an operator tessera::{name}: give another name=")
+        raise UsageError(f"there is an operator tessera::{name}: give another name=")
     if name not in _made:
         if _library is None:
             _library = torch.library.Library("tessera", "DEF")

@@ -48,6 +48,7 @@ static void add_signature(TesseraProgram *program, const KernelSignature *from)
         .n_sizes = from->sizes.n,
         .choices = choices,
         .n_choices = n_choices,
+        .doc = from->doc,
     };
     ARENA_PUSH(&program->work.arena, &program->signatures, signature);
 }

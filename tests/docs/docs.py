@@ -115,7 +115,8 @@ def run_python(name, blocks, folder, tessera, report):
     report.skipped += len(blocks) - len(here)
     program = "".join(here)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TESSERA_CACHE": "off",
-                   "TESSERA_LIBRARY": str(tessera.parents[1] / "lib" / "libtessera.so.0")}
+                   "TESSERA_LIBRARY": str(tessera.parents[1] / "lib" / "libtessera.so.0"),
+                   "TESSERA_PROGRAM": str(tessera)}
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=patience.seconds(300))
