@@ -82,14 +82,16 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
         if (op->kind == OP_INDEX) {
             at = cpu_add(c, c->values[op->operands[0]->id].start, at);
         }
-        DType dtype = op->results[0]->type->dtype;
+        DType result = op->results[0]->type->dtype;
+        DType dtype = dtype_is_float(result) ? DT_I64 : result;
         at = scalar_cast(c->l, at, DT_I64, dtype);
         if (point->vector_axis < 0) {
-            return at;
+            return scalar_cast(c->l, at, dtype, result);
         }
         LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), c->lanes);
-        return LLVMBuildAdd(c->l->builder, llvm_splat(c->l, at, type),
-                            cpu_iota(c, llvm_type(c->l, dtype)), "");
+        at = LLVMBuildAdd(c->l->builder, llvm_splat(c->l, at, type),
+                          cpu_iota(c, llvm_type(c->l, dtype)), "");
+        return scalar_cast(c->l, at, dtype, result);
     }
     case OP_BROADCAST:
     case OP_EXPAND:

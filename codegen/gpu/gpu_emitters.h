@@ -25,14 +25,22 @@ void gpu_totals_chunk(GpuTotals *totals, LLVMValueRef **regs, const int *n);
 void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n);
 /* gpu_shape.c */
 void gpu_emit_const(GpuEmitter *em, const Op *op);
-void gpu_emit_index(GpuEmitter *em, const Op *op);
-/* Registers [from, from + n) of an index whose result is defined already. */
-void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n);
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
 /* One register of an op whose operands have its layout; the result is defined already. */
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
 /* Registers r and r + 1 of a cast to 8-bit floats; false: the target takes them one by one. */
 bool gpu_emit_narrowed(GpuEmitter *em, const Op *op, int r);
+/* gpu_index.c */
+/* Is register r of the value one to compute? Copies, and elements that are equal by what their
+ * index is, take what the first of them has. */
+bool gpu_starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r);
+void gpu_emit_index(GpuEmitter *em, const Op *op);
+/* Registers [from, from + n) of an index whose result is defined already. */
+void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n);
+/* Of indices that are floats, (a + c) - (b + d) is (a - b) + (c - d), exactly: the first difference
+ * is that of many registers. */
+bool gpu_is_distance(const Op *op);
+LLVMValueRef gpu_emit_distance(GpuEmitter *em, LLVMValueRef left, LLVMValueRef right);
 /* gpu_elementwise_chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(GpuEmitter *em, const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);

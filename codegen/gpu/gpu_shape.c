@@ -3,7 +3,6 @@
  * Registers that hold the same element share one LLVM value, so it is computed once. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/op_axes.h"
-#include "codegen/scalar/scalar_known_bits.h"
 #include "codegen/scalar/scalar_ops.h"
 
 #include <math.h>
@@ -12,23 +11,6 @@ enum {
     MAX_OPERANDS = 4,
     DEPTH = 5, /* of the ops that bound the argument of a reciprocal */
 };
-
-/* Is register r of the value one to compute? Copies, and elements that are equal by what their
- * index is, take what the first of them has. */
-static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
-{
-    if (!type_is_tile(value->type)) {
-        return true;
-    }
-    if (!gpu_exists(em, value->type, r)) {
-        return false;
-    }
-    int first = gpu_first_equal(value, r);
-    if (first != r) {
-        out->regs[r] = out->regs[first];
-    }
-    return first == r;
-}
 
 void gpu_emit_const(GpuEmitter *em, const Op *op)
 {
@@ -40,83 +22,6 @@ void gpu_emit_const(GpuEmitter *em, const Op *op)
         out->regs[r] =
             !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? value : NULL;
     }
-}
-
-/* True in roles of three warp groups: their threads have registers for tiles, but not for
- * coordinates. */
-static bool is_short_of_registers(const Op *op)
-{
-    enum { SCARCE = 160 };
-    const Op *roles = op_enclosing(op, OP_ROLES);
-    const Attr *registers = roles ? op_attr(roles, ATTR_REGISTERS) : NULL;
-    return registers && registers->n > 0 && registers->ints[registers->n - 1] <= SCARCE;
-}
-
-/* The thread's own part of a wide index is added once: what is left for a register is a constant.
- * Else LLVM makes every coordinate before the loop, widens it, and keeps all of them: of 32 bits
- * that is worth it where there are registers. (Attention of 128 elements a head under a causal
- * mask, two groups, 4096 keys: 866 us so, 881 otherwise; of 64, three groups: 621, 613.) */
-static LLVMValueRef index_of_thread(GpuEmitter *em, const Op *op, const Layout *layout,
-                                    LLVMValueRef first)
-{
-    uint32_t registers = 0;
-    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        registers |= (uint32_t)layout->basis[IN_REGISTER][bit][0];
-    }
-    LLVMTypeRef type = LLVMTypeOf(first);
-    bool kept = type == em->i64 || (type == em->i32 && is_short_of_registers(op));
-    if (!kept || (registers & layout_thread_bits(layout, 0))) {
-        return NULL;
-    }
-    LLVMValueRef own = gpu_thread_coord(em, layout, 0);
-    own = type == em->i64 ? LLVMBuildZExt(em->builder, own, em->i64, "") : own;
-    return LLVMBuildAdd(em->builder, first, own, "");
-}
-
-static LLVMValueRef index_of_register(GpuEmitter *em, const Layout *layout, LLVMValueRef first,
-                                      LLVMValueRef own, int r)
-{
-    if (own) {
-        LLVMValueRef step = llvm_int(LLVMTypeOf(first), gpu_register_coord(layout, 0, r));
-        return LLVMBuildAdd(em->builder, own, step, "");
-    }
-    LLVMValueRef coord = gpu_coord(em, layout, 0, r);
-    coord = LLVMBuildIntCast2(em->builder, coord, LLVMTypeOf(first), false, "");
-    return LLVMBuildAdd(em->builder, first, coord, "");
-}
-
-/* Masks the low bits of a known multiple, so that scalar_known_bits.h recognizes it: a loop counter
- * does not show that it is one. */
-static LLVMValueRef multiple_of(GpuEmitter *em, LLVMValueRef first, int64_t n)
-{
-    if (n <= 1 || scalar_low_zeros(first) >= __builtin_ctzll((unsigned long long)n)) {
-        return first;
-    }
-    LLVMValueRef mask = LLVMConstInt(LLVMTypeOf(first), (unsigned long long)-n, true);
-    return LLVMBuildAnd(em->builder, first, mask, "");
-}
-
-void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n)
-{
-    const Value *result = op->results[0];
-    const Layout *layout = result->type->layout;
-    GpuValue *out = gpu_value(em, result);
-    LLVMTypeRef type = gpu_type(em, result->type->dtype);
-    LLVMValueRef first =
-        op->kind == OP_IOTA ? gpu_i64(em, 0) : gpu_value(em, op->operands[0])->regs[0];
-    first = LLVMBuildIntCast2(em->builder, first, type, true, "");
-    first = multiple_of(em, first, op_int(op, ATTR_VECTOR, 1));
-    LLVMValueRef own = index_of_thread(em, op, layout, first);
-    for (int r = from; r < from + n; r++) {
-        if (starts(em, result, out, r)) {
-            out->regs[r] = index_of_register(em, layout, first, own, r);
-        }
-    }
-}
-
-void gpu_emit_index(GpuEmitter *em, const Op *op)
-{
-    gpu_emit_indices(em, op, 0, gpu_define(em, op->results[0])->n);
 }
 
 /* What the value is no less than, unless it is NaN. */
@@ -153,6 +58,9 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     for (int i = 0; i < op->n_operands; i++) {
         operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
     }
+    if (gpu_is_distance(op)) {
+        return gpu_emit_distance(em, operands[0], operands[1]);
+    }
     if (op->kind == OP_FAST_EXP2) {
         return em->target->fast_exp2(em, operands[0]);
     }
@@ -182,7 +90,7 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
     for (int i = 0; i < op->n_operands; i++) {
         ins[i] = *gpu_value(em, op->operands[i]);
     }
-    if (starts(em, op->results[0], out, r)) {
+    if (gpu_starts(em, op->results[0], out, r)) {
         GpuValue *first = gpu_value(em, op->operands[0]);
         bool widens = op->kind == OP_CAST && op->operands[0]->type->dtype == DT_BF16 &&
                       op->results[0]->type->dtype == DT_F32 && first->halves &&
@@ -204,7 +112,7 @@ bool gpu_emit_narrowed(GpuEmitter *em, const Op *op, int r)
     bool narrows = op->kind == OP_CAST && op->operands[0]->type->dtype == DT_F32 &&
                    (to == DT_F8E4M3 || to == DT_F8E5M2) && em->target->narrow_pair;
     GpuValue *out = gpu_value(em, result);
-    if (!narrows || !starts(em, result, out, r) || !starts(em, result, out, r + 1)) {
+    if (!narrows || !gpu_starts(em, result, out, r) || !gpu_starts(em, result, out, r + 1)) {
         return false;
     }
     LLVMValueRef low = operand_register(em, op, 0, r), high = operand_register(em, op, 0, r + 1);
@@ -250,7 +158,7 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide
     bool done = gpu_emit_divisions(em, n, a, d, out->regs + from, how, good);
     for (int r = from; r < from + n; r++) {
         if (done) {
-            starts(em, result, out, r); /* copies take what their first has */
+            gpu_starts(em, result, out, r); /* copies take what their first has */
         } else {
             gpu_emit_register(em, op, r);
         }
@@ -319,7 +227,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
         return;
     }
     for (int r = 0; r < out->n; r++) {
-        if (starts(em, result, out, r)) {
+        if (gpu_starts(em, result, out, r)) {
             out->regs[r] = emit_element(em, op, ins, r);
         }
     }
@@ -544,7 +452,7 @@ void gpu_emit_mask(GpuEmitter *em, const Op *op)
     LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
     gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
     for (int r = 0; r < out->n; r++) {
-        if (starts(em, result, out, r)) {
+        if (gpu_starts(em, result, out, r)) {
             inside[r] = mask_inside(em, &mask, inside, r);
             out->regs[r] = LLVMBuildSelect(em->builder, inside[r], mine.regs[r], neutral, "");
         }

@@ -519,21 +519,13 @@ static void set_integer(InterpRun *run, const Op *op, int64_t value)
     run_result(run, op, 0, array);
 }
 
-static void index_of(InterpRun *run, const Op *op)
-{
-    Range range = run->cells[op->operands[0]->id].range;
-    Array *array = array_of_type(run, op, op->results[0]->type);
-    for (int64_t i = 0; i < array->n; i++) {
-        scalar_store(array->dtype, array_at(array, i), (Scalar){.i = range.lo + i});
-    }
-    run_result(run, op, 0, array);
-}
-
-static void iota_of(InterpRun *run, const Op *op)
+static void count_from(InterpRun *run, const Op *op, int64_t first)
 {
     Array *array = array_of_type(run, op, op->results[0]->type);
+    bool floats = dtype_is_float(array->dtype);
     for (int64_t i = 0; i < array->n; i++) {
-        scalar_store(array->dtype, array_at(array, i), (Scalar){.i = i});
+        Scalar at = floats ? (Scalar){.f = (double)(first + i)} : (Scalar){.i = first + i};
+        scalar_store(array->dtype, array_at(array, i), at);
     }
     run_result(run, op, 0, array);
 }
@@ -560,8 +552,8 @@ static bool from_nothing(InterpRun *run, const Op *op)
     switch (op->kind) {
     case OP_CONST: constant(run, op); return true;
     case OP_SIZE: set_integer(run, op, size_value(run, op)); return true;
-    case OP_INDEX: index_of(run, op); return true;
-    case OP_IOTA: iota_of(run, op); return true;
+    case OP_INDEX: count_from(run, op, run->cells[op->operands[0]->id].range.lo); return true;
+    case OP_IOTA: count_from(run, op, 0); return true;
     case OP_START: set_integer(run, op, run->cells[op->operands[0]->id].range.lo); return true;
     case OP_END: set_integer(run, op, run->cells[op->operands[0]->id].range.end); return true;
     case OP_LEN: {

@@ -522,12 +522,19 @@ static void verify_settle(Verifier *v, const Op *op)
     }
 }
 
+static bool is_index_type(DType dtype)
+{
+    return dtype == DT_I64 || dtype == DT_I32 || dtype == DT_F32;
+}
+
 static void verify_range_operand(Verifier *v, const Op *op)
 {
     if (operand_type(op, 0)->kind != TYPE_RANGE) {
         verify_fail(v, op, "the operand is no range");
     } else if (op->kind == OP_INDEX && result_type(op)->dims[0] != operand_type(op, 0)->dims[0]) {
         verify_fail(v, op, "the result is not over that range");
+    } else if (op->kind == OP_INDEX && !is_index_type(result_type(op)->dtype)) {
+        verify_fail(v, op, "the result is neither i64, i32 nor f32");
     }
 }
 

@@ -8,8 +8,14 @@
  * mask. If both sides of a comparison are indices, sizes or ends of ranges, and the known sizes
  * bound them below 2^31, i32 gives the same answer. The same holds for the arithmetic of a gather's
  * indices, if no intermediate result can leave 32 bits, and for a float that is converted to an
- * index: where the conversion saturates, either type is outside. Requires: tile. Changes no bits.
- */
+ * index: where the conversion saturates, either type is outside.
+ *
+ *   %d = sub %i, %j : i64[%r, %c]           %d = sub %fi, %fj : f32[%r, %c]
+ *   %f = cast %d : f32[%r, %c]         →    (%fi, %fj: index : f32[%r], f32[%c])
+ *
+ * Sums and differences of indices that are wanted as f32, as for a bias by distance, are computed
+ * so where f32 has all of them: a GPU converts an integer in the time of four additions. Requires:
+ * tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/op_axes.h"
@@ -149,7 +155,8 @@ static bool saturates_alike(Func *func, const Value *value)
     return alike;
 }
 
-static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
+/* The same number in another type that has it: i32 or f32. */
+static Value *in_type(Func *func, CloneMap *made, Value *value, DType dtype)
 {
     Value *known = clone_get(made, value);
     if (known != value) {
@@ -159,21 +166,24 @@ static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
     bool scalar = type_is_scalar(value->type);
     Builder b = op ? build_after(func, op) : (Builder){0};
     if (op && op->kind == OP_CAST && op->operands[0]->type->dtype != DT_I64) {
-        known = build_cast(&b, op->operands[0], DT_I32);
+        known = build_cast(&b, op->operands[0], dtype);
+    } else if (op && op->kind == OP_CONST && dtype_is_float(dtype)) {
+        Type type = type_with_dtype(func, value->type, dtype);
+        known = build_float(&b, type, (double)op_attr(op, ATTR_VALUE)->i);
     } else if (scalar && (!op || op->kind != OP_CONST)) {
         if (!op) { /* a variable of a loop or of a grid */
             Block *block = value->block;
             b = block->first ? build_before(func, block->first) : build_at_end(func, block);
         }
-        known = build_cast(&b, value, DT_I32);
+        known = build_cast(&b, value, dtype);
     } else {
         Value *operands[3] = {NULL, NULL, NULL};
         for (int i = 0; i < op->n_operands; i++) {
             Type type = op->operands[i]->type;
             bool same = type->kind == TYPE_RANGE || type->dtype != DT_I64;
-            operands[i] = same ? op->operands[i] : in_32_bits(func, made, op->operands[i]);
+            operands[i] = same ? op->operands[i] : in_type(func, made, op->operands[i], dtype);
         }
-        Type type = type_with_dtype(func, value->type, DT_I32);
+        Type type = type_with_dtype(func, value->type, dtype);
         Op *copy = build_op(&b, op->kind, op->n_operands, operands, 1, &type, 0);
         copy->n_attrs = op->n_attrs;
         copy->attrs = arena_copy(func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
@@ -192,7 +202,7 @@ static void narrow_indices(Func *func, Op *op)
         if (index->type->rank > 0 &&
             (stays_narrow(func, index) ||
              (fits(access.memory->type->dims[i]) && saturates_alike(func, index)))) {
-            op_set_operand(op, access.at + 1 + i, in_32_bits(func, &made, index));
+            op_set_operand(op, access.at + 1 + i, in_type(func, &made, index, DT_I32));
         }
     }
 }
@@ -217,11 +227,56 @@ static void narrow_extreme(Func *func, Op *op)
         return;
     }
     CloneMap made = clone_map_new(func);
-    Value *narrow = in_32_bits(func, &made, op->operands[0]);
+    Value *narrow = in_type(func, &made, op->operands[0], DT_I32);
     Builder b = build_after(func, op);
     Value *least = build_reduce(&b, fn, narrow, (int)op_int(op, ATTR_AXIS, 0));
     op_inherit_over(func, least->def, op);
     func_replace_uses(func, op->results[0], build_cast(&b, least, DT_I64));
+}
+
+/* ---- indices as floats ---- */
+
+/* f32 has all integers up to this one. */
+static bool is_exact(Func *func, const Value *value)
+{
+    enum { MOST = 1 << 24 };
+    Dim lo, hi;
+    return an_index_range(func, value, &lo, &hi) && poly_least(lo) >= -MOST &&
+           poly_most(hi) <= MOST;
+}
+
+/* Made of indices and scalars by sums, of which f32 has each. */
+static bool is_exact_sum(Func *func, Memo *seen, const Value *value, int depth)
+{
+    int64_t known;
+    const Op *op = value->def;
+    if (memo_known(seen, value, 0, &known)) {
+        return known != 0;
+    }
+    bool integer = value->type->dtype == DT_I64 || value->type->dtype == DT_I32;
+    if (!integer || depth > MAX_DEPTH || !is_exact(func, value)) {
+        return false;
+    }
+    bool exact = type_is_scalar(value->type) || (op && op->kind == OP_INDEX);
+    if (op && !exact && (op->kind == OP_ADD || op->kind == OP_SUB || op_moves_axes(op))) {
+        exact = true;
+        for (int i = 0; i < op->n_operands && exact; i++) {
+            exact = is_exact_sum(func, seen, op->operands[i], depth + 1);
+        }
+    }
+    return memo_keep(seen, value, 0, exact) != 0;
+}
+
+static void sum_in_floats(Func *func, Op *cast)
+{
+    Value *value = cast->operands[0];
+    Memo *seen = memo_open(func);
+    bool exact = is_exact_sum(func, seen, value, 0);
+    memo_close(seen);
+    if (exact) {
+        CloneMap made = clone_map_new(func);
+        func_replace_uses(func, cast->results[0], in_type(func, &made, value, DT_F32));
+    }
 }
 
 static void narrow_op(Op *op, void *user)
@@ -229,6 +284,10 @@ static void narrow_op(Op *op, void *user)
     Func *func = user;
     if (op->kind == OP_REDUCE && func->target) {
         narrow_extreme(func, op);
+    }
+    if (op->kind == OP_CAST && op->results[0]->type->dtype == DT_F32 &&
+        op->results[0]->type->rank > 0 && func->target && func->target->warp > 1) {
+        sum_in_floats(func, op);
     }
     if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
         narrow_indices(func, op);
