@@ -249,12 +249,7 @@ bool map_depends_on(const Affine *a, const Axis *base)
 
 static Dim plus(Func *func, Dim a, int64_t n)
 {
-    return a ? poly_add(func, a, poly_const(func, n)) : NULL;
-}
-
-static Dim add(Func *func, Dim a, Dim b)
-{
-    return a && b ? poly_add(func, a, b) : NULL;
+    return poly_add(func, a, poly_const(func, n));
 }
 
 void map_bounds(AxisSpace *space, const Affine *a, Dim *lo, Dim *hi)
@@ -264,22 +259,15 @@ void map_bounds(AxisSpace *space, const Affine *a, Dim *lo, Dim *hi)
     for (int i = 0; i < a->n; i++) {
         const Term *term = &a->terms[i];
         Dim last = plus(func, term->axis->extent, -1);
-        Dim most = last ? poly_mul(func, last, term->coef) : NULL;
+        Dim most = poly_mul(func, last, term->coef);
         bool up = poly_least(term->coef) >= 0, down = poly_most(term->coef) <= 0;
         if (!last || (!up && !down)) {
             *lo = *hi = NULL;
             return;
         }
-        *hi = up ? add(func, *hi, most) : *hi;
-        *lo = down ? add(func, *lo, most) : *lo;
+        *hi = up ? poly_add(func, *hi, most) : *hi;
+        *lo = down ? poly_add(func, *lo, most) : *lo;
     }
-}
-
-/* a <= b for all sizes. */
-static bool is_ordered(Func *func, Dim a, Dim b)
-{
-    Dim difference = a && b ? add(func, b, poly_mul(func, a, poly_const(func, -1))) : NULL;
-    return difference && poly_least(difference) >= 0;
 }
 
 bool map_is_inside(AxisSpace *space, const Affine *a, Dim extent)
@@ -290,7 +278,7 @@ bool map_is_inside(AxisSpace *space, const Affine *a, Dim extent)
     }
     map_bounds(space, a, &lo, &hi);
     bool not_negative = lo && poly_least(lo) >= 0;
-    return not_negative && is_ordered(space->func, plus(space->func, hi, 1), extent);
+    return not_negative && dim_is_ordered(space->func, plus(space->func, hi, 1), extent);
 }
 
 /* ---- quotients and remainders ---- */
@@ -335,11 +323,11 @@ static bool split_base(Func *func, Dim base, Dim by, Dim *whole, Dim *rest)
         if (!exact && term->n == 0 && poly_is_const(by, &times)) {
             exact = poly_const(func, floor_div(term->coef, times));
             own = poly_const(func, term->coef - floor_div(term->coef, times) * times);
-            *rest = add(func, *rest, own);
+            *rest = poly_add(func, *rest, own);
         } else if (!exact) {
-            *rest = add(func, *rest, own);
+            *rest = poly_add(func, *rest, own);
         }
-        *whole = exact ? add(func, *whole, exact) : *whole;
+        *whole = exact ? poly_add(func, *whole, exact) : *whole;
     }
     return *whole && *rest;
 }
@@ -380,15 +368,14 @@ static const Affine *derived_axis(AxisSpace *space, AxisMake make, const Affine 
     if (known) {
         return map_axis(space, known);
     }
-    Dim lo, hi, extent = make == AXIS_INNER ? by : NULL;
-    int64_t last, width;
+    Dim lo, hi;
     map_bounds(space, of, &lo, &hi);
-    if (make == AXIS_OUTER && lo && poly_least(lo) >= 0 && hi) {
-        bool number = poly_is_const(hi, &last) && poly_is_const(by, &width) && width > 0;
-        extent = number ? poly_const(func, floor_div(last, width) + 1)
-                        : an_exact_quotient(func, plus(func, hi, 1), by);
+    bool not_negative = lo && poly_least(lo) >= 0;
+    if (make == AXIS_INNER) {
+        like.extent = by;
+    } else if (not_negative && hi) {
+        like.extent = dim_steps(func, plus(func, hi, 1), by);
     }
-    like.extent = extent;
     Axis *added = add_axis(space, &like);
     table_add(func->arena, &space->derived, hash, added);
     return map_axis(space, added);
@@ -414,9 +401,11 @@ static const Affine *divided_rest(AxisSpace *space, const Affine *rest, Dim by, 
         Dim both = poly_mul(space->func, axis->by, by);
         return both ? map_divide(space, axis->of, both) : NULL;
     }
-    if (nested && remainder && axis->make == AXIS_INNER &&
-        an_exact_quotient(space->func, axis->by, by)) {
-        return map_modulo(space, axis->of, by);
+    Dim times =
+        nested && axis->make == AXIS_INNER ? an_exact_quotient(space->func, axis->by, by) : NULL;
+    if (times) { /* f % (by * n) % by, and f % (by * n) // by */
+        return remainder ? map_modulo(space, axis->of, by)
+                         : map_modulo(space, map_divide(space, axis->of, by), times);
     }
     return derived_axis(space, remainder ? AXIS_INNER : AXIS_OUTER, rest, by);
 }

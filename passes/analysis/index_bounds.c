@@ -29,22 +29,12 @@ static bool is_const(Dim dim, int64_t *value)
 
 static Dim plus(Func *func, Dim a, int64_t n)
 {
-    return a ? poly_add(func, a, poly_const(func, n)) : NULL;
+    return poly_add(func, a, poly_const(func, n));
 }
 
 static Dim times(Func *func, Dim a, int64_t n)
 {
-    return a ? poly_mul(func, a, poly_const(func, n)) : NULL;
-}
-
-static Dim sum(Func *func, Dim a, Dim b)
-{
-    return a && b ? poly_add(func, a, b) : NULL;
-}
-
-static Dim product(Func *func, Dim a, Dim b)
-{
-    return a && b ? poly_mul(func, a, b) : NULL;
+    return poly_mul(func, a, poly_const(func, n));
 }
 
 static bool never_below(Dim a, int64_t least)
@@ -52,10 +42,18 @@ static bool never_below(Dim a, int64_t least)
     return a && poly_least(a) >= least;
 }
 
-/* a <= b whatever the sizes are. */
-static bool ordered(Func *func, Dim a, Dim b)
+/* A size of which there is an exact quotient is its multiple. */
+bool dim_is_ordered(Func *func, Dim a, Dim b)
 {
-    Dim difference = sum(func, b, times(func, a, -1));
+    Dim difference = poly_add(func, b, times(func, a, -1));
+    for (size_t i = 0; difference && poly_least(difference) < 0 && i < func->dimvars.n; i++) {
+        DimVar *quotient = func->dimvars.items[i];
+        const DimVar *size = quotient->by > 0 ? poly_as_var(quotient->of) : NULL;
+        if (size && size->multiple % quotient->by == 0 && poly_mentions(difference, size)) {
+            Dim whole = times(func, poly_var(func, quotient), quotient->by);
+            difference = poly_substitute(func, difference, size, whole);
+        }
+    }
     return never_below(difference, 0);
 }
 
@@ -92,11 +90,34 @@ Dim an_exact_quotient(Func *func, Dim a, Dim b)
         }
         Dim part = poly_const(func, term.coef / b->terms[0].coef);
         for (int k = 0; k < term.n; k++) {
-            part = product(func, part, poly_var(func, term.vars[k]));
+            part = poly_mul(func, part, poly_var(func, term.vars[k]));
         }
-        result = sum(func, result, part);
+        result = poly_add(func, result, part);
     }
     return result;
+}
+
+Dim dim_exact_steps(Func *func, Dim a, Dim b)
+{
+    Dim steps = an_exact_quotient(func, a, b);
+    int64_t by;
+    for (size_t i = 0; !steps && poly_is_const(b, &by) && i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        bool same = var->by > 0 && var->by == by && var->of == a && poly_divisor(a) % by == 0;
+        steps = same ? poly_var(func, var) : NULL;
+    }
+    return steps;
+}
+
+Dim dim_steps(Func *func, Dim a, Dim b)
+{
+    Dim exact = dim_exact_steps(func, a, b);
+    int64_t by;
+    if (exact || a->n_terms == 0 || a->terms[0].n > 0 || !poly_is_const(b, &by) || by < 1) {
+        return exact;
+    }
+    int64_t number = a->terms[0].coef;
+    return plus(func, dim_exact_steps(func, plus(func, a, -number), b), ceil_div(number, by));
 }
 
 /* floor(x / d) for x in an interval, d > 0. */
@@ -174,13 +195,13 @@ static Interval multiplied(Func *func, Interval a, Interval b)
     int64_t factor;
     if (!b.lo || b.lo != b.hi) {
         bool positive = never_below(a.lo, 0) && never_below(b.lo, 0);
-        return positive ? (Interval){product(func, a.lo, b.lo), product(func, a.hi, b.hi)}
+        return positive ? (Interval){poly_mul(func, a.lo, b.lo), poly_mul(func, a.hi, b.hi)}
                         : (Interval){NULL, NULL};
     }
     if (is_const(b.lo, &factor) && factor < 0) {
         return (Interval){times(func, a.hi, factor), times(func, a.lo, factor)};
     }
-    return never_below(b.lo, 0) ? (Interval){product(func, a.lo, b.lo), product(func, a.hi, b.hi)}
+    return never_below(b.lo, 0) ? (Interval){poly_mul(func, a.lo, b.lo), poly_mul(func, a.hi, b.hi)}
                                 : (Interval){NULL, NULL};
 }
 
@@ -191,10 +212,10 @@ static Dim extreme_of(Func *func, Dim a, Dim b, bool greater, bool need_both)
     if (!a || !b) {
         return need_both ? NULL : a ? a : b;
     }
-    if (ordered(func, a, b)) {
+    if (dim_is_ordered(func, a, b)) {
         return greater ? b : a;
     }
-    if (ordered(func, b, a)) {
+    if (dim_is_ordered(func, b, a)) {
         return greater ? a : b;
     }
     return need_both ? NULL : a;
@@ -216,10 +237,10 @@ static Interval of_binary(const Asked *asked, const Op *op, int depth)
     Interval a = interval(asked, op->operands[0], depth);
     Interval b = interval(asked, op->operands[1], depth);
     switch (op->kind) {
-    case OP_ADD: return (Interval){sum(func, a.lo, b.lo), sum(func, a.hi, b.hi)};
+    case OP_ADD: return (Interval){poly_add(func, a.lo, b.lo), poly_add(func, a.hi, b.hi)};
     case OP_SUB:
-        return (Interval){sum(func, a.lo, times(func, b.hi, -1)),
-                          sum(func, a.hi, times(func, b.lo, -1))};
+        return (Interval){poly_add(func, a.lo, times(func, b.hi, -1)),
+                          poly_add(func, a.hi, times(func, b.lo, -1))};
     case OP_MUL: return multiplied(func, a, b);
     case OP_DIV:
     case OP_MOD: return of_divided(func, op, a, b);
@@ -329,7 +350,7 @@ static bool is_below(const Asked *asked, const Value *value, Dim extent, int dep
     Interval all = interval(asked, value, 0);
     const Op *op = value->def;
     bool min = op && op->kind == OP_MIN && depth < MAX_DEPTH;
-    bool below = (all.hi && ordered(asked->func, plus(asked->func, all.hi, 1), extent)) ||
+    bool below = (all.hi && dim_is_ordered(asked->func, plus(asked->func, all.hi, 1), extent)) ||
                  (min && (is_below(asked, op->operands[0], extent, depth + 1) ||
                           is_below(asked, op->operands[1], extent, depth + 1)));
     return memo_keep(asked->memo, value, BELOW + depth, below) != 0;

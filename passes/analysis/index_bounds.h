@@ -11,8 +11,14 @@ bool an_index_inside(Func *func, const Value *index, Dim extent);
 /* The least and the greatest of its elements, as size expressions; false when one is not known. */
 bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi);
 
+/* True if a <= b for all sizes; NULL is no size. */
+bool dim_is_ordered(Func *func, Dim a, Dim b);
 /* a / b if b is equal to a, or has one term by which every term of a is divisible; else NULL. */
 Dim an_exact_quotient(Func *func, Dim a, Dim b);
+/* The same, or a size that is defined as this quotient, which has no remainder. */
+Dim dim_exact_steps(Func *func, Dim a, Dim b);
+/* a / b rounded up; NULL: not known. */
+Dim dim_steps(Func *func, Dim a, Dim b);
 
 /* How much an index grows from one element to the next along `axis` of its shape, everywhere alike;
  * false where that is not so, or not known. */
