@@ -9,56 +9,28 @@
  *     e = p * f * 2^-32                 e = p, with n added to its exponent, by t's bits
  *
  * The bits are the same as long as no x is more than LOW below m: the clamp has no effect, and p f
- * 2^-32, which is normal, is not rounded. A thread tests this beforehand on the minimum of its
- * elements, two of which are compared at once; a thread with other elements (masked ones, NaN)
- * takes the long form. p is between 1/4 and 4 by interval arithmetic.
+ * 2^-32, which is normal, is not rounded: p is between 1/4 and 4. A thread tests this beforehand on
+ * the minimum of its elements, two of which are compared at once; a thread with other elements
+ * (masked ones, NaN) takes the long form.
  *
- * This is done only within a cluster, whose blocks wait for one another, so that fewer operations
- * take less time. In a single block other blocks' memory accesses hide the work, and a choice of
- * two forms is slower than the long form alone (docs/lab/memory_bound.md). */
+ * The ops are those of the library's exp (stdlib/math.tile), whose last one has its name; simplify
+ * has taken out what x - m, which is never positive, does not need. This is done only within a
+ * cluster, whose blocks wait for one another, so that fewer operations take less time. In a single
+ * block other blocks' memory accesses hide the work, and a choice of two forms is slower than the
+ * long form alone (docs/lab/memory_bound.md). */
 #include "codegen/gpu/gpu_emitters.h"
 #include "ir/build.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
-    PARTS = 64,    /* of the range of a polynomial's argument, each bounded by itself */
     LOW = 86,      /* n is -124 there */
     EXPONENT = 23, /* its lowest bit in an f32 */
-    MAX_OPS = 64,  /* of a polynomial */
 };
 
-static const double ROUNDER = 12582912.0;     /* 1.5 2^23: added, it rounds to an integer */
-static const double RAISED = 12582912.0 + 32; /* the same, and the integer is 32 more */
-
-typedef struct Interval {
-    double least, most;
-} Interval;
+static const double ROUNDER = 12582912.0; /* 1.5 2^23: added, it rounds to an integer */
 
 /* ---- matching ---- */
-
-static bool is_constant(const Value *value, double *number)
-{
-    const Attr *attr = value_const(value);
-    if (attr) {
-        *number = dtype_is_float(value->type->dtype) ? attr->f : (double)attr->i;
-    }
-    return attr != NULL;
-}
-
-/* Of 2^n, made of the bits of t: t, or NULL. */
-static const Value *turned(const Value *value)
-{
-    const Op *float_of = value_def_of_kind(value, OP_BITCAST);
-    const Op *sum = float_of ? value_def_of_kind(float_of->operands[0], OP_ADD) : NULL;
-    const Op *shift = sum ? value_def_of_kind(sum->operands[0], OP_SHL) : NULL;
-    const Op *bits = shift ? value_def_of_kind(shift->operands[0], OP_BITCAST) : NULL;
-    bool matches = bits && value_is_const(sum->operands[1], 0x3f800000) &&
-                   value_is_const(shift->operands[1], EXPONENT) && value->type->dtype == DT_F32 &&
-                   bits->operands[0]->type->dtype == DT_F32;
-    return matches ? bits->operands[0] : NULL;
-}
 
 static const Value *loaded(const Value *value)
 {
@@ -81,117 +53,34 @@ static bool is_greatest(const Value *value, const Value *narrow)
            loaded(cast->operands[0]) == loaded(narrow);
 }
 
-/* c and t = c * k + RAISED; c is x less the greatest of its row, clamped. */
-static bool match_argument(GpuPower *power, const Value *t)
+/* t, of which f has the bits; NULL: f is not 2^(n + 32). */
+static const Op *shifted_of(const Value *f)
 {
-    double clamp, k, rounder;
-    const Op *shifted = value_def_of_kind(t, OP_FMA);
+    static const OpKind kinds[] = {OP_BITCAST, OP_ADD, OP_SHL, OP_BITCAST};
+    for (int i = 0; i < 4 && f; i++) {
+        const Op *op = value_def_of_kind(f, kinds[i]);
+        f = op ? op->operands[0] : NULL;
+    }
+    return f ? value_def_of_kind(f, OP_FMA) : NULL;
+}
+
+/* t and c, which is x less the greatest of its row, clamped. */
+static bool match_argument(GpuPower *power, const Op *shifted)
+{
     power->shifted = shifted;
-    power->clamp = shifted ? value_def_of_kind(shifted->operands[0], OP_MAX) : NULL;
+    power->clamp = value_def_of_kind(shifted->operands[0], OP_MAX);
     const Op *less = power->clamp ? value_def_of_kind(power->clamp->operands[0], OP_SUB) : NULL;
     const Op *cast = less ? value_def_of_kind(less->operands[0], OP_CAST) : NULL;
-    if (!cast || !is_constant(power->clamp->operands[1], &clamp) ||
-        !is_constant(shifted->operands[1], &k) || !is_constant(shifted->operands[2], &rounder)) {
+    DType narrow = cast ? cast->operands[0]->type->dtype : DT_F32;
+    if (narrow != DT_BF16 && narrow != DT_F16) {
         return false;
     }
     power->greatest = less->operands[1];
     power->narrow = cast->operands[0];
-    DType narrow = power->narrow->type->dtype;
-    return (narrow == DT_BF16 || narrow == DT_F16) && is_greatest(power->greatest, power->narrow) &&
-           clamp <= -LOW - 1 && clamp >= -110 && k > 1.4 && k < 1.5 && rounder == RAISED;
-}
-
-/* ---- bounds ---- */
-
-/* r = (c - n a) - n b, of which |c k - n| <= 1/2: its bound, or a negative number. */
-static double bound_rest(GpuPower *power, const Value *value)
-{
-    const Op *second = value_def_of_kind(value, OP_FMA);
-    const Op *first = second ? value_def_of_kind(second->operands[2], OP_FMA) : NULL;
-    const Op *minus = first ? value_def_of_kind(first->operands[0], OP_NEG) : NULL;
-    const Op *n = minus ? value_def_of_kind(minus->operands[0], OP_SUB) : NULL;
-    double a, b, k;
-    bool matches = n && second->operands[0] == first->operands[0] &&
-                   n->operands[0] == power->shifted->results[0] &&
-                   value_is_const(n->operands[1], RAISED) &&
-                   first->operands[2] == power->clamp->results[0] &&
-                   is_constant(first->operands[1], &a) && is_constant(second->operands[1], &b);
-    if (!matches || !is_constant(power->shifted->operands[1], &k)) {
-        return -1;
+    for (const ValueUse *use = shifted->results[0]->uses; use; use = use->next) {
+        power->whole = use->op->kind == OP_SUB ? use->op : power->whole;
     }
-    power->whole = n;
-    const double rounding = 0x1p-12; /* of operations on numbers below 2^8, and more */
-    return 0.5 / k + LOW * fabs(1 / k - a - b) + rounding;
-}
-
-static Interval product(Interval a, Interval b)
-{
-    double x[] = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
-    return (Interval){fmin(fmin(x[0], x[1]), fmin(x[2], x[3])),
-                      fmax(fmax(x[0], x[1]), fmax(x[2], x[3]))};
-}
-
-/* Of a polynomial's value where `rest` lies in `at`. False: it is something else. */
-static bool bound(const Value *value, const Value *rest, Interval at, int *ops, Interval *out)
-{
-    double number;
-    if (value == rest) {
-        *out = at;
-        return true;
-    }
-    if (is_constant(value, &number)) {
-        *out = (Interval){number, number};
-        return true;
-    }
-    const Op *op = value->def;
-    Interval of[3];
-    bool known = op && (op->kind == OP_FMA || op->kind == OP_MUL || op->kind == OP_ADD);
-    if (!known || --*ops < 0) {
-        return false;
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        if (!bound(op->operands[i], rest, at, ops, &of[i])) {
-            return false;
-        }
-    }
-    *out = op->kind == OP_ADD ? of[0] : product(of[0], of[1]);
-    if (op->kind != OP_MUL) {
-        Interval more = of[op->kind == OP_ADD ? 1 : 2];
-        *out = (Interval){out->least + more.least, out->most + more.most};
-    }
-    return true;
-}
-
-/* What the polynomial p is one of: the innermost value that is no part of it. */
-static const Value *find_rest(GpuPower *power, const Value *p)
-{
-    for (int i = 0; i < MAX_OPS; i++) {
-        if (bound_rest(power, p) > 0) {
-            return p;
-        }
-        const Op *op = p->def;
-        if (!op || (op->kind != OP_FMA && op->kind != OP_MUL && op->kind != OP_ADD)) {
-            return NULL;
-        }
-        p = op->operands[0];
-    }
-    return NULL;
-}
-
-/* True if p is between 1/4 and 4 even after rounding errors are added. */
-static bool is_moderate(GpuPower *power, const Value *p)
-{
-    const Value *rest = find_rest(power, p);
-    double most = rest ? bound_rest(power, rest) : -1;
-    for (int i = 0; i < PARTS && rest; i++) {
-        double step = 2 * most / PARTS;
-        Interval at = {-most + i * step, -most + (i + 1) * step}, value;
-        int ops = MAX_OPS;
-        if (!bound(p, rest, at, &ops, &value) || value.least < 0.26 || value.most > 3.9) {
-            return false;
-        }
-    }
-    return most > 0 && most < 1;
+    return power->whole && is_greatest(power->greatest, power->narrow);
 }
 
 /* Is the value used so often in the launch, and no more? */
@@ -216,15 +105,15 @@ static bool is_unshared(const GpuEmitter *em, const GpuPower *power)
 
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
 {
-    const Op *inner = op->kind == OP_MUL ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
-    bool lowered = inner && value_is_const(op->operands[1], 0x1p-32);
-    const Value *t = lowered ? turned(inner->operands[1]) : NULL;
-    if (!t) {
+    bool ends = op->kind == OP_MUL && text_equal(op_word(op, ATTR_ENDS), "exp") &&
+                value_is_const(op->operands[1], 0x1p-32);
+    const Op *inner = ends ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
+    const Op *shifted = inner ? shifted_of(inner->operands[1]) : NULL;
+    if (!shifted) {
         return false;
     }
-    power->result = op;
-    power->value = inner->operands[0];
-    return match_argument(power, t) && is_moderate(power, power->value) && is_unshared(em, power);
+    *power = (GpuPower){.result = op, .value = inner->operands[0]};
+    return match_argument(power, shifted) && is_unshared(em, power);
 }
 
 /* ---- code ---- */

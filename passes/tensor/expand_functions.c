@@ -469,7 +469,11 @@ static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
         copy->n_attrs = op->n_attrs;
         made[op->results[0]->id] = copy->results[0];
     }
-    return made[body->last->operands[0]->id];
+    Value *result = made[body->last->operands[0]->id];
+    if (text_equal(name, "exp")) { /* of which codegen/gpu/gpu_softmax_exp.c has a shorter form */
+        op_set_word(n->func, result->def, ATTR_ENDS, name);
+    }
+    return result;
 }
 
 static bool wants(const Near *n, const Op *op)
