@@ -232,14 +232,26 @@ static int read_option(CommandId command, int argc, char **argv, int *at, Option
 
 void path_split(const char *text, const char **path, const char **kernel)
 {
-    /* The kernel's name follows the last colon if what follows it is a name. */
+    /* The kernel's name, or vjp(its name, …), follows the last colon if what follows is one. */
     const char *colon = strrchr(text, ':');
     bool named = colon && colon[1];
     for (const char *at = named ? colon + 1 : ""; *at; at++) {
-        named = named && (isalnum((unsigned char)*at) || *at == '_');
+        named = named && (isalnum((unsigned char)*at) || strchr("_(), ", *at));
     }
     *path = named ? session_text(text, (size_t)(colon - text)) : text;
     *kernel = named ? colon + 1 : NULL;
+}
+
+/* --derivative vjp: that of the kernel instead of the kernel. */
+static void take_derivative(Options *options)
+{
+    if (options->derivative) {
+        const char *of = options->kernel ? options->kernel : "";
+        size_t n = strlen(options->derivative) + strlen(of) + 3;
+        char *text = session_alloc(n);
+        snprintf(text, n, "%s(%s)", options->derivative, of);
+        options->kernel = text;
+    }
 }
 
 int options_read(CommandId command, int argc, char **argv, Options *options)
@@ -266,6 +278,7 @@ int options_read(CommandId command, int argc, char **argv, Options *options)
             add_text(&options->values, argv[i]);
         }
     }
+    take_derivative(options);
     if (options->ranges.n > 0 && command != COMMAND_BENCH) {
         return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench takes ranges of sizes",
                          options->ranges.items[0].name);

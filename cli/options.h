@@ -48,6 +48,7 @@ typedef struct Options {
     Pairs strides;
     Strings schedule; /* entries */
     Strings skips;    /* passes */
+    const char *derivative; /* vjp, grad; NULL: none */
     const char *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads;  /* 0: all that are available */

@@ -69,6 +69,11 @@ static KernelDecl *kernel_called(const Module *module, const char *name)
             return module->kernels.items[i];
         }
     }
+    for (size_t i = 0; i < module->derived.n; i++) {
+        if (text_equal(module->derived.items[i]->name, name)) {
+            return module->derived.items[i];
+        }
+    }
     return NULL;
 }
 
@@ -89,6 +94,25 @@ static void check_schedules(Module *module)
     }
 }
 
+/* A declared derivative is of a function or kernel of its file. */
+static void check_derivatives(Module *module)
+{
+    for (size_t i = 0; i < module->fns.n; i++) {
+        const FnDecl *rule = module->fns.items[i];
+        bool found = !rule->derivative_of || kernel_called(module, rule->derivative_of);
+        for (size_t k = 0; k < module->fns.n && !found; k++) {
+            found = text_equal(module->fns.items[k]->name, rule->derivative_of);
+        }
+        if (!found) {
+            Diag *diag = front_error(module->diags, ERR_DERIVATIVE, rule->span,
+                                     "no function or kernel of this file is called `%s`",
+                                     rule->derivative_of);
+            diag_help(module->diags, diag,
+                      "a derivative is declared in the file of what it is of");
+        }
+    }
+}
+
 Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer)
 {
     Module *module = ARENA_NEW(arena, Module);
@@ -105,8 +129,11 @@ Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *i
     check_twice(module);
     load_imports(module);
     for (size_t i = 0; i < module->kernels.n; i++) {
-        make_signature(module, module->kernels.items[i]);
+        if (complete_derived(module, module->kernels.items[i])) {
+            make_signature(module, module->kernels.items[i]);
+        }
     }
+    check_derivatives(module);
     check_schedules(module);
     return diags->errors > errors ? NULL : module;
 }
@@ -119,6 +146,21 @@ size_t frontend_kernel_count(const Module *module)
 const KernelSignature *frontend_kernel(const Module *module, size_t n)
 {
     return &module->kernels.items[n]->signature;
+}
+
+const KernelDecl *kernel_of_signature(const Module *module, const KernelSignature *signature)
+{
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        if (&module->kernels.items[i]->signature == signature) {
+            return module->kernels.items[i];
+        }
+    }
+    for (size_t i = 0; i < module->derived.n; i++) {
+        if (&module->derived.items[i]->signature == signature) {
+            return module->derived.items[i];
+        }
+    }
+    return NULL;
 }
 
 static const char *kernel_names(const Module *module)
@@ -153,6 +195,11 @@ const KernelSignature *frontend_find(Module *module, const char *name)
     const KernelDecl *kernel = kernel_called(module, name);
     if (kernel) {
         return &kernel->signature;
+    }
+    if (strchr(name, '(')) { /* vjp(f) */
+        Expr *expr = parse_derivative_text(module, name);
+        kernel = expr ? find_derived(module, expr) : NULL;
+        return kernel ? &kernel->signature : NULL;
     }
     Diag *diag = diag_failure_at(module->diags, DIAG_USAGE, ERR_NO_KERNEL, SPAN_NONE,
                                  "no kernel is called `%s`", name);

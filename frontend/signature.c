@@ -392,5 +392,8 @@ void make_signature(Module *module, KernelDecl *kernel)
     }
     check_names(&s);
     check_defs(&s);
+    while (kernel->of) {
+        kernel = kernel->of;
+    }
     add_sets(&s, &kernel->body);
 }

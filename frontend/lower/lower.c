@@ -283,15 +283,16 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     int errors = diags->errors;
     diags->pass = "frontend";
     Lower l = {.module = module, .arena = module->arena, .diags = diags};
-    for (size_t i = 0; i < module->kernels.n; i++) {
-        if (&module->kernels.items[i]->signature == kernel) {
-            l.kernel = module->kernels.items[i];
-        }
-    }
-    l.func = func_new(module->arena, diags, kernel->name);
+    l.kernel = kernel_of_signature(module, kernel);
+    const char *name = l.kernel->symbol ? l.kernel->symbol : kernel->name;
+    const KernelDecl *derived = l.kernel->of ? l.kernel : NULL;
+    l.func = func_new(module->arena, diags, name);
     l.b = build_at_end(l.func, l.func->body);
     if (!bind_all(&l, bindings, n)) {
         return NULL;
+    }
+    while (l.kernel->of) { /* a derivative is made of what it is the derivative of */
+        l.kernel = l.kernel->of;
     }
     for (size_t i = 0; i < l.kernel->params.n; i++) {
         if (!l.kernel->params.items[i].is_const) {
@@ -332,8 +333,12 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     if (diags->errors > errors) {
         return NULL;
     }
-    lint_kernel(&l);
-    lint_results(&l);
+    if (!derived) {
+        lint_kernel(&l);
+        lint_results(&l);
+    } else if (!lower_derived(&l, derived)) {
+        return NULL;
+    }
     func_remove_dead(l.func);
     Func *func = l.func;
     Text problems = text_new(func->arena);

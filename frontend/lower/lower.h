@@ -141,6 +141,10 @@ typedef struct Lower {
     bool nested;    /* the function is called inside a loop, branch, `parallel` or lane */
     bool returned;  /* this block has executed a return */
     Val result;     /* of the function that is inlined */
+    struct {
+        const struct DeriveCall **items;
+        size_t n, cap;
+    } derivable; /* calls of functions with a declared derivative (lower_derived.c) */
     WrittenSet written;
     size_t n_params; /* number of declared parameters; intermediates follow them */
 } Lower;
@@ -306,6 +310,18 @@ void lower_print(Lower *l, const Expr *expr, MessageKind kind);
 /* `old`: returns the elements before the atomic. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
+/* The same of values that are there: the call's arguments only count and say where they stand. */
+Val inline_vals(Lower *l, const Expr *expr, FnDecl *fn, const Module *home, const Val *given);
+/* ---- derivatives (lower_derived.c) ---- */
+/* Notes the call if a derivative of the function is declared. `first`: the id of the first value
+ * that it made. */
+void note_derivable(Lower *l, const FnDecl *fn, const Module *home, const Val *vals,
+                    const Val *result, uint32_t first);
+/* The elements of the array or tensor in another shape of as many (lower_views.c). */
+Val reshaped(Lower *l, const Val *val, const Shape *shape);
+void note_reshape(Lower *l, const Val *from, const Val *result, uint32_t first);
+/* Makes the kernel, whose body is that of what it is the derivative of, the derivative. */
+bool lower_derived(Lower *l, const KernelDecl *kernel);
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 /* The affine form of an integer, or NULL. */
 const Affine *affine_of(Lower *l, const Val *val);

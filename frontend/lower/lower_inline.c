@@ -466,8 +466,16 @@ static Val inline_chosen(Lower *l, const Expr *expr, FnDecl *fn, const Module *h
     if (!bind_arguments(l, expr, fn, given, vals)) {
         return poison_val();
     }
-    return is_named(fn, home, vals) ? call_named_function(l, expr, fn, home, &vals[0])
-                                    : run_body(l, expr, fn, home, vals);
+    uint32_t first = l->func->n_values;
+    Val result = is_named(fn, home, vals) ? call_named_function(l, expr, fn, home, &vals[0])
+                                          : run_body(l, expr, fn, home, vals);
+    note_derivable(l, fn, home, vals, &result, first);
+    return result;
+}
+
+Val inline_vals(Lower *l, const Expr *expr, FnDecl *fn, const Module *home, const Val *given)
+{
+    return inline_chosen(l, expr, choose_overload(expr, fn, home, given), home, given);
 }
 
 /* The arguments, which are literals, as f64: those with a point, or all if none has one. False: not

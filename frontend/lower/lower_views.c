@@ -303,22 +303,11 @@ static Group next_group(Lower *l, const Shape *from, const Shape *to, const Grou
     return group;
 }
 
-Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
+Val reshaped(Lower *l, const Val *val, const Shape *shape)
 {
-    static const char *const names[] = {"x", "shape", NULL};
-    const Expr *args[2];
+    Shape from = shape_of(val), to = *shape;
     Val indices[MAX_RANK];
     bool inside[MAX_RANK];
-    Shape to;
-    (void)builtin;
-    if (!view_arguments(l, expr, names, 2, "reshape(x, [M, N])", args)) {
-        return poison_val();
-    }
-    Val val = view_operand(l, args[0]);
-    Shape from = shape_of(&val);
-    if (is_poison(&val) || !target_shape(l, args[1], &from, &to)) {
-        return poison_val();
-    }
     Group group = {0};
     while (group.from_end < from.rank || group.to_end < to.rank) {
         group = next_group(l, &from, &to, &group);
@@ -340,7 +329,27 @@ Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
     for (int i = 0; i < from.rank; i++) {
         inside[i] = true;
     }
-    return viewed(l, &val, to, indices, inside, NULL);
+    uint32_t first = l->func->n_values;
+    Val result = viewed(l, val, to, indices, inside, NULL);
+    note_reshape(l, val, &result, first);
+    return result;
+}
+
+Val lower_reshape(Lower *l, const Expr *expr, Builtin builtin)
+{
+    static const char *const names[] = {"x", "shape", NULL};
+    const Expr *args[2];
+    Shape to;
+    (void)builtin;
+    if (!view_arguments(l, expr, names, 2, "reshape(x, [M, N])", args)) {
+        return poison_val();
+    }
+    Val val = view_operand(l, args[0]);
+    Shape from = shape_of(&val);
+    if (is_poison(&val) || !target_shape(l, args[1], &from, &to)) {
+        return poison_val();
+    }
+    return reshaped(l, &val, &to);
 }
 
 /* ---- permute ---- */

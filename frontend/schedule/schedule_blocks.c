@@ -213,11 +213,7 @@ static bool check_name(Lower *l, const char *name, const char *target)
 Lower block_lower(Module *module, const KernelSignature *kernel, Func *func)
 {
     Lower l = {.module = module, .arena = module->arena, .diags = module->diags, .func = func};
-    for (size_t i = 0; i < module->kernels.n; i++) {
-        if (&module->kernels.items[i]->signature == kernel) {
-            l.kernel = module->kernels.items[i];
-        }
-    }
+    l.kernel = kernel_of_signature(module, kernel);
     return l;
 }
 

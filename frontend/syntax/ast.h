@@ -136,7 +136,8 @@ typedef struct Where {
 } Where;
 
 typedef struct FnDecl {
-    const char *name; /* may hold a dot: fast.exp */
+    const char *name; /* may hold a dot: fast.exp; "derivative of exp" of a declared derivative */
+    const char *derivative_of; /* exp; NULL: it is a function */
     Span span;
     ParamList params;
     ParamList results; /* those that the body writes by name */
@@ -154,9 +155,17 @@ typedef struct AssumeSet { /* assume D in 64, 80 */
     size_t n;
 } AssumeSet;
 
+typedef enum DerivativeKind { DERIVATIVE_NONE, DERIVATIVE_VJP, DERIVATIVE_GRAD } DerivativeKind;
+
 typedef struct KernelDecl {
     const char *name;
+    const char *symbol; /* in its code, where the name is vjp(f); NULL: the name */
     Span span;
+    Expr *derivative;        /* `kernel b = vjp(f)`: the rest follows from f; NULL: it is written */
+    DerivativeKind kind;     /* of it */
+    struct KernelDecl *of;   /* f */
+    bool completing;         /* f is asked what follows from it */
+    bool *by;                /* the parameters of f that it is differentiated by */
     ParamList params, results;
     Where where;
     Expr *value;
@@ -246,7 +255,7 @@ struct Module {
     struct {
         KernelDecl **items;
         size_t n, cap;
-    } kernels;
+    } kernels, derived; /* derived: those that were asked for by an expression */
     struct {
         FnDecl **items;
         size_t n, cap;
@@ -263,10 +272,23 @@ struct Module {
 
 /* parse_*.c: fills the module; errors are in diags. */
 void parse_module(Module *module);
+/* The expression `vjp(f, x)` that is the whole text; NULL after an error. */
+Expr *parse_derivative_text(Module *module, const char *text);
+/* What the declared derivative of a function or kernel is called. */
+const char *derivative_name(Arena *arena, const char *of);
+/* derived_kernel.c: fills in what follows from the kernel that is differentiated; false after an
+ * error. */
+bool complete_derived(Module *module, KernelDecl *kernel);
+/* The kernel that an expression `vjp(f, x)` names, where none is declared; NULL after an error. */
+KernelDecl *find_derived(Module *module, Expr *expr);
+/* What the gradient of a parameter or result is called. */
+const char *gradient_name(Arena *arena, const char *of);
 /* The body of a function of the standard library, if it still waits to be parsed. */
 void fn_complete(const Module *home, FnDecl *fn);
 /* import_decl.c: parses what the module imports, and what that imports; errors are in diags. */
 void load_imports(Module *module);
+/* module.c: the kernel that the signature is of, be it asked for by an expression. */
+const KernelDecl *kernel_of_signature(const Module *module, const KernelSignature *signature);
 /* module.c: names that a file defines more than once. */
 void check_twice(Module *module);
 /* signature.c: what the outside sees of a kernel; checks parameters and results. */

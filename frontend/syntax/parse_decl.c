@@ -174,6 +174,14 @@ static void parse_kernel(Parser *p)
     parser_next(p);
     kernel->span = p->token.span;
     kernel->name = parser_name(p, "the kernel's name");
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) { /* kernel b = vjp(f) */
+        kernel->derivative = parse_expr(p);
+        end_value(p);
+        if (!p->recovering) {
+            ARENA_PUSH(p->arena, &p->module->kernels, kernel);
+        }
+        return;
+    }
     if (!p->recovering) {
         parse_params(p, &kernel->params, true);
     }
@@ -216,15 +224,36 @@ static void parse_fn_rest(Parser *p, FnDecl *fn)
     }
 }
 
+const char *derivative_name(Arena *arena, const char *of)
+{
+    return arena_printf(arena, "derivative of %s", of);
+}
+
+/* `derivative of f(x, y, g) = …`: words that are names elsewhere. */
+static bool at_derivative(const Parser *p)
+{
+    Token next = parser_peek(p);
+    return parser_at_word(p, "derivative") && next.kind == TOK_NAME &&
+           next.span.end - next.span.start == 2 &&
+           strncmp(p->lexer.text + next.span.start, "of", 2) == 0;
+}
+
+/* A function, or the declared derivative of one. */
 static void parse_fn(Parser *p)
 {
     FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
+    bool derivative = !parser_at(p, TOK_FN);
     parser_next(p);
+    if (derivative) {
+        parser_next(p); /* of */
+    }
     fn->span = p->token.span;
     fn->name = parser_name(p, "the function's name");
     if (p->module->library && parser_take(p, TOK_DOT)) {
         fn->name = arena_printf(p->arena, "%s.%s", fn->name, parser_name(p, "a name"));
     }
+    fn->derivative_of = derivative ? fn->name : NULL;
+    fn->name = derivative ? derivative_name(p->arena, fn->name) : fn->name;
     if (!p->recovering) {
         parse_params(p, &fn->params, false);
     }
@@ -235,6 +264,8 @@ static void parse_fn(Parser *p)
     if (p->module->library && !p->recovering) {
         const char *text = p->lexer.text;
         const char *next = strstr(text + p->token.span.start, "\nfn ");
+        const char *other = strstr(text + p->token.span.start, "\nderivative of ");
+        next = !next || (other && other < next) ? other : next;
         fn->waits = true;
         fn->rest = p->token.span;
         p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
@@ -281,6 +312,21 @@ static void parse_import(Parser *p)
     }
 }
 
+/* ---- the name of a derivative: vjp(f, x) ---- */
+
+Expr *parse_derivative_text(Module *module, const char *text)
+{
+    Module other = *module;
+    other.source = diags_add_source(module->diags, text, text, strlen(text));
+    Parser p = {.module = &other, .arena = module->arena, .diags = module->diags};
+    p.lexer = lexer_new(module->diags, other.source);
+    p.last = (Span){other.source, 0, 0};
+    parser_next(&p);
+    Expr *expr = parse_expr(&p);
+    end_value(&p);
+    return p.recovering ? NULL : expr;
+}
+
 /* ---- the file ---- */
 
 static void skip_to_declaration(Parser *p)
@@ -289,7 +335,7 @@ static void skip_to_declaration(Parser *p)
     p->brackets = 0;
     while (!parser_at(p, TOK_END)) {
         bool begins = parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_TUNE) ||
-                      parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT);
+                      parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT) || at_derivative(p);
         if (begins && p->token.first) {
             return;
         }
@@ -308,6 +354,10 @@ static void parse_declaration(Parser *p)
     case TOK_IMPORT: parse_import(p); break;
     default: {
         bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
+        if (at_derivative(p)) {
+            parse_fn(p);
+            return;
+        }
         Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
         if (comment) {
             diag_help(p->diags, diag, "a comment begins with `#`");

@@ -30,12 +30,14 @@ class Program:
         self._made = {}
 
     def __getitem__(self, name):
-        if name not in self._kernels:
-            found = ctypes.POINTER(_abi.Signature)()
-            self._runtime.call("program_find", self._handle,
-                               _abi.text_of("the name of a kernel", name), byref(found))
         if name not in self._made:
-            self._made[name] = Kernel(self, self._kernels[name])
+            signature = self._kernels.get(name)
+            if signature is None:  # of a derivative, "vjp(softmax)", or an error
+                found = ctypes.POINTER(_abi.Signature)()
+                self._runtime.call("program_find", self._handle,
+                                   _abi.text_of("the name of a kernel", name), byref(found))
+                signature = found.contents
+            self._made[name] = Kernel(self, signature)
         return self._made[name]
 
     def __getattr__(self, name):

@@ -233,8 +233,7 @@ static bool infer_sizes(Infer *in)
 static bool infer_task(void *user)
 {
     Infer *in = user;
-    size_t n = (size_t)(in->signature - in->program->signatures.items);
-    in->kernel = frontend_kernel(in->program->module, n);
+    in->kernel = frontend_find(in->program->module, in->signature->name);
     /* Values and sizes that the options give come first, so that tensors are compared with
      * them. */
     const TesseraOptions *options = in->options;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_signature(TesseraProgram *program, const KernelSignature *from)
+static TesseraSignature signature_of(TesseraProgram *program, const KernelSignature *from)
 {
     static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};
     /* Sizes that select a variant (`assume D in 64, 128`) are the choices of a kernel. */
@@ -37,7 +37,7 @@ static void add_signature(TesseraProgram *program, const KernelSignature *from)
             .fallback = param->fallback,
         };
     }
-    TesseraSignature signature = {
+    return (TesseraSignature){
         .name = from->name,
         .params = params,
         .n_params = from->params.n,
@@ -50,7 +50,6 @@ static void add_signature(TesseraProgram *program, const KernelSignature *from)
         .n_choices = n_choices,
         .doc = from->doc,
     };
-    ARENA_PUSH(&program->work.arena, &program->signatures, signature);
 }
 
 typedef struct ParseTask {
@@ -83,7 +82,9 @@ static bool parse_task(void *user)
         return false;
     }
     for (size_t i = 0; i < frontend_kernel_count(program->module); i++) {
-        add_signature(program, frontend_kernel(program->module, i));
+        TesseraSignature signature =
+            signature_of(program, frontend_kernel(program->module, i));
+        ARENA_PUSH(&program->work.arena, &program->signatures, signature);
     }
     return true;
 }
@@ -238,6 +239,46 @@ static void list_kernels(const TesseraProgram *program, char names[256])
     }
 }
 
+/* ---- derivatives: vjp(f) ---- */
+
+typedef struct DerivedTask {
+    TesseraProgram *program;
+    const char *name;
+    const TesseraSignature *found;
+} DerivedTask;
+
+static bool derived_task(void *user)
+{
+    DerivedTask *task = user;
+    TesseraProgram *program = task->program;
+    const KernelSignature *kernel = frontend_find(program->module, task->name);
+    for (size_t i = 0; kernel && i < program->derived.n; i++) {
+        if (text_equal(program->derived.items[i]->name, kernel->name)) {
+            task->found = program->derived.items[i];
+            return true;
+        }
+    }
+    if (kernel) {
+        TesseraSignature *signature = ARENA_NEW(&program->work.arena, TesseraSignature);
+        *signature = signature_of(program, kernel);
+        ARENA_PUSH(&program->work.arena, &program->derived, signature);
+        task->found = signature;
+    }
+    return kernel != NULL;
+}
+
+static TesseraStatus find_derived(const TesseraProgram *program, const char *name,
+                                  const TesseraSignature **signature)
+{
+    DerivedTask task = {.program = (TesseraProgram *)program, .name = name};
+    ErrorBoundary *work = &task.program->work;
+    work->diags.list.n = 0; /* of earlier names */
+    work->diags.errors = 0;
+    TesseraStatus status = error_boundary_run(work, derived_task, NULL, &task);
+    *signature = task.found;
+    return status;
+}
+
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
@@ -260,6 +301,9 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
                       : context_fail_code(program->work.context, TESSERA_USAGE, ERR_WHICH_KERNEL,
                                           "%s has %zu kernels: say which, as %s:NAME (%s)",
                                           program->name, n, program->name, names);
+    }
+    if (strchr(name, '(')) {
+        return find_derived(program, name, signature);
     }
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < program->signatures.n; i++) {

@@ -20,6 +20,10 @@ struct TesseraProgram {
         TesseraSignature *items;
         size_t n, cap;
     } signatures;
+    struct {
+        TesseraSignature **items;
+        size_t n, cap;
+    } derived; /* of the derivatives that were asked for by name, `vjp(f)` */
     ErrorBoundary inferred; /* results of tessera_infer */
     ErrorBoundary tuning;   /* results of tessera_tuning */
 };

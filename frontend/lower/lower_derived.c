@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Derivatives: of a kernel, as a kernel, and the derivatives that sources declare of functions.
+ *
+ *   derivative of tanh(x, y, g) = g * (1 - y * y)
+ *
+ * Its parameters are those of the function, then the results, then the results' gradients; it
+ * gives the gradients of the function's floats, in order. A call of such a function is noted while
+ * it is lowered, and the sweep (passes/derive) asks here for the gradients of its arguments. */
+#include "frontend/lower/lower.h"
+
+#include "passes/derive/derive.h"
+
+enum { MAX_RESULTS = 16 };
+
+/* A call as the front end saw it. */
+typedef struct NotedCall {
+    DeriveCall call;
+    FnDecl *rule; /* NULL: a reshape */
+    const Module *home;
+    Val *vals, result;
+    int n_vals, n_lanes;
+    Lane *lanes; /* that were open */
+    Span span;
+} NotedCall;
+
+/* ---- noting calls ---- */
+
+/* A derivative with as many parameters as the call asks for, else any; NULL: none is declared. */
+static FnDecl *rule_of(const FnDecl *fn, const Module *home, size_t n_params)
+{
+    FnDecl *any = NULL;
+    for (size_t i = 0; i < home->fns.n; i++) {
+        FnDecl *rule = home->fns.items[i];
+        if (rule->derivative_of && text_equal(rule->derivative_of, fn->name)) {
+            if (rule->params.n == n_params) {
+                return rule;
+            }
+            any = rule;
+        }
+    }
+    return home->library ? NULL : any; /* the library's functions call others of their names */
+}
+
+static bool is_float(const Val *val)
+{
+    bool has_dtype =
+        val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
+    return has_dtype && dtype_is_float(dtype_of(val));
+}
+
+static void add_results(Lower *l, NotedCall *noted, const Val *result, uint32_t first)
+{
+    int n = result->kind == VAL_TUPLE ? result->n_items : 1;
+    noted->call.results = ARENA_ARRAY(l->arena, Value *, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const Val *item = result->kind == VAL_TUPLE ? &result->items[i] : result;
+        if (item->kind == VAL_ARRAY && item->value->id >= first && is_float(item)) {
+            noted->call.results[noted->call.n_results++] = item->value;
+        }
+    }
+}
+
+static void note(Lower *l, FnDecl *rule, const Module *home, const Val *vals, int n,
+                 const Val *result, uint32_t first)
+{
+    NotedCall *noted = ARENA_NEW(l->arena, NotedCall);
+    *noted = (NotedCall){.rule = rule, .home = home, .result = *result, .n_vals = n};
+    noted->vals = ARENA_ARRAY(l->arena, Val, (size_t)n + 1);
+    noted->call.args = ARENA_ARRAY(l->arena, Value *, (size_t)n + 1);
+    noted->call.n_args = n;
+    noted->call.name = rule ? rule->derivative_of : NULL;
+    noted->call.rule = noted;
+    for (int i = 0; i < n; i++) {
+        noted->vals[i] = vals[i];
+        bool array = is_float(&vals[i]) && vals[i].kind != VAL_CONST;
+        noted->call.args[i] = array ? vals[i].value : NULL;
+    }
+    noted->span = l->b.span;
+    noted->n_lanes = l->n_lanes;
+    noted->lanes = ARENA_ARRAY(l->arena, Lane, (size_t)l->n_lanes + 1);
+    for (int i = 0; i < l->n_lanes; i++) {
+        noted->lanes[i] = l->lanes[i];
+    }
+    add_results(l, noted, result, first);
+    if (noted->call.n_results) {
+        const DeriveCall *call = &noted->call;
+        ARENA_PUSH(l->arena, &l->derivable, call);
+    }
+}
+
+void note_derivable(Lower *l, const FnDecl *fn, const Module *home, const Val *vals,
+                    const Val *result, uint32_t first)
+{
+    if (fn->derivative_of || is_poison(result)) {
+        return;
+    }
+    size_t n = fn->params.n;
+    const Val *items = result->kind == VAL_TUPLE ? result->items : result;
+    int n_items = result->kind == VAL_TUPLE ? result->n_items : 1;
+    for (int i = 0; i < n_items; i++) {
+        n += is_float(&items[i]) ? 2 : 1;
+    }
+    FnDecl *rule = rule_of(fn, home, n);
+    if (rule) {
+        note(l, rule, home, vals, (int)fn->params.n, result, first);
+    }
+}
+
+void note_reshape(Lower *l, const Val *from, const Val *result, uint32_t first)
+{
+    if (!is_poison(result)) {
+        note(l, NULL, NULL, from, 1, result, first);
+    }
+}
+
+/* ---- the gradients of a noted call ---- */
+
+/* The gradient over the axes of the argument alone. */
+static Value *gradient_of(Lower *l, const Val *gradient, const Val *arg)
+{
+    Value *value = as_value(l, gradient);
+    Lanes more = gradient->lanes & ~arg->lanes;
+    int axis = 0;
+    for (int i = 0; i < l->n_lanes; i++) {
+        if (more >> i & 1) {
+            value = build_squeeze(&l->b, build_reduce(&l->b, "sum", value, axis), axis);
+        } else {
+            axis += (int)(gradient->lanes >> i & 1);
+        }
+    }
+    Val rest = lanes_val(value, gradient->lanes & arg->lanes);
+    value = add_lanes(l, &rest, arg->lanes);
+    Type type = arg->value->type;
+    int own = shape_of(arg).rank, extra = value->type->rank - lane_count(arg->lanes) - own;
+    for (int i = 0; i < extra; i++) {
+        axis = lane_count(arg->lanes);
+        value = build_squeeze(&l->b, build_reduce(&l->b, "sum", value, axis), axis);
+    }
+    for (int i = 0; i < own && extra >= 0; i++) {
+        axis = lane_count(arg->lanes) + i;
+        bool one = poly_const(l->func, 1) == type->dims[axis];
+        if (one && value->type->dims[axis] != type->dims[axis]) {
+            value = build_reduce(&l->b, "sum", value, axis);
+        }
+    }
+    return build_broadcast(&l->b, value, type->rank, type->dims);
+}
+
+static Val zero_like(Lower *l, const Val *result)
+{
+    Type type = result->value->type;
+    type = type_array(l->func, compute_dtype(type->dtype), type->rank, type->dims);
+    return lanes_val(build_float(&l->b, type, 0), result->lanes);
+}
+
+/* The arguments of the derivative: those of the call, its results, their gradients. */
+static int rule_arguments(Lower *l, const NotedCall *noted, Value *const *gradients, Val *given)
+{
+    int n = 0, k = 0;
+    const Val *items = noted->result.kind == VAL_TUPLE ? noted->result.items : &noted->result;
+    int n_items = noted->result.kind == VAL_TUPLE ? noted->result.n_items : 1;
+    for (int i = 0; i < noted->n_vals; i++) {
+        given[n++] = noted->vals[i];
+    }
+    for (int i = 0; i < n_items; i++) {
+        given[n++] = items[i];
+    }
+    for (int i = 0; i < n_items; i++) {
+        if (!is_float(&items[i])) {
+            continue;
+        }
+        bool known = k < noted->call.n_results && noted->call.results[k] == items[i].value;
+        Value *gradient = known ? gradients[k++] : NULL;
+        given[n++] = gradient ? lanes_val(gradient, items[i].lanes) : zero_like(l, &items[i]);
+    }
+    return n;
+}
+
+static bool take_gradients(Lower *l, const NotedCall *noted, const Val *result, Value **args)
+{
+    int n = 0, wanted = 0;
+    for (int i = 0; i < noted->n_vals; i++) {
+        wanted += is_float(&noted->vals[i]);
+    }
+    int given = result->kind == VAL_TUPLE ? result->n_items : 1;
+    bool all = given == noted->n_vals; /* those of integers count for nothing */
+    if (wanted != given && !all) {
+        Diag *diag = lower_error(l, ERR_DERIVATIVE, noted->rule->span,
+                                 "%d gradient%s returned, where %d %s expected", given,
+                                 given == 1 ? " is" : "s are", wanted, wanted == 1 ? "is" : "are");
+        diag_help(l->diags, diag, "return one for each float that `%s` is passed",
+                  noted->rule->derivative_of);
+        return false;
+    }
+    for (int i = 0; i < noted->n_vals; i++) {
+        if (!is_float(&noted->vals[i])) {
+            continue;
+        }
+        int at = all ? i : n++;
+        const Val *gradient = result->kind == VAL_TUPLE ? &result->items[at] : result;
+        args[i] = noted->call.args[i] ? gradient_of(l, gradient, &noted->vals[i]) : NULL;
+    }
+    return true;
+}
+
+static bool apply_rule(Lower *l, const NotedCall *noted, Value *const *gradients, Value **args)
+{
+    Val given[MAX_RESULTS * 3 + 128];
+    Expr place = {.kind = EXPR_NAME, .name = noted->rule->derivative_of, .span = noted->span};
+    Expr call = {.kind = EXPR_CALL, .a = &place, .span = noted->span};
+    int n = rule_arguments(l, noted, gradients, given);
+    for (int i = 0; i < n; i++) {
+        Expr *arg = &place;
+        ARENA_PUSH(l->arena, &call.args, arg);
+    }
+    Val result = inline_vals(l, &call, noted->rule, noted->home, given);
+    return !is_poison(&result) && take_gradients(l, noted, &result, args);
+}
+
+static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *results,
+                  Value **args)
+{
+    Lower *l = user;
+    const NotedCall *noted = call->rule;
+    Builder before = l->b;
+    l->b = *b;
+    l->n_lanes = noted->n_lanes;
+    for (int i = 0; i < noted->n_lanes; i++) {
+        l->lanes[i] = noted->lanes[i];
+    }
+    bool good = true;
+    if (noted->rule) {
+        good = apply_rule(l, noted, results, args);
+    } else {
+        Val gradient = lanes_val(results[0], noted->result.lanes);
+        Shape to = shape_of(&noted->vals[0]);
+        Val whole = reshaped(l, &gradient, &to);
+        args[0] = as_value(l, &whole);
+    }
+    l->n_lanes = 0;
+    l->b = before;
+    return good;
+}
+
+/* ---- a kernel's derivative ---- */
+
+static Param *param_called(Lower *l, const char *name)
+{
+    for (size_t i = 0; i < l->func->params.n; i++) {
+        if (text_equal(l->func->params.items[i].name, name)) {
+            return &l->func->params.items[i];
+        }
+    }
+    return NULL;
+}
+
+static Type gradient_type(Lower *l, Type type)
+{
+    Dim one = poly_const(l->func, 1);
+    return type_tensor(l->func, type->dtype, type->kind == TYPE_TENSOR ? type->rank : 1,
+                       type->kind == TYPE_TENSOR ? type->dims : &one);
+}
+
+/* The gradient of each result is a parameter, or 1. */
+static bool seed_results(Lower *l, const KernelDecl *kernel, Derive *d)
+{
+    for (size_t i = 0; i < kernel->of->results.n; i++) {
+        Param *result = param_called(l, kernel->of->results.items[i].name);
+        Value *tensor = result->value;
+        if (!dtype_is_float(tensor->type->dtype)) {
+            continue;
+        }
+        Value *gradient = NULL;
+        if (kernel->kind == DERIVATIVE_VJP) {
+            gradient = func_param(l->func, gradient_name(l->arena, result->name),
+                                  gradient_type(l, tensor->type), PARAM_IN);
+        }
+        derive_seed_result(d, tensor, gradient);
+    }
+    return true;
+}
+
+static void store_gradients(Lower *l, const KernelDecl *kernel, Derive *d)
+{
+    Value *whole[TENSOR_RANK] = {NULL};
+    l->b = build_at_end(l->func, l->func->body);
+    for (size_t i = 0; i < kernel->of->params.n; i++) {
+        if (!kernel->by[i]) {
+            continue;
+        }
+        const char *name = kernel->of->params.items[i].name;
+        Value *of = param_called(l, name)->value, *gradient = derive_gradient(d, of);
+        Type type = gradient_type(l, of->type);
+        Value *result = func_param(l->func, gradient_name(l->arena, name), type, PARAM_OUT);
+        if (!gradient) {
+            Type zeros = type_array(l->func, type->dtype, type->rank, type->dims);
+            gradient = build_float(&l->b, zeros, 0);
+        }
+        gradient = build_broadcast(&l->b, gradient, type->rank, type->dims);
+        build_store(&l->b, result, whole, build_cast(&l->b, gradient, type->dtype));
+    }
+}
+
+/* True for a result of the kernel that is differentiated, of which there were n parameters. */
+static bool is_gone(const Param *param, size_t n)
+{
+    return param->io == PARAM_OUT && param->value->index < n;
+}
+
+/* What the kernel did and its derivative does not: it writes results and messages. */
+static void leave_out(Lower *l, size_t n)
+{
+    Op *next;
+    for (Op *op = l->func->body->first; op; op = next) {
+        next = op->next;
+        bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+        bool says = op->kind == OP_PRINT || op->kind == OP_ASSERT;
+        if (says || (writes && is_gone(&l->func->params.items[op->operands[0]->index], n))) {
+            op_remove(op);
+        }
+    }
+    func_remove_dead(l->func);
+}
+
+/* Inputs, then results, then intermediates. */
+static void order_params(Lower *l, size_t n_before)
+{
+    static const ParamIo order[] = {PARAM_IN, PARAM_OUT, PARAM_SCRATCH};
+    size_t n = l->func->params.n, count = 0;
+    Param *params = ARENA_ARRAY(l->arena, Param, n + 1);
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+        for (size_t i = 0; i < n; i++) {
+            const Param *param = &l->func->params.items[i];
+            if (param->io == order[k] && !is_gone(param, n_before)) {
+                params[count++] = *param;
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        l->func->params.items[i] = params[i];
+        l->func->params.items[i].value->index = (uint32_t)i;
+    }
+    l->func->params.n = count;
+}
+
+bool lower_derived(Lower *l, const KernelDecl *kernel)
+{
+    if (kernel->of->of && !lower_derived(l, kernel->of)) {
+        return false;
+    }
+    DeriveRules rules = {l->derivable.items, l->derivable.n, apply, l};
+    size_t n = l->func->params.n;
+    Derive *d = derive_begin(l->func, l->func->body, &rules);
+    l->n_lanes = 0;
+    for (size_t i = 0; i < kernel->of->params.n; i++) {
+        if (kernel->by[i]) {
+            derive_by(d, param_called(l, kernel->of->params.items[i].name)->value);
+        }
+    }
+    if (!seed_results(l, kernel, d) || !derive_run(d)) {
+        return false;
+    }
+    store_gradients(l, kernel, d);
+    leave_out(l, n);
+    order_params(l, n);
+    return true;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the sweep share. */
+#ifndef TESSERA_PASSES_DERIVE_DERIVE_SWEEP_H
+#define TESSERA_PASSES_DERIVE_DERIVE_SWEEP_H
+
+#include "passes/derive/derive.h"
+
+/* What is known of a value that was there before the sweep. */
+typedef enum Activity {
+    ACTIVE_NO,
+    ACTIVE_FLOAT, /* it depends on what is differentiated by */
+    ACTIVE_BITS,  /* so do its bits, which are no float */
+} Activity;
+
+typedef struct ResultSeed {
+    const Value *result;
+    Value *gradient; /* a tensor */
+    bool overwritten; /* a later statement, which the sweep saw first, has set elements of it */
+} ResultSeed;
+
+struct Derive {
+    Func *func;
+    Block *block;
+    const Op *last; /* of those that are swept over */
+    Builder b;
+    const DeriveRules *rules;
+    uint8_t *activity; /* by Value.id */
+    size_t n_before;   /* values that were there */
+    Value **gradients; /* of these */
+    const DeriveCall **calls; /* of which they are results; NULL: of none */
+    struct {
+        ResultSeed *items;
+        size_t n, cap;
+    } seeds;
+    bool failed;
+};
+
+bool derive_is_active(const Derive *d, const Value *value);
+/* Adds to the gradient of an active value, of its shape; of others does nothing. */
+void derive_add(Derive *d, Value *of, Value *gradient);
+/* Reports that the op has no derivative. */
+Diag *derive_refuse(Derive *d, const Op *op, const char *why) __attribute__((nonnull));
+
+/* True if nothing that the block computes depends on what the op makes, though it is read. */
+bool derive_cancels(const Derive *d, const Op *op);
+
+/* A constant of the value's type. */
+Value *derive_number(Derive *d, const Value *like, double number);
+Value *derive_zero(Derive *d, Type type);
+/* What all elements of one axis become along the axes of `type`. */
+Value *derive_iota_along(Derive *d, Type type, int axis);
+
+/* The rules, by the kind of op: g is the gradient of the (first) result. False: not this kind. */
+bool derive_elementwise(Derive *d, const Op *op, Value *g);
+bool derive_axes(Derive *d, const Op *op, Value *g);
+bool derive_reduction(Derive *d, const Op *op, Value *g);
+void derive_gather(Derive *d, const Op *op, Value *g);
+void derive_load(Derive *d, const Op *op, Value *g);
+void derive_store(Derive *d, const Op *op);
+void derive_scatter(Derive *d, const Op *op);
+
+#endif

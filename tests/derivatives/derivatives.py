@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives against finite differences, in f64, and the CPU against the interpreter in f32.
+
+Of each program the gradients that `vjp` computes are multiplied with a random direction; that must
+be what the results change by along it, multiplied with the results' gradients. Inputs and
+directions are new in each run (--seed repeats one). Prints `N passed, N failed, N skipped`."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "python"))
+sys.path.insert(0, str(ROOT / "tests" / "derivatives"))
+import patience  # noqa: E402
+import suite  # noqa: E402
+from programs import EXAMPLES, FUNCTIONS, PROGRAMS  # noqa: E402
+
+
+def shape_of(param, sizes):
+    return tuple(int(eval(dim, {}, sizes)) for dim in param.dims)
+
+
+def random_input(param, shape, random, low, high, sizes):
+    if param.type in ("i32", "i64"):
+        most = sizes.get("index", 3)
+        return random.integers(0, most, shape).astype(param.type.replace("i", "int"))
+    if param.type == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    return random.uniform(low, high, shape)
+
+
+def all_sizes(program, sizes):
+    known = dict(sizes)
+    for text in program.get("where", "").split(","):
+        if "=" in text:
+            name, value = text.split("=")
+            known[name.strip()] = int(eval(value, {}, known))
+    return known
+
+
+class Case:
+    """A kernel, and the sizes that it is tried with."""
+
+    def __init__(self, name, text, kernel, sizes, options):
+        self.name, self.text, self.kernel, self.sizes = name, text, kernel, sizes
+        self.options = options
+
+    def __str__(self):
+        return f"{self.name} {self.sizes}"
+
+
+def check_finite(case, seed):
+    import tessera
+    random = np.random.default_rng([seed, abs(hash(str(case))) % 2**32])
+    program = tessera.parse(case.text, case.name)
+    kernel = program[case.kernel]
+    wanted = case.options.get("by", "")
+    name = f"vjp({case.kernel}{''.join(', ' + one for one in wanted.split())})"
+    backward = program[name]
+    consts = case.options.get("consts", {})
+    low, high = case.options.get("range", (-1.0, 1.0))
+    sizes = all_sizes(case.options, case.sizes)
+    inputs = []
+    for param in kernel.inputs:
+        if param.is_const:
+            continue
+        if param.rank < 0:
+            inputs.append(random.uniform(low, high) if param.type[0] in "fT"
+                          else case.options["numbers"][param.name])
+        else:
+            inputs.append(random_input(param, shape_of(param, sizes), random, low, high, sizes))
+    extra = {key: value for key, value in case.sizes.items() if key in case.options.get("pass", "")}
+
+    def run(which, arguments, **named):
+        found = which(*arguments, **consts, **extra, **named)
+        return [np.asarray(f, np.float64) if np.asarray(f).dtype.kind == "f" else None
+                for f in (found if isinstance(found, tuple) else (found,))]
+
+    results = run(kernel, inputs)
+    given = [random.uniform(-1, 1, r.shape) for r in results if r is not None]
+    floats = [param.name for param, r in zip(kernel.outputs, results) if r is not None]
+    gradients = run(backward, inputs, **{f"d_{n}": g for n, g in zip(floats, given)})
+    by = [i for i, param in enumerate([p for p in kernel.inputs if not p.is_const])
+          if (param.type[0] in "fT") and (not wanted or param.name in wanted.split())]
+    for i, gradient in zip(by, gradients):
+        direction = random.uniform(-1, 1, np.shape(inputs[i]))
+        step = case.options.get("step", 1e-6)
+        there, back = list(inputs), list(inputs)
+        there[i] = inputs[i] + step * direction
+        back[i] = inputs[i] - step * direction
+        change = 0.0
+        scale = 0.0
+        far = [r for r in run(kernel, there) if r is not None]
+        near = [r for r in run(kernel, back) if r is not None]
+        for a, b, g in zip(far, near, given):
+            change += ((a - b) * g).sum() / (2 * step)
+            scale += np.abs((a - b) * g).sum() / (2 * step)
+        found = (gradient * direction).sum()
+        scale += np.abs(gradient * direction).sum()
+        if not abs(found - change) <= case.options.get("bound", 2e-6) * (1 + scale):
+            names = [p.name for p in kernel.inputs if not p.is_const]
+            return f"by {names[i]}: {found} for {change} (seed {seed})"
+    return None
+
+
+def check_agrees(case, options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "program.tile"
+        path.write_text(case.text)
+        sets = {**({"T": "f32"} if "T[" in case.text else {}), **case.options.get("consts", {})}
+        sets = ",".join(f"{k}={str(v).lower()}" for k, v in sets.items())
+        values = [f"{k}={v}" for k, v in case.options.get("numbers", {}).items()]
+        by = case.options.get("by", "")
+        name = f"vjp({case.kernel}{''.join(', ' + one for one in by.split())})"
+        sizes = ",".join(f"{k}={v}" for k, v in case.sizes.items() if k != "index")
+        command = [options.tessera, "run", f"{path}:{name}", *values, "--device", "cpu", "--check"]
+        command += ["--set", sets] if sets else []
+        command += ["--size", sizes] if sizes else []
+        done = subprocess.run(command, capture_output=True, text=True,
+                              timeout=patience.seconds(120))
+        return None if done.returncode == 0 else (done.stderr or done.stdout)[-600:]
+
+
+def cases():
+    for name, program in PROGRAMS.items():
+        for sizes in program["sizes"]:
+            yield Case(name, program["text"], program.get("kernel", "f"), sizes, program)
+    for call, options in FUNCTIONS.items():
+        arguments = options.get("arguments", "x: T[M, N]")
+        text = f"kernel f({arguments}) -> {options.get('result', 'T[M, N]')} where T: float" \
+               f"{options.get('more', '')} = {call}\n"
+        for sizes in options.get("sizes", [{"M": 3, "N": 7}, {"M": 1, "N": 1}, {"M": 0, "N": 5}]):
+            yield Case(call, text, "f", sizes, options)
+    for name, options in EXAMPLES.items():
+        text = (ROOT / "examples" / f"{name}.tile").read_text()
+        if options.get("kernel", name) not in text:
+            raise ValueError(f"no kernel of {name}")
+        for was, now in options.get("replace", {"f32": "f64"}).items():
+            text = text.replace(was, now)
+        for sizes in options["sizes"]:
+            yield Case(name, text, options.get("kernel", name), sizes, options)
+
+
+def main():
+    made = suite.parser(__doc__)
+    made.add_argument("--library")
+    made.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    made.add_argument("--only", default="")
+    options = suite.options_of(made)
+    os.environ["TESSERA_LIBRARY"] = os.path.abspath(
+        options.library or pathlib.Path(options.tessera).parents[1] / "lib" / "libtessera.so")
+    jobs = []
+    for case in cases():
+        if options.only in case.name:
+            jobs += [(check_finite, case), (check_agrees, case)]
+
+    def attempt(job):
+        check, case = job
+        try:
+            return check(case, options.seed if check is check_finite else options)
+        except Exception as error:  # a diagnostic of the compiler
+            return f"{type(error).__name__}: {error}"
+    options.jobs = 1  # a context is one thread's
+    return suite.run(options, jobs, attempt, lambda job: f"{job[1]} ({job[0].__name__[6:]})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
