@@ -6,6 +6,8 @@
 #include "codegen/gpu/gpu_access.h"
 #include "ir/layout/layout.h"
 
+enum { MAX_KEPT = 8 }; /* accesses of a tile whose offsets may stay in registers */
+
 static bool is_range(const Value *index)
 {
     return index && index->type->kind == TYPE_RANGE;
@@ -145,36 +147,46 @@ static int count_runs(GlobalAccess *g)
     return n;
 }
 
-/* Each access of many has a coordinate of its own that is the same in each round of a loop: LLVM
- * would keep them all, and run out of registers. Where a guard is a branch, each has a mask and an
- * offset of its own, too. What warp_uniform returns is not moved out of loops: all are formed
- * again, in an instruction or two. */
+/* True if a load of the same block forms as many offsets as the store, which can use them. */
+static bool shares_offsets(GlobalAccess *g, int runs)
+{
+    for (const Op *op = g->op->parent->first; op != g->op; op = op->next) {
+        Type type = op->kind == OP_LOAD ? op->results[0]->type : NULL;
+        if (type && type->rank == g->type->rank && runs > MAX_KEPT &&
+            gpu_registers(g->em, type) == gpu_registers(g->em, g->type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each access of a tile has a coordinate, a mask and an offset of its own, which are the same in each
+ * iteration of a loop around it: LLVM would keep all of them, and run out of registers. The limit of
+ * an axis less the thread's part of the coordinate leaves a comparison with a constant. Where a
+ * guard is a branch, many accesses also form their offsets again; where it is a predicate, only
+ * stores do: their rows would hold the offsets through the whole product before them. */
 static void form_in_place(GlobalAccess *g)
 {
-    enum { MAX_KEPT = 8, MAX_COMPARED = 16 };
-    bool branches = g->em->target->load_if == NULL;
-    if (g->type->rank == 0 || count_runs(g) <= (branches ? MAX_KEPT : MAX_COMPARED)) {
+    GpuEmitter *em = g->em;
+    bool branches = em->target->load_if == NULL;
+    int runs = g->type->rank > 0 ? count_runs(g) : 0;
+    if (runs <= (branches ? MAX_KEPT : 1)) {
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {
-        /* The limit of the axis less the thread's part of the coordinate leaves a comparison with a
-         * constant. */
-        GpuEmitter *em = g->em;
-        if (!g->limits[axis] || !gpu_is_disjoint(g->type->layout, axis)) {
-            continue;
+        LLVMValueRef limit = g->limits[axis];
+        if (limit && gpu_is_disjoint(g->type->layout, axis)) {
+            limit = branches ? em->target->warp_uniform(em, limit) : limit;
+            LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
+            g->slacks[axis] = LLVMBuildSub(em->builder, limit, part, "");
         }
-        bool stays = em->target->load_if == NULL;
-        LLVMValueRef limit =
-            stays ? em->target->warp_uniform(em, g->limits[axis]) : g->limits[axis];
-        LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
-        g->slacks[axis] = LLVMBuildSub(em->builder, limit, part, "");
     }
-    if (!branches) {
+    if (!branches && (g->op->kind != OP_STORE || shares_offsets(g, runs))) {
         return;
     }
     for (int axis = 0; axis < g->access.n; axis++) {
         if (!LLVMIsConstant(g->strides[axis])) {
-            g->strides[axis] = gpu_rematerialize(g->em, g->strides[axis]);
+            g->strides[axis] = gpu_rematerialize(em, g->strides[axis]);
         }
     }
 }

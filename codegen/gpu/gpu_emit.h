@@ -393,8 +393,8 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
                            int n_args, LLVMValueRef *args);
 LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
                      bool effects, int n_args, LLVMValueRef *args);
-/* A copy of the i64, which is uniform in a warp. LLVM moves neither it nor what depends on it out
- * of a loop. */
+/* A copy of the i64, which is uniform in a warp. LLVM moves neither the copy nor what depends on it
+ * out of a loop. */
 LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64);
 LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value);
 

@@ -230,8 +230,10 @@ LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64)
     LLVMValueRef shift = gpu_i64(em, 32);
     LLVMValueRef low = LLVMBuildTrunc(b, i64, em->i32, "");
     LLVMValueRef high = LLVMBuildTrunc(b, LLVMBuildLShr(b, i64, shift, ""), em->i32, "");
-    low = LLVMBuildZExt(b, em->target->warp_uniform(em, low), em->i64, "");
-    high = LLVMBuildZExt(b, em->target->warp_uniform(em, high), em->i64, "");
+    LLVMValueRef (*hide)(GpuEmitter *, LLVMValueRef) =
+        em->target->opaque ? em->target->opaque : em->target->warp_uniform;
+    low = LLVMBuildZExt(b, hide(em, low), em->i64, "");
+    high = LLVMBuildZExt(b, hide(em, high), em->i64, "");
     return LLVMBuildOr(b, low, LLVMBuildShl(b, high, shift, ""), "");
 }
 
