@@ -138,7 +138,7 @@ void schedule_at_op(Func *func, const Op *launch)
 {
     int nth = 0;
     for (const Op *op = func->body->first; op && op != launch; op = op->next) {
-        nth += op->kind == OP_LAUNCH || op->kind == OP_PARALLEL;
+        nth += (op->kind == OP_LAUNCH || op->kind == OP_PARALLEL) && !op_int(op, ATTR_PREPARES, 0);
     }
     schedule_at_launch(func, nth);
 }

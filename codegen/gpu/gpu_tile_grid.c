@@ -272,7 +272,11 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         gpu_define_scalar(em, op->regions[0]->args[grid.n], number);
     }
     gpu_emit_block(em, op->regions[0]);
-    if (deal) {
+    if (deal && text_equal(deal, "counter")) {
+        const Op *yield = op->regions[0]->last;
+        LLVMValueRef taken = gpu_scalar(em, yield->operands[yield->n_operands - 1]);
+        step = LLVMBuildSub(b, LLVMBuildAdd(b, taken, blocks, ""), loop.i, "");
+    } else if (deal) {
         step = grid.paired ? pair_step(em, loop.i, blocks, pairs)
                            : zigzag_step(em, loop.i, block, blocks);
     }

@@ -29,6 +29,8 @@ bool hopper_emit_op(GpuEmitter *em, Op *op)
     case OP_ORDERED_WAIT: hopper_emit_ordered_wait(em); return true;
     case OP_ORDERED_ARRIVE: hopper_emit_ordered_arrive(em); return true;
     case OP_BULK_LOAD: hopper_emit_bulk_load(em, op); return true;
+    case OP_TAKE_TILE: hopper_emit_take_tile(em, op); return true;
+    case OP_READ_TILE: hopper_emit_read_tile(em, op); return true;
     case OP_BULK_STORE: hopper_emit_bulk_store(em, op); return true;
     case OP_BULK_WAIT: hopper_emit_bulk_wait(em, op); return true;
     case OP_DOT_ASYNC: hopper_emit_dot_async(em, op); return true;

@@ -44,6 +44,9 @@ void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 
 /* ---- hopper_mbarrier.c, hopper_roles.c ---- */
 void hopper_emit_wait(GpuEmitter *em, const Op *op);
+/* The ops take_tile and read_tile. */
+void hopper_emit_take_tile(GpuEmitter *em, const Op *op);
+void hopper_emit_read_tile(GpuEmitter *em, const Op *op);
 void hopper_emit_arrive(GpuEmitter *em, const Op *op);
 void hopper_emit_roles(GpuEmitter *em, const Op *op);
 /* A barrier of each warp group by itself; false: the op is a barrier of the whole role. */

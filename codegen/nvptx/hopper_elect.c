@@ -48,6 +48,7 @@ static bool solo_op(const Op *op)
     case OP_ARRIVE:
     case OP_BARRIER:
     case OP_STORE:
+    case OP_READ_TILE:
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE:
     case OP_DOT:

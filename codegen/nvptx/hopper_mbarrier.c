@@ -3,6 +3,7 @@
 #include "codegen/nvptx/hopper.h"
 
 #include "codegen/gpu/gpu_emitters.h"
+#include "codegen/scalar/scalar_atomic.h"
 #include "ir/build.h"
 
 /* The arrivals that complete a phase of an mbarrier. An `arrive` counts once per warp of its role,
@@ -20,7 +21,8 @@ static void see_arrival(Op *op, void *user)
     int weight;
     if (op->kind == OP_ARRIVE && op->operands[0] == seen->barrier) {
         weight = hopper_role_warps(seen->em, op);
-    } else if (op->kind == OP_BULK_LOAD && op_access_nth(op, 2).memory == seen->barrier) {
+    } else if ((op->kind == OP_BULK_LOAD || op->kind == OP_TAKE_TILE) &&
+               op_access_nth(op, 2).memory == seen->barrier) {
         weight = 1;
     } else {
         return;
@@ -130,4 +132,32 @@ void hopper_emit_arrive(GpuEmitter *em, const Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context),
                 "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", true, 2, args);
     }
+}
+
+/* ---- tiles from a counter ---- */
+
+void hopper_emit_take_tile(GpuEmitter *em, const Op *op)
+{
+    Access counter = op_access_nth(op, 0), to = op_access_nth(op, 1);
+    Access barrier = op_access_nth(op, 2);
+    if (!hopper_is_solo(op)) {
+        gpu_bug(em, op, "is in a role of several threads");
+    }
+    LLVMValueRef at = gpu_scalar(em, counter.indices[0]), tensor = gpu_tensor(em, counter.memory);
+    AtomicChange change = {.fn = ATOMIC_ADD, .dtype = DT_I32, .value = gpu_i32(em, 1)};
+    LLVMValueRef number =
+        scalar_atomic(em->l, &change, LLVMBuildGEP2(em->builder, em->i32, tensor, &at, 1, ""));
+    LLVMValueRef position = gpu_scalar(em, to.indices[0]);
+    LLVMBuildStore(em->builder, number, gpu_shared_slot(em, to.memory, position));
+    LLVMValueRef slot = barrier_slot(em, &barrier);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "mbarrier.arrive.shared::cta.b64 _, [$0];",
+            "r,~{memory}", true, 1, &slot);
+    gpu_define_scalar(em, op->results[0], number);
+}
+
+void hopper_emit_read_tile(GpuEmitter *em, const Op *op)
+{
+    Access from = op_access(op, 0);
+    LLVMValueRef slot = gpu_shared_slot(em, from.memory, gpu_scalar(em, from.indices[0]));
+    gpu_define_scalar(em, op->results[0], LLVMBuildLoad2(em->builder, em->i32, slot, ""));
 }

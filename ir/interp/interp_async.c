@@ -142,6 +142,24 @@ static bool wait(InterpRun *run, const Op *op)
 
 /* ---- bulk copies ---- */
 
+/* What arrives at the barrier, and in shared memory at a time drawn from the seed. */
+static void post_copy(InterpRun *run, const Op *op, Access to, Slot *slot, Array *payload)
+{
+    Pending copy = {.shared = run->cells[to.memory->id].shared, .slot = slot, .payload = payload};
+    copy.view = shared_view(run, op, to);
+    if (copy.view.n != payload->n || copy.shared->dtype != payload->dtype) {
+        run_fail(run, op, "%lld %s elements for %lld %s ones", (long long)payload->n,
+                 dtype_name(payload->dtype), (long long)copy.view.n,
+                 dtype_name(copy.shared->dtype));
+    }
+    count_arrival(run, op, slot);
+    clocks_join(&slot->forming, &run->agent->known, n_clocks(run));
+    slot->copies++;
+    slot->loaded = slot->generation + 1;
+    shared_take(run, op, copy.shared, &copy.view, (Stamp){slot->component, slot->loaded});
+    ARENA_PUSH(run->arena, &run->pending, copy);
+}
+
 static void bulk_load(InterpRun *run, const Op *op)
 {
     int64_t generation;
@@ -157,19 +175,34 @@ static void bulk_load(InterpRun *run, const Op *op)
             }
         }
     }
-    Pending copy = {.shared = run->cells[to.memory->id].shared, .slot = slot, .payload = payload};
-    copy.view = shared_view(run, op, to);
-    if (copy.view.n != payload->n || copy.shared->dtype != payload->dtype) {
-        run_fail(run, op, "%lld %s elements for %lld %s ones", (long long)payload->n,
-                 dtype_name(payload->dtype), (long long)copy.view.n,
-                 dtype_name(copy.shared->dtype));
+    post_copy(run, op, to, slot, payload);
+}
+
+/* The number of a tile, which arrives late as a bulk copy does. */
+static void take_tile(InterpRun *run, const Op *op)
+{
+    int64_t generation;
+    Access from = op_access_nth(op, 0);
+    Slot *slot = slot_of(run, op, op_access_nth(op, 2), &generation);
+    Memory *counter = run->cells[from.memory->id].memory;
+    int64_t at = run_integer(run, op, from.indices[0]);
+    if (at < 0 || at >= counter->n || (counter->unset && counter->unset[at])) {
+        run_fail(run, op, "the counter is not set");
     }
-    count_arrival(run, op, slot);
-    clocks_join(&slot->forming, &run->agent->known, n_clocks(run));
-    slot->copies++;
-    slot->loaded = slot->generation + 1;
-    shared_take(run, op, copy.shared, &copy.view, (Stamp){slot->component, slot->loaded});
-    ARENA_PUSH(run->arena, &run->pending, copy);
+    size_t index;
+    unsigned char *place = memory_place(counter, at, &index);
+    Scalar old = scalar_unpack(counter->dtype, place, index);
+    Array *number = array_of_type(run, op, op->results[0]->type);
+    scalar_store(counter->dtype, array_at(number, 0), old);
+    scalar_pack(counter->dtype, place, index, (Scalar){.i = old.i + 1});
+    post_copy(run, op, op_access_nth(op, 1), slot, array_keep(number));
+    run_result(run, op, 0, number);
+}
+
+static void read_tile(InterpRun *run, const Op *op)
+{
+    Stamp as = {(uint32_t)run->agent->id, run->agent->clock};
+    run_result(run, op, 0, shared_read(run, op, op_access(op, 0), as));
 }
 
 bool async_complete_one(InterpRun *run)
@@ -305,6 +338,8 @@ bool interp_is_sync(OpKind kind)
     case OP_ORDERED_WAIT:
     case OP_ORDERED_ARRIVE:
     case OP_BULK_LOAD:
+    case OP_TAKE_TILE:
+    case OP_READ_TILE:
     case OP_BULK_STORE:
     case OP_BULK_WAIT:
     case OP_COPY_LOAD:
@@ -330,6 +365,8 @@ bool interp_async(InterpRun *run, const Op *op)
     case OP_ORDERED_WAIT:
     case OP_ORDERED_ARRIVE: return true; /* the warp groups of a role are one here */
     case OP_BULK_LOAD: bulk_load(run, op); return true;
+    case OP_TAKE_TILE: take_tile(run, op); return true;
+    case OP_READ_TILE: read_tile(run, op); return true;
     case OP_BULK_STORE: bulk_store(run, op); return true;
     case OP_BULK_WAIT: agent->stores_done = agent->stores; return true;
     case OP_COPY_LOAD: copy_load(run, op); return true;

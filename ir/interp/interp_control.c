@@ -346,6 +346,15 @@ static bool tiles_next(InterpRun *run, Frame *frame, Array **carried)
     return true;
 }
 
+/* The next tile of a block that takes its tiles from a counter, whose value the region yields. */
+static void tile_counted(InterpRun *run, Frame *frame, Array **values)
+{
+    const char *deal = op_word(frame->op, ATTR_DEAL);
+    if (deal && text_equal(deal, "counter")) {
+        frame->next = run->blocks + array_scalar(values[frame->op->n_results - 1], 0).i;
+    }
+}
+
 static void tiles_begin(InterpRun *run, const Op *op)
 {
     if (run->blocks == 0) {
@@ -386,7 +395,7 @@ static bool again(InterpRun *run, Frame *frame, Array **values)
 {
     switch (frame->op->kind) {
     case OP_FOR: return for_next(run, frame, values);
-    case OP_TILE_LOOP: return tiles_next(run, frame, values);
+    case OP_TILE_LOOP: tile_counted(run, frame, values); return tiles_next(run, frame, values);
     case OP_LAUNCH:
         end_block(run, frame->op);
         cluster_block_end(run);

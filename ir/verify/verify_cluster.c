@@ -7,8 +7,12 @@
 void verify_deal(Verifier *v, const Op *tiles)
 {
     const char *deal = op_word(tiles, ATTR_DEAL);
-    if (deal && !verify_is_among(deal, " pairs zigzag ")) {
-        verify_fail(v, tiles, "`deal` is none of pairs zigzag");
+    if (deal && !verify_is_among(deal, " pairs zigzag counter ")) {
+        verify_fail(v, tiles, "`deal` is none of pairs zigzag counter");
+    } else if (deal && text_equal(deal, "counter") &&
+               (tiles->n_results == 0 ||
+                tiles->results[tiles->n_results - 1]->type != type_scalar(v->func, DT_I32))) {
+        verify_fail(v, tiles, "the last value that it carries is no i32, the tile's number");
     } else if (deal && op_int(tiles, ATTR_TILE_INDEX, 0)) {
         verify_fail(v, tiles, "teams take tiles round by round");
     }

@@ -597,6 +597,8 @@ void verify_op(Verifier *v, const Op *op)
     case OP_ROLES: verify_roles(v, op); break;
     case OP_DOT_WAIT: verify_settle(v, op); break;
     case OP_BULK_LOAD: verify_kinds(v, op, 3, bulk_load); break;
+    case OP_TAKE_TILE: verify_kinds(v, op, 3, bulk_load); break;
+    case OP_READ_TILE: verify_kinds(v, op, 1, &bulk_load[1]); break;
     case OP_COPY_LOAD: verify_copy_load(v, op); break;
     case OP_COPY_WAIT: verify_copy_wait(v, op); break;
     case OP_BULK_STORE: verify_kinds(v, op, 2, bulk_store); break;

@@ -243,6 +243,8 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
     case OP_DOT_ASYNC:
     case OP_DOT: return (CodeCounts){.instructions = dot_instructions(func, op)};
     case OP_BULK_LOAD:
+    case OP_TAKE_TILE:
+    case OP_READ_TILE:
     case OP_BULK_STORE: return (CodeCounts){.instructions = BULK};
     case OP_WAIT:
     case OP_ARRIVE: return (CodeCounts){.instructions = WAIT};

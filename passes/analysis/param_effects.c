@@ -10,7 +10,8 @@ ParamEffects param_effects_new(const Func *func)
 
 void param_effects_add_op(ParamEffects *effects, const Func *func, const Op *op)
 {
-    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE ||
+                  op->kind == OP_TAKE_TILE;
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
         const Value *memory = op->operands[at];
         if (memory && memory->type->kind == TYPE_TENSOR) {

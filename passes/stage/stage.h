@@ -6,7 +6,8 @@
  * one another), stage_async_copies.c (rings that threads fill, without roles),
  * stage_register_prefetch.c (loads a step ahead, likewise), stage_tile_prefetch.c (tiles in
  * registers, a tile ahead), stage_dot.c (products from shared memory), stage_masks.c (masks of what
- * lies there), stage_im2col_fallback.c (views that the engine does not bring),
+ * lies there), stage_tile_counter.c (tiles that blocks take as they end),
+ * stage_im2col_fallback.c (views that the engine does not bring),
  * stage_direct_loads.c (products without shared memory).
  * Private to the component. */
 #ifndef TESSERA_PASSES_STAGE_STAGE_H
@@ -84,6 +85,9 @@ typedef struct StageContext {
     int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
     bool even;            /* all tiles cost the same */
     bool short_steps;     /* all loops' steps have one product each */
+    bool data;            /* how much a tile costs depends on data */
+    Value *counter, *next, *posted, *taken; /* of tiles that blocks take as they end, the numbers
+                                               that wait in shared memory; NULL: none do */
     bool paired;          /* each costs more than the one before: blocks walk long and short ones */
     int64_t shared_bytes; /* promised so far */
     struct {
@@ -136,6 +140,16 @@ RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps);
 int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks);
 /* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
 void stage_multicast(StageContext *s);
+/* Does how much a loop with this bound does depend on data? */
+bool stage_is_data(const Value *value);
+/* A counter of tiles, cleared by a launch before, and the ring through which the producer hands
+ * their numbers to the consumer. */
+void stage_tile_counter(StageContext *s, Builder *b);
+/* i32: tiles taken before the block's next one, in the producer and in the consumer. */
+Value *stage_take_tile(StageContext *s, Builder *b, Value *position);
+Value *stage_read_tile(StageContext *s, Builder *b, Value *position);
+/* A ring of mbarriers. */
+Value *stage_barriers(StageContext *s, Builder *at, int64_t slots, int64_t arrivals);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(StageContext *s);
 

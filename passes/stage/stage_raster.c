@@ -27,6 +27,7 @@ static bool bounds_are_even(const Op *op)
 typedef struct Uneven {
     Block *body;
     bool some, later; /* loops; of them, one that ends later in later tiles */
+    bool data;        /* where they begin or end depends on data */
 } Uneven;
 
 typedef struct Begin {
@@ -48,6 +49,7 @@ static void note_uneven(Op *op, void *user)
         return;
     }
     uneven->some = true;
+    uneven->data = uneven->data || stage_is_data(for_lo(op)) || stage_is_data(for_hi(op));
     Begin next = {for_hi(op), false};
     block_walk(uneven->body, find_begin, &next);
     uneven->later = uneven->later || (stage_varies(for_hi(op)) && !next.found);
@@ -135,9 +137,10 @@ void stage_order(StageContext *s)
     Uneven uneven = {.body = s->body};
     block_walk(s->body, note_uneven, &uneven);
     s->even = !uneven.some;
+    s->data = uneven.data;
     s->short_steps = true;
     block_walk(s->body, see_products, &s->short_steps);
-    if (!s->even &&
+    if (!s->even && !s->data &&
         schedule_decide_int(s->func, "raster", "descending", uneven.later, "%s",
                             uneven.later
                                 ? "later tiles cost more: the long ones go first"

@@ -294,7 +294,7 @@ static void choose_slots(StageContext *s)
     }
 }
 
-static Value *barrier_ring(StageContext *s, Builder *at, int64_t slots, int64_t arrivals)
+Value *stage_barriers(StageContext *s, Builder *at, int64_t slots, int64_t arrivals)
 {
     Type type = type_mbarrier(s->func, slots);
     Op *op = build_op(at, OP_MBARRIER, 0, NULL, 1, &type, 0);
@@ -305,8 +305,8 @@ static Value *barrier_ring(StageContext *s, Builder *at, int64_t slots, int64_t 
 static void make_ring(StageContext *s, Builder *at, int n)
 {
     OperandStream *stream = &s->streams[n];
-    stream->full = barrier_ring(s, at, stream->slots, stream->loads);
-    stream->empty = barrier_ring(s, at, stream->slots, 1);
+    stream->full = stage_barriers(s, at, stream->slots, stream->loads);
+    stream->empty = stage_barriers(s, at, stream->slots, 1);
     if (s->together > 1) { /* others write to this block's slots, too */
         op_set_int(s->func, stream->empty->def, ATTR_CLUSTER, s->together);
     }

@@ -7,10 +7,13 @@
 
 #include "ir/ir_errors.h"
 
+/* In the place of a leader: the ring of the tiles' numbers, and what was taken from it. */
+enum { NUMBERS = MAX_STAGED, NEXT_TILE, MAX_POSITIONS };
+
 /* Where each ring stands, by its leader's number, on one side. */
 typedef struct Positions {
-    int leaders[MAX_STAGED];
-    Value *values[MAX_STAGED];
+    int leaders[MAX_POSITIONS];
+    Value *values[MAX_POSITIONS];
     int n;
 } Positions;
 
@@ -42,6 +45,10 @@ static Positions positions_start(StageContext *s, Value *zero)
             p.leaders[p.n] = i;
             p.values[p.n++] = zero;
         }
+    }
+    for (int i = 0; i < 2 && s->counter; i++) {
+        p.leaders[p.n] = i == 0 ? NUMBERS : NEXT_TILE;
+        p.values[p.n++] = zero;
     }
     return p;
 }
@@ -376,26 +383,35 @@ static const char *persistent_reason(const StageContext *s, bool even, bool own)
     if (even) {
         return "all tiles cost the same: copies for the next run under this one's end";
     }
+    if (s->short_steps && s->data) {
+        return "the cost of a tile depends on data: blocks take tiles from a counter as they end";
+    }
     return s->short_steps ? "tiles are short beside the filling of a ring: copies for the next run "
                             "under this one's end"
                           : "tiles differ in cost: the device hands them out as blocks end";
 }
 
-static bool choose_persistent(StageContext *s)
+/* Do blocks take several tiles? `*counted`: from a counter, as they end. */
+static bool choose_persistent(StageContext *s, bool *counted)
 {
     const ScheduleEntry *line = schedule_user_entry(s->func, "persistent", "");
     if (block_contains(s->body, OP_CLUSTER_REDUCE_SCATTER)) {
-        if (line && text_equal(line->symbol, "on")) {
+        if (line && !text_equal(line->symbol, "off")) {
             Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line->span,
-                                 "`persistent on` is not possible where a cluster adds shares");
+                                 "`persistent %s` is not possible where a cluster adds shares",
+                                 line->symbol);
             diag_help(s->func->diags, d, "leave the line out, or `cluster 1`");
         }
         schedule_decide_symbol(s->func, "persistent", "", "off", "a cluster has one tile");
         return false;
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
-    bool on = even ? !own : s->short_steps;
-    return schedule_decide_on(s->func, "persistent", on, "%s", persistent_reason(s, even, own));
+    const char *how = (even ? !own : s->short_steps) ? "on" : "off";
+    how = !even && s->short_steps && s->data ? "dynamic" : how;
+    how = schedule_decide_symbol(s->func, "persistent", "", how, "%s",
+                                 persistent_reason(s, even, own));
+    *counted = text_equal(how, "dynamic");
+    return !text_equal(how, "off");
 }
 
 static void choose_warps(StageContext *s, Op *roles)
@@ -414,7 +430,7 @@ static void choose_warps(StageContext *s, Op *roles)
 /* A `tile_loop` over the launch's axes, empty, carrying the positions. */
 static Op *build_tiles(StageContext *s, Builder *b, const Positions *positions)
 {
-    Type types[MAX_STAGED];
+    Type types[MAX_POSITIONS];
     for (int i = 0; i < positions->n; i++) {
         types[i] = position_type(s);
     }
@@ -428,7 +444,9 @@ static Op *build_tiles(StageContext *s, Builder *b, const Positions *positions)
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
         }
     }
-    if (s->paired || !s->even) { /* each block gets as many long ones as the others */
+    if (s->counter) {
+        op_set_word(s->func, tiles, ATTR_DEAL, "counter");
+    } else if (s->paired || !s->even) { /* each block gets as many long ones as the others */
         op_set_word(s->func, tiles, ATTR_DEAL, s->paired ? "pairs" : "zigzag");
     }
     static const AttrKey lists[] = {ATTR_MULTICAST, ATTR_AXIS_BEGIN, ATTR_AXIS_END};
@@ -468,6 +486,17 @@ static void produce_end(StageContext *s, Builder *b, const Value *position)
     }
 }
 
+/* What a walk over tiles from a counter carries on: where the ring of numbers stands, and, last of
+ * all, the number of the next tile. */
+static void carry_number(StageContext *s, Builder *b, Positions *positions, Value *number)
+{
+    if (s->counter) {
+        Value **ring = &positions->values[position_of(positions, NUMBERS)];
+        *ring = next_position(s, b, *ring);
+        positions->values[positions->n - 1] = number;
+    }
+}
+
 static void produce(StageContext *s, Block *region, Value *zero)
 {
     Producer p = {s, clone_map_new(s->func)};
@@ -484,7 +513,10 @@ static void produce(StageContext *s, Block *region, Value *zero)
         positions.values[i] = block_arg(s->func, tiles->regions[0], position_type(s), "p");
     }
     Builder inside = build_at_end(s->func, tiles->regions[0]);
+    int ring = position_of(&positions, NUMBERS);
+    Value *number = s->counter ? stage_take_tile(s, &inside, positions.values[ring]) : NULL;
     produce_block(&p, &inside, s->body, &positions);
+    carry_number(s, &inside, &positions, number);
     build_yield(&inside, positions.n, positions.values);
     produce_end(s, &b, tiles->results[0]);
 }
@@ -507,6 +539,9 @@ static void consume(StageContext *s, Op *roles, Value *zero)
     }
     consume_streams(s, &positions);
     Builder end = build_at_end(s->func, s->body);
+    int ring = position_of(&positions, NUMBERS);
+    Value *number = s->counter ? stage_read_tile(s, &end, positions.values[ring]) : NULL;
+    carry_number(s, &end, &positions, number);
     build_yield(&end, positions.n, positions.values);
 }
 
@@ -541,12 +576,17 @@ static void finish_stores(StageContext *s, Block *region)
 void stage_roles(StageContext *s)
 {
     Func *func = s->func;
-    s->persistent = s->held_slots || choose_persistent(s);
+    bool counted = false;
+    s->persistent = s->held_slots || choose_persistent(s, &counted);
     Block *outer = build_block(func, s->launch);
     Builder b = build_at_end(func, outer);
     stage_streams(s);
+    if (counted) {
+        stage_tile_counter(s, &b);
+        s->even = false;
+    }
     if (!s->held_slots) {
-        s->teams = stage_teams(s);
+        s->teams = counted ? 1 : stage_teams(s);
         stage_stores(s, s->body, &b);
     }
     stage_multicast(s);
