@@ -85,7 +85,7 @@ typedef struct StageContext {
     int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
     bool even;            /* all tiles cost the same */
     bool short_steps;     /* all loops' steps have one product each */
-    bool data;            /* how much a tile costs depends on data */
+    bool unordered;       /* no order of the tiles is known to be that of their cost */
     Value *counter, *next, *posted, *taken; /* of tiles that blocks take as they end, the numbers
                                                that wait in shared memory; NULL: none do */
     bool paired;          /* each costs more than the one before: blocks walk long and short ones */

@@ -26,22 +26,23 @@ static bool bounds_are_even(const Op *op)
 
 typedef struct Uneven {
     Block *body;
-    bool some, later; /* loops; of them, one that ends later in later tiles */
-    bool data;        /* where they begin or end depends on data */
+    bool some, begins, ends; /* loops; of them, one that begins, or ends, with the tile */
+    bool data;               /* which says where one begins or ends */
 } Uneven;
 
-typedef struct Begin {
+typedef struct Bound {
     const Value *at;
-    bool found;
-} Begin;
+    bool begins, ends; /* a loop there */
+} Bound;
 
-static void find_begin(Op *op, void *user)
+static void find_bound(Op *op, void *user)
 {
-    Begin *begin = user;
-    begin->found = begin->found || (op->kind == OP_FOR && for_lo(op) == begin->at);
+    Bound *bound = user;
+    bound->begins = bound->begins || (op->kind == OP_FOR && for_lo(op) == bound->at);
+    bound->ends = bound->ends || (op->kind == OP_FOR && for_hi(op) == bound->at);
 }
 
-/* Where another loop begins, one was cut in two. */
+/* Where one loop ends and another one begins, one was cut in two. */
 static void note_uneven(Op *op, void *user)
 {
     Uneven *uneven = user;
@@ -50,9 +51,11 @@ static void note_uneven(Op *op, void *user)
     }
     uneven->some = true;
     uneven->data = uneven->data || stage_is_data(for_lo(op)) || stage_is_data(for_hi(op));
-    Begin next = {for_hi(op), false};
-    block_walk(uneven->body, find_begin, &next);
-    uneven->later = uneven->later || (stage_varies(for_hi(op)) && !next.found);
+    Bound first = {.at = for_lo(op)}, last = {.at = for_hi(op)};
+    block_walk(uneven->body, find_bound, &first);
+    block_walk(uneven->body, find_bound, &last);
+    uneven->begins = uneven->begins || (stage_varies(for_lo(op)) && !first.ends);
+    uneven->ends = uneven->ends || (stage_varies(for_hi(op)) && !last.begins);
 }
 
 /* ---- longest first ---- */
@@ -137,12 +140,12 @@ void stage_order(StageContext *s)
     Uneven uneven = {.body = s->body};
     block_walk(s->body, note_uneven, &uneven);
     s->even = !uneven.some;
-    s->data = uneven.data;
     s->short_steps = true;
     block_walk(s->body, see_products, &s->short_steps);
-    if (!s->even && !s->data &&
-        schedule_decide_int(s->func, "raster", "descending", uneven.later, "%s",
-                            uneven.later
+    s->unordered = s->short_steps && (uneven.data || (uneven.begins && uneven.ends));
+    if (!s->even && !s->unordered &&
+        schedule_decide_int(s->func, "raster", "descending", uneven.ends, "%s",
+                            uneven.ends
                                 ? "later tiles cost more: the long ones go first"
                                 : "earlier tiles cost more: the long ones go first as it is")) {
         op_set_int(s->func, s->launch, ATTR_DESCENDING, 1);

@@ -383,8 +383,8 @@ static const char *persistent_reason(const StageContext *s, bool even, bool own)
     if (even) {
         return "all tiles cost the same: copies for the next run under this one's end";
     }
-    if (s->short_steps && s->data) {
-        return "the cost of a tile depends on data: blocks take tiles from a counter as they end";
+    if (s->unordered) {
+        return "no order of tiles is one of their cost: blocks take tiles from a counter as they end";
     }
     return s->short_steps ? "tiles are short beside the filling of a ring: copies for the next run "
                             "under this one's end"
@@ -407,7 +407,7 @@ static bool choose_persistent(StageContext *s, bool *counted)
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
     const char *how = (even ? !own : s->short_steps) ? "on" : "off";
-    how = !even && s->short_steps && s->data ? "dynamic" : how;
+    how = s->unordered ? "dynamic" : how;
     how = schedule_decide_symbol(s->func, "persistent", "", how, "%s",
                                  persistent_reason(s, even, own));
     *counted = text_equal(how, "dynamic");
@@ -513,9 +513,9 @@ static void produce(StageContext *s, Block *region, Value *zero)
         positions.values[i] = block_arg(s->func, tiles->regions[0], position_type(s), "p");
     }
     Builder inside = build_at_end(s->func, tiles->regions[0]);
+    produce_block(&p, &inside, s->body, &positions);
     int ring = position_of(&positions, NUMBERS);
     Value *number = s->counter ? stage_take_tile(s, &inside, positions.values[ring]) : NULL;
-    produce_block(&p, &inside, s->body, &positions);
     carry_number(s, &inside, &positions, number);
     build_yield(&inside, positions.n, positions.values);
     produce_end(s, &b, tiles->results[0]);

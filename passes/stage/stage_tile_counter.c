@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles from a counter. Where the cost of a tile depends on data, no fixed order gives all blocks
- * of a persistent launch the same work. There a block takes its next tile from a counter in memory
- * while it works on the one before (the dynamic persistent schedule of FlashAttention-3, Shah et
- * al. 2024):
+/* Tiles from a counter. Where the cost of a tile depends on data, or grows along one axis and falls
+ * along another, no fixed order gives all blocks of a persistent launch the same work. There a block
+ * takes its next tile from a counter in memory when it has copied the one before (the dynamic
+ * persistent schedule of FlashAttention-3, Shah et al. 2024):
  *
  *   roles {                                        } {
  *     tile_loop deal=counter {                       tile_loop deal=counter {
  *       (%M: range, %q: i32, %number: i32)             (%M: range, %q: i32, %number: i32)
- *       wait %taken[%q] previous_phase=1               …
- *       %n = take_tile %counter, %next, %posted        wait %posted[%q]
- *       …                                              %n = read_tile %next[%q]
+ *       …                                              …
+ *       wait %taken[%q] previous_phase=1               wait %posted[%q]
+ *       %n = take_tile %counter, %next, %posted        %n = read_tile %next[%q]
  *       yield %q + 1, %n                               arrive %taken[%q]
  *     }                                                yield %q + 1, %n
- *                                                    }
- *   }
+ *   }                                                }
  *
- * The producer takes the number when it begins a tile, so that the counter's latency passes while
- * the consumer still has tiles in the ring. A launch before clears the counter. */
+ * The producer takes the number behind the copies of a tile: the counter's latency passes while the
+ * consumer works on what is in the ring, and a block with a long tile does not take another one
+ * before others are done. A launch before clears the counter. */
 #include "ir/memo.h"
 #include "passes/stage/stage.h"
 
-enum { NUMBERS = 4 }; /* that may wait for the consumer */
+enum { NUMBERS = 2 }; /* that may wait for the consumer: a block does not collect more */
 
 static bool find_load(Memo *seen, const Value *value, int depth)
 {
