@@ -160,11 +160,11 @@ static bool shares_offsets(GlobalAccess *g, int runs)
     return false;
 }
 
-/* Each access of a tile has a coordinate, a mask and an offset of its own, which are the same in each
- * iteration of a loop around it: LLVM would keep all of them, and run out of registers. The limit of
- * an axis less the thread's part of the coordinate leaves a comparison with a constant. Where a
- * guard is a branch, many accesses also form their offsets again; where it is a predicate, only
- * stores do: their rows would hold the offsets through the whole product before them. */
+/* Each access of a tile has a coordinate, a mask and an offset of its own, which are the same in
+ * each iteration of a loop around it: LLVM would keep all of them, and run out of registers. The
+ * limit of an axis less the thread's part of the coordinate leaves a comparison with a constant.
+ * Where a guard is a branch, many accesses also form their offsets again; where it is a predicate,
+ * only stores do: their rows would hold the offsets through the whole product before them. */
 static void form_in_place(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;

@@ -6,7 +6,7 @@
  * one another), stage_async_copies.c (rings that threads fill, without roles),
  * stage_register_prefetch.c (loads a step ahead, likewise), stage_tile_prefetch.c (tiles in
  * registers, a tile ahead), stage_dot.c (products from shared memory), stage_masks.c (masks of what
- * lies there), stage_tile_counter.c (tiles that blocks take as they end),
+ * lies there), stage_persistent.c (how blocks take tiles),
  * stage_im2col_fallback.c (views that the engine does not bring),
  * stage_direct_loads.c (products without shared memory).
  * Private to the component. */
@@ -140,6 +140,8 @@ RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps);
 int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks);
 /* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
 void stage_multicast(StageContext *s);
+/* Do blocks take several tiles? `*counted`: from a counter. */
+bool stage_choose_persistent(StageContext *s, bool *counted);
 /* Does how much a loop with this bound does depend on data? */
 bool stage_is_data(const Value *value);
 /* A counter of tiles, cleared by a launch before, and the ring through which the producer hands

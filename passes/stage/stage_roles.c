@@ -345,75 +345,6 @@ static void consume_streams(StageContext *s, Positions *positions)
 
 /* ---- both ---- */
 
-static bool is_index_of(const Op *load, const Value *arg)
-{
-    bool found = false;
-    for (int i = 1; i < load->n_operands; i++) {
-        found = found || load->operands[i] == arg;
-    }
-    return found;
-}
-
-/* Do steps bring what no other tile reads? Memory is not equally near to all multiprocessors: with
- * as many tiles each, the farthest end last. dq of what was kept, 4×32×4096 of 128: 1435 us, and
- * 108 more of the next launch's wait for the last block; dealt out 1249. */
-static bool reads_own(const StageContext *s)
-{
-    bool own = false;
-    for (int i = 0; i < s->n && !own; i++) {
-        const Op *load = s->items[i].load, *loop = load->parent->parent;
-        own = loop && loop->kind == OP_FOR && is_index_of(load, loop->regions[0]->args[0]);
-        for (int j = 0; j < s->body->n_args; j++) {
-            own = own && is_index_of(load, s->body->args[j]);
-        }
-    }
-    return own;
-}
-
-/* Why blocks take several tiles, `even`, or one. */
-static const char *persistent_reason(const StageContext *s, bool even, bool own)
-{
-    if (s->paired) {
-        return "a long tile and a short one in turn: copies for the next run under this one's end";
-    }
-    if (own) {
-        return "each tile reads its own of memory, which is not equally near: the device hands "
-               "them out as blocks end";
-    }
-    if (even) {
-        return "all tiles cost the same: copies for the next run under this one's end";
-    }
-    if (s->unordered) {
-        return "no order of tiles is one of their cost: blocks take tiles from a counter as they end";
-    }
-    return s->short_steps ? "tiles are short beside the filling of a ring: copies for the next run "
-                            "under this one's end"
-                          : "tiles differ in cost: the device hands them out as blocks end";
-}
-
-/* Do blocks take several tiles? `*counted`: from a counter, as they end. */
-static bool choose_persistent(StageContext *s, bool *counted)
-{
-    const ScheduleEntry *line = schedule_user_entry(s->func, "persistent", "");
-    if (block_contains(s->body, OP_CLUSTER_REDUCE_SCATTER)) {
-        if (line && !text_equal(line->symbol, "off")) {
-            Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line->span,
-                                 "`persistent %s` is not possible where a cluster adds shares",
-                                 line->symbol);
-            diag_help(s->func->diags, d, "leave the line out, or `cluster 1`");
-        }
-        schedule_decide_symbol(s->func, "persistent", "", "off", "a cluster has one tile");
-        return false;
-    }
-    bool even = s->even || s->paired, own = s->even && reads_own(s);
-    const char *how = (even ? !own : s->short_steps) ? "on" : "off";
-    how = s->unordered ? "dynamic" : how;
-    how = schedule_decide_symbol(s->func, "persistent", "", how, "%s",
-                                 persistent_reason(s, even, own));
-    *counted = text_equal(how, "dynamic");
-    return !text_equal(how, "off");
-}
-
 static void choose_warps(StageContext *s, Op *roles)
 {
     RoleResources shares =
@@ -577,7 +508,7 @@ void stage_roles(StageContext *s)
 {
     Func *func = s->func;
     bool counted = false;
-    s->persistent = s->held_slots || choose_persistent(s, &counted);
+    s->persistent = s->held_slots || stage_choose_persistent(s, &counted);
     Block *outer = build_block(func, s->launch);
     Builder b = build_at_end(func, outer);
     stage_streams(s);
