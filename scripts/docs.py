@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md
-and the lists of folders in README.md and docs/architecture.md from the tables and comments of the
-sources; with --check only says whether they are current. The tables of docs/performance.md come
-from docs_results.py.
+"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md,
+api.md and the lists of folders in README.md and docs/architecture.md from the tables and comments
+of the sources; with --check only says whether they are current. The tables of docs/performance.md
+come from docs_results.py, docs/api.md from docs_api.py.
 
 Lines have at most 120 columns. A table has short cells; texts are lists, which are wrapped."""
 
@@ -12,6 +12,7 @@ import re
 import sys
 import textwrap
 
+from docs_api import api
 from docs_results import performance
 
 WIDTH = 120  # columns of a line; tests/layering/documents.py checks it
@@ -352,7 +353,8 @@ def main():
     stale = []
     documents = (("../README", folders), ("architecture", includes), ("ops", ops),
                  ("passes", passes), ("targets", targets), ("stdlib", stdlib),
-                 ("schedule", schedule), ("errors", errors), ("performance", performance))
+                 ("schedule", schedule), ("errors", errors), ("performance", performance),
+                 ("api", lambda: api(title, filled)))
     for name, make in documents:
         path, text = (ROOT / "docs" / f"{name}.md").resolve(), make()
         if not path.is_file() or path.read_text() != text:

@@ -9,23 +9,25 @@
  *     tessera_device_open(context, "auto", 0, &device);
  *
  *     TesseraPair bind[] = {{"T", "f32"}};
- *     TesseraFact any[] = {{"N", .multiple = 1}}; // rows of any length; else: multiples of 8
- *     TesseraOptions options = {.target = tessera_device_info(device)->target,
- *                               .bindings = bind, .n_bindings = 1,
- *                               .facts = any, .n_facts = 1};
+ *     TesseraFact any[] = {{"N", 1, 0, 0}}; // rows of any length; else: multiples of 8
+ *     TesseraOptions options = {0};
+ *     options.target = tessera_device_info(device)->target;
+ *     options.bindings = bind, options.n_bindings = 1;
+ *     options.facts = any, options.n_facts = 1;
  *     TesseraKernel *kernel;
  *     tessera_compile(program, &options, &kernel);
  *
- *     TesseraArg args[] = {
- *         {.tensor = {.data = x, .type = TESSERA_F32, .rank = 2, .dims = {rows, columns}}},
- *         {.tensor = {.data = y, .type = TESSERA_F32, .rank = 2, .dims = {rows, columns}}}};
+ *     TesseraTensor in = {x, TESSERA_F32, 2, {rows, columns}, NULL};
+ *     TesseraTensor out = {y, TESSERA_F32, 2, {rows, columns}, NULL};
+ *     TesseraArg args[] = {{in, 0, 0, NULL}, {out, 0, 0, NULL}};
  *     TesseraLaunch *launch;
  *     tessera_prepare(kernel, device, args, 2, &launch);
  *     tessera_launch(launch, NULL);
  *     tessera_sync(device, NULL);
  *
- * x and y point to memory of the device: of the process for "cpu", else from tessera_alloc. To
- * compile and link, where $T is the folder that contains include/ and lib/:
+ * x and y point to memory of the device: of the process for "cpu", else from tessera_alloc. C++ has
+ * <tessera/tessera.hpp> besides. To compile and link, where $T is the folder that contains include/
+ * and lib/:
  *
  *     cc app.c -I$T/include -L$T/lib -ltessera -Wl,-rpath,$T/lib
  *

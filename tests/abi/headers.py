@@ -28,6 +28,8 @@ kernel scale(new: f32[N], class: f32, this: i64, device: f32, stream: i32, launc
     new * class + f32(this) + device + f32(stream) + launch + restrict + template
 kernel operator(x: f32[register]) -> delete: f32[register] = x
 """
+# Flags of C++ for headers of C++, besides.
+WAYS = ([], ["-fno-exceptions"], ["-fno-rtti"])
 # What a program does with them: a structure of each kind of call, and the macro.
 USES = """
 #include <tessera/tessera.h>
@@ -57,6 +59,8 @@ def texts(folder):
         yield f"{name}, dlpack.h", include + DLPACK, False
     yield "a bundle's", f'#include "{folder / "k.h"}"\n', False
     yield "a use", USES, True
+    for path in sorted((ROOT / "include/tessera").glob("*.hpp")):
+        yield path.name, 2 * f"#include <tessera/{path.name}>\n", True
 
 
 def main():
@@ -75,12 +79,14 @@ def main():
                     if not shutil.which(compiler):
                         skipped += 1
                         continue
-                    done = subprocess.run([compiler, *FLAGS, *flags, f"-std={standard}", "-x",
-                                           language, "-"], input=text, capture_output=True,
-                                          text=True)
-                    passed, failed = passed + (not done.returncode), failed + (done.returncode != 0)
-                    if done.returncode:
-                        print(f"{what} by {compiler} as {standard}:\n{done.stderr}")
+                    for way in WAYS if what.endswith(".hpp") else WAYS[:1]:
+                        done = subprocess.run([compiler, *FLAGS, *flags, *way, f"-std={standard}",
+                                               "-x", language, "-"], input=text,
+                                              capture_output=True, text=True)
+                        good = done.returncode == 0
+                        passed, failed = passed + good, failed + (not good)
+                        if not good:
+                            print(f"{what} by {compiler} as {standard}:\n{done.stderr}")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 

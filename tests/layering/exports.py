@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """exports.py LIBRARY [--names FILE] [--header FILE] [--archive FILE] [--most BYTES]: the shared
-library shows tessera_… and nothing else, needs only the C library, and no glibc newer than 2.35.
+library shows tessera_… and nothing else, each name with a version of cmake/libtessera.map, and
+nothing of a release that is not out yet; it needs only the C library, and no glibc newer than 2.35.
 With --names it shows exactly those of the file, as do the archive and the header; stripped it takes
 at most so many bytes. Prints `N passed, N failed`."""
 
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
            "ld-linux-x86-64.so.2"}
 
@@ -74,8 +76,16 @@ def main():
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
     sanitized = any("asan" in name for name in needed) or "__asan" in output("nm", "-D", library)
     defined = output("nm", "-D", "--defined-only", library)
-    names = [line.split()[-1] for line in defined.splitlines()]
-    strays = [n for n in names if not n.split("@")[0].startswith("tessera_")]
+    versioned = [line.split()[-1].partition("@@") for line in defined.splitlines()
+                 if line.split()[-2] != "A"]  # the versions themselves
+    names = [name for name, _, _ in versioned]
+    strays = [n for n in names if not n.startswith("tessera_")]
+    release = re.search(r'TESSERA_VERSION "(\d+)\.(\d+)',
+                        (ROOT / "include/tessera/launch.h").read_text()).groups()
+    for name, _, version in versioned:
+        found = re.fullmatch(r"TESSERA_(\d+)\.(\d+)", version)
+        if not found or tuple(map(int, found.groups())) > tuple(map(int, release)):
+            failures.append(f"{name} has the version '{version}'")
     if strays:
         failures.append("exported: " + " ".join(strays[:10]))
     if not any(n.startswith("tessera_") for n in names):
@@ -86,7 +96,7 @@ def main():
     if not sanitized and max(map(int, versions), default=0) > 35:
         late = [l.strip() for l in output("nm", "-D", library).splitlines() if "GLIBC_2.36" in l]
         failures.append("needs glibc newer than 2.35: " + " ".join(late))
-    checks = 4 + more_checks(arguments, names, sanitized, failures)
+    checks = 5 + more_checks(arguments, names, sanitized, failures)
     for failure in failures:
         print("exports:", failure)
     print(f"{max(checks - len(failures), 0)} passed, {len(failures)} failed")

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sample.py LIBRARY: the program at the head of tessera.h, compiled and linked as it says there,
-with rows of an odd length. Prints `N passed, N failed`."""
+"""sample.py LIBRARY: the programs in the comments of the headers, compiled and linked as it says
+there, and run: that of tessera.h as C and as C++, with rows of an odd length; those of tessera.hpp
+and launch.hpp; and a program that uses all of tessera.hpp, with exceptions and without. Prints `N
+passed, N failed`."""
 
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADER = (ROOT / "include/tessera/tessera.h").read_text()
+HERE = pathlib.Path(__file__).resolve().parent
+HEADERS = ROOT / "include/tessera"
+HEADER = (HEADERS / "tessera.h").read_text()
 
 FRAME = """#include <math.h>
 #include <stdio.h>
@@ -52,24 +57,69 @@ def sample():
     return text.replace('"auto"', '"cpu"')  # x and y are memory of this process
 
 
+CPP_FRAME = """#include <tessera/{header}>
+#include <cstdio>
+{before}
+int main()
+{{
+{body}
+    return y[0] == 2 && y[999] == 2 ? 0 : 1;
+}}
+"""
+
+
+def cpp_sample(header):
+    """The indented lines of the comment at the head."""
+    head = (HEADERS / header).read_text().split("#ifndef")[0]
+    return "\n".join(line[2:] for line in re.findall(r"^//     .*$", head, re.M))
+
+
+def programs(tessera, folder):
+    """(file, how it is compiled and linked)."""
+    (folder / "softmax.tile").write_text((ROOT / "examples/softmax.tile").read_text())
+    (folder / "app.c").write_text(FRAME.format(body=sample()))
+    command = re.search(r"^ \*     (cc .*)$", HEADER, re.M)[1]
+    yield command + " -lm"
+    strict = " -Wall -Wextra -Wpedantic -Wno-missing-field-initializers -Werror"
+    for compiler in ("gcc -x c", "g++ -x c++", "clang -x c", "clang++ -x c++"):
+        for standard in ("c11", "c17") if compiler.endswith(" c") else ("c++17", "c++20"):
+            yield command.replace("cc app.c", f"{compiler} -std={standard} app.c -x none") + \
+                " -lm" + strict
+    (folder / "k.tile").write_text("kernel twice(x: f32[N]) -> f32[N] = 2 * x")
+    subprocess.run([tessera, "compile", "k.tile", "--target", "x86-64-v3", "-o", "k", "--emit",
+                    "bundle"], cwd=folder, check=True)
+    (folder / "app.cpp").write_text(CPP_FRAME.format(header="tessera.hpp", before="",
+                                                     body=cpp_sample("tessera.hpp")))
+    (folder / "bundle.cpp").write_text(CPP_FRAME.format(
+        header="launch.hpp", before='#include "k.h"', body=cpp_sample("launch.hpp")))
+    (folder / "all.cpp").write_text((HERE / "all_of_cpp.cpp").read_text())
+    cpp = command.replace("cc app.c", "{} {}") + strict
+    for compiler in ("g++ -std=c++17", "g++ -std=c++20", "clang++ -std=c++20"):
+        yield cpp.format(compiler, "app.cpp")
+        yield cpp.format(compiler, "all.cpp")
+        yield cpp.format(compiler + " -fno-exceptions", "all.cpp")
+    yield cpp.format("g++ -std=c++17", "bundle.cpp k.o").replace("-ltessera", "-ltessera-launch")
+
+
 def main():
     library = pathlib.Path(sys.argv[1]).resolve().parent
-    command = re.search(r"^ \*     (cc .*)$", HEADER, re.M)[1]
+    sanitized = " -fsanitize=address,undefined" if "asan" in str(library) else ""
+    passed = failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "softmax.tile").write_text((ROOT / "examples/softmax.tile").read_text())
-        (folder / "app.c").write_text(FRAME.format(body=sample()))
         (folder / "include").symlink_to(ROOT / "include")
         (folder / "lib").symlink_to(library)
-        flags = " -lm" + (" -fsanitize=address,undefined" if "asan" in str(library) else "")
-        built = subprocess.run(command + flags, shell=True, cwd=folder, text=True,
-                               env={**os.environ, "T": name}, capture_output=True)
-        ran = subprocess.run(["./a.out"], cwd=folder, capture_output=True, text=True) \
-            if built.returncode == 0 else built
-    good = (built.returncode == 0) + (ran.returncode == 0)
-    print(built.stderr + (ran.stderr if ran is not built else ""), end="")
-    print(f"{good} passed, {2 - good} failed")
-    return 0 if good == 2 else 1
+        for command in programs(library.parent / "bin" / "tessera", folder):
+            if not shutil.which(command.split()[0]):
+                continue
+            ran = subprocess.run(f"{command}{sanitized} && ./a.out", shell=True, cwd=folder,
+                                 text=True, env={**os.environ, "T": name},
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            passed, failed = passed + (ran.returncode == 0), failed + (ran.returncode != 0)
+            if ran.returncode:
+                print(f"{command}:\n{ran.stdout}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
