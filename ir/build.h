@@ -75,12 +75,17 @@ Value *build_cluster_scatter(Builder *b, const char *fn, Value *a, int axis, Dim
 /* acc may be NULL; result type: acc's, else `dtype`. Register operands. */
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype);
 
+extern Value *const WHOLE[MAX_RANK]; /* the indices of all of a tensor */
 /* indices: rank of them, NULL for a whole axis. The result keeps the axes that are not scalars. */
 Value *build_load(Builder *b, Value *tensor, Value *const *indices);
 Op *build_store(Builder *b, Value *tensor, Value *const *indices, Value *value);
 
 /* i64[dim] or i32[dim]: 0, 1, 2, … */
 Value *build_iota(Builder *b, Dim dim, DType dtype);
+/* The vector along one axis of an array of this shape, the same along all others. */
+Value *build_along(Builder *b, Value *vector, int axis, Type shape);
+/* i64: the place along the axis of each element of an array of this shape. */
+Value *build_places(Builder *b, int axis, Type shape);
 /* `memory`: a tensor, or (at the tensor stage) an array. One index an axis, none NULL: arrays of
  * the result's shape or scalars, i64 or i32. The result has that shape; elements outside read 0, or
  * what op_set_num(func, result->def, ATTR_VALUE, …) says. */

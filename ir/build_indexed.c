@@ -15,6 +15,8 @@ static bool is_index_type(Type type)
     return type->kind == TYPE_ARRAY && (type->dtype == DT_I64 || type->dtype == DT_I32);
 }
 
+Value *const WHOLE[MAX_RANK];
+
 Value *build_iota(Builder *b, Dim dim, DType dtype)
 {
     expect(b, dtype == DT_I64 || dtype == DT_I32, OP_IOTA, "an index is i64 or i32");
@@ -22,6 +24,19 @@ Value *build_iota(Builder *b, Dim dim, DType dtype)
     Op *op = build_op(b, OP_IOTA, 0, NULL, 1, &type, 0);
     op_set_dims(b->func, op, ATTR_DIM, 1, &dim);
     return op->results[0];
+}
+
+Value *build_along(Builder *b, Value *vector, int axis, Type shape)
+{
+    for (int i = 0; i < shape->rank; i++) {
+        vector = i == axis ? vector : build_expand(b, vector, i);
+    }
+    return build_broadcast(b, vector, shape->rank, shape->dims);
+}
+
+Value *build_places(Builder *b, int axis, Type shape)
+{
+    return build_along(b, build_iota(b, shape->dims[axis], DT_I64), axis, shape);
 }
 
 /* ---- gather, scatter ---- */

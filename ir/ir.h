@@ -393,6 +393,8 @@ typedef struct Access {
 } Access;
 Access op_access(const Op *op, int at);
 int access_next(const Op *op, int at);
+/* True if the op, a load or a store, accesses all of its memory. */
+bool op_accesses_whole(const Op *op);
 /* A scatter's operands after its access; `compare` and `mask` may be NULL (compare: only cas). */
 typedef struct ScatterParts {
     Value *value, *compare, *mask;

@@ -31,6 +31,16 @@ int access_next(const Op *op, int at)
     return at + 1 + op_access(op, at).n;
 }
 
+bool op_accesses_whole(const Op *op)
+{
+    Access access = op_access(op, 0);
+    bool whole = true;
+    for (int i = 0; i < access.n; i++) {
+        whole = whole && !access.indices[i];
+    }
+    return whole;
+}
+
 Access op_access_nth(const Op *op, int nth)
 {
     int at = 0;

@@ -5,8 +5,6 @@
 #include "frontend/lower/lower_index.h"
 #include "frontend/lower/lower_inline.h"
 
-static Value *const WHOLE[MAX_RANK];
-
 /* ---- before the body ---- */
 
 /* Inside of a loop or of index notation there is no memory for it: the tensor is a name alone. */

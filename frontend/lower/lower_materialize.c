@@ -74,7 +74,6 @@ static Value *memory_of(const Lower *l, const Value *value)
 /* A scalar is an array of one element there. */
 static Value *stored_before(Lower *l, Value *value)
 {
-    static Value *const WHOLE[MAX_RANK];
     Builder at = build_before(l->func, l->parallel_block->parent);
     at.span = l->b.span;
     Value *elements = value->type->rank ? value : build_expand(&at, value, 0);

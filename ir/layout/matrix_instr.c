@@ -106,6 +106,11 @@ const MatrixInstr *mma_first(const Target *target, const char *word)
     return NULL;
 }
 
+bool mma_reads_bulk_copies(const Target *target)
+{
+    return target && target->has_bulk_copy && mma_first(target, "wgmma");
+}
+
 /* How many products a sum has, of a tile. */
 static int64_t depth_of(const Op *dot, Type right)
 {

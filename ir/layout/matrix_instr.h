@@ -46,6 +46,8 @@ const MatrixInstr *mma_find(const Target *target, const char *word, DType left, 
                             DType result);
 /* The target's first row (of the word, if any). NULL: none. */
 const MatrixInstr *mma_first(const Target *target, const char *word);
+/* True if warp groups multiply what TMA brings to shared memory. */
+bool mma_reads_bulk_copies(const Target *target);
 /* The row that a dot's `unit` names, whose depth divides the tile's; NULL: fma. */
 const MatrixInstr *mma_of_dot(const Target *target, const Op *dot);
 /* Can threads read the left operand for it, k along the rows, where it takes shared memory along k

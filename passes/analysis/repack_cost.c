@@ -87,9 +87,7 @@ static double padding(const Func *func, Type result)
     int64_t tile_rows = rows > FEW_ROWS ? TILE_ROWS : FEW_ROWS;
     for (int i = 0; i < result->rank; i++) {
         int64_t extent = max_i64(1, most_along(result, i));
-        int64_t tile = i == result->rank - 1   ? TILE_COLUMNS
-                       : i == result->rank - 2 ? tile_rows
-                                               : 1;
+        int64_t tile = i == result->rank - 1 ? TILE_COLUMNS : i == result->rank - 2 ? tile_rows : 1;
         tiles *= ceil((double)extent / (double)tile);
         elements *= (double)extent;
     }
@@ -110,13 +108,25 @@ RepackBenefit an_repack_computed(const Func *func, const Op *dot, const Computed
     return an_repack_gain(dot, operand->value->type, (int64_t)gain, (int64_t)spent);
 }
 
-RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason)
+void an_repack_consider(RepackDecision *decision, const RepackBenefit *copy)
 {
-    bool given = schedule_user_entry(func, key, "") != NULL;
-    return (RepackDecision){given, schedule_decide_on(func, key, pays, "%s", reason)};
+    decision->any = true;
+    decision->known = decision->known || copy->known;
+    decision->pays = decision->pays || copy->pays;
 }
 
-bool an_repack_is_made(const RepackDecision *line, const RepackBenefit *weight)
+void an_repack_decide(Func *func, const char *key, const RepackReasons *why,
+                      RepackDecision *decision)
 {
-    return line->on && (line->given || weight->pays);
+    if (decision->any) {
+        const char *costs = decision->known ? why->costs : why->unknown;
+        decision->given = schedule_user_entry(func, key, "") != NULL;
+        decision->on =
+            schedule_decide_on(func, key, decision->pays, "%s", decision->pays ? why->pays : costs);
+    }
+}
+
+bool an_repack_is_made(const RepackDecision *decision, const RepackBenefit *copy)
+{
+    return decision->on && (decision->given || copy->pays);
 }

@@ -22,11 +22,21 @@ RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t c
 RepackBenefit an_repack_computed(const Func *func, const Op *dot, const ComputedOperand *operand,
                                  bool warpgroups);
 
-/* A line that makes such copies: on where one pays, or as the user says, of all. */
+/* The schedule entry of a pass that makes such copies: those that pay, or all where the user's
+ * entry says so. */
 typedef struct RepackDecision {
+    bool any, known, pays; /* of the copies that may be made: is there one, … */
     bool given, on;
 } RepackDecision;
-RepackDecision an_repack_decide(Func *func, const char *key, bool pays, const char *reason);
-bool an_repack_is_made(const RepackDecision *line, const RepackBenefit *weight);
+/* Why the entry is on or off: a copy pays, none does, or sizes that would tell are not known. */
+typedef struct RepackReasons {
+    const char *pays, *costs, *unknown;
+} RepackReasons;
+
+/* A copy that may be made; all of them come before the decision. */
+void an_repack_consider(RepackDecision *decision, const RepackBenefit *copy);
+void an_repack_decide(Func *func, const char *key, const RepackReasons *why,
+                      RepackDecision *decision);
+bool an_repack_is_made(const RepackDecision *decision, const RepackBenefit *copy);
 
 #endif

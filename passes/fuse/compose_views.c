@@ -65,17 +65,6 @@ static bool is_input(const Func *func, const Value *memory)
     return memory->type->kind == TYPE_TENSOR && func->params.items[memory->index].io == PARAM_IN;
 }
 
-static bool loads_whole(const Op *op)
-{
-    Access access = op_access(op, 0);
-    for (int i = 0; i < access.n; i++) {
-        if (access.indices[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- from a value to what it is a view of ---- */
 
 /* The indices that the gather checks, and what it reads outside. */
@@ -164,7 +153,8 @@ static bool find_origin(Builder *b, Type shape, Place *place)
     const Value *old = place->from;
     while (place->from->type->kind == TYPE_ARRAY) {
         const Op *op = place->from->def;
-        if (op && op->kind == OP_LOAD && loads_whole(op) && is_input(b->func, op->operands[0])) {
+        if (op && op->kind == OP_LOAD && op_accesses_whole(op) &&
+            is_input(b->func, op->operands[0])) {
             place->from = op->operands[0];
             break;
         }
@@ -222,8 +212,7 @@ static bool squeeze_indices(Builder *b, Place *place, Type type)
         }
         for (int i = 0; i < place->from->type->rank; i++) {
             Value *index = place->indices[i];
-            place->indices[i] =
-                type_is_scalar(index->type) ? index : build_squeeze(b, index, axis);
+            place->indices[i] = type_is_scalar(index->type) ? index : build_squeeze(b, index, axis);
         }
         any = true;
         rank--;

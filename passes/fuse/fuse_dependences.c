@@ -90,12 +90,8 @@ static uint64_t changing(const Func *func, size_t word, bool scratch)
  * is stored through an alias, whose axes are others. */
 static bool stores_whole(const Func *func, const Op *op)
 {
-    bool whole = op->kind == OP_STORE && !fuse_is_repacked(op) &&
-                 !func->params.items[op->operands[0]->index].alias;
-    for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
-        whole = !op->operands[i];
-    }
-    return whole;
+    return op->kind == OP_STORE && !fuse_is_repacked(op) &&
+           !func->params.items[op->operands[0]->index].alias && op_accesses_whole(op);
 }
 
 bool fuse_are_pieces(const Op *a, const Op *b)

@@ -76,7 +76,6 @@ static bool is_copy(const Value *value)
 
 Op *fuse_materialize(Func *func, Value *value)
 {
-    static Value *const WHOLE[MAX_RANK];
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
     Value *stored = with_axis(&b, value);

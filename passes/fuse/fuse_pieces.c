@@ -201,7 +201,7 @@ static void scatter_piece(Builder *b, const Op *store, int64_t number, Value *va
     Value *tensor = store->operands[0], *indices[MAX_RANK];
     int64_t guard[MAX_RANK] = {0};
     for (int i = 0; i < value->type->rank; i++) {
-        indices[i] = fuse_iota_along(b, i, value->type);
+        indices[i] = build_places(b, i, value->type);
     }
     Op *scatter = build_scatter(b, "set", tensor, indices, value, NULL, mask, false);
     op_set_ints(b->func, scatter, ATTR_GUARD, value->type->rank, guard);

@@ -309,8 +309,6 @@ typedef struct Carried {
     Value *now, *next; /* intermediates; NULL: a scalar, carried as before */
 } Carried;
 
-static Value *const WHOLE[MAX_RANK];
-
 /* Region arguments that are arrays are read at the region's start. */
 static void read_args(Func *func, Block *region, int first, const Carried *carried, int n)
 {

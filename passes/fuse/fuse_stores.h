@@ -11,8 +11,6 @@ bool fuse_stores_own_elements(const Func *func, const Op *op);
 /* True if the gather reads an array that nothing else reads, and that costs too much to be computed
  * at the indices of the gather. */
 bool fuse_is_costly_gather(Func *func, const Op *gather);
-/* The coordinate along an axis of the shape, for each element. */
-Value *fuse_iota_along(Builder *b, int axis, Type shape);
 
 /* Splits stores of what a select by coordinates puts together into masked scatters of the pieces,
  * where one could be computed where its array is. */

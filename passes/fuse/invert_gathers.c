@@ -47,11 +47,7 @@ bool fuse_stores_own_elements(const Func *func, const Op *op)
         return value->type->rank == tensor->type->rank &&
                fuse_is_at_own_indices(value, op->operands + 1, value->type);
     }
-    bool whole = true;
-    for (int i = 0; i < op_access(op, 0).n; i++) {
-        whole = whole && !op->operands[1 + i];
-    }
-    return whole;
+    return op_accesses_whole(op);
 }
 
 /* ---- what is made of the gather's elements ---- */
@@ -250,20 +246,6 @@ static Value *build_term(Builder *b, const InverseTerm *term, Dim extent)
     return build_by_size(b, OP_MUL, u, term->low);
 }
 
-/* The vector along axis `axis` of the shape. */
-static Value *build_along(Builder *b, Value *vector, int axis, Type shape)
-{
-    for (int i = 0; i < shape->rank; i++) {
-        vector = i == axis ? vector : build_expand(b, vector, i);
-    }
-    return build_broadcast(b, vector, shape->rank, shape->dims);
-}
-
-Value *fuse_iota_along(Builder *b, int axis, Type shape)
-{
-    return build_along(b, build_iota(b, shape->dims[axis], DT_I64), axis, shape);
-}
-
 /* A coordinate of the gather's result for each element of the array. */
 static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
 {
@@ -288,7 +270,7 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
     }
     for (int i = 0; i < result->rank; i++) {
         if (!is_number(result->dims[i], 1) && c->axes[i] >= 0) {
-            indices[c->axes[i]] = own ? fuse_iota_along(b, i, result)
+            indices[c->axes[i]] = own ? build_places(b, i, result)
                                       : build_coord(b, &c->inverse.coords[i], array->type);
         }
     }
@@ -457,10 +439,7 @@ static void gather_from_memory(const Op *scatter)
     for (const Op *op = scatter->parent->first, *load; op && op != scatter; op = op->next) {
         load = op->kind == OP_GATHER ? op->operands[0]->def : NULL;
         bool whole = load && load->kind == OP_LOAD && load->operands[0] == memory &&
-                     load->parent == op->parent;
-        for (int i = 0; whole && i < op_access(load, 0).n; i++) {
-            whole = !load->operands[1 + i];
-        }
+                     load->parent == op->parent && op_accesses_whole(load);
         for (const Op *between = load; whole && between != op; between = between->next) {
             whole = !op_writes(between, memory);
         }

@@ -175,14 +175,12 @@ Value *nest_iota(NestScope *s, const Op *op, const NestAxes *axes)
 Value *nest_store(Func *func, Value *value)
 {
     enum { ROW_BYTES = 16 };
-    static Value *const WHOLE[MAX_RANK];
     Type type = value->type;
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
     int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
     bool rows = dtype_is_narrow(type->dtype) && type->rank > 1 && func->target &&
-                func->target->has_bulk_copy &&
-                poly_divisor(type->dims[type->rank - 1]) % multiple;
+                func->target->has_bulk_copy && poly_divisor(type->dims[type->rank - 1]) % multiple;
     Value *scratch = rows ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
     build_store(&b, scratch, WHOLE, value);
     Value *read = build_load(&b, scratch, WHOLE);

@@ -92,11 +92,8 @@ static Op *whole_load(const Value *value, int *axes)
         }
         op = op->operands[0]->def;
     }
-    bool whole = op && op->kind == OP_LOAD && op->results[0]->type->rank == value->type->rank;
-    for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
-        whole = !op->operands[i];
-    }
-    return whole ? op : NULL;
+    bool load = op && op->kind == OP_LOAD && op->results[0]->type->rank == value->type->rank;
+    return load && op_accesses_whole(op) ? op : NULL;
 }
 
 /* Does the other factor change along the product's axis that is this of the gather's? */
@@ -201,8 +198,6 @@ bool window_copy_pays(const Im2colMatch *w, Im2colRepack copy)
 
 /* ---- copies ---- */
 
-static Value *const WHOLE[MAX_RANK];
-
 /* The view's tensor has its axes in the view's order from then on. */
 static void settle(Im2colMatch *w, const Value *scratch)
 {
@@ -246,16 +241,6 @@ typedef struct Joined {
     Dim filled;    /* without */
 } Joined;
 
-/* A number for each element of an array of this type, counted along one axis. */
-static Value *counted(Builder *b, Type type, int axis)
-{
-    Value *line = build_iota(b, type->dims[axis], type->dtype);
-    for (int i = 0; i < type->rank; i++) {
-        line = i == axis ? line : build_expand(b, line, i);
-    }
-    return build_broadcast(b, line, type->rank, type->dims);
-}
-
 /* A number that is known is one that is divided by cheaply. */
 static Value *sized(Builder *b, Type type, Dim dim)
 {
@@ -279,7 +264,7 @@ static Dim beside(const Joined *j, int spatial)
 /* Of what is counted along the joined axis: the tap, which is none of its own behind the last. */
 static Value *tap_at(Joined *j, Type type, int axis, int spatial)
 {
-    Value *tap = build_binary(&j->b, OP_DIV, counted(&j->b, type, axis),
+    Value *tap = build_binary(&j->b, OP_DIV, build_places(&j->b, axis, type),
                               sized(&j->b, type, beside(j, spatial)));
     Dim taps = extent_of(j->w, j->w->tap[spatial]);
     return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
@@ -287,7 +272,7 @@ static Value *tap_at(Joined *j, Type type, int axis, int spatial)
 
 static Value *channel_at(Joined *j, Type type, int axis)
 {
-    Value *at = counted(&j->b, type, axis);
+    Value *at = build_places(&j->b, axis, type);
     Dim channels = extent_of(j->w, j->w->channels);
     return j->taps ? build_binary(&j->b, OP_MOD, at, sized(&j->b, type, channels)) : at;
 }
@@ -302,11 +287,13 @@ static Value *place_at(Joined *j, Type type, int spatial)
 {
     const Im2colMatch *w = j->w;
     int deep = type->rank - 1;
-    Value *place = scaled(&j->b, counted(&j->b, type, 1 + spatial), w->view.axes[spatial].stride);
+    Value *place =
+        scaled(&j->b, build_places(&j->b, 1 + spatial, type), w->view.axes[spatial].stride);
     Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].dilation);
     place = build_binary(&j->b, OP_ADD, place, tap);
     place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].offset));
-    Value *here = build_cmp(&j->b, "lt", counted(&j->b, type, deep), sized(&j->b, type, j->filled));
+    Value *here =
+        build_cmp(&j->b, "lt", build_places(&j->b, deep, type), sized(&j->b, type, j->filled));
     return spatial == j->first ? build_select(&j->b, here, place, build_int(&j->b, type, -1))
                                : place;
 }
@@ -328,7 +315,8 @@ static Value *joined_images(Joined *j)
     dims[n + 1] = j->depth;
     Type type = type_array(j->func, DT_I64, rank, dims);
     for (int i = 0; i < n + 1; i++) {
-        indices[w->from[i]] = i > j->first ? place_at(j, type, i - 1) : counted(&j->b, type, i);
+        indices[w->from[i]] =
+            i > j->first ? place_at(j, type, i - 1) : build_places(&j->b, i, type);
     }
     indices[w->from[n + 1]] = channel_at(j, type, n + 1);
     Value *all = build_gather(&j->b, (Value *)w->view.of, indices);
@@ -438,7 +426,8 @@ static Value *filter_factor(Joined *j, const Dim *dims, int rank)
         if (tap >= 0) {
             *index = tap_at(j, type, kept, tap);
         } else {
-            *index = own[i] == j->deep ? channel_at(j, type, kept) : counted(&j->b, type, to++);
+            *index =
+                own[i] == j->deep ? channel_at(j, type, kept) : build_places(&j->b, to++, type);
         }
     }
     Value *all = build_gather(&j->b, load ? load->operands[0] : value, indices);

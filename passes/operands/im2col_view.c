@@ -342,7 +342,6 @@ static const char *why_not(Func *func, const Im2colMatch *w, Im2colRepack copy)
 
 static Value *load_view(Func *func, const Im2colMatch *w)
 {
-    static Value *const WHOLE[MAX_RANK];
     Type type = w->gather->results[0]->type;
     Dim places[MAX_SPATIAL], taps[MAX_SPATIAL];
     int64_t from[MAX_RANK], perm[MAX_RANK];
@@ -456,7 +455,7 @@ static void view_window(Func *func, Im2colMatch *w)
 
 void pass_im2col_view(Func *func)
 {
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     Finder pass = {.func = func, .varies = an_varies_all(func), .all = computations_open(func)};

@@ -47,6 +47,7 @@ typedef struct Repacks {
         Repacked *items;
         size_t n, cap;
     } operands;
+    RepackDecision decision;
 } Repacks;
 
 /* ---- which operands ---- */
@@ -133,6 +134,7 @@ static void find_operands(Op *op, void *user)
             bool warpgroups = is_for_warpgroups(r->func, op);
             RepackBenefit copy = an_repack_computed(r->func, op, &found, warpgroups);
             ARENA_PUSH(r->func->arena, &r->operands, ((Repacked){op, found.value, copy}));
+            an_repack_consider(&r->decision, &copy);
         }
     }
 }
@@ -160,7 +162,6 @@ static bool was_repacked(const Repacks *r, size_t nth)
 
 static void repack(Func *func, Value *value)
 {
-    static Value *const WHOLE[MAX_RANK];
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
     Value *scratch = repack_store(&b, value);
@@ -175,36 +176,23 @@ static void repack(Func *func, Value *value)
     }
 }
 
-static const char *reason(const Repacks *r, bool pays)
-{
-    bool known = false;
-    for (size_t i = 0; i < r->operands.n; i++) {
-        known |= r->operands.items[i].copy.known;
-    }
-    return pays    ? "a launch that computes the operand once takes less time than computing it "
-                     "again for each tile of the other operand"
-           : known ? "computing the operand in the product takes less time than a launch of its own"
-                   : "what is not known does not ask for a launch that computes the operand";
-}
-
 void pass_repack_computed(Func *func)
 {
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    static const RepackReasons why = {
+        .pays = "a launch that computes the operand once takes less time than computing it again "
+                "for each tile of the other operand",
+        .costs = "computing the operand in the product takes less time than a launch of its own",
+        .unknown = "what is not known does not ask for a launch that computes the operand",
+    };
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     Repacks r = {.func = func, .size = an_code_size(func, NULL)};
     func_walk(func, find_operands, &r);
-    bool pays = false;
-    for (size_t i = 0; i < r.operands.n; i++) {
-        pays |= r.operands.items[i].copy.pays;
-    }
-    if (r.operands.n == 0) {
-        return;
-    }
-    RepackDecision line = an_repack_decide(func, "repack_computed", pays, reason(&r, pays));
+    an_repack_decide(func, "repack_computed", &why, &r.decision);
     for (size_t i = 0; i < r.operands.n; i++) {
         Repacked *operand = &r.operands.items[i];
-        operand->copy.pays = an_repack_is_made(&line, &operand->copy);
+        operand->copy.pays = an_repack_is_made(&r.decision, &operand->copy);
         if (operand->copy.pays && !was_repacked(&r, i)) {
             repack(func, operand->value);
         }

@@ -61,14 +61,14 @@ static void find_operands(Op *op, void *user)
     for (int side = 0; known && side < 2; side++) {
         if (!lies_well(&sides[side], unit)) {
             sides[side].copy = an_repack_benefit(op, sides[side].load->operands[0]->type);
-            ARENA_PUSH(t->func->arena, &t->operands, sides[side]);
+            repack_permuted_add(t, &sides[side]);
         }
     }
 }
 
 void pass_repack_k_major(Func *func)
 {
-    static const TurnedReasons why = {
+    static const RepackReasons why = {
         .pays =
             "the matrix unit of warp groups reads this type along k alone: a copy in which k is "
             "contiguous takes less time than it saves",
@@ -76,7 +76,7 @@ void pass_repack_k_major(Func *func)
         .unknown = "what is not known does not ask for a copy in which k is contiguous",
     };
     Repacker t = {.func = func};
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     func_walk(func, find_operands, &t);

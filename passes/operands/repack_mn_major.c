@@ -51,13 +51,13 @@ static void find_operands(Op *op, void *user)
         operand->last = operand->free;
         operand->copy =
             walked ? an_repack_gain(op, tensor, GAIN, COST) : an_repack_benefit(op, tensor);
-        ARENA_PUSH(t->func->arena, &t->operands, *operand);
+        repack_permuted_add(t, operand);
     }
 }
 
 void pass_repack_mn_major(Func *func)
 {
-    static const TurnedReasons why = {
+    static const RepackReasons why = {
         .pays =
             "threads read what they multiply in both banks of registers: a copy in which rows or "
             "columns are contiguous takes less time than it saves",

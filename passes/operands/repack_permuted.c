@@ -85,7 +85,6 @@ static Value *permuted(Builder *b, Value *value, const int64_t *perm)
  * it may have made it. */
 static Value *copy_of(Func *func, const RepackOperand *operands, RepackOperand *operand)
 {
-    static Value *const WHOLE[MAX_RANK];
     const Value *tensor = operand->load->operands[0];
     for (const RepackOperand *other = operands; other < operand; other++) {
         if (other->scratch && other->load->operands[0] == tensor && other->last == operand->last) {
@@ -125,22 +124,17 @@ static void read_copy(Func *func, const RepackOperand *operands, RepackOperand *
     op_set_operand(dot, operand->side, permuted(&b, value, perm));
 }
 
-void repack_permuted_choose(Repacker *t, const char *key, const TurnedReasons *why)
+void repack_permuted_add(Repacker *t, const RepackOperand *operand)
 {
-    bool pays = false, known = false;
+    ARENA_PUSH(t->func->arena, &t->operands, *operand);
+    an_repack_consider(&t->decision, &operand->copy);
+}
+
+void repack_permuted_choose(Repacker *t, const char *key, const RepackReasons *why)
+{
+    an_repack_decide(t->func, key, why, &t->decision);
     for (size_t i = 0; i < t->operands.n; i++) {
-        pays |= t->operands.items[i].copy.pays;
-        known |= t->operands.items[i].copy.known;
-    }
-    if (t->operands.n == 0) {
-        return;
-    }
-    RepackDecision line = an_repack_decide(t->func, key, pays,
-                                           pays    ? why->pays
-                                           : known ? why->costs
-                                                   : why->unknown);
-    for (size_t i = 0; i < t->operands.n; i++) {
-        if (an_repack_is_made(&line, &t->operands.items[i].copy)) {
+        if (an_repack_is_made(&t->decision, &t->operands.items[i].copy)) {
             read_copy(t->func, t->operands.items, &t->operands.items[i]);
         }
     }

@@ -31,15 +31,11 @@ typedef struct Repacker {
         RepackOperand *items;
         size_t n, cap;
     } operands;
+    RepackDecision decision;
 } Repacker;
 
-/* Why the line is on or off: a copy pays, it does not, or sizes that would tell are not known. */
-typedef struct TurnedReasons {
-    const char *pays, *costs, *unknown;
-} TurnedReasons;
-
-/* Decides the line `key`; the products of those operands whose copies pay, or of all where the
- * user's line says so, read copies then. */
-void repack_permuted_choose(Repacker *t, const char *key, const TurnedReasons *why);
+void repack_permuted_add(Repacker *t, const RepackOperand *operand);
+/* Decides the entry `key`; the products of those operands whose copies are made read them then. */
+void repack_permuted_choose(Repacker *t, const char *key, const RepackReasons *why);
 
 #endif

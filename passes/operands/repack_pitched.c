@@ -95,16 +95,6 @@ static bool lies_badly(const Func *func, const Op *load)
            !an_tma_rows(&access);
 }
 
-static bool is_whole(const Op *load)
-{
-    Access access = op_access(load, 0);
-    bool whole = true;
-    for (int i = 0; i < access.n; i++) {
-        whole = whole && !access.indices[i];
-    }
-    return whole;
-}
-
 /* Of input that is gathered: a few times as much at most? Sizes that are not known may be any. */
 static bool is_few(const Op *gather)
 {
@@ -145,7 +135,7 @@ static bool is_turned(const Func *func, const Op *dot, int side, Operand *operan
     operand->last = threads && other >= 0 ? other : k;
     return op->kind == OP_GATHER
                ? is_few(op)
-               : is_whole(op) && last > 0 && other >= 0 && k != last && other != last;
+               : op_accesses_whole(op) && last > 0 && other >= 0 && k != last && other != last;
 }
 
 static void find_operands(Op *op, void *user)
@@ -170,7 +160,6 @@ static void find_operands(Op *op, void *user)
 
 static Value *pitched_copy(Func *func, const Value *tensor)
 {
-    static Value *const WHOLE[MAX_RANK];
     Builder b =
         func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
     return repack_store(&b, build_load(&b, (Value *)tensor, WHOLE));
@@ -191,7 +180,6 @@ static void move_reads(Pitcher *p, const Value *tensor)
 /* All that reads what was gathered or loaded reads the copy. */
 static void turn(Pitcher *p, const Operand *operand)
 {
-    static Value *const WHOLE[MAX_RANK];
     Func *func = p->func;
     Value *all = operand->load->results[0];
     int rank = all->type->rank;
@@ -237,49 +225,48 @@ static bool engine_brings(Func *func)
             text_equal(unit->symbol, "fma"));
 }
 
-static const char *reason(const Pitcher *p, bool brings, bool pays)
+/* `turned`: a copy that is made, or none where none pays, is of another order of axes. */
+static RepackReasons reasons(bool brings, bool turned)
 {
-    if (!brings) {
-        return "the copy engine brings no tiles here";
-    }
-    bool known = false, turned = false;
-    for (size_t i = 0; i < p->operands.n; i++) {
-        const Operand *operand = &p->operands.items[i];
-        known |= operand->copy.known;
-        turned |= operand->turned && (operand->copy.pays || !pays);
-    }
-    if (pays) {
-        return turned ? "an operand is gathered, or contiguous along no axis of its product: a "
-                        "copy as the product has it lets the copy engine bring tiles"
-                      : "rows are no multiple of 16 bytes: a copy of which they are lets the copy "
-                        "engine bring tiles";
-    }
-    return !known   ? "rows may be multiples of 16 bytes: what is not known does not ask for a copy"
-           : turned ? "a copy of what is gathered would take longer than tiles through registers do"
-                    : "a copy with rows of 16 bytes would take longer than tiles through registers "
-                      "do";
+    static const RepackReasons order = {
+        .pays = "an operand is gathered, or contiguous along no axis of its product: a copy as the "
+                "product has it lets the copy engine bring tiles",
+        .costs = "a copy of what is gathered would take longer than tiles through registers do",
+        .unknown = "rows may be multiples of 16 bytes: what is not known does not ask for a copy",
+    };
+    static const RepackReasons rows = {
+        .pays = "rows are no multiple of 16 bytes: a copy of which they are lets the copy engine "
+                "bring tiles",
+        .costs = "a copy with rows of 16 bytes would take longer than tiles through registers do",
+        .unknown = "rows may be multiples of 16 bytes: what is not known does not ask for a copy",
+    };
+    static const char *const NONE = "the copy engine brings no tiles here";
+    return !brings ? (RepackReasons){NONE, NONE, NONE} : turned ? order : rows;
 }
 
 void pass_repack_pitched(Func *func)
 {
     Pitcher p = {.func = func};
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     func_walk(func, find_operands, &p);
-    bool pays = false, brings = engine_brings(func);
+    bool brings = engine_brings(func), turned = false;
+    RepackDecision decision = {.any = false};
     for (size_t i = 0; i < p.operands.n; i++) {
         p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && brings;
-        pays |= p.operands.items[i].copy.pays;
+        an_repack_consider(&decision, &p.operands.items[i].copy);
     }
-    if (p.operands.n == 0) {
-        return;
+    for (size_t i = 0; i < p.operands.n; i++) {
+        const Operand *operand = &p.operands.items[i];
+        turned |= operand->turned && (operand->copy.pays || !decision.pays);
     }
-    RepackDecision line = an_repack_decide(func, "repack_pitched", pays, reason(&p, brings, pays));
+    RepackReasons why = reasons(brings, turned);
+    an_repack_decide(func, "repack_pitched", &why, &decision);
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         const Value *tensor = operand->load->operands[0];
-        if (!an_repack_is_made(&line, &operand->copy)) {
+        if (!an_repack_is_made(&decision, &operand->copy)) {
             continue;
         }
         if (operand->turned) {

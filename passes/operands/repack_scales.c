@@ -40,6 +40,7 @@ typedef struct ScaleRepacks {
         GroupScales *items;
         size_t n, cap;
     } factors;
+    RepackDecision decision;
 } ScaleRepacks;
 
 /* ---- a value at the first element of each group ---- */
@@ -153,6 +154,7 @@ static void find_scales(Op *op, void *user)
     }
     RepackBenefit copy = an_repack_gain(op, side->factor->type, GAIN, COST / run);
     ARENA_PUSH(r->func->arena, &r->factors, ((GroupScales){op, *side, run, copy}));
+    an_repack_consider(&r->decision, &copy);
 }
 
 /* ---- the launch ---- */
@@ -163,12 +165,8 @@ static Value *spread_rows(Builder *b, Value *rows, const GroupScales *scales)
     Type type = scales->side.factor->type;
     int k = scales->side.along_k;
     Value *at_k = build_iota(b, type->dims[k], DT_I64);
-    Value *at_n = build_iota(b, type->dims[1 - k], DT_I64);
-    Value *run = build_int(b, at_k->type, scales->run);
-    at_k = build_expand(b, build_binary(b, OP_DIV, at_k, run), 1 - k);
-    at_n = build_expand(b, at_n, k);
-    Value *indices[] = {build_broadcast(b, at_k, 2, type->dims),
-                        build_broadcast(b, at_n, 2, type->dims)};
+    at_k = build_binary(b, OP_DIV, at_k, build_int(b, at_k->type, scales->run));
+    Value *indices[] = {build_along(b, at_k, k, type), build_places(b, 1 - k, type)};
     Value *spread = build_gather(b, rows, indices);
     op_set_ints(b->func, spread->def, ATTR_GUARD, 2, (int64_t[]){0, 0});
     return build_cast(b, spread, type->dtype);
@@ -184,9 +182,8 @@ static void repack(Func *func, const GroupScales *scales)
     if (!groups) {
         return;
     }
-    Sampler s = {.b = build_after(func, factor->def),
-                 .groups = poly_var(func, groups),
-                 .run = scales->run};
+    Sampler s = {
+        .b = build_after(func, factor->def), .groups = poly_var(func, groups), .run = scales->run};
     s.b.span = factor->def->span;
     for (int i = 0; i < MAX_RANK; i++) {
         s.known[i] = clone_map_new(func);
@@ -202,25 +199,21 @@ static void repack(Func *func, const GroupScales *scales)
 
 void pass_repack_scales(Func *func)
 {
+    static const RepackReasons why = {
+        .pays = "scales that lie in the order of columns come with the operands",
+        .costs = "a launch that stores the scales in the order of columns would take longer than "
+                 "it saves",
+        .unknown = "what is not known does not ask for a launch that stores the scales in the "
+                   "order of columns",
+    };
     ScaleRepacks r = {.func = func};
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     func_walk(func, find_scales, &r);
-    bool pays = false;
+    an_repack_decide(func, "repack_scales", &why, &r.decision);
     for (size_t i = 0; i < r.factors.n; i++) {
-        pays |= r.factors.items[i].copy.pays;
-    }
-    if (r.factors.n == 0) {
-        return;
-    }
-    RepackDecision line = an_repack_decide(
-        func, "repack_scales", pays,
-        pays ? "scales that lie in the order of columns come with the operands"
-             : "a launch that stores the scales in the order of columns would take longer than it "
-               "saves");
-    for (size_t i = 0; i < r.factors.n; i++) {
-        if (an_repack_is_made(&line, &r.factors.items[i].copy)) {
+        if (an_repack_is_made(&r.decision, &r.factors.items[i].copy)) {
             repack(func, &r.factors.items[i]);
         }
     }

@@ -6,7 +6,6 @@ enum { ROW_BYTES = 128 };
 
 Value *repack_store(Builder *b, Value *value)
 {
-    static Value *const WHOLE[MAX_RANK];
     int64_t multiple = ROW_BYTES / dtype_bytes(value->type->dtype);
     Value *scratch = func_pitched_scratch(b->func, value->type, multiple);
     Op *store = build_store(b, scratch, WHOLE, value);

@@ -38,6 +38,7 @@ typedef struct Widener {
         Narrow *items;
         size_t n, cap;
     } narrows;
+    RepackDecision decision;
 } Widener;
 
 /* ---- what is widened ---- */
@@ -103,6 +104,7 @@ static void find_narrow(Op *op, void *user)
     if (mma_upcasts(from, wide) && is_for_warps(w->func, &found, wide) && is_plain(w->func, load)) {
         RepackBenefit copy = an_repack_gain(op, load->operands[0]->type, GAIN, COST);
         ARENA_PUSH(w->func->arena, &w->narrows, ((Narrow){load, wide, copy}));
+        an_repack_consider(&w->decision, &copy);
     }
 }
 
@@ -110,13 +112,11 @@ static void find_narrow(Op *op, void *user)
 
 static void read_copy(Func *func, const Narrow *narrow)
 {
-    static Value *const WHOLE[MAX_RANK];
     Op *load = narrow->load;
     Value *tensor = load->operands[0];
     Builder b = build_before(func, func->body->first);
     b.span = load->span;
-    Value *scratch =
-        repack_store(&b, build_cast(&b, build_load(&b, tensor, WHOLE), narrow->wide));
+    Value *scratch = repack_store(&b, build_cast(&b, build_load(&b, tensor, WHOLE), narrow->wide));
     b = build_before(func, load);
     b.span = load->span;
     Value *read = build_load(&b, scratch, WHOLE);
@@ -124,35 +124,22 @@ static void read_copy(Func *func, const Narrow *narrow)
     func_replace_uses(func, load->results[0], read);
 }
 
-static const char *reason(const Widener *w, bool pays)
-{
-    bool known = false;
-    for (size_t i = 0; i < w->narrows.n; i++) {
-        known |= w->narrows.items[i].copy.known;
-    }
-    return pays    ? "warp groups multiply 16 bits faster: a copy that is widened once "
-                     "takes less time than it saves"
-           : known ? "a copy that is widened once would take longer than it saves"
-                   : "what is not known does not ask for a copy that is widened";
-}
-
 void pass_repack_upcast(Func *func)
 {
+    static const RepackReasons why = {
+        .pays = "warp groups multiply 16 bits faster: a copy that is widened once takes less time "
+                "than it saves",
+        .costs = "a copy that is widened once would take longer than it saves",
+        .unknown = "what is not known does not ask for a copy that is widened",
+    };
     Widener w = {.func = func};
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma")) {
+    if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
     func_walk(func, find_narrow, &w);
-    bool pays = false;
+    an_repack_decide(func, "repack_upcast", &why, &w.decision);
     for (size_t i = 0; i < w.narrows.n; i++) {
-        pays |= w.narrows.items[i].copy.pays;
-    }
-    if (w.narrows.n == 0) {
-        return;
-    }
-    RepackDecision line = an_repack_decide(func, "repack_upcast", pays, reason(&w, pays));
-    for (size_t i = 0; i < w.narrows.n; i++) {
-        if (an_repack_is_made(&line, &w.narrows.items[i].copy)) {
+        if (an_repack_is_made(&w.decision, &w.narrows.items[i].copy)) {
             read_copy(func, &w.narrows.items[i]);
         }
     }

@@ -145,10 +145,7 @@ static void hand_on(Builder *b, const Own *own)
     }
     for (int i = 0; i < tensor->type->rank; i++) {
         Value *index = build_iota(b, value->type->dims[i], DT_I32);
-        for (int j = 0; j < value->type->rank; j++) {
-            index = j == i ? index : build_expand(b, index, j);
-        }
-        indices[i] = build_broadcast(b, index, value->type->rank, value->type->dims);
+        indices[i] = build_along(b, index, i, value->type);
     }
     Value *changed = is_changed(b, own, value);
     value = build_cast(b, value, tensor->type->dtype);

@@ -26,8 +26,6 @@
 #include "passes/tensor/collapse_values.h"
 #include "passes/tensor/reorder_axes.h"
 
-static Value *const WHOLE[MAX_RANK];
-
 /* An op that ends what is collapsed: a store, a scatter, or two reductions that become one. */
 typedef struct Sink {
     Op *op;    /* the store, the scatter, or the second reduction */

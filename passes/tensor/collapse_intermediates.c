@@ -30,8 +30,6 @@
 #include "passes/pass.h"
 #include "passes/tensor/reorder_axes.h"
 
-static Value *const WHOLE[MAX_RANK];
-
 enum {
     MIN_TILE = 128, /* elements of a tile's edge that keep a matrix unit busy */
     /* Terms of a product that pay for storing its elements one by one: for each element short tiles
@@ -296,10 +294,7 @@ static bool can_scatter(const Func *func, const Op *store)
 {
     const Value *tensor = store->operands[0];
     bool plain = func->params.items[tensor->index].io == PARAM_OUT && !tensor->type->strides;
-    for (int i = 0; i < tensor->type->rank; i++) {
-        plain = plain && !store->operands[1 + i];
-    }
-    return plain && func->target && func->target->family != FAMILY_CPU;
+    return plain && op_accesses_whole(store) && func->target && func->target->family != FAMILY_CPU;
 }
 
 /* The user's tiles name axes as the program has them. */
@@ -325,12 +320,9 @@ static Op *scatter_of(Func *func, const Op *store, const Result *result, const i
     for (int i = 0; i < rank; i++) {
         dims[i] = result->value->type->dims[order[i]];
     }
+    Type shape = type_array(func, DT_I64, rank, dims);
     for (int i = 0; i < rank; i++) {
-        Value *index = build_iota(&b, dims[i], DT_I64);
-        for (int k = 0; k < rank; k++) {
-            index = k == i ? index : build_expand(&b, index, k);
-        }
-        indices[order[i]] = build_broadcast(&b, index, rank, dims);
+        indices[order[i]] = build_places(&b, i, shape);
     }
     Value *value = reorder_axes(&b, result->value, order);
     Op *scatter = build_scatter(&b, "set", store->operands[0], indices, value, NULL, NULL, false);
@@ -351,10 +343,9 @@ static void collapse_store(Func *func, Op *store, const Result *result, int64_t 
     Op *scatter = scatter_of(func, store, result, order);
     op_remove(store); /* what it stored stays, in case that it is stored after all */
     if (!collapse_axes_of(func, scatter, result->value->type->rank)) {
-        Value *whole[MAX_RANK] = {NULL};
         Builder b = build_before(func, scatter);
         b.span = scatter->span;
-        build_store(&b, scatter->operands[0], whole, result->value);
+        build_store(&b, scatter->operands[0], WHOLE, result->value);
         op_remove(scatter);
         func_remove_dead(func);
     }

@@ -6,8 +6,6 @@
 #include "ir/drop_axis.h"
 #include "passes/analysis/axis_dependence.h"
 
-static Value *const WHOLE[MAX_RANK];
-
 /* ---- types ---- */
 
 bool collapse_dims(Func *func, Type type, int at, Dim *dims)
@@ -214,10 +212,7 @@ static Value *merged_vector(Collapse *f, const Op *op, int at)
     Value *by = build_broadcast(&f->b, build_size(&f->b, wide->dims[at + 1]), 1, &to->dims[at]);
     OpKind kind = own + missing == at ? OP_DIV : OP_MOD;
     Value *merged = vector_at(f, vector, build_binary(&f->b, kind, all, by));
-    for (int i = 0; i < to->rank; i++) {
-        merged = i == at ? merged : build_expand(&f->b, merged, i);
-    }
-    return build_broadcast(&f->b, merged, to->rank, to->dims);
+    return build_along(&f->b, merged, at, to);
 }
 
 /* Both axes are the operand's, or both are stretched. */

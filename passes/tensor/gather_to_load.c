@@ -171,11 +171,7 @@ static Op *read_as_one(Func *func, Op *gather, int at, int axis)
         guards[to] = !guard || guard->ints[i];
         indices[to] = gather->operands[1 + i];
     }
-    Value *index = build_iota(&b, shape->dims[axis], DT_I64);
-    for (int i = 0; i < shape->rank; i++) {
-        index = i == axis ? index : build_expand(&b, index, i);
-    }
-    indices[at] = build_broadcast(&b, index, shape->rank, shape->dims);
+    indices[at] = build_places(&b, axis, shape);
     guards[at] = 0;
     collapse_param(func, &func->params.items[memory->index], at);
     Value *value = build_gather(&b, memory, indices);

@@ -163,16 +163,12 @@ static Value *in_memory(Func *func, Builder *b, Value *value)
 {
     const Op *load = value->def;
     Access access = load && load->kind == OP_LOAD ? op_access(load, 0) : (Access){.n = 0};
-    Value *whole[2] = {NULL, NULL};
-    bool plain = access.n == value->type->rank && access.memory->type->kind == TYPE_TENSOR;
-    for (int i = 0; plain && i < access.n; i++) {
-        plain = !access.indices[i];
-    }
-    if (plain) {
+    if (access.n == value->type->rank && access.memory->type->kind == TYPE_TENSOR &&
+        op_accesses_whole(load)) {
         return access.memory;
     }
     Value *tensor = func_scratch(func, value->type);
-    build_store(b, tensor, whole, value);
+    build_store(b, tensor, WHOLE, value);
     return tensor;
 }
 
@@ -358,8 +354,7 @@ static void group(const Grouped *g)
         func_scratch(func, type_array(func, g->reduce->results[0]->type->dtype, 2, dims));
     build_nest(g, &b, result, &runs);
     static const int64_t turned[] = {1, 0};
-    Value *whole[2] = {NULL, NULL};
-    Value *value = build_load(&b, result, whole);
+    Value *value = build_load(&b, result, WHOLE);
     value = g->row < g->column ? value : build_permute(&b, value, turned);
     func_replace_uses(func, g->reduce->results[0], build_expand(&b, value, g->k));
 }

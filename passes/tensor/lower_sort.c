@@ -62,25 +62,13 @@ static Value *scratch(Sort *s, const char *what, DType dtype, Dim last)
     return func_param(func, name, type_tensor(func, dtype, s->rank, dims), PARAM_SCRATCH);
 }
 
-static bool is_whole(const Op *op)
-{
-    Access access = op_access(op, 0);
-    for (int i = 0; i < access.n; i++) {
-        if (access.indices[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The tensor that the operand is, or a new one that holds it. */
 static Value *in_memory(Sort *s)
 {
-    static Value *const WHOLE[MAX_RANK];
     Value *value = s->op->operands[0];
     const Op *load = value->def;
     bool input = load && load->kind == OP_LOAD && load->parent == s->func->body &&
-                 load->operands[0]->type->kind == TYPE_TENSOR && is_whole(load) &&
+                 load->operands[0]->type->kind == TYPE_TENSOR && op_accesses_whole(load) &&
                  s->func->params.items[load->operands[0]->index].io == PARAM_IN;
     if (input) {
         return load->operands[0];
@@ -113,7 +101,7 @@ static Value *becomes(Sort *s, Value *value)
     func_walk(s->func, count_use, &uses);
     const Op *store = uses.only;
     bool good = uses.n == 1 && store->kind == OP_STORE && store->parent == s->func->body &&
-                is_whole(store) &&
+                op_accesses_whole(store) &&
                 s->func->params.items[store->operands[0]->index].io == PARAM_OUT &&
                 value_count_uses(s->func, store->operands[0]) == 1;
     if (!good) {
@@ -137,7 +125,6 @@ static Value *target_of(Sort *s, Value *result, const char *what, DType dtype)
 /* Other uses of the result read it from there. */
 static void hand_out(Sort *s, Value *result, Value *memory)
 {
-    static Value *const WHOLE[MAX_RANK];
     if (memory && value_has_uses(s->func, result)) {
         Value *read = build_load(&s->b, memory, WHOLE);
         func_replace_uses(s->func, result, build_cast(&s->b, read, result->type->dtype));
@@ -244,7 +231,6 @@ static Value *last_of(Sort *s, Value *memory)
 /* A digit of a chunk begins behind itself in the chunks before, and behind all smaller digits. */
 static void sum(Sort *s)
 {
-    static Value *const WHOLE[MAX_RANK];
     Builder *b = &s->b;
     Value *counts = build_cast(b, build_load(b, s->counts, WHOLE), s->place);
     Value *before = build_scan(b, "sum", counts, counts->type->rank - 2, false, true);

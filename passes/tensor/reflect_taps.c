@@ -132,8 +132,8 @@ static bool reflect_sum(Reflect *s, const Op *op)
 
 void pass_reflect_taps(Func *func)
 {
-    if (!func->target || !func->target->has_bulk_copy || !mma_first(func->target, "wgmma") ||
-        !block_contains(func->body, OP_GATHER) || !block_contains(func->body, OP_REDUCE)) {
+    if (!mma_reads_bulk_copies(func->target) || !block_contains(func->body, OP_GATHER) ||
+        !block_contains(func->body, OP_REDUCE)) {
         return;
     }
     Reflect s = {.func = func, .all = computations_open(func), .varies = an_varies_all(func)};

@@ -27,8 +27,6 @@
 
 #include <string.h>
 
-static Value *const WHOLE[MAX_RANK];
-
 /* ---- what is split ---- */
 
 /* How the elements of a value depend on the places along one axis of it. */
@@ -224,10 +222,7 @@ static bool stores_result(Func *func, const Op *op)
 {
     bool whole = op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
                  func->params.items[op->operands[0]->index].io == PARAM_OUT &&
-                 is_plain(func, op->operands[0]) && op->n_attrs == 0;
-    for (int i = 0; whole && i < op_access(op, 0).n; i++) {
-        whole = !op->operands[1 + i];
-    }
+                 is_plain(func, op->operands[0]) && op->n_attrs == 0 && op_accesses_whole(op);
     if (!whole) {
         return false;
     }
@@ -290,16 +285,6 @@ static Value *alias_of(Reads *reads, const Value *tensor, Type type)
     return reads->aliases.items[reads->aliases.n++] = func_split_alias(reads->func, tensor, type);
 }
 
-/* The places along one axis, in each element of a result of these axes. */
-static Value *places(Builder *b, int axis, Type to)
-{
-    Value *value = build_iota(b, to->dims[axis], DT_I64);
-    for (int i = 0; i < to->rank; i++) {
-        value = i == axis ? value : build_expand(b, value, i);
-    }
-    return build_broadcast(b, value, to->rank, to->dims);
-}
-
 /* Reads the groups of an input through an alias. */
 static void read_groups(Reads *reads, Op *gather)
 {
@@ -324,13 +309,13 @@ static void read_groups(Reads *reads, Op *gather)
         bool whole = own >= 0 && to->dims[own] == tensor->type->dims[i];
         guards[rank] = !splits && !whole && (!guard || guard->ints[i]);
         dims[rank] = splits ? to->dims[outer] : tensor->type->dims[i];
-        indices[rank++] = splits  ? places(&b, outer, to)
-                          : whole ? places(&b, own, to)
+        indices[rank++] = splits  ? build_places(&b, outer, to)
+                          : whole ? build_places(&b, own, to)
                                   : gather->operands[1 + i];
         if (splits) {
             guards[rank] = 0;
             dims[rank] = to->dims[inner];
-            indices[rank++] = places(&b, inner, to);
+            indices[rank++] = build_places(&b, inner, to);
         }
     }
     Value *alias = rank > tensor->type->rank

@@ -154,9 +154,9 @@ static int64_t slices_with_work(const TileEmitter *e, const ScheduleEntry *given
         return shares;
     }
     if (given && given->origin > ENTRY_PINNED) {
-        Diag *d = diag_warning(e->func->diags, 0, given->span,
-                               "`split_k %lld` makes %lld slice%s here", (long long)shares,
-                               (long long)steps, steps == 1 ? "" : "s");
+        Diag *d =
+            diag_warning(e->func->diags, 0, given->span, "`split_k %lld` makes %lld slice%s here",
+                         (long long)shares, (long long)steps, steps == 1 ? "" : "s");
         diag_note(e->func->diags, d, "%s has at most %lld elements, in steps of %lld", axis->name,
                   (long long)most, (long long)step);
     }
@@ -428,9 +428,8 @@ static void use_parts(Func *func, const AxisSplit *split, int k)
     Builder b = build_before(func, op);
     Value **parts = ARENA_ARRAY(func->arena, Value *, op->n_results);
     for (int i = 0; i < op->n_results; i++) {
-        Value *whole[MAX_RANK] = {0};
         Dim dims[MAX_RANK];
-        parts[i] = build_load(&b, split->parts[k][i], whole);
+        parts[i] = build_load(&b, split->parts[k][i], WHOLE);
         for (int d = 0; axis < 0 && d < op->results[i]->type->rank; d++) {
             dims[1 + d] = op->results[i]->type->dims[d]; /* of a tail, too: as all else here */
         }

@@ -102,7 +102,7 @@ void occupancy_make(const Report *report, LaunchReport *launch)
 
 /* ---- roofline ---- */
 
-static const double WHOLE = 0.75; /* of sectors: less is written in parts */
+static const double WHOLE_SECTORS = 0.75; /* of sectors: less is written in parts */
 
 static double tensor_bytes(const Value *tensor, const int64_t *sizes)
 {
@@ -168,7 +168,7 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
             r->read += in < whole ? in : whole;
             out = out < whole ? out : whole;
             r->written += out;
-            r->written_in_parts += stored(launch, tensor) < WHOLE * out ? out : 0;
+            r->written_in_parts += stored(launch, tensor) < WHOLE_SECTORS * out ? out : 0;
         }
     }
     double bytes = r->read + r->written;
