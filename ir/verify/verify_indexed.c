@@ -410,9 +410,26 @@ static void verify_say(Verifier *v, const Op *op)
     }
 }
 
+static void verify_range_operand(Verifier *v, const Op *op)
+{
+    Type range = op->operands[0]->type, type = op->results[0]->type;
+    DType dtype = type->dtype;
+    if (range->kind != TYPE_RANGE) {
+        verify_fail(v, op, "the operand is no range");
+    } else if (op->kind == OP_INDEX && type->dims[0] != range->dims[0]) {
+        verify_fail(v, op, "the result is not over that range");
+    } else if (op->kind == OP_INDEX && dtype != DT_I64 && dtype != DT_I32 && dtype != DT_F32) {
+        verify_fail(v, op, "the result is neither i64, i32 nor f32");
+    }
+}
+
 void verify_index_op(Verifier *v, const Op *op)
 {
     switch (op->kind) {
+    case OP_INDEX:
+    case OP_START:
+    case OP_END:
+    case OP_LEN: verify_range_operand(v, op); break;
     case OP_IOTA: verify_iota(v, op); break;
     case OP_GATHER: verify_gather(v, op); break;
     case OP_SCATTER: verify_scatter(v, op); break;

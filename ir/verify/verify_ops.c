@@ -522,22 +522,6 @@ static void verify_settle(Verifier *v, const Op *op)
     }
 }
 
-static bool is_index_type(DType dtype)
-{
-    return dtype == DT_I64 || dtype == DT_I32 || dtype == DT_F32;
-}
-
-static void verify_range_operand(Verifier *v, const Op *op)
-{
-    if (operand_type(op, 0)->kind != TYPE_RANGE) {
-        verify_fail(v, op, "the operand is no range");
-    } else if (op->kind == OP_INDEX && result_type(op)->dims[0] != operand_type(op, 0)->dims[0]) {
-        verify_fail(v, op, "the result is not over that range");
-    } else if (op->kind == OP_INDEX && !is_index_type(result_type(op)->dtype)) {
-        verify_fail(v, op, "the result is neither i64, i32 nor f32");
-    }
-}
-
 static void verify_const(Verifier *v, const Op *op)
 {
     if (!op_attr(op, op->kind == OP_CONST ? ATTR_VALUE : ATTR_DIM)) {
@@ -569,10 +553,6 @@ void verify_op(Verifier *v, const Op *op)
     switch (op->kind) {
     case OP_CONST:
     case OP_SIZE: verify_const(v, op); break;
-    case OP_INDEX:
-    case OP_START:
-    case OP_END:
-    case OP_LEN: verify_range_operand(v, op); break;
     case OP_BROADCAST: verify_broadcast(v, op); break;
     case OP_EXPAND: verify_unit_axis(v, op, result_type(op), operand_type(op, 0)); break;
     case OP_SQUEEZE: verify_unit_axis(v, op, operand_type(op, 0), result_type(op)); break;

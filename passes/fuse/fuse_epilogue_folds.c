@@ -99,8 +99,9 @@ static bool is_of_epilogue(const Func *func, const Op *dot, const Value *value, 
     return good;
 }
 
-/* What the value is a view of along the axis, if a dot's epilogue can make that. */
-static bool find_base(EpilogueFolds *f, Value *value, int axis, Base *base)
+/* What the value is a view of along the axis, if a dot's epilogue can make that, and so many
+ * instructions more on each element. */
+static bool find_base(EpilogueFolds *f, Value *value, int axis, int more, Base *base)
 {
     int inner = value->def ? fuse_viewed_axis(value->def, axis) : -1;
     while (inner >= 0) {
@@ -109,7 +110,7 @@ static bool find_base(EpilogueFolds *f, Value *value, int axis, Base *base)
         inner = value->def ? fuse_viewed_axis(value->def, axis) : -1;
     }
     Memo *memo = memo_open(f->func);
-    int instructions = MOMENT_OPS, place = 0;
+    int instructions = MOMENT_OPS + more, place = 0;
     *base = (Base){.value = value, .axis = axis};
     base->dot = dot_below(value, axis, f->without, &place);
     bool good = base->dot && (!f->dot || base->dot == f->dot) &&
@@ -132,7 +133,7 @@ static bool find_base(EpilogueFolds *f, Value *value, int axis, Base *base)
 static bool find_affine(EpilogueFolds *f, Builder *b, Value *value, int axis, int depth, Base *base,
                         AffineView *of)
 {
-    if (find_base(f, value, axis, base)) {
+    if (find_base(f, value, axis, 0, base)) {
         *of = (AffineView){.view = value};
         return true;
     }
@@ -186,6 +187,21 @@ static Value *squared(const Value *value)
     return op && op->kind == OP_MUL && op->operands[0] == op->operands[1] ? op->operands[0] : NULL;
 }
 
+/* Sums of exponentials of the difference from the maximum, where both are of the base itself. */
+static bool find_exponentials(EpilogueFolds *f, const Op *fold, int axis, PartialFold *partial)
+{
+    int instructions = 0;
+    Op *difference = fuse_find_difference(f->func, fold, axis, &instructions);
+    Value *of = difference ? difference->operands[0] : NULL;
+    if (!of || !find_base(f, of, axis, instructions, &partial->base) ||
+        partial->base.value != of) {
+        return false;
+    }
+    partial->of.view = of;
+    partial->difference = difference;
+    return true;
+}
+
 static bool find_along(EpilogueFolds *f, Op *fold, int axis, PartialFold *partial)
 {
     Value *from = fold->operands[0];
@@ -193,12 +209,15 @@ static bool find_along(EpilogueFolds *f, Op *fold, int axis, PartialFold *partia
     if (!dtype_is_float(from->type->dtype) || dtype_bits(from->type->dtype) < 32) {
         return false;
     }
-    if (find_base(f, from, axis, &partial->base)) {
+    if (find_base(f, from, axis, 0, &partial->base)) {
         partial->of.view = from;
         return true;
     }
     if (!text_equal(op_word(fold, ATTR_FN), "sum")) {
         return false;
+    }
+    if (fuse_is_exponential(from)) {
+        return find_exponentials(f, fold, axis, partial);
     }
     Builder b = build_before(f->func, fold);
     b.span = fold->span;

@@ -240,7 +240,7 @@ static Value *count_of(Builder *b, const Base *base, Type type, int axis)
     return build_broadcast(b, count, type->rank, type->dims);
 }
 
-static Value *reduced(Builder *b, const Base *base, const char *fn, Value *value)
+Value *fuse_reduce_parts(Builder *b, const Base *base, const char *fn, Value *value)
 {
     return base->by ? build_reduce_parts(b, fn, value, base->axis, base->by, base->parts)
                     : build_reduce(b, fn, value, base->axis);
@@ -257,7 +257,7 @@ static void make_sum(EpilogueFolds *f, Moments *m)
     if (!m->sum) {
         Builder b = build_after(f->func, m->base.value->def);
         b.span = m->base.value->def->span;
-        m->sum = reduced(&b, &m->base, "sum", m->base.value);
+        m->sum = fuse_reduce_parts(&b, &m->base, "sum", m->base.value);
         Value *count = count_of(&b, &m->base, m->sum->type, m->base.axis);
         m->mean = build_binary(&b, OP_DIV, m->sum, count);
     }
@@ -274,8 +274,8 @@ static void make_moments(EpilogueFolds *f, Moments *m)
                                                       type->dims[m->base.axis])
                                  : build_broadcast(&b, m->mean, type->rank, type->dims);
         Value *from = build_binary(&b, OP_SUB, m->base.value, mean);
-        m->rest = reduced(&b, &m->base, "sum", from);
-        m->square = reduced(&b, &m->base, "sum", build_binary(&b, OP_MUL, from, from));
+        m->rest = fuse_reduce_parts(&b, &m->base, "sum", from);
+        m->square = fuse_reduce_parts(&b, &m->base, "sum", build_binary(&b, OP_MUL, from, from));
     }
 }
 
@@ -321,14 +321,27 @@ static Value *from_moments(EpilogueFolds *f, Builder *b, const PartialFold *part
     return sum && shift ? build_fma(b, n, shift, sum) : sum;
 }
 
+Value *fuse_part_of_base(EpilogueFolds *f, const Base *base, const char *fn)
+{
+    for (int i = 0; i < f->n_others; i++) {
+        const Op *op = f->others[i]->def;
+        if (op->operands[0] == base->value && text_equal(op_word(op, ATTR_FN), fn) &&
+            op_int(op, ATTR_AXIS, 0) == base->axis) {
+            return f->others[i];
+        }
+    }
+    Builder after = build_after(f->func, base->value->def);
+    after.span = base->value->def->span;
+    Value *own = fuse_reduce_parts(&after, base, fn, base->value);
+    f->others[f->n_others++] = own;
+    return own;
+}
+
 /* Another reduction of the base, or of what the epilogue makes of it. */
 static Value *folded(EpilogueFolds *f, Builder *b, const PartialFold *partial)
 {
     const Base *base = &partial->base;
-    Builder after = build_after(f->func, base->value->def);
-    after.span = partial->fold->span;
-    Value *own = reduced(&after, base, op_word(partial->fold, ATTR_FN), base->value);
-    f->others[f->n_others++] = own;
+    Value *own = fuse_part_of_base(f, base, op_word(partial->fold, ATTR_FN));
     return view_of(f, b, base, partial->of.view, (int)op_int(partial->fold, ATTR_AXIS, 0), own);
 }
 
@@ -338,7 +351,9 @@ bool fuse_reduce_in_epilogue(EpilogueFolds *f, const PartialFold *partial)
     Builder b = build_before(f->func, fold);
     b.span = fold->span;
     bool sum = text_equal(op_word(fold, ATTR_FN), "sum");
-    Value *made = sum ? from_moments(f, &b, partial) : folded(f, &b, partial);
+    Value *made = partial->difference ? fuse_sum_exponentials(f, &b, partial)
+                  : sum               ? from_moments(f, &b, partial)
+                                      : folded(f, &b, partial);
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
     made = joined(&b, &partial->base, op_word(fold, ATTR_FN), made, axis);
     if (!made) {

@@ -33,6 +33,8 @@ typedef struct PartialFold {
     Base base;
     AffineView of;        /* of reductions that are no sums the view alone */
     bool squares;         /* of it are summed; then there is no shift */
+    Op *difference;       /* NULL, or the base less what its maximum is: the sum is of exponentials
+                           * of that */
     int place, n_chained; /* of the reductions that follow one another from `fold` on, this one */
 } PartialFold;
 
@@ -50,7 +52,7 @@ typedef struct EpilogueFolds {
     Memo *without; /* values that are made of no dot, by axis */
     PartialFold partials[MAX_FOLDS];
     Moments moments[MAX_FOLDS];
-    Value *others[MAX_FOLDS]; /* results of other reductions than sums */
+    Value *others[MAX_FOLDS]; /* results of other reductions */
     int n, n_moments, n_others;
 } EpilogueFolds;
 
@@ -63,6 +65,17 @@ bool fuse_is_constant_along(const Value *value, int axis);
 /* `of` is what operand `at` of the element-wise op is: makes it what the result is. False: that is
  * not affine. */
 bool fuse_step_affine(Builder *b, const Op *op, int at, int axis, AffineView *of);
+/* The reduction by `fn` of each part of a value that has the base's type. */
+Value *fuse_reduce_parts(Builder *b, const Base *base, const char *fn, Value *value);
+/* That of the base itself, which is made once. */
+Value *fuse_part_of_base(EpilogueFolds *f, const Base *base, const char *fn);
+/* fuse_exponentials.c: is the value exp, or 2 to the power, of another one? */
+bool fuse_is_exponential(const Value *value);
+/* The difference of something from what its maximum along the axis is, if the
+ * reduction sums exponentials of that; NULL: it does not. `instructions`: of an exponential. */
+Op *fuse_find_difference(Func *func, const Op *fold, int axis, int *instructions);
+/* The sums of the parts, each for the maximum of all of its row. */
+Value *fuse_sum_exponentials(EpilogueFolds *f, Builder *b, const PartialFold *partial);
 /* The type with another extent along the axis. */
 Type fuse_with_extent(Func *func, Type type, int axis, Dim extent);
 

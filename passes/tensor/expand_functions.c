@@ -470,7 +470,8 @@ static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
         made[op->results[0]->id] = copy->results[0];
     }
     Value *result = made[body->last->operands[0]->id];
-    if (text_equal(name, "exp")) { /* of which codegen/gpu/gpu_softmax_exp.c has a shorter form */
+    /* codegen/gpu/gpu_softmax_exp.c has a shorter form, fuse sums them in parts */
+    if (text_equal(name, "exp")) {
         op_set_word(n->func, result->def, ATTR_ENDS, name);
     }
     return result;

@@ -284,6 +284,16 @@ static bool is_in_grid(const AxisPlan *axis)
     return (axis->flags & AXIS_STORED) && !axis->walked;
 }
 
+/* Does some tile have elements along the axis and along a row? */
+static bool meets_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    bool found = false;
+    for (int i = 0; i < plan->n && !found; i++) {
+        found = tile_is_row(&plan->items[i]) && meet(group, plan, axis, &plan->items[i]);
+    }
+    return found;
+}
+
 /* Steps of the axes that are reduced only, or walked. Of several the last one, which lies
  * contiguous, gets the long steps. `row`, `given`: elements that rows and the user's tiles take.
  * Returns the most elements that one tile of them takes, without those of the grid. */
@@ -296,7 +306,7 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
         if (is_in_grid(axis) || axis->how == AXIS_UNROLL) {
             continue;
         }
-        int64_t beside = row;
+        int64_t beside = meets_row(group, plan, axis) ? row : 1;
         for (int k = i + 1; k < plan->n; k++) {
             const AxisPlan *later = &plan->items[k];
             bool counts = !is_in_grid(later) && later->how == AXIS_LOOP;

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sums of exponentials in the epilogue of a dot, in parts.
+ *
+ *   %m = reduce %z fn=max axis=1              %n = reduce_parts %z fn=max
+ *                                             %t = %n, or 0 if that is infinite
+ *   %d = sub %z, h(%m)                        %k = reduce_parts exp(%z - repeat_parts %t) fn=sum
+ *   %l = reduce exp(%d) fn=sum axis=1    →    %m = reduce %n fn=max axis=1
+ *                                             %l = reduce %k * exp(%n - h(%m)) fn=sum axis=1
+ *
+ * A part whose elements are all -inf has the sum 0, and the factor 0. Where an element is +inf, its
+ * part's sum is inf, and what the factor is decides, as in the whole row: 0 or inf times it. */
+#include "passes/fuse/fuse_moments.h"
+
+#include "ir/op_axes.h"
+#include "passes/analysis/epilogue_folds.h"
+
+#include <math.h>
+
+enum { MAX_DEPTH = 64 };
+
+/* Is the value, of rows, made of the maximum of `of` along the axis? */
+static bool is_of_maximum(const Value *value, const Value *of, int axis, int depth)
+{
+    const Op *op = value->def;
+    if (!op || depth == 0) {
+        return false;
+    }
+    if (op->kind == OP_REDUCE) {
+        return op->operands[0] == of && op_int(op, ATTR_AXIS, 0) == axis &&
+               text_equal(op_word(op, ATTR_FN), "max");
+    }
+    bool found = false;
+    for (int i = 0; (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_BROADCAST) && !found &&
+                    i < op->n_operands; i++) {
+        found = is_of_maximum(op->operands[i], of, axis, depth - 1);
+    }
+    return found;
+}
+
+static bool is_difference(const Op *op, int axis)
+{
+    const Op *spread = op->kind == OP_SUB ? value_def_of_kind(op->operands[1], OP_BROADCAST) : NULL;
+    return spread && spread->operands[0]->type->rank == op->results[0]->type->rank &&
+           fuse_is_constant_along(op->operands[1], axis) &&
+           is_of_maximum(spread->operands[0], op->operands[0], axis, 8);
+}
+
+/* ---- the function of the difference ---- */
+
+bool fuse_is_exponential(const Value *value)
+{
+    const Op *op = value->def;
+    return op && (op->kind == OP_FAST_EXP2 || text_equal(op_word(op, ATTR_ENDS), "exp"));
+}
+
+static bool is_number(const Value *value)
+{
+    const Op *op = value->def;
+    return type_is_scalar(value->type) || op->kind == OP_CONST ||
+           (op->kind == OP_BROADCAST && type_is_scalar(op->operands[0]->type));
+}
+
+typedef struct Search {
+    Op *difference;
+    Memo *seen;
+    int axis, instructions;
+} Search;
+
+/* Is the value made of one difference and of numbers alone? */
+static bool find(Search *s, const Value *value, int depth)
+{
+    Op *op = value->def;
+    if (is_number(value) || !memo_visit(s->seen, value)) {
+        return true;
+    }
+    if (is_difference(op, s->axis)) {
+        bool good = !s->difference || s->difference == op;
+        s->difference = op;
+        return good;
+    }
+    bool good = depth > 0 && op_has(op, TRAIT_ELEMENTWISE);
+    s->instructions += an_epilogue_instructions(op);
+    for (int i = 0; good && i < op->n_operands; i++) {
+        good = op->operands[i]->def && find(s, op->operands[i], depth - 1);
+    }
+    return good;
+}
+
+Op *fuse_find_difference(Func *func, const Op *fold, int axis, int *instructions)
+{
+    Search s = {.seen = memo_open(func), .axis = axis};
+    bool good = find(&s, fold->operands[0], MAX_DEPTH);
+    memo_close(s.seen);
+    *instructions = s.instructions;
+    return good ? s.difference : NULL;
+}
+
+/* The same function of another array; `map` has what stands for the difference. */
+static Value *applied(Builder *b, CloneMap *map, Value *value, Type shape)
+{
+    Value *known = clone_get(map, value);
+    const Op *op = value->def;
+    if (known != value || type_is_scalar(value->type)) {
+        return known;
+    }
+    Value *operands[4];
+    Type type = type_with_dtype(b->func, shape, value->type->dtype);
+    if (op->kind == OP_BROADCAST) {
+        known = build_broadcast(b, op->operands[0], type->rank, type->dims);
+    } else {
+        for (int i = 0; i < op->n_operands; i++) {
+            operands[i] = applied(b, map, op->operands[i], shape);
+        }
+        Op *copy = build_op(b, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->attrs = op->attrs;
+        copy->n_attrs = op->n_attrs;
+        known = copy->results[0];
+    }
+    clone_map_value(map, value, known);
+    return known;
+}
+
+static Value *exponentials(Builder *b, const PartialFold *partial, Value *of, Value *less)
+{
+    CloneMap map = clone_map_new(b->func);
+    clone_map_value(&map, partial->difference->results[0], build_binary(b, OP_SUB, of, less));
+    return applied(b, &map, partial->fold->operands[0], of->type);
+}
+
+/* ---- the sums ---- */
+
+/* 0 where the maximum is infinite: no difference from it is a number. */
+static Value *reference_of(Builder *b, Value *maximum)
+{
+    Value *inf = build_float(b, maximum->type, INFINITY);
+    Value *infinite = build_cmp(b, "eq", build_unary(b, OP_ABS, maximum), inf);
+    return build_select(b, infinite, build_float(b, maximum->type, 0), maximum);
+}
+
+Value *fuse_sum_exponentials(EpilogueFolds *f, Builder *b, const PartialFold *partial)
+{
+    const Base *base = &partial->base;
+    Value *row = partial->difference->operands[1]->def->operands[0], *z = base->value;
+    if (!base->by) {
+        return NULL;
+    }
+    Value *greatest = fuse_part_of_base(f, base, "max");
+    Builder after = build_after(f->func, greatest->def);
+    after.span = partial->fold->span;
+    Value *reference = reference_of(&after, greatest);
+    Value *repeated = build_repeat_parts(&after, reference, base->axis, base->by,
+                                         z->type->dims[base->axis]);
+    Value *sums = fuse_reduce_parts(&after, base, "sum",
+                                    exponentials(&after, partial, z, repeated));
+    f->others[f->n_others++] = sums;
+    row = build_broadcast(b, row, greatest->type->rank, greatest->type->dims);
+    return build_binary(b, OP_MUL, sums, exponentials(b, partial, greatest, row));
+}
