@@ -12,9 +12,11 @@ enum {
 /* A share of the axis: from anywhere, as far as every other one, except at the axis' end. */
 static bool is_share(const Op *loop)
 {
-    const Op *end = for_hi(loop)->def,
-             *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
-    return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
+    const Op *end = for_hi(loop)->def, *begin = for_lo(loop)->def;
+    const Op *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
+    bool clamped = begin && begin->kind == OP_MAX && value_is_const(begin->operands[1], 0);
+    const Value *first = clamped ? begin->operands[0] : for_lo(loop);
+    return add && add->kind == OP_ADD && add->operands[0] == first &&
            !stage_varies(add->operands[1]) && !stage_varies(end->operands[1]);
 }
 
