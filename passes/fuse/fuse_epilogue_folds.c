@@ -21,6 +21,7 @@
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/epilogue_folds.h"
+#include "passes/pass.h"
 #include "support/int_math.h"
 
 enum {
@@ -512,13 +513,14 @@ static bool count_parts(Func *func, Base *base)
     return base->parts;
 }
 
-static void reduce_in_epilogue(Func *func, Block *block, const Op *dot, Memo *without)
+/* True if sums of exponentials were among them. */
+static bool reduce_in_epilogue(Func *func, Block *block, const Op *dot, Memo *without)
 {
     EpilogueFolds f = {.func = func, .block = block, .dot = dot, .without = without};
-    bool any = false;
+    bool any = false, exponentials = false;
     find_partials(&f);
     if (!are_worth_it(&f)) {
-        return;
+        return false;
     }
     agree_on_parts(&f);
     for (int i = 0; i < f.n; i++) {
@@ -526,12 +528,15 @@ static void reduce_in_epilogue(Func *func, Block *block, const Op *dot, Memo *wi
             continue;
         }
         reduce_first(func, f.partials[i].fold, f.partials[i].place);
-        any = fuse_reduce_in_epilogue(&f, &f.partials[i]) || any;
+        bool made = fuse_reduce_in_epilogue(&f, &f.partials[i]);
+        exponentials = exponentials || (made && f.partials[i].difference);
+        any = any || made;
     }
     func_remove_dead(func);
     if (any) {
         store_parts(&f);
     }
+    return exponentials;
 }
 
 /* A dot of whose result the epilogue can reduce something; NULL: none that was not met before. */
@@ -554,10 +559,14 @@ void fuse_epilogue_folds(Func *func, Block *block)
     bool gpu = func->target && func->target->family != FAMILY_CPU;
     Memo *met = memo_open(func), *without = memo_open(func);
     const Op *dot = gpu ? next_dot(func, block, met, without) : NULL;
+    bool exponentials = false;
     for (; dot; dot = next_dot(func, block, met, without)) {
-        reduce_in_epilogue(func, block, dot, without);
+        exponentials = reduce_in_epilogue(func, block, dot, without) || exponentials;
     }
     memo_close(without);
     memo_close(met);
     func_remove_dead(func);
+    if (exponentials) { /* of what is never positive */
+        pass_simplify(func);
+    }
 }

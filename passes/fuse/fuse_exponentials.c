@@ -2,13 +2,12 @@
 /* Sums of exponentials in the epilogue of a dot, in parts.
  *
  *   %m = reduce %z fn=max axis=1              %n = reduce_parts %z fn=max
- *                                             %t = %n, or 0 if that is infinite
- *   %d = sub %z, h(%m)                        %k = reduce_parts exp(%z - repeat_parts %t) fn=sum
+ *   %d = sub %z, h(%m)                        %k = reduce_parts exp(%z - repeat_parts %n) fn=sum
  *   %l = reduce exp(%d) fn=sum axis=1    →    %m = reduce %n fn=max axis=1
  *                                             %l = reduce %k * exp(%n - h(%m)) fn=sum axis=1
  *
- * A part whose elements are all -inf has the sum 0, and the factor 0. Where an element is +inf, its
- * part's sum is inf, and what the factor is decides, as in the whole row: 0 or inf times it. */
+ * A part whose elements are all -inf gets the sum 0, and has the factor 0. Where an element is inf,
+ * its part gets 1, and the factor decides, as in the whole row: it is inf or NaN. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/op_axes.h"
@@ -120,21 +119,46 @@ static Value *applied(Builder *b, CloneMap *map, Value *value, Type shape)
     return known;
 }
 
-static Value *exponentials(Builder *b, const PartialFold *partial, Value *of, Value *less)
+static Value *exponentials(Builder *b, const PartialFold *partial, Value *difference)
 {
     CloneMap map = clone_map_new(b->func);
-    clone_map_value(&map, partial->difference->results[0], build_binary(b, OP_SUB, of, less));
-    return applied(b, &map, partial->fold->operands[0], of->type);
+    clone_map_value(&map, partial->difference->results[0], difference);
+    return applied(b, &map, partial->fold->operands[0], difference->type);
+}
+
+/* Does the function limit its argument from above? */
+static bool is_limited(const PartialFold *partial)
+{
+    const Value *of = partial->difference->results[0];
+    const Block *block = partial->fold->parent;
+    bool limited = false;
+    for (const ValueUse *use = use_first(of, block); use; use = use_next(use, block)) {
+        limited = limited || use->op->kind == OP_MIN;
+    }
+    return limited;
+}
+
+/* From the part's maximum. That none is more than 0 is said where the function asks: simplify then
+ * leaves out the limit, and what the function does for large arguments. */
+static Value *difference_in_part(Builder *b, const PartialFold *partial, Value *repeated)
+{
+    Value *difference = build_binary(b, OP_SUB, partial->base.value, repeated);
+    Value *zero = is_limited(partial) ? build_float(b, difference->type, 0) : NULL;
+    return zero ? build_binary(b, OP_MIN, difference, zero) : difference;
 }
 
 /* ---- the sums ---- */
 
-/* 0 where the maximum is infinite: no difference from it is a number. */
-static Value *reference_of(Builder *b, Value *maximum)
+/* The sum of a part, but where its maximum is infinite, from which no difference is a number: 0 of
+ * -inf alone. Of inf any number does but 0. */
+static Value *where_finite(Builder *b, Value *greatest, Value *sum)
 {
-    Value *inf = build_float(b, maximum->type, INFINITY);
-    Value *infinite = build_cmp(b, "eq", build_unary(b, OP_ABS, maximum), inf);
-    return build_select(b, infinite, build_float(b, maximum->type, 0), maximum);
+    Type type = greatest->type;
+    Value *inf = build_float(b, type, INFINITY), *zero = build_float(b, type, 0);
+    Value *infinite = build_cmp(b, "eq", build_unary(b, OP_ABS, greatest), inf);
+    Value *above = build_cmp(b, "gt", greatest, zero);
+    Value *other = build_select(b, above, build_float(b, type, 1), zero);
+    return build_select(b, infinite, other, sum);
 }
 
 Value *fuse_sum_exponentials(EpilogueFolds *f, Builder *b, const PartialFold *partial)
@@ -147,12 +171,13 @@ Value *fuse_sum_exponentials(EpilogueFolds *f, Builder *b, const PartialFold *pa
     Value *greatest = fuse_part_of_base(f, base, "max");
     Builder after = build_after(f->func, greatest->def);
     after.span = partial->fold->span;
-    Value *reference = reference_of(&after, greatest);
-    Value *repeated = build_repeat_parts(&after, reference, base->axis, base->by,
-                                         z->type->dims[base->axis]);
-    Value *sums = fuse_reduce_parts(&after, base, "sum",
-                                    exponentials(&after, partial, z, repeated));
+    Value *repeated =
+        build_repeat_parts(&after, greatest, base->axis, base->by, z->type->dims[base->axis]);
+    Value *terms = exponentials(&after, partial, difference_in_part(&after, partial, repeated));
+    Value *sums =
+        where_finite(&after, greatest, fuse_reduce_parts(&after, base, "sum", terms));
     f->others[f->n_others++] = sums;
     row = build_broadcast(b, row, greatest->type->rank, greatest->type->dims);
-    return build_binary(b, OP_MUL, sums, exponentials(b, partial, greatest, row));
+    Value *off = build_binary(b, OP_SUB, greatest, row);
+    return build_binary(b, OP_MUL, sums, exponentials(b, partial, off));
 }

@@ -158,8 +158,8 @@ static const Value *unspread(const Value *value)
     return value;
 }
 
-/* Less the greatest of its row, as in a softmax, or -|x|: zero at most, or NaN. Also the greater of
- * that and a number below zero. */
+/* Less the greatest of its row, as in a softmax, or -|x|, or the smaller one of something and a
+ * number: zero at most, or NaN. Also the greater of that and a number below zero. */
 static bool is_never_positive(const Value *value)
 {
     const Op *op = value->def;
@@ -169,6 +169,10 @@ static bool is_never_positive(const Value *value)
     }
     if (op && op->kind == OP_NEG && value_def_of_kind(op->operands[0], OP_ABS)) {
         return dtype_is_float(value->type->dtype);
+    }
+    if (op && op->kind == OP_MIN && dtype_is_float(value->type->dtype)) {
+        const Attr *most = value_const(op->operands[1]);
+        return most && most->f <= 0;
     }
     if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
         return false;
