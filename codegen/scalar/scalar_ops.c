@@ -31,9 +31,26 @@ static Division divide_unsigned(Llvm *l, LLVMValueRef a, LLVMValueRef c)
                       choose(l, none, llvm_int(type, 0), LLVMBuildURem(l->builder, a, by, ""))};
 }
 
+static bool is_power_of_two(int64_t number)
+{
+    return number > 0 && (number & (number - 1)) == 0;
+}
+
+/* Bits, of which LLVM knows what they are where the dividend is a multiple and a number. */
+static Division divide_by_power(Llvm *l, LLVMValueRef a, int64_t by)
+{
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef shift = llvm_int(type, __builtin_ctzll((unsigned long long)by));
+    return (Division){scalar_shift_right(l, true, a, shift),
+                      scalar_and(l, a, llvm_int(type, by - 1))};
+}
+
 /* Dividing by 0 or -1 is done as by 1: the first is 0, the second the negated (wrapping). */
 static Division divide_signed(Llvm *l, LLVMValueRef a, LLVMValueRef c)
 {
+    if (LLVMIsAConstantInt(c) && is_power_of_two(LLVMConstIntGetSExtValue(c))) {
+        return divide_by_power(l, a, LLVMConstIntGetSExtValue(c));
+    }
     if (LLVMIsAConstantInt(c) && LLVMConstIntGetSExtValue(c) > 0) {
         LLVMBuilderRef b = l->builder;
         LLVMTypeRef type = LLVMTypeOf(a);
