@@ -22,7 +22,7 @@ static const double DIVIDE32 = 50, DIVIDE_SHARED = 40, DIVIDE_ONE = 32, DIVIDE64
                     RECIPROCAL = 2, FAST_SCALED = 4, REDUCE = 40, SCAN = 4, LOAD = 1.25, GATHER = 6,
                     STORE = 1.25, SHARED = 1.25, COPY = 24, DOT_STEP = 8, GROUP_PRODUCT = 5.5,
                     MATRIX_LOAD = 1.25, FMA_VECTOR = 4, FMA_CODE = 1100, BULK = 40, WAIT = 8,
-                    LOOP = 6, TILES = 60, LAUNCH = 17, SCALAR = 1;
+                    LOOP = 6, TILES = 60, LAUNCH = 17, SCALAR = 1, SCATTER = 4, CHECK = 2;
 
 /* Registers of a thread that hold different elements of the tile. */
 static double registers_of(Type type)
@@ -58,19 +58,23 @@ static double cast_instructions(const Op *op)
     return narrow ? 0.5 * (dtype_bits(from) > 32 ? 4 : 1) : 1;
 }
 
-static double divide_integer(const Op *op, const Value *divisor)
-{
-    double each = value_const(divisor)           ? DIVIDE_CONST
-                  : !type_is_tile(divisor->type) ? DIVIDE_SCALAR
-                                                 : DIVIDE_INT;
-    return each * words_of(op->results[0]->type);
-}
-
 static bool is_power_of_two(const Value *divisor)
 {
     int exponent;
     const Attr *value = value_const(divisor);
     return value && fabs(frexp(value->f, &exponent)) == 0.5;
+}
+
+static double divide_integer(const Op *op, const Value *divisor)
+{
+    const Attr *by = value_const(divisor);
+    if (by && by->i > 0 && (by->i & (by->i - 1)) == 0) {
+        return 0; /* what registers add to an index is a number, and so are the bits of it */
+    }
+    double each = by                             ? DIVIDE_CONST
+                  : !type_is_tile(divisor->type) ? DIVIDE_SCALAR
+                                                 : DIVIDE_INT;
+    return each * words_of(op->results[0]->type);
 }
 
 /* Elements that have a divisor in common share its reciprocal, in two parts. */
@@ -175,6 +179,17 @@ static double shared_vector(const Func *func, Type type)
     return held < most ? held : most;
 }
 
+/* Indices of the access that are checked. */
+static int checks(const Op *op)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    int n = 0;
+    for (int i = 0; guard && i < guard->n; i++) {
+        n += guard->ints[i] != 0;
+    }
+    return n;
+}
+
 /* ---- dots ---- */
 
 /* Of one warp: its part of the tile in instructions of the matrix unit, and what reads their
@@ -221,6 +236,9 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
     case OP_STORE:
         n = registers_of(op_moved_value(op)->type) / vector;
         return (CodeCounts){.instructions = STORE * n};
+    case OP_SCATTER:
+        n = registers_of(op_moved_value(op)->type) / vector;
+        return (CodeCounts){.instructions = (SCATTER + CHECK * checks(op)) * n};
     case OP_SHARED_STORE:
         n = registers_of(op_moved_value(op)->type);
         n /= shared_vector(func, op_moved_value(op)->type);

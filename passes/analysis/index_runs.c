@@ -40,11 +40,23 @@ static RunKind run_of_comparison(const Runs *runs, const Op *op, RunKind a, RunK
     return left || right ? RUN_SAME : RUN_ANY;
 }
 
+/* A positive number, or the size of an axis: where that is 0 there are no elements. */
+static bool is_divisor(const Value *value)
+{
+    const Attr *number = value_const(value);
+    const Op *op = value->def;
+    while (op && op->kind == OP_CAST) {
+        op = value_unstretched(op->operands[0])->def;
+    }
+    return number ? number->i > 0 : op && op->kind == OP_SIZE;
+}
+
 static RunKind run_of_binary(const Runs *runs, const Op *op, int axis)
 {
     const Value *right = op->operands[1];
     RunKind a = run_of(runs, op->operands[0], axis), b = run_of(runs, right, axis);
-    const Attr *by = value_const(value_unstretched(right));
+    const Value *by = value_unstretched(right);
+    const Attr *bits = value_const(by);
     switch (op->kind) {
     case OP_ADD:
         if (a == RUN_SAME && b == RUN_STEP && is_multiple(runs, op->operands[0])) {
@@ -53,12 +65,14 @@ static RunKind run_of_binary(const Runs *runs, const Op *op, int axis)
         return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? RUN_STEP : RUN_ANY;
     case OP_CMP: return run_of_comparison(runs, op, a, b);
     case OP_SUB: return a == RUN_STEP && b == RUN_SAME && is_multiple(runs, right) ? a : RUN_ANY;
-    case OP_DIV: return a == RUN_STEP && by && by->i > 0 && is_multiple(runs, right) ? b : RUN_ANY;
+    case OP_DIV:
+        return a == RUN_STEP && is_divisor(by) && is_multiple(runs, right) ? RUN_SAME : RUN_ANY;
     case OP_SHR:
-        return a == RUN_STEP && by && by->i > 0 && by->i < 63 && (1LL << by->i) % runs->width == 0
+        return a == RUN_STEP && bits && bits->i > 0 && bits->i < 63 &&
+                       (1LL << bits->i) % runs->width == 0
                    ? RUN_SAME
                    : RUN_ANY;
-    case OP_MOD: return a == RUN_STEP && by && by->i > 0 && is_multiple(runs, right) ? a : RUN_ANY;
+    case OP_MOD: return a == RUN_STEP && is_divisor(by) && is_multiple(runs, right) ? a : RUN_ANY;
     default: return RUN_ANY;
     }
 }
