@@ -3,6 +3,8 @@
  * them.
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchors.c  the layouts that memory accesses and products want
+ *   layout_cheap.c    which values each use computes for itself
+ *   layout_scatter.c  the layout of tiles that a scatter alone writes
  *   layout_legalize.c   renames, rematerializes or moves where uses want another layout
  *   layout_coalesce.c which accesses want another layout than their tile's
  *   layout_register_pressure.c    do the tiles that live across products fit the registers? how
@@ -91,6 +93,11 @@ void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layou
 Layout layout_in_order(LayoutPass *pass, Type type, int warps);
 /* What the unit wants of a left operand in registers. False: it wants none there. */
 bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout);
+
+/* ---- layout_scatter.c ---- */
+/* The layout of what a scatter writes whose neighbours in memory do not lie along the last axis of
+ * its tile. False: they do, or nothing is known of the places. */
+bool layout_of_scatter(LayoutPass *pass, const Op *scatter, int warps, Layout *layout);
 
 /* ---- layout_coalesce.c ---- */
 /* The layout whose accesses are coalesced, where `has` wastes most of what it moves and another

@@ -3,7 +3,6 @@
  * values into classes; products fix theirs first; layouts then spread along shape ops, from results
  * back to operands and on to results; classes that no product reaches are anchored by their memory
  * accesses, largest first. */
-#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/index_runs.h"
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 
 enum {
-    CHEAP_DEPTH = 6,
     MIN_GATHERS = 4, /* for each plain access */
     WORD_BITS = 32,  /* adjacent lanes access at least so many bits together */
 };
@@ -25,40 +23,6 @@ bool layout_spreads(const Value *value)
 static bool is_shape_op(const Op *op)
 {
     return op_moves_axes(op) || op->kind == OP_REDUCE;
-}
-
-static bool cheap_at(Memo *memo, const Value *value, int depth);
-
-static bool made_cheaply(Memo *memo, const Op *op, int depth)
-{
-    bool follows = op_has(op, TRAIT_ELEMENTWISE) || (is_shape_op(op) && op->kind != OP_REDUCE);
-    for (int i = 0; follows && i < op->n_operands; i++) {
-        follows = cheap_at(memo, op->operands[i], depth + 1);
-    }
-    return follows || op->kind == OP_CONST || op->kind == OP_INDEX || op->kind == OP_IOTA;
-}
-
-static bool cheap_at(Memo *memo, const Value *value, int depth)
-{
-    const Op *op = value->def;
-    int64_t found;
-    if (!layout_spreads(value)) {
-        return true;
-    }
-    if (!op || depth > CHEAP_DEPTH) {
-        return false;
-    }
-    return memo_known(memo, value, depth, &found)
-               ? found != 0
-               : memo_keep(memo, value, depth, made_cheaply(memo, op, depth)) != 0;
-}
-
-bool layout_is_cheap(const Value *value)
-{
-    Memo *memo = memo_about(value);
-    bool cheap = cheap_at(memo, value, 0);
-    memo_close(memo);
-    return cheap;
 }
 
 /* ---- classes ---- */
@@ -515,6 +479,27 @@ static int read_axis(LayoutPass *pass, const Value *value, const MemoryFacts *fa
     return last;
 }
 
+/* The only access of the class to memory, if that is a scatter; else NULL. */
+static const Op *only_scatter(LayoutPass *pass, const Value *value)
+{
+    uint32_t root = root_of(pass, value);
+    const Op *scatter = NULL;
+    for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
+        const Op *op = pass->ops.items[at->op];
+        bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_TILE_SCATTER;
+        bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+        const Value *moved = reads ? op->results[0] : writes ? op_moved_value(op) : NULL;
+        if (!moved || !is_of_class(pass, moved, root)) {
+            continue;
+        }
+        if (scatter || op->kind != OP_SCATTER || op->operands[0]->type->kind != TYPE_TENSOR) {
+            return NULL;
+        }
+        scatter = op;
+    }
+    return scatter;
+}
+
 /* Without accesses to memory, contiguous runs of the usual width keep later stores wide. */
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
@@ -524,10 +509,16 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
-    Layout layout =
-        layout_of_reduced(pass, value->type, lane_vector(&facts, vector), facts.narrowest,
-                          reduced_axes(pass, value), read_axis(pass, value, &facts), warps);
     int axis = folded_axis(pass, value);
+    uint32_t reduced = reduced_axes(pass, value);
+    const Op *scatter = axis < 0 && !reduced ? only_scatter(pass, value) : NULL;
+    Layout layout;
+    if (scatter && layout_of_scatter(pass, scatter, warps, &layout)) {
+        decide(pass, value, layout);
+        return;
+    }
+    layout = layout_of_reduced(pass, value->type, lane_vector(&facts, vector), facts.narrowest,
+                               reduced, read_axis(pass, value, &facts), warps);
     if (axis >= 0) {
         layout_join_warps_last(pass, value->type, axis, &layout);
     }

@@ -3,7 +3,7 @@
  * stores. A bulk copy drains while the next tile is at work; rows that it cannot write are written
  * by threads, a row by neighbours. */
 #include "passes/analysis/access_width.h"
-#include "passes/analysis/index_runs.h"
+#include "passes/analysis/memory_steps.h"
 #include "passes/stage/stage.h"
 
 enum { MAX_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
@@ -152,13 +152,11 @@ void stage_lent_stores(StageContext *s)
 
 /* ---- by threads ---- */
 
-/* True if neighbours along the last axis of the tile are neighbours in memory, or nearly. */
+/* True if elements of the tile are neighbours in memory, or nearly. */
 static bool scatters_rows(const StageContext *s, const Op *scatter)
 {
-    enum { MAX_APART = 4 }; /* elements: a sector holds a few */
-    int64_t stride = an_run_stride(scatter);
-    return an_width(s->func, scatter) > 1 ||
-           (stride >= -MAX_APART && stride <= MAX_APART && stride);
+    enum { MAX_APART = 32 }; /* elements, of which eight are written: a quarter of two sectors */
+    return an_width(s->func, scatter) > 1 || an_has_neighbours(scatter, MAX_APART);
 }
 
 /* Rows that the copy engine cannot write, of elements so narrow that what a thread of a product

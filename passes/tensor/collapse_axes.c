@@ -374,6 +374,7 @@ static Op *make_all(Func *func, Trial *trial)
     }
     Collapse f = collapse_begin(func, false);
     f.varies = an_varies_all(func);
+    f.gathers = trial->f.gathers;
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
         for (size_t i = 0; i < trial->sinks.n; i++) {
@@ -418,11 +419,12 @@ static void refuse(Shared *shared, const Collapse *f)
 }
 
 /* Collapses the pair of the sink, if that is possible and pays. Returns whether it did; `made`:
- * what takes the sink's place. */
-static bool collapse_from(Shared *shared, Op *op, Op *first, int at, Op **made)
+ * what takes the sink's place. `gathers`: values that are gathered are gathered anew. */
+static bool collapse_from(Shared *shared, Op *op, Op *first, int at, bool gathers, Op **made)
 {
     Trial trial = {.f = collapse_begin(shared->func, true), .dead = shared->dead};
     trial.f.varies = shared->varies;
+    trial.f.gathers = gathers;
     add_sink(&trial, op, first, at);
     const Value *value = pair_of(&trial.sinks.items[0]);
     if (collapse_has_pair(&shared->refused, (ValuePair){value, at})) {
@@ -439,20 +441,22 @@ static bool collapse_from(Shared *shared, Op *op, Op *first, int at, Op **made)
 }
 
 /* Collapses pairs of the op's axes, of which there are `rank`, the last ones first. */
-static Op *collapse_sink(Shared *shared, Op *op, int rank)
+static Op *collapse_sink(Shared *shared, Op *op, int rank, unsigned computed)
 {
     for (int at = rank - 2; at >= 0; at--) {
-        if (at + 1 < rank && collapse_from(shared, op, NULL, at, &op)) {
+        bool gathers = computed >> at & 3;
+        if (at + 1 < rank && collapse_from(shared, op, NULL, at, gathers, &op)) {
             rank--;
+            computed |= (unsigned)gathers << at;
         }
     }
     return op;
 }
 
-Op *collapse_axes_of(Func *func, Op *op, int rank)
+Op *collapse_axes_of(Func *func, Op *op, int rank, unsigned computed)
 {
     Shared shared = share(func);
-    Op *made = collapse_sink(&shared, op, rank);
+    Op *made = collapse_sink(&shared, op, rank, computed);
     share_end(&shared);
     return made == op ? NULL : made;
 }
@@ -466,7 +470,7 @@ static bool collapse_reduction(Shared *shared, Op *op)
     for (int at = axis - 1; at <= axis && op->kind == OP_REDUCE && !found; at++) {
         bool pair = at >= 0 && at + 1 < op->operands[0]->type->rank && reduces_pair(op, at);
         Op *second = pair ? second_reduction(shared->func, op, at, shared->dead) : NULL;
-        found = second && collapse_from(shared, second, op, at, &made);
+        found = second && collapse_from(shared, second, op, at, false, &made);
     }
     return found;
 }
@@ -530,7 +534,7 @@ static bool is_copy(const Func *func, const Op *op)
 static bool collapse_store(Shared *shared, Op *op)
 {
     return op->kind == OP_STORE && collapse_is_whole(op) && !is_copy(shared->func, op) &&
-           collapse_sink(shared, op, op->operands[0]->type->rank) != op;
+           collapse_sink(shared, op, op->operands[0]->type->rank, 0) != op;
 }
 
 void pass_collapse_axes(Func *func)

@@ -6,9 +6,9 @@
 #include "ir/ir.h"
 
 /* Collapses adjacent row axes, and adjacent column axes, of the products that the op, a store or a
- * scatter, writes an array of `rank` axes of. Returns the op that takes its place; NULL: nothing
- * changed. */
-Op *collapse_axes_of(Func *func, Op *op, int rank);
+ * scatter, writes an array of `rank` axes of. Gathers are made anew for pairs with an axis among
+ * `computed`, a bit each. Returns the op that takes its place; NULL: nothing changed. */
+Op *collapse_axes_of(Func *func, Op *op, int rank, unsigned computed);
 
 /* Makes axes `at` and `at` + 1 of a contiguous tensor one axis. No op may be left that reads it
  * with two. */

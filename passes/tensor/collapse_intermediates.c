@@ -15,11 +15,13 @@
  * everything which is made of the product goes through.
  *
  * A scatter of the result (passes/fuse/invert_gathers.c) gets the same axes: its indices are
- * quotients and remainders of the collapsed axis. So does a store on a GPU where rows (columns)
- * have several axes, all too short for a tile, that do not lie side by side in the result
- * (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum is long enough that full tiles
- * pay for storing element by element: it becomes a scatter. Requires the tensor level. Changes no
- * bits. */
+ * quotients and remainders of the collapsed axis. The phases of a transposed convolution are
+ * columns like others: phases and channels are one axis, of which what lies nearer in the result is
+ * the faster one, so that one read of a tile of the input serves all phases. A store on a GPU
+ * becomes a scatter where rows (columns) have several axes, all too short for a tile, that do not
+ * lie side by side in the result (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum
+ * is long enough that full tiles pay for storing element by element. Requires the tensor level.
+ * Changes no bits. */
 #include "passes/tensor/collapse_axes.h"
 
 #include "ir/build.h"
@@ -27,6 +29,7 @@
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/computations.h"
+#include "passes/analysis/memory_steps.h"
 #include "passes/pass.h"
 #include "passes/tensor/reorder_axes.h"
 
@@ -221,11 +224,45 @@ static void store_result(Func *func, const Result *result)
     b = build_after(func, value->def);
     b.span = value->def->span;
     Op *store = build_store(&b, func_alias(func, scratch), WHOLE, reorder_axes(&b, value, order));
-    if (!collapse_axes_of(func, store, rank)) {
+    if (!collapse_axes_of(func, store, rank, 0)) {
         func_replace_uses(func, loaded, value);
         op_remove(store);
         func_remove_dead(func);
         func->params.n = n_params;
+    }
+}
+
+/* True if neighbours along the first axis lie nearer to each other in what the scatter writes. */
+static bool is_nearer(const Op *scatter, int64_t axis, int64_t than)
+{
+    int64_t own = an_memory_step(scatter, (int)axis, 1);
+    int64_t other = an_memory_step(scatter, (int)than, 1);
+    return own >= 0 && own < other;
+}
+
+/* True if the axis, whose extent is a number, is one of a factor that is computed along it, as the
+ * phases of a transposed convolution are. */
+static bool is_computed(const Result *result, int axis)
+{
+    int64_t extent;
+    return result->axes[axis].side != SIDE_BOTH && result->axes[axis].place == MAX_RANK &&
+           poly_is_const(result->value->type->dims[axis], &extent);
+}
+
+/* The same order, but axes along which a factor is computed among those of their side so that
+ * neighbours of a row (column) are neighbours in what the scatter writes. */
+static void scatter_order(const Op *scatter, const Result *result, int64_t *order)
+{
+    memory_order(result, order);
+    for (int i = 1; i < result->value->type->rank; i++) {
+        for (int k = i; k > 0; k--) {
+            int64_t before = order[k - 1], own = order[k];
+            bool same = result->axes[before].side == result->axes[own].side;
+            bool moves = is_computed(result, (int)before) || is_computed(result, (int)own);
+            bool swaps = same && moves && is_nearer(scatter, before, own);
+            order[k - 1] = swaps ? own : before;
+            order[k] = swaps ? before : own;
+        }
     }
 }
 
@@ -235,17 +272,21 @@ static void collapse_scatter(Func *func, Op *scatter, const Result *result)
 {
     int rank = result->value->type->rank;
     int64_t order[MAX_RANK];
-    memory_order(result, order);
+    scatter_order(scatter, result, order);
     Builder b = build_before(func, scatter);
     b.span = scatter->span;
     for (int i = 1; i < scatter->n_operands; i++) {
         Value *operand = scatter->operands[i];
         if (operand && operand->type->kind == TYPE_ARRAY) {
-            op_set_operand(scatter, i, reorder_axes(&b, operand, order));
+            op_set_operand(scatter, i, reorder_axes_to_memory(&b, operand, order));
         }
     }
     func_remove_dead(func);
-    collapse_axes_of(func, scatter, rank);
+    unsigned computed = 0;
+    for (int i = 0; i < rank; i++) {
+        computed |= (unsigned)is_computed(result, (int)order[i]) << i;
+    }
+    collapse_axes_of(func, scatter, rank, computed);
 }
 
 /* ---- stores of rows and columns that do not lie side by side ---- */
@@ -342,7 +383,7 @@ static void collapse_store(Func *func, Op *store, const Result *result, int64_t 
     }
     Op *scatter = scatter_of(func, store, result, order);
     op_remove(store); /* what it stored stays, in case that it is stored after all */
-    if (!collapse_axes_of(func, scatter, result->value->type->rank)) {
+    if (!collapse_axes_of(func, scatter, result->value->type->rank, 0)) {
         Builder b = build_before(func, scatter);
         b.span = scatter->span;
         build_store(&b, scatter->operands[0], WHOLE, result->value);

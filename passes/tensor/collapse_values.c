@@ -4,7 +4,10 @@
 #include "passes/tensor/collapse_values.h"
 
 #include "ir/drop_axis.h"
+#include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
+
+#include <string.h>
 
 /* ---- types ---- */
 
@@ -128,6 +131,14 @@ static Value *merged_permute(Collapse *f, const Op *op, int at)
     return build_permute(&f->b, from, fewer);
 }
 
+static Value *again(Collapse *f, const Op *op, Value **operands, Type type)
+{
+    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->attrs = op->attrs;
+    copy->n_attrs = op->n_attrs;
+    return copy->results[0];
+}
+
 static bool is_unit(Dim dim)
 {
     int64_t extent;
@@ -136,83 +147,156 @@ static bool is_unit(Dim dim)
 
 /* ---- values along one of the two axes ---- */
 
-/* The vector's elements at the indices, which are all inside; `tries`: itself, if that is possible.
- * NULL: it is not made of coordinates, numbers and inputs. */
-static Value *vector_at(Collapse *f, Value *vector, Value *indices)
+/* The elements of a value at places along one of its axes, which are all inside. */
+typedef struct Taken {
+    const Value *value, *places;
+    int axis;
+    Value *to;
+} Taken;
+
+static bool is_taken(const void *item, const void *key)
 {
-    const Op *op = vector->def;
-    Type type = f->tries ? NULL : type_with_dtype(f->func, indices->type, vector->type->dtype);
-    if (!op) {
+    const Taken *taken = item, *wanted = key;
+    return taken->value == wanted->value && taken->places == wanted->places &&
+           taken->axis == wanted->axis;
+}
+
+static Value *taken(Collapse *f, Value *value, int axis, Value *places);
+
+static Type taken_type(Func *func, Type type, int axis, const Value *places)
+{
+    Dim dims[MAX_RANK];
+    memcpy(dims, type->dims, (size_t)type->rank * sizeof *dims);
+    dims[axis] = places->type->dims[0];
+    return type_array(func, type->dtype, type->rank, dims);
+}
+
+/* True if the op reads an array, or an input, which no statement overwrites. */
+static bool reads_constant(const Func *func, const Op *op)
+{
+    const Value *from = op->operands[0];
+    return from->type->kind != TYPE_TENSOR || func->params.items[from->index].io == PARAM_IN;
+}
+
+static bool may_gather(const Collapse *f, const Op *gather)
+{
+    return f->gathers && reads_constant(f->func, gather);
+}
+
+static Value *taken_load(Collapse *f, const Op *op, Value *places)
+{
+    Value *memory = op->operands[0];
+    if (memory->type->rank != 1 || !collapse_is_whole(op) || !reads_constant(f->func, op)) {
         return NULL;
     }
-    if (op->kind == OP_IOTA) {
-        return f->tries ? vector : build_cast(&f->b, indices, vector->type->dtype);
+    if (f->tries) {
+        return op->results[0];
     }
-    if (op->kind == OP_BROADCAST && type_is_scalar(op->operands[0]->type)) {
-        return f->tries ? vector : build_broadcast(&f->b, op->operands[0], 1, type->dims);
-    }
-    if (op->kind == OP_LOAD) {
-        const Value *memory = op->operands[0];
-        bool input = memory->type->kind == TYPE_TENSOR && memory->type->rank == 1 &&
-                     collapse_is_whole(op) && f->func->params.items[memory->index].io == PARAM_IN;
-        if (!input || f->tries) {
-            return input ? vector : NULL;
-        }
-        Value *read = build_gather(&f->b, op->operands[0], &indices);
-        op_set_ints(f->func, read->def, ATTR_GUARD, 1, (int64_t[]){0});
-        return read;
-    }
-    if (op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) {
+    Value *read = build_gather(&f->b, memory, &places);
+    op_set_ints(f->func, read->def, ATTR_GUARD, 1, (int64_t[]){0});
+    return read;
+}
+
+/* The op moves the axis, or stretches a single element along it. */
+static Value *taken_moved(Collapse *f, const Op *op, int axis, Value *places)
+{
+    Value *from = op->operands[0];
+    int own = op_operand_axis(op, 0, axis);
+    bool stretched = own < 0 || from->type->dims[own] != op->results[0]->type->dims[axis];
+    if (stretched && op->kind != OP_BROADCAST) {
         return NULL;
     }
+    from = stretched ? keep(f, from) : taken(f, from, own, places);
+    if (!from || f->tries) {
+        return from;
+    }
+    switch (op->kind) {
+    case OP_EXPAND: return build_expand(&f->b, from, (int)op_int(op, ATTR_AXIS, 0));
+    case OP_SQUEEZE: return build_squeeze(&f->b, from, (int)op_int(op, ATTR_AXIS, 0));
+    case OP_PERMUTE: return build_permute(&f->b, from, op_attr(op, ATTR_PERM)->ints);
+    default: {
+        Type type = taken_type(f->func, op->results[0]->type, axis, places);
+        return build_broadcast(&f->b, from, type->rank, type->dims);
+    }
+    }
+}
+
+/* The op again, of those elements of its operands; what a gather reads from stays as it is. */
+static Value *taken_elements(Collapse *f, const Op *op, int axis, Value *places)
+{
     Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = vector_at(f, op->operands[i], indices);
-        if (!operands[i]) {
+        Value *from = op->operands[i];
+        bool whole = (i == 0 && op->kind == OP_GATHER) || !from || from->type->rank == 0;
+        operands[i] = !whole ? taken(f, from, axis, places) : from ? keep(f, from) : NULL;
+        if (!whole && !operands[i]) {
             return NULL;
         }
     }
     if (f->tries) {
-        return vector;
+        return op->results[0];
     }
-    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
-    copy->attrs = op->attrs;
-    copy->n_attrs = op->n_attrs;
-    return copy->results[0];
+    Type type = taken_type(f->func, op->results[0]->type, axis, places);
+    return again(f, op, operands, type);
 }
 
-/* An array that has several elements along one of the two axes alone, stretched along all others:
- * the element at each quotient, or at each remainder, of the axis that the two become. */
-static Value *merged_vector(Collapse *f, const Op *op, int at)
+static Value *taken_op(Collapse *f, Value *value, int axis, Value *places)
+{
+    const Op *op = value->def;
+    switch (op->kind) {
+    case OP_IOTA: return f->tries ? value : build_cast(&f->b, places, value->type->dtype);
+    case OP_LOAD: return taken_load(f, op, places);
+    case OP_GATHER: return may_gather(f, op) ? taken_elements(f, op, axis, places) : NULL;
+    default:
+        if (op_moves_axes(op)) {
+            return taken_moved(f, op, axis, places);
+        }
+        return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE)
+                   ? taken_elements(f, op, axis, places)
+                   : NULL;
+    }
+}
+
+/* In a trial, any value. NULL: the value is not made of coordinates, numbers and inputs. */
+static Value *taken(Collapse *f, Value *value, int axis, Value *places)
+{
+    Taken key = {value, places, axis, NULL};
+    uint64_t hash = hash_word((uint64_t)axis, value->id);
+    const Taken *known = table_find(&f->taken, hash, is_taken, &key);
+    if (known || !value->def) {
+        return known ? known->to : NULL;
+    }
+    key.to = taken_op(f, value, axis, places);
+    table_add(f->func->arena, &f->taken, hash, arena_copy(f->func->arena, &key, sizeof key));
+    return key.to;
+}
+
+/* An array that has several elements along one of the two axes and is stretched along the other:
+ * the elements at each quotient, or at each remainder, of the axis that the two become. */
+static Value *merged_along_one(Collapse *f, const Op *op, int at)
 {
     Value *from = op->operands[0];
     Type wide = op->results[0]->type, to = merged_type(f->func, wide, at);
-    int missing = wide->rank - from->type->rank, own = -1;
-    for (int i = 0; i < from->type->rank; i++) {
+    int first = at - (wide->rank - from->type->rank), own = -1;
+    for (int i = first < 0 ? 0 : first; i <= first + 1; i++) {
         if (!is_unit(from->type->dims[i])) {
-            if (own >= 0 || (i + missing != at && i + missing != at + 1)) {
-                return NULL;
-            }
-            own = i;
+            own = own >= 0 || from->type->dims[i] != wide->dims[at + i - first] ? MAX_RANK : i;
         }
     }
-    Value *vector = from;
-    while (own >= 0 && vector->def &&
-           (vector->def->kind == OP_EXPAND || vector->def->kind == OP_SQUEEZE)) {
-        vector = vector->def->operands[0];
-    }
-    if (own < 0 || vector->type->rank != 1 || vector->type->dims[0] != wide->dims[own + missing]) {
+    if (own < 0 || own == MAX_RANK) {
         return NULL;
     }
     if (f->tries) {
         f->divides = true;
-        return vector_at(f, vector, NULL);
+        return taken(f, from, own, NULL);
     }
     Value *all = build_iota(&f->b, to->dims[at], DT_I64);
     Value *by = build_broadcast(&f->b, build_size(&f->b, wide->dims[at + 1]), 1, &to->dims[at]);
-    OpKind kind = own + missing == at ? OP_DIV : OP_MOD;
-    Value *merged = vector_at(f, vector, build_binary(&f->b, kind, all, by));
-    return build_along(&f->b, merged, at, to);
+    Value *places = build_binary(&f->b, own == first ? OP_DIV : OP_MOD, all, by);
+    Value *merged = taken(f, from, own, places);
+    bool has_other = own == first || first >= 0;
+    merged = has_other ? build_squeeze(&f->b, merged, own == first ? own + 1 : first) : merged;
+    return build_broadcast(&f->b, merged, to->rank, to->dims);
 }
 
 /* Both axes are the operand's, or both are stretched. */
@@ -228,7 +312,7 @@ static Value *merged_broadcast(Collapse *f, const Op *op, int at)
     if (both) {
         from = collapse_value(f, from, first);
     } else if (!units && !new_one && first >= -1) {
-        return merged_vector(f, op, at);
+        return merged_along_one(f, op, at);
     } else {
         keep(f, from);
         from = (units || new_one) && !f->tries ? build_squeeze(&f->b, from, first + 1) : from;
@@ -288,23 +372,20 @@ static Value *merged_dot(Collapse *f, const Op *op, int at)
     return build_dot(&f->b, left, right, NULL, op->results[0]->type->dtype);
 }
 
+/* Element by element; what a gather reads from stays as it is. */
 static Value *merged_elements(Collapse *f, const Op *op, int at)
 {
     Value **operands = ARENA_ARRAY(f->func->arena, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = collapse_value(f, op->operands[i], at);
-        if (!operands[i]) {
+        Value *from = op->operands[i];
+        bool whole = (i == 0 && op->kind == OP_GATHER) || !from || from->type->rank == 0;
+        operands[i] = !whole ? collapse_value(f, from, at) : from ? keep(f, from) : NULL;
+        if (!whole && !operands[i]) {
             return NULL;
         }
     }
-    if (f->tries) {
-        return op->results[0];
-    }
-    Type type = merged_type(f->func, op->results[0]->type, at);
-    Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
-    copy->attrs = op->attrs;
-    copy->n_attrs = op->n_attrs;
-    return copy->results[0];
+    return f->tries ? op->results[0]
+                    : again(f, op, operands, merged_type(f->func, op->results[0]->type, at));
 }
 
 /* ---- values ---- */
@@ -319,6 +400,7 @@ static Value *merged_op(Collapse *f, Op *op, int at)
     case OP_BROADCAST: return merged_broadcast(f, op, at);
     case OP_REDUCE: return merged_reduce(f, op, at);
     case OP_DOT: return merged_dot(f, op, at);
+    case OP_GATHER: return may_gather(f, op) ? merged_elements(f, op, at) : NULL;
     default:
         return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE) ? merged_elements(f, op, at)
                                                                      : NULL;

@@ -16,6 +16,7 @@ typedef struct Collapse {
     Func *func;
     Builder b;
     bool tries;   /* nothing is built yet */
+    bool gathers; /* gathers are made anew, too */
     bool pays;    /* a product gets more rows or columns */
     bool divides; /* elements are found by quotients and remainders of the collapsed axis */
     int axis[64]; /* of each parameter that is merged with the next one; -1: none */
@@ -29,7 +30,8 @@ typedef struct Collapse {
         const Value **items; /* that are taken as they are */
         size_t n, cap;
     } kept;
-    HashTable made; /* values, by those that they were made of */
+    HashTable made;  /* values, by those that they were made of */
+    HashTable taken; /* elements at places along one of their axes, too */
     Memo *varies;   /* of an_varies */
 } Collapse;
 

@@ -9,6 +9,8 @@
  * A permute behind element-wise ops would hide that axes of an operand lie side by side. */
 #include "passes/tensor/reorder_axes.h"
 
+#include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "support/hash_table.h"
 
 #include <string.h>
@@ -16,6 +18,7 @@
 typedef struct Reorder {
     Builder *b;
     HashTable known;
+    Memo *permutes; /* of has_permute; NULL: values that are in order stay as they are */
 } Reorder;
 
 typedef struct Ordered {
@@ -89,12 +92,21 @@ static Value *reordered_broadcast(Reorder *r, const Op *op, const int64_t *order
     return build_broadcast(r->b, reordered(r, from, order), to->rank, to->dims);
 }
 
+/* True if the gather reads an array, or an input, which no statement overwrites before `b`. */
+static bool reads_constant(const Func *func, const Op *gather)
+{
+    const Value *from = gather->operands[0];
+    return from->type->kind != TYPE_TENSOR || func->params.items[from->index].io == PARAM_IN;
+}
+
+/* What a gather reads from stays as it is. */
 static Value *reordered_elements(Reorder *r, const Op *op, const int64_t *order)
 {
     Value **operands = ARENA_ARRAY(r->b->func->arena, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) {
         Value *operand = op->operands[i];
-        operands[i] = type_is_scalar(operand->type) ? operand : reordered(r, operand, order);
+        bool whole = (i == 0 && op->kind == OP_GATHER) || type_is_scalar(operand->type);
+        operands[i] = whole ? operand : reordered(r, operand, order);
     }
     Type type = reordered_type(r, op->results[0]->type, order);
     Op *copy = build_op(r->b, op->kind, op->n_operands, operands, 1, &type, 0);
@@ -124,11 +136,33 @@ static Value *reordered_op(Reorder *r, Value *value, const int64_t *order)
                                 place_of(order, op_int(op, ATTR_AXIS, 0)));
         }
         return build_permute(r->b, value, order);
+    case OP_GATHER:
+        return reads_constant(r->b->func, op) ? reordered_elements(r, op, order)
+                                              : build_permute(r->b, value, order);
     default:
         return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE)
                    ? reordered_elements(r, op, order)
                    : build_permute(r->b, value, order);
     }
+}
+
+/* Is a permute among the ops that would be made once more? */
+static bool has_permute(Reorder *r, const Value *value)
+{
+    int64_t found;
+    const Op *op = value->def;
+    if (!op || value->type->kind != TYPE_ARRAY || op->kind == OP_PERMUTE) {
+        return op && op->kind == OP_PERMUTE;
+    }
+    bool remade = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_REDUCE;
+    if (!remade || memo_known(r->permutes, value, 0, &found)) {
+        return remade && found;
+    }
+    found = false;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = has_permute(r, op->operands[i]);
+    }
+    return memo_keep(r->permutes, value, 0, found);
 }
 
 static Value *reordered(Reorder *r, Value *value, const int64_t *order)
@@ -142,7 +176,7 @@ static Value *reordered(Reorder *r, Value *value, const int64_t *order)
         key.order[i] = order[i];
         hash = hash_word(hash, (uint64_t)order[i]);
     }
-    if (same) {
+    if (same && !(r->permutes && has_permute(r, value))) {
         return value;
     }
     const Ordered *known = table_find(&r->known, hash, is_ordered, &key);
@@ -160,4 +194,12 @@ Value *reorder_axes(Builder *b, Value *value, const int64_t *order)
 {
     Reorder r = {.b = b};
     return reordered(&r, value, order);
+}
+
+Value *reorder_axes_to_memory(Builder *b, Value *value, const int64_t *order)
+{
+    Reorder r = {.b = b, .permutes = memo_open(b->func)};
+    Value *made = reordered(&r, value, order);
+    memo_close(r.permutes);
+    return made;
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far apart in memory the elements of a tile lie that an op gathers or scatters at computed
+ * places: what orders lanes, and the axes that are collapsed. */
+#ifndef TESSERA_PASSES_ANALYSIS_MEMORY_STEPS_H
+#define TESSERA_PASSES_ANALYSIS_MEMORY_STEPS_H
+
+#include "ir/ir.h"
+
+/* Elements between the place of the first element of the tile and that of the element at coordinate
+ * `at` along the axis, as ranges begin at 0 and sizes are the greatest that they can be; a size
+ * without a maximum counts as a large number. -1: what varies along the axis is not made of
+ * coordinates, sizes and numbers alone. */
+int64_t an_memory_step(const Op *gather_or_scatter, int axis, int64_t at);
+
+/* True if eight elements of the tile lie within about so many of memory. */
+bool an_has_neighbours(const Op *gather_or_scatter, int64_t within);
+
+#endif
