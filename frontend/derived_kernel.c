@@ -5,6 +5,10 @@
  *   kernel f(x: T[M, N], w: f32[N], n: i32) -> y: T[M, N]
  *   vjp(f): (x: T[M, N], w: f32[N], n: i32, d_y: T[M, N]) -> (d_x: T[M, N], d_w: f32[N])
  *   grad(f): the same without d_y, which is 1; f has one result of a single element
+ *   jvp(f): (x: T[M, N], w: f32[N], n: i32, d_x: T[M, N], d_w: f32[N]) -> d_y: T[M, N]
+ *
+ * An `inout` parameter x is a result, too, and so d_x is `inout`: of vjp(f) first the gradient of
+ * what is written, then of what was there; of jvp(f) the other way round.
  *
  * lower_derived.c makes its body. */
 #include "frontend/messages/frontend_errors.h"
@@ -55,7 +59,8 @@ static Diag *wrong_form(Module *module, const Expr *expr, const char *what)
 {
     Diag *diag = front_error(module->diags, ERR_DERIVATIVE, expr->span, "%s", what);
     diag_help(module->diags, diag,
-              "write `vjp(f)` or `grad(f)`, f the name of a kernel; `vjp(f, x)`: by x alone");
+              "write `vjp(f)`, `grad(f)` or `jvp(f)`, f the name of a kernel; `vjp(f, x)`: by x "
+              "alone");
     return diag;
 }
 
@@ -97,6 +102,7 @@ static bool kind_of(Module *module, const Expr *expr, DerivativeKind *kind)
     const char *name = expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME ? expr->a->name : "";
     *kind = text_equal(name, "vjp")    ? DERIVATIVE_VJP
             : text_equal(name, "grad") ? DERIVATIVE_GRAD
+            : text_equal(name, "jvp")  ? DERIVATIVE_JVP
                                        : DERIVATIVE_NONE;
     if (*kind == DERIVATIVE_NONE) {
         wrong_form(module, expr, "this is no derivative of a kernel");
@@ -137,13 +143,6 @@ static bool choose_parameters(Module *module, KernelDecl *kernel)
         const ParamDecl *param = &of->params.items[i];
         kernel->by[i] = expr->args.n < 2 && !param->is_const && has_gradient(of, param);
         any = any || kernel->by[i];
-        if (param->is_inout) {
-            Diag *diag = front_error(module->diags, ERR_DERIVATIVE, expr->span,
-                                     "`%s` writes its parameter `%s`", of->name, param->name);
-            diag_label(module->diags, diag, param->span, "it is `inout`");
-            diag_help(module->diags, diag, "a kernel that is differentiated has results instead");
-            return false;
-        }
     }
     for (size_t i = 1; i < expr->args.n; i++) {
         any = true;
@@ -183,25 +182,36 @@ static bool is_single(const ParamDecl *result)
     return true;
 }
 
-static bool add_cotangents(Module *module, KernelDecl *kernel)
+/* The gradient, or tangent, of a result or of a parameter that is written. */
+static void add_result_gradient(Module *module, KernelDecl *kernel, const ParamDecl *result)
+{
+    ParamDecl param = {.name = gradient_name(module->arena, result->name),
+                       .span = result->span,
+                       .type = result->type};
+    bool both = result->is_inout && kernel->by[result - kernel->of->params.items];
+    narrow_class(kernel, result);
+    if (kernel->kind == DERIVATIVE_VJP) {
+        param.is_inout = both;
+        ARENA_PUSH(module->arena, &kernel->params, param);
+    } else if (kernel->kind == DERIVATIVE_JVP && !both) {
+        ARENA_PUSH(module->arena, &kernel->results, param);
+    }
+}
+
+static bool add_result_gradients(Module *module, KernelDecl *kernel)
 {
     const KernelDecl *of = kernel->of;
     int n = 0;
     bool single = true;
-    for (size_t i = 0; i < of->results.n; i++) {
-        const ParamDecl *result = &of->results.items[i];
-        if (!has_gradient(of, result)) {
+    for (size_t i = 0; i < of->results.n + of->params.n; i++) {
+        const ParamDecl *result =
+            i < of->results.n ? &of->results.items[i] : &of->params.items[i - of->results.n];
+        if (!has_gradient(of, result) || (i >= of->results.n && !result->is_inout)) {
             continue;
         }
         n++;
         single = single && is_single(result);
-        narrow_class(kernel, result);
-        if (kernel->kind == DERIVATIVE_VJP) {
-            ParamDecl param = {.name = gradient_name(module->arena, result->name),
-                               .span = result->span,
-                               .type = result->type};
-            ARENA_PUSH(module->arena, &kernel->params, param);
-        }
+        add_result_gradient(module, kernel, result);
     }
     if (n == 0) {
         wrong_form(module, kernel->derivative, "the kernel has no result of floats");
@@ -212,6 +222,22 @@ static bool add_cotangents(Module *module, KernelDecl *kernel)
         return false;
     }
     return n > 0;
+}
+
+/* The gradient of a parameter is a result, its tangent a parameter. */
+static void add_param_gradient(Module *module, KernelDecl *kernel, const ParamDecl *of)
+{
+    ParamDecl param = *of;
+    narrow_class(kernel, of);
+    param.name = gradient_name(module->arena, of->name);
+    param.fallback = NULL;
+    param.is_inout = kernel->kind == DERIVATIVE_JVP && of->is_inout;
+    if (kernel->kind == DERIVATIVE_JVP) {
+        ARENA_PUSH(module->arena, &kernel->params, param);
+    } else if (!of->is_inout || kernel->kind == DERIVATIVE_GRAD) {
+        param.type = result_type(module, param.type);
+        ARENA_PUSH(module->arena, &kernel->results, param);
+    }
 }
 
 bool complete_derived(Module *module, KernelDecl *kernel)
@@ -243,19 +269,24 @@ bool complete_derived(Module *module, KernelDecl *kernel)
     }
     kernel->where.generics.cap = of->where.generics.n;
     for (size_t i = 0; i < of->params.n; i++) {
-        ARENA_PUSH(module->arena, &kernel->params, of->params.items[i]);
+        ParamDecl param = of->params.items[i];
+        param.is_inout = false;
+        ARENA_PUSH(module->arena, &kernel->params, param);
     }
-    if (!choose_parameters(module, kernel) || !add_cotangents(module, kernel)) {
+    if (!choose_parameters(module, kernel)) {
         return false;
     }
-    for (size_t i = 0; i < of->params.n; i++) {
+    for (size_t i = 0; i < of->params.n && kernel->kind == DERIVATIVE_JVP; i++) {
         if (kernel->by[i]) {
-            ParamDecl result = of->params.items[i];
-            narrow_class(kernel, &result);
-            result.name = gradient_name(module->arena, result.name);
-            result.type = result_type(module, result.type);
-            result.fallback = NULL;
-            ARENA_PUSH(module->arena, &kernel->results, result);
+            add_param_gradient(module, kernel, &of->params.items[i]);
+        }
+    }
+    if (!add_result_gradients(module, kernel)) {
+        return false;
+    }
+    for (size_t i = 0; i < of->params.n && kernel->kind != DERIVATIVE_JVP; i++) {
+        if (kernel->by[i]) {
+            add_param_gradient(module, kernel, &of->params.items[i]);
         }
     }
     return true;

@@ -6,9 +6,7 @@
  * Its parameters are those of the function, then the results, then the results' gradients; it
  * gives the gradients of the function's floats, in order. A call of such a function is noted while
  * it is lowered, and the sweep (passes/derive) asks here for the gradients of its arguments. */
-#include "frontend/lower/lower.h"
-
-#include "passes/derive/derive.h"
+#include "frontend/lower/lower_derived.h"
 
 enum { MAX_RESULTS = 16 };
 
@@ -242,126 +240,7 @@ static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *
     return good;
 }
 
-/* ---- a kernel's derivative ---- */
-
-static Param *param_called(Lower *l, const char *name)
+DeriveRules derive_rules(Lower *l)
 {
-    for (size_t i = 0; i < l->func->params.n; i++) {
-        if (text_equal(l->func->params.items[i].name, name)) {
-            return &l->func->params.items[i];
-        }
-    }
-    return NULL;
-}
-
-static Type gradient_type(Lower *l, Type type)
-{
-    Dim one = poly_const(l->func, 1);
-    return type_tensor(l->func, type->dtype, type->kind == TYPE_TENSOR ? type->rank : 1,
-                       type->kind == TYPE_TENSOR ? type->dims : &one);
-}
-
-/* The gradient of each result is a parameter, or 1. */
-static bool seed_results(Lower *l, const KernelDecl *kernel, Derive *d)
-{
-    for (size_t i = 0; i < kernel->of->results.n; i++) {
-        Param *result = param_called(l, kernel->of->results.items[i].name);
-        Value *tensor = result->value;
-        if (!dtype_is_float(tensor->type->dtype)) {
-            continue;
-        }
-        Value *gradient = NULL;
-        if (kernel->kind == DERIVATIVE_VJP) {
-            gradient = func_param(l->func, gradient_name(l->arena, result->name),
-                                  gradient_type(l, tensor->type), PARAM_IN);
-        }
-        derive_seed_result(d, tensor, gradient);
-    }
-    return true;
-}
-
-static void store_gradients(Lower *l, const KernelDecl *kernel, Derive *d)
-{
-    Value *whole[TENSOR_RANK] = {NULL};
-    l->b = build_at_end(l->func, l->func->body);
-    for (size_t i = 0; i < kernel->of->params.n; i++) {
-        if (!kernel->by[i]) {
-            continue;
-        }
-        const char *name = kernel->of->params.items[i].name;
-        Value *of = param_called(l, name)->value, *gradient = derive_gradient(d, of);
-        Type type = gradient_type(l, of->type);
-        Value *result = func_param(l->func, gradient_name(l->arena, name), type, PARAM_OUT);
-        if (!gradient) {
-            Type zeros = type_array(l->func, type->dtype, type->rank, type->dims);
-            gradient = build_float(&l->b, zeros, 0);
-        }
-        gradient = build_broadcast(&l->b, gradient, type->rank, type->dims);
-        build_store(&l->b, result, whole, build_cast(&l->b, gradient, type->dtype));
-    }
-}
-
-/* True for a result of the kernel that is differentiated, of which there were n parameters. */
-static bool is_gone(const Param *param, size_t n)
-{
-    return param->io == PARAM_OUT && param->value->index < n;
-}
-
-/* What the kernel did and its derivative does not: it writes results and messages. */
-static void leave_out(Lower *l, size_t n)
-{
-    Op *next;
-    for (Op *op = l->func->body->first; op; op = next) {
-        next = op->next;
-        bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-        bool says = op->kind == OP_PRINT || op->kind == OP_ASSERT;
-        if (says || (writes && is_gone(&l->func->params.items[op->operands[0]->index], n))) {
-            op_remove(op);
-        }
-    }
-    func_remove_dead(l->func);
-}
-
-/* Inputs, then results, then intermediates. */
-static void order_params(Lower *l, size_t n_before)
-{
-    static const ParamIo order[] = {PARAM_IN, PARAM_OUT, PARAM_SCRATCH};
-    size_t n = l->func->params.n, count = 0;
-    Param *params = ARENA_ARRAY(l->arena, Param, n + 1);
-    for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
-        for (size_t i = 0; i < n; i++) {
-            const Param *param = &l->func->params.items[i];
-            if (param->io == order[k] && !is_gone(param, n_before)) {
-                params[count++] = *param;
-            }
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        l->func->params.items[i] = params[i];
-        l->func->params.items[i].value->index = (uint32_t)i;
-    }
-    l->func->params.n = count;
-}
-
-bool lower_derived(Lower *l, const KernelDecl *kernel)
-{
-    if (kernel->of->of && !lower_derived(l, kernel->of)) {
-        return false;
-    }
-    DeriveRules rules = {l->derivable.items, l->derivable.n, apply, l};
-    size_t n = l->func->params.n;
-    Derive *d = derive_begin(l->func, l->func->body, &rules);
-    l->n_lanes = 0;
-    for (size_t i = 0; i < kernel->of->params.n; i++) {
-        if (kernel->by[i]) {
-            derive_by(d, param_called(l, kernel->of->params.items[i].name)->value);
-        }
-    }
-    if (!seed_results(l, kernel, d) || !derive_run(d)) {
-        return false;
-    }
-    store_gradients(l, kernel, d);
-    leave_out(l, n);
-    order_params(l, n);
-    return true;
+    return (DeriveRules){l->derivable.items, l->derivable.n, apply, l};
 }

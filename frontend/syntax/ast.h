@@ -155,7 +155,12 @@ typedef struct AssumeSet { /* assume D in 64, 80 */
     size_t n;
 } AssumeSet;
 
-typedef enum DerivativeKind { DERIVATIVE_NONE, DERIVATIVE_VJP, DERIVATIVE_GRAD } DerivativeKind;
+typedef enum DerivativeKind {
+    DERIVATIVE_NONE,
+    DERIVATIVE_VJP,
+    DERIVATIVE_GRAD,
+    DERIVATIVE_JVP,
+} DerivativeKind;
 
 typedef struct KernelDecl {
     const char *name;
@@ -295,6 +300,8 @@ void check_twice(Module *module);
 void make_signature(Module *module, KernelDecl *kernel);
 /* Does the name stand in the expression? */
 bool expr_mentions(const Expr *expr, const char *name);
+/* Or in the function's body? */
+bool fn_mentions(const FnDecl *fn, const char *name);
 /* Text of an expression as it was written, spaces normalized. */
 const char *source_text(const Diags *diags, Arena *arena, Span span);
 

@@ -271,6 +271,38 @@ bool expr_mentions(const Expr *expr, const char *name)
            expr_mentions(expr->c, name);
 }
 
+static bool any_mentions(const ExprList *list, const char *name)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        if (expr_mentions(list->items[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool block_mentions(const StmtList *block, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < block->n && !found; i++) {
+        const Stmt *stmt = block->items[i];
+        found = expr_mentions(stmt->type, name) || expr_mentions(stmt->target, name) ||
+                expr_mentions(stmt->value, name) || any_mentions(&stmt->values, name) ||
+                block_mentions(&stmt->body, name) || block_mentions(&stmt->otherwise, name);
+        for (size_t k = 0; k < stmt->axes.n && !found; k++) {
+            const Axis *axis = &stmt->axes.items[k];
+            found = expr_mentions(axis->extent, name) || expr_mentions(axis->to, name) ||
+                    expr_mentions(axis->step, name);
+        }
+    }
+    return found;
+}
+
+bool fn_mentions(const FnDecl *fn, const char *name)
+{
+    return expr_mentions(fn->value, name) || block_mentions(&fn->body, name);
+}
+
 const char *source_text(const Diags *diags, Arena *arena, Span span)
 {
     const Source *source = &diags->sources.items[span.source];

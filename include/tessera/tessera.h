@@ -257,6 +257,12 @@ typedef struct TesseraKernel TesseraKernel;
 /* Down to scheduled code; machine code is made when it is first asked for. */
 TESSERA_API TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
                                           TesseraKernel **kernel);
+/* The kernel that computes gradients (docs/language.md), with the same options but for lines of the
+ * schedule and arguments: by the float parameters of these names; n_by 0: by all. Its parameters
+ * are the kernel's, then d_NAME for each of its results, its results d_NAME for each of these
+ * parameters. A kernel of the name "vjp(NAME)", also in `options.kernel`, is the same. */
+TESSERA_API TesseraStatus tessera_kernel_vjp(TesseraKernel *kernel, const char *const *by,
+                                             size_t n_by, TesseraKernel **vjp);
 TESSERA_API void tessera_kernel_free(TesseraKernel *kernel);
 /* The signature with all generics bound and without const parameters. */
 TESSERA_API const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel);

@@ -73,6 +73,9 @@ static void note_op(Derive *d, Op *op)
         note_block(d, op->regions[i]);
         activity = region_is_active(d, op->regions[i]) ? ACTIVE_FLOAT : activity;
     }
+    if ((op->kind == OP_STORE || op->kind == OP_SCATTER) && activity == ACTIVE_FLOAT) {
+        note(d, op->operands[0], ACTIVE_FLOAT); /* what is loaded of it */
+    }
     for (int i = 0; i < op->n_results; i++) {
         bool is_float = dtype_is_float(op->results[i]->type->dtype);
         bool bits = activity == ACTIVE_BITS;
@@ -211,20 +214,31 @@ void derive_by(Derive *d, const Value *of)
 
 void derive_seed_result(Derive *d, const Value *result, Value *gradient)
 {
-    ARENA_PUSH(d->func->arena, &d->seeds, ((ResultSeed){result, gradient, false}));
+    ARENA_PUSH(d->func->arena, &d->seeds, ((ResultSeed){result, gradient}));
+}
+
+static void note_once(Derive *d)
+{
+    if (!d->noted) {
+        note_block(d, d->block);
+        d->last = d->block->last;
+        d->noted = true;
+    }
 }
 
 void derive_seed(Derive *d, Value *of, Value *gradient)
 {
+    note_once(d);
     derive_add(d, of, gradient);
 }
 
 bool derive_run(Derive *d)
 {
-    d->last = d->block->last;
-    note_block(d, d->block);
-    for (Op *op = d->block->last, *before; op && !d->failed; op = before) {
+    note_once(d);
+    bool ended = !d->last;
+    for (Op *op = (Op *)d->last, *before; !ended && !d->failed; op = before) {
         before = op->prev;
+        ended = op == d->first || !before;
         op_visited(op);
         sweep_op(d, op);
     }

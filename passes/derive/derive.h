@@ -41,9 +41,10 @@ Derive *derive_begin(Func *func, Block *block, const DeriveRules *rules);
 void derive_by(Derive *d, const Value *of);
 /* The gradient of what is stored to the result, a tensor: that of this parameter; NULL: 1. */
 void derive_seed_result(Derive *d, const Value *result, Value *gradient);
-/* The gradient of an array. */
+/* The gradient of an array; after what is differentiated by is known. */
 void derive_seed(Derive *d, Value *of, Value *gradient);
-/* Sweeps over the ops that the block has now. False after an error. */
+/* Sweeps over the ops that the block has now, or had when the first gradient was given. False
+ * after an error. */
 bool derive_run(Derive *d);
 /* The gradient, an array of the tensor's or value's shape; NULL: it is 0. */
 Value *derive_gradient(Derive *d, const Value *of);

@@ -95,12 +95,22 @@ static DType factor_dtype(DType dtype)
     return dtype_bits(dtype) == 8 ? DT_BF16 : dtype;
 }
 
+/* In this type; what was widened from it is taken as it was. */
+static Value *rounded(Derive *d, Value *value, DType dtype)
+{
+    const Op *def = value->def;
+    if (def && def->kind == OP_CAST && def->operands[0]->type->dtype == dtype) {
+        return def->operands[0];
+    }
+    return build_cast(&d->b, value, dtype);
+}
+
 /* a @ c of a gradient and a factor, rounded as `like`, the factor of the product, was. */
 static Value *product(Derive *d, Value *a, Value *c, const Value *like)
 {
     DType dtype = factor_dtype(like->type->dtype);
     bool tf32 = like->def && like->def->kind == OP_TF32;
-    Value *left = build_cast(&d->b, a, dtype), *right = build_cast(&d->b, c, dtype);
+    Value *left = rounded(d, a, dtype), *right = rounded(d, c, dtype);
     if (tf32) {
         left = build_unary(&d->b, OP_TF32, left);
         right = build_unary(&d->b, OP_TF32, right);

@@ -30,7 +30,9 @@ void derive_load(Derive *d, const Op *op, Value *g)
     derive_add(d, access.memory, g);
 }
 
-static ResultSeed *seed_of(Derive *d, const Value *memory)
+/* ---- what is written ---- */
+
+static const ResultSeed *seed_of(const Derive *d, const Value *memory)
 {
     for (size_t i = 0; i < d->seeds.n; i++) {
         if (d->seeds.items[i].result == memory) {
@@ -38,6 +40,16 @@ static ResultSeed *seed_of(Derive *d, const Value *memory)
         }
     }
     return NULL;
+}
+
+static bool is_whole(const Access *access)
+{
+    for (int i = 0; i < access->n; i++) {
+        if (access->indices[i]) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void refuse_memory(Derive *d, const Op *op)
@@ -48,20 +60,45 @@ static void refuse_memory(Derive *d, const Op *op)
               "`derivative of f(x, y, g) = …`");
 }
 
+/* The gradient of all of the memory behind the op: an array, or a tensor that is read; NULL: 0, or
+ * 1 everywhere if `ones`. */
+static Value *memory_gradient(Derive *d, const Value *memory, bool *ones)
+{
+    const ResultSeed *seed = seed_of(d, memory);
+    *ones = seed && !seed->gradient;
+    return seed ? seed->gradient : derive_gradient(d, memory);
+}
+
+/* A store replaces what was there: a gradient of the old elements is 0. */
 void derive_store(Derive *d, const Op *op)
 {
     Access access = op_access(op, 0);
     Value *value = op_moved_value(op);
-    ResultSeed *seed = seed_of(d, access.memory);
-    if (!derive_is_active(d, value)) {
-        return;
+    bool ones;
+    Value *g = memory_gradient(d, access.memory, &ones);
+    if (derive_is_active(d, value)) {
+        bool tensor = g && g->type->kind == TYPE_TENSOR;
+        if ((!tensor && !ones && !is_whole(&access)) || derive_is_overwritten(d, access.memory)) {
+            refuse_memory(d, op);
+            return;
+        }
+        derive_add(d, value, ones     ? build_float(&d->b, value->type, 1)
+                             : tensor ? build_load(&d->b, g, access.indices)
+                                      : g);
     }
-    if (!seed || seed->overwritten) {
-        refuse_memory(d, op);
-        return;
+    if (is_whole(&access)) {
+        d->gradients[access.memory->id] = NULL;
     }
-    Value *one = seed->gradient ? NULL : build_float(&d->b, value->type, 1);
-    derive_add(d, value, one ? one : build_load(&d->b, seed->gradient, access.indices));
+}
+
+bool derive_is_overwritten(const Derive *d, const Value *memory)
+{
+    for (size_t i = 0; i < d->overwritten.n; i++) {
+        if (d->overwritten.items[i] == memory) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void derive_scatter(Derive *d, const Op *op)
@@ -69,24 +106,23 @@ void derive_scatter(Derive *d, const Op *op)
     Access access = op_access(op, 0);
     ScatterParts parts = scatter_parts(op);
     const char *fn = op_word(op, ATTR_FN);
-    ResultSeed *seed = seed_of(d, access.memory);
-    bool sets = text_equal(fn, "set");
-    if (seed) {
-        seed->overwritten = seed->overwritten || !text_equal(fn, "add");
+    bool sets = text_equal(fn, "set"), ones;
+    if (derive_is_active(d, parts.value)) {
+        Value *of = memory_gradient(d, access.memory, &ones);
+        if ((!sets && !text_equal(fn, "add")) || derive_is_overwritten(d, access.memory) || ones) {
+            refuse_memory(d, op);
+            return;
+        }
+        Value *g = of ? build_gather(&d->b, of, access.indices) : NULL;
+        const Attr *guard = op_attr(op, ATTR_GUARD);
+        if (g && guard) {
+            op_set_ints(d->func, g->def, ATTR_GUARD, guard->n, guard->ints);
+        }
+        g = g ? build_cast(&d->b, g, derive_dtype(g->type->dtype)) : NULL;
+        g = g && parts.mask ? build_select(&d->b, parts.mask, g, derive_number(d, g, 0)) : g;
+        derive_add(d, parts.value, g);
     }
-    if (!derive_is_active(d, parts.value)) {
-        return;
+    if (!text_equal(fn, "add")) { /* which elements still have what was there is not known */
+        ARENA_PUSH(d->func->arena, &d->overwritten, access.memory);
     }
-    if (!seed || !seed->gradient || (!sets && !text_equal(fn, "add"))) {
-        refuse_memory(d, op);
-        return;
-    }
-    Value *g = build_gather(&d->b, seed->gradient, access.indices);
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    if (guard) {
-        op_set_ints(d->func, g->def, ATTR_GUARD, guard->n, guard->ints);
-    }
-    g = build_cast(&d->b, g, derive_dtype(g->type->dtype));
-    g = parts.mask ? build_select(&d->b, parts.mask, g, derive_number(d, g, 0)) : g;
-    derive_add(d, parts.value, g);
 }

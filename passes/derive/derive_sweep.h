@@ -14,8 +14,7 @@ typedef enum Activity {
 
 typedef struct ResultSeed {
     const Value *result;
-    Value *gradient; /* a tensor */
-    bool overwritten; /* a later statement, which the sweep saw first, has set elements of it */
+    Value *gradient; /* a tensor; NULL: 1 */
 } ResultSeed;
 
 struct Derive {
@@ -32,6 +31,12 @@ struct Derive {
         ResultSeed *items;
         size_t n, cap;
     } seeds;
+    struct {
+        const Value **items;
+        size_t n, cap;
+    } overwritten; /* memory of which later statements, which are seen first, set elements */
+    const Op *first; /* that is swept over; NULL: the block's */
+    bool noted;      /* the activities are known */
     bool failed;
 };
 
@@ -58,5 +63,6 @@ void derive_gather(Derive *d, const Op *op, Value *g);
 void derive_load(Derive *d, const Op *op, Value *g);
 void derive_store(Derive *d, const Op *op);
 void derive_scatter(Derive *d, const Op *op);
+bool derive_is_overwritten(const Derive *d, const Value *memory);
 
 #endif

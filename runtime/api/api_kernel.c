@@ -29,6 +29,22 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
     return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
 }
 
+TesseraStatus tessera_kernel_vjp(TesseraKernel *kernel, const char *const *by, size_t n_by,
+                                 TesseraKernel **out)
+{
+    TesseraContext *context = kernel ? kernel->work.context : NULL;
+    const char *null = NULL_ARGUMENT({kernel, "kernel"}, {n_by > 0 ? (const void *)by : "", "by"},
+                                     {out, "vjp"});
+    if (out) {
+        *out = NULL;
+    }
+    REFUSE_FREED(kernel);
+    for (size_t i = 0; !null && i < n_by; i++) {
+        null = by[i] ? NULL : "a name";
+    }
+    return null ? context_null(context, __func__, null) : kernel_make_vjp(kernel, by, n_by, out);
+}
+
 TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device)
 {
     REFUSE_FREED(device);

@@ -154,6 +154,24 @@ TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
     return make_kernel(like->work.context, &task, out);
 }
 
+TesseraStatus kernel_make_vjp(TesseraKernel *of, const char *const *by, size_t n_by,
+                              TesseraKernel **out)
+{
+    const Compilation *c = &of->compilation;
+    TesseraOptions options = c->options;
+    TesseraProgram program = {.name = c->name, .text = c->text, .n = c->n, .imports = *c->imports};
+    Text name = text_new(&of->work.arena);
+    text_printf(&name, "vjp(%s", options.kernel ? options.kernel : c->func->name);
+    for (size_t i = 0; i < n_by; i++) {
+        text_printf(&name, ", %s", by[i]);
+    }
+    text_char(&name, ')');
+    options.kernel = name.data;
+    options.n_args = options.n_lines = 0;
+    CompileTask task = {.program = &program, .options = &options};
+    return make_kernel(of->work.context, &task, out);
+}
+
 void tessera_kernel_free(TesseraKernel *kernel)
 {
     if (!kernel || handle_is_freed(&kernel->handle)) {

@@ -60,6 +60,9 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
 TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
                                 const TesseraOptions *options, const PinLookup *pinned,
                                 TesseraKernel **kernel);
+/* tessera_kernel_vjp. */
+TesseraStatus kernel_make_vjp(TesseraKernel *of, const char *const *by, size_t n_by,
+                              TesseraKernel **out);
 /* Compiles a variant for a size bucket: with the pins of that bucket only, and with the facts that
  * all its sizes share. */
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,

@@ -3,8 +3,9 @@
 """Derivatives against finite differences, in f64, and the CPU against the interpreter in f32.
 
 Of each program the gradients that `vjp` computes are multiplied with a random direction; that must
-be what the results change by along it, multiplied with the results' gradients. Inputs and
-directions are new in each run (--seed repeats one). Prints `N passed, N failed, N skipped`."""
+be what the results change by along it, multiplied with the results' gradients, and so must what
+`jvp` computes of that direction. Inputs and directions are new in each run (--seed repeats one).
+Prints `N passed, N failed, N skipped`."""
 
 import os
 import pathlib
@@ -20,7 +21,7 @@ sys.path.insert(0, str(ROOT / "python"))
 sys.path.insert(0, str(ROOT / "tests" / "derivatives"))
 import patience  # noqa: E402
 import suite  # noqa: E402
-from programs import EXAMPLES, FUNCTIONS, PROGRAMS  # noqa: E402
+from programs import EXAMPLES, FUNCTIONS, PROGRAMS, WRITTEN  # noqa: E402
 
 
 def shape_of(param, sizes):
@@ -89,8 +90,17 @@ def check_finite(case, seed):
     gradients = run(backward, inputs, **{f"d_{n}": g for n, g in zip(floats, given)})
     by = [i for i, param in enumerate([p for p in kernel.inputs if not p.is_const])
           if (param.type[0] in "fT") and (not wanted or param.name in wanted.split())]
+    names = [param.name for param in kernel.inputs if not param.is_const]
+    directions = {i: random.uniform(-1, 1, np.shape(inputs[i])) for i in by}
+    tangents = run(program["jvp" + name[3:]], inputs,
+                   **{f"d_{names[i]}": directions[i] if np.ndim(directions[i]) else
+                      float(directions[i]) for i in by})
+    forwards = sum((t * g).sum() for t, g in zip(tangents, given))
+    backwards = sum((g * directions[i]).sum() for i, g in zip(by, gradients))
+    if not abs(forwards - backwards) <= 1e-9 * (1 + abs(forwards) + abs(backwards)):
+        return f"jvp {forwards}, vjp {backwards} (seed {seed})"
     for i, gradient in zip(by, gradients):
-        direction = random.uniform(-1, 1, np.shape(inputs[i]))
+        direction = directions[i]
         step = case.options.get("step", 1e-6)
         there, back = list(inputs), list(inputs)
         there[i] = inputs[i] + step * direction
@@ -105,7 +115,6 @@ def check_finite(case, seed):
         found = (gradient * direction).sum()
         scale += np.abs(gradient * direction).sum()
         if not abs(found - change) <= case.options.get("bound", 2e-6) * (1 + scale):
-            names = [p.name for p in kernel.inputs if not p.is_const]
             return f"by {names[i]}: {found} for {change} (seed {seed})"
     return None
 
@@ -126,6 +135,23 @@ def check_agrees(case, options):
         done = subprocess.run(command, capture_output=True, text=True,
                               timeout=patience.seconds(120))
         return None if done.returncode == 0 else (done.stderr or done.stdout)[-600:]
+
+
+def check_written(case, seed):
+    """What `inout` parameters get is what results would."""
+    import tessera
+    random = np.random.default_rng(seed)
+    program = tessera.parse(case.text, case.name)
+    p, g, d_p, d_z = [random.uniform(-1, 1, (5, 7)) for _ in range(4)]
+    wanted = program["vjp(h)"](p, g, 0.5, d_s=d_p, d_z=d_z)
+    there = d_p.copy()
+    found = program["vjp(f)"](p, g, 0.5, d_p=there, d_z=d_z)
+    moved = d_p.copy()
+    forwards = moved, program["jvp(f)"](p, g, 0.5, moved, d_z, 0.25)
+    same = all(np.allclose(a, b) for a, b in zip((there, *found), wanted)) and all(
+        np.allclose(a, b) for a, b in zip(forwards, program["jvp(h)"](
+            p, g, 0.5, d_p, d_z, 0.25)))
+    return None if same else f"{there, found} for {wanted}"
 
 
 def cases():
@@ -156,7 +182,7 @@ def main():
     options = suite.options_of(made)
     os.environ["TESSERA_LIBRARY"] = os.path.abspath(
         options.library or pathlib.Path(options.tessera).parents[1] / "lib" / "libtessera.so")
-    jobs = []
+    jobs = [(check_written, Case("written parameters", WRITTEN, "f", {}, {}))]
     for case in cases():
         if options.only in case.name:
             jobs += [(check_finite, case), (check_agrees, case)]
@@ -164,7 +190,7 @@ def main():
     def attempt(job):
         check, case = job
         try:
-            return check(case, options.seed if check is check_finite else options)
+            return check(case, options if check is check_agrees else options.seed)
         except Exception as error:  # a diagnostic of the compiler
             return f"{type(error).__name__}: {error}"
     options.jobs = 1  # a context is one thread's

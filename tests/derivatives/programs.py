@@ -119,6 +119,13 @@ kernel f(x: T[M, N]) -> (a: T[M, N], b: T[M, N]) where T: float {
     "sorted": program("""
 kernel f(x: T[M, N]) -> T[M, N] where T: float = sort(x) * f64(iota(N))
 """ .replace("f64(iota(N))", "T(iota(N))"), NORMAL),
+    "kernel with a declared derivative": program("""
+kernel f(x: f64[M, N], s: f64) -> y: f64[M, N] {
+    assume N in 7, 18
+    parallel i in M by 16 { y[i, :] = x[i, :] * s * x[i, :] }
+}
+derivative of f(x, s, y, g) = (2 * y / x * g, sum(y * g) / s)
+""", [{"M": 3, "N": 7}, {"M": 1, "N": 7}, {"M": 33, "N": 18}], numbers={"s": 0.75}, range=(0.2, 1)),
     "scatter": program("""
 kernel f(x: T[M], at: i64[M], z: T[4]) -> y: T[4] where T: float {
     y = z
@@ -126,6 +133,20 @@ kernel f(x: T[M], at: i64[M], z: T[4]) -> y: T[4] where T: float {
 }
 """, [{"M": 7}, {"M": 1}]),
 }
+
+# The same with a parameter that is written, and with a result instead.
+WRITTEN = """
+kernel f(p: inout f64[M, N], g: f64[M, N], r: f64) -> z: f64[M, N] {
+    let q = 0.9 * p + g * g * r
+    p = p - q * p
+    z = q
+}
+kernel h(p: f64[M, N], g: f64[M, N], r: f64) -> (s: f64[M, N], z: f64[M, N]) {
+    let q = 0.9 * p + g * g * r
+    s = p - q * p
+    z = q
+}
+"""
 
 POSITIVE, UNIT = {"range": (0.2, 2.0)}, {"range": (-0.9, 0.9)}
 AWAY = {"range": (0.1, 0.9)}
@@ -155,7 +176,8 @@ FUNCTIONS = {
     **{f"{name}(x)": {"sizes": NORMAL} for name in
        "softmax log_softmax l2_normalize softmin cumsum".split() if name != "softmin"},
     **{f"{name}(x)": {"sizes": NORMAL, "result": "T[M, 1]"} for name in
-       "logsumexp variance standard_deviation".split()},
+       "logsumexp variance".split()},
+    "standard_deviation(x)": {"sizes": NORMAL[::2], "result": "T[M, 1]"},
     "softmax(x, axis=0)": {"sizes": NORMAL},
     "layer_norm(x, w, b)": {"arguments": "x: T[M, N], w: T[N], b: T[N]", "sizes": NORMAL[::2]},
     "rms_norm(x, w)": {"arguments": "x: T[M, N], w: T[N]", "sizes": NORMAL},

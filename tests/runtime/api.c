@@ -179,6 +179,23 @@ START_TEST(shapes)
 }
 END_TEST
 
+START_TEST(derivatives)
+{
+    TesseraKernel *vjp, *again;
+    const char *const by_x[] = {"x"}, *const by_z[] = {"z"};
+    prepare_add(N);
+    ck_assert_int_eq(tessera_kernel_vjp(kernel, by_x, 1, &vjp), TESSERA_OK);
+    const TesseraSignature *signature = tessera_kernel_signature(vjp);
+    ck_assert_uint_eq(signature->n_params, 4);
+    ck_assert_str_eq(signature->params[3].name, "d_x");
+    ck_assert_int_eq(signature->params[3].io, TESSERA_OUT);
+    ck_assert_int_eq(tessera_kernel_vjp(vjp, NULL, 0, &again), TESSERA_OK);
+    tessera_kernel_free(again);
+    expect(tessera_kernel_vjp(kernel, by_z, 1, &again), TESSERA_SOURCE, "no such parameter");
+    tessera_kernel_free(vjp);
+}
+END_TEST
+
 START_TEST(emits)
 {
     TesseraBytes bytes;
@@ -388,6 +405,7 @@ UNIT_TESTS(runtime_api)
     tcase_add_test(tests, launches);
     tcase_add_test(tests, refused_launches);
     tcase_add_test(tests, shapes);
+    tcase_add_test(tests, derivatives);
     tcase_add_test(tests, emits);
     tcase_add_test(tests, elements);
     tcase_add_test(tests, named_assembler);

@@ -180,6 +180,9 @@ static TesseraStatus use_kernel(World *w, const TesseraOptions *options)
     ck_assert_uint_eq(DO(tessera_kernel_signature, w->kernel)->n_params, 3);
     TRY(tessera_kernel_shape, w->kernel, 0, &size, 1, &tensor);
     TRY(tessera_kernel_fact, w->kernel, 0, &fact);
+    TesseraKernel *vjp;
+    TRY(tessera_kernel_vjp, w->kernel, NULL, 0, &vjp);
+    tessera_kernel_free(vjp);
     ck_assert(!DO(tessera_kernel_follows, w->kernel, 0));
     TRY(tessera_kernel_emit, w->kernel, "ir", &bytes);
     TRY(tessera_kernel_schedule, w->kernel, true, &text);

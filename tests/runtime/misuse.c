@@ -211,6 +211,12 @@ START_TEST(null_where_objects_are_used)
     expect(tessera_kernel_explain(kernel, (TesseraExplain)9, &bytes), TESSERA_USAGE, "no form 9");
     TesseraFact fact;
     TesseraAccesses accesses;
+    TesseraKernel *vjp;
+    const char *const none[] = {NULL};
+    ck_assert_int_eq(tessera_kernel_vjp(NULL, NULL, 0, &vjp), TESSERA_USAGE);
+    expect(tessera_kernel_vjp(kernel, NULL, 1, &vjp), TESSERA_USAGE, "by is NULL");
+    expect(tessera_kernel_vjp(kernel, none, 1, &vjp), TESSERA_USAGE, "a name is NULL");
+    expect(tessera_kernel_vjp(kernel, NULL, 0, NULL), TESSERA_USAGE, "vjp is NULL");
     ck_assert_int_eq(tessera_kernel_fact(NULL, 0, &fact), TESSERA_USAGE);
     expect(tessera_kernel_fact(kernel, 0, NULL), TESSERA_USAGE, "fact is NULL");
     expect(tessera_kernel_fact(kernel, 9, &fact), TESSERA_USAGE, "no size 9");
