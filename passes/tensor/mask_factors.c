@@ -7,12 +7,14 @@
  *
  * A condition behind the product, `sum(k in K if k <= i)`, hides that it is a matrix product. A
  * condition that relates places (a triangle, a band) goes to the factor that has its axes: a
- * term that does not count may be 0 times a number of the other factor. Any other condition,
- * such as a range that comes from data (`k < length[b]`), excludes terms whatever they are: both
- * factors become 0 where it does not hold. Its kept axes, as the segments of `at[s] <= k`, are
- * then batch axes, so rows and columns must be left beside them. Comparisons of places become `a
- * >= b` with the sums of the positive terms on either side, as `peel` and `bound_loops` read
- * them. Requires the tensor level. */
+ * term that does not count may be 0 times a number of the other factor. A range that comes from
+ * data and is the same for all rows and columns (`k < length[b]`) excludes terms whatever they
+ * are: both factors become 0 where it does not hold. Its kept axes, as the segments of `at[s] <=
+ * k`, are then batch axes, so rows and columns must be left beside them. Data of each row and term
+ * (`s[i, k]`) goes to the factor that has these axes. Of ranges that differ by row (`first[i] <=
+ * k`) the other factor, too, becomes 0 where no row takes it: what lies behind the last range does
+ * not count. Comparisons of places become `a >= b` with the sums of the positive terms on either
+ * side, as `peel` and `bound_loops` read them. Requires the tensor level. */
 #include "ir/op_axes.h"
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"
@@ -154,7 +156,39 @@ static Value *masked_term(const Masker *s)
     return user && term != s->sum->term.value ? term : NULL;
 }
 
-/* Adds a condition to the factors: to one that has its axes if it relates places, else to both. */
+/* True if the condition bounds the summed indices by data alone. */
+static bool is_range(const Masker *s, const Constraint *where)
+{
+    return where->kind == WHERE_AT_LEAST && where->data.value &&
+           !(compute_axes_of(s->sum, where->of) & s->axes.kept);
+}
+
+/* Where a range holds for any row: `axes` are those of the result. */
+static Spread holds_for_any(const Masker *s, Reindex *r, const Constraint *where, unsigned axes)
+{
+    bool upper = where->sign > 0; /* data >= -of, or of >= data */
+    const Affine *of = where->of;
+    of = upper ? map_scale(&s->all->space, of, poly_const(s->func, -1)) : of;
+    Spread data = reindex_instance(r, &where->data), place = reindex_map(r, of);
+    if (!data.value || !place.value || !(place.axes & axes)) {
+        return (Spread){NULL, 0};
+    }
+    for (int axis = r->rank; axis-- > 0;) {
+        if ((data.axes & ~axes) >> axis & 1) {
+            int at = __builtin_popcount(data.axes & ((1u << axis) - 1));
+            const char *fn = upper ? "max" : "min";
+            data.value = build_squeeze(&r->b, build_reduce(&r->b, fn, data.value, at), at);
+            data.axes &= ~(1u << axis);
+        }
+    }
+    data.value = build_cast(&r->b, data.value, DT_I64);
+    unsigned both = data.axes | place.axes;
+    Value *ends[] = {reindex_spread(r, place, both), reindex_spread(r, data, both)};
+    return (Spread){build_cmp(&r->b, "ge", ends[upper], ends[!upper]), both};
+}
+
+/* Adds a condition to the factors: to one that has its axes if it relates places, or if a product
+ * does not have them for both; else to both. */
 static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread *factors)
 {
     Spread holds = where->kind == WHERE_AT_LEAST && !where->data.value
@@ -162,14 +196,17 @@ static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread *f
                        : reindex_condition(r, where, &where->holds);
     unsigned left = factors[0].axes, right = factors[1].axes;
     bool fits[2] = {!(holds.axes & ~left), !(holds.axes & ~right)};
-    bool one = relates_places(s, where) && !(holds.axes & ~(left | right));
-    if (!holds.value ||
-        (one ? !fits[0] && !fits[1] : !is_product(s, left | holds.axes, right | holds.axes))) {
+    bool both = is_product(s, left | holds.axes, right | holds.axes);
+    bool one = (relates_places(s, where) || !both) && !(holds.axes & ~(left | right));
+    if (!holds.value || (one ? !fits[0] && !fits[1] : !both)) {
         return false;
     }
     for (int side = 0; side < 2; side++) {
         if (!one || side == !fits[0]) {
             factors[side] = reindex_masked(r, factors[side], holds);
+        } else if (is_range(s, where)) {
+            Spread some = holds_for_any(s, r, where, factors[side].axes);
+            factors[side] = some.value ? reindex_masked(r, factors[side], some) : factors[side];
         }
     }
     return true;

@@ -22,7 +22,15 @@ y = rng.standard_normal((K, N)).astype(np.float32)
 x[:3] = y[:3] = np.nan
 np.save(prefix + ".at.npy", at)
 np.save(prefix + ".rows.npy", np.array([0, 1, 64, 1 << 20], np.int32))
-for name, array in (("a", a), ("w", w), ("x", x), ("y", y)):
+# Ranges of the rows of one matrix; in the other one NaN where no row's range is.
+first = rng.integers(20, 90, M).astype(np.int32)
+end = rng.integers(60, 150, M).astype(np.int32)
+v = rng.standard_normal((K, N)).astype(np.float32)
+v[:first.min()] = v[end.max():] = np.nan
+np.save(prefix + ".first.npy", first)
+np.save(prefix + ".end.npy", end)
+u = rng.standard_normal((M, K)).astype(np.float32)
+for name, array in (("a", a), ("w", w), ("x", x), ("y", y), ("u", u), ("v", v)):
     np.save(f"{prefix}.{name}.npy", array)
     np.save(f"{prefix}.half.{name}.npy", array.astype(np.float16))
 np.save(prefix + ".last.npy", np.array([np.iinfo(np.int32).max], np.int32))
