@@ -120,6 +120,23 @@ Dim dim_steps(Func *func, Dim a, Dim b)
     return plus(func, dim_exact_steps(func, plus(func, a, -number), b), ceil_div(number, by));
 }
 
+/* An upper bound of x // by: what `by` divides, and of the rest the greatest value. NULL: it has
+ * none. */
+static Dim most_steps(Func *func, Dim x, int64_t by)
+{
+    Dim whole = poly_const(func, 0), rest = whole, d = poly_const(func, by);
+    for (int i = 0; i < x->n_terms && whole && rest; i++) {
+        Dim own = poly_const(func, x->terms[i].coef);
+        for (int k = 0; k < x->terms[i].n; k++) {
+            own = poly_mul(func, own, poly_var(func, x->terms[i].vars[k]));
+        }
+        Dim exact = own ? an_exact_quotient(func, own, d) : NULL;
+        *(exact ? &whole : &rest) = poly_add(func, exact ? whole : rest, exact ? exact : own);
+    }
+    int64_t most = rest ? poly_most(rest) : INT64_MAX;
+    return most < INT64_MAX ? plus(func, whole, floor_div(most, by)) : NULL;
+}
+
 /* floor(x / d) for x in an interval, d > 0. */
 static Interval divided(Func *func, Interval x, Dim d)
 {
@@ -135,7 +152,13 @@ static Interval divided(Func *func, Interval x, Dim d)
     } else if (x.hi) {
         Dim whole = plus(func, x.hi, 1);
         Dim parts = whole ? an_exact_quotient(func, whole, d) : NULL;
-        result.hi = parts ? plus(func, parts, -1) : never_below(x.lo, 0) ? x.hi : NULL;
+        result.hi = parts ? plus(func, parts, -1) : NULL;
+        if (!result.hi && is_const(d, &by)) {
+            result.hi = most_steps(func, x.hi, by);
+        }
+        if (!result.hi && never_below(x.lo, 0)) {
+            result.hi = x.hi;
+        }
     }
     return result;
 }
