@@ -232,11 +232,12 @@ static int read_option(CommandId command, int argc, char **argv, int *at, Option
 
 void path_split(const char *text, const char **path, const char **kernel)
 {
-    /* The kernel's name, or vjp(its name, …), follows the last colon if what follows is one. */
+    /* The kernel's name, vjp(its name, …), or its name[3], follows the last colon if what follows
+     * is one. */
     const char *colon = strrchr(text, ':');
     bool named = colon && colon[1];
     for (const char *at = named ? colon + 1 : ""; *at; at++) {
-        named = named && (isalnum((unsigned char)*at) || strchr("_(), ", *at));
+        named = named && (isalnum((unsigned char)*at) || strchr("_()[], ", *at));
     }
     *path = named ? session_text(text, (size_t)(colon - text)) : text;
     *kernel = named ? colon + 1 : NULL;

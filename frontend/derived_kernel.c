@@ -325,7 +325,8 @@ static void name_derived(Module *module, KernelDecl *kernel)
 KernelDecl *find_derived(Module *module, Expr *expr)
 {
     for (size_t i = 0; i < module->derived.n; i++) {
-        if (is_same(module->derived.items[i]->derivative, expr)) {
+        const Expr *derivative = module->derived.items[i]->derivative;
+        if (derivative && is_same(derivative, expr)) {
             return module->derived.items[i];
         }
     }

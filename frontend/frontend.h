@@ -58,13 +58,14 @@ typedef struct KernelSignature {
         const char **items;
         size_t n, cap;
     } sizes; /* M, N, … in order of appearance */
+    bool any_rank;   /* `...` is in its types: `gelu[3]` is it for three axes instead of one */
     const char *doc; /* the comment right above the kernel, without its `#`; NULL: none */
 } KernelSignature;
 
 size_t frontend_kernel_count(const Module *module);
 const KernelSignature *frontend_kernel(const Module *module, size_t n);
-/* By name; name NULL: the only one. Failure of kind usage (unknown name: the nearest one is
- * named). */
+/* By name, also vjp(f) and `f[3]`; name NULL: the only one. Failure of kind usage (unknown name:
+ * the nearest one is named). */
 const KernelSignature *frontend_find(Module *module, const char *name);
 /* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 without such a statement. */
 const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,

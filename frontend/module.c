@@ -201,6 +201,10 @@ const KernelSignature *frontend_find(Module *module, const char *name)
         kernel = expr ? find_derived(module, expr) : NULL;
         return kernel ? &kernel->signature : NULL;
     }
+    if (names_rank(name)) { /* f[3] */
+        kernel = find_of_rank(module, name);
+        return kernel ? &kernel->signature : NULL;
+    }
     Diag *diag = diag_failure_at(module->diags, DIAG_USAGE, ERR_NO_KERNEL, SPAN_NONE,
                                  "no kernel is called `%s`", name);
     const char *near = nearest_kernel(module, name);

@@ -92,6 +92,9 @@ static const char *extent_text(Signer *s, const Expr *dim)
     if (dim->kind == EXPR_INT) {
         return arena_printf(s->arena, "%lld", (long long)dim->integer);
     }
+    if (dim->op == TOK_ELLIPSIS) {
+        return dim->name;
+    }
     expand_extent(s, source_text(s->diags, s->arena, dim->span), &out, 4);
     return out.data;
 }
@@ -109,6 +112,13 @@ static void collect_sizes(Signer *s, const Expr *dim)
         front_error(s->diags, ERR_SIZE, dim->span, "`%s` is an element type, not a size",
                     dim->name);
     } else if (dim->kind == EXPR_NAME) {
+        bool other = s->signature->any_rank && dim->op != TOK_ELLIPSIS && dim->name[0] == 'd' &&
+                     isdigit((unsigned char)dim->name[1]) && !dim->name[2];
+        if (other) {
+            Diag *diag = front_error(s->diags, ERR_SIZE, dim->span,
+                                     "`%s` is an axis that `...` stands for", dim->name);
+            diag_help(s->diags, diag, "give the size another name");
+        }
         add_size(s, dim->name);
     } else if (sum) {
         collect_sizes(s, dim->a);
@@ -156,6 +166,25 @@ static const char *check_dtype(Signer *s, const Expr *type)
     return type->name;
 }
 
+/* Of two `...` in a type the first would not say where it ends. */
+static void check_one_rest(Signer *s, const Expr *type)
+{
+    const Expr *first = NULL;
+    for (size_t i = 0; i < type->args.n; i++) {
+        const Expr *dim = type->args.items[i];
+        if (dim->op != TOK_ELLIPSIS || dim->kind != EXPR_NAME) {
+            continue;
+        }
+        if (first && first->span.start != dim->span.start) {
+            Diag *diag =
+                front_error(s->diags, ERR_SIZE, dim->span, "a type has one `...` at most");
+            diag_label(s->diags, diag, first->span, "here is the first");
+            return;
+        }
+        first = dim;
+    }
+}
+
 static void check_dims(Signer *s, const Expr *type, KernelParam *param)
 {
     param->rank = (int)type->args.n;
@@ -168,6 +197,7 @@ static void check_dims(Signer *s, const Expr *type, KernelParam *param)
         return;
     }
     param->dims = ARENA_ARRAY(s->arena, const char *, type->args.n);
+    check_one_rest(s, type);
     for (size_t i = 0; i < type->args.n; i++) {
         collect_sizes(s, type->args.items[i]);
         param->dims[i] = extent_text(s, type->args.items[i]);
@@ -374,6 +404,7 @@ void make_signature(Module *module, KernelDecl *kernel)
 {
     Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
     s.signature->name = kernel->name;
+    s.signature->any_rank = kernel->any_rank;
     s.signature->doc = comment_above(&s, kernel->span);
     for (size_t i = 0; i < kernel->params.n; i++) {
         const ParamDecl *param = &kernel->params.items[i];

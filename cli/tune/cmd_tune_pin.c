@@ -105,12 +105,10 @@ static bool is_current(const Pinning *p, const TuneRecord *record)
 
 static bool has_kernel(const Pinning *p, const char *name)
 {
-    for (size_t i = 0; i < tessera_program_kernels(p->program); i++) {
-        if (text_equal(tessera_program_kernel(p->program, i)->name, name)) {
-            return !p->kernel || text_equal(p->kernel, name);
-        }
-    }
-    return false;
+    const TesseraSignature *found, *wanted;
+    return tessera_program_find(p->program, name, &found) == TESSERA_OK &&
+           (!p->kernel || (tessera_program_find(p->program, p->kernel, &wanted) == TESSERA_OK &&
+                           text_equal(found->name, wanted->name)));
 }
 
 /* ---- entries ---- */

@@ -27,7 +27,7 @@ typedef struct StmtList {
 
 typedef enum ExprKind {
     EXPR_POISON, /* an error has been reported */
-    EXPR_NAME,   /* name */
+    EXPR_NAME,   /* name; op is ELLIPSIS where it is the first axis of a `...` */
     EXPR_INT,    /* integer, number */
     EXPR_FLOAT,  /* number */
     EXPR_BOOL,   /* integer */
@@ -172,6 +172,7 @@ typedef struct KernelDecl {
     bool completing;         /* f is asked what follows from it */
     bool *by;                /* the parameters of f that it is differentiated by */
     ParamList params, results;
+    bool any_rank; /* `...` is in their types */
     Where where;
     Expr *value;
     Span value_span;
@@ -279,6 +280,10 @@ struct Module {
 void parse_module(Module *module);
 /* The expression `vjp(f, x)` that is the whole text; NULL after an error. */
 Expr *parse_derivative_text(Module *module, const char *text);
+/* any_rank.c: is this the name of a kernel for so many axes? And `f[3]`, where `...` is three axes;
+ * NULL: it is an error. */
+bool names_rank(const char *name);
+KernelDecl *find_of_rank(Module *module, const char *name);
 /* What the declared derivative of a function or kernel is called. */
 const char *derivative_name(Arena *arena, const char *of);
 /* derived_kernel.c: fills in what follows from the kernel that is differentiated; false after an

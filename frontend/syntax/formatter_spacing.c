@@ -95,6 +95,7 @@ static bool decide(const Spacer *s, TokenKind kind, TokenKind inside, bool apart
     case TOK_COMMA:
     case TOK_SEMI:
     case TOK_DOTS: return false;
+    case TOK_ELLIPSIS: return s->before == TOK_COMMA;
     case TOK_DOT: return decided && answer;
     default: break;
     }

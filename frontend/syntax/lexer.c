@@ -284,9 +284,13 @@ static void scan_punctuation(Lexer *lexer, Token *token)
 {
     for (size_t i = 0; i < sizeof PUNCTUATION / sizeof *PUNCTUATION; i++) {
         const char *text = PUNCTUATION[i].text;
-        if (text[0] == at(lexer, 0) && (!text[1] || text[1] == at(lexer, 1))) {
+        size_t n = 0;
+        while (text[n] && text[n] == at(lexer, n)) {
+            n++;
+        }
+        if (!text[n]) {
             token->kind = PUNCTUATION[i].kind;
-            lexer->at += strlen(text);
+            lexer->at += n;
             return;
         }
     }

@@ -19,7 +19,9 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
         if (parser_take(p, TOK_COLON)) {
             param.is_inout = parser_take(p, TOK_INOUT);
             param.is_const = !param.is_inout && parser_take(p, TOK_CONST);
+            p->any_rank = typed;
             param.type = parse_type(p);
+            p->any_rank = false;
         } else if (typed) {
             parser_error(p, "`:` and the parameter's type");
         }
@@ -48,7 +50,9 @@ static void parse_named_result(Parser *p, ParamList *results)
         parser_help_reserved(p, parser_error(p, "a type"));
         return;
     }
+    p->any_rank = true;
     result.type = parse_type(p);
+    p->any_rank = false;
     result.span = span_join(result.span, p->last);
     ARENA_PUSH(p->arena, results, result);
 }
@@ -182,12 +186,14 @@ static void parse_kernel(Parser *p)
         }
         return;
     }
+    p->rest = false;
     if (!p->recovering) {
         parse_params(p, &kernel->params, true);
     }
     if (!p->recovering) {
         parse_results(p, kernel);
     }
+    kernel->any_rank = p->rest;
     parse_where(p, &kernel->where);
     if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
         kernel->value = parse_expr(p);

@@ -304,13 +304,25 @@ static Expr *parse_index(Parser *p)
     return expr_grown(p, slice);
 }
 
+/* `...` is one axis until a rank is asked for (any_rank.c). */
+static Expr *parse_rest(Parser *p)
+{
+    Expr *rest = expr_new(p, EXPR_NAME, p->token.span);
+    p->rest = true;
+    rest->op = TOK_ELLIPSIS;
+    rest->name = "d0";
+    parser_next(p);
+    return rest;
+}
+
 static Expr *parse_subscript(Parser *p, Expr *base)
 {
     Expr *index = expr_new(p, EXPR_INDEX, base->span);
     index->a = base;
     int outer = open_bracket(p);
     while (!parser_at(p, TOK_RBRACKET) && !p->recovering) {
-        ARENA_PUSH(p->arena, &index->args, parse_index(p));
+        bool rest = p->any_rank && parser_at(p, TOK_ELLIPSIS);
+        ARENA_PUSH(p->arena, &index->args, rest ? parse_rest(p) : parse_index(p));
         if (!parser_take(p, TOK_COMMA)) {
             break;
         }

@@ -17,6 +17,8 @@ typedef struct Parser {
     Span last;       /* of the token before */
     int nesting;     /* of expressions and blocks */
     int brackets;    /* open ones: lines do not matter inside */
+    bool any_rank;   /* `...` may stand for axes: in the types of a kernel's parameters */
+    bool rest;       /* there was one */
     bool stopped;    /* a limit was hit, the rest of the file is not read */
     int nodes;       /* of the tree so far */
     bool recovering; /* an error was reported and no statement has been found since */

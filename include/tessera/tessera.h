@@ -173,6 +173,7 @@ typedef struct TesseraSignature {
     const TesseraChoice *choices;
     size_t n_choices;
     const char *doc; /* of a program's kernel: the comment right above it; NULL: none */
+    bool any_rank;   /* `...` is in its types, as one axis; "gelu[3]" names it for three axes */
 } TesseraSignature;
 
 /* `name` is what messages call it. */

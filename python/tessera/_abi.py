@@ -75,7 +75,8 @@ class Signature(Structure):
     _fields_ = [("name", c_char_p), ("params", POINTER(Param)), ("n_params", c_size_t),
                 ("generics", POINTER(c_char_p)), ("classes", POINTER(c_char_p)),
                 ("n_generics", c_size_t), ("sizes", POINTER(c_char_p)), ("n_sizes", c_size_t),
-                ("choices", POINTER(Choice)), ("n_choices", c_size_t), ("doc", c_char_p)]
+                ("choices", POINTER(Choice)), ("n_choices", c_size_t), ("doc", c_char_p),
+                ("any_rank", c_bool)]
 
 
 class Failure(Structure):

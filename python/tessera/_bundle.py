@@ -55,8 +55,8 @@ def _folder(packaged, built):
 class _Names:
     """The names of all kernels of a program that a bundle takes."""
 
-    def __init__(self, program, kernels):
-        self.parameters = [Parameters(program._kernels[name]) for name in kernels]
+    def __init__(self, parameters):
+        self.parameters = parameters
         self.sizes = {n for p in self.parameters for n in p.sizes}
         self.generics = {n for p in self.parameters for n in p.generics}
         self.consts = {i.name: i for p in self.parameters for i in p.inputs if i.is_const}
@@ -103,6 +103,7 @@ def bundle(source, *, targets, name=None, variants=(), facts=None, shared=False,
     from ._program import Program, load
     only = None
     if isinstance(source, Kernel):
+        parameters = [source._params]
         given = source._given
         if given.get("lines") or given.get("optimize") or given.get("pins") is not None:
             raise UsageError("of what a kernel is given a bundle takes constants, types and facts: "
@@ -114,8 +115,9 @@ def bundle(source, *, targets, name=None, variants=(), facts=None, shared=False,
         source = load(source)
     if name is None:
         name = re.sub(r"\W", "_", only or os.path.splitext(os.path.basename(source.name))[0])
-    kernels = [only] if only else list(source)
-    names, runtime = _Names(source, kernels), source._runtime
+    if not only:
+        parameters = [Parameters(source._kernels[each]) for each in source]
+    names, runtime = _Names(parameters), source._runtime
     targets = [targets] if isinstance(targets, str) else list(targets)
     for target in targets:
         _abi.text_of("a target", target)

@@ -92,7 +92,7 @@ class Kernel:
             raise UsageError(f"{self.name}: optimize is {optimize}: -1 to 3 are possible")
         facts = {n: self._params.fact(n, f) for n, f in (facts or {}).items()}
         old = self._given
-        return Kernel(self._program, self._raw, {
+        return type(self)(self._program, self._raw, {
             "lines": [*old.get("lines", ()), *lines],
             "facts": {**old.get("facts", {}), **facts},
             "optimize": optimize or old.get("optimize", 0),
@@ -492,7 +492,79 @@ class Kernel:
 look_of, ITEMS = _arrays.look_of, _arrays.ITEMS
 
 
+class AnyRank(Kernel):
+    """A kernel with `...` in its types: called is the one for as many axes as the arrays have."""
+
+    def __init__(self, program, signature, given=None):
+        super().__init__(program, signature, given)
+        self._ranks, self._called = {}, {}  # kernels by rank, and by axes of the first array
+        self._rests = [i for i, p in enumerate(self.inputs) if "d0" in p.dims]
+
+    def of_rank(self, rank):
+        """The kernel with so many axes instead of `...`."""
+        found = self._ranks.get(rank)
+        if found is None:
+            rank = whole_number(f"{self.name}: a number of axes", rank)
+            found = self._program[f"{self.name}[{rank}]"]
+            if self._given:
+                found = Kernel(self._program, found._raw, self._given)
+            self._ranks[rank] = found
+        return found
+
+    def _for(self, args, named, out=None):
+        """The kernel for these arguments: the first array that has a `...` tells. Itself if there
+        is none, as it has one axis."""
+        given = [(self.inputs[i], args[i] if i < len(args) else named.get(self.inputs[i].name))
+                 for i in self._rests]
+        results = out if isinstance(out, (tuple, list)) else [out]
+        given += [(p, v) for p, v in zip(self.outputs, results) if "d0" in p.dims]
+        if not args and not named and self._last_of is not None:
+            return self._last_of
+        for p, value in given:
+            shape = getattr(value, "dims" if isinstance(value, (Spec, _arrays.View)) else "shape",
+                            None)
+            if shape is not None:
+                rank = len(shape) - len(p.dims) + 1
+                if rank == 1:
+                    return self
+                if rank < 1 or rank > 9 - len(p.dims):
+                    raise UsageError(f"{self.name}: '{p.name}' is {p}: an array of {len(shape)} "
+                                     f"axes, `...` is 1 to {9 - len(p.dims)}")
+                return self.of_rank(rank)
+        return self
+
+    _last_of = None  # the kernel of another rank that was called last
+
+    def __call__(self, *args, out=None, stream=None, **named):
+        kernel = None
+        if self._rests and len(args) > self._rests[0]:  # quickly, of a rank that was called before
+            kernel = self._called.get(len(getattr(args[self._rests[0]], "shape", ())))
+        if kernel is None:
+            kernel = self._for(args, named, out)
+            shape = getattr(args[self._rests[0]], "shape", None) if self._rests and args else None
+            if shape is not None:
+                self._called[len(shape)] = kernel
+        if kernel is self:
+            self._last_of = None
+            return super().__call__(*args, out=out, stream=stream, **named)
+        self._last_of = kernel
+        return kernel(*args, out=out, stream=stream, **named)
+
+    def compile(self, *args, target=None, out=None, **named):
+        kernel = self._for(args, named, out)
+        return (super() if kernel is self else kernel).compile(*args, target=target, out=out,
+                                                               **named)
+
+    def prepare(self, *args, out=None, **named):
+        kernel = self._for(args, named, out)
+        return (super() if kernel is self else kernel).prepare(*args, out=out, **named)
+
+    def tune(self, *args, **options):
+        kernel = self._for(args, options)
+        return (super() if kernel is self else kernel).tune(*args, **options)
+
+
 def _kernel_again(program, name, given):
     """Of a pickle."""
     found = program[name]
-    return Kernel(program, found._raw, given) if given else found
+    return type(found)(program, found._raw, given) if given else found

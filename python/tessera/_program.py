@@ -9,7 +9,7 @@ from ctypes import byref
 from . import _abi, _arrays, _source
 from ._abi import UsageError
 from ._compiled import Spec
-from ._kernel import Kernel
+from ._kernel import AnyRank, Kernel
 from ._signature import whole_number
 
 
@@ -32,12 +32,13 @@ class Program:
     def __getitem__(self, name):
         if name not in self._made:
             signature = self._kernels.get(name)
-            if signature is None:  # of a derivative, "vjp(softmax)", or an error
+            if signature is None:  # "vjp(softmax)", "gelu[3]", or an error
                 found = ctypes.POINTER(_abi.Signature)()
                 self._runtime.call("program_find", self._handle,
                                    _abi.text_of("the name of a kernel", name), byref(found))
                 signature = found.contents
-            self._made[name] = Kernel(self, signature)
+            self._made[name] = (AnyRank if signature.any_rank and name in self._kernels else
+                                Kernel)(self, signature)
         return self._made[name]
 
     def __getattr__(self, name):

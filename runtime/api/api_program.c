@@ -49,6 +49,7 @@ static TesseraSignature signature_of(TesseraProgram *program, const KernelSignat
         .choices = choices,
         .n_choices = n_choices,
         .doc = from->doc,
+        .any_rank = from->any_rank,
     };
 }
 
@@ -239,7 +240,7 @@ static void list_kernels(const TesseraProgram *program, char names[256])
     }
 }
 
-/* ---- derivatives: vjp(f) ---- */
+/* ---- derivatives, vjp(f), and kernels for another number of axes, f[3] ---- */
 
 typedef struct DerivedTask {
     TesseraProgram *program;
@@ -279,6 +280,19 @@ static TesseraStatus find_derived(const TesseraProgram *program, const char *nam
     return status;
 }
 
+/* f_3d, where f has `...` in its types: what f[3] is called in code. */
+static bool is_of_rank(const TesseraProgram *program, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < program->signatures.n; i++) {
+        const TesseraSignature *at = &program->signatures.items[i];
+        if (at->any_rank && n == strlen(at->name) + 3 && strncmp(name, at->name, n - 3) == 0) {
+            return name[n - 3] == '_' && name[n - 1] == 'd';
+        }
+    }
+    return false;
+}
+
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
@@ -302,9 +316,6 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
                                           "%s has %zu kernels: say which, as %s:NAME (%s)",
                                           program->name, n, program->name, names);
     }
-    if (strchr(name, '(')) {
-        return find_derived(program, name, signature);
-    }
     Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *at = &program->signatures.items[i];
@@ -313,6 +324,9 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
             return TESSERA_OK;
         }
         nearest_try(&nearest, at->name);
+    }
+    if (strpbrk(name, "([") || is_of_rank(program, name)) {
+        return find_derived(program, name, signature);
     }
     const char *near = nearest_found(&nearest);
     char names[256];

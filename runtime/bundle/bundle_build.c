@@ -40,13 +40,21 @@ static void add_bound(Text *words, const char *name, const char *value)
     text_printf(words, "%s%s = %s", words->n ? ", " : "", name, value);
 }
 
+/* A kernel's name as C may have it: f_3d for f[3], vjp_f_ for vjp(f). */
+static void add_name(Text *to, const char *name)
+{
+    for (; *name; name++) {
+        text_char(to, is_word(*name) ? *name : *name == ']' ? 'd' : '_');
+    }
+}
+
 /* "softmax_bf16", "attention_bf16_causal_true": what it was bound to, in the signature's order. */
 static void name_function(BundleBuilder *builder, const TesseraSignature *signature,
                           const TesseraOptions *options, BundleFunctionInfo *function)
 {
     Arena *arena = &builder->work->arena;
     Text name = text_new(arena), words = text_new(arena);
-    text_add(&name, signature->name);
+    add_name(&name, signature->name);
     for (size_t i = 0; i < signature->n_generics; i++) {
         const char *value = bundle_bound_to(options, signature->generics[i]);
         if (value) {
@@ -387,6 +395,7 @@ static bool write_object(BundleBuilder *builder, TesseraBundled *bundled)
 
 typedef struct BundleTask {
     BundleBuilder builder;
+    const TesseraSignature *only; /* of options->kernel; NULL: all of the program */
     TesseraBundled *bundled;
 } BundleTask;
 
@@ -396,10 +405,8 @@ static bool bundle_task(void *user)
     BundleTask *task = user;
     BundleBuilder *builder = &task->builder;
     TesseraProgram *program = builder->program;
-    for (size_t i = 0; i < program->signatures.n; i++) {
-        const TesseraSignature *signature = &program->signatures.items[i];
-        const char *only = builder->options->kernel;
-        if ((!only || text_equal(only, signature->name)) && !add_kernel(builder, signature)) {
+    for (size_t i = 0; i < (task->only ? 1 : program->signatures.n); i++) {
+        if (!add_kernel(builder, task->only ? task->only : &program->signatures.items[i])) {
             return true;
         }
     }
@@ -442,11 +449,12 @@ static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleO
                               : context_usage(context, "a bundle needs the names of its targets");
 }
 
+/* signature: of options->kernel, or NULL. */
 static TesseraStatus check_options(const TesseraProgram *program,
-                                   const TesseraBundleOptions *options)
+                                   const TesseraBundleOptions *options,
+                                   const TesseraSignature **signature)
 {
     TesseraContext *context = program->work.context;
-    const TesseraSignature *signature;
     bool lists = (options->targets || options->n_targets == 0) &&
                  (options->variants || options->n_variants == 0) &&
                  (options->facts || options->n_facts == 0) &&
@@ -465,7 +473,7 @@ static TesseraStatus check_options(const TesseraProgram *program,
              : context_usage(context, "'%.60s' is no name that one can have in C", name);
     status = status == TESSERA_OK ? check_targets(context, options) : status;
     if (status == TESSERA_OK && (options->kernel || program->signatures.n == 0)) {
-        status = tessera_program_find(program, options->kernel, &signature);
+        status = tessera_program_find(program, options->kernel, signature);
     }
     TesseraOptions common = {.bindings = options->bindings,
                              .n_bindings = options->n_bindings,
@@ -492,7 +500,8 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
     if (null) {
         return context_null(context, __func__, null);
     }
-    TesseraStatus status = check_options(program, options);
+    const TesseraSignature *only = NULL;
+    TesseraStatus status = check_options(program, options, &only);
     TesseraBundled *bundled = status == TESSERA_OK ? handle_take(context, sizeof *bundled) : NULL;
     if (!bundled) {
         return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
@@ -500,6 +509,7 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
     work_init(&bundled->work, context);
     BundleTask task = {
         {.work = &bundled->work, .program = program, .options = options, .name = options->name},
+        only,
         bundled};
     status = error_boundary_run(&bundled->work, bundle_task, NULL, &task);
     tessera_kernel_free(task.builder.kernel);

@@ -112,6 +112,64 @@ kernel h(x: f32[N]) -> f32[N] = x
     assert tessera.parse("# à\nkernel f(x: f32[N]) -> f32[N] = x").f.__doc__.endswith("\n\nà")
 
 
+# ---- any number of axes ----
+
+RANKS = """
+kernel act(x: T[...], a: f32) -> T[...] where T: float = T(a * max(f32(x), 0))
+kernel norm(x: T[..., D], w: T[D]) -> (y: T[..., D], s: f32[..., 1]) where T: float {
+    s = sum(f32(x) * f32(x), axis=-1)
+    y = x * w
+}
+kernel up(x: inout f32[...]) { x = x + 1 }
+"""
+
+
+def test_arrays_of_any_shape_and_strides():
+    program = tessera.parse(RANKS)
+    rng = np.random.default_rng(3)
+    for shape in ((5,), (1,), (3, 4), (2, 1, 5), (2, 3, 4, 5), (1,) * 8, (2,) * 8, (4, 0, 3)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        for array in (x, x.T, x[::-1], np.asfortranarray(x), x[..., ::2],
+                      np.broadcast_to(x[:1], (3, *shape[1:]))):
+            y = program.act(array, 2.0)
+            assert y.shape == array.shape and (y == 2 * np.maximum(array, 0)).all(), shape
+    x = rng.standard_normal((2, 3, 8)).astype(np.float32)
+    assert (program.act(x, 3.0, T="f32") == 3 * np.maximum(x, 0)).all()
+    assert (program.act(a=1.0, x=x) == np.maximum(x, 0)).all()
+    out = np.zeros((8, 3, 2), np.float32).T
+    assert program.act(x, 1.0, out=out) is out and (out == np.maximum(x, 0)).all()
+    before = x.copy()
+    program.up(x.transpose(2, 0, 1))
+    assert (x == before + 1).all()
+
+
+def test_some_axes_are_named():
+    program = tessera.parse(RANKS)
+    for shape in ((4, 6), (2, 3, 6), (2, 1, 3, 6)):
+        x, w = np.ones(shape, np.float32), np.arange(6, dtype=np.float32)
+        y, s = program.norm(x, w)
+        assert (y == x * w).all() and (s == 6).all() and s.shape == (*shape[:-1], 1)
+    raises(tessera.UsageError, "'x' is T[d0, D]: an array of 1 axes", program.norm, w, w)
+    raises(tessera.UsageError, "an array of 9 axes", program.act, np.ones((1,) * 9, np.float32), 1)
+
+
+def test_kernels_of_a_rank():
+    program = tessera.parse(RANKS)
+    x = np.ones((2, 3, 4), np.float32)
+    program.act(x, 1.0)
+    assert "d2" in program.act.explain() and "d2" not in program.act.explain(x[0], 1.0)
+    assert "act_3d" in program.act.source("sm_90a", tessera.spec("f32", 2, 3, 4), 1.0)
+    assert program.act.bench(x, 1.0, seconds=0.01).kernel == "act"
+    named = program["act[2]"]
+    assert (named(x[0], 2.0) == 2).all() and program.act.of_rank(2) is named
+    raises(tessera.SourceError, "act[2]", named, x, 1.0)
+    raises(tessera.UsageError, "`act[1]` to `act[8]`", program.act.of_rank, 9)
+    again = pickle.loads(pickle.dumps(program.act))
+    assert (again(x, 2.0) == 2).all()
+    assert "tile" in program.act.given(schedule="warps 2").schedule(x, 1.0, target="sm_90a")
+    assert "act_3d" in tessera.bundle(program["act[3]"], targets="sm_90a", T="f32").header
+
+
 # ---- logging ----
 
 def test_logging():
