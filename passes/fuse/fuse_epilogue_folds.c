@@ -276,6 +276,9 @@ static bool is_only_reduced(const EpilogueFolds *f, const Value *value, Memo *se
         for (int i = 0; i < f->n && !found; i++) {
             found = f->partials[i].fold == op;
         }
+        for (int i = 0; i < f->n_picks && !found; i++) {
+            found = f->picks[i] == op;
+        }
         bool passes = op->parent == f->block && op->n_results == 1 &&
                       (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) ||
                        (op->kind == OP_GATHER && op->operands[0] == value));
@@ -497,6 +500,21 @@ static void agree_on_parts(EpilogueFolds *f)
     }
 }
 
+/* Makes sums of the elements that are read of rows in parts one by one, if then all that is needed
+ * of the dot is reduced. */
+static bool pick_elements(EpilogueFolds *f)
+{
+    const Base *base = fuse_find_picks(f);
+    Memo *seen = memo_open(f->func);
+    bool picks = base && is_only_reduced(f, f->dot->results[0], seen);
+    memo_close(seen);
+    for (int i = 0; i < f->n_picks && picks; i++) {
+        fuse_pick(f->func, f->picks[i], base);
+    }
+    f->n_picks = 0;
+    return picks;
+}
+
 /* Makes the number of parts a size. */
 static bool count_parts(Func *func, Base *base)
 {
@@ -519,6 +537,10 @@ static bool reduce_in_epilogue(Func *func, Block *block, const Op *dot, Memo *wi
     EpilogueFolds f = {.func = func, .block = block, .dot = dot, .without = without};
     bool any = false, exponentials = false;
     find_partials(&f);
+    if (pick_elements(&f)) {
+        f.n = 0;
+        find_partials(&f);
+    }
     if (!are_worth_it(&f)) {
         return false;
     }

@@ -53,7 +53,8 @@ typedef struct EpilogueFolds {
     PartialFold partials[MAX_FOLDS];
     Moments moments[MAX_FOLDS];
     Value *others[MAX_FOLDS]; /* results of other reductions */
-    int n, n_moments, n_others;
+    Op *picks[MAX_FOLDS];     /* gathers of one element of each row */
+    int n, n_moments, n_others, n_picks;
 } EpilogueFolds;
 
 /* The axis of op->operands[0] that a view has as its axis `axis`: elements are left as they are;
@@ -76,6 +77,11 @@ bool fuse_is_exponential(const Value *value);
 Op *fuse_find_difference(Func *func, const Op *fold, int axis, int *instructions);
 /* The sums of the parts, each for the maximum of all of its row. */
 Value *fuse_sum_exponentials(EpilogueFolds *f, Builder *b, const PartialFold *partial);
+/* fuse_picked.c: notes the gathers that read, of each row of a base in parts or of what is made of
+ * it, one element at a place that lies in memory; NULL: there are none. */
+const Base *fuse_find_picks(EpilogueFolds *f);
+/* Makes one a sum over the row. */
+void fuse_pick(Func *func, Op *gather, const Base *base);
 /* The type with another extent along the axis. */
 Type fuse_with_extent(Func *func, Type type, int axis, Dim extent);
 
