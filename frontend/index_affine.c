@@ -25,12 +25,6 @@ const Affine *affine_var(Func *func, const IndexVar *var)
     return a;
 }
 
-static bool is_zero(Dim dim)
-{
-    int64_t value;
-    return poly_is_const(dim, &value) && value == 0;
-}
-
 /* Terms are given by ascending id. */
 static bool push_term(Func *func, Affine *to, const IndexVar *var, Dim coef)
 {
@@ -44,7 +38,7 @@ static bool push_term(Func *func, Affine *to, const IndexVar *var, Dim coef)
         last->coef = poly_add(func, last->coef, coef);
     }
     last = &to->terms[to->n - 1];
-    if (last->coef && is_zero(last->coef)) {
+    if (last->coef && poly_is_number(last->coef, 0)) {
         to->n--;
     }
     return to->n == 0 || to->terms[to->n - 1].coef;
@@ -98,8 +92,8 @@ const Affine *affine_mul(Func *func, const Affine *a, const Affine *b)
 const IndexVar *affine_as_var(const Affine *a)
 {
     int64_t coef;
-    bool one =
-        a && a->n == 1 && is_zero(a->base) && poly_is_const(a->terms[0].coef, &coef) && coef == 1;
+    bool one = a && a->n == 1 && poly_is_number(a->base, 0) &&
+               poly_is_const(a->terms[0].coef, &coef) && coef == 1;
     return one ? a->terms[0].var : NULL;
 }
 

@@ -160,12 +160,6 @@ void dim_assume_natural(Func *func, Dim dim)
 
 /* ---- quotients ---- */
 
-static bool is_zero(Dim dim)
-{
-    int64_t value;
-    return dim && poly_is_const(dim, &value) && value == 0;
-}
-
 /* Does by divide what is divided, by the facts? `given` does whatever they say. */
 static bool is_exact(Func *func, const DimVar *var, const DimVar *given)
 {
@@ -245,7 +239,7 @@ Dim dim_exact(Func *func, Dim dim)
 
 bool dim_same(Func *func, Dim a, Dim b)
 {
-    return a && b && (a == b || is_zero(dim_exact(func, dim_sub(func, a, b))));
+    return a && b && (a == b || poly_is_number(dim_exact(func, dim_sub(func, a, b)), 0));
 }
 
 Dim dim_same_if_divisible(Func *func, Dim a, Dim b, int64_t *by)
@@ -256,7 +250,7 @@ Dim dim_same_if_divisible(Func *func, Dim a, Dim b, int64_t *by)
         for (int j = 0; j < term->n; j++) {
             const DimVar *var = term->vars[j];
             if (var->kind == DIM_SIZE && var->by > 0 &&
-                is_zero(exact_with(func, difference, var))) {
+                poly_is_number(exact_with(func, difference, var), 0)) {
                 *by = var->by;
                 return var->of;
             }
@@ -302,7 +296,8 @@ static Dim known_quotient(Func *func, Dim of, int64_t by)
         DimVar *var = func->dimvars.items[i];
         Dim difference = var->kind == DIM_SIZE && var->by == by ? dim_sub(func, of, var->of) : NULL;
         Dim whole, rest;
-        if (difference && divide_terms(func, difference, by, &whole, &rest) && is_zero(rest)) {
+        if (difference && divide_terms(func, difference, by, &whole, &rest) &&
+            poly_is_number(rest, 0)) {
             return poly_add(func, whole, poly_var(func, var));
         }
     }

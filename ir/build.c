@@ -148,8 +148,7 @@ Value *build_broadcast(Builder *b, Value *a, int rank, const Dim *dims)
     expect(b, a->type->rank <= rank, OP_BROADCAST, "the operand has more axes than the result");
     for (int i = 0; i < a->type->rank; i++) {
         Dim from = a->type->dims[i], to = dims[rank - a->type->rank + i];
-        int64_t extent = 0;
-        expect(b, from == to || (poly_is_const(from, &extent) && extent == 1), OP_BROADCAST,
+        expect(b, from == to || poly_is_number(from, 1), OP_BROADCAST,
                "an axis other than 1 would be stretched");
     }
     return build_one(b, OP_BROADCAST, 1, &a, type);
@@ -172,11 +171,9 @@ Value *build_expand(Builder *b, Value *a, int axis)
 Value *build_squeeze(Builder *b, Value *a, int axis)
 {
     Dim dims[MAX_RANK];
-    int64_t extent = 0;
     int rank = a->type->rank;
     expect(b, axis >= 0 && axis < rank, OP_SQUEEZE, "no such axis");
-    expect(b, poly_is_const(a->type->dims[axis], &extent) && extent == 1, OP_SQUEEZE,
-           "the axis is not of extent 1");
+    expect(b, poly_is_number(a->type->dims[axis], 1), OP_SQUEEZE, "the axis is not of extent 1");
     for (int i = 0, n = 0; i < rank; i++) {
         if (i != axis) {
             dims[n++] = a->type->dims[i];

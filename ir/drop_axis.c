@@ -130,8 +130,7 @@ static Value *picked(const Drop *d, Value *value, int axis)
 static Value *element_without(const Drop *d, Value *value, int axis)
 {
     const Op *op = value->def;
-    int64_t extent;
-    if (!d->at || (poly_is_const(value->type->dims[axis], &extent) && extent == 1)) {
+    if (!d->at || poly_is_number(value->type->dims[axis], 1)) {
         return build_squeeze(d->b, value, axis); /* one element along it */
     }
     if (op && op->kind == OP_LOAD && is_constant(d->b, op->operands[0])) {

@@ -189,6 +189,12 @@ bool poly_is_const(Dim poly, int64_t *value)
     return true;
 }
 
+bool poly_is_number(Dim poly, int64_t number)
+{
+    int64_t value;
+    return poly && poly_is_const(poly, &value) && value == number;
+}
+
 DimVar *poly_as_var(Dim poly)
 {
     bool is_var = poly->n_terms == 1 && poly->terms[0].n == 1 && poly->terms[0].coef == 1;

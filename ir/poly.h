@@ -61,6 +61,8 @@ Dim poly_add(Func *func, Dim a, Dim b);
 Dim poly_mul(Func *func, Dim a, Dim b);
 
 bool poly_is_const(Dim poly, int64_t *value);
+/* True if it is this number; NULL is none. */
+bool poly_is_number(Dim poly, int64_t number);
 /* The variable if the polynomial is exactly one; else NULL. */
 DimVar *poly_as_var(Dim poly);
 /* The range if the polynomial is exactly one range variable; else NULL. */

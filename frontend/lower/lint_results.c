@@ -61,8 +61,7 @@ static Dim counted_by(const Value *arg)
 /* True if the index provably does not take all values of the axis. */
 static bool leaves_out(Func *func, const Value *index, Dim extent)
 {
-    int64_t number;
-    if (!index || (poly_is_const(extent, &number) && number == 1)) {
+    if (!index || poly_is_number(extent, 1)) {
         return false;
     }
     const Op *def = index->def;

@@ -292,9 +292,8 @@ static Val add_fresh(Lower *l, Span span, Val val, const IndexedAccess *places)
 
 static bool drops_axis(const AxisIndex *axis_index)
 {
-    int64_t extent;
     return axis_index->val.kind == VAL_CONST && axis_index->val.scalar.i == 0 &&
-           poly_is_const(axis_index->extent, &extent) && extent == 1;
+           poly_is_number(axis_index->extent, 1);
 }
 
 /* True if every axis of the array is taken whole, by a new lane, or by index 0 of extent 1. */

@@ -60,12 +60,6 @@ typedef struct Head {
     int n;
 } Head;
 
-static bool is_zero(Dim dim)
-{
-    int64_t value;
-    return poly_is_const(dim, &value) && value == 0;
-}
-
 static bool wrong_part(Lower *l, const Axis *axis, const char *what, const char *help)
 {
     Diag *diag = lower_error(l, ERR_EXTENT, axis->extent->span, "%s", what);
@@ -114,7 +108,7 @@ static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
         head->walks[i] = (LoopBounds){.whole = extent};
         head->walks[i].var =
             index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
-        head->parts[i].first = is_zero(first) ? NULL : first;
+        head->parts[i].first = poly_is_number(first, 0) ? NULL : first;
         head->dims[i] = extent;
         return true;
     }

@@ -95,12 +95,6 @@ bool shape_equal(const Shape *a, const Shape *b)
 
 /* ---- broadcasting ---- */
 
-static bool is_one(Dim dim)
-{
-    int64_t value;
-    return poly_is_const(dim, &value) && value == 1;
-}
-
 /* "`i`, a part of S" or "`N`". */
 static const char *axis_words(Lower *l, Dim dim)
 {
@@ -144,7 +138,7 @@ bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const E
     Shape result = *longer;
     for (int i = 1; i <= shorter->rank; i++) {
         Dim x = longer->dims[longer->rank - i], y = shorter->dims[shorter->rank - i];
-        if (x != y && !is_one(x) && !is_one(y)) {
+        if (x != y && !poly_is_number(x, 1) && !poly_is_number(y, 1)) {
             const char *left = shape_text(l, dtype_of(va), sa),
                        *right = shape_text(l, dtype_of(vb), sb);
             Diag *diag =
@@ -156,7 +150,7 @@ bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const E
             explain_axes(l, diag, i, sa->dims[sa->rank - i], sb->dims[sb->rank - i]);
             return false;
         }
-        result.dims[longer->rank - i] = is_one(x) ? y : x;
+        result.dims[longer->rank - i] = poly_is_number(x, 1) ? y : x;
     }
     result.lanes = sa->lanes | sb->lanes;
     *out = result;

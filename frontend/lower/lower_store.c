@@ -24,8 +24,7 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
         for (int i = 0; i < from.rank; i++) {
             bool kept = taken < slot->rank && from.dims[i] == slot->dims[taken] &&
                         from.rank - i > slot->rank - taken - 1;
-            bool drops =
-                from.rank - i > slot->rank - taken && poly_is_const(from.dims[i], &one) && one == 1;
+            bool drops = from.rank - i > slot->rank - taken && poly_is_number(from.dims[i], 1);
             if (!kept && !drops) {
                 break;
             }

@@ -22,12 +22,6 @@ static bool same_shape(Type a, Type b)
            memcmp(a->dims, b->dims, sizeof(Dim) * a->rank) == 0;
 }
 
-static bool is_one(Dim dim)
-{
-    int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
-}
-
 static bool is_index(const Value *value)
 {
     return type_is_scalar(value->type) && dtype_is_int(value->type->dtype);
@@ -99,11 +93,11 @@ void verify_operand_axes(Verifier *v, const Op *op, int at, Type to)
             verify_fail(v, op, "axis %d of the result is not axis %d of the operand", axis.result,
                         i);
         }
-        if ((axis.role & (AXIS_STRETCHED | AXIS_DROPPED)) && !is_one(from->dims[i])) {
+        if ((axis.role & (AXIS_STRETCHED | AXIS_DROPPED)) && !poly_is_number(from->dims[i], 1)) {
             verify_fail(v, op, "axis %d is %s, but its extent is not the literal 1", i,
                         axis.role == AXIS_DROPPED ? "dropped" : "stretched");
         }
-        if (axis.role == AXIS_REDUCED && !is_one(to->dims[axis.result])) {
+        if (axis.role == AXIS_REDUCED && !poly_is_number(to->dims[axis.result], 1)) {
             verify_fail(v, op, "axis %d is reduced, but the result's extent is not the literal 1",
                         i);
         }
@@ -125,7 +119,7 @@ static void verify_unit_axis(Verifier *v, const Op *op, Type longer, Type shorte
 {
     int64_t axis = op_int(op, ATTR_AXIS, -1);
     if (longer->rank != shorter->rank + 1 || axis < 0 || axis >= longer->rank ||
-        !is_one(longer->dims[axis]) || longer->dtype != shorter->dtype) {
+        !poly_is_number(longer->dims[axis], 1) || longer->dtype != shorter->dtype) {
         verify_fail(v, op, "does not add or drop one axis of extent 1");
         return;
     }

@@ -83,12 +83,6 @@ const Affine *map_axis(AxisSpace *space, const Axis *axis)
     return result;
 }
 
-static bool is_zero(Dim dim)
-{
-    int64_t value;
-    return poly_is_const(dim, &value) && value == 0;
-}
-
 /* The terms of both, in the order of axes. NULL: overflow, or too many terms. */
 static const Affine *merged(AxisSpace *space, const Affine *a, const Affine *b)
 {
@@ -107,7 +101,7 @@ static const Affine *merged(AxisSpace *space, const Affine *a, const Affine *b)
         if (!term.coef || n == MAX_TERMS) {
             return NULL;
         }
-        if (!is_zero(term.coef)) {
+        if (!poly_is_number(term.coef, 0)) {
             terms[n++] = term;
         }
     }
@@ -157,7 +151,7 @@ const Affine *map_add(AxisSpace *space, const Affine *a, const Affine *b)
 
 const Affine *map_scale(AxisSpace *space, const Affine *a, Dim by)
 {
-    if (!a || !by || is_zero(by)) {
+    if (!a || !by || poly_is_number(by, 0)) {
         return a && by ? map_number(space, 0) : NULL;
     }
     Affine *result = new_affine(space, poly_mul(space->func, a->base, by), a->n);
@@ -213,7 +207,8 @@ bool map_coef(const Affine *a, const Axis *axis, int64_t *coef)
 const Axis *map_as_axis(const Affine *a)
 {
     int64_t coef;
-    bool plain = a && a->n == 1 && is_zero(a->base) && poly_is_const(a->terms[0].coef, &coef);
+    bool plain =
+        a && a->n == 1 && poly_is_number(a->base, 0) && poly_is_const(a->terms[0].coef, &coef);
     return plain && coef == 1 ? a->terms[0].axis : NULL;
 }
 
@@ -422,7 +417,7 @@ static const Affine *divided(AxisSpace *space, const Affine *a, Dim by, bool rem
     if (!parts.whole || !parts.rest) {
         return NULL;
     }
-    bool below = (map_is_dim(parts.rest) && is_zero(parts.rest->base)) ||
+    bool below = (map_is_dim(parts.rest) && poly_is_number(parts.rest->base, 0)) ||
                  map_is_inside(space, parts.rest, by);
     if (below) {
         return remainder ? parts.rest : parts.whole;

@@ -33,8 +33,7 @@ static int32_t find(const Axes *axes, const Value *value, int axis)
 
 bool axes_is_settled(Dim dim)
 {
-    int64_t extent;
-    return (poly_is_const(dim, &extent) && extent == 1) || poly_as_range(dim);
+    return poly_is_number(dim, 1) || poly_as_range(dim);
 }
 
 /* ---- which axes iterate together ---- */

@@ -71,3 +71,23 @@ Memo *an_varies_all(Func *func)
     func_walk(func, note, memo); /* operands before what is made of them: no deep recursion */
     return memo;
 }
+
+bool an_is_of_places(Memo *memo, const Value *value)
+{
+    const Op *op = value->def;
+    int64_t found;
+    if (!op || op->n_regions > 0) {
+        return false;
+    }
+    if (op->kind == OP_IOTA || op->kind == OP_CONST || op->kind == OP_SIZE) {
+        return true;
+    }
+    if (memo_known(memo, value, 0, &found)) {
+        return found != 0;
+    }
+    bool good = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; good && i < op->n_operands; i++) {
+        good = an_is_of_places(memo, op->operands[i]);
+    }
+    return memo_keep(memo, value, 0, good) != 0;
+}

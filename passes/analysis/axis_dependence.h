@@ -14,4 +14,7 @@ unsigned an_all_axes(Type type);
  * none of them. */
 unsigned an_axes_moved(const Op *op, unsigned inner);
 
+/* True if the value is computed from places, sizes and numbers alone. `memo`: of this question. */
+bool an_is_of_places(Memo *memo, const Value *value);
+
 #endif

@@ -111,7 +111,7 @@ static Instance new_instance(ComputeBuild *b, Value *value, ComputeRole role)
     Instance result = {.value = value};
     for (int i = 0; i < value->type->rank; i++) {
         Dim extent = value->type->dims[i];
-        result.at[i] = compute_is_unit(extent)
+        result.at[i] = poly_is_number(extent, 1)
                            ? map_number(&b->all->space, 0)
                            : map_axis(&b->all->space, compute_add_axis(b, extent, NULL, role));
     }
@@ -230,7 +230,7 @@ Instance computations_own(Computations *all, Value *value)
     Instance own = {.value = value};
     for (int i = 0; i < value->type->rank; i++) {
         Dim extent = value->type->dims[i];
-        own.at[i] = compute_is_unit(extent)
+        own.at[i] = poly_is_number(extent, 1)
                         ? map_number(&all->space, 0)
                         : map_axis(&all->space, axis_new(&all->space, extent, NULL));
     }

@@ -33,13 +33,6 @@ typedef struct ComputeBuild {
     Memo *points; /* of `now`: how often an element-wise value was looked at */
 } ComputeBuild;
 
-/* An axis of literal extent 1 has one element and is no axis of a computation. */
-static inline bool compute_is_unit(Dim extent)
-{
-    int64_t value;
-    return poly_is_const(extent, &value) && value == 1;
-}
-
 /* ---- computations_instance.c ---- */
 /* A new axis of `now`. */
 const Axis *compute_add_axis(ComputeBuild *b, Dim extent, const Value *from, ComputeRole role);

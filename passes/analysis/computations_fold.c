@@ -11,7 +11,7 @@ static Instance reduced_term(ComputeBuild *b, const Op *op, const Instance *resu
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     term.value = op->operands[0];
     Dim extent = term.value->type->dims[axis];
-    term.at[axis] = compute_is_unit(extent)
+    term.at[axis] = poly_is_number(extent, 1)
                         ? map_number(&b->all->space, 0)
                         : map_axis(&b->all->space, compute_add_axis(b, extent, NULL, ROLE_REDUCED));
     return term;

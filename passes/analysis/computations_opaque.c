@@ -46,7 +46,7 @@ static Instance tile_instance(ComputeBuild *b, Value *value, bool whole)
         Dim extent = value->type->dims[i];
         DimVar *var = poly_as_range(extent);
         const Axis *axis = var && var->id < b->ranges.n ? b->ranges.items[var->id] : NULL;
-        if (compute_is_unit(extent)) {
+        if (poly_is_number(extent, 1)) {
             tile.at[i] = number(b, 0);
         } else if (axis || whole) {
             axis = axis ? axis : compute_add_axis(b, extent, NULL, ROLE_ORDERED);
@@ -120,7 +120,7 @@ static Instance operand_instance(ComputeBuild *b, const Op *op, int at)
         OpAxis axis = op_axis(op, at, i);
         bool sorted = op->kind == OP_SORT && i < type->rank - 1;
         int own = sorted || by_element ? i : axis.role == AXIS_TIED ? axis.result : -1;
-        if (compute_is_unit(type->dims[i])) {
+        if (poly_is_number(type->dims[i], 1)) {
             operand.at[i] = number(b, 0);
         } else if (own >= 0 && result->value && own < result->value->type->rank) {
             operand.at[i] = result->at[own];

@@ -82,7 +82,7 @@ Compute *compute_of(ComputeBuild *b, const Instance *wanted)
         Dim extent = result.value->type->dims[i];
         if (!result.at[i]) {
             result.at[i] =
-                compute_is_unit(extent)
+                poly_is_number(extent, 1)
                     ? map_number(&b->all->space, 0)
                     : map_axis(&b->all->space, compute_add_axis(b, extent, NULL, ROLE_KEPT));
         }

@@ -20,12 +20,6 @@ typedef struct DigitSum {
     Dim base;
 } DigitSum;
 
-static bool is_number(Dim dim, int64_t value)
-{
-    int64_t is;
-    return dim && poly_is_const(dim, &is) && is == value;
-}
-
 /* a - b; NULL: overflow, or one of them is not known. */
 static Dim minus(Func *func, Dim a, Dim b)
 {
@@ -46,13 +40,13 @@ static bool read_digit(Func *func, const Instance *result, const Axis *axis, Dig
         return digit->axis >= 0;
     }
     const Affine *of = axis->of;
-    if (of->n != 1 || !is_number(of->terms[0].coef, 1) ||
+    if (of->n != 1 || !poly_is_number(of->terms[0].coef, 1) ||
         !read_digit(func, result, of->terms[0].axis, digit)) {
         return false;
     }
-    bool coordinate = is_number(digit->low, 1) && !digit->count;
+    bool coordinate = poly_is_number(digit->low, 1) && !digit->count;
     Dim count = digit->count ? an_exact_quotient(func, digit->count, axis->by) : NULL;
-    if ((!coordinate && !is_number(of->base, 0)) || (digit->count && !count)) {
+    if ((!coordinate && !poly_is_number(of->base, 0)) || (digit->count && !count)) {
         return false;
     }
     digit->add = poly_add(func, digit->add, of->base);
@@ -78,7 +72,7 @@ static bool read_digits(Func *func, const Instance *result, const Affine *map, D
 /* The number of values of a digit of which the least is 0; NULL: not known. */
 static Dim digit_count(Func *func, Type result, const Digit *digit)
 {
-    if (digit->count || !is_number(digit->add, 0)) {
+    if (digit->count || !poly_is_number(digit->add, 0)) {
         return digit->count;
     }
     return dim_exact_steps(func, result->dims[digit->axis], digit->low);
@@ -112,20 +106,20 @@ static bool is_digit(Func *func, const Digit *digit, const InverseTerm *term, Di
                dim_is_ordered(func, poly_add(func, term->base, one), digit->count);
     }
     Dim end = poly_mul(func, digit->count, term->weight);
-    return is_number(term->base, 0) && dim_is_ordered(func, extent, end);
+    return poly_is_number(term->base, 0) && dim_is_ordered(func, extent, end);
 }
 
-/* Takes the digits of index `axis` apart, the one with the least weight first: each has the weight
+/* Inverts the digits of index `axis`, the one with the least weight first: each has the weight
  * 1, or that of the one before times the number of its values. */
-static bool take_apart(Inversion *inversion, const DigitSum *sum, int axis, Dim extent)
+static bool invert_index(Inversion *inversion, const DigitSum *sum, int axis, Dim extent)
 {
     Func *func = inversion->func;
-    bool reversed = sum->n == 1 && is_number(sum->digits[0].weight, -1);
+    bool reversed = sum->n == 1 && poly_is_number(sum->digits[0].weight, -1);
     Dim weight = poly_const(func, reversed ? -1 : 1);
     if (sum->n == 0) {
-        return is_number(extent, 1) && is_number(sum->base, 0);
+        return poly_is_number(extent, 1) && poly_is_number(sum->base, 0);
     }
-    if (sum->n > 1 && !is_number(sum->base, 0)) {
+    if (sum->n > 1 && !poly_is_number(sum->base, 0)) {
         return false;
     }
     for (int i = 0; i < sum->n; i++) {
@@ -148,8 +142,8 @@ static bool take_apart(Inversion *inversion, const DigitSum *sum, int axis, Dim 
     return true;
 }
 
-/* Puts a coordinate of the result together from its digits, which must be all of them. */
-static bool put_together(const Inversion *inversion, int axis, InverseCoord *coord)
+/* Makes a coordinate of the result of its digits, which must be all of them. */
+static bool invert_coord(const Inversion *inversion, int axis, InverseCoord *coord)
 {
     Func *func = inversion->func;
     Dim low = poly_const(func, 1), extent = inversion->result->dims[axis];
@@ -158,7 +152,7 @@ static bool put_together(const Inversion *inversion, int axis, InverseCoord *coo
     for (int i = 0; i < inversion->n; i++) {
         n += inversion->found[i].digit.axis == axis;
     }
-    if (n > MAX_DIGITS || (n == 0 && !is_number(extent, 1))) {
+    if (n > MAX_DIGITS || (n == 0 && !poly_is_number(extent, 1))) {
         return false;
     }
     for (coord->n = 0; coord->n < n; coord->n++) {
@@ -196,15 +190,15 @@ bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse)
         const Value *index = gather->operands[1 + i];
         const Affine *map = computations_map(all, index, result.at);
         DigitSum sum;
-        good =
-            read_digits(func, &result, map, &sum) && take_apart(&inversion, &sum, i, from->dims[i]);
+        good = read_digits(func, &result, map, &sum) &&
+               invert_index(&inversion, &sum, i, from->dims[i]);
         inverse->inside[i] = (guard && !guard->ints[i]) ||
                              map_is_inside(&all->space, map, from->dims[i]) ||
                              an_index_inside(func, index, from->dims[i]);
     }
     computations_close(all);
     for (int i = 0; i < gather->results[0]->type->rank && good; i++) {
-        good = put_together(&inversion, i, &inverse->coords[i]);
+        good = invert_coord(&inversion, i, &inverse->coords[i]);
     }
     return good;
 }
@@ -212,8 +206,8 @@ bool an_inverse_map(Func *func, const Op *gather, InverseMap *inverse)
 bool an_is_shift(const InverseCoord *coord)
 {
     const InverseTerm *term = &coord->terms[0];
-    return coord->n == 1 && !term->reversed && !term->count && is_number(term->weight, 1) &&
-           is_number(term->low, 1) && is_number(coord->add, 0);
+    return coord->n == 1 && !term->reversed && !term->count && poly_is_number(term->weight, 1) &&
+           poly_is_number(term->low, 1) && poly_is_number(coord->add, 0);
 }
 
 bool an_index_bound(Func *func, const Value *condition, int axis, IndexBound *bound)

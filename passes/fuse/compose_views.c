@@ -178,8 +178,7 @@ static bool find_origin(Builder *b, Type shape, Place *place)
 
 static bool is_unit(Type type, int axis)
 {
-    int64_t extent;
-    return type->rank > 1 && poly_is_const(type->dims[axis], &extent) && extent == 1;
+    return type->rank > 1 && poly_is_number(type->dims[axis], 1);
 }
 
 /* An array without its axes of one element, along which there is no choice. */

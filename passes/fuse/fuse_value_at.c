@@ -41,9 +41,8 @@ bool fuse_is_at_own_indices(const Value *value, Value *const *indices, Type shap
 {
     int last = -1;
     for (int i = 0; i < value->type->rank; i++) {
-        int64_t extent;
         int axis = fuse_own_axis(indices[i], shape);
-        if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
+        if (poly_is_number(value->type->dims[i], 1)) {
             continue;
         }
         if (axis <= last || shape->dims[axis] != value->type->dims[i]) {
@@ -138,8 +137,7 @@ static Value *taken_as_it_is(ValueAt *p, Value *value, Value *const *indices)
 {
     bool has[MAX_RANK] = {false};
     for (int i = value->type->rank; i-- > 0;) {
-        int64_t extent;
-        if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
+        if (poly_is_number(value->type->dims[i], 1)) {
             value = build_squeeze(&p->at, value, i);
         } else {
             has[fuse_own_axis(indices[i], p->shape)] = true;

@@ -212,16 +212,10 @@ static Value *in_stored_order(Candidate *c, Builder *b)
 
 /* ---- the inverse indices ---- */
 
-static bool is_number(Dim dim, int64_t number)
-{
-    int64_t value;
-    return poly_is_const(dim, &value) && value == number;
-}
-
 /* a op c, or a if that is the same. */
 static Value *build_by_size(Builder *b, OpKind op, Value *a, Dim c)
 {
-    if (is_number(c, op == OP_ADD || op == OP_SUB ? 0 : 1)) {
+    if (poly_is_number(c, op == OP_ADD || op == OP_SUB ? 0 : 1)) {
         return a;
     }
     Value *size = build_broadcast(b, build_size(b, c), a->type->rank, a->type->dims);
@@ -266,10 +260,10 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
     Type tensor = c->store->operands[0]->type, result = c->gather->results[0]->type;
     bool own = array == c->gather->results[0];
     for (int i = 0; i < tensor->rank; i++) {
-        indices[i] = is_number(tensor->dims[i], 1) ? build_i64(b, 0) : NULL;
+        indices[i] = poly_is_number(tensor->dims[i], 1) ? build_i64(b, 0) : NULL;
     }
     for (int i = 0; i < result->rank; i++) {
-        if (!is_number(result->dims[i], 1) && c->axes[i] >= 0) {
+        if (!poly_is_number(result->dims[i], 1) && c->axes[i] >= 0) {
             indices[c->axes[i]] = own ? build_places(b, i, result)
                                       : build_coord(b, &c->inverse.coords[i], array->type);
         }
@@ -351,8 +345,8 @@ static bool is_inside_piece(const Candidate *c, int i)
         lo = poly_add(func, lo, coord->terms[0].base);
         hi = poly_add(func, hi, coord->terms[0].base);
         Dim minus = hi ? poly_mul(func, hi, poly_const(func, -1)) : NULL;
-        Dim room = poly_add(func, c->gather->operands[0]->type->dims[i], minus);
-        return lo && room && poly_least(lo) >= 0 && poly_least(room) >= 0;
+        Dim rest = poly_add(func, c->gather->operands[0]->type->dims[i], minus);
+        return lo && rest && poly_least(lo) >= 0 && poly_least(rest) >= 0;
     }
     return false;
 }
@@ -380,9 +374,9 @@ static bool holds_for_all(const Candidate *c, const Value *mask, bool holds)
         Dim at = poly_add(func, bound.at, term->base), minus = poly_const(func, -1);
         Dim end = c->gather->operands[0]->type->dims[term->axis];
         bool upper = bound.is_upper == holds;
-        Dim room =
+        Dim rest =
             upper ? poly_add(func, at, poly_mul(func, end, minus)) : poly_mul(func, at, minus);
-        found = room && poly_least(room) >= 0;
+        found = rest && poly_least(rest) >= 0;
     }
     return found;
 }

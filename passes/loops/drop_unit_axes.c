@@ -46,9 +46,8 @@ static void use_scalar_indices(Op *op, void *user)
 /* True if the access takes a whole axis of extent 1 that is not the last one. */
 static bool is_unit(const Access *access, int axis)
 {
-    int64_t extent;
     return axis + 1 < access->n && !access->indices[axis] &&
-           poly_is_const(access->memory->type->dims[axis], &extent) && extent == 1;
+           poly_is_number(access->memory->type->dims[axis], 1);
 }
 
 /* Loads index 0 along such axes and expands the result by them. */

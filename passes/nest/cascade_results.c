@@ -55,8 +55,7 @@ static bool find_axes(Cascade *c, const Op *op)
     }
     for (int i = 0; i < result->type->rank; i++) {
         NestAxis *axis = &axes->items[i];
-        int64_t extent;
-        bool unit = poly_is_const(result->type->dims[i], &extent) && extent == 1;
+        bool unit = poly_is_number(result->type->dims[i], 1);
         if (axis->kind == NEST_UNKNOWN && unit) {
             axis->kind = NEST_UNIT;
         }
@@ -82,8 +81,8 @@ static bool complete_axes(Cascade *c, const Value *value)
 /* Is the op below the body, or no part of the nest? */
 static bool is_outside(const Cascade *c, const Op *op)
 {
-    bool term = op->n_results == 1 && op->results[0]->id < c->nest.n_values &&
-                c->inner[op->results[0]->id];
+    bool term =
+        op->n_results == 1 && op->results[0]->id < c->nest.n_values && c->inner[op->results[0]->id];
     return op->parent != c->nest.func->body ||
            (!term && op->kind != OP_STORE && !is_plain(op) && !cascade_is_fold(c, op));
 }

@@ -22,8 +22,7 @@ static bool is_product(const Nest *nest, const Value *value)
 
 bool dim_is_unit(Dim dim)
 {
-    int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
+    return poly_is_number(dim, 1);
 }
 
 int64_t nest_whole_extent(Nest *nest, Dim dim)
@@ -59,7 +58,7 @@ Type nest_type(const Nest *nest, Type type, const NestAxes *axes)
     for (int i = 0; i < type->rank; i++) {
         const NestAxis *axis = &axes->items[i];
         if (nest_keeps(nest, axis)) {
-            dims[rank++] = axis->kind == NEST_LOOP ? nest->loops[axis->loop].binder->type->dims[0]
+            dims[rank++] = axis->kind == NEST_LOOP   ? nest->loops[axis->loop].binder->type->dims[0]
                            : axis->kind == NEST_UNIT ? poly_const(nest->func, 1)
                                                      : type->dims[i];
         }
@@ -413,9 +412,9 @@ static Value *nest_op(NestScope *s, Op *op, const NestAxes *axes)
         return s->nest->dry ? op->results[0]
                             : built_alike(s, op, NULL, nest_type(s->nest, type, axes));
     default:
-        return op_moves_axes(op)                ? nest_moved(s, op, axes)
+        return op_moves_axes(op)               ? nest_moved(s, op, axes)
                : op_has(op, TRAIT_ELEMENTWISE) ? nest_elementwise(s, op, axes)
-                                                : NULL;
+                                               : NULL;
     }
 }
 

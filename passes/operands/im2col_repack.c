@@ -12,7 +12,7 @@
  *
  * The copy has as many elements as there are taps along that axis for each place, not for each
  * pixel's whole window; windows that do not overlap are copied whole. Images whose channels are not
- * last, and fill pieces of 8 bytes, are turned first: elements that are gathered one by one take
+ * last, and fill pieces of 8 bytes, are permuted first: elements that are gathered one by one take
  * longer than a second copy whose accesses are wide. Zeros are added to the sum, and its order
  * changes. */
 #include "passes/operands/im2col_view.h"
@@ -24,10 +24,10 @@
 #include "ir/op_axes.h"
 
 enum {
-    PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
-    TURNED_BYTES = 8, /* of the channels of a pixel, that an access of the joined copy takes */
-    DEPTH = 64,       /* elements of a product's step that a tap with fewer channels leaves empty */
-    COLUMNS = 128,    /* of a tile that gathers */
+    PIXEL_BYTES = 16,   /* the engine's rows begin at multiples of so many */
+    PERMUTED_BYTES = 8, /* of the channels of a pixel, that an access of the joined copy takes */
+    DEPTH = 64,    /* elements of a product's step that a tap with fewer channels leaves empty */
+    COLUMNS = 128, /* of a tile that gathers */
     MAX_ELEMENTS = 1 << 30,
     MAX_TAPS = 64, /* of an axis, that are joined */
 };
@@ -58,7 +58,7 @@ static int product_axis(const Im2colMatch *w, int axis)
             return i;
         }
     }
-    return WINDOW_NO_AXIS;
+    return IM2COL_NO_AXIS;
 }
 
 /* Known to be so many; -1: not. */
@@ -68,7 +68,7 @@ static int64_t known(Dim dim)
     return poly_least(dim) == most ? most : -1;
 }
 
-bool window_is_ordered(const Im2colMatch *w)
+bool im2col_is_ordered(const Im2colMatch *w)
 {
     for (int i = 0; i < w->view.n + 2; i++) {
         if (w->from[i] != i) {
@@ -143,17 +143,17 @@ static bool is_narrow(DType dtype)
     return dtype == DT_F16 || dtype == DT_BF16;
 }
 
-Im2colRepack window_copy(Im2colMatch *w, bool joins)
+Im2colRepack im2col_repack_kind(Im2colMatch *w, bool joins)
 {
     bool narrow = is_narrow(w->view.of->type->dtype);
     w->joined = narrow && joins ? joined_axes(w) : 0;
     if (w->joined) {
-        return COPY_JOINED;
+        return REPACK_JOINED;
     }
     if (is_whole_pieces(w)) {
-        return window_is_ordered(w) ? COPY_NONE : COPY_TURNED;
+        return im2col_is_ordered(w) ? REPACK_NONE : REPACK_PERMUTED;
     }
-    return narrow && is_weighed(w, w->channels) ? COPY_PADDED : COPY_NONE;
+    return narrow && is_weighed(w, w->channels) ? REPACK_PADDED : REPACK_NONE;
 }
 
 /* Elements that tiles would gather: of each place's window, once for each tile of columns. */
@@ -179,20 +179,20 @@ static bool filters_are_loaded(const Im2colMatch *w)
     return op && op->kind == OP_LOAD;
 }
 
-bool window_copy_pays(const Im2colMatch *w, Im2colRepack copy)
+bool im2col_repack_pays(const Im2colMatch *w, Im2colRepack copy)
 {
     Type of = w->view.of->type;
     double elements = 1;
     for (int i = 0; i < of->rank; i++) {
         elements *= (double)poly_most(of->dims[i]);
     }
-    for (int i = w->view.n - w->joined; copy == COPY_JOINED && i < w->view.n; i++) {
+    for (int i = w->view.n - w->joined; copy == REPACK_JOINED && i < w->view.n; i++) {
         elements *= (double)poly_most(extent_of(w, w->tap[i])) *
                     (double)poly_most(extent_of(w, w->place[i])) /
                     (double)poly_most(of->dims[w->from[1 + i]]);
     }
-    const CopyCosts *costs = copy == COPY_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
-    return (copy == COPY_TURNED || filters_are_loaded(w)) && elements <= MAX_ELEMENTS &&
+    const CopyCosts *costs = copy == REPACK_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
+    return (copy == REPACK_PERMUTED || filters_are_loaded(w)) && elements <= MAX_ELEMENTS &&
            gathered(w) * costs->gather > elements * costs->copy + LAUNCHES;
 }
 
@@ -207,7 +207,7 @@ static void settle(Im2colMatch *w, const Value *scratch)
     }
 }
 
-void window_turn(Func *func, Im2colMatch *w)
+void im2col_permute(Func *func, Im2colMatch *w)
 {
     Builder b = build_before(func, func->body->first);
     int64_t perm[MAX_RANK];
@@ -215,20 +215,20 @@ void window_turn(Func *func, Im2colMatch *w)
     for (int i = 0; i < w->view.n + 2; i++) {
         perm[i] = w->from[i];
     }
-    all = window_is_ordered(w) ? all : build_permute(&b, all, perm);
+    all = im2col_is_ordered(w) ? all : build_permute(&b, all, perm);
     Value *scratch = func_scratch(func, all->type);
     build_store(&b, scratch, WHOLE, all);
     settle(w, scratch);
 }
 
-bool window_turns_before_join(const Im2colMatch *w)
+bool im2col_permutes_before_join(const Im2colMatch *w)
 {
     int64_t bytes = dtype_bytes(w->view.of->type->dtype);
-    return !window_is_ordered(w) &&
-           poly_divisor(extent_of(w, w->channels)) * bytes % TURNED_BYTES == 0;
+    return !im2col_is_ordered(w) &&
+           poly_divisor(extent_of(w, w->channels)) * bytes % PERMUTED_BYTES == 0;
 }
 
-/* ---- taps beside channels ---- */
+/* ---- taps joined with channels ---- */
 
 typedef struct Joined {
     Func *func;
@@ -251,7 +251,7 @@ static Value *sized(Builder *b, Type type, Dim dim)
 
 /* What lies along the joined axis for each element of the next of these: channels alone, channels
  * and the last axis' taps, … */
-static Dim beside(const Joined *j, int spatial)
+static Dim joined_extent(const Joined *j, int spatial)
 {
     const Im2colMatch *w = j->w;
     Dim dim = extent_of(w, w->channels);
@@ -265,7 +265,7 @@ static Dim beside(const Joined *j, int spatial)
 static Value *tap_at(Joined *j, Type type, int axis, int spatial)
 {
     Value *tap = build_binary(&j->b, OP_DIV, build_places(&j->b, axis, type),
-                              sized(&j->b, type, beside(j, spatial)));
+                              sized(&j->b, type, joined_extent(j, spatial)));
     Dim taps = extent_of(j->w, j->w->tap[spatial]);
     return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
 }
@@ -298,7 +298,7 @@ static Value *place_at(Joined *j, Type type, int spatial)
                                : place;
 }
 
-/* The images: images, spatial axes, places along the last one, taps beside channels. */
+/* The images: images, spatial axes, places along the last one, taps joined with channels. */
 static Value *joined_images(Joined *j)
 {
     const Im2colMatch *w = j->w;
@@ -384,7 +384,7 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
     return spread(j, value, axes, dims, rank);
 }
 
-/* The spatial axis whose tap is this of the product's axes; WINDOW_NO_AXIS: none that is joined. */
+/* The spatial axis whose tap is this of the product's axes; IM2COL_NO_AXIS: none that is joined. */
 static int tap_of(const Joined *j, int axis)
 {
     for (int i = j->first; i < j->w->view.n; i++) {
@@ -392,10 +392,10 @@ static int tap_of(const Joined *j, int axis)
             return i;
         }
     }
-    return WINDOW_NO_AXIS;
+    return IM2COL_NO_AXIS;
 }
 
-/* The other factor: taps beside channels likewise, which are its last axis. */
+/* The other factor: taps joined with channels likewise, which are its last axis. */
 static Value *filter_factor(Joined *j, const Dim *dims, int rank)
 {
     const SummedProduct *sums = &j->w->sums;
@@ -469,9 +469,9 @@ static Dim whole_pieces(Func *func, Dim elements, DType dtype)
                     poly_var(func, func_quotient(func, NULL, up, piece)));
 }
 
-void window_join(Func *func, const Im2colMatch *w, Im2colRepack copy)
+void im2col_join(Func *func, const Im2colMatch *w, Im2colRepack copy)
 {
-    Joined j = {.func = func, .w = w, .first = w->view.n - (copy == COPY_JOINED ? w->joined : 0)};
+    Joined j = {.func = func, .w = w, .first = w->view.n - (copy == REPACK_JOINED ? w->joined : 0)};
     Type type = w->sums.mul->results[0]->type;
     Dim dims[MAX_RANK];
     j.b = build_before(func, w->sums.last);
@@ -479,7 +479,7 @@ void window_join(Func *func, const Im2colMatch *w, Im2colRepack copy)
     for (int i = j.first; i < w->view.n; i++) {
         j.taps |= 1u << product_axis(w, w->tap[i]);
     }
-    j.filled = beside(&j, j.first - 1);
+    j.filled = joined_extent(&j, j.first - 1);
     j.depth = whole_pieces(func, j.filled, w->view.of->type->dtype);
     int rank = 0;
     for (int i = 0; i < type->rank; i++) {

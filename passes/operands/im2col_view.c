@@ -14,7 +14,7 @@
  * load becomes one, within the limits of its descriptors. Other inputs are copied first where that
  * pays (passes/operands/im2col_repack.c): channels that are not the last axis, or no multiple of 16
  * bytes, or so few that a tap would leave most of the dot's k step empty. A view that does not
- * become an operand of matrix instructions is turned back into a gather
+ * become an operand of matrix instructions becomes a gather again
  * (passes/stage/stage_im2col_fallback.c). Requires the tensor level. A copy changes the association
  * order of sums. */
 #include "passes/operands/im2col_view.h"
@@ -29,7 +29,7 @@
 #include "passes/analysis/computations.h"
 #include "passes/pass.h"
 
-enum { MAX_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
+enum { MAX_STEP = 8, NO_AXIS = IM2COL_NO_AXIS };
 
 /* What is known of values, each asked once. */
 typedef struct Finder {
@@ -307,10 +307,10 @@ static bool corner_fits(Func *func, const Im2colMatch *w, int i)
 
 static bool taps_fit(const Im2colMatch *w, int i)
 {
-    int64_t apart = w->view.axes[i].dilation, reach;
+    int64_t dilation = w->view.axes[i].dilation, reach;
     Type type = w->gather->results[0]->type;
-    int64_t most = apart ? poly_most(type->dims[w->tap[i]]) : 0;
-    return !__builtin_mul_overflow(most, apart, &reach) && reach <= limit_of(w->view.n);
+    int64_t most = dilation ? poly_most(type->dims[w->tap[i]]) : 0;
+    return !__builtin_mul_overflow(most, dilation, &reach) && reach <= limit_of(w->view.n);
 }
 
 /* NULL: it does. */
@@ -323,10 +323,10 @@ static const char *why_not(Func *func, const Im2colMatch *w, Im2colRepack copy)
             return "an axis has more elements than the copy engine counts";
         }
     }
-    int walked = copy == COPY_JOINED ? w->view.n - w->joined : w->view.n;
+    int walked = copy == REPACK_JOINED ? w->view.n - w->joined : w->view.n;
     for (int i = 0; i < walked; i++) {
         if (w->view.axes[i].stride > MAX_STEP) {
-            return "places are more than 8 pixels apart, more than the copy engine's steps";
+            return "the stride is more than 8 pixels, the copy engine's largest";
         }
         if (!corner_fits(func, w, i) || !taps_fit(w, i)) {
             return arena_printf(func->arena,
@@ -375,7 +375,7 @@ static void refuse(Func *func, const char *reason)
     diag_help(func->diags, d, "`im2col gather`, or leave the line out");
 }
 
-static bool lies_badly(const Im2colMatch *w)
+static bool has_short_pixels(const Im2colMatch *w)
 {
     Access rows = {.memory = (Value *)w->view.of, .n = w->view.of->type->rank};
     return !an_tma_rows(&rows);
@@ -383,21 +383,21 @@ static bool lies_badly(const Im2colMatch *w)
 
 static bool copies(const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
-    return asked || window_copy_pays(w, copy);
+    return asked || im2col_repack_pays(w, copy);
 }
 
 /* NULL: the engine can walk it, or a copy of it. */
 static const char *why_no_copy(const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
-    if (copy == COPY_NONE && !window_is_ordered(w)) {
+    if (copy == REPACK_NONE && !im2col_is_ordered(w)) {
         return "channels are not last";
     }
-    if (copy == COPY_NONE || copies(w, copy, asked)) {
-        return copy == COPY_NONE && lies_badly(w)
+    if (copy == REPACK_NONE || copies(w, copy, asked)) {
+        return copy == REPACK_NONE && has_short_pixels(w)
                    ? "the channels of a pixel are no multiple of 16 bytes"
                    : NULL;
     }
-    return copy == COPY_TURNED
+    return copy == REPACK_PERMUTED
                ? "channels are not last: `im2col bulk` copies them so that they are"
                : "the channels of a pixel are no multiple of 16 bytes: `im2col bulk` copies them "
                  "so that they are";
@@ -406,11 +406,12 @@ static const char *why_no_copy(const Im2colMatch *w, Im2colRepack copy, bool ask
 static const char *reason_of(Im2colRepack copy)
 {
     switch (copy) {
-    case COPY_TURNED: return "the copy engine walks rows of pixels, of a copy with channels last";
-    case COPY_PADDED:
+    case REPACK_PERMUTED:
+        return "the copy engine walks rows of pixels, of a copy with channels last";
+    case REPACK_PADDED:
         return "the copy engine walks rows of pixels, of a copy whose channels end with zeros, so "
                "that they are a multiple of 16 bytes";
-    case COPY_JOINED:
+    case REPACK_JOINED:
         return "pixels have few channels: a copy has what the taps of a row, or of windows that do "
                "not overlap, read side by side, and the copy engine walks it";
     default:
@@ -423,9 +424,9 @@ static void view_window(Func *func, Im2colMatch *w)
 {
     const ScheduleEntry *given = schedule_user_entry(func, "im2col", "");
     bool asked = given && given->symbol && text_equal(given->symbol, "bulk");
-    Im2colRepack copy = window_copy(w, true);
-    if (copy == COPY_JOINED && !copies(w, copy, asked)) {
-        copy = window_copy(w, false);
+    Im2colRepack copy = im2col_repack_kind(w, true);
+    if (copy == REPACK_JOINED && !copies(w, copy, asked)) {
+        copy = im2col_repack_kind(w, false);
     }
     const char *reason = why_not(func, w, copy);
     reason = reason ? reason : why_no_copy(w, copy, asked);
@@ -438,15 +439,15 @@ static void view_window(Func *func, Im2colMatch *w)
         refuse(func, reason);
         return;
     }
-    if (copy == COPY_JOINED || copy == COPY_PADDED) {
-        if (copy == COPY_JOINED && window_turns_before_join(w)) {
-            window_turn(func, w);
+    if (copy == REPACK_JOINED || copy == REPACK_PADDED) {
+        if (copy == REPACK_JOINED && im2col_permutes_before_join(w)) {
+            im2col_permute(func, w);
         }
-        window_join(func, w, copy);
+        im2col_join(func, w, copy);
         return;
     }
-    if (copy == COPY_TURNED) {
-        window_turn(func, w);
+    if (copy == REPACK_PERMUTED) {
+        im2col_permute(func, w);
     }
     Value *view = load_view(func, w);
     view->name = w->gather->results[0]->name;

@@ -7,7 +7,7 @@
 #include "ir/build.h"
 #include "ir/memo.h"
 
-enum { WINDOW_NO_AXIS = -1 };
+enum { IM2COL_NO_AXIS = -1 };
 
 /* Sums of sums of a product, none of which anything else reads; axes numbered as the product's. */
 typedef struct SummedProduct {
@@ -32,23 +32,23 @@ typedef struct Im2colMatch {
 } Im2colMatch;
 
 typedef enum Im2colRepack {
-    COPY_NONE,   /* the tensor lies so that the engine walks it, or no copy of it does; */
-    COPY_TURNED, /* a copy with channels last does, */
-    COPY_PADDED, /* or one with zeros behind them, too; */
-    COPY_JOINED, /* the taps of a row and their few channels, side by side, are a product's depth */
+    REPACK_NONE,     /* the tensor lies so that the engine walks it, or no copy of it does; */
+    REPACK_PERMUTED, /* a copy with channels last does, */
+    REPACK_PADDED,   /* or one with zeros behind them, too; */
+    REPACK_JOINED,   /* the taps of a row, each with its few channels, are a product's depth */
 } Im2colRepack;
 
 /* Has the tensor its images first, its channels last? */
-bool window_is_ordered(const Im2colMatch *window);
+bool im2col_is_ordered(const Im2colMatch *window);
 /* Also decides how many axes are joined, if any may be. */
-Im2colRepack window_copy(Im2colMatch *window, bool joins);
+Im2colRepack im2col_repack_kind(Im2colMatch *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
-bool window_copy_pays(const Im2colMatch *window, Im2colRepack copy);
-/* Of a turned copy: its view is ready to be read. */
-void window_turn(Func *func, Im2colMatch *window);
-/* Is a joined copy better made of a turned one? */
-bool window_turns_before_join(const Im2colMatch *window);
+bool im2col_repack_pays(const Im2colMatch *window, Im2colRepack copy);
+/* Makes the permuted copy, which the view reads from then on. */
+void im2col_permute(Func *func, Im2colMatch *window);
+/* Is a joined copy better made of a permuted one? */
+bool im2col_permutes_before_join(const Im2colMatch *window);
 /* Of others: makes the whole sum anew, of a copy of the images and one of the filters. */
-void window_join(Func *func, const Im2colMatch *window, Im2colRepack copy);
+void im2col_join(Func *func, const Im2colMatch *window, Im2colRepack copy);
 
 #endif

@@ -46,8 +46,8 @@ enum {
 
 typedef struct Operand {
     Op *load;
-    bool turned; /* copied as its product has it: `load` may be a gather */
-    int last;    /* of what is turned: the axis that the copy has contiguous */
+    bool permuted; /* copied as its product has it: `load` may be a gather */
+    int last;      /* if permuted: the axis that the copy has contiguous */
     RepackBenefit copy;
 } Operand;
 
@@ -119,7 +119,7 @@ static bool is_for_threads(const Func *func, const Op *dot, int side)
 /* Gathered by indices that no loop counts, or read whole where the axis that is contiguous is
  * neither one of k nor one of rows or columns. Matrix units take what is contiguous along k,
  * threads rather the rows or columns (repack_mn_major.c). */
-static bool is_turned(const Func *func, const Op *dot, int side, Operand *operand)
+static bool is_permuted(const Func *func, const Op *dot, int side, Operand *operand)
 {
     const Op *op = operand->load;
     const Value *value = dot->operands[side], *memory = op->operands[0];
@@ -145,8 +145,8 @@ static void find_operands(Op *op, void *user)
         Operand operand = {.load = operand_source(op->operands[side])};
         bool reads =
             operand.load && (operand.load->kind == OP_LOAD || operand.load->kind == OP_GATHER);
-        operand.turned = reads && is_turned(p->func, op, side, &operand);
-        if (operand.turned) {
+        operand.permuted = reads && is_permuted(p->func, op, side, &operand);
+        if (operand.permuted) {
             operand.copy = an_repack_benefit(op, operand.load->results[0]->type);
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         } else if (reads && operand.load->kind == OP_LOAD && lies_badly(p->func, operand.load)) {
@@ -171,14 +171,14 @@ static void move_reads(Pitcher *p, const Value *tensor)
     Value *copy = pitched_copy(p->func, tensor);
     for (size_t i = 0; i < p->operands.n; i++) {
         Op *load = p->operands.items[i].load;
-        if (load->operands[0] == tensor && !p->operands.items[i].turned) {
+        if (load->operands[0] == tensor && !p->operands.items[i].permuted) {
             op_set_operand(load, 0, copy);
         }
     }
 }
 
 /* All that reads what was gathered or loaded reads the copy. */
-static void turn(Pitcher *p, const Operand *operand)
+static void repack_permuted_axes(Pitcher *p, const Operand *operand)
 {
     Func *func = p->func;
     Value *all = operand->load->results[0];
@@ -204,10 +204,10 @@ static void turn(Pitcher *p, const Operand *operand)
 }
 
 /* Several products may read the same. */
-static bool was_turned(const Pitcher *p, size_t nth)
+static bool was_permuted(const Pitcher *p, size_t nth)
 {
     for (size_t i = 0; i < nth; i++) {
-        if (p->operands.items[i].turned &&
+        if (p->operands.items[i].permuted &&
             p->operands.items[i].load == p->operands.items[nth].load) {
             return true;
         }
@@ -225,8 +225,8 @@ static bool engine_brings(Func *func)
             text_equal(unit->symbol, "fma"));
 }
 
-/* `turned`: a copy that is made, or none where none pays, is of another order of axes. */
-static RepackReasons reasons(bool brings, bool turned)
+/* `permuted`: a copy that is made, or none where none pays, is of another order of axes. */
+static RepackReasons reasons(bool brings, bool permuted)
 {
     static const RepackReasons order = {
         .pays = "an operand is gathered, or contiguous along no axis of its product: a copy as the "
@@ -241,7 +241,7 @@ static RepackReasons reasons(bool brings, bool turned)
         .unknown = "rows may be multiples of 16 bytes: what is not known does not ask for a copy",
     };
     static const char *const NONE = "the copy engine brings no tiles here";
-    return !brings ? (RepackReasons){NONE, NONE, NONE} : turned ? order : rows;
+    return !brings ? (RepackReasons){NONE, NONE, NONE} : permuted ? order : rows;
 }
 
 void pass_repack_pitched(Func *func)
@@ -251,7 +251,7 @@ void pass_repack_pitched(Func *func)
         return;
     }
     func_walk(func, find_operands, &p);
-    bool brings = engine_brings(func), turned = false;
+    bool brings = engine_brings(func), permuted = false;
     RepackDecision decision = {.any = false};
     for (size_t i = 0; i < p.operands.n; i++) {
         p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && brings;
@@ -259,9 +259,9 @@ void pass_repack_pitched(Func *func)
     }
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
-        turned |= operand->turned && (operand->copy.pays || !decision.pays);
+        permuted |= operand->permuted && (operand->copy.pays || !decision.pays);
     }
-    RepackReasons why = reasons(brings, turned);
+    RepackReasons why = reasons(brings, permuted);
     an_repack_decide(func, "repack_pitched", &why, &decision);
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
@@ -269,9 +269,9 @@ void pass_repack_pitched(Func *func)
         if (!an_repack_is_made(&decision, &operand->copy)) {
             continue;
         }
-        if (operand->turned) {
-            if (!was_turned(&p, i)) {
-                turn(&p, operand);
+        if (operand->permuted) {
+            if (!was_permuted(&p, i)) {
+                repack_permuted_axes(&p, operand);
             }
         } else if (func->params.items[tensor->index].io == PARAM_IN) {
             move_reads(&p, tensor);

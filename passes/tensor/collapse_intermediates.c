@@ -39,7 +39,7 @@ enum {
      * read about a tenth of a byte a term, and a store of its own costs 8 bytes of traffic where
      * neighbours follow in memory … */
     MIN_DEPTH = 128,
-    MIN_APART_DEPTH = 512, /* … and a sector where they do not */
+    MIN_SCATTERED_DEPTH = 512, /* … and a sector where they do not */
 };
 
 /* Which factors of the product vary along an axis of its result. */
@@ -292,7 +292,7 @@ static void collapse_scatter(Func *func, Op *scatter, const Result *result)
 /* ---- stores of rows and columns that do not lie side by side ---- */
 
 /* The same order, but within a side as its factor lies in memory. True if it is another one: then
- * neighbours of a row are apart in the result. */
+ * neighbours of a row are not adjacent in the result. */
 static bool factor_order(const Result *result, int64_t *order)
 {
     bool moves = false;
@@ -376,7 +376,7 @@ static Op *scatter_of(Func *func, const Op *store, const Result *result, const i
 static void collapse_store(Func *func, Op *store, const Result *result, int64_t depth)
 {
     int64_t order[MAX_RANK];
-    int64_t least = factor_order(result, order) ? MIN_APART_DEPTH : MIN_DEPTH;
+    int64_t least = factor_order(result, order) ? MIN_SCATTERED_DEPTH : MIN_DEPTH;
     if (depth < least || depth == INT64_MAX || !has_short_axes(result) ||
         !can_scatter(func, store) || has_user_tiles(func)) {
         return;

@@ -139,12 +139,6 @@ static Value *again(Collapse *f, const Op *op, Value **operands, Type type)
     return copy->results[0];
 }
 
-static bool is_unit(Dim dim)
-{
-    int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
-}
-
 /* ---- values along one of the two axes ---- */
 
 /* The elements of a value at places along one of its axes, which are all inside. */
@@ -279,7 +273,7 @@ static Value *merged_along_one(Collapse *f, const Op *op, int at)
     Type wide = op->results[0]->type, to = merged_type(f->func, wide, at);
     int first = at - (wide->rank - from->type->rank), own = -1;
     for (int i = first < 0 ? 0 : first; i <= first + 1; i++) {
-        if (!is_unit(from->type->dims[i])) {
+        if (!poly_is_number(from->type->dims[i], 1)) {
             own = own >= 0 || from->type->dims[i] != wide->dims[at + i - first] ? MAX_RANK : i;
         }
     }
@@ -307,8 +301,8 @@ static Value *merged_broadcast(Collapse *f, const Op *op, int at)
     int first = at - (op->results[0]->type->rank - from->type->rank);
     const Dim *dims = from->type->dims, *wide = op->results[0]->type->dims;
     bool both = first >= 0 && dims[first] == wide[at] && dims[first + 1] == wide[at + 1];
-    bool new_one = first == -1 && is_unit(dims[0]);
-    bool units = first >= 0 && is_unit(dims[first]) && is_unit(dims[first + 1]);
+    bool new_one = first == -1 && poly_is_number(dims[0], 1);
+    bool units = first >= 0 && poly_is_number(dims[first], 1) && poly_is_number(dims[first + 1], 1);
     if (both) {
         from = collapse_value(f, from, first);
     } else if (!units && !new_one && first >= -1) {

@@ -21,13 +21,10 @@
 
 #include "passes/analysis/axis_dependence.h"
 
-/* Of a condition; a deeper one is taken as one that comes from data. */
-enum { MAX_DEPTH = 12 };
-
 typedef struct Masker {
     Func *func;
     Computations *all;
-    Memo *varies, *places; /* of an_varies and is_of_places */
+    Memo *varies, *places; /* of an_varies and an_is_of_places */
     const Compute *sum;
     TermAxes axes; /* of it */
 } Masker;
@@ -105,30 +102,13 @@ static bool rewrite_comparison(Masker *s, Op *cmp)
 
 /* ---- conditions of products ---- */
 
-/* True if the value is computed from places and sizes alone. */
-static bool is_of_places(Memo *known, const Value *value, int depth)
-{
-    const Op *op = value->def;
-    int64_t found;
-    if (memo_known(known, value, depth, &found)) {
-        return found != 0;
-    }
-    bool of_places = op && depth < MAX_DEPTH && op->n_regions == 0 &&
-                     (op->kind == OP_IOTA || op->kind == OP_CONST || op->kind == OP_SIZE ||
-                      op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE));
-    for (int i = 0; of_places && i < op->n_operands; i++) {
-        of_places = is_of_places(known, op->operands[i], depth + 1);
-    }
-    return memo_keep(known, value, depth, of_places) != 0;
-}
-
 /* True if the condition relates a place of the result to one that is summed. */
 static bool relates_places(const Masker *s, const Constraint *where)
 {
     unsigned axes = 0;
     if (where->of && !where->data.value) {
         axes = compute_axes_of(s->sum, where->of);
-    } else if (is_of_places(s->places, where->holds.value, 0)) {
+    } else if (an_is_of_places(s->places, where->holds.value)) {
         unsigned own = an_varies(s->varies, where->holds.value);
         for (int i = 0; i < where->holds.value->type->rank; i++) {
             axes |= own >> i & 1 ? compute_axes_of(s->sum, where->holds.at[i]) : 0;

@@ -50,18 +50,18 @@ typedef struct Contraction {
 
 /* True if different places along the axes are different indices: `x[p + r]` is no such map, but
  * `x[n * g + i]` of groups of n. */
-static bool tells_apart(Func *func, const Affine *map)
+static bool is_injective(Func *func, const Affine *map)
 {
-    int apart = 0;
+    int nested = 0;
     for (int i = 0; map && i < map->n; i++) {
         for (int k = 0; k < map->n; k++) {
             const Term *inner = &map->terms[k];
             Dim width =
                 inner->axis->extent ? poly_mul(func, inner->coef, inner->axis->extent) : NULL;
-            apart += width && width == map->terms[i].coef;
+            nested += width && width == map->terms[i].coef;
         }
     }
-    return !map || apart == map->n - 1;
+    return !map || nested == map->n - 1;
 }
 
 /* What the reads of both factors say of the axes. */
@@ -72,7 +72,7 @@ static void look_at_reads(Func *func, Contraction *c)
         bool views = use->factors && func_im2col_of(func, use->memory);
         for (int k = 0; use->factors && k < use->rank; k++) {
             unsigned axes = compute_axes_of(c->sum, use->at[k]);
-            bool window = (axes & (axes - 1)) && !tells_apart(func, use->at[k]);
+            bool window = (axes & (axes - 1)) && !is_injective(func, use->at[k]);
             c->window |= window ? axes : 0;
             c->taps |= views && k > 0 && k < use->rank - 1 ? axes : 0;
             c->rows |= k == use->rank - 1 && map_as_axis(use->at[k]) ? axes : 0;

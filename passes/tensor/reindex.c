@@ -114,10 +114,9 @@ static Spread place_along(Reindex *r, const Axis *axis)
 /* sum + coef * place; a sum without a value is nothing yet. */
 static Spread add_term(Reindex *r, Spread sum, Spread place, Dim coef)
 {
-    int64_t one;
     bool subtracts = sum.value && poly_most(coef) < 0;
     coef = subtracts ? poly_mul(r->b.func, coef, poly_const(r->b.func, -1)) : coef;
-    bool plain = poly_is_const(coef, &one) && one == 1;
+    bool plain = poly_is_number(coef, 1);
     Spread term = plain ? place : with_size(r, OP_MUL, place, coef);
     return !sum.value ? term : reindex_binary(r, subtracts ? OP_SUB : OP_ADD, sum, term);
 }
@@ -170,8 +169,7 @@ static int renamed_axis(const Reindex *r, const Instance *of, int i)
 
 static bool is_unit(const Instance *of, int i)
 {
-    int64_t extent;
-    return poly_is_const(of->value->type->dims[i], &extent) && extent == 1;
+    return poly_is_number(of->value->type->dims[i], 1);
 }
 
 /* The value varies along no axis that is not renamed. */

@@ -258,14 +258,14 @@ static bool counts_groups(const Reads *reads, const Instance *result, const Affi
                           int *outer, int *inner)
 {
     const Dim *dims = result->value->type->dims;
-    int64_t base, one, width, extent;
+    int64_t base, width, extent;
     if (!map_is_sum(map) || map->n != 2 || !poly_is_const(map->base, &base) || base) {
         return false;
     }
-    bool last = poly_is_const(map->terms[1].coef, &one) && one == 1;
+    bool last = poly_is_number(map->terms[1].coef, 1);
     *inner = axis_of(result, map->terms[last].axis);
     *outer = axis_of(result, map->terms[!last].axis);
-    return *inner >= 0 && *outer >= 0 && poly_is_const(map->terms[last].coef, &one) && one == 1 &&
+    return *inner >= 0 && *outer >= 0 && poly_is_number(map->terms[last].coef, 1) &&
            poly_is_const(map->terms[!last].coef, &width) && width > 1 &&
            poly_is_const(dims[*inner], &extent) && extent == width &&
            dim_is_split(reads->func, whole, dims[*outer], extent);

@@ -11,8 +11,8 @@
  * convolution with every s-th tap, without a condition. Phases are one axis of one result, as all
  * have T taps where w reads 0 behind its end. With a dilation d, as in r*d, and g the greatest
  * common divisor of d and s, only every g-th remainder is reached at all, and the taps of a phase
- * are s/g apart. A sum may have several such conditions, each of a place and a tap of its own:
- * their phases are one axis, the last one's the fastest. Conditions that only exclude what is
+ * have the distance s/g. A sum may have several such conditions, each of a place and a tap of its
+ * own: their phases are one axis, the last one's the fastest. Conditions that only exclude what is
  * outside of x are dropped; others stay conditions of a factor. Requires the tensor level and
  * simplify. Changes the order of the sum; a term that does not count may be 0 times a number of the
  * other factor. */
@@ -25,17 +25,17 @@
 
 enum { MAX_SPLITS = 4, MAX_STRIDE = 64, MAX_PHASES = 4096 };
 
-/* place + first - apart * tap = 0 modulo stride. */
+/* place + first - dilation * tap = 0 modulo stride. */
 typedef struct Congruence {
     const Constraint *where;
     const Axis *place, *tap; /* of the sum: one that is kept, one that is summed */
-    int64_t stride, apart;
+    int64_t stride, dilation;
     Dim first;
-    int64_t common;       /* of stride and apart, the greatest common divisor */
+    int64_t common;       /* of stride and dilation, the greatest common divisor */
     int64_t distance;     /* between taps of one phase */
     int64_t n_phases;     /* that have taps */
     Dim n_taps;           /* T */
-    int64_t step;         /* of the window, from tap to tap: apart / common, never negative */
+    int64_t step;         /* of the window, from tap to tap: dilation / common, never negative */
     const Affine *phase;  /* its number among these */
     const Axis *i, *t;    /* of the phases: a place, and a tap; t NULL: each has one tap */
     const Affine *origin; /* what is added to a place's quotient */
@@ -112,12 +112,12 @@ static bool read_congruence(const Split *s, const Constraint *where, Congruence 
         return false;
     }
     c->first = poly_mul(s->func, of->base, poly_const(s->func, sign));
-    c->apart = -tap * sign;
-    c->common = gcd(c->apart, c->stride);
+    c->dilation = -tap * sign;
+    c->common = gcd(c->dilation, c->stride);
     c->distance = c->stride / c->common;
     c->n_phases = min_i64(c->distance, max_i64(poly_most(c->tap->extent), 1));
     c->n_taps = parts_of(s->func, c->tap->extent, c->distance);
-    c->step = (c->apart < 0 ? -c->apart : c->apart) / c->common;
+    c->step = (c->dilation < 0 ? -c->dilation : c->dilation) / c->common;
     c->origin = map_number(s->space, 0);
     return c->first && c->n_taps;
 }
@@ -172,10 +172,10 @@ static const Affine *tap_number(const Split *s, const Congruence *c)
     }
     const Affine *tap = map_axis(s->space, c->t);
     Dim last = poly_add(s->func, c->n_taps, poly_const(s->func, -1));
-    return c->apart < 0 ? tap : map_subtract(s->space, map_dim(s->space, last), tap);
+    return c->dilation < 0 ? tap : map_subtract(s->space, map_dim(s->space, last), tap);
 }
 
-/* What the old axes are: place = stride * (i - origin) + apart * phase - first, and
+/* What the old axes are: place = stride * (i - origin) + dilation * phase - first, and
  * tap = phase + distance * number. False: it cannot be said. */
 static bool place_axes(Split *s)
 {
@@ -187,7 +187,7 @@ static bool place_axes(Split *s)
     }
     for (int k = 0; k < s->n; k++) {
         Congruence *c = &s->found[k];
-        Dim stride = poly_const(s->func, c->stride), apart = poly_const(s->func, c->apart);
+        Dim stride = poly_const(s->func, c->stride), dilation = poly_const(s->func, c->dilation);
         bool one_tap = c->n_taps != c->tap->extent && known(c->n_taps) == 1;
         c->i = axis_new(space, c->extent, NULL);
         c->t = one_tap ? NULL : axis_new(space, c->n_taps, NULL);
@@ -196,7 +196,7 @@ static bool place_axes(Split *s)
             map_subtract(space, map_scale(space, i, stride), map_dim(space, c->first));
         const Affine *tap = map_scale(space, tap_number(s, c), poly_const(s->func, c->distance));
         s->now[compute_term_axis(s->sum, c->place)] =
-            map_add(space, place, map_scale(space, c->phase, apart));
+            map_add(space, place, map_scale(space, c->phase, dilation));
         s->now[compute_term_axis(s->sum, c->tap)] = map_add(space, c->phase, tap);
     }
     bool placed = true;
@@ -452,7 +452,7 @@ static const Affine *phase_of(const Split *s, const Congruence *c)
     Dim distance = poly_const(s->func, c->distance);
     const Affine *rest = map_modulo(space, counted_place(s, c), poly_const(s->func, c->stride));
     const Affine *phase = map_divide(space, rest, poly_const(s->func, c->common));
-    int64_t times = inverse(c->apart / c->common, c->distance);
+    int64_t times = inverse(c->dilation / c->common, c->distance);
     const Affine *inverted = map_scale(space, phase, poly_const(s->func, times));
     return times == 1 ? phase : map_modulo(space, inverted, distance);
 }
@@ -462,8 +462,8 @@ static const Affine *place_number(const Split *s, const Congruence *c)
 {
     AxisSpace *space = s->space;
     const Affine *first = counted_place(s, c);
-    if (c->apart != 1) {
-        const Affine *phase = map_scale(space, phase_of(s, c), poly_const(s->func, c->apart));
+    if (c->dilation != 1) {
+        const Affine *phase = map_scale(space, phase_of(s, c), poly_const(s->func, c->dilation));
         first = map_subtract(space, first, phase);
     }
     const Affine *number = map_divide(space, first, poly_const(s->func, c->stride));

@@ -49,12 +49,6 @@ typedef struct Lookback {
 
 /* ---- when ---- */
 
-static bool is_one(Dim dim)
-{
-    int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
-}
-
 static int words_of(DType dtype)
 {
     return dtype_bits(dtype) > WORD_BITS ? 2 : 1;
@@ -72,7 +66,8 @@ static bool is_scanned(const Lookback *l, const Op *op)
         good = good && dtype_bits(op->operands[i]->type->dtype) != 4;
     }
     for (int i = 0; i < type->rank && good; i++) {
-        good = i == axis || emit_item(&l->e, op->operands[0], i) >= 0 || is_one(type->dims[i]);
+        good = i == axis || emit_item(&l->e, op->operands[0], i) >= 0 ||
+               poly_is_number(type->dims[i], 1);
     }
     return good;
 }

@@ -275,8 +275,7 @@ static bool give_words(Func *func, const Param *param, const TesseraOptions *opt
     }
     strided = strided && !is_row_major(func, type, strides);
     for (int axis = 0; strided && axis < type->rank; axis++) {
-        int64_t is;
-        if (param->io != PARAM_IN && poly_is_const(strides[axis], &is) && is == 0) {
+        if (param->io != PARAM_IN && poly_is_number(strides[axis], 0)) {
             diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
                             "%s: elements of '%s', which is written, share memory by the stride 0",
                             func->name, param->name);

@@ -50,7 +50,7 @@ PASSES = [
     ("fuse: lower digits of an inverse index are not cut off", "passes/fuse/invert_gathers.c",
      "if («term->count») {", "false"),
     ("fuse: a digit may have values that it never has", "passes/analysis/inverse_map.c",
-     "return is_number(term->base, 0) && «dim_is_ordered(func, extent, end)»", "true"),
+     "return poly_is_number(term->base, 0) && «dim_is_ordered(func, extent, end)»", "true"),
     ("fuse: what no index reads is not stored", "passes/fuse/invert_gathers.c",
      "if («!covered») {\n            scatter", "false"),
     ("fuse: what is outside reads as 1", "passes/fuse/fuse_value_at.c",
