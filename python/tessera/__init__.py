@@ -15,7 +15,7 @@ from ._abi import UnavailableError, UsageError
 from ._abi import Device
 from ._arrays import View, view
 from ._compiled import Compiled, Spec
-from ._kernel import Kernel
+from ._kernel import AnyRank, Kernel
 from ._launch import Launch, Message
 from ._signature import Parameter
 from ._program import Program, device, isolate, kernel, load, parse, spec, tile, version
@@ -25,11 +25,11 @@ LATER = {  # what most programs do without is imported when it is first used
     "bundle": "_bundle", "include_folder": "_bundle", "library_folder": "_bundle",
     "Explanation": "_explain"}
 
-__all__ = ["AssertionFailed", "Bench", "Bundle", "Compiled", "Device", "Error", "Explanation",
-           "FaultError", "InternalError", "Kernel", "Launch", "Message", "Parameter", "Program",
-           "Progress", "SourceError", "Spec", "Tuned", "UnavailableError", "UsageError", "View",
-           "bundle", "device", "include_folder", "isolate", "kernel", "library_folder", "load",
-           "parse", "spec", "tile", "torch", "version", "view"]
+__all__ = ["AnyRank", "AssertionFailed", "Bench", "Bundle", "Compiled", "Device", "Error",
+           "Explanation", "FaultError", "InternalError", "Kernel", "Launch", "Message",
+           "Parameter", "Program", "Progress", "SourceError", "Spec", "Tuned", "UnavailableError",
+           "UsageError", "View", "bundle", "device", "include_folder", "isolate", "kernel",
+           "library_folder", "load", "parse", "spec", "tile", "torch", "version", "view"]
 
 
 def __getattr__(name):

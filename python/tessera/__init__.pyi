@@ -158,6 +158,9 @@ class Kernel:
              progress: Union[None, bool, Callable[[Progress], object]] = None,
              **options: Any) -> Tuned: ...
 
+class AnyRank(Kernel):
+    def of_rank(self, rank: int) -> Kernel: ...
+
 class Program:
     name: str
     @property

@@ -349,7 +349,8 @@ class Owned:
         self.runtime, self.free, self.handle = runtime, free, handle
         self.users, self.user_of = 1, user_of
         if user_of:
-            user_of.users += 1
+            with runtime.lock:
+                user_of.users += 1
 
     def drop(self):
         self.users -= 1

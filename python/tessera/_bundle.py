@@ -114,7 +114,9 @@ def bundle(source, *, targets, name=None, variants=(), facts=None, shared=False,
     elif not isinstance(source, Program):
         source = load(source)
     if name is None:
-        name = re.sub(r"\W", "_", only or os.path.splitext(os.path.basename(source.name))[0])
+        name = only.replace("]", "d") if only else \
+            os.path.splitext(os.path.basename(source.name))[0]
+        name = re.sub(r"\W", "_", name)
     if not only:
         parameters = [Parameters(source._kernels[each]) for each in source]
     names, runtime = _Names(parameters), source._runtime

@@ -12,7 +12,7 @@ from . import _abi, _arrays
 from ._abi import INOUT, UsageError
 from ._compiled import Compiler, Spec, spec_like
 from ._launch import Entry, Launch, Recent, stream_of
-from ._signature import Parameters, check_number, plain, whole_number
+from ._signature import REST, Parameters, check_number, plain, whole_number
 
 MOST_PREPARED = 256  # of a kernel; those used last stay
 ARRAY, NUMBER, CONST = range(3)  # kinds of arguments
@@ -498,7 +498,7 @@ class AnyRank(Kernel):
     def __init__(self, program, signature, given=None):
         super().__init__(program, signature, given)
         self._ranks, self._called = {}, {}  # kernels by rank, and by axes of the first array
-        self._rests = [i for i, p in enumerate(self.inputs) if "d0" in p.dims]
+        self._rests = [i for i, p in enumerate(self.inputs) if REST in p.dims]
 
     def of_rank(self, rank):
         """The kernel with so many axes instead of `...`."""
@@ -517,7 +517,7 @@ class AnyRank(Kernel):
         given = [(self.inputs[i], args[i] if i < len(args) else named.get(self.inputs[i].name))
                  for i in self._rests]
         results = out if isinstance(out, (tuple, list)) else [out]
-        given += [(p, v) for p, v in zip(self.outputs, results) if "d0" in p.dims]
+        given += [(p, v) for p, v in zip(self.outputs, results) if REST in p.dims]
         if not args and not named and self._last_of is not None:
             return self._last_of
         for p, value in given:

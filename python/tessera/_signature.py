@@ -7,6 +7,7 @@ from . import _abi, _arrays
 from ._abi import INOUT, OUT, UsageError
 
 NO_DEFAULT = object()
+REST = "..."  # of any rank: instead of its first axis, `d0`
 FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
 plain = {bool, int, float}  # types that are numbers without further checks
 
@@ -45,6 +46,9 @@ class Parameters:
 
     def __init__(self, signature):
         params = [Parameter(signature.params[i]) for i in range(signature.n_params)]
+        if signature.any_rank:
+            for p in params:
+                p.dims = [REST if dim == "d0" else dim for dim in p.dims]
         self.kernel = signature.name.decode()
         self.inputs = [p for p in params if p.io != OUT]
         self.outputs = [p for p in params if p.io == OUT]
