@@ -240,7 +240,33 @@ static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *
     return good;
 }
 
+static const DeriveCall *moved(void *user, const DeriveCall *call, Value **results, Value **args)
+{
+    Lower *l = user;
+    NotedCall *noted = ARENA_NEW(l->arena, NotedCall);
+    const NotedCall *from = call->rule;
+    *noted = *from;
+    noted->call.results = results;
+    noted->call.args = args;
+    noted->call.rule = noted;
+    noted->n_lanes = 0;
+    noted->vals = ARENA_ARRAY(l->arena, Val, (size_t)from->n_vals + 1);
+    for (int i = 0; i < from->n_vals; i++) {
+        noted->vals[i] = args[i] ? array_val(args[i]) : from->vals[i];
+    }
+    if (from->result.kind != VAL_TUPLE) {
+        noted->result = array_val(results[0]);
+        return &noted->call;
+    }
+    noted->result.items = ARENA_ARRAY(l->arena, Val, (size_t)from->result.n_items);
+    for (int i = 0, k = 0; i < from->result.n_items; i++) {
+        bool known = k < call->n_results && call->results[k] == from->result.items[i].value;
+        noted->result.items[i] = known ? array_val(results[k++]) : from->result.items[i];
+    }
+    return &noted->call;
+}
+
 DeriveRules derive_rules(Lower *l)
 {
-    return (DeriveRules){l->derivable.items, l->derivable.n, apply, l};
+    return (DeriveRules){l->derivable.items, l->derivable.n, apply, moved, l};
 }

@@ -105,7 +105,8 @@ static void note_call(Derive *d, const DeriveCall *call)
 
 static void note_block(Derive *d, Block *block)
 {
-    for (Op *op = block->first; op; op = op->next) {
+    Op *first = d->first && d->first->parent == block ? (Op *)d->first : block->first;
+    for (Op *op = first; op; op = op->next) {
         op_visited(op);
         note_op(d, op);
         for (int i = 0; i < op->n_results; i++) {
@@ -217,7 +218,7 @@ void derive_seed_result(Derive *d, const Value *result, Value *gradient)
     ARENA_PUSH(d->func->arena, &d->seeds, ((ResultSeed){result, gradient}));
 }
 
-static void note_once(Derive *d)
+void derive_note(Derive *d)
 {
     if (!d->noted) {
         note_block(d, d->block);
@@ -228,13 +229,13 @@ static void note_once(Derive *d)
 
 void derive_seed(Derive *d, Value *of, Value *gradient)
 {
-    note_once(d);
+    derive_note(d);
     derive_add(d, of, gradient);
 }
 
 bool derive_run(Derive *d)
 {
-    note_once(d);
+    derive_note(d);
     bool ended = !d->last;
     for (Op *op = (Op *)d->last, *before; !ended && !d->failed; op = before) {
         before = op->prev;

@@ -32,6 +32,8 @@ typedef struct DeriveRules {
      * the results (NULL: 0). False after an error. */
     bool (*apply)(void *user, Builder *b, const DeriveCall *call, Value *const *results,
                   Value **args);
+    /* The call of these values, arrays, instead of its own, scalars. */
+    const DeriveCall *(*moved)(void *user, const DeriveCall *call, Value **results, Value **args);
     void *user;
 } DeriveRules;
 

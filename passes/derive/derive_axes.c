@@ -152,7 +152,7 @@ static bool derive_fold(Derive *d, const Op *op)
 {
     Value *x = op->operands[0], *g = derive_gradient(d, op->results[0]);
     if (!op_word(op, ATTR_ARG) || op_int(op, ATTR_SCAN, 0)) {
-        return false;
+        return derive_function_fold(d, op);
     }
     Value *here = build_cmp(&d->b, "eq", op->operands[1], stretched(d, op->results[1], x->type));
     Value *all = stretched(d, g, x->type);

@@ -40,6 +40,8 @@ struct Derive {
     bool failed;
 };
 
+/* What depends on what is differentiated by, of the ops that there are now. */
+void derive_note(Derive *d);
 bool derive_is_active(const Derive *d, const Value *value);
 /* Adds to the gradient of an active value, of its shape; of others does nothing. */
 void derive_add(Derive *d, Value *of, Value *gradient);
@@ -59,6 +61,8 @@ Value *derive_iota_along(Derive *d, Type type, int axis);
 bool derive_elementwise(Derive *d, const Op *op, Value *g);
 bool derive_axes(Derive *d, const Op *op, Value *g);
 bool derive_reduction(Derive *d, const Op *op, Value *g);
+/* Of a function of the program. */
+bool derive_function_fold(Derive *d, const Op *op);
 void derive_gather(Derive *d, const Op *op, Value *g);
 void derive_load(Derive *d, const Op *op, Value *g);
 void derive_store(Derive *d, const Op *op);

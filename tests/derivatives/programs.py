@@ -119,6 +119,25 @@ kernel f(x: T[M, N]) -> (a: T[M, N], b: T[M, N]) where T: float {
     "sorted": program("""
 kernel f(x: T[M, N]) -> T[M, N] where T: float = sort(x) * f64(iota(N))
 """ .replace("f64(iota(N))", "T(iota(N))"), NORMAL),
+    "folds": program("""
+fn both(a, b) = a * b
+fn step(a, b) {
+    let (a1, b1) = a
+    let (a2, b2) = b
+    return a1 * a2, a2 * b1 + b2
+}
+fn logadd(a, b) = max(a, b) + log1p(exp(where(a == b, 0, -abs(a - b))))
+kernel f(x: T[M, N], y: T[M, N]) -> (a: T[M, 1], b: T[M, N], c: T[M, N], d: T[M, 1], e: T[M, N])
+    where T: float {
+    a = reduce(both, x + 2, axis=1, init=T(1))
+    let (_, h) = scan(step, (x, y), axis=1, init=(T(1), T(0)))
+    b = h
+    let (_, r) = scan(step, (x * y, y), axis=1, init=(T(1), T(0)), reverse=true)
+    c = r
+    d = reduce(logadd, x * y, axis=1, init=-inf)
+    e = scan(logadd, x - y, axis=1, init=-inf)
+}
+""", NORMAL[:2]),
     "kernel with a declared derivative": program("""
 kernel f(x: f64[M, N], s: f64) -> y: f64[M, N] {
     assume N in 7, 18
@@ -260,11 +279,14 @@ EXAMPLES = {
     "rank_sort": {"sizes": LINE},
     "residual": {"sizes": [{"M": 3, "K": 4, "N": 5}]},
     "rms_norm": {"sizes": [{"M": 3, "N": 7}, {"M": 9, "N": 130}]},
+    "recurrence": {"sizes": [{"B": 3, "L": 7}]},
     "rotary": {"sizes": WAVES},
     "smooth_l1": {"sizes": LINE},
     "softmax": {"sizes": NORMAL},
+    "softmax_online": {"sizes": [{"M": 3, "N": 7}]},
     "swiglu": {"sizes": [{"M": 3, "N": 7}]},
     "top2": {"sizes": [{"M": 3, "N": 7}]},
     "total": {"sizes": LINE},
     "transpose": {"sizes": [{"M": 3, "N": 7}]},
+    "welford": {"sizes": [{"M": 3, "N": 7}]},
 }
