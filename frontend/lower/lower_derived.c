@@ -240,6 +240,13 @@ static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *
     return good;
 }
 
+/* Another value of the same axes, or an array instead of a scalar. */
+static Val moved_val(const Val *from, Value *value)
+{
+    bool same = value->type->rank == from->value->type->rank;
+    return same ? lanes_val(value, from->lanes) : array_val(value);
+}
+
 static const DeriveCall *moved(void *user, const DeriveCall *call, Value **results, Value **args)
 {
     Lower *l = user;
@@ -249,21 +256,23 @@ static const DeriveCall *moved(void *user, const DeriveCall *call, Value **resul
     noted->call.results = results;
     noted->call.args = args;
     noted->call.rule = noted;
-    noted->n_lanes = 0;
     noted->vals = ARENA_ARRAY(l->arena, Val, (size_t)from->n_vals + 1);
     for (int i = 0; i < from->n_vals; i++) {
-        noted->vals[i] = args[i] ? array_val(args[i]) : from->vals[i];
+        noted->vals[i] = args[i] ? moved_val(&from->vals[i], args[i]) : from->vals[i];
     }
+    const DeriveCall *made = &noted->call;
+    ARENA_PUSH(l->arena, &l->derivable, made);
     if (from->result.kind != VAL_TUPLE) {
-        noted->result = array_val(results[0]);
-        return &noted->call;
+        noted->result = moved_val(&from->result, results[0]);
+        return made;
     }
     noted->result.items = ARENA_ARRAY(l->arena, Val, (size_t)from->result.n_items);
     for (int i = 0, k = 0; i < from->result.n_items; i++) {
         bool known = k < call->n_results && call->results[k] == from->result.items[i].value;
-        noted->result.items[i] = known ? array_val(results[k++]) : from->result.items[i];
+        const Val *item = &from->result.items[i];
+        noted->result.items[i] = known ? moved_val(item, results[k++]) : *item;
     }
-    return &noted->call;
+    return made;
 }
 
 DeriveRules derive_rules(Lower *l)

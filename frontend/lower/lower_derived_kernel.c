@@ -94,6 +94,9 @@ static bool sweep(Derived *k)
 {
     Lower *l = k->l;
     DeriveRules rules = derive_rules(l);
+    while (derive_unroll(l->func, l->func->body, &rules)) {
+        rules = derive_rules(l);
+    }
     Derive *d = derive_begin(l->func, l->func->body, &rules);
     const ParamDecl *decl;
     for (size_t i = 0; i < k->of->params.n; i++) {

@@ -32,10 +32,15 @@ typedef struct DeriveRules {
      * the results (NULL: 0). False after an error. */
     bool (*apply)(void *user, Builder *b, const DeriveCall *call, Value *const *results,
                   Value **args);
-    /* The call of these values, arrays, instead of its own, scalars. */
+    /* The call of these values instead of its own, of the same shape or arrays instead of scalars.
+     * It is among the calls of rules that are asked for later. */
     const DeriveCall *(*moved)(void *user, const DeriveCall *call, Value **results, Value **args);
     void *user;
 } DeriveRules;
+
+/* Replaces a loop with a known number of steps by its steps; false: there is none. Calls have moved
+ * then. */
+bool derive_unroll(Func *func, Block *block, const DeriveRules *rules);
 
 /* `block`: whose ops are swept over. New ops come at its end. */
 Derive *derive_begin(Func *func, Block *block, const DeriveRules *rules);

@@ -138,6 +138,21 @@ kernel f(x: T[M, N], y: T[M, N]) -> (a: T[M, 1], b: T[M, N], c: T[M, N], d: T[M,
     e = scan(logadd, x - y, axis=1, init=-inf)
 }
 """, NORMAL[:2]),
+    "steps": program("""
+kernel f(x: T[M, N], w: T[N]) -> (a: T[M, N], b: T[M]) where T: float {
+    var y = x * 1
+    for k in 0..3 {
+        for i in 1..3 { y = y * 0.5 + tanh(y * w) * T(i) }
+        y = y + x * T(k)
+    }
+    a = exp(y * 0.1)
+    parallel m in M {
+        var s = T(0)
+        for k in 0..5 { s = s * 0.5 + sin((x[m, k] else 0) * s + 0.3) }
+        b[m] = s
+    }
+}
+""", NORMAL[:2]),
     "kernel with a declared derivative": program("""
 kernel f(x: f64[M, N], s: f64) -> y: f64[M, N] {
     assume N in 7, 18
@@ -275,6 +290,7 @@ EXAMPLES = {
     "moe_gate": {"sizes": [{"M": 5, "E": 6}]},
     "nbody": {"sizes": [{"N": 7}]},
     "pairwise": {"sizes": [{"M": 3, "N": 4, "D": 5}]},
+    "power": {"sizes": [{"N": 7}], "kernel": "running_product"},
     "quantize": {"sizes": [{"M": 3, "N": 7}]},
     "rank_sort": {"sizes": LINE},
     "residual": {"sizes": [{"M": 3, "K": 4, "N": 5}]},
