@@ -320,6 +320,9 @@ void note_derivable(Lower *l, const FnDecl *fn, const Module *home, const Val *v
 /* The elements of the array or tensor in another shape of as many (lower_views.c). */
 Val reshaped(Lower *l, const Val *val, const Shape *shape);
 void note_reshape(Lower *l, const Val *from, const Val *result, uint32_t first);
+/* `grad(f)(x)`: is the callee `grad(f)`? */
+bool is_derived_call(const Lower *l, const Expr *callee);
+Val lower_derived_call(Lower *l, const Expr *expr);
 /* Makes the kernel, whose body is that of what it is the derivative of, the derivative. */
 bool lower_derived(Lower *l, const KernelDecl *kernel);
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);

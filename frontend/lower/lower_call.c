@@ -268,6 +268,9 @@ void lower_effect(Lower *l, const Expr *expr)
 Val lower_call(Lower *l, const Expr *expr)
 {
     bool intrinsic;
+    if (is_derived_call(l, expr->a)) {
+        return lower_derived_call(l, expr);
+    }
     const char *name = callee_name(l, expr->a, &intrinsic);
     if (!name) {
         return not_a_function(l, expr);

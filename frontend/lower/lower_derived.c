@@ -221,6 +221,11 @@ static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *
     Lower *l = user;
     const NotedCall *noted = call->rule;
     Builder before = l->b;
+    int n_lanes = l->n_lanes;
+    Lane *lanes = ARENA_ARRAY(l->arena, Lane, (size_t)n_lanes + 1);
+    for (int i = 0; i < n_lanes; i++) {
+        lanes[i] = l->lanes[i];
+    }
     l->b = *b;
     l->n_lanes = noted->n_lanes;
     for (int i = 0; i < noted->n_lanes; i++) {
@@ -235,7 +240,10 @@ static bool apply(void *user, Builder *b, const DeriveCall *call, Value *const *
         Val whole = reshaped(l, &gradient, &to);
         args[0] = as_value(l, &whole);
     }
-    l->n_lanes = 0;
+    l->n_lanes = n_lanes;
+    for (int i = 0; i < n_lanes; i++) {
+        l->lanes[i] = lanes[i];
+    }
     l->b = before;
     return good;
 }

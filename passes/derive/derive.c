@@ -152,7 +152,7 @@ static void sweep_results(Derive *d, Op *op)
         g = g ? g : gradient;
         call = gradient && !call ? call_of(d, op->results[i]) : call;
     }
-    if (!g || derive_cancels(d, op)) {
+    if (!g || op->n_operands == 0 || derive_cancels(d, op)) {
         return;
     }
     if (call) {
@@ -206,6 +206,11 @@ Derive *derive_begin(Func *func, Block *block, const DeriveRules *rules)
         }
     }
     return d;
+}
+
+void derive_from(Derive *d, const Op *first)
+{
+    d->first = first;
 }
 
 void derive_by(Derive *d, const Value *of)

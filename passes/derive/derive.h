@@ -44,6 +44,8 @@ bool derive_unroll(Func *func, Block *block, const DeriveRules *rules);
 
 /* `block`: whose ops are swept over. New ops come at its end. */
 Derive *derive_begin(Func *func, Block *block, const DeriveRules *rules);
+/* The ops from this one on are swept over; NULL: those that come. */
+void derive_from(Derive *d, const Op *first);
 /* The value, or the tensor, is differentiated by. */
 void derive_by(Derive *d, const Value *of);
 /* The gradient of what is stored to the result, a tensor: that of this parameter; NULL: 1. */

@@ -6,8 +6,8 @@
  * after it: two exclusive scans, and the derivative of f twice at each element.
  *
  * A scan is y[i] = f(z[i], x[i]), where z[i] is y[i - 1]. With J the derivative of f by z, what
- * flows back from i is b[i] = Jt[i] (g[i] + b[i + 1]): a linear recurrence, which is a scan of pairs
- * of a matrix and a vector from the other end. */
+ * flows back from i is b[i] = Jt[i] (g[i] + b[i + 1]): a linear recurrence, which is a scan of
+ * pairs of a matrix and a vector from the other end. */
 #include "passes/derive/derive_sweep.h"
 
 enum {

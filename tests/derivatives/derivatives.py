@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "python"))
 sys.path.insert(0, str(ROOT / "tests" / "derivatives"))
 import patience  # noqa: E402
 import suite  # noqa: E402
-from programs import EXAMPLES, FUNCTIONS, PROGRAMS, WRITTEN  # noqa: E402
+from programs import CALLS, EXAMPLES, FUNCTIONS, PROGRAMS, WRITTEN  # noqa: E402
 
 
 def shape_of(param, sizes):
@@ -154,6 +154,22 @@ def check_written(case, seed):
     return None if same else f"{there, found} for {wanted}"
 
 
+def check_calls(case, seed):
+    """Derivatives of functions in expressions, against what they are."""
+    import tessera
+    random = np.random.default_rng(seed)
+    x, a = random.uniform(-1, 1, (2, 7))
+    found = tessera.parse(case.text, case.name).calls(x, a)
+    cos, exp = np.cos, np.exp
+    wanted = (2 * a * x + exp(x), x * x, cos(x) * a,
+              a * (cos(x * x) * x + 1) - 2 * a * cos(x * x) * x,
+              a * (cos(x * a) * a + 1) + x * cos(x * a) * x, 2 * cos(2 * x) + 1,
+              2 * x * a + 2 * exp(x), 2 * x * a + exp(x) * a,
+              (cos(x[:, None] * a) * a).sum(axis=1))
+    wrong = [n for n, (f, w) in enumerate(zip(found, wanted)) if not np.allclose(f, w)]
+    return f"results {wrong}: {[found[n] for n in wrong]} (seed {seed})" if wrong else None
+
+
 def cases():
     for name, program in PROGRAMS.items():
         for sizes in program["sizes"]:
@@ -182,7 +198,8 @@ def main():
     options = suite.options_of(made)
     os.environ["TESSERA_LIBRARY"] = os.path.abspath(
         options.library or pathlib.Path(options.tessera).parents[1] / "lib" / "libtessera.so")
-    jobs = [(check_written, Case("written parameters", WRITTEN, "f", {}, {}))]
+    jobs = [(check_written, Case("written parameters", WRITTEN, "f", {}, {})),
+            (check_calls, Case("calls", CALLS, "calls", {}, {}))]
     for case in cases():
         if options.only in case.name:
             jobs += [(check_finite, case), (check_agrees, case)]

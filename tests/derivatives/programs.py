@@ -182,6 +182,28 @@ kernel h(p: f64[M, N], g: f64[M, N], r: f64) -> (s: f64[M, N], z: f64[M, N]) {
 }
 """
 
+# Derivatives of functions in expressions, of arrays and of single elements.
+CALLS = """
+fn bowl(x, a) = sum(a * x * x + exp(x))
+fn wave(x, a) = sin(x * a) + x
+fn pair(x) = (x * x, exp(x))
+kernel calls(x: f64[N], a: f64[N]) -> (g: f64[N], h: f64[N], w: f64[N], v: f64[N], j: f64[N],
+    z: f64[N], t: f64[N], s: f64[N], u: f64[N]) {
+    let (dx, da) = grad(bowl)(x, a)
+    g = dx
+    h = da
+    w = vjp(sin)(x, a)
+    let (p, q) = vjp(wave)(x, x, a)               # one value as two arguments
+    v = p - 2 * q
+    j = jvp(wave)(x, a, a, x)
+    z[i] = vjp(wave)(x[i], 2.0, 1.0)
+    t = vjp(pair)(x, a, 2.0)
+    let (c, d) = jvp(pair)(x, a)
+    s = c + d
+    u[i] = sum(k in N) vjp(sin)(x[i] * a[k], a[k])
+}
+"""
+
 POSITIVE, UNIT = {"range": (0.2, 2.0)}, {"range": (-0.9, 0.9)}
 AWAY = {"range": (0.1, 0.9)}
 
