@@ -334,6 +334,23 @@ static Interval of_op(const Asked *asked, const Op *op, int depth)
     }
 }
 
+/* True if the bound fits an i64: what a program multiplies of sizes is the number of elements of a
+ * tensor, which is below 2^40, as each size is. */
+static bool fits_64_bits(Dim bound)
+{
+    const int64_t limit = (int64_t)1 << 61, elements = (int64_t)1 << 40;
+    bool fits = true;
+    for (int i = 0; bound && fits && i < bound->n_terms; i++) {
+        const PolyTerm *term = &bound->terms[i];
+        int64_t most = 1;
+        for (int k = 0; k < term->n; k++) {
+            most = min_i64(mul_sat(most, min_i64(term->vars[k]->most, elements)), elements);
+        }
+        fits = term->coef <= limit / max_i64(most, 1) && term->coef >= -limit / max_i64(most, 1);
+    }
+    return fits;
+}
+
 /* What wraps is not where it seems to be. */
 static Interval unwrapped(const Asked *asked, const Value *value, int depth)
 {
@@ -345,7 +362,7 @@ static Interval unwrapped(const Asked *asked, const Value *value, int depth)
          poly_most(result.hi) > INT32_MAX)) {
         return none;
     }
-    return result;
+    return fits_64_bits(result.lo) && fits_64_bits(result.hi) ? result : none;
 }
 
 static Interval interval(const Asked *asked, const Value *value, int depth)
