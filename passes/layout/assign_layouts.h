@@ -4,6 +4,7 @@
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchors.c  the layouts that memory accesses and products want
  *   layout_cheap.c    which values each use computes for itself
+ *   layout_transpose.c  the layouts of tiles that threads turn in their registers
  *   layout_scatter.c  the layout of tiles that a scatter alone writes
  *   layout_legalize.c   renames, rematerializes or moves where uses want another layout
  *   layout_coalesce.c which accesses want another layout than their tile's
@@ -98,6 +99,11 @@ bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout);
 /* The layout of what a scatter writes whose neighbours in memory do not lie along the last axis of
  * its tile. False: they do, or nothing is known of the places. */
 bool layout_of_scatter(LayoutPass *pass, const Op *scatter, int warps, Layout *layout);
+
+/* ---- layout_transpose.c ---- */
+/* The layouts of a tile that is loaded along one axis and stored along another: of the load's
+ * result, and of what the permute, which is returned, makes of it. NULL: it is no such tile. */
+Op *layout_of_transposed(LayoutPass *pass, const Op *load, Layout *loaded, Layout *stored);
 
 /* ---- layout_coalesce.c ---- */
 /* The layout whose accesses are coalesced, where `has` wastes most of what it moves and another

@@ -565,6 +565,16 @@ void layout_solve(LayoutPass *pass)
         }
     }
     spread(pass);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        Layout loaded, stored;
+        const Op *permute = layout_of_transposed(pass, op, &loaded, &stored);
+        if (permute && !decided(pass, op->results[0]) && !decided(pass, permute->results[0])) {
+            decide(pass, permute->results[0], stored);
+            decide(pass, op->results[0], loaded);
+        }
+    }
+    spread(pass);
     for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
         anchor_by_memory(pass, value);
         spread(pass);
