@@ -339,6 +339,36 @@ static Value *by_inverse(Transpose *t, const InverseMap *inverse)
     return sum_over_free(t);
 }
 
+static bool is_number(Dim dim, int64_t number)
+{
+    int64_t value;
+    return poly_is_const(dim, &value) && value == number;
+}
+
+/* A slice of one axis: its gradient is 0 outside of it. */
+static void note_slice(Transpose *t, const InverseMap *inverse, const Value *gradient)
+{
+    Func *func = t->d->func;
+    int axis = -1;
+    Dim lo = NULL;
+    bool slice = t->x->rank == t->y->rank;
+    for (int i = 0; slice && i < t->y->rank; i++) {
+        const InverseCoord *coord = &inverse->coords[i];
+        const InverseTerm *term = &coord->terms[0];
+        slice = coord->n == 1 && term->axis == i && !term->reversed && !term->count &&
+                is_number(term->weight, 1) && is_number(term->low, 1);
+        bool whole = slice && t->x->dims[i] == t->y->dims[i];
+        slice = slice && (whole || axis < 0) && inverse->inside[i];
+        if (slice && !whole) {
+            axis = i;
+            lo = coord->add ? poly_add(func, term->base, coord->add) : term->base;
+        }
+    }
+    if (slice && lo) {
+        derive_note_part(t->d, gradient, axis, lo, poly_add(func, lo, t->y->dims[axis]));
+    }
+}
+
 /* ---- indices from data ---- */
 
 static Value *by_atomics(Transpose *t)
@@ -373,6 +403,9 @@ void derive_gather(Derive *d, const Op *op, Value *g)
     }
     bool has_inverse = t.y->rank > 0 && an_inverse_map(d->func, op, &inverse);
     Value *gradient = has_inverse ? by_inverse(&t, &inverse) : by_sum(&t);
+    if (has_inverse) {
+        note_slice(&t, &inverse, gradient);
+    }
     computations_close(all);
     derive_add(d, op->operands[0], gradient ? gradient : by_atomics(&t));
 }

@@ -17,6 +17,13 @@ typedef struct ResultSeed {
     Value *gradient; /* a tensor; NULL: 1 */
 } ResultSeed;
 
+/* A gradient that is 0 but from `lo` up to `hi` along the axis. */
+typedef struct GradientPart {
+    const Value *value;
+    int axis;
+    Dim lo, hi;
+} GradientPart;
+
 struct Derive {
     Func *func;
     Block *block;
@@ -35,6 +42,10 @@ struct Derive {
         const Value **items;
         size_t n, cap;
     } overwritten; /* memory of which later statements, which are seen first, set elements */
+    struct {
+        GradientPart *items;
+        size_t n, cap;
+    } parts;
     const Op *first; /* that is swept over; NULL: the block's */
     bool noted;      /* the activities are known */
     bool failed;
@@ -45,6 +56,8 @@ void derive_note(Derive *d);
 bool derive_is_active(const Derive *d, const Value *value);
 /* Adds to the gradient of an active value, of its shape; of others does nothing. */
 void derive_add(Derive *d, Value *of, Value *gradient);
+/* The gradient is 0 elsewhere: adjacent parts become a choice instead of a sum. */
+void derive_note_part(Derive *d, const Value *gradient, int axis, Dim lo, Dim hi);
 /* Reports that the op has no derivative. */
 Diag *derive_refuse(Derive *d, const Op *op, const char *why) __attribute__((nonnull));
 

@@ -37,6 +37,53 @@ Value *derive_gradient(Derive *d, const Value *of)
     return of->id < d->n_before ? d->gradients[of->id] : NULL;
 }
 
+/* ---- parts ---- */
+
+void derive_note_part(Derive *d, const Value *gradient, int axis, Dim lo, Dim hi)
+{
+    ARENA_PUSH(d->func->arena, &d->parts, ((GradientPart){gradient, axis, lo, hi}));
+}
+
+static const GradientPart *part_of(const Derive *d, const Value *gradient)
+{
+    for (size_t i = d->parts.n; i-- > 0;) {
+        if (d->parts.items[i].value == gradient) {
+            return &d->parts.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* One before the other, as a concatenation says it. */
+static Value *joined(Derive *d, GradientPart first, GradientPart second)
+{
+    Value *left = (Value *)first.value, *right = (Value *)second.value;
+    Type type = left->type;
+    Dim extent = type->dims[first.axis];
+    Value *place = build_iota(&d->b, extent, DT_I64);
+    Value *middle = build_broadcast(&d->b, build_size(&d->b, first.hi), 1, &extent);
+    Value *before = build_cmp(&d->b, "lt", place, middle);
+    for (int i = 0; i < type->rank; i++) {
+        before = i == first.axis ? before : build_expand(&d->b, before, i);
+    }
+    before = build_broadcast(&d->b, before, type->rank, type->dims);
+    Value *both = build_select(&d->b, before, left, right);
+    derive_note_part(d, both, first.axis, first.lo, second.hi);
+    return both;
+}
+
+static Value *sum_of(Derive *d, Value *a, Value *c)
+{
+    const GradientPart *left = part_of(d, a), *right = part_of(d, c);
+    if (left && right && left->axis == right->axis && left->hi == right->lo) {
+        return joined(d, *left, *right);
+    }
+    if (left && right && left->axis == right->axis && right->hi == left->lo) {
+        return joined(d, *right, *left);
+    }
+    return build_binary(&d->b, OP_ADD, a, c);
+}
+
 void derive_add(Derive *d, Value *of, Value *gradient)
 {
     if (!derive_is_active(d, of) || !gradient) {
@@ -44,7 +91,7 @@ void derive_add(Derive *d, Value *of, Value *gradient)
     }
     Value **sum = &d->gradients[of->id];
     Value *wide = build_cast(&d->b, gradient, derive_dtype(of->type->dtype));
-    *sum = *sum ? build_binary(&d->b, OP_ADD, *sum, wide) : wide;
+    *sum = *sum ? sum_of(d, *sum, wide) : wide;
 }
 
 Value *derive_sum_to(Builder *b, Value *gradient, Type type)

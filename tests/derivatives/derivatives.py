@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import numpy as np
 
@@ -57,9 +58,9 @@ class Case:
         return f"{self.name} {self.sizes}"
 
 
-def check_finite(case, seed):
+def differs(case, seed):
     import tessera
-    random = np.random.default_rng([seed, abs(hash(str(case))) % 2**32])
+    random = np.random.default_rng([seed, zlib.crc32(str(case).encode())])
     program = tessera.parse(case.text, case.name)
     kernel = program[case.kernel]
     wanted = case.options.get("by", "")
@@ -117,6 +118,11 @@ def check_finite(case, seed):
         if not abs(found - change) <= case.options.get("bound", 2e-6) * (1 + scale):
             return f"by {names[i]}: {found} for {change} (seed {seed})"
     return None
+
+
+def check_finite(case, seed):
+    """A kink may lie within a step of an input: then other inputs have none."""
+    return differs(case, seed) and differs(case, seed + 1)
 
 
 def check_agrees(case, options):

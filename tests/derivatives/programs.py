@@ -117,8 +117,8 @@ kernel f(x: T[M, N]) -> (a: T[M, N], b: T[M, N]) where T: float {
 }
 """),
     "sorted": program("""
-kernel f(x: T[M, N]) -> T[M, N] where T: float = sort(x) * f64(iota(N))
-""" .replace("f64(iota(N))", "T(iota(N))"), NORMAL),
+kernel f(x: T[M, N]) -> T[M, N] where T: float = sort(x) * T(iota(N))
+""", NORMAL[:2]),
     "folds": program("""
 fn both(a, b) = a * b
 fn step(a, b) {
