@@ -347,7 +347,7 @@ static Op *build_loop(Emitter *e)
 }
 
 /* The first op that reads what the nest stores, or the last store. */
-static Op *place_of(const Cascade *c)
+Op *cascade_place(const Cascade *c)
 {
     Op *last = c->stores[0];
     for (int i = 1; i < c->n_stores; i++) {
@@ -400,10 +400,11 @@ bool cascade_emit(Cascade *c, bool dry)
     c->nest.dry = dry;
     c->nest.n_products = 0;
     c->nest.stored = c->nest.by_fma = 0;
+    c->nest.latest = NULL;
     if (dry) {
         e.loop = e.after = (NestScope){.nest = &c->nest};
     } else {
-        build_nest(&e, place_of(c));
+        build_nest(&e, cascade_place(c));
         loop = build_loop(&e);
     }
     if (dry && c->least && !nest_value(&e.after, c->least, &c->rows)) {

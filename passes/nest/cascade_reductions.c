@@ -64,6 +64,12 @@ static bool pays_for_operands(const Cascade *c)
     return rows > c->nest.stored * OPERAND_BYTES / TERM_BYTES;
 }
 
+/* Is all that the nest reads from memory there before it? */
+static bool has_operands(const Cascade *c)
+{
+    return c->leaves || !c->nest.latest || op_is_before(c->nest.latest, cascade_place(c));
+}
+
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
 static Outcome cascade_once(Func *func, Op *max)
@@ -73,7 +79,7 @@ static Outcome cascade_once(Func *func, Op *max)
     c->nest.none = ARENA_NEW(func->arena, Value);
     Outcome outcome = OUTCOME_NONE;
     if (cascade_match(c) && cascade_results(c) && cascade_emit(c, true) &&
-        c->nest.n_products > 0 && fills_device(c) && tiles_are_large(c) &&
+        c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
         (c->nest.stored == 0 || pays_for_operands(c))) {
         outcome = OUTCOME_AGAIN;
         if (c->leaves) {

@@ -63,6 +63,7 @@ typedef struct Nest {
     int64_t by_fma;  /* the longest axis that a tile holds whole for products without a matrix
                       * instruction; 0: all have one */
     Value *none;     /* stands for what cannot be computed */
+    Op *latest;      /* of the ops whose results are read from memory, the last one; NULL: none */
 } Nest;
 
 typedef struct NestMade {
@@ -187,6 +188,8 @@ void cascade_store_leaving(Cascade *c);
 bool cascade_is_rounded(const Cascade *c);
 /* Builds the nest before the last of the stores; `dry`: says whether it can. */
 bool cascade_emit(Cascade *c, bool dry);
+/* The op before which the nest is built. */
+Op *cascade_place(const Cascade *c);
 /* Where the loop begins and ends, at the scope of its parallel. */
 void cascade_bounds(Cascade *c, NestScope *s, Value **lo, Value **hi);
 

@@ -218,5 +218,10 @@ Value *nest_from_memory(NestScope *s, Value *value, const NestAxes *axes)
             return NULL;
         }
     }
-    return nest->dry ? value : nest_load(s, materialize(nest->func, value), axes);
+    if (nest->dry) {
+        bool later = !nest->latest || op_is_before(nest->latest, op);
+        nest->latest = later ? (Op *)op : nest->latest;
+        return value;
+    }
+    return nest_load(s, materialize(nest->func, value), axes);
 }
