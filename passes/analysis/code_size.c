@@ -237,8 +237,8 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
         n = registers_of(op_moved_value(op)->type) / vector;
         return (CodeCounts){.instructions = STORE * n};
     case OP_SCATTER:
-        n = registers_of(op_moved_value(op)->type) / vector;
-        return (CodeCounts){.instructions = (SCATTER + CHECK * checks(op)) * n};
+        n = text_equal(op_word(op, ATTR_FN), "set") ? registers_of(op_moved_value(op)->type) : 0;
+        return (CodeCounts){.instructions = (SCATTER + CHECK * checks(op)) * n / vector};
     case OP_SHARED_STORE:
         n = registers_of(op_moved_value(op)->type);
         n /= shared_vector(func, op_moved_value(op)->type);
