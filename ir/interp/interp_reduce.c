@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions and dots. Floats accumulate in f64 and are rounded once, so the interpreter is off by
  * half a unit in the last place, and the bound describes the backend alone. A backend may use any
- * association order, a sum of products may use unrounded products, and a matrix unit may truncate
- * where IEEE rounds; therefore dots have a larger unit. */
+ * association order, a sum of products may use unrounded products and multiply the factors of a
+ * term in any order, and a matrix unit may truncate where IEEE rounds; therefore dots have a larger
+ * unit. */
 #include "ir/interp/interp_reduce.h"
 
 #include "ir/scalar_eval.h"
@@ -11,6 +12,8 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum { MAX_FACTORS = 16 }; /* of a term, as deep as they are counted */
 
 /* ---- reduce ---- */
 
@@ -184,7 +187,8 @@ static Buffer *sum_of_bounds(InterpRun *run, const Axes *axes, Buffer *bounds)
 static void bound_sum(const Axes *axes, const double *size, const double *moved, int64_t n,
                       double *out)
 {
-    double terms = axes->len > 2 ? (double)axes->len : axes->products;
+    double terms = axes->len > 2 ? (double)axes->len : 0;
+    terms += terms > 0 && axes->products < 2 ? 0 : axes->products;
     for (int64_t i = 0; i < n; i++) {
         out[i] = moved ? moved[i] : 0;
         if (terms > 0) {
@@ -278,20 +282,35 @@ void reduce_into(InterpRun *run, const Op *op, const Axes *axes, const Array *fr
     buffer_drop(run, result);
 }
 
-/* True if the terms of a sum are products: behind the conditions that leave some of them out, and
- * behind the sums over other axes. */
-static bool sums_products(const Op *sum)
+/* Multiplications and divisions of which the value is made directly. */
+static int count_products(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    bool product = op && depth < MAX_FACTORS && (op->kind == OP_MUL || op->kind == OP_DIV);
+    if (!product && !(op && depth < MAX_FACTORS && op->kind == OP_NEG)) {
+        return 0;
+    }
+    int n = product;
+    for (int i = 0; i < op->n_operands; i++) {
+        n += count_products(op->operands[i], depth + 1);
+    }
+    return n;
+}
+
+/* Products of which the terms of a sum are made: behind the conditions that leave some of them out,
+ * and behind the sums over other axes. */
+static int sums_products(const Op *sum)
 {
     const Op *op = sum->operands[0]->def;
-    while (op && op->kind != OP_MUL) {
+    while (op && op->kind != OP_MUL && op->kind != OP_DIV && op->kind != OP_NEG) {
         bool masked = op->kind == OP_SELECT && value_is_const(op->operands[2], 0);
         bool summed = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum");
         if (!masked && !summed && op->kind != OP_SQUEEZE) {
-            return false;
+            return 0;
         }
         op = op->operands[masked]->def;
     }
-    return op;
+    return op ? count_products(op->results[0], 0) : 0;
 }
 
 /* One part of a line after the other, without bounds: a program that is compared has none. */
@@ -346,7 +365,8 @@ void interp_reduce(InterpRun *run, const Op *op)
         interp_scratch(run, op, op_access(op, 1));
     }
     Axes axes = reduce_axes(run, op, from);
-    axes.products = axes.len > 1 && axes.fold == FOLD_SUM && sums_products(op);
+    int products = axes.fold == FOLD_SUM ? sums_products(op) : 0;
+    axes.products = axes.len > 1 || products > 1 ? products : 0; /* one term of two is exact */
     Array *to = array_of_type(run, op, op->results[0]->type);
     reduce_into(run, op, &axes, from, to);
     run_result(run, op, 0, to);

@@ -13,7 +13,7 @@ typedef struct Axes {
     Fold fold;
     OpKind kind;
     DType dtype;
-    bool products; /* its elements are, and may enter a sum unrounded */
+    int products; /* multiplications and divisions of an element of a sum whose order may differ */
 } Axes;
 
 static inline double *doubles(Buffer *buffer)

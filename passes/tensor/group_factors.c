@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* group_factors: makes two factors of the many of a summed product.
+ *
+ *   %p = mul %a, %b : f32[M, N, K]     (%a does not change along N, %b and %s not along M)
+ *   %q = mul %p, %s : f32[M, N, K]           %t = mul %b, %s : f32[M, N, K]
+ *   %r = reduce %q fn=sum axis=2      →      %q = mul %a, %t : f32[M, N, K]
+ *                                            %r = reduce %q fn=sum axis=2
+ *
+ * `sum(k in K) a[m, k] * b[k, n] * s[n]` is a matrix product only to a reader that sees which of
+ * its factors have rows and which have columns. Two factors are chosen that have axes of their own
+ * and one in common, and each other factor, divisor and sign goes to one of them whose axes it has.
+ * A divisor that does not vary along the summed axis divides the sum. Nothing changes where the two
+ * operands of the last multiplication are such factors, or where a factor has axes of both.
+ * Requires the tensor level. Reassociates the products of a term.
+ */
+#include "ir/build.h"
+#include "ir/drop_axis.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/computations.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/pass.h"
+
+typedef struct Factor {
+    Value *value;
+    unsigned axes;
+    bool divides;
+} Factor;
+
+typedef struct Factors {
+    Func *func;
+    Op *sum;
+    Memo *varies;
+    const Value *product; /* of them */
+    struct {
+        Factor *items;
+        size_t n, cap;
+    } list;
+    bool negative;
+} Factors;
+
+static void add_factor(Factors *f, Value *value, bool divides)
+{
+    Factor factor = {value, an_varies(f->varies, value), divides};
+    ARENA_PUSH(f->func->arena, &f->list, factor);
+}
+
+static void collect(Factors *f, Value *value, bool divides)
+{
+    const Op *op = value->def;
+    bool own = op && (value == f->product || value_only_user(f->func, value));
+    if (own && op->kind == OP_MUL) {
+        collect(f, op->operands[0], divides);
+        collect(f, op->operands[1], divides);
+    } else if (own && op->kind == OP_DIV && !divides && dtype_is_float(value->type->dtype)) {
+        collect(f, op->operands[0], false);
+        collect(f, op->operands[1], true);
+    } else if (own && op->kind == OP_NEG) {
+        f->negative = !f->negative;
+        collect(f, op->operands[0], divides);
+    } else {
+        add_factor(f, value, divides);
+    }
+}
+
+/* True if factors with these axes can be those of a matrix product. */
+static bool are_sides(unsigned left, unsigned right)
+{
+    return (left & ~right) && (right & ~left) && (left & right);
+}
+
+/* True if each factor has axes of one of these two alone. */
+static bool cover(const Factors *f, unsigned left, unsigned right)
+{
+    for (size_t i = 0; i < f->list.n; i++) {
+        unsigned axes = f->list.items[i].axes;
+        if ((axes & ~left) && (axes & ~right)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Two factors to which the others can go. */
+static bool find_sides(const Factors *f, size_t sides[2])
+{
+    for (size_t i = 0; i < f->list.n; i++) {
+        for (size_t j = i + 1; j < f->list.n; j++) {
+            const Factor *a = &f->list.items[i], *b = &f->list.items[j];
+            if (!a->divides && !b->divides && are_sides(a->axes, b->axes) &&
+                cover(f, a->axes, b->axes)) {
+                sides[0] = i;
+                sides[1] = j;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* True if the sum is of this product without conditions, and not summed further. */
+static bool is_whole(const Factors *f)
+{
+    Value *sum = f->sum->results[0];
+    Op *user = value_only_user(f->func, sum);
+    while (user && op_moves_axes(user)) {
+        user = value_only_user(f->func, user->results[0]);
+    }
+    return f->sum->operands[0] == f->product && !(user && op_is_sum(user));
+}
+
+/* Divides the sum by a divisor that does not vary along its axis. */
+static void divide_sum(const Factors *f, Value *divisor)
+{
+    Value *sum = f->sum->results[0];
+    int axis = (int)op_int(f->sum, ATTR_AXIS, 0);
+    Builder b = build_after(f->func, f->sum);
+    divisor = build_expand(&b, axis_dropped(&b, divisor, axis), axis);
+    Value *quotient = build_binary(&b, OP_DIV, sum, divisor);
+    func_replace_uses(f->func, sum, quotient);
+    op_set_operand(quotient->def, 0, sum);
+}
+
+static void group(Factors *f, Op *last)
+{
+    size_t sides[2];
+    collect(f, last->results[0], false);
+    bool done = last->kind == OP_MUL && are_sides(an_varies(f->varies, last->operands[0]),
+                                                  an_varies(f->varies, last->operands[1]));
+    if (done || !find_sides(f, sides)) {
+        return;
+    }
+    Builder b = build_before(f->func, last);
+    Value *made[2];
+    for (int side = 0; side < 2; side++) {
+        made[side] = f->list.items[sides[side]].value;
+    }
+    unsigned right = f->list.items[sides[1]].axes;
+    bool whole = is_whole(f);
+    int summed = (int)op_int(f->sum, ATTR_AXIS, 0);
+    for (size_t i = 0; i < f->list.n; i++) {
+        const Factor *factor = &f->list.items[i];
+        if (factor->divides && whole && !(factor->axes >> summed & 1)) {
+            divide_sum(f, factor->value);
+        } else if (i != sides[0] && i != sides[1]) {
+            Value **to = &made[!(factor->axes & ~right)];
+            *to = build_binary(&b, factor->divides ? OP_DIV : OP_MUL, *to, factor->value);
+        }
+    }
+    made[0] = f->negative ? build_unary(&b, OP_NEG, made[0]) : made[0];
+    Value *product = build_binary(&b, OP_MUL, made[0], made[1]);
+    product->name = last->results[0]->name;
+    func_replace_uses(f->func, last->results[0], product);
+}
+
+/* The last op of the product that is summed, behind conditions; NULL: something else is summed. */
+static Op *summed_product(Func *func, const Op *sum)
+{
+    Value *term = sum->operands[0];
+    while (term->def && term->def->kind == OP_SELECT && value_only_user(func, term) &&
+           value_is_const(term->def->operands[2], 0)) {
+        term = term->def->operands[1];
+    }
+    OpKind kind = term->def && value_only_user(func, term) ? term->def->kind : OP_COUNT;
+    return kind == OP_MUL || kind == OP_DIV || kind == OP_NEG ? term->def : NULL;
+}
+
+void pass_group_factors(Func *func)
+{
+    Memo *varies = an_varies_all(func);
+    for (Op *op = func->body->first; op; op = op->next) {
+        Op *last = op_is_sum(op) ? summed_product(func, op) : NULL;
+        if (last && last->results[0]->type->rank > 2) {
+            Factors f = {.func = func, .varies = varies, .sum = op, .product = last->results[0]};
+            group(&f, last);
+        }
+    }
+    memo_close(varies);
+    func_remove_dead(func);
+}
