@@ -4,9 +4,13 @@
  * two, and the last one along the last axis, cost almost nothing. Offsets across rows are
  * 64-bit. */
 #include "codegen/gpu/gpu_access.h"
+#include "ir/build.h"
 #include "ir/layout/layout.h"
 
-enum { MAX_KEPT = 8 }; /* accesses of a tile whose offsets may stay in registers */
+enum {
+    MAX_KEPT = 8,    /* accesses of a tile whose offsets may stay in registers */
+    MAX_BESIDE = 16, /* loads whose coordinates may, beside the products of a loop */
+};
 
 static bool is_range(const Value *index)
 {
@@ -160,17 +164,27 @@ static bool shares_offsets(GlobalAccess *g, int runs)
     return false;
 }
 
+/* True if the access is in a loop that also has products. */
+static bool is_beside_products(const Op *op)
+{
+    const Op *loop = op_enclosing(op, OP_FOR);
+    return loop && (block_contains(loop->regions[0], OP_DOT) ||
+                    block_contains(loop->regions[0], OP_DOT_ASYNC));
+}
+
 /* Each access of a tile has a coordinate, a mask and an offset of its own, which are the same in
  * each iteration of a loop around it: LLVM would keep all of them, and run out of registers. The
  * limit of an axis less the thread's part of the coordinate leaves a comparison with a constant.
  * Where a guard is a branch, many accesses also form their offsets again; where it is a predicate,
- * only stores do: their rows would hold the offsets through the whole product before them. */
+ * only stores do: their rows would hold the offsets through the whole product before them. A few
+ * loads beside the products of a loop are left alone: the registers of such a loop are counted with
+ * what it keeps, and masks of the products compare the same coordinates. */
 static void form_in_place(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;
     bool branches = em->target->load_if == NULL;
     int runs = g->type->rank > 0 ? count_runs(g) : 0;
-    if (runs <= (branches ? MAX_KEPT : 1)) {
+    if (runs <= (branches ? MAX_KEPT : is_beside_products(g->op) ? MAX_BESIDE : 1)) {
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {
