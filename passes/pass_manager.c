@@ -232,6 +232,9 @@ static const PassConstraint CONSTRAINTS[] = {
      "outside of its tensor"},
     {"tile", "drop_constant_axes",
      "whether a tile lies in one group of an axis depends on its step; there is none before"},
+    {"drop_unit_axes", "sink_dequant_scale",
+     "the scale of a filter lies behind the window's axes of one element: it would stay with an "
+     "operand that stage takes for a narrow one"},
     {"sink_dequant_scale", "drop_constant_axes",
      "the scale that sink_dequant_scale gathers may be equal along the result's axis, too; a "
      "thread would load it for each of its columns"},
