@@ -9,8 +9,9 @@
  * `sum(k in K) a[m, k] * b[k, n] * s[n]` is a matrix product only to a reader that sees which of
  * its factors have rows and which have columns. Two factors are chosen that have axes of their own
  * and one in common, and each other factor, divisor and sign goes to one of them whose axes it has.
- * A divisor that does not vary along the summed axis divides the sum. Nothing changes where the two
- * operands of the last multiplication are such factors, or where a factor has axes of both.
+ * A divisor that does not vary along the summed axis divides the sum; the reciprocal of a divisor
+ * that all terms share is a factor where the sum has conditions or more axes. Nothing changes where
+ * the two operands of the last multiplication are such factors, or where a factor has axes of both.
  * Requires the tensor level. Reassociates the products of a term.
  */
 #include "ir/build.h"
@@ -142,8 +143,13 @@ static void group(Factors *f, Op *last)
         if (factor->divides && whole && !(factor->axes >> summed & 1)) {
             divide_sum(f, factor->value);
         } else if (i != sides[0] && i != sides[1]) {
-            Value **to = &made[!(factor->axes & ~right)];
-            *to = build_binary(&b, factor->divides ? OP_DIV : OP_MUL, *to, factor->value);
+            Value **to = &made[!(factor->axes & ~right)], *by = factor->value;
+            bool divides = factor->divides;
+            if (divides && factor->axes == 0) { /* one divisor of all: its reciprocal is a scale */
+                by = build_binary(&b, OP_DIV, build_float(&b, by->type, 1), by);
+                divides = false;
+            }
+            *to = build_binary(&b, divides ? OP_DIV : OP_MUL, *to, by);
         }
     }
     made[0] = f->negative ? build_unary(&b, OP_NEG, made[0]) : made[0];
