@@ -244,7 +244,8 @@ class Torch(Adapter):
             raise UsageError(f"a {leaf}tensor that requires grad is not written to, since its "
                              "gradient would be of what it was before: give its .detach(), or call "
                              "under torch.no_grad()")
-        raise UsageError("a tensor that requires grad, and a kernel has no gradient: give its "
+        raise UsageError("a tensor that requires grad, or has a tangent. Gradients have calls "
+                         "without inout, out=, stream= and views, and none has a tangent: give its "
                          ".detach(), call under torch.no_grad(), or call in the forward of a "
                          "torch.autograd.Function whose backward says what the gradient is")
 
@@ -596,6 +597,12 @@ def adapter_of(value):
                         "speaks DLPack are taken")
     _adapters[cls] = found
     return found
+
+
+def require_grad(values):
+    """Does a tensor of torch's among arguments that have been looked at?"""
+    return any(isinstance(_adapters.get(type(value)), Torch) and value.requires_grad
+               for value in values)
 
 
 def is_number(value):

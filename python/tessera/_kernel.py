@@ -55,6 +55,7 @@ class Kernel:
         doc = signature.doc.decode(errors="replace") if signature.doc else None
         self.__doc__ = f"{self._says}\n\n{doc}" if doc else self._says
         self._last = None  # the arguments of the call that was prepared last, and its names
+        self._derived = {}  # for _autograd: gradients' kernels by the numbers of the inputs
         program._kernels_made.add(self)
 
     @property
@@ -251,7 +252,8 @@ class Kernel:
             if result is not MISSED:
                 return result
         result, entry = self._call(args, out, stream, named)
-        if variant is not None and (variant, out is not None) not in entry.known:
+        if entry is not None and variant is not None and \
+                (variant, out is not None) not in entry.known:
             self._remember(entry, variant, args, out)
         return result
 
@@ -361,7 +363,7 @@ class Kernel:
         self._recent, self._recent_out = map(self._recents.get, PLAIN)
 
     def _call(self, args, out, stream, named):
-        """The result, and what was prepared for such arguments."""
+        """The result, and what was prepared for such arguments; None if torch records the call."""
         if named or self._given or len(args) != self._n_inputs:
             args, named = self._bind(args, named, ("out", "stream"))
         key, places, numbers = [], [], []
@@ -432,6 +434,11 @@ class Kernel:
         return found
 
     def _first(self, key, args, named, outputs, stream):
+        if _arrays.require_grad(args):  # such are never prepared, and so come here each time
+            from ._autograd import recorded
+            result = recorded(self, args, named, outputs, stream)
+            if result is not NotImplemented:
+                return result, None
         given = list(outputs or [None] * len(self.outputs))
         outputs = list(given)
         launch, makers = self._prepare(list(args), named, outputs)

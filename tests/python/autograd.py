@@ -49,18 +49,21 @@ def leaf(n=8):
 
 
 def test_inputs():
-    """However often such tensors have been taken before, and wherever it stands."""
+    """However often such tensors have been taken before, and wherever it stands: the call is
+    recorded where it can be, and else refused. What gradients are: gradients.py."""
     t = torch.ones(8)
     for bad in (leaf(), torch.nn.Parameter(torch.ones(8)), leaf() * 2, leaf(9)[1:]):
         for _ in range(TURNS):
-            assert add(t, t).tolist() == [2.0] * 8
-            raises("add: 'x' is f32[N]: a tensor that requires grad", add, bad, t)
-            raises("'y'", add, t, bad)
-            raises("torch.autograd.Function", add, t, bad)
+            assert add(t, t).tolist() == [2.0] * 8 and not add(t, t).requires_grad
+            for made in (add(bad, t), add(t, bad), scale(bad, 2.0), scale(bad, a=2.0)):
+                assert made.requires_grad and not made.is_leaf
+            assert add(bad, t).tolist()[0] == bad.tolist()[0] + 1
+            raises("add: 'x' is f32[N]: a tensor that requires grad", add.prepare, bad, t)
             raises(".detach()", add.prepare, t, bad)
-            raises("requires grad", scale, bad, 2.0)
-            raises("requires grad", scale, bad, a=2.0)
+            raises("torch.autograd.Function", add, bad, t, out=torch.ones(8))
+            raises("count: 'y' is f32[N]: a tensor that requires grad", count, torch.ones(8), bad)
             assert add(bad.detach(), t).tolist()[0] >= 2.0
+    raises("requires grad", add, leaf(), t, stream=0)
     raises("requires grad", add, tessera.view(leaf(), "f32"), t)
 
 
@@ -91,7 +94,7 @@ def test_without_gradients():
         for i in range(TURNS):
             assert add(t, t, out=p) is p and p.tolist() == [2.0] * 8
             assert p._version == TURNS + i + 1
-    raises("requires grad", add, p, t)
+    assert add(p, t).requires_grad
 
 
 def test_in_a_function():
@@ -185,7 +188,8 @@ def test_tangents():
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(t, torch.ones(8))
         for _ in range(TURNS):
-            raises("requires grad", add, dual, t)
+            raises("has a tangent", add, dual, t)
+            raises("has a tangent", add, dual, leaf())
             assert add(t, t).tolist() == [2.0] * 8
     for _ in range(TURNS):
         assert add(t, t).tolist() == [2.0] * 8

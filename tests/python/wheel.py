@@ -44,7 +44,8 @@ def main():
         environment = {k: v for k, v in os.environ.items() if k not in ("TESSERA_LIBRARY",
                                                                         "PYTHONPATH")}
         environment["TESSERA_CACHE"] = "off"
-        for test in ("structures.py", "calls.py", "tools.py", "package.py", "autograd.py"):
+        for test in ("structures.py", "calls.py", "tools.py", "package.py", "autograd.py",
+                     "gradients.py"):
             ran = subprocess.run([python, HERE / test, folder], cwd=folder, env=environment,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             counts = COUNTS.findall(ran.stdout)

@@ -56,6 +56,9 @@ class Tensor:
     def is_contiguous(self):
         return self.array.flags.c_contiguous
 
+    def is_floating_point(self):
+        return self.array.dtype.kind == "f"
+
     def numel(self):
         return self.array.size
 
