@@ -4,6 +4,7 @@ is the kernel that the compiler derives, `vjp(f, x, w)`: by those inputs alone w
 asked for. A backward that is recorded as well calls kernels, and so has gradients itself."""
 
 import weakref
+from functools import partial
 
 import torch
 
@@ -19,10 +20,16 @@ def recorded(kernel, args, named, out, stream):
     if given or stream is not None or any(p.io == INOUT for p in kernel.inputs) or \
             not torch.is_grad_enabled() or any(map(_has_tangent, args)):
         return NotImplemented
-    if all(p.type not in FLOATS and p.type not in kernel.generics for p in kernel.outputs):
+    if not may_have_gradient(kernel):
         with torch.no_grad():
             return kernel(*args, **named)
     return Call.apply(kernel, named, *args)
+
+
+def may_have_gradient(kernel):
+    """Nothing is written but its results, and some are or may be floats."""
+    return all(p.io != INOUT for p in kernel.inputs) and \
+        any(p.type in FLOATS or p.type in kernel.generics for p in kernel.outputs)
 
 
 def _has_tangent(value):
@@ -57,6 +64,28 @@ def _plain(gradient):
     return gradient.contiguous() if 0 in gradient.stride() else gradient
 
 
+def keep(ctx, inputs, output):
+    """What a backward needs, of the inputs of the kernel."""
+    tensors = [isinstance(value, torch.Tensor) for value in inputs]
+    ctx.save_for_backward(*[value for value, is_one in zip(inputs, tensors) if is_one])
+    ctx.others = [(is_one, None if is_one else value) for value, is_one in zip(inputs, tensors)]
+    results = output if isinstance(output, tuple) else (output,)
+    ctx.mark_non_differentiable(*[r for r in results if not r.is_floating_point()])
+
+
+def backward(ctx, kernel, find, gradients, named=None):
+    """The gradients of the inputs of the kernel. find: what computes those of inputs by number."""
+    tensors = iter(ctx.saved_tensors)
+    args = [next(tensors) if is_one else value for is_one, value in ctx.others]
+    by = tuple(i for i, needed in enumerate(ctx.needs_input_grad[-len(args):]) if needed)
+    gradients = map(_plain, _of_floats(kernel, derivative(kernel, by), gradients))
+    found = find(by)(*args, *gradients, **named or {})
+    answer = [None] * len(args)
+    for i, gradient in zip(by, found if isinstance(found, (tuple, list)) else (found,)):
+        answer[i] = gradient
+    return tuple(answer)
+
+
 class Call(torch.autograd.Function):
     @staticmethod
     def forward(kernel, named, *args):
@@ -75,21 +104,9 @@ class Call(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.kernel, ctx.named, *args = inputs
-        tensors = [isinstance(value, torch.Tensor) for value in args]
-        ctx.save_for_backward(*[value for value, is_one in zip(args, tensors) if is_one])
-        ctx.others = [(is_one, None if is_one else value) for value, is_one in zip(args, tensors)]
-        results = output if isinstance(output, tuple) else (output,)
-        ctx.mark_non_differentiable(*[r for r in results if not r.is_floating_point()])
+        keep(ctx, args, output)
 
     @staticmethod
     def backward(ctx, *gradients):
-        kernel, tensors = ctx.kernel, iter(ctx.saved_tensors)
-        args = [next(tensors) if is_one else value for is_one, value in ctx.others]
-        by = tuple(i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed)
-        made = derivative(kernel, by)
-        gradients = map(_plain, _of_floats(kernel, made, gradients))
-        found = made(*args, *gradients, **ctx.named)
-        answer = [None] * (2 + len(args))
-        for i, gradient in zip(by, found if isinstance(found, tuple) else (found,)):
-            answer[2 + i] = gradient
-        return tuple(answer)
+        found = partial(derivative, ctx.kernel)
+        return (None, None, *backward(ctx, ctx.kernel, found, gradients, ctx.named))

@@ -5,32 +5,40 @@
     compiled = torch.compile(lambda x: softmax(x) * 2)
 
 The shapes of results are the kernel's own (`tessera_kernel_shape`). They are found for the sizes
-at hand: torch compiles anew for others."""
+at hand: torch compiles anew for others. Its gradients are those of the derived kernel, which is an
+operator as well: torch traces backwards, too."""
+
+from functools import partial
 
 import torch
 
-from . import _arrays
+from . import _arrays, _autograd
 from ._abi import INOUT, UsageError
 from ._program import spec
 from ._signature import FLOATS
 
 _library = None
 _made = {}
+_gradients = {}  # operators of derivatives, by the name of the operator and the inputs' numbers
 
 
-def _argument(param, letter):
+def _argument(param, letter, last):
+    """last: no argument without a default comes after it."""
     if param.rank >= 0:
         return f"Tensor({letter}!) {param.name}" if param.io == INOUT else f"Tensor {param.name}"
     kind = "bool" if param.type == "bool" else "float" if param.type in FLOATS else \
         "Scalar" if not param.type[1:].isdigit() else "int"
     default = ""
-    if param.is_const and param.fallback is not None:
+    if last and param.is_const and param.fallback is not None:
         default = "=" + {"true": "True", "false": "False"}.get(param.fallback, param.fallback)
     return f"{kind} {param.name}{default}"
 
 
 def _schema(name, kernel):
-    inputs = ", ".join(_argument(p, chr(ord("a") + i)) for i, p in enumerate(kernel.inputs))
+    last = max((i for i, p in enumerate(kernel.inputs) if not p.is_const or p.fallback is None),
+               default=-1)
+    inputs = ", ".join(_argument(p, chr(ord("a") + i), i > last)
+                       for i, p in enumerate(kernel.inputs))
     results = ", ".join("Tensor" for _ in kernel.outputs)
     return f"{name}({inputs}) -> " + (results if len(kernel.outputs) == 1 else f"({results})")
 
@@ -59,6 +67,25 @@ def _fake(kernel):
     return fake
 
 
+def _gradient(name, kernel, by):
+    """The operator that computes the gradients of these inputs of the operator of this name."""
+    if (name, by) not in _gradients:
+        made = _autograd.derivative(kernel, by)
+        bound = {n: value for n, value in kernel._given.get("bindings", {}).items()
+                 if n in made.generics or n in made.sizes}
+        _gradients[name, by] = operator(made.given(**bound) if bound else made, "_".join(
+            [name, "vjp", *[kernel.inputs[i].name for i in by]]))
+    return _gradients[name, by]
+
+
+def _register_gradient(name, kernel):
+    def backward(ctx, *gradients):
+        return _autograd.backward(ctx, kernel, partial(_gradient, name, kernel), gradients)
+
+    torch.library.register_autograd(f"tessera::{name}", backward, lib=_library,
+                                    setup_context=_autograd.keep)
+
+
 def operator(kernel, name=None):
     """torch.ops.tessera.<name>: the kernel as an operator. Generic parameters that its arguments
     do not tell are bound before: `kernel.given(T="bf16")`."""
@@ -74,5 +101,7 @@ def operator(kernel, name=None):
         _library.define(_schema(name, kernel))
         _library.impl(name, kernel.__call__, "CompositeExplicitAutograd")
         torch.library.register_fake(f"tessera::{name}", _fake(kernel), lib=_library)
+        if _autograd.may_have_gradient(kernel):
+            _register_gradient(name, kernel)
         _made[name] = kernel
     return getattr(torch.ops.tessera, name)

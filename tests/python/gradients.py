@@ -29,6 +29,12 @@ kernel layer_norm(x: T[M, N], w: T[N], b: T[N], eps: const f32 = 1e-5) -> T[M, N
     return c * rsqrt(mean(c * c, axis=1) + T(eps)) * w + b
 }
 kernel gelu_1d(x: T[N]) -> T[N] where T: float = gelu(x)
+kernel scaled(x: T[M, N], k: const i32 = 2, w: T[N], a: T) -> (y: T[M, N], j: i32[N], s: T[M])
+    where T: float {
+    y = x * w * a * T(k)
+    j = i32(w)
+    s = sum(x * x, axis=1)[:, 0]
+}
 kernel two(x: T[M, N], w: T[N], a: T) -> (y: T[M, N], s: T[M]) where T: float {
     y = x * w * a
     s = sum(x * x, axis=1)[:, 0]
@@ -212,6 +218,19 @@ def test_functional():
     x = torch.randn(5, dtype=torch.float64)
     made = torch.func.grad(lambda x: program.power(x).sum())(x)
     torch.testing.assert_close(made, 4 * x ** 3)
+
+
+def test_operators():
+    """torch's own checks, and gradients where torch.compile traces forwards and backwards."""
+    operator, x, w = tessera.torch.operator(program.scaled), random(3, 5), random(5)
+    twice(lambda x, w: operator(x, 2, w, 3.0)[::2], x, w)
+    assert set(torch.library.opcheck(operator, (x, 2, w, 3.0)).values()) == {"SUCCESS"}
+    for ours in (lambda x, w: operator(x, 4, w, 3.0)[0].sin(),
+                 lambda x, w: operator(x, 4, w.detach(), 3.0)[0].sin() * w):
+        compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
+        same_as(lambda x, w: ours(x, w), compiled, x, w)
+    tiled = tessera.torch.operator(program.tiled.given(N=3), "tiled3")
+    twice(tiled, random(4))
 
 
 def main():
