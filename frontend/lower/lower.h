@@ -320,6 +320,8 @@ void note_derivable(Lower *l, const FnDecl *fn, const Module *home, const Val *v
 /* The elements of the array or tensor in another shape of as many (lower_views.c). */
 Val reshaped(Lower *l, const Val *val, const Shape *shape);
 void note_reshape(Lower *l, const Val *from, const Val *result, uint32_t first);
+/* Noted calls of the value are of another one from now on. */
+void replace_noted(Lower *l, const Value *old, Value *by);
 /* `grad(f)(x)`: is the callee `grad(f)`? */
 bool is_derived_call(const Lower *l, const Expr *callee);
 Val lower_derived_call(Lower *l, const Expr *expr);

@@ -111,6 +111,32 @@ void note_reshape(Lower *l, const Val *from, const Val *result, uint32_t first)
     }
 }
 
+static void replace_value(Val *val, const Value *old, Value *by)
+{
+    for (int i = 0; val->kind == VAL_TUPLE && i < val->n_items; i++) {
+        replace_value(&val->items[i], old, by);
+    }
+    if (val->kind == VAL_ARRAY && val->value == old) {
+        val->value = by;
+    }
+}
+
+void replace_noted(Lower *l, const Value *old, Value *by)
+{
+    for (size_t i = 0; i < l->derivable.n; i++) {
+        NotedCall *noted = (NotedCall *)l->derivable.items[i]->rule;
+        for (int k = 0; k < noted->n_vals; k++) {
+            replace_value(&noted->vals[k], old, by);
+            noted->call.args[k] = noted->call.args[k] == old ? by : noted->call.args[k];
+        }
+        for (int k = 0; k < noted->call.n_results; k++) {
+            Value **result = &noted->call.results[k];
+            *result = *result == old ? by : *result;
+        }
+        replace_value(&noted->result, old, by);
+    }
+}
+
 /* ---- the gradients of a noted call ---- */
 
 /* The gradient over the axes of the argument alone. */

@@ -219,6 +219,7 @@ static void drop_copies(DerivedCall *c)
         if (c->copies[i].value != c->given[i].value) {
             Op *copy = c->copies[i].value->def;
             func_replace_uses(c->l->func, copy->results[0], copy->operands[0]);
+            replace_noted(c->l, copy->results[0], copy->operands[0]);
             op_remove(copy);
         }
     }

@@ -15,6 +15,21 @@ PROGRAMS = {
 kernel f(x: T[M, N], y: T[M, N], w: T[N], s: T) -> T[M, N] where T: float =
     x * w + y / (2 + w * w) - s * x * y + (3 - x) / (4 + y) - sqrt(2 + x)
 """, numbers={"s": 0.75}),
+    # Derivatives of functions, the gradients of which depend on the arguments.
+    "nested": program("""
+fn penalty(x) = sum(exp(x) * tanh(x))
+fn wave(x, w) = sin(w) * cosh(x)
+kernel f(x: T[M, N], w: T[M, N]) -> (a: T[M, N], b: T[M, N], c: T[M, N], d: T[M, N], e: T)
+    where T: float {
+    a = vjp(exp)(x, w)
+    let z = x * x
+    b = vjp(tanh)(z, 1.0) * z
+    let (p, q) = vjp(wave)(x, w, x)
+    c = p * q
+    d[i, j] = jvp(sigmoid)(x[i, j], w[i, j])
+    e = sum(square(grad(penalty)(x)))
+}
+"""),
     "choices": program("""
 kernel f(x: T[M, N], y: T[M, N]) -> (a: T[M, N], b: T[M, N]) where T: float {
     a = where(x > y, x * y, abs(x)) + max(x, y) * min(x, 2 * y) + relu(x)
