@@ -81,6 +81,21 @@ static KernelDecl *kernel_by_name(Module *module, const Expr *expr)
     return NULL;
 }
 
+/* f[3], where f has `...` in its types. */
+static KernelDecl *kernel_of_rank(Module *module, const Expr *expr)
+{
+    const Expr *rank = expr->args.n == 1 ? expr->args.items[0] : NULL;
+    if (!rank || rank->kind != EXPR_INT || expr->a->kind != EXPR_NAME) {
+        Diag *diag = front_error(module->diags, ERR_DERIVATIVE, expr->span,
+                                 "a derivative is of a kernel");
+        diag_help(module->diags, diag,
+                  "write `f[3]` for three axes where the types of f have `...`");
+        return NULL;
+    }
+    return find_of_rank(module, arena_printf(module->arena, "%s[%lld]", expr->a->name,
+                                             (long long)rank->integer));
+}
+
 static KernelDecl *kernel_of(Module *module, const Expr *expr)
 {
     Expr *of = expr->args.n ? expr->args.items[0] : NULL;
@@ -89,6 +104,9 @@ static KernelDecl *kernel_of(Module *module, const Expr *expr)
     }
     if (of && of->kind == EXPR_CALL) {
         return find_derived(module, of);
+    }
+    if (of && of->kind == EXPR_INDEX) {
+        return kernel_of_rank(module, of);
     }
     if (!of || of->kind != EXPR_NAME) {
         wrong_form(module, of ? of : expr, "a derivative is of a kernel");
@@ -298,7 +316,8 @@ static bool is_same(const Expr *a, const Expr *b)
 {
     bool same = a->kind == b->kind && a->args.n == b->args.n &&
                 (a->kind != EXPR_NAME || text_equal(a->name, b->name)) &&
-                (a->kind != EXPR_CALL || is_same(a->a, b->a));
+                (a->kind != EXPR_INT || a->integer == b->integer) &&
+                ((a->kind != EXPR_CALL && a->kind != EXPR_INDEX) || is_same(a->a, b->a));
     for (size_t i = 0; same && i < a->args.n; i++) {
         same = is_same(a->args.items[i], b->args.items[i]);
     }

@@ -35,6 +35,7 @@ kernel scaled(x: T[M, N], k: const i32 = 2, w: T[N], a: T) -> (y: T[M, N], j: i3
     j = i32(w)
     s = sum(x * x, axis=1)[:, 0]
 }
+kernel norm(x: T[..., D], w: T[D]) -> T[..., D] where T: float = x * rsqrt(mean(x * x, axis=-1)) * w
 kernel two(x: T[M, N], w: T[N], a: T) -> (y: T[M, N], s: T[M]) where T: float {
     y = x * w * a
     s = sum(x * x, axis=1)[:, 0]
@@ -104,6 +105,14 @@ def test_layer_norm():
 def test_gelu():
     twice(program.gelu_1d, random(9))
     same_as(functional.gelu, program.gelu_1d, random(1000, dtype=torch.float32))
+
+
+def test_any_rank():
+    for dims in ((2, 6), (3, 1, 6), (2, 1, 3, 6)):
+        twice(program.norm, random(*dims), random(6))
+        same_as(lambda x, w: functional.rms_norm(x, (6,), w, 0.0), program.norm,
+                random(*dims), random(6))
+    twice(program.norm, random(3, 2, 6).transpose(0, 1).detach().requires_grad_(), random(6))
 
 
 def test_two_results():
