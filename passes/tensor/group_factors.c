@@ -9,16 +9,17 @@
  * `sum(k in K) a[m, k] * b[k, n] * s[n]` is a matrix product only to a reader that sees which of
  * its factors have rows and which have columns. Two factors are chosen that have axes of their own
  * and one in common, and each other factor, divisor and sign goes to one of them whose axes it has.
- * A divisor that does not vary along the summed axis divides the sum; the reciprocal of a divisor
- * that all terms share is a factor where the sum has conditions or more axes. Nothing changes where
- * the two operands of the last multiplication are such factors, or where a factor has axes of both.
- * Requires the tensor level. Reassociates the products of a term.
+ * A divisor that does not vary along the summed axis divides the sum, and a factor of rows and
+ * columns multiplies it; the reciprocal of a divisor that all terms share is a factor where the sum
+ * has conditions or more axes. Nothing changes where the two operands of the last multiplication
+ * are such factors, or where another factor of the terms has axes of both. Requires the tensor
+ * level. Reassociates the products of a term.
  */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
 #include "ir/op_axes.h"
-#include "passes/analysis/computations.h"
 #include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/computations.h"
 #include "passes/pass.h"
 
 typedef struct Factor {
@@ -37,6 +38,7 @@ typedef struct Factors {
         size_t n, cap;
     } list;
     bool negative;
+    bool whole; /* the sum has no conditions, and is not summed further */
 } Factors;
 
 static void add_factor(Factors *f, Value *value, bool divides)
@@ -63,18 +65,35 @@ static void collect(Factors *f, Value *value, bool divides)
     }
 }
 
+/* True if the sum is of this product without conditions, and not summed further. */
+static bool is_whole(const Factors *f)
+{
+    Value *sum = f->sum->results[0];
+    Op *user = value_only_user(f->func, sum);
+    while (user && op_moves_axes(user)) {
+        user = value_only_user(f->func, user->results[0]);
+    }
+    return f->sum->operands[0] == f->product && !(user && op_is_sum(user));
+}
+
 /* True if factors with these axes can be those of a matrix product. */
 static bool are_sides(unsigned left, unsigned right)
 {
     return (left & ~right) && (right & ~left) && (left & right);
 }
 
-/* True if each factor has axes of one of these two alone. */
+/* True if the factor is one of the whole sum. */
+static bool leaves_sum(const Factors *f, const Factor *factor)
+{
+    return f->whole && !(factor->axes >> op_int(f->sum, ATTR_AXIS, 0) & 1);
+}
+
+/* True if each factor has axes of one of these two alone, or is one of the whole sum. */
 static bool cover(const Factors *f, unsigned left, unsigned right)
 {
     for (size_t i = 0; i < f->list.n; i++) {
         unsigned axes = f->list.items[i].axes;
-        if ((axes & ~left) && (axes & ~right)) {
+        if ((axes & ~left) && (axes & ~right) && !leaves_sum(f, &f->list.items[i])) {
             return false;
         }
     }
@@ -98,32 +117,22 @@ static bool find_sides(const Factors *f, size_t sides[2])
     return false;
 }
 
-/* True if the sum is of this product without conditions, and not summed further. */
-static bool is_whole(const Factors *f)
-{
-    Value *sum = f->sum->results[0];
-    Op *user = value_only_user(f->func, sum);
-    while (user && op_moves_axes(user)) {
-        user = value_only_user(f->func, user->results[0]);
-    }
-    return f->sum->operands[0] == f->product && !(user && op_is_sum(user));
-}
-
-/* Divides the sum by a divisor that does not vary along its axis. */
-static void divide_sum(const Factors *f, Value *divisor)
+/* Multiplies or divides the sum by a factor that does not vary along its axis. */
+static void scale_sum(const Factors *f, const Factor *factor)
 {
     Value *sum = f->sum->results[0];
     int axis = (int)op_int(f->sum, ATTR_AXIS, 0);
     Builder b = build_after(f->func, f->sum);
-    divisor = build_expand(&b, axis_dropped(&b, divisor, axis), axis);
-    Value *quotient = build_binary(&b, OP_DIV, sum, divisor);
-    func_replace_uses(f->func, sum, quotient);
-    op_set_operand(quotient->def, 0, sum);
+    Value *by = build_expand(&b, axis_dropped(&b, factor->value, axis), axis);
+    Value *scaled = build_binary(&b, factor->divides ? OP_DIV : OP_MUL, sum, by);
+    func_replace_uses(f->func, sum, scaled);
+    op_set_operand(scaled->def, 0, sum);
 }
 
 static void group(Factors *f, Op *last)
 {
     size_t sides[2];
+    f->whole = is_whole(f);
     collect(f, last->results[0], false);
     bool done = last->kind == OP_MUL && are_sides(an_varies(f->varies, last->operands[0]),
                                                   an_varies(f->varies, last->operands[1]));
@@ -135,14 +144,16 @@ static void group(Factors *f, Op *last)
     for (int side = 0; side < 2; side++) {
         made[side] = f->list.items[sides[side]].value;
     }
-    unsigned right = f->list.items[sides[1]].axes;
-    bool whole = is_whole(f);
-    int summed = (int)op_int(f->sum, ATTR_AXIS, 0);
+    unsigned left = f->list.items[sides[0]].axes, right = f->list.items[sides[1]].axes;
     for (size_t i = 0; i < f->list.n; i++) {
         const Factor *factor = &f->list.items[i];
-        if (factor->divides && whole && !(factor->axes >> summed & 1)) {
-            divide_sum(f, factor->value);
-        } else if (i != sides[0] && i != sides[1]) {
+        if (i == sides[0] || i == sides[1]) {
+            continue;
+        }
+        bool both = (factor->axes & ~right) && (factor->axes & ~left);
+        if (leaves_sum(f, factor) && (factor->divides || both)) {
+            scale_sum(f, factor);
+        } else {
             Value **to = &made[!(factor->axes & ~right)], *by = factor->value;
             bool divides = factor->divides;
             if (divides && factor->axes == 0) { /* one divisor of all: its reciprocal is a scale */
