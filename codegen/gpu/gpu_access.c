@@ -9,7 +9,7 @@
 
 enum {
     MAX_KEPT = 8,    /* accesses of a tile whose offsets may stay in registers */
-    MAX_BESIDE = 16, /* loads whose coordinates may, beside the products of a loop */
+    MAX_IN_LOOP = 16, /* loads whose coordinates may, in a loop that has products */
 };
 
 static bool is_range(const Value *index)
@@ -165,7 +165,7 @@ static bool shares_offsets(GlobalAccess *g, int runs)
 }
 
 /* True if the access is in a loop that also has products. */
-static bool is_beside_products(const Op *op)
+static bool is_in_product_loop(const Op *op)
 {
     const Op *loop = op_enclosing(op, OP_FOR);
     return loop && (block_contains(loop->regions[0], OP_DOT) ||
@@ -177,14 +177,15 @@ static bool is_beside_products(const Op *op)
  * limit of an axis less the thread's part of the coordinate leaves a comparison with a constant.
  * Where a guard is a branch, many accesses also form their offsets again; where it is a predicate,
  * only stores do: their rows would hold the offsets through the whole product before them. A few
- * loads beside the products of a loop are left alone: the registers of such a loop are counted with
- * what it keeps, and masks of the products compare the same coordinates. */
+ * loads in a loop that has products keep their coordinates: the count of the loop's registers
+ * includes them, and masks of the products compare the same coordinates. */
 static void form_in_place(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;
     bool branches = em->target->load_if == NULL;
     int runs = g->type->rank > 0 ? count_runs(g) : 0;
-    if (runs <= (branches ? MAX_KEPT : is_beside_products(g->op) ? MAX_BESIDE : 1)) {
+    int few = is_in_product_loop(g->op) ? MAX_IN_LOOP : 1;
+    if (runs <= (branches ? MAX_KEPT : few)) {
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {

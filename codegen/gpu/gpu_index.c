@@ -29,15 +29,6 @@ static bool is_short_of_registers(const Op *op)
     return registers && registers->n > 0 && registers->ints[registers->n - 1] <= SCARCE;
 }
 
-static uint32_t register_bits(const Layout *layout)
-{
-    uint32_t registers = 0;
-    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        registers |= (uint32_t)layout->basis[IN_REGISTER][bit][0];
-    }
-    return registers;
-}
-
 /* The thread's own part of a wide index is added once: what is left for a register is a constant.
  * Else LLVM makes every coordinate before the loop, widens it, and keeps all of them: of 32 bits
  * that is worth it where there are registers. (Attention of 128 elements a head under a causal
@@ -47,7 +38,7 @@ static LLVMValueRef index_of_thread(GpuEmitter *em, const Op *op, const Layout *
 {
     LLVMTypeRef type = LLVMTypeOf(first);
     bool kept = type == em->i64 || (type == em->i32 && is_short_of_registers(op));
-    if (!kept || (register_bits(layout) & layout_thread_bits(layout, 0))) {
+    if (!kept || !gpu_is_disjoint(layout, 0)) {
         return NULL;
     }
     LLVMValueRef own = gpu_thread_coord(em, layout, 0);
@@ -86,7 +77,7 @@ static void emit_float_indices(GpuEmitter *em, const Op *op, int from, int n)
     GpuValue *out = gpu_value(em, result);
     LLVMValueRef first = gpu_value(em, op->operands[0])->regs[0];
     first = LLVMBuildIntCast2(em->builder, first, em->i32, true, "");
-    bool apart = !(register_bits(layout) & layout_thread_bits(layout, 0));
+    bool disjoint = gpu_is_disjoint(layout, 0);
     LLVMValueRef own = LLVMBuildAdd(em->builder, first, gpu_thread_coord(em, layout, 0), "");
     own = LLVMBuildSIToFP(em->builder, own, em->f32, "");
     for (int r = from; r < from + n; r++) {
@@ -94,7 +85,7 @@ static void emit_float_indices(GpuEmitter *em, const Op *op, int from, int n)
             continue;
         }
         int64_t step = gpu_register_coord(layout, 0, r);
-        if (apart) {
+        if (disjoint) {
             LLVMValueRef more = LLVMConstReal(em->f32, (double)step);
             out->regs[r] = step ? LLVMBuildFAdd(em->builder, own, more, "") : own;
         } else {

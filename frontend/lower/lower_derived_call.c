@@ -198,7 +198,8 @@ static bool counts_fit(const DerivedCall *c, int n_results)
     for (int i = 0; i < c->n_args; i++) {
         floats += is_float_val(&c->given[i]);
     }
-    int more = text_equal(c->kind, "vjp") ? n_results : text_equal(c->kind, "jvp") ? floats : 0;
+    int more = text_equal(c->kind, "vjp") ? n_results : 0;
+    more = text_equal(c->kind, "jvp") ? floats : more;
     return (int)c->expr->args.n == c->n_args + more && floats > 0;
 }
 

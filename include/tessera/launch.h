@@ -76,15 +76,15 @@ typedef struct TesseraError {
  * tessera_context_new failed, it is found with any context or NULL, in the thread that called. */
 TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
 
-/* What the library does, for who wants to know: what was compiled and how long that took, what the
- * cache had, devices, memory that was not released. Nothing is told unless this is set. */
+/* Messages about what the library does: what was compiled and how long that took, what the cache
+ * had, devices, memory that was not released. There are no messages unless a log is set. */
 typedef enum TesseraLogLevel {
-    TESSERA_LOG_WARNING, /* something is wrong, and goes on */
+    TESSERA_LOG_WARNING, /* a fault that does not end the call */
     TESSERA_LOG_INFO,    /* something was done */
 } TesseraLogLevel;
 typedef void TesseraLog(void *user, TesseraLogLevel level, const char *message);
-/* For later calls with this context; NULL: nobody. It is called in the call that causes it, and
- * calls nothing with the context. */
+/* Sets the log of later calls with this context; NULL: none. The call that causes a message calls
+ * the log, which must not call a function with the same context. */
 TESSERA_API TesseraStatus tessera_log(TesseraContext *context, TesseraLog *log, void *user);
 
 /* ---- element types ---- */
@@ -157,7 +157,8 @@ TESSERA_API const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *de
 /* Memory of the device, aligned for every kernel. Memory that others allocated there (cudaMalloc, a
  * tensor library) will do as well. */
 TESSERA_API TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory);
-/* What tessera_alloc gave. Other memory, or the same again, is left alone; the log is told. */
+/* Frees what tessera_alloc returned. Any other pointer, or the same one again, is ignored with a
+ * message in the log. */
 TESSERA_API void tessera_release(TesseraDevice *device, void *memory);
 TESSERA_API TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from_host,
                                           size_t bytes);
@@ -212,9 +213,9 @@ typedef struct TesseraAllocation {
     uint64_t number;  /* counted from 1 over all allocations of the device */
     const char *what; /* "tessera_alloc", "tessera_pool_alloc", … */
 } TesseraAllocation;
-/* What is out, in the order in which it was asked for: where two lists differ, something was not
+/* What is allocated, in the order of the allocations: where two lists differ, something was not
  * released. Valid until the next call of this with the device. When the device is freed, what is
- * still out is told to the log, and freed. */
+ * still allocated is freed, with a message in the log. */
 TESSERA_API TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation **list,
                                               size_t *n);
 
@@ -233,7 +234,7 @@ typedef struct TesseraEvent TesseraEvent;
 TESSERA_API TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **event);
 TESSERA_API void tessera_event_free(TesseraEvent *event);
 TESSERA_API TesseraStatus tessera_event_record(TesseraEvent *event, void *stream);
-/* What the stream gets from now on is done after the event; nobody waits here. */
+/* Later work of the stream runs after the event; the call does not wait. */
 TESSERA_API TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream);
 /* Waits until it has happened; reports a kernel's fault. */
 TESSERA_API TesseraStatus tessera_event_sync(TesseraEvent *event);
@@ -386,7 +387,7 @@ typedef struct TesseraMessages {
 
 /* Waits for all work of the stream and takes what has been said since the launch was prepared or
  * last asked. That an assertion does not hold is no error of this call, nor of tessera_sync: the
- * kernel goes on, and its results are whatever they are. Valid until the next call of this or
+ * kernel continues, and its results are undefined. Valid until the next call of this or
  * tessera_interpret with the context. */
 TESSERA_API TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
                                                   TesseraMessages *messages);

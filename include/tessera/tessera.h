@@ -107,11 +107,12 @@ TESSERA_API size_t tessera_diagnostics(const TesseraContext *context,
                                        const TesseraDiagnostic **diagnostics);
 
 typedef struct TesseraWarnings {
-    const char *const *allow; /* codes that are not told: "W2001"; or "all" */
+    const char *const *allow; /* codes of warnings to suppress: "W2001"; or "all" */
     size_t n_allow;
     bool deny; /* warnings are errors */
 } TesseraWarnings;
-/* For later calls with this context; NULL: all are told. What no code is is an error of usage. */
+/* For later calls with this context; NULL: all warnings are reported. A word that is no code is an
+ * error of usage. */
 TESSERA_API TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warnings);
 
 typedef struct TesseraExplanation {
@@ -384,7 +385,7 @@ typedef struct TesseraTask TesseraTask;
 /* Called in a thread of the library's when a task is done, however it ended. It may wake others;
  * with the task it can do nothing. */
 typedef void TesseraDone(void *user, TesseraTask *task);
-/* The program outlives the task; the options are copied. done NULL: nobody is called. */
+/* The program outlives the task; the options are copied. done NULL: nothing is called. */
 TESSERA_API TesseraStatus tessera_compile_start(TesseraProgram *program,
                                                 const TesseraOptions *options, TesseraDone *done,
                                                 void *user, TesseraTask **task);

@@ -131,7 +131,11 @@ static Dim most_steps(Func *func, Dim x, int64_t by)
             own = poly_mul(func, own, poly_var(func, x->terms[i].vars[k]));
         }
         Dim exact = own ? an_exact_quotient(func, own, d) : NULL;
-        *(exact ? &whole : &rest) = poly_add(func, exact ? whole : rest, exact ? exact : own);
+        if (exact) {
+            whole = poly_add(func, whole, exact);
+        } else {
+            rest = poly_add(func, rest, own);
+        }
     }
     int64_t most = rest ? poly_most(rest) : INT64_MAX;
     return most < INT64_MAX ? plus(func, whole, floor_div(most, by)) : NULL;

@@ -4,6 +4,7 @@
 #include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
+#include "support/int_math.h"
 
 /* What a size without a maximum counts as, and a bound of all numbers here: sums and products of
  * two of them do not overflow. */
@@ -21,12 +22,15 @@ static int64_t value_at(const Probe *p, const Value *value, int axis);
 static int64_t size_of(Dim dim)
 {
     int64_t most = poly_most(dim);
-    return most > 0 && most < FAR ? most : most <= 0 ? 1 : LARGE;
+    if (most <= 0) {
+        return 1;
+    }
+    return most < FAR ? most : LARGE;
 }
 
 static int64_t within(int64_t number)
 {
-    return number > FAR ? FAR : number < -FAR ? -FAR : number;
+    return min_i64(FAR, max_i64(-FAR, number));
 }
 
 static int64_t binary_at(OpKind kind, int64_t a, int64_t b)

@@ -87,7 +87,8 @@ static double padding(const Func *func, Type result)
     int64_t tile_rows = rows > FEW_ROWS ? TILE_ROWS : FEW_ROWS;
     for (int i = 0; i < result->rank; i++) {
         int64_t extent = max_i64(1, most_along(result, i));
-        int64_t tile = i == result->rank - 1 ? TILE_COLUMNS : i == result->rank - 2 ? tile_rows : 1;
+        int64_t tile = i == result->rank - 2 ? tile_rows : 1;
+        tile = i == result->rank - 1 ? TILE_COLUMNS : tile;
         tiles *= ceil((double)extent / (double)tile);
         elements *= (double)extent;
     }
