@@ -7,7 +7,8 @@ failed`."""
 import importlib.util
 import pathlib
 import sys
-import traceback
+
+from each_test import run_tests
 
 if importlib.util.find_spec("torch") is None:
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "fake"))
@@ -201,20 +202,5 @@ def test_looking_launches_nothing():
     assert add.compile(p, p).sizes == {"N": 8} and "add" in add.schedule(p, p)
 
 
-def main():
-    passed = failed = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                function()
-                passed += 1
-            except Exception:  # noqa: BLE001 (whatever it is, the others go on)
-                failed += 1
-                print(f"{name}:")
-                traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(globals()))

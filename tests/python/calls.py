@@ -18,11 +18,11 @@ import signal
 import sys
 import tempfile
 import threading
-import traceback
 
 import numpy as np
 
 import tessera
+from each_test import run_tests
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 TEXT = """
@@ -782,25 +782,10 @@ def test_jax():
                traced(lambda x: program.add(x, j, 2.0)), j)
 
 
-def main():
-    passed = failed = skipped = 0
-    for name, function in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        library = name[5:].split("_")[0]
-        if library in ("torch", "jax") and importlib.util.find_spec(library) is None:
-            skipped += 1
-            continue
-        try:
-            function()
-            passed += 1
-        except Exception:  # noqa: BLE001 (whatever it is, the others go on)
-            failed += 1
-            print(f"{name}:")
-            traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+def is_missing(name):
+    library = name[5:].split("_")[0]
+    return library in ("torch", "jax") and importlib.util.find_spec(library) is None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(globals(), is_missing))

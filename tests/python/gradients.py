@@ -5,7 +5,8 @@ input, and against the gradients of torch's operations. Prints `N passed, N fail
 
 import importlib.util
 import sys
-import traceback
+
+from each_test import run_tests
 
 if importlib.util.find_spec("torch") is None:
     print("0 passed, 0 failed, 1 skipped")
@@ -242,21 +243,6 @@ def test_operators():
     twice(tiled, random(4))
 
 
-def main():
-    torch.manual_seed(1)
-    passed = failed = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                function()
-                passed += 1
-            except Exception:  # noqa: BLE001 (whatever it is, the others go on)
-                failed += 1
-                print(f"{name}:")
-                traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    torch.manual_seed(1)
+    sys.exit(run_tests(globals()))

@@ -7,18 +7,17 @@ program on a bundle. Prints `N passed, N failed`."""
 import faulthandler
 import importlib.metadata
 import multiprocessing
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 
 import numpy as np
 
 import tessera
+from each_test import run_tests
 
 HERE = pathlib.Path(tessera.__file__).resolve().parent
 MOST_IMPORT = 0.050  # seconds of an import
@@ -171,21 +170,6 @@ def test_a_bundle_in_a_program():
         assert code.name == "libtwice.so" and header.read_text() == shared.header
 
 
-def main():
-    passed = failed = 0
-    faulthandler.dump_traceback_later(120, exit=True)  # of what hangs
-    for name, function in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                function()
-                passed += 1
-            except Exception:  # noqa: BLE001 (whatever it is, the others go on)
-                failed += 1
-                print(f"{name}:")
-                traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    faulthandler.dump_traceback_later(120, exit=True)  # of what hangs
+    sys.exit(run_tests(globals()))

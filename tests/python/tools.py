@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import traceback
 
 import numpy as np
 
 import tessera
+from each_test import run_tests
 
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="tessera-tools-"))
 os.environ["XDG_DATA_HOME"] = str(FOLDER / "data")
@@ -402,20 +402,5 @@ def test_bundles():
            program.f.given(schedule="tile N 8"), targets="sm_80")
 
 
-def main():
-    passed = failed = 0
-    for name, function in list(globals().items()):
-        if name.startswith("test_"):
-            try:
-                function()
-                passed += 1
-            except Exception:  # noqa: BLE001 (whatever it is, the others go on)
-                failed += 1
-                print(f"{name}:")
-                traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(globals()))
