@@ -13,7 +13,8 @@ from ._signature import FLOATS
 
 # Does torch.func transform what runs? Where torch does not say, as if it did.
 _transforms = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-_compiles = weakref.WeakSet()  # derivatives of which it is known that there are such
+# Derivatives of which it is known that there are such.
+_compiles: "weakref.WeakSet[object]" = weakref.WeakSet()
 
 
 def recorded(kernel, args, named, out, stream):
