@@ -73,6 +73,7 @@ typedef struct Options {
     Strings allow;   /* codes of warnings */
     bool deny;       /* warnings are errors */
     int diagnostics; /* diagnostics_read has applied it before any other option is parsed */
+    int color;       /* so has color_read */
 } Options;
 
 /* ---- the tables ---- */

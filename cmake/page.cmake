@@ -28,5 +28,6 @@ function(tessera_page component page symbol header)
     DEPENDS ${CMAKE_SOURCE_DIR}/${page} ${TESSERA_PAGE_HEAD}
             ${TESSERA_PAGE_SCRIPT}
     VERBATIM)
-  target_sources(tessera_${component} PRIVATE ${source})
+  get_property(target GLOBAL PROPERTY TESSERA_TARGET_${component})
+  target_sources(${target} PRIVATE ${source})
 endfunction()

@@ -5,6 +5,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 
 #include <string.h>
 
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
 {
     interrupts_begin();
     int code = diagnostics_read(argc, argv);
+    code = code ? code : color_read(argc, argv);
     if (code != 0) {
         return code;
     }
