@@ -448,3 +448,28 @@ void lint_equality(Lower *l, const Expr *expr, DType dtype)
     diag_label(l->diags, diag, expr->b->span, "rounded");
     diag_help(l->diags, diag, "compare the distance: `abs(a - b) <= e`");
 }
+
+/* A number, or what the source casts: `i8(x > 0) * y` means to be an i8. */
+static bool is_meant(const Expr *expr)
+{
+    bool cast =
+        expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME && is_small_integer(expr->a->name);
+    return cast || expr->kind == EXPR_INT || (expr->kind == EXPR_UNARY && is_meant(expr->a));
+}
+
+void lint_terms(Lower *l, const Expr *terms, DType dtype)
+{
+    bool product = terms->kind == EXPR_BINARY && terms->op == TOK_STAR && !is_meant(terms->a) &&
+                   !is_meant(terms->b);
+    if (!product || !dtype_is_int(dtype) || dtype_bits(dtype) >= 32 || l->calls) {
+        return;
+    }
+    DType sum = dtype_is_signed(dtype) ? DT_I32 : DT_U32;
+    Diag *diag = front_warning(l->diags, ERR_WRAPPED_PRODUCTS, terms->op_span,
+                               "each product wraps in %s before it is summed in %s",
+                               dtype_name(dtype), dtype_name(sum));
+    diag_label(l->diags, diag, terms->a->span, "%s", dtype_name(dtype));
+    diag_label(l->diags, diag, terms->b->span, "%s", dtype_name(dtype));
+    diag_help(l->diags, diag, "cast the factors: `%s(…) * %s(…)`", dtype_name(sum),
+              dtype_name(sum));
+}

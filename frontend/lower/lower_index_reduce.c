@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prefix reductions such as `sum(r in R, s in S if c) body`. The variables are lanes while the
  * body is lowered; then the lanes are reduced one after the other. */
-#include "frontend/lower/lower.h"
+#include "frontend/lower/lint.h"
 
 #include <math.h>
 
@@ -121,7 +121,13 @@ static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_fl
 
 static Val prefix_plain(Lower *l, const Prefix *p)
 {
-    return check_body(l, p, false, false) ? reduce_body(l, p, p->reducer, &p->body) : poison_val();
+    if (!check_body(l, p, false, false)) {
+        return poison_val();
+    }
+    if (p->reducer == REDUCER_SUM) {
+        lint_terms(l, p->expr->a, dtype_of(&p->body));
+    }
+    return reduce_body(l, p, p->reducer, &p->body);
 }
 
 /* any is the greatest of 0 and 1, all the least; of nothing: false and true. */

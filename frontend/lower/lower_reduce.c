@@ -3,6 +3,8 @@
  * extent 1; without an axis argument the result is a scalar. */
 #include "frontend/lower/lower_reduce.h"
 
+#include "frontend/lower/lint.h"
+
 /* ---- arguments ---- */
 
 static const Option *option_called(const Option *options, size_t n, const char *name)
@@ -195,6 +197,9 @@ typedef struct Reduction {
 static Val plain(Lower *l, const Reduction *r)
 {
     DType dtype = reduced_dtype(dtype_of(&r->x), r->reducer);
+    if (r->reducer == REDUCER_SUM && r->expr->kind == EXPR_CALL && r->expr->args.n > 0) {
+        lint_terms(l, r->expr->args.items[0], dtype_of(&r->x));
+    }
     return reduce_axes(l, r->reducer, &r->x, dtype, &r->axes);
 }
 

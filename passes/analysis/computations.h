@@ -157,8 +157,8 @@ Computations *computations_open(Func *func);
 const Compute *computations_of(Computations *all, const Op *op);
 /* True for a sum along one axis. */
 bool op_is_sum(const Op *op);
-/* The computation of a sum of f32 products, of which nothing else reads a part; NULL: the op is no
- * such sum. */
+/* The computation of a sum of products in f32, i32 or u32, of which nothing else reads a part;
+ * NULL: the op is no such sum. */
 const Compute *computations_product(Computations *all, const Op *op);
 /* Elements of the value along new axes, one for each of its own. */
 Instance computations_own(Computations *all, Value *value);

@@ -9,6 +9,12 @@ bool op_is_sum(const Op *op)
     return op->kind == OP_REDUCE && op->n_operands == 1 && text_equal(op_word(op, ATTR_FN), "sum");
 }
 
+/* The types in which matrix instructions add. */
+static bool is_summed_type(DType dtype)
+{
+    return dtype == DT_F32 || dtype == DT_I32 || dtype == DT_U32;
+}
+
 /* True if products may be below the sums: what else is summed is not looked into. */
 static bool may_sum_products(const Func *func, const Op *op)
 {
@@ -18,7 +24,7 @@ static bool may_sum_products(const Func *func, const Op *op)
         op = passed ? op->operands[op->kind == OP_SELECT]->def : NULL;
         sum = op && value_count_uses(func, op->results[0]) == 1;
     }
-    return sum && op && op->results[0]->type->dtype == DT_F32;
+    return sum && op && is_summed_type(op->results[0]->type->dtype);
 }
 
 const Compute *computations_product(Computations *all, const Op *op)

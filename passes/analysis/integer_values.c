@@ -286,6 +286,12 @@ bool an_integers_up_to(const Value *value, double most)
     return is_within(of_question(value), most);
 }
 
+bool an_integers_of(const Value *value, DType dtype)
+{
+    Interval all = all_of(dtype), of = of_question(value);
+    return dtype_is_int(value->type->dtype) && of.lo >= all.lo && of.hi <= all.hi;
+}
+
 bool an_integers_in(const Value *value, DType dtype)
 {
     return an_integers_up_to(value, all_up_to(dtype));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* narrow_operands: rounds dot operands to 16 bits where that changes no element.
+/* narrow_operands: casts dot operands to 16 or 8 bits where that changes no element.
  *
  *   %a = cast %x : f32                     %a = cast %x : f32
  *   %q = cast (load %w) : f32              %q = cast (load %w) : f32
@@ -13,9 +13,10 @@
  * `abs(x)`, `-x`, `where(c, x, 0)` and `clamp(x, a, b)` give elements of x or the bounds, or
  * their magnitudes. Weights of four bits with zero points are differences from -15 to 15, whose
  * scale sink_dequant_scale applies to the accumulator; quantized activations,
- * `clamp(rint(x / s), -127, 127)`, and fields of packed words are integers as small. This pass
- * looks for such operands, or factors of them. It changes a dot only if a matrix instruction then
- * multiplies it. Requires the tensor level. Changes no bits by itself, except those of NaN. */
+ * `clamp(rint(x / s), -127, 127)`, and fields of packed words are integers as small. Operands of
+ * an i32 dot that are integers of 8 bits, as differences of weights of four, become i8 or u8. This
+ * pass looks for such operands, or factors of them. It changes a dot only if a matrix instruction
+ * then multiplies it. Requires the tensor level. Changes no bits by itself, except those of NaN. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
 #include "ir/op_axes.h"
@@ -23,6 +24,7 @@
 #include "ir/target/target.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/exact_values.h"
+#include "passes/analysis/integer_values.h"
 #include "passes/pass.h"
 
 /* A part of an operand: all of it, or a factor. */
@@ -179,26 +181,32 @@ static bool is_narrower(const Value *value)
     return an_is_widened(below) && !is_half(below->def->operands[0]->type->dtype);
 }
 
-static bool has_unit(const Func *func, DType dtype)
+static bool has_unit(const Func *func, DType dtype, DType sum)
 {
     const ScheduleEntry *given = schedule_user_entry((Func *)func, "instruction", "");
     const MatrixInstr *unit =
-        mma_find(func->target, given ? given->symbol : NULL, dtype, dtype, DT_F32);
-    return unit && unit->operands != DT_F32;
+        mma_find(func->target, given ? given->symbol : NULL, dtype, dtype, sum);
+    return unit && unit->operands == dtype;
 }
 
-/* Makes it a dot of 16-bit operands where both have all their elements in one type. */
+/* True if all elements of the operand are in the type. */
+static bool has_all(const Value *value, DType dtype)
+{
+    return dtype_is_float(dtype) ? an_exact_in(value, dtype) : an_integers_of(value, dtype);
+}
+
+/* Makes it a dot of narrow operands where both have all their elements in one type. */
 static bool narrow_both(Func *func, Op *dot)
 {
-    static const DType types[] = {DT_BF16, DT_F16};
+    static const DType floats[] = {DT_BF16, DT_F16}, integers[] = {DT_I8, DT_U8};
     Value *left = dot->operands[0], *right = dot->operands[1];
-    if (dot->n_operands != 2 || dot->results[0]->type->dtype != DT_F32 || is_narrower(left) ||
-        is_narrower(right)) {
+    DType sum = dot->results[0]->type->dtype;
+    const DType *types = dtype_is_float(sum) ? floats : integers;
+    if (dot->n_operands != 2 || dtype_bits(sum) != 32 || is_narrower(left) || is_narrower(right)) {
         return false;
     }
     for (int i = 0; i < 2; i++) {
-        if (has_unit(func, types[i]) && an_exact_in(left, types[i]) &&
-            an_exact_in(right, types[i])) {
+        if (has_unit(func, types[i], sum) && has_all(left, types[i]) && has_all(right, types[i])) {
             Builder b = build_before(func, dot);
             op_set_operand(dot, 0, narrowed(&b, left, types[i]));
             op_set_operand(dot, 1, narrowed(&b, right, types[i]));
@@ -212,8 +220,12 @@ static void narrow(Op *dot, void *user)
 {
     Func *func = user;
     ScaledDot found;
-    if (dot->kind == OP_DOT && dot->operands[0]->type->dtype == DT_F32 && !an_rounded(dot) &&
-        !an_scaled_dot(func, dot, &found) && !narrow_both(func, dot)) {
+    if (dot->kind != OP_DOT || dtype_bits(dot->operands[0]->type->dtype) != 32) {
+        return;
+    }
+    if (!dtype_is_float(dot->operands[0]->type->dtype)) {
+        narrow_both(func, dot);
+    } else if (!an_rounded(dot) && !an_scaled_dot(func, dot, &found) && !narrow_both(func, dot)) {
         narrow_parts(func, dot);
     }
 }

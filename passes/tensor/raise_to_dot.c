@@ -8,9 +8,10 @@
  * become the dot's m, n and k. Every other axis becomes a batch axis, and a batch axis that is
  * summed is reduced afterwards: a convolution becomes one dot over the channels for each offset of
  * its window, wherever the channels are. A summed axis along which only one factor varies is summed
- * in that factor before the dot. 16-bit factors stay 16-bit, since their products are exact in f32.
- * Sums without such axes, or too small for a matrix instruction, are left alone. Requires the
- * tensor level. Reassociates the sum; products enter it unrounded. */
+ * in that factor before the dot. 16-bit factors stay 16-bit, since their products are exact in f32,
+ * and 8-bit integers stay 8-bit, since theirs are exact in i32. Sums without such axes, or too
+ * small for a matrix instruction, are left alone. Requires the tensor level. Reassociates the sum;
+ * products enter it unrounded. */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
 #include "ir/op_axes.h"
@@ -80,7 +81,7 @@ static void look_at_reads(Func *func, Contraction *c)
     }
 }
 
-/* A sum of f32 products that no condition is between: each of its axes is one of the products. */
+/* A sum of products that no condition is between: each of its axes is one of the products. */
 static bool find_product(Contract *pass, const Op *op, Contraction *c)
 {
     const Compute *sum = computations_product(pass->all, op);
@@ -153,15 +154,27 @@ static bool choose_axes(Contraction *c)
 
 /* ---- the product ---- */
 
-/* The 16 bits that a factor was widened from, or its own type. */
+/* The type that a factor was widened from, if a matrix instruction multiplies it and adds in the
+ * factor's type; or the factor's type. */
 static DType narrow_type(const Value *value)
 {
+    static const DType floats[] = {DT_F16, DT_BF16}, integers[] = {DT_I8, DT_U8};
+    DType own = value->type->dtype;
+    const DType *narrow = dtype_is_float(own) ? floats : integers;
     const Op *op = value->def;
     while (op && op_moves_axes(op)) {
         op = op->operands[0]->def;
     }
-    DType from = op && op->kind == OP_CAST ? op->operands[0]->type->dtype : DT_F32;
-    return from == DT_F16 || from == DT_BF16 ? from : DT_F32;
+    DType from = op && op->kind == OP_CAST ? op->operands[0]->type->dtype : own;
+    return from == narrow[0] || from == narrow[1] ? from : own;
+}
+
+/* True if both factors were widened from one such type. */
+static bool is_narrow(const Contraction *c)
+{
+    const Value *left = c->mul->operands[0];
+    DType narrow = narrow_type(left);
+    return narrow != left->type->dtype && narrow == narrow_type(c->mul->operands[1]);
 }
 
 /* The factor before it was widened. */
@@ -194,10 +207,7 @@ static Value *factor(Builder *b, const Contraction *c, int which, const int *bat
     int other = which ? c->m : c->n;
     int first = which ? c->k : c->m, second = which ? c->n : c->k;
     int64_t perm[MAX_RANK];
-    DType narrow = narrow_type(value);
-    if (narrow != DT_F32 && narrow == narrow_type(c->mul->operands[1 - which])) {
-        value = narrowed(b, value);
-    }
+    value = is_narrow(c) ? narrowed(b, value) : value;
     value = without_axis(b, value, other);
     bool ordered = true;
     for (int i = 0; i < n + 2; i++) {
@@ -230,8 +240,8 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
 
 /* The summed axes along which one factor alone varies, where that factor is to be summed first:
  * sum(k, p) a[m, k, p] * w[k, n] is sum(k) (sum(p) a[m, k, p]) * w[k, n]. Not where nothing is left
- * to contract, where the factor is a view that only the copy engine can read, and where factors of
- * 16 bits would become factors of f32 for a short axis. */
+ * to contract, where the factor is a view that only the copy engine can read, and where narrow
+ * factors would become factors of 32 bits for a short axis. */
 static unsigned summed_first(const Contraction *c)
 {
     Type type = c->mul->results[0]->type;
@@ -242,8 +252,6 @@ static unsigned summed_first(const Contraction *c)
     if (!contracts || c->taps) {
         return 0;
     }
-    bool narrow = narrow_type(c->mul->operands[0]) != DT_F32 &&
-                  narrow_type(c->mul->operands[0]) == narrow_type(c->mul->operands[1]);
     int64_t most = 1;
     for (int i = 0; i < type->rank; i++) {
         bool counts = of_one >> i & 1;
@@ -251,7 +259,7 @@ static unsigned summed_first(const Contraction *c)
             most = INT64_MAX;
         }
     }
-    return narrow && most < NARROW_RATE ? 0 : of_one;
+    return is_narrow(c) && most < NARROW_RATE ? 0 : of_one;
 }
 
 /* A factor, summed along those of the axes along which it varies, over all axes but these. */
@@ -334,7 +342,7 @@ static void contract_op(Contract *pass, Op *op)
     }
     Builder b = build_before(func, op);
     Value *left = factor(&b, &c, 0, axes, n), *right = factor(&b, &c, 1, axes, n);
-    Value *sum = build_dot(&b, left, right, NULL, DT_F32);
+    Value *sum = build_dot(&b, left, right, NULL, c.mul->results[0]->type->dtype);
     for (int i = n; i-- > 0;) {
         sum = c.axes.summed >> axes[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
     }

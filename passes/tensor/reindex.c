@@ -50,13 +50,14 @@ Spread reindex_masked(Reindex *r, Spread factor, Spread condition)
     unsigned axes = factor.axes | condition.axes;
     Op *cast = factor.value->def;
     Spread inner = factor;
-    bool widened = cast && cast->kind == OP_CAST && cast->operands[0]->type->rank > 0 &&
-                   dtype_is_float(cast->operands[0]->type->dtype);
+    bool widened =
+        cast && cast->kind == OP_CAST && cast->operands[0]->type->rank > 0 &&
+        dtype_is_float(cast->operands[0]->type->dtype) == dtype_is_float(factor.value->type->dtype);
     if (widened) { /* the mask before it, so that the factor stays narrow */
         inner.value = cast->operands[0];
     }
     Value *value = reindex_spread(r, inner, axes);
-    Value *zero = build_float(&r->b, value->type, 0);
+    Value *zero = build_int(&r->b, value->type, 0);
     value = build_select(&r->b, reindex_spread(r, condition, axes), value, zero);
     return (Spread){widened ? build_cast(&r->b, value, factor.value->type->dtype) : value, axes};
 }
