@@ -198,8 +198,7 @@ bool im2col_repack_pays(const Im2colMatch *w, Im2colRepack copy)
 
 /* ---- copies ---- */
 
-/* The view's tensor has its axes in the view's order from then on. */
-static void settle(Im2colMatch *w, const Value *scratch)
+void im2col_read_from(Im2colMatch *w, const Value *scratch)
 {
     w->view.of = scratch;
     for (int i = 0; i < w->view.n + 2; i++) {
@@ -218,7 +217,7 @@ void im2col_permute(Func *func, Im2colMatch *w)
     all = im2col_is_ordered(w) ? all : build_permute(&b, all, perm);
     Value *scratch = func_scratch(func, all->type);
     build_store(&b, scratch, WHOLE, all);
-    settle(w, scratch);
+    im2col_read_from(w, scratch);
 }
 
 bool im2col_permutes_before_join(const Im2colMatch *w)

@@ -10,13 +10,14 @@
  * The gather has one index of images, one of channels and between them spatial ones, each the sum
  * of an output position that is kept and a tap that is summed; elements outside read 0. From then
  * on the view is a tensor like any other: its output positions can be collapsed into one row axis
- * (collapse_axes) of a dot (raise_to_dot). A view has no memory, so only what TMA's im2col mode can
- * load becomes one, within the limits of its descriptors. Other inputs are copied first where that
- * pays (passes/operands/im2col_repack.c): channels that are not the last axis, or no multiple of 16
- * bytes, or so few that a tap would leave most of the dot's k step empty. A view that does not
- * become an operand of matrix instructions becomes a gather again
- * (passes/stage/stage_im2col_fallback.c). Requires the tensor level. A copy changes the association
- * order of sums. */
+ * (collapse_axes) of a dot (raise_to_dot). A view has no memory, so only what TMA's im2col mode
+ * can load becomes one, within the limits of its descriptors. Other inputs are copied first where
+ * that pays (passes/operands/im2col_repack.c): channels that are not the last axis, or no multiple
+ * of 16 bytes, or so few that a tap would leave most of the dot's k step empty. An input that is
+ * computed, such as a norm or another convolution, is stored first, with channels last: each of
+ * its elements is read by several taps. A view that does not become an operand of matrix
+ * instructions becomes a gather again (passes/stage/stage_im2col_fallback.c). Requires the tensor
+ * level. A copy changes the association order of sums. */
 #include "passes/operands/im2col_view.h"
 
 #include "ir/ir_errors.h"
@@ -29,7 +30,16 @@
 #include "passes/analysis/computations.h"
 #include "passes/pass.h"
 
+#include <string.h>
+
 enum { MAX_STEP = 8, NO_AXIS = IM2COL_NO_AXIS };
+
+/* A computed input that has been stored, with its axes in the order of the view. */
+typedef struct StoredInput {
+    const Value *loaded; /* what all readers of the value read instead */
+    const Value *scratch;
+    int from[2 + MAX_SPATIAL]; /* as in Im2colMatch */
+} StoredInput;
 
 /* What is known of values, each asked once. */
 typedef struct Finder {
@@ -37,6 +47,10 @@ typedef struct Finder {
     Memo *varies; /* of an_varies */
     Computations *all;
     Instance places; /* of a gather: an axis for each of its result, those of one element, too */
+    struct {
+        StoredInput *items;
+        size_t n, cap;
+    } stored;
 } Finder;
 
 /* The index of the gather as a sum of places; NULL: it has quotients, or no map. */
@@ -121,6 +135,14 @@ static bool order_axes(const Finder *pass, Im2colMatch *w, unsigned summed, unsi
     return true;
 }
 
+/* A contiguous tensor of the caller. Its axes are never permuted, nor are those of what is stored
+ * here. */
+static bool is_input(const Func *func, const Value *of)
+{
+    const Param *param = &func->params.items[of->index];
+    return !of->type->strides && !of->type->align && param->io == PARAM_IN && !param->axis_perm;
+}
+
 /* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
  * of an index. */
 static bool find_window(Finder *pass, Op *gather, unsigned summed, unsigned groups, Im2colMatch *w)
@@ -128,9 +150,7 @@ static bool find_window(Finder *pass, Op *gather, unsigned summed, unsigned grou
     const Func *func = pass->func;
     const Value *of = gather->operands[0];
     Type from = of->type;
-    bool input = from->kind == TYPE_TENSOR && !from->strides && !from->align &&
-                 func->params.items[of->index].io == PARAM_IN &&
-                 !func->params.items[of->index].axis_perm;
+    bool computed = from->kind == TYPE_ARRAY;
     *w = (Im2colMatch){
         .gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
     pass->places.value = gather->results[0];
@@ -138,20 +158,23 @@ static bool find_window(Finder *pass, Op *gather, unsigned summed, unsigned grou
         const Axis *axis = axis_new(&pass->all->space, gather->results[0]->type->dims[i], NULL);
         pass->places.at[i] = map_axis(&pass->all->space, axis);
     }
-    if (!input || from->rank < 3 || w->view.n > MAX_SPATIAL || !gather_reads_zeros(gather) ||
-        !order_axes(pass, w, summed, groups)) {
+    if ((!computed && !is_input(func, of)) || from->rank < 3 || w->view.n > MAX_SPATIAL ||
+        !gather_reads_zeros(gather) || !order_axes(pass, w, summed, groups)) {
         return false;
     }
     unsigned seen = 1u << w->images | 1u << w->channels;
     int n = 2;
+    bool taps = false;
     for (int i = 0; i < w->view.n; i++) {
         if (!find_spatial(pass, w, i, summed)) {
             return false;
         }
+        taps = taps || w->tap[i] >= 0;
         seen |= 1u << w->place[i] | (w->tap[i] >= 0 ? 1u << w->tap[i] : 0);
         n += 1 + (w->tap[i] >= 0);
     }
-    return n == gather->results[0]->type->rank && seen == an_all_axes(gather->results[0]->type);
+    return n == gather->results[0]->type->rank && seen == an_all_axes(gather->results[0]->type) &&
+           (taps || !computed);
 }
 
 /* ---- whose factor it is ---- */
@@ -375,15 +398,70 @@ static void refuse(Func *func, const char *reason)
     diag_help(func->diags, d, "`im2col gather`, or leave the line out");
 }
 
+/* The scratch tensor that already holds the computed input in the order of the view, or NULL. */
+static const Value *stored_input(const Finder *pass, const Im2colMatch *w)
+{
+    size_t bytes = sizeof w->from[0] * (size_t)(w->view.n + 2);
+    for (size_t i = 0; i < pass->stored.n; i++) {
+        const StoredInput *input = &pass->stored.items[i];
+        if (input->loaded == w->view.of && !memcmp(input->from, w->from, bytes)) {
+            return input->scratch;
+        }
+    }
+    return NULL;
+}
+
+/* Stores the computed input of the view with images first and channels last. Everything that reads
+ * the value loads it from there. */
+static void store_input(Finder *pass, Im2colMatch *w)
+{
+    Func *func = pass->func;
+    Value *value = (Value *)w->view.of;
+    const Value *scratch = stored_input(pass, w);
+    if (scratch) {
+        im2col_read_from(w, scratch);
+        return;
+    }
+    int64_t order[MAX_RANK], back[MAX_RANK];
+    Dim dims[MAX_RANK];
+    int rank = value->type->rank;
+    for (int i = 0; i < rank; i++) {
+        order[i] = w->from[i];
+        back[w->from[i]] = i;
+        dims[i] = value->type->dims[w->from[i]];
+    }
+    scratch = func_scratch(func, type_array(func, value->type->dtype, rank, dims));
+    Builder b = build_after(func, value->def);
+    b.span = value->def->span;
+    Value *loaded = build_load(&b, (Value *)scratch, WHOLE);
+    loaded = im2col_is_ordered(w) ? loaded : build_permute(&b, loaded, back);
+    loaded->name = value->name;
+    func_replace_uses(func, value, loaded);
+    b = build_after(func, value->def);
+    b.span = value->def->span;
+    value = im2col_is_ordered(w) ? value : build_permute(&b, value, order);
+    build_store(&b, func_alias(func, scratch), WHOLE, value);
+    StoredInput stored = {.loaded = loaded, .scratch = scratch};
+    memcpy(stored.from, w->from, sizeof stored.from);
+    ARENA_PUSH(func->arena, &pass->stored, stored);
+    im2col_read_from(w, scratch);
+}
+
 static bool has_short_pixels(const Im2colMatch *w)
 {
     Access rows = {.memory = (Value *)w->view.of, .n = w->view.of->type->rank};
     return !an_tma_rows(&rows);
 }
 
+static bool is_computed(const Im2colMatch *w)
+{
+    return w->view.of->type->kind == TYPE_ARRAY;
+}
+
+/* A permuted copy of what is stored anyway costs nothing. */
 static bool copies(const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
-    return asked || im2col_repack_pays(w, copy);
+    return asked || (copy == REPACK_PERMUTED && is_computed(w)) || im2col_repack_pays(w, copy);
 }
 
 /* NULL: the engine can walk it, or a copy of it. */
@@ -420,8 +498,9 @@ static const char *reason_of(Im2colRepack copy)
     }
 }
 
-static void view_window(Func *func, Im2colMatch *w)
+static void view_window(Finder *pass, Im2colMatch *w)
 {
+    Func *func = pass->func;
     const ScheduleEntry *given = schedule_user_entry(func, "im2col", "");
     bool asked = given && given->symbol && text_equal(given->symbol, "bulk");
     Im2colRepack copy = im2col_repack_kind(w, true);
@@ -439,6 +518,9 @@ static void view_window(Func *func, Im2colMatch *w)
         refuse(func, reason);
         return;
     }
+    if (is_computed(w)) {
+        store_input(pass, w);
+    }
     if (copy == REPACK_JOINED || copy == REPACK_PADDED) {
         if (copy == REPACK_JOINED && im2col_permutes_before_join(w)) {
             im2col_permute(func, w);
@@ -446,7 +528,7 @@ static void view_window(Func *func, Im2colMatch *w)
         im2col_join(func, w, copy);
         return;
     }
-    if (copy == REPACK_PERMUTED) {
+    if (copy == REPACK_PERMUTED && !im2col_is_ordered(w)) {
         im2col_permute(func, w);
     }
     Value *view = load_view(func, w);
@@ -465,7 +547,7 @@ void pass_im2col_view(Func *func)
         for (int side = 0; side < 2; side++) {
             Im2colMatch w;
             if (find_sums(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
-                view_window(func, &w);
+                view_window(&pass, &w);
             }
         }
     }

@@ -44,6 +44,8 @@ bool im2col_is_ordered(const Im2colMatch *window);
 Im2colRepack im2col_repack_kind(Im2colMatch *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
 bool im2col_repack_pays(const Im2colMatch *window, Im2colRepack copy);
+/* Makes the view read the scratch tensor, which has its axes in the view's order. */
+void im2col_read_from(Im2colMatch *window, const Value *scratch);
 /* Makes the permuted copy, which the view reads from then on. */
 void im2col_permute(Func *func, Im2colMatch *window);
 /* Is a joined copy better made of a permuted one? */
