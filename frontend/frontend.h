@@ -23,6 +23,18 @@ typedef struct Importer {
  * import files. */
 Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer);
 
+/* The same for editors: there is a module whatever the errors, with what could be read. */
+Module *frontend_read(Arena *arena, Diags *diags, int source, const Importer *importer);
+
+/* Is told the types that frontend_lower finds in the program's own text: of names where they are
+ * defined, and of expressions. A function's text is seen at each of its calls. */
+typedef struct TypeObserver {
+    void (*defined)(void *user, Span name, const char *type);
+    void (*typed)(void *user, Span expression, const char *type);
+    void *user;
+} TypeObserver;
+void frontend_observe(Module *module, const TypeObserver *observer);
+
 /* A generic or const parameter's value: T=bf16, D=128, causal=true. */
 typedef struct Binding {
     const char *name;

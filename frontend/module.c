@@ -103,6 +103,7 @@ static void check_derivatives(Module *module)
         for (size_t k = 0; k < module->fns.n && !found; k++) {
             found = text_equal(module->fns.items[k]->name, rule->derivative_of);
         }
+        found = found || module->broken_fns.n || module->broken_kernels.n;
         if (!found) {
             Diag *diag = front_error(module->diags, ERR_DERIVATIVE, rule->span,
                                      "no function or kernel of this file is called `%s`",
@@ -113,16 +114,15 @@ static void check_derivatives(Module *module)
     }
 }
 
-Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer)
+Module *frontend_read(Arena *arena, Diags *diags, int source, const Importer *importer)
 {
     Module *module = ARENA_NEW(arena, Module);
     ModuleSet *set = ARENA_NEW(arena, ModuleSet);
     *set = (ModuleSet){.importer = importer};
     *module = (Module){.arena = arena, .diags = diags, .source = source, .set = set};
-    int errors = diags->errors;
     if (diags->sources.items[source].n > MAX_BYTES) {
         front_error(diags, ERR_SOURCE_SIZE, (Span){source, 0, 0}, "a source has at most 64 MiB");
-        return NULL;
+        return module;
     }
     module->standard = parse_standard(arena, diags);
     parse_module(module);
@@ -135,7 +135,19 @@ Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *i
     }
     check_derivatives(module);
     check_schedules(module);
+    return module;
+}
+
+Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer)
+{
+    int errors = diags->errors;
+    Module *module = frontend_read(arena, diags, source, importer);
     return diags->errors > errors ? NULL : module;
+}
+
+void frontend_observe(Module *module, const TypeObserver *observer)
+{
+    module->observer = observer;
 }
 
 size_t frontend_kernel_count(const Module *module)

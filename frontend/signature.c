@@ -373,10 +373,10 @@ static const char *comment_of(const char *text, size_t begin, size_t end, size_t
 
 /* The comment right above a declaration: lines up to an empty one. A line of the licence, as it
  * stands at the head of a file, is no part of it. */
-static const char *comment_above(const Signer *s, Span span)
+const char *comment_above(const Diags *diags, Arena *arena, Span span)
 {
     static const char licence[] = "SPDX-License-Identifier:";
-    const char *text = s->diags->sources.items[span.source].text;
+    const char *text = diags->sources.items[span.source].text;
     size_t below = span.start, begin, n;
     while (below > 0 && text[below - 1] != '\n') {
         below--;
@@ -385,7 +385,7 @@ static const char *comment_above(const Signer *s, Span span)
     while (begin > 0 && comment_of(text, line_before(text, begin), begin - 1, &n)) {
         begin = line_before(text, begin);
     }
-    Text out = text_new(s->arena);
+    Text out = text_new(arena);
     for (size_t at = begin; at < below;) {
         size_t end = at;
         while (text[end] != '\n') {
@@ -405,7 +405,7 @@ void make_signature(Module *module, KernelDecl *kernel)
     Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
     s.signature->name = kernel->name;
     s.signature->any_rank = kernel->any_rank;
-    s.signature->doc = comment_above(&s, kernel->span);
+    s.signature->doc = comment_above(s.diags, s.arena, kernel->span);
     for (size_t i = 0; i < kernel->params.n; i++) {
         const ParamDecl *param = &kernel->params.items[i];
         add_param(&s, param, param->is_inout ? PARAM_INOUT : PARAM_IN);

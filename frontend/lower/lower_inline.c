@@ -312,7 +312,7 @@ static Val lower_body(Lower *l, const Expr *call, const FnDecl *fn)
     if (l->returned) {
         return l->result;
     }
-    if (l->diags->errors == errors) {
+    if (l->diags->errors == errors && !fn->broken) {
         Diag *diag = lower_error(l, ERR_RETURN, fn->span, "`%s` returns nothing", fn->name);
         diag_help(l->diags, diag,
                   "end it with `return`, or name a result that it writes: "

@@ -22,6 +22,7 @@ Symbol *define(Lower *l, const char *name, Span span, Val val)
         .name = name, .val = val, .span = span, .parallel = l->parallel, .lanes = l->n_lanes};
     symbol->older = l->symbols;
     l->symbols = symbol;
+    observe_definition(l, name, span, &val);
     return symbol;
 }
 
@@ -84,8 +85,22 @@ static bool is_kernel(const Lower *l, const char *name)
     return false;
 }
 
+/* True if the file defines a function of this name that could not be read. */
+static bool is_broken(const Lower *l, const char *name)
+{
+    for (size_t i = 0; i < l->module->broken_fns.n; i++) {
+        if (text_equal(l->module->broken_fns.items[i]->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void unknown_function(Lower *l, const Expr *callee, const char *name)
 {
+    if (is_broken(l, name)) {
+        return;
+    }
     if (message_kind(name) != MESSAGE_NONE) {
         Diag *diag = lower_error(l, ERR_NOT_A_VALUE, callee->span, "`%s` gives no value", name);
         diag_help(l->diags, diag, "it is a statement of its own");

@@ -140,6 +140,7 @@ Val lower_expr(Lower *l, const Expr *expr)
     Val val = dispatch(l, expr);
     l->depth--;
     l->b.span = outer;
+    observe_expression(l, expr, &val);
     return val;
 }
 

@@ -138,14 +138,15 @@ typedef struct Where {
 typedef struct FnDecl {
     const char *name; /* may hold a dot: fast.exp; "derivative of exp" of a declared derivative */
     const char *derivative_of; /* exp; NULL: it is a function */
-    Span span;
+    Span span, head, whole; /* of the name; from it to the body; of all */
     ParamList params;
     ParamList results; /* those that the body writes by name */
     Where where;
     Expr *result_type; /* of what is returned; may be NULL */
     Expr *value;       /* `= value`, or */
     StmtList body;
-    bool waits; /* neither has been parsed yet: they begin at `rest` of the source */
+    bool broken; /* its body has errors of syntax: statements are missing */
+    bool waits;  /* neither has been parsed yet: they begin at `rest` of the source */
     Span rest;
 } FnDecl;
 
@@ -165,7 +166,7 @@ typedef enum DerivativeKind {
 typedef struct KernelDecl {
     const char *name;
     const char *symbol; /* in its code, where the name is vjp(f); NULL: the name */
-    Span span;
+    Span span, head, whole;  /* of the name; from it to the body; of all */
     Expr *derivative;        /* `kernel b = vjp(f)`: the rest follows from f; NULL: it is written */
     DerivativeKind kind;     /* of it */
     struct KernelDecl *of;   /* f */
@@ -173,6 +174,7 @@ typedef struct KernelDecl {
     bool *by;                /* the parameters of f that it is differentiated by */
     ParamList params, results;
     bool any_rank; /* `...` is in their types */
+    bool broken;   /* its body has errors of syntax: statements are missing */
     Where where;
     Expr *value;
     Span value_span;
@@ -219,7 +221,7 @@ typedef struct ScheduleDecl {
     bool tune;        /* what a search may try; it decides nothing here */
     const char *kernel;
     const char *name; /* it counts where it is asked for; NULL: always */
-    Span span;
+    Span span, whole; /* of the kernel's name; of all */
     struct {
         const char **items;
         size_t n, cap;
@@ -266,6 +268,16 @@ struct Module {
         FnDecl **items;
         size_t n, cap;
     } fns;
+    /* Those whose heads have errors of syntax, for editors: what is before the error is known. */
+    struct {
+        KernelDecl **items;
+        size_t n, cap;
+    } broken_kernels;
+    struct {
+        FnDecl **items;
+        size_t n, cap;
+    } broken_fns;
+    const TypeObserver *observer; /* NULL: nobody asks for types */
     struct {
         ScheduleDecl **items;
         size_t n, cap;
@@ -301,7 +313,9 @@ void load_imports(Module *module);
 const KernelDecl *kernel_of_signature(const Module *module, const KernelSignature *signature);
 /* module.c: names that a file defines more than once. */
 void check_twice(Module *module);
-/* signature.c: what the outside sees of a kernel; checks parameters and results. */
+/* signature.c: the comment right above a declaration, without its `#`; NULL: none. */
+const char *comment_above(const Diags *diags, Arena *arena, Span span);
+/* What the outside sees of a kernel; checks parameters and results. */
 void make_signature(Module *module, KernelDecl *kernel);
 /* Does the name stand in the expression? */
 bool expr_mentions(const Expr *expr, const char *name);

@@ -172,18 +172,56 @@ static void end_value(Parser *p)
     }
 }
 
+/* `derivative of f(x, y, g) = …`: words that are names elsewhere. */
+static bool at_derivative(const Parser *p)
+{
+    Token next = parser_peek(p);
+    return parser_at_word(p, "derivative") && next.kind == TOK_NAME &&
+           next.span.end - next.span.start == 2 &&
+           strncmp(p->lexer.text + next.span.start, "of", 2) == 0;
+}
+
+static bool begins_declaration(const Parser *p)
+{
+    return parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_TUNE) ||
+           parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT) || at_derivative(p);
+}
+
+/* After an error in a declaration's head: its body begins at the next brace, if it has one. */
+static bool find_body(Parser *p)
+{
+    p->recovering = false;
+    p->brackets = 0;
+    while (!parser_at(p, TOK_LBRACE) && !parser_at(p, TOK_END) &&
+           !(p->token.first && begins_declaration(p))) {
+        parser_next(p);
+    }
+    return parser_at(p, TOK_LBRACE);
+}
+
+static void keep_kernel(Parser *p, KernelDecl *kernel, bool head)
+{
+    if (head) {
+        ARENA_PUSH(p->arena, &p->module->kernels, kernel);
+    } else if (*kernel->name) {
+        ARENA_PUSH(p->arena, &p->module->broken_kernels, kernel);
+    }
+}
+
 static void parse_kernel(Parser *p)
 {
     KernelDecl *kernel = ARENA_NEW(p->arena, KernelDecl);
+    int errors = p->diags->errors;
+    Span keyword = p->token.span;
     parser_next(p);
     kernel->span = p->token.span;
     kernel->name = parser_name(p, "the kernel's name");
     if (!p->recovering && parser_take(p, TOK_ASSIGN)) { /* kernel b = vjp(f) */
         kernel->derivative = parse_expr(p);
         end_value(p);
-        if (!p->recovering) {
-            ARENA_PUSH(p->arena, &p->module->kernels, kernel);
-        }
+        kernel->head = span_join(kernel->span, p->last);
+        kernel->whole = span_join(keyword, p->last);
+        keep_kernel(p, kernel, !p->recovering);
         return;
     }
     p->rest = false;
@@ -195,16 +233,19 @@ static void parse_kernel(Parser *p)
     }
     kernel->any_rank = p->rest;
     parse_where(p, &kernel->where);
-    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+    bool head = !p->recovering;
+    kernel->head = span_join(kernel->span, p->last);
+    if (head && parser_take(p, TOK_ASSIGN)) {
         kernel->value = parse_expr(p);
         kernel->value_span = kernel->value->span;
         end_value(p);
-    } else if (!p->recovering) {
+    } else if (head || find_body(p)) {
+        head = head && parser_at(p, TOK_LBRACE);
         kernel->body = parse_block(p);
     }
-    if (!p->recovering) {
-        ARENA_PUSH(p->arena, &p->module->kernels, kernel);
-    }
+    kernel->whole = span_join(keyword, p->last);
+    kernel->broken = p->diags->errors > errors;
+    keep_kernel(p, kernel, head);
 }
 
 /* ---- functions ---- */
@@ -235,20 +276,13 @@ const char *derivative_name(Arena *arena, const char *of)
     return arena_printf(arena, "derivative of %s", of);
 }
 
-/* `derivative of f(x, y, g) = …`: words that are names elsewhere. */
-static bool at_derivative(const Parser *p)
-{
-    Token next = parser_peek(p);
-    return parser_at_word(p, "derivative") && next.kind == TOK_NAME &&
-           next.span.end - next.span.start == 2 &&
-           strncmp(p->lexer.text + next.span.start, "of", 2) == 0;
-}
-
 /* A function, or the declared derivative of one. */
 static void parse_fn(Parser *p)
 {
     FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
+    int errors = p->diags->errors;
     bool derivative = !parser_at(p, TOK_FN);
+    Span keyword = p->token.span;
     parser_next(p);
     if (derivative) {
         parser_next(p); /* of */
@@ -267,7 +301,9 @@ static void parse_fn(Parser *p)
         parse_fn_results(p, fn);
     }
     parse_where(p, &fn->where);
-    if (p->module->library && !p->recovering) {
+    bool head = !p->recovering;
+    fn->head = span_join(fn->span, p->last);
+    if (p->module->library && head) {
         const char *text = p->lexer.text;
         const char *next = strstr(text + p->token.span.start, "\nfn ");
         const char *other = strstr(text + p->token.span.start, "\nderivative of ");
@@ -276,11 +312,16 @@ static void parse_fn(Parser *p)
         fn->rest = p->token.span;
         p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
         parser_next(p);
-    } else {
+    } else if (!p->recovering || find_body(p)) {
+        head = head && (parser_at(p, TOK_LBRACE) || parser_at(p, TOK_ASSIGN));
         parse_fn_rest(p, fn);
     }
-    if (!p->recovering) {
+    fn->whole = span_join(keyword, p->last);
+    fn->broken = p->diags->errors > errors;
+    if (head) {
         ARENA_PUSH(p->arena, &p->module->fns, fn);
+    } else if (*fn->name) {
+        ARENA_PUSH(p->arena, &p->module->broken_fns, fn);
     }
 }
 
@@ -340,9 +381,7 @@ static void skip_to_declaration(Parser *p)
     p->recovering = false;
     p->brackets = 0;
     while (!parser_at(p, TOK_END)) {
-        bool begins = parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_TUNE) ||
-                      parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT) || at_derivative(p);
-        if (begins && p->token.first) {
+        if (p->token.first && begins_declaration(p)) {
             return;
         }
         parser_next(p);

@@ -269,6 +269,7 @@ static ScheduleDecl *parse_head(Parser *p, bool tune)
 {
     ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
     schedule->tune = tune;
+    schedule->whole = p->token.span;
     parser_next(p);
     schedule->span = p->token.span;
     schedule->kernel = parser_name(p, "the name of a kernel");
@@ -315,6 +316,7 @@ static void parse_entries(Parser *p, ScheduleDecl *schedule, bool tune)
         }
     }
     parser_expect(p, TOK_RBRACE, "at the end of the schedule");
+    schedule->whole = span_join(schedule->whole, p->last);
 }
 
 void parse_schedule(Parser *p)

@@ -265,11 +265,33 @@ static void end_statement(Parser *p)
                          : "statements end with their line, or with `;`");
 }
 
+/* What is kept of a statement with an error of syntax: a definition's names, so that they are known
+ * further down. NULL: nothing. */
+static Stmt *broken_part(Parser *p, Stmt *stmt)
+{
+    bool named = stmt && (stmt->kind == STMT_LET || stmt->kind == STMT_VAR) &&
+                 (stmt->names.n || (stmt->name && *stmt->name));
+    if (!named) {
+        return NULL;
+    }
+    stmt->type = NULL;
+    stmt->axes = (AxisList){0};
+    stmt->value = expr_new(p, EXPR_POISON, stmt->span);
+    return stmt;
+}
+
+/* A declaration in the first column, where a statement is expected: the block was not closed. */
+static bool at_next_declaration(const Parser *p)
+{
+    bool begins = parser_at(p, TOK_KERNEL) || parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_TUNE);
+    bool outside = (parser_at(p, TOK_FN) || parser_at(p, TOK_IMPORT)) && parser_indent(p) == 0 &&
+                   p->token.span.start > 0 && p->lexer.text[p->token.span.start - 1] == '\n';
+    return p->token.first && (begins || outside || parser_at(p, TOK_END));
+}
+
 static void parse_statements(Parser *p, StmtList *list)
 {
-    while (!parser_at(p, TOK_RBRACE) &&
-           !(p->token.first && (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_SCHEDULE) ||
-                                parser_at(p, TOK_TUNE) || parser_at(p, TOK_END)))) {
+    while (!parser_at(p, TOK_RBRACE) && !at_next_declaration(p)) {
         if (parser_take(p, TOK_SEMI)) {
             continue;
         }
@@ -283,8 +305,10 @@ static void parse_statements(Parser *p, StmtList *list)
             parser_next(p);
         }
         if (p->recovering) {
+            stmt = broken_part(p, stmt);
             parser_recover(p, indent);
-        } else if (stmt) {
+        }
+        if (stmt) {
             ARENA_PUSH(p->arena, list, stmt);
         }
     }
