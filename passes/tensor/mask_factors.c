@@ -13,8 +13,11 @@
  * k`, are then batch axes, so rows and columns must be left beside them. Data of each row and term
  * (`s[i, k]`) goes to the factor that has these axes. Of ranges that differ by row (`first[i] <=
  * k`) the other factor, too, becomes 0 where no row takes it: what lies behind the last range does
- * not count. Comparisons of places become `a >= b` with the sums of the positive terms on either
- * side, as `peel` and `bound_loops` read them. Requires the tensor level. */
+ * not count. A condition without a summed axis leaves the sum, and the result is 0 where it does
+ * not hold: `if on[i]`, and `k <= i` in the gradient by the factor of i and k. One that stands on a
+ * factor without its axes, as `k <= i` on the gradient of the result, goes to the other one.
+ * Comparisons of places become `a >= b` with the sums of the positive terms on either side, as
+ * `peel` and `bound_loops` read them. Requires the tensor level. */
 #include "ir/op_axes.h"
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"
@@ -26,7 +29,8 @@ typedef struct Masker {
     Computations *all;
     Memo *varies, *places; /* of an_varies and an_is_of_places */
     const Compute *sum;
-    TermAxes axes; /* of it */
+    TermAxes axes; /* of it; of the factors without their conditions */
+    Memo *placed;  /* products whose conditions are where they belong in the outermost sum */
 } Masker;
 
 /* of >= 0 as a comparison of what is added with what is subtracted. */
@@ -102,19 +106,40 @@ static bool rewrite_comparison(Masker *s, Op *cmp)
 
 /* ---- conditions of products ---- */
 
+/* The axes of the products along which the value varies. */
+static unsigned axes_of(const Masker *s, const Instance *of)
+{
+    unsigned axes = 0, own = an_varies(s->varies, of->value);
+    for (int i = 0; i < of->value->type->rank; i++) {
+        axes |= own >> i & 1 ? compute_axes_of(s->sum, of->at[i]) : 0;
+    }
+    return axes;
+}
+
+static unsigned axes_of_condition(const Masker *s, const Constraint *where)
+{
+    bool of_places = where->of && !where->data.value;
+    return of_places ? compute_axes_of(s->sum, where->of) : axes_of(s, &where->holds);
+}
+
 /* True if the condition relates a place of the result to one that is summed. */
 static bool relates_places(const Masker *s, const Constraint *where)
 {
-    unsigned axes = 0;
-    if (where->of && !where->data.value) {
-        axes = compute_axes_of(s->sum, where->of);
-    } else if (an_is_of_places(s->places, where->holds.value)) {
-        unsigned own = an_varies(s->varies, where->holds.value);
-        for (int i = 0; i < where->holds.value->type->rank; i++) {
-            axes |= own >> i & 1 ? compute_axes_of(s->sum, where->holds.at[i]) : 0;
-        }
-    }
+    bool of_places =
+        (where->of && !where->data.value) || an_is_of_places(s->places, where->holds.value);
+    unsigned axes = of_places ? axes_of_condition(s, where) : 0;
     return (axes & s->axes.summed) && (axes & s->axes.kept);
+}
+
+/* True if the condition is not where it belongs: behind the product, on a factor that does not
+ * have its axes, or in the sum though it has no summed axis. */
+static bool is_misplaced(const Masker *s, const Constraint *where)
+{
+    unsigned axes = axes_of_condition(s, where), factor = 0;
+    for (int side = 0; side < 2; side++) {
+        factor |= where->factors >> side & 1 ? s->axes.factors[side] : 0;
+    }
+    return !where->factors || (axes & ~factor) || !(axes & s->axes.summed);
 }
 
 /* True if factors with these axes make a matrix product: rows, columns and a depth. */
@@ -124,16 +149,20 @@ static bool is_product(const Masker *s, unsigned left, unsigned right)
     return (kept & left & ~right) && (kept & right & ~left) && (s->axes.summed & left & right);
 }
 
-/* What is summed: the products behind the conditions that stand directly behind them; NULL: there
- * are none, or something else reads it. */
+/* What is summed: the products behind the conditions that stand directly behind them; NULL: no
+ * condition is to be moved, or something else reads it. */
 static Value *masked_term(const Masker *s)
 {
     Value *term = s->sum->term.value;
-    Op *user = value_only_user(s->func, term);
+    bool moves = false;
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        moves = moves || is_misplaced(s, &s->sum->where.items[i]);
+    }
+    Op *user = moves ? value_only_user(s->func, term) : NULL;
     for (; user && compute_has_select(s->sum, user); user = value_only_user(s->func, term)) {
         term = user->results[0];
     }
-    return user && term != s->sum->term.value ? term : NULL;
+    return user ? term : NULL;
 }
 
 /* True if the condition bounds the summed indices by data alone. */
@@ -167,18 +196,22 @@ static Spread holds_for_any(const Masker *s, Reindex *r, const Constraint *where
     return (Spread){build_cmp(&r->b, "ge", ends[upper], ends[!upper]), both};
 }
 
-/* Adds a condition to the factors: to one that has its axes if it relates places, or if a product
- * does not have them for both; else to both. */
-static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread *factors)
+/* Adds a condition to the factors: to the one that it is on, if that has its axes; to one that has
+ * its axes if it relates places, or if a product does not have them for both; else to both. */
+static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread holds,
+                 Spread *factors)
 {
-    Spread holds = where->kind == WHERE_AT_LEAST && !where->data.value
-                       ? compared(r, where->of)
-                       : reindex_condition(r, where, &where->holds);
+    for (int side = 0; side < 2; side++) {
+        if (where->factors == 1u << side && !(holds.axes & ~factors[side].axes)) {
+            factors[side] = reindex_masked(r, factors[side], holds);
+            return true;
+        }
+    }
     unsigned left = factors[0].axes, right = factors[1].axes;
     bool fits[2] = {!(holds.axes & ~left), !(holds.axes & ~right)};
     bool both = is_product(s, left | holds.axes, right | holds.axes);
     bool one = (relates_places(s, where) || !both) && !(holds.axes & ~(left | right));
-    if (!holds.value || (one ? !fits[0] && !fits[1] : !both)) {
+    if (one ? !fits[0] && !fits[1] : !both) {
         return false;
     }
     for (int side = 0; side < 2; side++) {
@@ -192,17 +225,64 @@ static bool mask(const Masker *s, Reindex *r, const Constraint *where, Spread *f
     return true;
 }
 
-static bool mask_sum(Masker *s, const Op *op)
+/* Moves the conditions to the factors, those without a summed axis to the result: `outer`. */
+static bool place_conditions(const Masker *s, Reindex *r, Spread *factors, Spread *outer)
+{
+    for (size_t i = 0; i < s->sum->where.n; i++) {
+        const Constraint *where = &s->sum->where.items[i];
+        Spread holds = where->kind == WHERE_AT_LEAST && !where->data.value
+                           ? compared(r, where->of)
+                           : reindex_condition(r, where, &where->holds);
+        bool leaves = !(holds.axes & s->axes.summed);
+        if (!holds.value || (!leaves && !mask(s, r, where, holds, factors))) {
+            return false;
+        }
+        if (leaves) {
+            *outer = outer->value ? reindex_binary(r, OP_AND, *outer, holds) : holds;
+        }
+    }
+    return true;
+}
+
+/* The result where the condition holds, and 0 elsewhere. */
+static void mask_result(const Masker *s, Reindex *r, Op *op, Spread holds)
+{
+    const Axis *axes[MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < r->rank; i++) {
+        if (s->axes.kept >> i & 1) {
+            axes[n++] = r->axes[i];
+        }
+    }
+    Value *condition = reindex_spread(r, holds, s->axes.kept);
+    condition = reindex_restored(&r->b, s->sum, condition, axes);
+    Builder b = build_after(s->func, op);
+    Value *sum = op->results[0];
+    Value *masked = build_select(&b, condition, sum, build_int(&b, sum->type, 0));
+    masked->name = sum->name;
+    func_replace_uses(s->func, sum, masked);
+    op_set_operand(masked->def, 1, sum);
+}
+
+static bool mask_sum(Masker *s, Op *op)
 {
     Func *func = s->func;
     s->sum = computations_product(s->all, op);
-    Value *term = NULL;
-    if (s->sum && s->sum->where.n > 0 && compute_term_axes(s->sum, &s->axes) &&
-        is_product(s, s->axes.factors[0], s->axes.factors[1])) {
-        term = masked_term(s);
+    int64_t is_placed = 0;
+    if (!s->sum || s->sum->where.n == 0 || !compute_term_axes(s->sum, &s->axes) ||
+        memo_known(s->placed, s->sum->term.value, 0, &is_placed)) {
+        return false;
     }
+    for (int side = 0; side < 2; side++) { /* without what conditions vary along */
+        s->axes.factors[side] = axes_of(s, &s->sum->factors[side]);
+    }
+    if (!is_product(s, s->axes.factors[0], s->axes.factors[1])) {
+        return false;
+    }
+    Value *term = masked_term(s);
     if (!term) {
-        return false; /* the conditions are those of factors */
+        memo_keep(s->placed, s->sum->term.value, 0, 1);
+        return false;
     }
     Reindex *r = ARENA_NEW(func->arena, Reindex);
     *r = (Reindex){
@@ -217,15 +297,18 @@ static bool mask_sum(Masker *s, const Op *op)
             return false;
         }
     }
-    for (size_t i = 0; i < s->sum->where.n; i++) {
-        if (!mask(s, r, &s->sum->where.items[i], factors)) {
-            return false;
-        }
+    Spread outer = {NULL, 0};
+    if (!place_conditions(s, r, factors, &outer)) {
+        return false;
     }
     unsigned all = an_all_axes(term->type);
     Value *product = build_binary(&r->b, OP_MUL, reindex_spread(r, factors[0], all),
                                   reindex_spread(r, factors[1], all));
     func_replace_uses(func, term, product);
+    memo_keep(s->placed, product, 0, 1);
+    if (outer.value) {
+        mask_result(s, r, op, outer);
+    }
     return true;
 }
 
@@ -280,7 +363,8 @@ void pass_mask_factors(Func *func)
     Masker s = {.func = func,
                 .all = computations_open(func),
                 .varies = an_varies_all(func),
-                .places = memo_open(func)};
+                .places = memo_open(func),
+                .placed = memo_open(func)};
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
         if (op->kind == OP_REDUCE) {
@@ -292,5 +376,6 @@ void pass_mask_factors(Func *func)
     computations_close(s.all);
     memo_close(s.varies);
     memo_close(s.places);
+    memo_close(s.placed);
     func_remove_dead(func);
 }
