@@ -49,7 +49,12 @@ Requires-Python: >=3.8
 Description-Content-Type: text/markdown
 
 {text}"""
-ENTRY_POINTS = "[console_scripts]\ntessera = tessera._command:main\n"
+ENTRY_POINTS = """[console_scripts]
+tessera = tessera._command:main
+
+[torch_dynamo_backends]
+tessera = tessera.torch:backend
+"""
 WHEEL = """Wheel-Version: 1.0
 Generator: scripts/wheel.py
 Root-Is-Purelib: false
@@ -90,8 +95,8 @@ def metadata(names):
 
 def contents(library, tag):
     """{name in the wheel: (bytes, may it be run)}."""
-    found = {f"tessera/{p.name}": (p.read_bytes(), False)
-             for p in PACKAGE.iterdir() if p.suffix in (".py", ".pyi", ".typed") or
+    found = {f"tessera/{p.relative_to(PACKAGE)}": (p.read_bytes(), False)
+             for p in PACKAGE.rglob("*") if p.suffix in (".py", ".pyi", ".typed") or
              p.name == "py.typed"}
     for header in sorted((ROOT / "include/tessera").iterdir()):
         found[f"tessera/include/tessera/{header.name}"] = (header.read_bytes(), False)
@@ -143,7 +148,7 @@ def main():
     tag = f"py3-none-manylinux_{LIBC}_{platform.machine()}"
     path = options.out / f"tessera-{version()}-{tag}.whl"
     sources = [options.library, pathlib.Path(__file__), ROOT / "docs/python.md",
-               *PACKAGE.glob("*.*"), *(ROOT / "include/tessera").iterdir()]
+               *PACKAGE.rglob("*.*"), *(ROOT / "include/tessera").iterdir()]
     if not path.exists() or any(p.stat().st_mtime > path.stat().st_mtime for p in sources):
         options.out.mkdir(parents=True, exist_ok=True)
         found, own = contents(options.library, tag)

@@ -9,17 +9,19 @@ at hand: torch compiles anew for others. Its gradients are those of the derived 
 operator as well: torch traces backwards, too."""
 
 from functools import partial
+from typing import Any, Dict
 
 import torch
 
-from . import _arrays, _autograd
-from ._abi import INOUT, UsageError
-from ._program import spec
-from ._signature import FLOATS
+from .. import _arrays, _autograd
+from .._abi import INOUT, UsageError
+from .._program import spec
+from .._signature import FLOATS
 
 _library = None
-_made = {}
-_gradients = {}  # operators of derivatives, by the name of the operator and the inputs' numbers
+_made: "Dict[str, Any]" = {}
+# Operators of derivatives, by the name of the operator and the inputs' numbers.
+_gradients: "Dict[Any, Any]" = {}
 
 
 def _argument(param, letter, last):

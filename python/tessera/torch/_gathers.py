@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls whose places come from data: rows of tables, gathers, scatters, sorts. Negative indices
+count from the end where torch lets them; others are inside of their axes, as in torch."""
+
+from ._pointwise import operand
+from ._writer import Uncovered, Value, axis_of, cast, dims_of, element_type, emits
+
+
+def from_start(index, extent):
+    """An index that may be negative."""
+    return f"where({index} < 0, {index} + {extent}, {index})"
+
+
+def _index(value, dtype="i64"):
+    return value.text if value.dtype == dtype else f"{dtype}({value.text})"
+
+
+@emits("aten.embedding.default")
+def _embedding(writer, node, table, index, *_):
+    table, index = writer.tensor(table), writer.tensor(index)
+    if not index.rank:
+        return f"{table.text}[{index.text}, :]"
+    names = [f"i{k}" for k in range(index.rank)]
+
+    def element(*all_names):
+        return f"{table.text}[{index.text}[{', '.join(names)}], {all_names[-1]}]"
+    return writer.by_index("rows", dims_of(writer, node), element, table.dtype, [*names, "d"])
+
+
+@emits("aten.index.Tensor")
+def _index_tensor(writer, node, x, indices):
+    value = writer.tensor(x)
+    given = [(axis, writer.tensor(i)) for axis, i in enumerate(indices) if i is not None]
+    if any(i.dtype in ("bool", "u8") for _, i in given):
+        raise Uncovered("a mask as an index: its shape is data")
+    axes = [axis for axis, _ in given]
+    dims = dims_of(writer, node)
+    n_index = max(i.rank for _, i in given)
+    together = axes == list(range(axes[0], axes[0] + len(axes)))
+    first = axes[0] if together else 0
+    names = [f"i{k}" for k in range(len(dims))]
+    of_index = names[first: first + n_index]
+    rest = iter([n for n in names if n not in of_index])
+    at = []
+    for axis in range(value.rank):
+        if axis not in axes:
+            at.append(next(rest))
+            continue
+        index = dict(given)[axis]
+        own = ["0" if d == "1" else n
+               for d, n in zip(index.dims, of_index[n_index - index.rank:])]
+        one = f"{index.text}[{', '.join(own)}]" if own else index.text
+        one = one if index.dtype == "i64" else f"i64({one})"
+        at.append(from_start(one, value.dims[axis]))
+
+    def element(*_):
+        return f"{value.text}[{', '.join(at)}]"
+    return writer.by_index("taken", dims, element, value.dtype, names)
+
+
+@emits("aten.index_select.default")
+def _index_select(writer, node, x, axis, index):
+    value, index = writer.tensor(x), writer.tensor(index)
+    axis = axis_of(axis, value.rank)
+
+    def element(*names):
+        at = [f"{index.text}[{n}]" if k == axis else n for k, n in enumerate(names)]
+        return f"{value.text}[{', '.join(at)}]"
+    return writer.by_index("taken", dims_of(writer, node), element, value.dtype)
+
+
+@emits("aten.gather.default")
+def _gather(writer, node, x, axis, index, **_):
+    value, index = writer.tensor(x), writer.tensor(index)
+    if not value.rank or not index.rank:
+        raise Uncovered("a gather from a number")
+    axis = axis_of(axis, value.rank)
+
+    def element(*names):
+        where = ", ".join(names)
+        at = [f"{index.text}[{where}]" if k == axis else n for k, n in enumerate(names)]
+        return f"{value.text}[{', '.join(at)}]"
+    return writer.by_index("taken", index.dims, element, value.dtype)
+
+
+@emits("aten.scatter.src", "aten.scatter.value")
+def _scatter(writer, node, x, axis, index, source):
+    """Where the index has one element along the axis: no two of them name the same place."""
+    value, index = writer.tensor(x), writer.tensor(index)
+    if not value.rank or not index.rank:
+        raise Uncovered("a scatter to a number")
+    axis = axis_of(axis, value.rank)
+    others = [d for k, d in enumerate(index.dims) if k != axis]
+    if index.dims[axis] != "1" or others != [d for k, d in enumerate(value.dims) if k != axis]:
+        raise Uncovered("several elements along the axis")
+    source_value = writer.tensor(source, required=False)
+    if source_value is not None and source_value.rank and source_value.dims != index.dims:
+        raise Uncovered("a source larger than the index")
+
+    def element(*names):
+        own = ", ".join("0" if k == axis else n for k, n in enumerate(names))
+        if source_value is None:
+            new = f"{value.dtype}({operand(writer, source, value.dtype)})" \
+                if value.dtype != "bool" else operand(writer, source, "bool")
+        else:
+            new = f"{source_value.text}[{own}]" if source_value.rank else source_value.text
+            new = cast(new, source_value.dtype, value.dtype)
+        return f"where({index.text}[{own}] == {names[axis]}, {new}, " \
+            f"{value.text}[{', '.join(names)}])"
+    return writer.by_index("scattered", value.dims, element, value.dtype)
+
+
+ADD_ROWS = """# Adds rows at their places; of places that occur twice the order is free.
+fn add_rows(g: float[N, D], at: i64[N], rows: const i64, skip: i64) -> y: f32[rows, D] {
+    y[v, d] = 0
+    parallel n in N, d in D {
+        if at[n] != skip { atomic.add(y[at[n], d], f32(g[n, d])) }
+    }
+}
+
+"""
+
+
+@emits("aten.embedding_dense_backward.default")
+def _embedding_backward(writer, node, gradient, index, rows, padding=-1, by_count=False):
+    g, index = writer.tensor(gradient), writer.tensor(index)
+    if by_count or not isinstance(rows, int) or g.dtype == "f64":
+        raise Uncovered("scale_grad_by_freq, or rows that are not known, or f64")
+    writer.function("add_rows", ADD_ROWS)
+    n = "*".join(index.dims) or "1"
+    d = g.dims[-1]
+    text = f"add_rows(reshape({g.text}, [{n}, {d}]), reshape({_index(index)}, [{n}]), {rows}, " \
+        f"{padding})"
+    return cast(text, "f32", element_type(node))
+
+
+@emits("aten.sort.default", "aten.sort.stable")
+def _sort(writer, node, x, axis=-1, descending=False, **named):
+    if "stable" in str(node.target):
+        descending = named.get("descending", False)
+        axis = named.get("dim", -1)
+    value = writer.tensor(x)
+    if not value.rank or axis_of(axis, value.rank) != value.rank - 1 or value.dtype == "bool":
+        raise Uncovered("another axis than the last one")
+    if descending:
+        raise Uncovered("a descending order")
+    return f"sort({value.text})", f"argsort({value.text})"
+
+
+@emits("aten.topk.default")
+def _topk(writer, node, x, k, axis=-1, largest=True, in_order=True):
+    value = writer.tensor(x)
+    if value.rank != 2 or axis_of(axis, 2) != 1 or not largest or not isinstance(k, int):
+        raise Uncovered("another axis than the last of two, or the least ones")
+    values, places = writer.let_two(f"topk({value.text}, k={k})", "greatest")
+    dims = [value.dims[0], str(k)]
+    return Value(values, value.dtype, dims), Value(places, "i64", dims)

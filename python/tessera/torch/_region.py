@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions as kernels: their programs' files, and how they are called."""
+
+import hashlib
+import math
+import os
+import pathlib
+import re
+import tempfile
+from typing import Any, Dict, Optional
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+from .._abi import Error
+from .._program import load
+from ._partition import counts
+from ._writer import Uncovered, Writer, name_of
+
+_folder: "Optional[pathlib.Path]" = None  # where the programs are
+_kernels: "Dict[Any, Any]" = {}  # programs by their files, and what was edited there
+
+
+def folder(path=None):
+    """The folder with the programs of compiled graphs; a path: use that one from now on. At first
+    it is that of the environment's TESSERA_TORCH, or tessera/torch in the user's cache."""
+    global _folder
+    if path is not None:
+        _folder = pathlib.Path(path)
+        _kernels.clear()
+    if _folder is None:
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        _folder = pathlib.Path(os.environ.get("TESSERA_TORCH") or
+                               os.path.join(cache, "tessera", "torch"))
+    return _folder
+
+
+def _file(name, text):
+    """(path, is it edited): where a program is; what is in the file counts, if that is there."""
+    path = folder() / f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:10]}.tile"
+    try:
+        return path, path.read_text() != text
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+        return path, False
+
+
+def _kernel(path, edited, name):
+    """Of a file; of those with the same text there is one."""
+    key = (path, edited and path.read_text())
+    if key not in _kernels:
+        _kernels[key] = load(path)
+    return _kernels[key][name]
+
+
+def name_for(nodes):
+    """Of a kernel: what its first calls are."""
+    names = [name_of(n).split(".")[1].lstrip("_") for n in nodes if counts(n)]
+    names = [re.sub(r"_default|native_|_with_indices|_legit\w*", "", n) for n in names]
+    boring = {"view", "permute", "alias", "t", "expand", "unsqueeze", "clone", "squeeze", "full",
+              "scalar_tensor", "to_copy", "slice", "select", "where", "le"}
+    telling = [n for n in dict.fromkeys(names) if n not in boring] or names[:1]
+    return "_".join(telling[:3]) + "_region"
+
+
+def hint(size):
+    """A number for a size, that of the call that is compiled for."""
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def strides_of(tensor):
+    """As texts are, of the array that a result is written to: those of torch, unless elements share
+    memory or there is memory between them."""
+    if not _is_symbolic(tensor) and _is_dense(tensor):
+        return list(tensor.stride())
+    strides, step = [], 1
+    for size in reversed(tensor.shape):
+        strides.insert(0, step)
+        step = step * size
+    return strides
+
+
+def _is_dense(tensor):
+    """Does each element have a place of its own, and each place an element?"""
+    step = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return True
+
+
+def _is_symbolic(tensor):
+    return any(isinstance(n, torch.SymInt) for n in [*tensor.shape, *tensor.stride()])
+
+
+class Region(torch.nn.Module):
+    """A kernel for calls of a graph. Raises Uncovered or tessera.Error: it cannot be one."""
+
+    def __init__(self, nodes, outputs):
+        super().__init__()
+        self.nodes, self.outputs = nodes, outputs
+        writer = Writer()
+        for node in nodes:
+            writer.call(node)
+        name = name_for(nodes)
+        about = _about(nodes)
+        self.text = writer.text(name, outputs, about)
+        self.inputs = list(writer.inputs)
+        self.names = dict(writer.sizes.names)
+        self.device = outputs[0].meta["val"].device
+        self.path, self.edited = _file(name, self.text)
+        try:
+            self.kernel = _kernel(self.path, self.edited, name)
+            if self.names:
+                self.kernel = self.kernel.given(facts={n: 1 for n in self.names.values()})
+            self._set_shapes(writer)
+            with _disable_current_modes():  # the arrays of a trace have no memory
+                self._compile()
+        except Error as problem:
+            problem.edited = self.edited
+            raise
+
+    def _set_shapes(self, writer):
+        """How results are made: for sizes that are known, or functions of those that are not."""
+        self._free = [n for s, n in self.names.items() if not any(
+            isinstance(size, torch.SymInt) and size.node.expr == s
+            for node in self.inputs for size in node.meta["val"].shape)]
+        made = []
+        for node in self.outputs:
+            tensor = node.meta["val"]
+            texts = [writer.sizes.text(n) for n in tensor.shape]
+            steps = [n if isinstance(n, int) else writer.sizes.text(n) for n in strides_of(tensor)]
+            made.append((f"({''.join(t + ', ' for t in texts)})",
+                         f"({''.join(str(t) + ', ' for t in steps)})", tensor.dtype))
+        names = ", ".join(self.names.values())
+        self._shapes = [(eval(f"lambda {names}: {shape}"),  # noqa: S307 (of texts made above)
+                         eval(f"lambda {names}: {steps}"), dtype)  # noqa: S307
+                        for shape, steps, dtype in made]
+        self._static = None if self.names else [(s(), t(), d) for s, t, d in self._shapes]
+
+    def forget(self):
+        """The nodes, once the region stands in a graph of its own."""
+        self._n = len(self.inputs)
+        self.nodes = self.outputs = self.inputs = None
+
+    def symbols(self):
+        """Torch's symbols that are passed as numbers behind the arrays."""
+        return list(self.names)
+
+    def _compile(self):
+        """For arrays like those that will come, without running: what the compiler refuses is an
+        error here."""
+        sizes = {s: hint_of(s, self.inputs, self.outputs) for s in self.names}
+        arrays = []
+        for node in self.inputs:
+            tensor = node.meta["val"]
+            arrays.append(torch.empty_strided([hint(n) for n in tensor.shape],
+                                              [hint(n) for n in tensor.stride()],
+                                              dtype=tensor.dtype, device=self.device))
+        numbers = [sizes[s] for s in self.names]
+        made = self._make(numbers)
+        # An expanded gradient is so only while it is compiled for; others may come.
+        self.kernel.prepare(*[_flat(a) for a in arrays], out=tuple(map(_flat, made)),
+                            **self._named(numbers))
+
+    def _make(self, numbers):
+        shapes = self._static or [(s(*numbers), t(*numbers), d) for s, t, d in self._shapes]
+        return [torch.empty_strided(s, t, dtype=d, device=self.device) for s, t, d in shapes]
+
+    def _named(self, numbers):
+        return {n: v for n, v in zip(self.names.values(), numbers) if n in self._free}
+
+    def forward(self, *args):
+        n = self._n
+        numbers = [int(v) for v in args[n:]]
+        arrays = [_flat(a if a.device == self.device else a.to(self.device)) for a in args[:n]]
+        made = self._make(numbers)
+        if any(math.prod(a.shape) for a in made):
+            with torch.no_grad():
+                self.kernel(*arrays, out=tuple(map(_flat, made)), **self._named(numbers))
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def _flat(array):
+    """An array without axes as one of one element."""
+    return array.view(1) if array.dim() == 0 else array
+
+
+def hint_of(symbol, *nodes):
+    for node in (n for some in nodes for n in some):
+        for size in node.meta["val"].shape:
+            if isinstance(size, torch.SymInt):
+                env = size.node.shape_env
+                found = getattr(env, "backed_var_to_val", None) or env.var_to_val
+                if symbol in found:
+                    return int(found[symbol])
+    raise Uncovered(f"the size {symbol}, which depends on data")
+
+
+def _about(nodes):
+    """The comment of a program: the calls that it has."""
+    lines, line = [], ""
+    for name in [name_of(n).removeprefix("aten.") for n in nodes if counts(n)]:
+        if len(line) + len(name) > 96:
+            lines.append(line)
+            line = ""
+        line += (", " if line else "") + name
+    return [*lines, line]
+
+

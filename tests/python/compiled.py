@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""compiled.py: models through torch.compile(backend="tessera"), forward and backward, against torch
+itself; and that their calls ran in kernels. Prints `N passed, N failed, N skipped`."""
+
+import importlib.util
+import os
+import pathlib
+import sys
+import tempfile
+
+from each_test import run_tests
+
+if importlib.util.find_spec("torch") is None:
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(0)
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import tessera  # noqa: E402
+import tessera.torch  # noqa: E402
+
+TOLERANCES = {torch.float32: (2e-5, 1e-4), torch.bfloat16: (5e-2, 5e-2)}  # absolute, relative
+
+
+def compiled(model, **options):
+    torch._dynamo.reset()
+    tessera.torch.report(clear=True)
+    return torch.compile(model, backend="tessera", **options)
+
+
+def random(*dims, dtype=torch.float32):
+    return torch.randn(*dims).to(dtype).requires_grad_()
+
+
+def results(model, inputs):
+    """What a model returns, and the gradients of its inputs and parameters."""
+    for value in inputs:
+        value.grad = None
+    if isinstance(model, nn.Module):
+        model.zero_grad()
+    torch.manual_seed(5)
+    y = model(*inputs)
+    torch.manual_seed(6)
+    (y.float() * torch.randn(y.shape)).sum().backward()
+    owned = list(model.parameters()) if isinstance(model, nn.Module) else []
+    return [y.detach(), *[v.grad for v in [*inputs, *owned] if v.grad is not None]]
+
+
+def same(model, *inputs, share=1.0):
+    """The compiled model does what the model does; such a share of the calls is in kernels."""
+    dtype = inputs[-1].dtype if inputs[-1].is_floating_point() else torch.float32
+    theirs = results(model, inputs)
+    ours = results(compiled(model), inputs)
+    assert len(ours) == len(theirs)
+    absolute, relative = TOLERANCES[dtype]
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one, other, atol=absolute, rtol=relative)
+    report = tessera.torch.report()
+    assert report.share >= share, report
+    return report
+
+
+def test_layers():
+    for dtype in TOLERANCES:
+        model = nn.Sequential(nn.Linear(20, 30), nn.GELU(), nn.LayerNorm(30), nn.Linear(30, 5),
+                              nn.Softmax(-1)).to(dtype)
+        same(model, random(7, 20, dtype=dtype))
+
+
+def test_images():
+    for dtype in TOLERANCES:
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+                              nn.MaxPool2d(3, 2, 1), nn.Conv2d(8, 8, 3, groups=4),
+                              nn.GroupNorm(2, 8), nn.AvgPool2d(2), nn.Flatten(),
+                              nn.Linear(8 * 1 * 1, 4)).to(dtype)
+        same(model, random(2, 3, 17, 17, dtype=dtype))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.all, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        b, s, d = x.shape
+        q, k, v = (part.view(b, s, 2, 8).transpose(1, 2) for part in self.all(x).chunk(3, -1))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).reshape(b, s, d))
+
+
+def test_attention():
+    for dtype in TOLERANCES:
+        same(Attention().to(dtype), random(2, 9, 16, dtype=dtype))
+
+
+def test_lstm_step():
+    cell = nn.LSTMCell(6, 10)
+    same(lambda x, h, c: torch.cat(cell(x, (h, c)), 1), random(4, 6), random(4, 10), random(4, 10))
+
+
+def test_embedding():
+    model = nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 3))
+    same(model, torch.tensor([[1, 4, 4], [0, 10, 1]]))
+
+
+def test_dropout():
+    """The mask is of torch's generator, so a seed makes it again; it runs in torch."""
+    model = compiled(nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)))
+    x = random(32, 64)
+    torch.manual_seed(1)
+    first = model(x)
+    torch.manual_seed(1)
+    assert torch.equal(model(x), first) and not torch.equal(model(x), first)
+    assert 0.4 < (first == 0).float().mean() < 0.6
+    assert any("generator" in why for graph in tessera.torch.report() for _, why in graph.torch)
+    first.sum().backward()
+
+
+def test_dynamic_batch():
+    """One graph for any number of rows."""
+    layer = nn.Linear(6, 4)
+    model = compiled(lambda x: torch.relu(layer(x)).sum(0), dynamic=True)
+    for n in (3, 8, 5):
+        x = random(n, 6)
+        torch.testing.assert_close(model(x), torch.relu(layer(x)).sum(0), atol=1e-5, rtol=1e-5)
+    report = tessera.torch.report()
+    kinds = [graph.kind for graph in report]
+    assert kinds.count("forward") == 1 and report.share == 1, report
+
+
+def test_uncovered():
+    """Runs in torch, between kernels, and the report says so."""
+    report = same(lambda x: torch.linalg.qr(x * 2)[1].abs() + 1, random(5, 5), share=0.3)
+    assert any("qr" in name and "no text" in why for graph in report for name, why in graph.torch)
+    assert report[0].in_kernels >= 2 and "qr" in str(report)
+
+
+def test_views():
+    """Results that are views are no copies, and parameters are read where they are."""
+    x = torch.randn(6, 4)
+    y, z = compiled(lambda x: (x.t()[1:], (x + 1).t()))(x)
+    assert y.data_ptr() == x[:, 1].data_ptr() and torch.equal(z, (x + 1).t())
+
+
+def test_edited():
+    """A program that is edited is what runs; a wrong one is an error that names its file."""
+    kept = tessera.torch.folder()
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            tessera.torch.folder(name)
+            x = torch.ones(5)
+            assert compiled(lambda x: x * 3 + 1)(x)[0] == 4
+            path, = pathlib.Path(name).glob("*.tile")
+            text = path.read_text()
+            for new, wanted in (("* 4.0", 5), ("* four", None)):
+                path.write_text(text.replace("* 3.0", new))
+                tessera.torch.folder(name)
+                try:
+                    y = compiled(lambda x: x * 3 + 1)(x)
+                except Exception as error:  # noqa: BLE001 (torch's, around ours)
+                    assert wanted is None and path.name in str(error)
+                else:
+                    assert y[0] == wanted and tessera.torch.report()[0].kernels[0][3]
+        finally:
+            tessera.torch.folder(kept)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    with tempfile.TemporaryDirectory() as programs:
+        tessera.torch.folder(os.environ.get("TESSERA_TORCH") or programs)
+        sys.exit(run_tests(globals()))
