@@ -45,7 +45,7 @@ def main():
                                                                         "PYTHONPATH")}
         environment["TESSERA_CACHE"] = "off"
         for test in ("structures.py", "calls.py", "tools.py", "package.py", "autograd.py",
-                     "gradients.py", "compiled.py"):
+                     "gradients.py", "compiled.py", "operators.py"):
             ran = subprocess.run([python, HERE / test, folder], cwd=folder, env=environment,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             counts = COUNTS.findall(ran.stdout)

@@ -61,6 +61,8 @@ def _index_tensor(writer, node, x, indices):
 @emits("aten.index_select.default")
 def _index_select(writer, node, x, axis, index):
     value, index = writer.tensor(x), writer.tensor(index)
+    if not value.rank or not index.rank:
+        raise Uncovered("a number, or one index")
     axis = axis_of(axis, value.rank)
 
     def element(*names):
@@ -72,8 +74,8 @@ def _index_select(writer, node, x, axis, index):
 @emits("aten.gather.default")
 def _gather(writer, node, x, axis, index, **_):
     value, index = writer.tensor(x), writer.tensor(index)
-    if not value.rank or not index.rank:
-        raise Uncovered("a gather from a number")
+    if not value.rank or index.rank != value.rank:
+        raise Uncovered("a gather from a number, or of nothing")
     axis = axis_of(axis, value.rank)
 
     def element(*names):

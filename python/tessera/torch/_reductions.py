@@ -91,8 +91,8 @@ def _place(writer, node, x, axis=None, keep=False):
         raise Uncovered("bool")
     function = "argmax" if "argmax" in str(node.target) else "argmin"
     if axis is None:
-        if keep:
-            raise Uncovered("no axis and keepdim")
+        if keep or not value.rank:
+            raise Uncovered("a number, or no axis and keepdim")
         text = value.text if value.rank == 1 else f"reshape({value.text}, [{product(value.dims)}])"
         return reduced(function, text, 1, [0], False)
     return reduced(function, value.text, value.rank, axes_of(axis, value.rank), keep)

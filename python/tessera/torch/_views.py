@@ -234,8 +234,8 @@ def _repeat(writer, node, x, times):
     if not all(isinstance(n, int) for n in times):
         raise Uncovered("a number of times that is not known")
     first = len(times) - value.rank
-    dims = ["1"] * first + value.dims
-    text = value.text if value.dims == dims else f"reshape({value.text}, [{', '.join(dims)}])"
+    made = reshaped(writer, value, ["1"] * first + value.dims)
+    text = made if isinstance(made, str) else made.text
     for axis, n in enumerate(times):
         if n != 1:
             text = f"tile({text}, {n}, axis={axis})"
