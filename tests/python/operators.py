@@ -102,7 +102,8 @@ def main():
                 def function(*args, _op=info.op, **named):
                     return _op(*args, **named)
                 if info.name == "sort":  # of equals torch chooses any order
-                    sample.kwargs["stable"] = True
+                    sample.kwargs.update(zip(("dim", "descending"), sample.args), stable=True)
+                    sample.args = ()
                 what = f"{info.name} {info.variant_test_name} {str(dtype)[6:]} {sample.summary()}"
                 try:
                     graph = check(function, (sample.input, *sample.args), sample.kwargs)

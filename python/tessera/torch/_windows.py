@@ -250,7 +250,7 @@ def _divisor(w, places, ceil, with_pad, divisor, dtype):
         return repr(float(_size(w.size)))
     lengths = []
     for k in range(w.n):
-        first = f"({places[k]}) * {w.stride[k]} - {w.pad[k]}"
+        first = f"(({places[k]}) * {w.stride[k]} - {w.pad[k]})"
         last = f"min({first} + {w.size[k]}, {w.extents[k]} + {w.pad[k] if with_pad else 0})"
         lengths.append(f"({last} - {first if with_pad else f'max({first}, 0)'})")
     return f"{dtype}({' * '.join(lengths)})"
