@@ -281,6 +281,7 @@ struct Func {
     const char *name;
     const char *symbol; /* prefix of the symbols in its code; NULL: `name`, and they are global */
     IrLevel level;
+    bool marks_functions; /* wanted of expand_functions: ATTR_EXPANDED */
     bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
     struct {
         Param *items;

@@ -22,6 +22,7 @@
  * upper limit. Requires the tensor level; establishes that no op is named. Changes bits within the
  * bound that the interpreter computes. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/exponential_uses.h"
@@ -40,6 +41,7 @@ typedef struct Near {
     bool *named;      /* by value: made of a function of them */
     uint64_t *stored; /* by parameter: those that an intermediate in memory is made of */
     bool *wide;       /* by value: more than 16 bits of it are asked for */
+    int marked;       /* functions (Func.marks_functions) */
 } Near;
 
 static void collect(Op *op, void *user)
@@ -69,6 +71,10 @@ static void mark_sums(const Near *n, const Op *op)
 {
     const Value *result = op->n_results == 1 ? op->results[0] : NULL;
     const Value *memory = op->kind == OP_LOAD || op->kind == OP_STORE ? op->operands[0] : NULL;
+    const Op *loop = op->kind == OP_YIELD ? op->parent->parent : NULL;
+    for (int i = 0; loop && loop->kind == OP_FOR && i < op->n_operands; i++) {
+        n->sums[loop->results[i]->id] |= n->sums[op->operands[i]->id];
+    }
     if (op->kind == OP_STORE) {
         n->stored[memory->index] |= n->sums[op->operands[op->n_operands - 1]->id];
     }
@@ -484,6 +490,48 @@ static bool wants(const Near *n, const Op *op)
             (n->sums[op->operands[0]->id] && !n->wide[op->results[0]->id]));
 }
 
+enum { IS_PART, IS_PLACED }; /* keys of a memo */
+
+static void place(Memo *memo, Op *op, const Value *value)
+{
+    int64_t known;
+    if (!memo_known(memo, value, IS_PART, &known) || memo_known(memo, value, IS_PLACED, &known)) {
+        return;
+    }
+    memo_keep(memo, value, IS_PLACED, 1);
+    for (int i = 0; i < value->def->n_operands; i++) {
+        place(memo, op, value->def->operands[i]);
+    }
+    op_move_before(value->def, op);
+}
+
+/* Moves the ops between `before` and `op` that the value needs into the order in which it needs
+ * them, as tile has it: a tiled source computes them in the same order as a derived nest. */
+static void order(Near *n, const Op *before, Op *op, const Value *value)
+{
+    Memo *memo = memo_open(n->func);
+    for (const Op *part = op->prev; part && part != before; part = part->prev) {
+        memo_keep(memo, part->results[0], IS_PART, 1);
+    }
+    place(memo, op, value);
+    memo_close(memo);
+}
+
+/* Marks the ops between `before` and `op`, which became of it. */
+static void mark(Near *n, const Op *before, Op *op, const char *name)
+{
+    if (!n->func->marks_functions) {
+        return;
+    }
+    n->marked++;
+    const char *word = arena_printf(n->func->arena, "%s#%d", name, n->marked);
+    for (Op *part = op->prev; part && part != before; part = part->prev) {
+        if (part->kind != OP_CONST) {
+            op_set_word(n->func, part, ATTR_EXPANDED, word);
+        }
+    }
+}
+
 static void take(Near *n, Op *op, bool wanted)
 {
     const char *name = op_word(op, ATTR_FN);
@@ -495,8 +543,13 @@ static void take(Near *n, Op *op, bool wanted)
         take_capped(n, op);
     }
     if (value_has_uses(n->func, op->results[0])) {
+        const Op *before = op->prev;
         Value *near = wanted ? near_value(&b, op) : NULL;
         Value *by = near ? near : exact_value(n, &b, name, op->operands[0]);
+        order(n, before, op, by);
+        if (!near || !op_int(op, ATTR_NEAR, 0)) { /* what asks for that is no part of a source */
+            mark(n, before, op, name);
+        }
         func_replace_uses(n->func, op->results[0], by);
     }
     op_remove(op);

@@ -14,6 +14,7 @@
 #include "ir/op_axes.h"
 #include "ir/scalar_eval.h"
 #include "passes/pass.h"
+#include "passes/tensor/loop_maximum.h"
 
 #include <math.h>
 #include <string.h>
@@ -177,9 +178,11 @@ static bool is_never_positive(const Value *value)
     if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
         return false;
     }
-    const Op *most = unspread(op->operands[1])->def;
-    return most && most->kind == OP_REDUCE && text_equal(op_word(most, ATTR_FN), "max") &&
-           most->operands[0] == op->operands[0];
+    const Value *maximum = unspread(op->operands[1]);
+    const Op *most = maximum->def;
+    return most && ((most->kind == OP_REDUCE && text_equal(op_word(most, ATTR_FN), "max") &&
+                     most->operands[0] == op->operands[0]) ||
+                    is_loop_maximum(maximum, op->operands[0]));
 }
 
 /* What is never positive, times a positive number, is added to `bound`. */
