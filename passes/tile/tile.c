@@ -425,6 +425,7 @@ static void tile_source(Func *func, Op *parallel)
 {
     block_walk(parallel->regions[0], check_static, func);
     tile_choose_source(func, parallel);
+    tile_source_entries(func, parallel);
     block_walk(parallel->regions[0], run_over_tile, func);
     parallel->kind = OP_LAUNCH;
 }
