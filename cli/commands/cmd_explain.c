@@ -11,6 +11,7 @@ static int explain(const Options *options, Session *session)
     TesseraBytes bytes;
     TesseraExplain form = options->html   ? TESSERA_EXPLAIN_HTML
                           : options->json ? TESSERA_EXPLAIN_JSON
+                          : options->nest ? TESSERA_EXPLAIN_NEST
                                           : TESSERA_EXPLAIN_TEXT;
     if (tessera_kernel_explain(session->kernel, form, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
@@ -25,8 +26,8 @@ int cmd_explain(const Options *options)
     if (!options->path || is_code(options->path)) {
         return explain_code(options);
     }
-    if (options->json && options->html) {
-        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json and --html FILE: one of them");
+    if ((options->json != 0) + (options->html != NULL) + (options->nest != 0) > 1) {
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json, --html FILE, --nest: one of them");
     }
     if (options->values.n > 0) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE,

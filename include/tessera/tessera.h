@@ -312,6 +312,7 @@ typedef enum TesseraExplain {
     TESSERA_EXPLAIN_TEXT, /* the schedule, then a few lines a launch as its comments */
     TESSERA_EXPLAIN_JSON, /* an object: launches, accesses, occupancy, roofline, advice */
     TESSERA_EXPLAIN_HTML, /* one page that needs nothing else: also sources, IR, code, pictures */
+    TESSERA_EXPLAIN_NEST, /* the launches as a tiled source, with the schedule of its steps */
 } TesseraExplain;
 /* How the kernel does what it does, and what that costs; totals under the sizes of the options. No
  * device is needed. Registers of NVIDIA's parts are known where there is a ptxas. */

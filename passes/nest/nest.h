@@ -8,7 +8,8 @@
  *   cascade_bounds.c      bounds of its loop, from conditions of its terms
  *   nest_value.c          tensor-level values inside of a nest
  *   nest_read.c           their leaves
- *   fix_size.c            sizes that the facts fix */
+ *   fix_size.c            sizes that the facts fix
+ * nest_source.h and nest_text.h write the launches of any program as such loops. */
 #ifndef TESSERA_PASSES_NEST_NEST_H
 #define TESSERA_PASSES_NEST_NEST_H
 

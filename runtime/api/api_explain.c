@@ -5,6 +5,7 @@
 #include "runtime/api/api_objects.h"
 
 #include "ir/text/ir_text.h"
+#include "passes/nest/nest_source.h"
 #include "runtime/explain/explain_report.h"
 
 #include <stdlib.h>
@@ -125,6 +126,24 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
     return good;
 }
 
+/* The launches as source, as they are once `tile` has run. */
+static bool explain_nest(const Task *task)
+{
+    Compilation again = compilation_again(&task->kernel->compilation);
+    size_t told = task->kernel->work.diags.list.n;
+    NestSource nest = {0};
+    Text out = text_new(&task->kernel->work.arena);
+    again.pinned = pins_again(&task->kernel->compilation.pinned);
+    again.nest = &nest;
+    if (!compile(&again, (CompileGoal){COMPILE_IR})) {
+        return false;
+    }
+    task->kernel->work.diags.list.n = told;
+    nest_finish(again.func, &nest, &out);
+    *task->bytes = (TesseraBytes){out.data, out.n};
+    return true;
+}
+
 static bool explain_task(void *user)
 {
     Task *task = user;
@@ -137,6 +156,9 @@ static bool explain_task(void *user)
         diag_failure(&kernel->work.diags, DIAG_USAGE,
                      "the compilation was stopped after a pass: only its IR is there (--emit ir)");
         return false;
+    }
+    if (task->form == TESSERA_EXPLAIN_NEST) {
+        return explain_nest(task);
     }
     if (listed && !compile_again(c, &again, &input.listings)) {
         return false;
@@ -202,7 +224,7 @@ TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "bytes" : "kernel");
     }
-    if (form > TESSERA_EXPLAIN_HTML) {
+    if (form > TESSERA_EXPLAIN_NEST) {
         return context_usage(kernel->work.context, "explain: no form %d", (int)form);
     }
     *bytes = (TesseraBytes){"", 0};

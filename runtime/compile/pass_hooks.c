@@ -6,6 +6,7 @@
 
 #include "ir/text/ir_text.h"
 #include "passes/analysis/computations.h"
+#include "passes/nest/nest_source.h"
 #include "runtime/explain/explain_report.h"
 
 static void say(const TesseraDebug *debug, const Text *text)
@@ -110,6 +111,14 @@ static void record(Compilation *c, const char *pass)
     ARENA_PUSH(arena, c->record, listing);
 }
 
+/* Tiles may be chosen again: the last ones count. */
+static void record_nest(Compilation *c, const char *pass)
+{
+    if (c->nest && text_equal(pass, "tile")) {
+        nest_source(c->func, c->options.n_sizes == 0, c->nest);
+    }
+}
+
 /* ---- the hooks ---- */
 
 static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
@@ -120,6 +129,7 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
     print_if_wanted(c, pass->name);
     print_computations(c, pass->name);
     record(c, pass->name);
+    record_nest(c, pass->name);
     const atomic_bool *cancelled = c->work->context->compiler->cancelled;
     c->stopped = stops_here(c, pass->name) || (cancelled && atomic_load(cancelled));
     return !c->stopped;
@@ -150,6 +160,7 @@ bool debug_after_frontend(Compilation *c)
     print_if_wanted(c, "frontend");
     print_computations(c, "frontend");
     record(c, "frontend");
+    c->func->marks_functions = c->nest != NULL;
     c->stopped = stops_here(c, "frontend");
     return !c->stopped;
 }
