@@ -8,7 +8,7 @@
 #include "ir/layout/layout.h"
 
 enum {
-    MAX_KEPT = 8,    /* accesses of a tile whose offsets may stay in registers */
+    MAX_KEPT = 8,     /* accesses of a tile whose offsets may stay in registers */
     MAX_IN_LOOP = 16, /* loads whose coordinates may, in a loop that has products */
 };
 
@@ -268,7 +268,7 @@ void gpu_access_begin(GlobalAccess *g)
 
 static unsigned alignment(GlobalAccess *g, int n)
 {
-    return (unsigned)(dtype_bytes(g->dtype) * n);
+    return (unsigned)(dtype_bytes(g->dtype) * (n > 1 ? n : gpu_field_alignment(g->op)));
 }
 
 LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)

@@ -133,6 +133,14 @@ void gpu_store_take(GpuStore *store, int from, int n);
 /* By register, an i1: is any of the piece that it goes with stored? NULL: it is. */
 LLVMValueRef *gpu_store_used(GpuStore *store);
 
+/* Elements at whose multiples a load of a single element lies: the first field of a record's run is
+ * aligned to the run, which lets LLVM load its fields at once. */
+static inline int64_t gpu_field_alignment(const Op *op)
+{
+    const Attr *record = op_attr(op, ATTR_RECORD);
+    return record && record->ints[0] == 0 ? record->ints[1] : 1;
+}
+
 /* An element or vector like `otherwise` from memory that a tensor has there, if `inside` (NULL: it
  * is). */
 LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef inside,

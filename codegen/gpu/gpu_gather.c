@@ -219,6 +219,12 @@ bool gpu_is_element(GpuEmitter *em, Type type, int r)
     return type->rank == 0 || gpu_holds(em, type, r);
 }
 
+/* Bytes at whose multiples an access of so many elements lies. */
+static unsigned alignment(const Places *places, int n)
+{
+    return (unsigned)(dtype_bytes(places->dtype) * (n > 1 ? n : gpu_field_alignment(places->op)));
+}
+
 /* ---- gather ---- */
 
 static void gathered(const Places *places, const GpuRun *run, LLVMValueRef *regs)
@@ -233,7 +239,7 @@ static void gathered(const Places *places, const GpuRun *run, LLVMValueRef *regs
     }
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, places->dtype), run->n);
     LLVMValueRef otherwise = llvm_number(em->l, places->dtype, type, other);
-    unsigned align = (unsigned)(dtype_bytes(places->dtype) * run->n);
+    unsigned align = alignment(places, run->n);
     LLVMValueRef loaded =
         gpu_load_guarded(em, places->access.memory, inside, address(places, at), otherwise, align);
     gpu_unpack(em, loaded, run->n, values);
@@ -452,8 +458,8 @@ static void set_run(const Places *places, LLVMValueRef acts, const GpuRun *run)
         LLVMValueRef value = gpu_in_register(em, parts.value, run->regs[i]);
         values[i] = gpu_to_memory(em, places->dtype, value);
     }
-    unsigned align = (unsigned)(dtype_bytes(places->dtype) * run->n);
-    gpu_store_guarded(em, inside, address(places, at), gpu_pack(em, run->n, values), align);
+    gpu_store_guarded(em, inside, address(places, at), gpu_pack(em, run->n, values),
+                      alignment(places, run->n));
 }
 
 void gpu_emit_scatter(GpuEmitter *em, const Op *op)

@@ -7,12 +7,15 @@
  * The width is the greatest that the layout owns contiguously, that the known divisors of extents
  * and starts align, and that no guard cuts: a guarded vector is inside or outside as a whole, so
  * the check of its first element decides for all. For an `index`, the width is the number of
- * adjacent registers whose indices count up from a multiple of that number. A user's limit also
+ * adjacent registers whose indices count up from a multiple of that number. Loads of the fields of
+ * a record are marked, so that LLVM merges them (vectorize_records.c). A user's limit also
  * applies to accesses of shared memory by threads. Async and bulk copies keep the width that
  * `stage` chose.
  *
  * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values.
  */
+#include "passes/layout/vectorize.h"
+
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/ir_errors.h"
@@ -212,6 +215,7 @@ void pass_vectorize(Func *func)
                                 func->target->name, func->target->vector_bytes);
     check_cap(&v);
     func_walk(func, set_vector, &v);
+    vectorize_records(func);
     if (schedule_user_entry(func, "vector", "")) {
         func_walk(func, set_shared_vector, &v);
     }

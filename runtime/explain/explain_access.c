@@ -303,13 +303,18 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
     const Layout *layout = g->tile->layout;
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_LANE, lanes_of(g->tally));
-    WarpRequest request = {.lanes = lanes_of(g->tally), .bytes = (run * g->bits + 7) / 8};
+    int bytes = (run * g->bits + 7) / 8;
+    /* Fields of a record are loaded by one request, that of the first. */
+    const Attr *record = op_attr(g->op, ATTR_RECORD);
+    int64_t before = record ? record->ints[0] * bytes : 0;
+    WarpRequest request = {.lanes = lanes_of(g->tally),
+                           .bytes = record ? bytes * (int)record->ints[1] : bytes};
     for (int lane = 0; lane < request.lanes; lane++) {
         int32_t coords[MAX_RANK];
         int64_t at;
         layout_apply(layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
         if (!((uint32_t)lane & copies) && place_of(g, coords, run, &at)) {
-            request_add(&request, lane, at);
+            request_add(&request, lane, at - before);
         }
     }
     if (!loads || !seen_again(g->tally->seen, g->op, g->access.memory, warp, &request)) {
