@@ -3,6 +3,7 @@
 #include "lsp/analysis.h"
 #include "frontend/stdlib_sources.h"
 #include "lsp/names.h"
+#include "support/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -180,11 +181,13 @@ Analysis *analysis_new(const char *name, const char *text, size_t n, const Impor
     reading->guard = &a->guard;
     diags_init(&a->diags, &a->arena);
     a->diags.bug_guard = &a->guard;
+    a->seconds = -clock_cpu_seconds();
     if (setjmp(a->guard) == 0) {
         run(a, name, text, n, importer);
     }
     sort_types(&a->defined);
     sort_types(&a->typed);
+    a->seconds += clock_cpu_seconds();
     return a;
 }
 

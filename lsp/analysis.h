@@ -33,6 +33,7 @@ typedef struct Analysis {
     TypedSpans defined, typed; /* by their places */
     Names *names;              /* names.h */
     size_t work;               /* expressions and tokens that were looked at */
+    double seconds;            /* that it took */
 } Analysis;
 
 /* Where memory or the compiler gave up, less is known. NULL without any memory. `reading` is the

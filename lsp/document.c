@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens, changes and closes texts, and reads what they import: from an open text if there is one,
  * else from its file. */
-#include "lsp/document.h"
+#include "lsp/schedules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +22,7 @@ Document *document_find(const Documents *documents, const char *uri)
 static void release(Document *document)
 {
     analysis_free(document->analysis);
+    derived_free(document);
     arena_free(&document->arena);
     free(document);
 }
@@ -143,8 +144,13 @@ bool document_change(Documents *documents, Document *document, const Json *chang
     for (const Json *change = good ? changes->first : NULL; change && good; change = change->next) {
         good = apply(change, documents->utf8, &edited);
     }
-    Document made = {
-        .next = document->next, .version = version, .stale = true, .analysis = document->analysis};
+    Document made = {.next = document->next,
+                     .version = version,
+                     .stale = true,
+                     .analysis = document->analysis,
+                     .derived_wanted = document->derived_asked,
+                     .derived_asked = document->derived_asked,
+                     .derived = document->derived};
     arena_init(&made.arena, allocator_default());
     if (good && fill(&made, document->uri, edited.text, edited.n, documents->utf8)) {
         arena_free(&document->arena);

@@ -12,9 +12,12 @@ typedef struct Document {
     const char *uri, *path; /* path NULL: it is in no file */
     LinedText lined;
     int64_t version;
-    bool published;     /* its diagnostics are told */
-    bool stale;         /* it, or what it imports, has changed since the analysis */
-    Analysis *analysis; /* NULL: none yet */
+    bool published;      /* its diagnostics are told */
+    bool stale;          /* it, or what it imports, has changed since the analysis */
+    Analysis *analysis;  /* NULL: none yet */
+    bool derived_wanted; /* schedules.h: those below are not of this text */
+    struct DerivedList *derived;
+    bool derived_asked; /* the client has asked for hints */
 } Document;
 
 typedef struct Documents {

@@ -39,8 +39,8 @@ void method_configuration(Call *call)
     const Json *settings = json_member(call->params, "settings");
     const Json *own = json_member(settings, "tessera");
     apply_settings(call->server, own ? own : settings);
-    if (call->server->refreshes) {
-        send_request(call->server, call->arena, "workspace/inlayHint/refresh");
+    for (Document *d = call->server->documents.first; d; d = d->next) {
+        d->derived_wanted = d->derived_asked;
     }
 }
 

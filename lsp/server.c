@@ -2,8 +2,9 @@
 /* The loop of the server: takes all messages that have come, drops what is cancelled, answers the
  * first of the others. Diagnostics are told when nothing waits, so that a burst of changes is
  * analysed once. */
-#include "lsp/server.h"
+#include "lsp/schedules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,12 +44,14 @@ void send_notification(Server *server, Arena *arena, const char *method, const c
     transport_write(&server->transport, out.data, out.n);
 }
 
-void send_request(Server *server, Arena *arena, const char *method)
+void send_refresh(Server *server)
 {
-    Text out = text_new(arena);
-    text_printf(&out, "{\"jsonrpc\":\"2.0\",\"id\":\"tessera-%lld\",\"method\":\"%s\"}",
-                (long long)++server->asked, method);
-    transport_write(&server->transport, out.data, out.n);
+    char text[128];
+    int n = snprintf(text, sizeof text,
+                     "{\"jsonrpc\":\"2.0\",\"id\":\"tessera-%lld\","
+                     "\"method\":\"workspace/inlayHint/refresh\"}",
+                     (long long)++server->asked);
+    transport_write(&server->transport, text, (size_t)n);
 }
 
 static void put_id(Text *out, const Json *id)
@@ -334,6 +337,14 @@ static void serve_one(Server *server)
 
 /* ---- the session ---- */
 
+/* New schedules are shown where the client asks for its hints again. */
+static void refresh_schedules(Server *server)
+{
+    if (derive_schedules(server) && server->refreshes) {
+        send_refresh(server);
+    }
+}
+
 int lsp_serve(int in, int out, const LspSettings *settings)
 {
     Server server = {0};
@@ -345,6 +356,7 @@ int lsp_serve(int in, int out, const LspSettings *settings)
     while (!server.exiting && !server.transport.failed && (open || server.first)) {
         if (!server.first && open) {
             publish_diagnostics(&server);
+            refresh_schedules(&server);
         }
         open = open && collect(&server, server.first ? 0 : -1);
         if (server.first) {

@@ -72,6 +72,7 @@ void publish_closed(Server *server, const char *uri);
 /* Applies settings of the client: an object with target, sizes, sets (lifecycle.c). */
 void apply_settings(Server *server, const Json *settings);
 void send_notification(Server *server, Arena *arena, const char *method, const char *params);
-void send_request(Server *server, Arena *arena, const char *method);
+/* Asks the client to ask for inlay hints again. */
+void send_refresh(Server *server);
 
 #endif

@@ -197,6 +197,12 @@ Arrival transport_read(Transport *t, int milliseconds, const char **body, size_t
     }
 }
 
+bool transport_has_input(const Transport *t)
+{
+    struct pollfd file = {.fd = t->in, .events = POLLIN};
+    return t->at < t->n || poll(&file, 1, 0) > 0;
+}
+
 void transport_write(Transport *t, const char *body, size_t n)
 {
     char header[64];

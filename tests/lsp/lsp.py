@@ -10,13 +10,14 @@ import sys
 import traceback
 
 import cases_bad_input
+import cases_features
 import cases_session
 import client
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import suite  # noqa: E402
 
-MODULES = [cases_session, cases_bad_input]
+MODULES = [cases_session, cases_features, cases_bad_input]
 
 
 def attempt(options, case):
