@@ -138,16 +138,3 @@ void method_hints(Call *call)
     }
     text_char(call->result, ']');
 }
-
-/* ---- for tests ---- */
-
-/* How many tokens and expressions were looked at for the text as it is, and how long it took. */
-void method_work(Call *call)
-{
-    Document *document = call_document(call);
-    const Analysis *a = document ? document_analysis(&call->server->documents, document) : NULL;
-    if (a) {
-        text_printf(call->result, "{\"work\":%zu,\"milliseconds\":%.3f}", a->work,
-                    a->seconds * 1e3);
-    }
-}
