@@ -129,6 +129,17 @@ static void collect_sizes(Signer *s, const Expr *dim)
     }
 }
 
+/* Declares the type behind the kernel's head. */
+static void fix_where(Signer *s, Diag *diag, const char *type)
+{
+    const Where *where = &s->kernel->where;
+    bool clauses = where->generics.n > 0 || where->defs.n > 0 || where->rules.n > 0;
+    Span head = s->kernel->head, end = {head.source, head.end, head.end};
+    if (head.end > head.start) {
+        diag_fix(s->diags, diag, end, "%s %s: float", clauses ? "," : " where", type);
+    }
+}
+
 static void unknown_type(Signer *s, const Expr *type)
 {
     Nearest nearest = nearest_to(type->name);
@@ -149,6 +160,7 @@ static void unknown_type(Signer *s, const Expr *type)
         diag_fix(s->diags, diag, type->span, "%s", nearest_found(&nearest));
     } else {
         diag_help(s->diags, diag, "declare it after the results: `where %s: float`", type->name);
+        fix_where(s, diag, type->name);
     }
 }
 

@@ -92,7 +92,21 @@ static int lower_trial(Analysis *a, const KernelDecl *kernel, int trial, bool *o
     return errors;
 }
 
-static void check_kernel(Analysis *a, const KernelDecl *kernel)
+/* True if one of the first n diagnostics is an error in it: what follows from that is noise. */
+static bool is_unsound(const Analysis *a, const KernelDecl *kernel, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const Diag *diag = &a->diags.list.items[i];
+        if (diag->severity == SEVERITY_ERROR && diag->span.source == kernel->whole.source &&
+            diag->span.start >= kernel->whole.start && diag->span.start <= kernel->whole.end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `syntax`: the diagnostics that were there before all kernels. */
+static void check_kernel(Analysis *a, const KernelDecl *kernel, size_t syntax)
 {
     Found before = found_so_far(a);
     bool open = false;
@@ -111,7 +125,7 @@ static void check_kernel(Analysis *a, const KernelDecl *kernel)
         forget_after(a, before);
         lower_trial(a, kernel, best, &open);
     }
-    if (kernel->broken) { /* statements are missing: what follows from that is noise */
+    if (is_unsound(a, kernel, syntax)) {
         a->diags.list.n = before.diags;
     }
 }
@@ -157,8 +171,8 @@ void check_kernels(Analysis *a)
     size_t syntax = a->diags.list.n;
     for (size_t i = 0; i < a->module->kernels.n && a->diags.list.n < MAX_SHOWN; i++) {
         KernelDecl *kernel = a->module->kernels.items[i];
-        if (!kernel->derivative || kernel->of) {
-            check_kernel(a, kernel);
+        if (kernel->signature.name) {
+            check_kernel(a, kernel, syntax);
         }
     }
     drop_repetitions(a, syntax);

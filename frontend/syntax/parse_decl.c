@@ -406,6 +406,7 @@ static void parse_declaration(Parser *p)
         Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
         if (comment) {
             diag_help(p->diags, diag, "a comment begins with `#`");
+            diag_fix(p->diags, diag, p->token.span, "#");
         }
         parser_help_foreign(p, diag);
     } break;

@@ -243,6 +243,7 @@ static Expr *parse_primary(Parser *p)
         }
         if (both) {
             diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
+            diag_fix(p->diags, diag, span_join(p->last, p->token.span), "%s", both);
         }
         if (power) {
             diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");

@@ -143,6 +143,7 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
     Diag *diag = parser_error(p, arena_printf(p->arena, "`%s` %s", token_text(kind), where));
     if (kind == TOK_LBRACE && parser_at(p, TOK_ASSIGN)) {
         diag_help(p->diags, diag, "`==` compares");
+        diag_fix(p->diags, diag, p->token.span, "==");
     }
     return false;
 }

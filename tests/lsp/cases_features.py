@@ -377,16 +377,25 @@ def actions(client, diagnostic, **context):
 
 def test_code_actions(start):
     client = start()
-    for wrong, right in (("expp(x)", "exp(x)"), ("x < 1 < 2", "x < 1 and 1 < 2")):
-        text = f"kernel f(x: f32[N]) -> f32[N] = f32({wrong})\n"
-        if "<" in wrong:
-            text = text.replace("f32(", "where(").replace(wrong, wrong + ", x, x")
+    for wrong, right in (
+            ("kernel f(x: f32[N]) -> f32[N] = expp(x)", "= exp(x)"),
+            ("kernel f(x: f32[N]) -> f32[N] = where(x < 1 < 2, x, x)", "(x < 1 and 1 < 2, x, x)"),
+            ("kernel f(x: f32[N]) -> f32[N] = where(x < 1 && x > 2, x, x)", "x < 1 and x > 2"),
+            ("kernel f(x: T[N]) -> T[N] = x", "kernel f(x: T[N]) -> T[N] where T: float = x"),
+            ("kernel f(x: T[N]) -> T[N] where N >= 4 = x", "where N >= 4, T: float = x"),
+            ("// Doubles.\nkernel f(x: f32[N]) -> f32[N] = 2 * x", "# Doubles.\nkernel"),
+            ("kernel f(x: f32[N], a: f32) -> f32[N] {\n    var y = x\n"
+             "    if a = 1 { y = -x }\n    return y\n}", "if a == 1 {"),
+            ("kernel soft(x: f32[N]) -> f32[N] = x\nschedule sfot { warps 4 }", "schedule soft")):
+        text = wrong + "\n"
         found = client.open(text)
         offered = actions(client, found[0])
         assert len(offered) == 1 and offered[0]["kind"] == "quickfix", offered
         assert offered[0]["diagnostics"][0]["code"] == found[0]["code"]
         mended = edited(text, offered[0]["edit"]["changes"][client.uri])
         assert right in mended, mended
+        again = client.open(mended)
+        assert found[0] not in again, again
     assert actions(client, found[0], only=["source.organizeImports"]) == []
     nowhere = dict(found[0], range={"start": {"line": 0, "character": 0},
                                     "end": {"line": 0, "character": 1}})
