@@ -42,26 +42,28 @@ static void drop_trial(Func *func, FusionGroup *group, uint32_t n_values)
     func->n_values = n_values;
 }
 
-/* A value that has to be made before this statement runs; NULL: none. */
-static Value *wanted_before(Func *func, Op *statement)
+/* A value that has to be made before this statement runs, and why; NULL: none. */
+static Value *wanted_before(Func *func, Op *statement, FuseReason *reason)
 {
     uint32_t n_values = func->n_values;
     Block *block = statement->parent;
     Value *read = fuse_changed_read(func, statement);
+    *reason = FUSE_CHANGED_READ;
     if (read || statement->kind == OP_PARALLEL) {
         return read;
     }
     if (statement->kind == OP_YIELD || fuse_is_serial(statement)) {
+        *reason = FUSE_SEQUENTIAL;
         Value *value = fuse_wanted_outside(func, statement);
         return value && value->def->parent == block ? value : NULL;
     }
     Builder at = build_at_end(func, block);
     FusionGroup group = fuse_group(func, &at, 1, &statement);
     Value *costly = NULL;
-    bool whole = fuse_resolve_axis_conflicts(func, &group, &costly);
-    costly = whole ? fuse_split(func, block, &group) : costly;
+    *reason = fuse_nest_check(func, &group, block, &costly);
     drop_trial(func, &group, n_values);
-    bool own = whole && axes_written(statement) == costly; /* alone already */
+    bool own =
+        *reason != FUSE_AXIS_CONFLICT && axes_written(statement) == costly; /* alone already */
     return costly && !own && fuse_may_materialize(func, block, costly) ? costly : NULL;
 }
 
@@ -71,7 +73,7 @@ static void keep_results(Func *func, Block *block)
     for (Op *op = block->first; op; op = op->next) {
         for (int i = 0; fuse_has_effect(op) && i < op->n_results; i++) {
             if (value_has_uses(func, op->results[i])) {
-                fuse_materialize(func, op->results[i]);
+                fuse_materialize(func, op->results[i], FUSE_DEPENDENCE);
             }
         }
     }
@@ -82,8 +84,9 @@ static void split(Func *func, Block *block)
     Op *op = block->first;
     while (op) {
         bool asks = fuse_has_effect(op) || op->kind == OP_YIELD;
-        Value *value = asks ? wanted_before(func, op) : NULL;
-        op = value ? fuse_materialize(func, value) : op->next;
+        FuseReason reason = FUSE_FITS;
+        Value *value = asks ? wanted_before(func, op, &reason) : NULL;
+        op = value ? fuse_materialize(func, value, reason) : op->next;
     }
 }
 
@@ -135,16 +138,10 @@ static bool may_share(const Op *a, const Op *b)
     return any;
 }
 
-static bool may_try(const Unit *unit, const Op *statement)
-{
-    return unit->n < 64 && may_share(unit->statements[0], statement);
-}
-
-static bool fit_together(Func *func, const Unit *unit, Op *statement)
+static FuseReason fit_together(Func *func, const Unit *unit, Op *statement)
 {
     uint32_t n_values = func->n_values;
     Op *all[65];
-    Value *costly;
     for (int i = 0; i < unit->n; i++) {
         all[i] = unit->statements[i];
     }
@@ -152,10 +149,28 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     Block *block = statement->parent;
     Builder at = build_at_end(func, block);
     FusionGroup group = fuse_group(func, &at, unit->n + 1, all);
-    bool fits = fuse_resolve_axis_conflicts(func, &group, &costly) && fuse_is_sound(func, &group) &&
-                !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
+    FuseReason reason = fuse_nest_check(func, &group, NULL, NULL);
     drop_trial(func, &group, n_values);
-    return fits;
+    return reason;
+}
+
+/* Why it may not even be tried; FUSE_FITS: it may. */
+static FuseReason may_try(const Unit *unit, const Op *statement)
+{
+    if (unit->n >= 64) {
+        return FUSE_FULL;
+    }
+    return may_share(unit->statements[0], statement) ? FUSE_FITS : FUSE_NO_COMMON_AXIS;
+}
+
+/* Says of what a statement stores why it is in no launch before. */
+static void note_apart(Func *func, const Op *statement, FuseReason reason)
+{
+    const Value *memory = statement->n_operands ? statement->operands[0] : NULL;
+    if (memory && memory->type->kind == TYPE_TENSOR && !memory->def && !memory->block) {
+        Param *param = &func->params.items[memory->index];
+        param->apart = param->apart ? param->apart : fuse_reason_text(reason);
+    }
 }
 
 /* Does it store what an op with an effect gives? */
@@ -242,16 +257,20 @@ static void place(Func *func, Units *units, Op *statement)
         order = unit_order(func, units->items[earliest - 1], &touches);
         earliest -= order != ORDER_STRICT;
     }
+    FuseReason reason = units->n ? FUSE_DEPENDENCE : FUSE_FITS;
     int tries = MAX_TRIES;
     for (size_t i = earliest; i < units->n && tries > 0; i++) {
-        if (may_try(units->items[i], statement)) {
+        reason = may_try(units->items[i], statement);
+        if (reason == FUSE_FITS) {
             tries--;
-            if (fit_together(func, units->items[i], statement)) {
+            reason = fit_together(func, units->items[i], statement);
+            if (reason == FUSE_FITS) {
                 join(units, i, statement, touches);
                 return;
             }
         }
     }
+    note_apart(func, statement, reason);
     ARENA_PUSH(func->arena, units, ARENA_NEW(func->arena, Unit));
     join(units, units->n - 1, statement, touches);
 }
@@ -475,7 +494,7 @@ static void fuse_regions(Func *func, Block *block)
             for (Value *v = fuse_wanted_outside(func, op);
                  v; /* each is read from an intermediate then */
                  v = fuse_wanted_outside(func, op)) {
-                fuse_materialize(func, v);
+                fuse_materialize(func, v, FUSE_SEQUENTIAL);
             }
             for (int r = 0; r < op->n_regions; r++) {
                 fuse_block(func, op->regions[r]);

@@ -22,6 +22,14 @@
 #include "ir/build.h"
 #include "passes/analysis/row_column_sweep.h"
 
+/* Why not (fuse_reasons.def). */
+typedef enum FuseReason {
+    FUSE_FITS,
+#define FUSE_REASON(id, text) FUSE_##id,
+#include "passes/fuse/fuse_reasons.def"
+#undef FUSE_REASON
+} FuseReason;
+
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
 
@@ -54,8 +62,8 @@ void fuse_epilogue_folds(Func *func, Block *block);
 
 /* ---- fuse_intermediates.c ---- */
 /* Stores a value to an intermediate tensor right where it is made, and reads
- * it from there in every other op. Returns the store. */
-Op *fuse_materialize(Func *func, Value *value);
+ * it from there in every other op, for this reason. Returns the store. */
+Op *fuse_materialize(Func *func, Value *value, FuseReason reason);
 /* Is the value made in a block, by something other than a read of an intermediate? */
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
@@ -111,14 +119,15 @@ bool fuse_are_pieces(const Op *a, const Op *b);
 StmtDependence fuse_order(const Func *func, const MemoryEffects *a, const MemoryEffects *b);
 
 /* ---- fuse_split.c ---- */
-/* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */
-bool fuse_goes_both_ways(Func *func, const FusionGroup *group);
-/* No value of the group should be made by a launch of its own. */
-bool fuse_is_sound(Func *func, const FusionGroup *group);
-/* Do statements that write less than others leave out rows alone, which a block walks whole? */
+/* Can one launch compute a group of statements? All conditions are asked here, in one order, and
+ * the first one that is broken is the reason that `explain` gives. Gives uses that conflict their
+ * own copies of a value. With `body`, the program's, of one statement alone: `*value` is a value of
+ * the body that a launch before it should make; FUSE_FITS: there is none. */
+FuseReason fuse_nest_check(Func *func, FusionGroup *group, const Block *body, Value **value);
+/* What `explain` says of it; NULL: nothing (FUSE_FITS). */
+const char *fuse_reason_text(FuseReason reason);
+/* Do the statements, which have passed the other conditions, store along the same grid? */
 bool fuse_shares_grid(Func *func, const FusionGroup *group);
-/* A value that should be made by a launch of its own before this group; NULL: all is well. */
-Value *fuse_split(Func *func, const Block *body, const FusionGroup *group);
 
 /* ---- fuse_column_reductions.c ---- */
 /* Should a launch that has this walk do all of it? */

@@ -447,7 +447,7 @@ static void store_statistics(EpilogueFolds *f, Type whole)
         bool few = elements_of(value->type) <= elements_of(whole) / HELD_ROW * 2;
         memo_clear(seen);
         if (few && is_reduced(value, seen) && fuse_may_materialize(f->func, f->block, value)) {
-            fuse_materialize(f->func, value);
+            fuse_materialize(f->func, value, FUSE_EPILOGUE_FOLD);
         }
     }
     memo_close(seen);
@@ -457,18 +457,18 @@ static void store_parts(EpilogueFolds *f)
 {
     Value *stored = stored_value(f);
     Type whole = stored->type;
-    fuse_materialize(f->func, stored);
+    fuse_materialize(f->func, stored, FUSE_EPILOGUE_FOLD);
     for (int i = 0; i < f->n_moments; i++) {
         Value *made[] = {f->moments[i].sum, f->moments[i].square, f->moments[i].rest};
         for (size_t k = 0; k < sizeof made / sizeof *made; k++) {
             if (made[k] && value_has_uses(f->func, made[k])) {
-                fuse_materialize(f->func, made[k]);
+                fuse_materialize(f->func, made[k], FUSE_EPILOGUE_FOLD);
             }
         }
     }
     for (int i = 0; i < f->n_others; i++) {
         if (value_has_uses(f->func, f->others[i])) {
-            fuse_materialize(f->func, f->others[i]);
+            fuse_materialize(f->func, f->others[i], FUSE_EPILOGUE_FOLD);
         }
     }
     store_statistics(f, whole);

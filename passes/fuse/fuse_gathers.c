@@ -191,7 +191,7 @@ static void place_gather(Op *op, void *user)
     if (fuse_is_cheap_gather(func, op)) {
         compute_there(func, op);
     } else if (may_be_stored(func, op)) {
-        Op *store = fuse_materialize(func, op->operands[0]);
+        Op *store = fuse_materialize(func, op->operands[0], FUSE_GATHERED);
         if (fuse_is_cheap_gather(func, op)) { /* it reads the intermediate now */
             compute_there(func, op);
         }

@@ -212,11 +212,9 @@ static bool is_legal(Update *update)
     FusionGroup group = group_in_order(update, &at);
     Block *region = group.parallel->regions[0];
     size_t n_ops = count_ops(region);
-    Value *costly;
     bool legal = all_elementwise(region) && !reads_overwritten(update, &group) &&
-                 fuse_resolve_axis_conflicts(func, &group, &costly) && count_ops(region) == n_ops &&
-                 fuse_is_sound(func, &group) && !fuse_goes_both_ways(func, &group) &&
-                 fuse_shares_grid(func, &group);
+                 fuse_nest_check(func, &group, NULL, NULL) == FUSE_FITS &&
+                 count_ops(region) == n_ops;
     if (legal) {
         Axes axes = an_axes(func, region);
         Check check = {&axes, region, NULL, !axes_conflict(&axes, region)};

@@ -74,13 +74,14 @@ static bool is_copy(const Value *value)
     return op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
 }
 
-Op *fuse_materialize(Func *func, Value *value)
+Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
 {
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
     Value *stored = with_axis(&b, value);
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
+    func->params.items[scratch->index].apart = fuse_reason_text(reason);
     if (scratch->type->strides && is_copy(stored)) {
         op_set_int(func, store, ATTR_REPACKED, 1);
     }

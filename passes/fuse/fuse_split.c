@@ -26,20 +26,45 @@ static const Value *one_too_many(Splitter *s, const Op *op)
 }
 
 /* In the order in which they are asked: the first one that is broken counts. */
-static SplitRule *const RULES[] = {
-    one_too_many,         split_folded_product, split_contracted_axis, split_costly_operand,
-    split_other_grid,     split_repeated,       split_before_scatter,  split_both_ways,
-    split_scanned_across, split_long_chain,     split_nested_fold,     split_scan_of_rows,
-    split_under_occupied,
+static const struct {
+    SplitRule *rule;
+    FuseReason reason;
+} RULES[] = {
+    {one_too_many, FUSE_TOO_MANY},
+    {split_folded_product, FUSE_FOLDED_PRODUCT},
+    {split_contracted_axis, FUSE_CONTRACTED_AXIS},
+    {split_costly_operand, FUSE_COSTLY_OPERAND},
+    {split_other_grid, FUSE_OTHER_PRODUCT},
+    {split_repeated, FUSE_REPEATED},
+    {split_before_scatter, FUSE_BEFORE_SCATTER},
+    {split_both_ways, FUSE_BOTH_WAYS},
+    {split_scanned_across, FUSE_SCANNED_ACROSS},
+    {split_long_chain, FUSE_LONG_CHAIN},
+    {split_nested_fold, FUSE_NESTED_FOLD},
+    {split_scan_of_rows, FUSE_SCAN_OF_ROWS},
+    {split_under_occupied, FUSE_UNDER_OCCUPIED},
 };
 
-/* The value of the first op that breaks a rule and that `may_cut` takes; NULL: none. */
-static const Value *first_broken(Splitter *s, bool (*may_cut)(const Splitter *, const Value *))
+const char *fuse_reason_text(FuseReason reason)
+{
+    static const char *const texts[] = {
+        [FUSE_FITS] = NULL,
+#define FUSE_REASON(id, text) [FUSE_##id] = text,
+#include "passes/fuse/fuse_reasons.def"
+#undef FUSE_REASON
+    };
+    return texts[reason];
+}
+
+/* The first op that breaks a rule, and its value that `may_cut` takes; NULL: none. */
+static const Value *first_broken(Splitter *s, bool (*may_cut)(const Splitter *, const Value *),
+                                 FuseReason *reason)
 {
     for (const Op *op = s->block->first; op; op = op->next) {
         const Value *value = NULL;
         for (size_t i = 0; i < sizeof RULES / sizeof *RULES && !value; i++) {
-            value = RULES[i](s, op);
+            value = RULES[i].rule(s, op);
+            *reason = RULES[i].reason;
         }
         if (value && may_cut(s, value)) {
             return value;
@@ -57,19 +82,6 @@ static bool is_root(const Splitter *s, const Value *value)
         }
     }
     return false;
-}
-
-bool fuse_goes_both_ways(Func *func, const FusionGroup *group)
-{
-    const Block *block = group->parallel->regions[0];
-    Splitter s = {.func = func, .group = group, .block = block};
-    bool both = false;
-    s.met = memo_open(func);
-    for (const Op *op = block->first; op && !both; op = op->next) {
-        both = split_both_ways(&s, op) != NULL;
-    }
-    memo_close(s.met);
-    return both;
 }
 
 /* Without rows there is little to share: what is written in another order has a grid of its own. */
@@ -103,18 +115,25 @@ static uint64_t walked_rows(Splitter *s)
     return rows;
 }
 
+/* Do statements that write less than others leave out rows alone, which a block walks whole? */
+static bool shares_grid(Splitter *s)
+{
+    const Value *first = NULL;
+    uint64_t rows = walked_rows(s);
+    bool shares = true;
+    for (const Op *op = s->block->first; op && shares; op = op->next) {
+        const Value *written = axes_written(op);
+        first = first ? first : written;
+        shares = !written || (!(s->stored & ~split_classes_of(s, written) & ~rows) &&
+                              ((s->stored & s->folded) || same_order(s, first, written)));
+    }
+    return shares;
+}
+
 bool fuse_shares_grid(Func *func, const FusionGroup *group)
 {
     Splitter s = split_begin(func, group);
-    const Value *first = NULL;
-    uint64_t rows = walked_rows(&s);
-    bool shares = true;
-    for (const Op *op = s.block->first; op && shares; op = op->next) {
-        const Value *written = axes_written(op);
-        first = first ? first : written;
-        shares = !written || (!(s.stored & ~split_classes_of(&s, written) & ~rows) &&
-                              ((s.stored & s.folded) || same_order(&s, first, written)));
-    }
+    bool shares = shares_grid(&s);
     split_end(&s);
     return shares;
 }
@@ -129,15 +148,6 @@ static bool is_any(const Splitter *s, const Value *value)
 {
     (void)s, (void)value;
     return true;
-}
-
-bool fuse_is_sound(Func *func, const FusionGroup *group)
-{
-    Splitter s = split_begin(func, group);
-    bool sound = !is_crowded(&s) && !s.separate_sweeps && !first_broken(&s, is_any) &&
-                 !split_parts_conflict(&s);
-    split_end(&s);
-    return sound;
 }
 
 static int count_bits(uint64_t bits)
@@ -169,12 +179,48 @@ static bool may_materialize(const Splitter *s, const Value *value)
     return original && fuse_may_materialize(s->func, s->body, original);
 }
 
-Value *fuse_split(Func *func, const Block *body, const FusionGroup *group)
+/* The statements share a launch, or the first condition that they break. */
+static FuseReason check_together(Splitter *s)
 {
-    Splitter s = split_begin(func, group);
-    s.body = body;
-    const Value *broken = is_crowded(&s) ? NULL : first_broken(&s, may_materialize);
-    Value *found = is_crowded(&s) ? cut(&s, body) : broken ? fuse_original(group, broken) : NULL;
-    split_end(&s);
-    return found;
+    FuseReason reason;
+    if (is_crowded(s)) {
+        return FUSE_CROWDED;
+    }
+    if (s->separate_sweeps) {
+        return FUSE_SEPARATE_SWEEPS;
+    }
+    if (first_broken(s, is_any, &reason)) {
+        return reason;
+    }
+    return split_parts_conflict(s) ? FUSE_PARTS : shares_grid(s) ? FUSE_FITS : FUSE_OTHER_GRID;
+}
+
+/* What the statement alone should find in memory. */
+static FuseReason check_alone(Splitter *s, Value **value)
+{
+    FuseReason reason = FUSE_CROWDED;
+    if (is_crowded(s)) {
+        *value = cut(s, s->body);
+    } else {
+        const Value *broken = first_broken(s, may_materialize, &reason);
+        *value = broken ? fuse_original(s->group, broken) : NULL;
+    }
+    return *value ? reason : FUSE_FITS;
+}
+
+FuseReason fuse_nest_check(Func *func, FusionGroup *group, const Block *body, Value **value)
+{
+    Value *costly = NULL, *found = NULL;
+    FuseReason reason = FUSE_AXIS_CONFLICT;
+    if (fuse_resolve_axis_conflicts(func, group, &costly)) {
+        Splitter s = split_begin(func, group);
+        s.body = body;
+        reason = body ? check_alone(&s, &found) : check_together(&s);
+        split_end(&s);
+        costly = found;
+    }
+    if (value) {
+        *value = costly;
+    }
+    return reason;
 }

@@ -322,10 +322,11 @@ const char *split_words(Func *func, const Op *launch)
         const Value *value = func->params.items[i].value;
         for (const Op *op = launch->prev; use_of(launch, value).reads && op; op = op->prev) {
             if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
+                const char *why = func->params.items[i].apart;
                 return arena_printf(func->arena,
-                                    "it needs all of %s, which an earlier launch makes: blocks of "
-                                    "one launch do not wait for each other",
-                                    value_words(func, value));
+                                    "it needs all of %s, which an earlier launch makes: %s",
+                                    value_words(func, value),
+                                    why ? why : "blocks of one launch do not wait for each other");
             }
         }
     }
@@ -336,6 +337,12 @@ const char *split_words(Func *func, const Op *launch)
                 return arena_printf(func->arena, "it writes %s after an earlier launch has",
                                     value_words(func, value));
             }
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        if (param->apart && use_of(launch, param->value).writes) {
+            return param->apart;
         }
     }
     return "its grid is another";
