@@ -12,6 +12,7 @@ typedef struct Verifier {
     int failures;
     uint32_t *marks; /* by value id: the last search that reached it; NULL: before the first */
     uint32_t search;
+    bool extreme; /* the search follows a maximum or minimum (verify_reduced_axis.c) */
 } Verifier;
 
 void verify_fail(Verifier *v, const Op *op, const char *format, ...)

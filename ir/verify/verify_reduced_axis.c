@@ -2,6 +2,7 @@
 /* Checks that reductions are complete: the tile that an op reduces, together with the loops that
  * carry its result, covers the whole axis that the op names. If other blocks, or loops over slices
  * of an axis, reduce the rest, an op must combine the partial results explicitly. */
+#include "ir/op_axes.h"
 #include "ir/text/ir_text.h"
 #include "ir/verify/verify_ops.h"
 
@@ -76,13 +77,31 @@ static bool reads_others(const Verifier *v, const Op *op)
            (memory && v->func->params.items[memory->index].io == PARAM_SCRATCH);
 }
 
+/* True if the greatest (smallest) of what the op reads is still that of its result, perhaps scaled
+ * and shifted, so that a maximum of a tile becomes one of the tiles so far: an exponential of it
+ * does not. */
+static bool keeps_extreme(const Op *op)
+{
+    static const OpKind kinds[] = {
+        OP_MAX,   OP_MIN,          OP_AND,         OP_OR,     OP_SELECT, OP_CAST,  OP_MASK,
+        OP_NEG,   OP_MUL,          OP_ADD,         OP_SUB,    OP_FMA,    OP_FRONT, OP_TO_STATIC,
+        OP_REMAT, OP_SHARED_STORE, OP_SHARED_LOAD, OP_REDUCE, OP_CONVERT};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (op->kind == kinds[i]) {
+            return true;
+        }
+    }
+    return op_moves_axes(op);
+}
+
 /* Marks the values of a block that depend on marked ones and, with `others`, on results of other
  * blocks or launches. True if an op passes a marked value on to other blocks or launches. */
 static bool spread_in(Verifier *v, const Block *block, bool others)
 {
     bool handed = false;
     for (const Op *op = block->first; op; op = op->next) {
-        bool reads = reads_marked(v, op) || (others && reads_others(v, op));
+        bool reads = (reads_marked(v, op) && (!v->extreme || keeps_extreme(op))) ||
+                     (others && reads_others(v, op));
         int axes = op->kind == OP_FOR ? 1 : 0, inits = op->kind == OP_FOR ? 2 : 0;
         for (int r = 0; r < op->n_regions; r++) {
             const Block *region = op->regions[r];
@@ -192,7 +211,10 @@ static int carried(Verifier *v, const Op *loop, const Op *op)
 {
     const Block *region = loop->regions[0];
     const Op *yield = region->last;
-    for (int i = 0; i < loop->n_results; i++) {
+    const char *fn = op->kind == OP_REDUCE ? op_word(op, ATTR_FN) : "";
+    int found = -1;
+    v->extreme = text_equal(fn, "max") || text_equal(fn, "min");
+    for (int i = 0; i < loop->n_results && found < 0; i++) {
         begin_search(v);
         mark_results(v, op);
         spread(v, region);
@@ -200,11 +222,10 @@ static int carried(Verifier *v, const Op *loop, const Op *op)
         begin_search(v);
         mark(v, region->args[1 + i]);
         spread(v, region);
-        if (made && is_marked(v, yield->operands[i])) {
-            return i;
-        }
+        found = made && is_marked(v, yield->operands[i]) ? i : -1;
     }
-    return -1;
+    v->extreme = false;
+    return found;
 }
 
 static bool reads_both(const Verifier *v, const Block *block, const uint32_t *made, const Op *scan)

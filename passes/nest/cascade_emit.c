@@ -51,6 +51,14 @@ static bool emit_exps(Emitter *e)
     return true;
 }
 
+/* The loop carries what the tile's reduction comes to: together they run over the whole axis, which
+ * the verifier checks after every pass. */
+static Value *over_loop(const Cascade *c, Value *reduced)
+{
+    op_set_over(c->nest.func, reduced->def, c->nest.loops[c->nest.column].extent);
+    return reduced;
+}
+
 /* The term of a sum: the exponential with the factors that vary along the loop. */
 static Value *emit_term(Emitter *e, const CascadeFold *fold)
 {
@@ -107,10 +115,12 @@ static Value *emit_step(Emitter *e, const CascadeFold *fold, Value *state)
             return factor;
         }
         sum = build_dot(&s->b, other ? term : factor, other ? factor : term, NULL, DT_F32);
+        sum = over_loop(c, sum);
     } else if (c->nest.dry) {
         return term;
     } else {
-        sum = build_reduce(&s->b, "sum", term, nest_position(&c->nest, &c->terms, c->axis));
+        int at = nest_position(&c->nest, &c->terms, c->axis);
+        sum = over_loop(c, build_reduce(&s->b, "sum", term, at));
     }
     Value *rescale = e->rescales[fold->exp];
     rescale = build_broadcast(&s->b, rescale, state->type->rank, state->type->dims);
@@ -128,7 +138,7 @@ static bool emit_loop(Emitter *e, Op *loop)
     }
     if (!c->nest.dry) {
         int at = nest_position(&c->nest, &c->terms, c->axis);
-        Value *maximum = build_reduce(&s->b, "max", terms, at);
+        Value *maximum = over_loop(c, build_reduce(&s->b, "max", terms, at));
         e->maximum[0] = loop->regions[0]->args[c->n_folds + 1];
         e->maximum[1] = build_binary(&s->b, OP_MAX, e->maximum[0], maximum);
     }
@@ -340,6 +350,9 @@ static Op *build_loop(Emitter *e)
     cascade_bounds(c, s, &lo, &hi);
     Op *loop = build_for(&s->b, nest->loops[nest->column].extent, TILE, loop_name(c, nest->column),
                          lo, hi, c->n_folds + 1, states);
+    if (!value_is_const(lo, 0) || hi->def->kind != OP_SIZE) {
+        op_set_int(nest->func, loop, ATTR_BOUNDED, 1);
+    }
     nest->loops[nest->column].binder = loop->regions[0]->args[0];
     e->loop = (NestScope){.nest = nest, .b = build_at_end(nest->func, loop->regions[0])};
     e->loop.b.span = c->max->span;

@@ -413,10 +413,11 @@ static void check_static(Op *op, void *user)
     }
 }
 
-/* Where the source has tiles, it says by its own loops what becomes of what they come to. */
+/* Where the source has tiles, it says by its own loops what becomes of what they come to; a derived
+ * nest has said it of its reductions. */
 static void run_over_tile(Op *op, void *user)
 {
-    if (op_reduces(op)) {
+    if (op_reduces(op) && !op_attr(op, ATTR_OVER)) {
         op_set_over(user, op, op_reduced_extent(op));
     }
 }

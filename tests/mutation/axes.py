@@ -20,13 +20,14 @@ kernel columns(x: f32[M, K], v: f32[M, 1]) -> f32[1, K] = sum(x * v, axis=0)
 kernel turned(x: f32[K, K]) -> f32[K, K] = x * x.T
 kernel norms(x: f32[M, K]) -> f32[M, K] = x / sqrt(sum(x * x, axis=1))
 kernel running(x: f32[M, K]) -> f32[M, K] = cumsum(x, axis=1)
+kernel cascade(q: f16[M, 64], k: f16[L, 64], v: f16[L, 64]) -> f16[M, 64] = softmax(q @ k.T) @ v
 kernel product(x: f16[M, K], w: f16[K, N]) -> f32[M, N] = x @ w
 """
 # Kernels, and what else the command says.
 JOBS = [("gate_by_score", "sm_90a"), ("householder", "native"), ("two_results", "gfx942"),
         ("largest", "sm_90a"), ("running_beside", "native"), ("columns", "native"),
         ("turned", "native"), ("norms", "sm_90a"), ("norms", "sm_90a", "--size", "M=64,K=65536"),
-        ("running", "native"),
+        ("running", "native"), ("cascade", "sm_90a"), ("cascade", "native"),
         ("product", "sm_90a"), ("product", "sm_90a", "--size", "M=64,N=64,K=8192")]
 
 
