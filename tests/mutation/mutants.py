@@ -160,6 +160,8 @@ CODEGEN = [
      "«dtype_is_signed(change->dtype)» ? FNS[change->fn].with_sign", "true"),
     ("CPU: divisors that LLVM takes for never 0 stay so", "codegen/cpu/cpu_workarounds.c",
      "side <= «2»", "1"),
+    ("CPU: a store of one known lane is left to LLVM", "codegen/cpu/cpu_workarounds.c",
+     "return «found»;", "-1"),
     ("AMD: rows of lanes are turned by another part of a row", "codegen/amdgcn/amdgcn.c",
      "return read_neighbours(em, i32, «ROTATE_8»);", "ROTATE_8 - 4"),
     ("AMD: copies to LDS are not waited for", "codegen/amdgcn/amdgcn_lds_dma.c",

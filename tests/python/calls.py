@@ -157,6 +157,15 @@ def test_strides_and_addresses():
     raises(tessera.UsageError, "other order", softmax, x.astype(">f4"))
 
 
+def test_nothing_is_written_behind_the_end():
+    narrow = tessera.parse("kernel narrow(x: i32[M, N]) -> i16[M, N] = i16(x)").narrow
+    for columns in (1, 17, 49, 63):
+        x = np.arange(3 * columns, dtype=np.int32).reshape(3, columns)
+        whole = np.full(x.size + 64, 9, np.int16)
+        narrow(x, out=whole[: x.size].reshape(x.shape))
+        assert (whole[: x.size] == x.ravel()).all() and (whole[x.size:] == 9).all()
+
+
 def test_errors():
     error = raises(tessera.SourceError, "size N is 8", program.add, ones, ones[:7], 1.0)
     assert error.diagnostics[0]["code"] == "E1018" and isinstance(error, RuntimeError)
