@@ -4,8 +4,9 @@
 get_inputs) through torch.compile(backend="tessera"). Each runs in a process of its own: forward in
 f32 and bf16, backward in f32 and bf16, against eager. A line says for each check how far the result
 is from that in f64, as a share of its norm, beside how far eager's is; and how many of the calls
-ran in kernels. `--most N` halves the whole numbers that a problem's file assigns until they are at
-most N, for machines that the real sizes are too much for; `--keep` names those that stay.
+ran in kernels. For machines that the real sizes are too much for, `--most N` halves the whole
+numbers that a problem's file assigns until they are at most N, `--keep` names those that stay, and
+`--set batch_size=2` assigns another one.
 Prints `N passed, N failed` at the end; exit status 1 if one failed."""
 
 import argparse
@@ -35,13 +36,18 @@ class Halved(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(value), node)
 
 
-def load(path, most, keep):
+def load(path, options):
     """The problem as a module."""
+    given = dict(pair.split("=") for pair in options.set)
     tree = ast.parse(path.read_text())
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and most and \
-                not any(getattr(t, "id", "") in keep for t in statement.targets):
-            Halved(most).visit(statement)
+        if not isinstance(statement, ast.Assign):
+            continue
+        names = [getattr(t, "id", "") for t in statement.targets]
+        if names[0] in given:
+            statement.value = ast.Constant(int(given[names[0]]))
+        elif options.most and names[0] not in options.keep:
+            Halved(options.most).visit(statement)
     module = types.ModuleType(path.stem)
     exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), module.__dict__)
     return module
@@ -99,7 +105,7 @@ def problem(path, options, pipe):
 
 
 def checks(path, options, torch, backend):
-    module = load(path, options.most, options.keep)
+    module = load(path, options)
     torch.manual_seed(3)
     model = module.Model(*module.get_init_inputs()).to(options.device)
     inputs = [i.to(options.device) if isinstance(i, torch.Tensor) else i
@@ -163,6 +169,7 @@ def main():
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     parser.add_argument("--most", type=int, default=0)
     parser.add_argument("--keep", nargs="*", default=[])
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=NUMBER")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--forward", action="store_true", help="no gradients")
     parser.add_argument("--timeout", type=int, default=600, help="seconds for a problem")

@@ -59,19 +59,37 @@ class Steps:
                 raise
             why = "refused: " + str(problem).strip().split("\n")[0]
         else:
-            self.steps.append(region)
-            self.report.kernels.append((region.kernel.name, region.path,
-                                        [name_of(n) for n in nodes if counts(n)], region.edited))
+            self._add(region, nodes)
             return
         middle = len(nodes) // 2
         while middle < len(nodes) and nodes[middle].target is operator.getitem:
             middle += 1
         if middle in (0, len(nodes)):
-            for node in nodes:
-                self.torch(node, why)
+            self._one(nodes, whole, after, why)
         else:
             self._kernel(nodes[:middle], whole, after)
             self._kernel(nodes[middle:], whole, after)
+
+    def _one(self, nodes, whole, after, why):
+        """A call that is refused: of several results each by itself, or it runs in torch."""
+        wanted = outputs_of(nodes, whole, after)
+        if len(wanted) > 1:
+            try:
+                parts = [Region([nodes[0], *[n for n in nodes[1:] if n is part]], [part])
+                         for part in wanted]
+            except (Uncovered, Error):
+                pass
+            else:
+                for region in parts:
+                    self._add(region, nodes[:1] if region is parts[0] else [])
+                return
+        for node in nodes:
+            self.torch(node, why)
+
+    def _add(self, region, nodes):
+        self.steps.append(region)
+        self.report.kernels.append((region.kernel.name, region.path,
+                                    [name_of(n) for n in nodes if counts(n)], region.edited))
 
     def torch(self, node, why):
         self.steps.append(node)

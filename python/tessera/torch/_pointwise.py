@@ -23,9 +23,7 @@ def operand(writer, arg, dtype):
         if isinstance(arg.meta["val"], torch.Tensor):
             value = writer.tensor(arg)
             return cast(value.text, value.dtype, dtype)
-        if not isinstance(arg.meta["val"], torch.SymInt):
-            raise Uncovered("a number that is not known")
-        return cast(writer.sizes.text(arg), "i64", dtype)
+        return writer.number(arg, dtype)
     return negative(literal(arg, dtype))
 
 
@@ -184,7 +182,7 @@ def _mul(writer, node, x, y):
     return pointwise(writer, node, "{0} * {1}", x, y)
 
 
-@emits("aten.div.Tensor", "aten.div.Scalar")
+@emits("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def _div(writer, node, x, y):
     return pointwise(writer, node, "{0} / {1}", x, y, kind=TO_FLOAT)
 
@@ -334,10 +332,9 @@ def _to_copy(writer, node, x, *_, **named):
 
 
 def filled(writer, node, number):
-    if isinstance(number, torch.fx.Node):
-        raise Uncovered("a number that is not known")
     dtype, dims = element_type(node), dims_of(writer, node)
-    text = literal(number, dtype)
+    text = writer.number(number, dtype) if isinstance(number, torch.fx.Node) else \
+        literal(number, dtype)
     if not dims:
         return text if dtype == "bool" else f"{dtype}({text})"
     if dtype == "bool":

@@ -115,11 +115,13 @@ class Region(torch.nn.Module):
         self.names = dict(writer.sizes.names)
         self.device = outputs[0].meta["val"].device
         self.path, self.edited = _file(name, self.text)
+        self._set_shapes(writer)
         try:
             self.kernel = _kernel(self.path, self.edited, name)
             if self.names:
-                self.kernel = self.kernel.given(facts={n: 1 for n in self.names.values()})
-            self._set_shapes(writer)
+                # One code for any of those sizes that the arrays tell; others are compiled for.
+                told = {n: 1 for n in self.names.values() if n not in self._free}
+                self.kernel = self.kernel.given(facts=told)
             with _disable_current_modes():  # the arrays of a trace have no memory
                 self._compile()
         except Error as problem:
@@ -130,7 +132,7 @@ class Region(torch.nn.Module):
         """How results are made: for sizes that are known, or functions of those that are not."""
         self._free = [n for s, n in self.names.items() if not any(
             isinstance(size, torch.SymInt) and size.node.expr == s
-            for node in self.inputs for size in node.meta["val"].shape)]
+            for node in self.inputs for size in getattr(node.meta["val"], "shape", ()))]
         made = []
         for node in self.outputs:
             tensor = node.meta["val"]
@@ -160,13 +162,15 @@ class Region(torch.nn.Module):
         arrays = []
         for node in self.inputs:
             tensor = node.meta["val"]
+            if not isinstance(tensor, torch.Tensor):
+                arrays.append(1)
+                continue
             arrays.append(torch.empty_strided([hint(n) for n in tensor.shape],
                                               [hint(n) for n in tensor.stride()],
                                               dtype=tensor.dtype, device=self.device))
         numbers = [sizes[s] for s in self.names]
         made = self._make(numbers)
-        # An expanded gradient is so only while it is compiled for; others may come.
-        self.kernel.prepare(*[_flat(a) for a in arrays], out=tuple(map(_flat, made)),
+        self.kernel.prepare(*map(_flat, arrays), out=tuple(map(_flat, made)),
                             **self._named(numbers))
 
     def _make(self, numbers):
@@ -176,10 +180,16 @@ class Region(torch.nn.Module):
     def _named(self, numbers):
         return {n: v for n, v in zip(self.names.values(), numbers) if n in self._free}
 
+    def _here(self, value):
+        """An array on the region's device: torch takes numbers of the CPU's everywhere."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value if value.device == self.device else value.to(self.device)
+
     def forward(self, *args):
         n = self._n
         numbers = [int(v) for v in args[n:]]
-        arrays = [_flat(a if a.device == self.device else a.to(self.device)) for a in args[:n]]
+        arrays = [_flat(self._here(a)) for a in args[:n]]
         made = self._make(numbers)
         if any(math.prod(a.shape) for a in made):
             with torch.no_grad():
@@ -188,13 +198,13 @@ class Region(torch.nn.Module):
 
 
 def _flat(array):
-    """An array without axes as one of one element."""
-    return array.view(1) if array.dim() == 0 else array
+    """An array without axes as one of one element; a number is itself."""
+    return array.view(1) if isinstance(array, torch.Tensor) and array.dim() == 0 else array
 
 
 def hint_of(symbol, *nodes):
     for node in (n for some in nodes for n in some):
-        for size in node.meta["val"].shape:
+        for size in getattr(node.meta["val"], "shape", ()):
             if isinstance(size, torch.SymInt):
                 env = size.node.shape_env
                 found = getattr(env, "backed_var_to_val", None) or env.var_to_val

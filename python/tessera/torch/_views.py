@@ -248,12 +248,27 @@ def _slice_scatter(writer, node, x, source, axis=0, start=None, end=None, step=1
     axis = axis_of(axis, value.rank)
     first, last = ends(writer, value, axis, start, end)
     if step != 1:
-        raise Uncovered("a step")
+        return _steps_scattered(writer, value, new, axis, first, last, step)
     pieces = [part(value, axis, "0", first)] if first != "0" else []
     pieces.append(cast(new.text, new.dtype, value.dtype))
     if last != value.dims[axis]:
         pieces.append(part(value, axis, last, value.dims[axis]))
     return pieces[0] if len(pieces) == 1 else f"concat([{', '.join(pieces)}], axis={axis})"
+
+
+def _steps_scattered(writer, value, new, axis, first, last, step):
+    """Every so many elements of a range replaced."""
+    names = [f"i{k}" for k in range(value.rank)]
+
+    def element(*_):
+        here = names[axis]
+        inside = f"{here} >= {first} and {here} < {last} and ({here} - {first}) % {step} == 0"
+        at = ", ".join(f"({n} - {first}) // {step}" if k == axis else n
+                       for k, n in enumerate(names))
+        taken = f"({new.text}[{at}] else {literal(0, new.dtype)})"
+        taken = cast(taken, new.dtype, value.dtype)
+        return f"where({inside}, {taken}, {value.text}[{', '.join(names)}])"
+    return writer.by_index("slice_scatter", value.dims, element, value.dtype, names)
 
 
 @emits("aten.select_scatter.default")

@@ -24,9 +24,12 @@ def argument(numbers):
     return str(numbers[0]) if len(numbers) == 1 else f"({', '.join(map(str, numbers))})"
 
 
-def convolved(function, x, w, stride, pad, dilation, groups, extra=""):
-    return f"{function}{len(stride)}d({x}, {w}, stride={argument(stride)}, pad={argument(pad)}, " \
-        f"dilation={argument(dilation)}, groups={groups}{extra}, channels_first=true)"
+def convolved(function, x, w, stride, pad, dilation, groups, extra=()):
+    given = [("stride", stride, 1), ("pad", pad, 0), ("dilation", dilation, 1),
+             ("groups", [groups], 1), ("output_pad", extra, 0)]
+    said = "".join(f", {name}={argument(numbers)}" for name, numbers, usual in given
+                   if any(n != usual for n in numbers))
+    return f"{function}{len(stride)}d({x}, {w}{said}, channels_first=true)"
 
 
 def _same_type(*values):
@@ -47,13 +50,21 @@ def _convolution(writer, node, x, w, bias, stride, pad, dilation, transposed, ou
     _same_type(x, w)
     n = _batched(x)
     stride, pad, dilation = each(stride, n, 1), each(pad, n), each(dilation, n, 1)
-    extra = f", output_pad={argument(each(output_pad, n))}" if transposed else ""
+    extra = each(output_pad, n) if transposed else ()
     text = convolved("conv_transpose" if transposed else "conv", x.text, w.text, stride, pad,
                      dilation, groups, extra)
     if bias is not None:
         at = ", ".join(["None", ":", *["None"] * n])
         text += f" + {operand(writer, bias, wide_type(x.dtype))}[{at}]"
     return cast(text, wide_type(x.dtype), element_type(node))
+
+
+def stepped(name, step):
+    return name if step == 1 else f"{name} * {step}"
+
+
+def _without(text, pad):
+    return f"{text} - {pad}" if pad else text
 
 
 def _filter_gradient(writer, image, gradient, dims, stride, pad, dilation, groups):
@@ -63,7 +74,7 @@ def _filter_gradient(writer, image, gradient, dims, stride, pad, dilation, group
     taps, places = TAPS[:n], WHERE[:n]
     if groups != 1 and not (dims[0].isdigit() and dims[1].isdigit()):
         raise Uncovered("a number of channels that is not known")
-    inside = [f"{p} * {s} + {t} * {d} - {e}"
+    inside = [_without(f"{stepped(p, s)} + {stepped(t, d)}", e)
               for p, t, s, d, e in zip(places, taps, stride, dilation, pad)]
     walk = ", ".join(f"{a} in {e}" for a, e in
                      zip(["b", *places], [image.dims[0], *gradient.dims[2:]]))
@@ -100,7 +111,7 @@ def _convolution_backward(writer, node, gradient, x, w, bias, stride, pad, dilat
     elif wanted[0]:
         rest = _left_over(x, w, g, stride, pad, dilation)
         text = convolved("conv_transpose", g.text, w.text, stride, pad, dilation, groups,
-                         f", output_pad={argument(rest)}")
+                         rest)
         found[0] = cast(text, wide_, to)
     if wanted[1]:
         image, other = (g, x) if transposed else (x, g)
@@ -117,6 +128,9 @@ def _left_over(x, w, g, stride, pad, dilation):
     """How many elements at the end the last window of each axis does not reach."""
     found = []
     for k in range(len(stride)):
+        if stride[k] == 1:
+            found.append(0)
+            continue
         extents = (x.dims[2 + k], w.dims[2 + k], g.dims[2 + k])
         if not all(e.isdigit() for e in extents):
             raise Uncovered("the gradient of a convolution over a size that is not known")
@@ -140,14 +154,12 @@ class Window:
 
     def first(self, k):
         """Where the window begins."""
-        step = self.places[k] + (f" * {self.stride[k]}" if self.stride[k] != 1 else "")
-        return f"{step} - {self.pad[k]}" if self.pad[k] else step
+        return _without(stepped(self.places[k], self.stride[k]), self.pad[k])
 
     def at(self):
         """Where its taps are."""
-        steps = [f" * {d}" if d != 1 else "" for d in self.dilation]
-        return ", ".join([*self.lead, *[f"{self.first(k)} + {self.taps[k]}{steps[k]}"
-                                        for k in range(self.n)]])
+        return ", ".join([*self.lead, *[f"{self.first(k)} + {stepped(t, d)}" for k, (t, d) in
+                                        enumerate(zip(self.taps, self.dilation))]])
 
     def walk(self):
         return ", ".join(f"{t} in {s}" for t, s in zip(self.taps, self.size))

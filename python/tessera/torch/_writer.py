@@ -142,6 +142,25 @@ class Writer:
             raise Uncovered("a result that is not computed")
         return found
 
+    def number(self, node, dtype):
+        """The text of a number that the graph computes: a size, or a parameter."""
+        value = node.meta["val"]
+        if isinstance(value, torch.SymInt):
+            try:
+                return cast(self.sizes.text(node), "i64", dtype)
+            except Uncovered:
+                pass
+        elif not isinstance(value, torch.SymFloat):
+            raise Uncovered("a number that is not known")
+        if node not in self._values:
+            name = f"x{len(self.inputs)}"
+            kind = "f64" if isinstance(value, torch.SymFloat) else "i64"
+            self.inputs.append(node)
+            self._params.append(f"{name}: {kind}")
+            self._values[node] = Value(name, kind, [])
+        found = self._values[node]
+        return cast(found.text, found.dtype, dtype)
+
     def described(self, tensor, text):
         """A value that is as this tensor is."""
         if not isinstance(tensor, torch.Tensor):
