@@ -3,7 +3,8 @@
 count from the end where torch lets them; others are inside of their axes, as in torch."""
 
 from ._pointwise import operand
-from ._writer import Uncovered, Value, axis_of, cast, dims_of, element_type, emits
+from ._views import stretched
+from ._writer import Uncovered, axis_of, cast, dims_of, element_type, emits, product
 
 
 def from_start(index, extent):
@@ -136,24 +137,85 @@ def _embedding_backward(writer, node, gradient, index, rows, padding=-1, by_coun
     return cast(text, "f32", element_type(node))
 
 
+PUT_ROWS = """# Rows {what} at their places; {order}
+fn {name}(x: {of}[V, R], at: i64[N], new: {of}[N, R]) -> y: {to}[V, R] {{
+    y[v, r] = {read}
+    parallel n in N, r in R {{ {change} }}
+}}
+
+"""
+
+
+@emits("aten.index_put.default", "aten._unsafe_index_put.default")
+def _index_put(writer, node, x, indices, values, add=False):
+    """Rows of the first axis."""
+    value, new = writer.tensor(x), writer.tensor(values)
+    if len([i for i in indices if i is not None]) != 1 or indices[0] is None:
+        raise Uncovered("other than rows of the first axis")
+    index = writer.tensor(indices[0])
+    if index.dtype in ("bool", "u8") or not index.rank:
+        raise Uncovered("a mask as an index: its shape is data")
+    if add and value.dtype in ("bool", "f64", "i8", "i16", "u8"):
+        raise Uncovered(f"sums of {value.dtype} in any order")
+    new = writer.let(cast(new.text, new.dtype, value.dtype), "new", value.dtype, new.dims)
+    made = stretched(writer, new, [*index.dims, *value.dims[1:]])
+    if isinstance(made, str):
+        made = writer.let(made, "new", value.dtype, [*index.dims, *value.dims[1:]])
+    n, r = product(index.dims), product(value.dims[1:]) or "1"
+    to = "f32" if add and value.dtype in ("f16", "bf16") else value.dtype
+    place = from_start("at[n]", "V")
+    read = "x[v, r]" if to == value.dtype else "f32(x[v, r])"
+    taken = "new[n, r]" if to == value.dtype else "f32(new[n, r])"
+    name = f"{'added' if add else 'put'}_rows_{value.dtype}"
+    writer.function(name, PUT_ROWS.format(
+        what="are added" if add else "are put", name=name, of=value.dtype, to=to, read=read,
+        order="the order is free." if add else "of equal places any is there.",
+        change=f"atomic.add(y[{place}, r], {taken})" if add else f"y[{place}, r] = {taken}"))
+    text = f"{name}(reshape({value.text}, [{value.dims[0]}, {r}])," \
+        f" reshape({_index(index)}, [{n}])," \
+        f" reshape({made.text}, [{n}, {r}]))"
+    rows = writer.let(text, "rows", to, [value.dims[0], r])
+    return cast(f"reshape({rows.text}, [{', '.join(value.dims)}])", to, value.dtype)
+
+
+def _along_last(writer, value, axis):
+    """(the array with this axis last, how to bring it back)."""
+    order = list(range(value.rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    if axis == value.rank - 1:
+        return value, "{}"
+    turned = writer.let(f"permute({value.text}, {order})", "turned", value.dtype,
+                        [value.dims[k] for k in order])
+    return turned, f"permute({{}}, {order})"
+
+
 @emits("aten.sort.default", "aten.sort.stable")
-def _sort(writer, node, x, axis=-1, descending=False, **named):
-    if "stable" in str(node.target):
-        descending = named.get("descending", False)
-        axis = named.get("dim", -1)
+def _sort(writer, node, x, *args, stable=None, dim=-1, descending=False):
+    if args:  # of the overload without `stable`
+        dim, descending = args[0], len(args) > 1 and args[1]
     value = writer.tensor(x)
-    if not value.rank or axis_of(axis, value.rank) != value.rank - 1 or value.dtype == "bool":
-        raise Uncovered("another axis than the last one")
-    if descending:
-        raise Uncovered("a descending order")
-    return f"sort({value.text})", f"argsort({value.text})"
+    if not value.rank or value.dtype == "bool":
+        raise Uncovered("a number, or bool")
+    value, back = _along_last(writer, value, axis_of(dim, value.rank))
+    last = f"axis={value.rank - 1}"
+    if not descending:
+        return back.format(f"sort({value.text})"), back.format(f"argsort({value.text})")
+    # Backwards twice: equal ones stay in their order.
+    turned = writer.let(f"flip({value.text}, {last})", "backwards", value.dtype, value.dims)
+    places = f"{value.dims[-1]} - 1 - flip(argsort({turned.text}), {last})"
+    return back.format(f"flip(sort({turned.text}), {last})"), back.format(f"({places})")
 
 
 @emits("aten.topk.default")
 def _topk(writer, node, x, k, axis=-1, largest=True, in_order=True):
     value = writer.tensor(x)
-    if value.rank != 2 or axis_of(axis, 2) != 1 or not largest or not isinstance(k, int):
-        raise Uncovered("another axis than the last of two, or the least ones")
-    values, places = writer.let_two(f"topk({value.text}, k={k})", "greatest")
-    dims = [value.dims[0], str(k)]
-    return Value(values, value.dtype, dims), Value(places, "i64", dims)
+    if not value.rank or not largest or not isinstance(k, int) or k < 1 or value.dtype == "bool":
+        raise Uncovered("a number, or the least ones")
+    value, back = _along_last(writer, value, axis_of(axis, value.rank))
+    rows = product(value.dims[:-1]) or "1"
+    text = value.text if value.rank == 2 else f"reshape({value.text}, [{rows}, {value.dims[-1]}])"
+    values, places = writer.let_two(f"topk({text}, k={k})", "greatest")
+    if value.rank != 2:
+        dims = ", ".join([*value.dims[:-1], str(k)])
+        values, places = f"reshape({values}, [{dims}])", f"reshape({places}, [{dims}])"
+    return back.format(values), back.format(places)

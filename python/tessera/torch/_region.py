@@ -18,6 +18,9 @@ from .._program import load
 from ._partition import counts
 from ._writer import Uncovered, Writer, name_of
 
+STACK = "E0511"  # tiles that take more of a CPU's stack than there is
+MOST_SMALLER = 6  # times that tiles are halved for it
+
 _folder: "Optional[pathlib.Path]" = None  # where the programs are
 _kernels: "Dict[Any, Any]" = {}  # programs by their files, and what was edited there
 
@@ -99,6 +102,21 @@ def _is_symbolic(tensor):
     return any(isinstance(n, torch.SymInt) for n in [*tensor.shape, *tensor.stride()])
 
 
+def smaller_tiles(schedule):
+    """The lines of a schedule that choose tiles, the longest edge of each halved."""
+    lines = []
+    for line in schedule.splitlines():
+        line = line.split("#")[0].strip()
+        if re.match(r"(launch \d+: )?tile ", line):
+            head, tiles = line.rsplit("tile ", 1)
+            edges = [edge.rsplit(" ", 1) for edge in tiles.split(", ")]
+            most = max(int(n) for _, n in edges)
+            first = next(i for i, (_, n) in enumerate(edges) if int(n) == most)
+            edges[first][1] = str(max(1, most // 2))
+            lines.append(f"{head}tile " + ", ".join(" ".join(edge) for edge in edges))
+    return lines
+
+
 class Region(torch.nn.Module):
     """A kernel for calls of a graph. Raises Uncovered or tessera.Error: it cannot be one."""
 
@@ -170,8 +188,18 @@ class Region(torch.nn.Module):
                                               dtype=tensor.dtype, device=self.device))
         numbers = [sizes[s] for s in self.names]
         made = self._make(numbers)
-        self.kernel.prepare(*map(_flat, arrays), out=tuple(map(_flat, made)),
-                            **self._named(numbers))
+        arrays, made = [_flat(a) for a in arrays], tuple(map(_flat, made))
+        plain = self.kernel
+        for _ in range(MOST_SMALLER):
+            try:
+                self.kernel.prepare(*arrays, out=made, **self._named(numbers))
+                return
+            except Error as problem:
+                if not any(d["code"] == STACK for d in problem.diagnostics):
+                    raise
+                schedule = self.kernel.compile(*arrays, out=made, **self._named(numbers)).schedule
+                self.kernel = plain.given(schedule=smaller_tiles(schedule))
+        self.kernel.prepare(*arrays, out=made, **self._named(numbers))
 
     def _make(self, numbers):
         shapes = self._static or [(s(*numbers), t(*numbers), d) for s, t, d in self._shapes]

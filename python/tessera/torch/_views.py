@@ -3,7 +3,8 @@
 
 import torch
 
-from ._writer import Uncovered, axis_of, cast, dims_of, element_type, emits, literal
+from ._writer import (Uncovered, axis_of, cast, dims_of, element_type, emits, literal,
+                      product)
 
 # What makes no array in torch: where such a call would be a region's result, torch does it.
 FREE = {f"aten.{name}" for name in (
@@ -195,6 +196,24 @@ def _flip(writer, node, x, axes):
     for axis in axes:
         text = f"flip({text}, axis={axis_of(axis, value.rank)})"
     return text if axes else value
+
+
+@emits("aten.as_strided.default")
+def _as_strided(writer, node, x, size, strides, offset=None):
+    """Of an array whose elements lie in order: by their numbers."""
+    value, tensor = writer.tensor(x), x.meta["val"]
+    offset = offset or 0
+    known = [*tensor.shape, *tensor.stride(), *size, *strides, offset]
+    if not all(isinstance(n, int) for n in known) or not tensor.is_contiguous() or \
+            tensor.storage_offset() or not value.rank or not size:
+        raise Uncovered("strides of what does not lie in order")
+    flat = writer.let(f"reshape({value.text}, [{product(value.dims)}])", "flat", value.dtype,
+                      [product(value.dims)])
+
+    def element(*names):
+        steps = [f"{n} * {s}" if s != 1 else n for n, s in zip(names, strides) if s]
+        return f"{flat.text}[{' + '.join([*steps, *([str(offset)] if offset else [])]) or '0'}]"
+    return writer.by_index("strided", [str(n) for n in size], element, value.dtype)
 
 
 @emits("aten.roll.default")
