@@ -131,6 +131,45 @@ def test_dynamic_batch():
     assert kinds.count("forward") == 1 and report.share == 1, report
 
 
+def test_dynamic_attention():
+    """Of any number of sequences of any length, backwards too."""
+    model = Attention()
+    fast = compiled(model, dynamic=True)
+    for dims in ((2, 9, 16), (3, 12, 16), (4, 7, 16)):
+        x = random(*dims)
+        for one, other in zip(results(fast, [x]), results(model, [x])):
+            torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    report = tessera.torch.report()
+    assert [graph.kind for graph in report] == ["forward", "backward"] and report.share == 1, report
+
+
+def test_numbers():
+    """Those that torch computes when the graph runs are parameters of the kernel."""
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        fast = compiled(lambda x, n: x * n.item() + 1)
+        for n in (3.5, -2.0):
+            assert torch.equal(fast(torch.ones(5), torch.tensor(n)), torch.full((5,), n + 1))
+    assert tessera.torch.report().share == 1
+
+
+def test_training_and_evaluation():
+    """Statistics are kept as torch keeps them; then they are used."""
+    models = []
+    for backend in ("tessera", "eager"):
+        torch.manual_seed(2)
+        models.append(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU()))
+        torch._dynamo.reset()
+        fast = torch.compile(models[-1], backend=backend)
+        for _ in range(3):
+            fast(torch.randn(2, 3, 8, 8))
+        models[-1].eval()
+        with torch.no_grad():
+            models.append(fast(torch.ones(2, 3, 8, 8)))
+    torch.testing.assert_close(models[1], models[3], atol=1e-5, rtol=1e-5)
+    for one, other in zip(models[0].buffers(), models[2].buffers()):
+        torch.testing.assert_close(one, other)
+
+
 def test_uncovered():
     """Runs in torch, between kernels, and the report says so."""
     report = same(lambda x: torch.linalg.qr(x * 2)[1].abs() + 1, random(5, 5), share=0.3)

@@ -243,6 +243,22 @@ def test_operators():
     twice(tiled, random(4))
 
 
+def test_vmap_of_operators():
+    """Of batches of any of the inputs along any axis; what it returns has gradients."""
+    operator, w = tessera.torch.operator(program.product, "product_each"), random(5, 4)
+    for x, axis in ((random(7, 3, 5), 0), (random(3, 7, 5), 1)):
+        made = torch.vmap(lambda x: operator(x, w), in_dims=axis)(x)
+        torch.testing.assert_close(made, torch.vmap(lambda x: x @ w, in_dims=axis)(x))
+    two = tessera.torch.operator(program.two, "two_each")
+    x, w = random(6, 3, 5).detach(), random(6, 5).detach()
+    for made, one in zip(torch.vmap(lambda x, w: two(x, w, 2.0))(x, w),
+                         (x * w[:, None] * 2, (x * x).sum(-1))):
+        torch.testing.assert_close(made, one)
+    x.requires_grad_()
+    slope, = torch.autograd.grad(torch.vmap(lambda x, w: two(x, w, 2.0)[0])(x, w).sum(), x)
+    torch.testing.assert_close(slope, (2 * w)[:, None].expand(6, 3, 5))
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     sys.exit(run_tests(globals()))

@@ -6,9 +6,9 @@ import operator
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._abi import Error

@@ -88,6 +88,20 @@ def _register_gradient(name, kernel):
                                     setup_context=_autograd.keep)
 
 
+def _register_vmap(name, kernel):
+    """Under torch.func.vmap it is called for each element of the batch: its arrays have as many
+    axes as the kernel says."""
+    def each(info, in_dims, *args):
+        def of(k):
+            return [a if d is None else a.select(d, k) for a, d in zip(args, in_dims)]
+        found = [getattr(torch.ops.tessera, name)(*of(k)) for k in range(info.batch_size)]
+        if len(kernel.outputs) == 1:
+            return torch.stack(found), 0
+        return tuple(map(torch.stack, zip(*found))), (0,) * len(kernel.outputs)
+
+    torch.library.register_vmap(f"tessera::{name}", each, lib=_library)
+
+
 def operator(kernel, name=None):
     """torch.ops.tessera.<name>: the kernel as an operator. Generic parameters that its arguments
     do not tell are bound before: `kernel.given(T="bf16")`."""
@@ -105,5 +119,7 @@ def operator(kernel, name=None):
         torch.library.register_fake(f"tessera::{name}", _fake(kernel), lib=_library)
         if _autograd.may_have_gradient(kernel):
             _register_gradient(name, kernel)
+        if kernel.outputs and all(p.io != INOUT for p in kernel.inputs):
+            _register_vmap(name, kernel)
         _made[name] = kernel
     return getattr(torch.ops.tessera, name)

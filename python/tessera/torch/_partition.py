@@ -16,6 +16,8 @@ from ._writer import Uncovered, Writer, name_of
 
 MOST_CALLS = 48  # of a region: of the longest chains the compiler's time grows faster than they do
 MOST_BATCHED = 8  # products of batches in a region
+MOST_INPUTS = 20  # arrays that a region reads; of more, LLVM's time grows faster than they do
+MOST_PARTS = 4  # of a concatenation that is read by other calls of its region: each element chooses
 RANDOM = ("rand", "bernoulli", "dropout", "normal", "multinomial", "poisson", "exponential")
 
 
@@ -100,27 +102,41 @@ def _groups(graph, levels, inside):
     # Of a level first what torch runs, which depends on no region of that level.
     order = sorted((n for n in graph.nodes if n in levels and n.op not in
                     ("placeholder", "get_attr")), key=lambda n: (levels[n], n in inside, place[n]))
-    group, weight, level = [], 0, None
+    group, read, weight, level = [], set(), 0, None
     for node in order:
         if node not in inside:
             if group:
                 yield group
-                group = []
+                group, read, weight = [], set(), 0
             yield [node]
             continue
-        name = name_of(node)
-        heavy = MOST_BATCHED if name in HEAVY else 1 if name in BATCHED else 0
-        full = len(group) >= MOST_CALLS or weight + heavy > MOST_BATCHED
+        heavy = weight_of(node)
+        new = {n for n in node.all_input_nodes if n not in group}
+        full = len(group) >= MOST_CALLS or weight + heavy > MOST_BATCHED or \
+            len(read | new) > MOST_INPUTS or joins_many(group[-1] if group else None)
         # A part of a tuple stays with what it is a part of.
         apart = group and (levels[node] != level or device_of(node) != device_of(group[0]))
         if group and ((full and node.target is not operator.getitem) or apart):
             yield group
-            group, weight = [], 0
+            group, read, weight = [], set(), 0
+            new = set(node.all_input_nodes)
         group.append(node)
+        read |= new
         weight += heavy
         level = levels[node]
     if group:
         yield group
+
+
+def weight_of(node):
+    """As a share of the products that a region has room for."""
+    name = name_of(node)
+    return MOST_BATCHED if name in HEAVY else 1 if name in BATCHED else 0
+
+
+def joins_many(node):
+    return node is not None and name_of(node) in ("aten.cat.default", "aten.stack.default") and \
+        len(node.args[0]) > MOST_PARTS
 
 
 def outputs_of(nodes, whole, after):

@@ -72,7 +72,11 @@ def name_for(nodes):
 
 def hint(size):
     """A number for a size, that of the call that is compiled for."""
-    return size if isinstance(size, int) else int(size.node.hint)
+    if isinstance(size, int):
+        return size
+    if not size.node.has_hint():
+        raise Uncovered(f"the size {size}, which depends on data")
+    return int(size.node.hint)
 
 
 def strides_of(tensor):
@@ -235,7 +239,8 @@ def hint_of(symbol, *nodes):
         for size in getattr(node.meta["val"], "shape", ()):
             if isinstance(size, torch.SymInt):
                 env = size.node.shape_env
-                found = getattr(env, "backed_var_to_val", None) or env.var_to_val
+                found = env.backed_var_to_val if hasattr(env, "backed_var_to_val") else \
+                    env.var_to_val
                 if symbol in found:
                     return int(found[symbol])
     raise Uncovered(f"the size {symbol}, which depends on data")
