@@ -2,6 +2,8 @@
 /* Derivatives of ops that move axes, reduce, multiply matrices, scan and sort. All of them are
  * linear, but for max, min, prod: elements that are equally great share the gradient equally, and a
  * product gives each factor the product of the others, also where one is 0. */
+#include "ir/op_axes.h"
+#include "passes/analysis/computations.h"
 #include "passes/derive/derive_sweep.h"
 
 static Value *stretched(Derive *d, Value *value, Type type)
@@ -54,11 +56,53 @@ static Value *product_of_others(Derive *d, const Op *op, Value *g)
                         build_binary(&d->b, OP_MUL, before, after));
 }
 
+/* The type that a value was widened from, whatever moves or masks its elements; or its own. */
+static DType widened_from(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op_moves_axes(op) ||
+                  (op->kind == OP_SELECT && value_is_const(op->operands[2], 0)))) {
+        op = op->operands[op->kind == OP_SELECT]->def;
+    }
+    return op && op->kind == OP_CAST ? op->operands[0]->type->dtype : value->type->dtype;
+}
+
+/* The 16 bits in which both factors of a product of matrices are, which the op sums; else f32. */
+static DType matrix_dtype(Derive *d, const Op *op)
+{
+    Computations *all = computations_open(d->func);
+    const Compute *sum = computations_product(all, op);
+    DType dtype = DT_F32;
+    TermAxes axes;
+    if (sum && compute_term_axes(sum, &axes)) {
+        unsigned left = axes.factors[0], right = axes.factors[1];
+        const Op *mul = sum->term.value->def;
+        DType of_left = widened_from(mul->operands[0]);
+        bool narrow = dtype_bits(of_left) == 16 && of_left == widened_from(mul->operands[1]);
+        bool matrices = (axes.kept & left & ~right) && (axes.kept & right & ~left) &&
+                        (axes.summed & left & right);
+        dtype = narrow && matrices ? of_left : DT_F32;
+    }
+    computations_close(all);
+    return dtype;
+}
+
+/* The gradient of a sum, rounded where the sum is a product of matrices of 16 bits: as that of a
+ * dot it is multiplied in the type of the factors. */
+static Value *gradient_of_sum(Derive *d, const Op *op, Value *g)
+{
+    DType dtype = g->type->dtype == DT_F32 ? matrix_dtype(d, op) : DT_F32;
+    if (dtype == DT_F32 || widened_from(g) == dtype) {
+        return g;
+    }
+    return build_cast(&d->b, build_cast(&d->b, g, dtype), DT_F32);
+}
+
 static void derive_reduce(Derive *d, const Op *op, Value *g)
 {
     Value *x = op->operands[0];
     const char *fn = op_word(op, ATTR_FN);
-    Value *share = text_equal(fn, "sum")    ? stretched(d, g, x->type)
+    Value *share = text_equal(fn, "sum")    ? stretched(d, gradient_of_sum(d, op, g), x->type)
                    : text_equal(fn, "prod") ? product_of_others(d, op, g)
                                             : shared_by_ties(d, op, g);
     derive_add(d, x, share);
