@@ -12,8 +12,12 @@
  * A divisor that does not vary along the summed axis divides the sum, and a factor of rows and
  * columns multiplies it; the reciprocal of a divisor that all terms share is a factor where the sum
  * has conditions or more axes. Nothing changes where the two operands of the last multiplication
- * are such factors, or where another factor of the terms has axes of both. Requires the tensor
- * level. Reassociates the products of a term.
+ * are such factors.
+ *
+ * Where no two factors can take the others, `sum(i in I, j in J) x[b, i] * w[o, i, j] * y[b, j]`,
+ * the two that make the cheapest matrix product are summed first, along the axes that no other
+ * factor has: `sum(j in J) y[b, j] * (sum(i in I) x[b, i] * w[o, i, j])`. Requires the tensor level.
+ * Reassociates the products of a term, and takes factors out of inner sums.
  */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
@@ -129,6 +133,171 @@ static void scale_sum(const Factors *f, const Factor *factor)
     op_set_operand(scaled->def, 0, sum);
 }
 
+/* ---- sums of two factors first ---- */
+
+enum {
+    MIN_EDGE = 4,   /* rows and columns that are worth a matrix product, where they are known … */
+    MIN_DEPTH = 16, /* … and its depth: each sum goes through memory */
+    NOMINAL = 1024, /* extents that are not known */
+};
+
+/* Sums right behind one another, the innermost of which sums the product. */
+typedef struct SumNest {
+    Op *outermost;
+    unsigned summed; /* axes of the product */
+} SumNest;
+
+/* Two factors that are multiplied and summed along `first` before the others are multiplied. */
+typedef struct InnerSum {
+    size_t sides[2];
+    unsigned axes, first;    /* of both; those that are summed */
+    double operations, size; /* of the whole, and of what goes through memory */
+} InnerSum;
+
+/* The axes of the product from which `axis` is left when those of `gone` are not there. */
+static int axis_left(unsigned gone, int axis)
+{
+    for (int i = 0; i < MAX_RANK; i++) {
+        if (!(gone >> i & 1) && axis-- == 0) {
+            return i;
+        }
+    }
+    return MAX_RANK;
+}
+
+static SumNest nest_of(const Factors *f)
+{
+    SumNest nest = {f->sum, 1u << op_int(f->sum, ATTR_AXIS, 0)};
+    for (;;) {
+        int axis = (int)op_int(nest.outermost, ATTR_AXIS, 0);
+        const Op *squeeze = value_only_user(f->func, nest.outermost->results[0]);
+        bool squeezed =
+            squeeze && squeeze->kind == OP_SQUEEZE && op_int(squeeze, ATTR_AXIS, 0) == axis;
+        Op *sum = squeezed ? value_only_user(f->func, squeeze->results[0]) : NULL;
+        if (!sum || !op_is_sum(sum)) {
+            return nest;
+        }
+        nest.summed |= 1u << axis_left(nest.summed, (int)op_int(sum, ATTR_AXIS, 0));
+        nest.outermost = sum;
+    }
+}
+
+/* The number of elements along the axes, as far as the facts limit them. */
+static double elements(Type type, unsigned axes)
+{
+    double n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        int64_t most = poly_most(type->dims[i]);
+        n *= !(axes >> i & 1) ? 1 : most < INT64_MAX ? (double)most : NOMINAL;
+    }
+    return n;
+}
+
+/* Looks at two factors; false: they make no product of matrices that is worth it. */
+static bool is_inner_sum(const Factors *f, unsigned summed, InnerSum *s)
+{
+    const Factor *a = &f->list.items[s->sides[0]], *b = &f->list.items[s->sides[1]];
+    Type type = f->product->type;
+    s->axes = a->axes | b->axes;
+    s->first = summed & s->axes;
+    for (size_t i = 0; i < f->list.n; i++) {
+        bool side = i == s->sides[0] || i == s->sides[1];
+        s->first &= side ? ~0u : ~f->list.items[i].axes;
+    }
+    unsigned rows = a->axes & ~b->axes & ~s->first, columns = b->axes & ~a->axes & ~s->first;
+    unsigned depth = a->axes & b->axes & s->first;
+    s->size = elements(type, s->axes & ~s->first);
+    s->operations = elements(type, s->axes) + elements(type, an_all_axes(type) & ~s->first);
+    return !a->divides && !b->divides && s->first != summed && elements(type, rows) >= MIN_EDGE &&
+           elements(type, columns) >= MIN_EDGE && elements(type, depth) >= MIN_DEPTH;
+}
+
+/* The two with the fewest operations, then with the smallest sum. */
+static bool find_inner_sum(const Factors *f, unsigned summed, InnerSum *best)
+{
+    bool found = false;
+    for (size_t i = 0; i < f->list.n; i++) {
+        for (size_t j = i + 1; j < f->list.n; j++) {
+            InnerSum s = {.sides = {i, j}};
+            if (is_inner_sum(f, summed, &s) &&
+                (!found || s.operations < best->operations ||
+                 (s.operations <= best->operations && s.size < best->size))) {
+                *best = s;
+                found = true;
+            }
+        }
+    }
+    return found;
+}
+
+/* The value without these axes, along which it does not vary. */
+static Value *dropped(Builder *b, Value *value, unsigned axes)
+{
+    for (int i = value->type->rank; i-- > 0;) {
+        value = axes >> i & 1 ? axis_dropped(b, value, i) : value;
+    }
+    return value;
+}
+
+/* The value over `axes` of the product, summed along `summed`, without these axes. */
+static Value *summed_along(Builder *b, Value *value, unsigned axes, unsigned summed)
+{
+    for (int i = MAX_RANK; i-- > 0;) {
+        if (axes & summed & 1u << i) {
+            int at = __builtin_popcount(axes & ((1u << i) - 1));
+            value = build_squeeze(b, build_reduce(b, "sum", value, at), at);
+        }
+    }
+    return value;
+}
+
+/* The value over `from` of the product's axes, over more of them. */
+static Value *spread(Builder *b, Value *value, Type type, unsigned from, unsigned to)
+{
+    Dim dims[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < type->rank; i++) {
+        if (to >> i & 1) {
+            value = from >> i & 1 ? value : build_expand(b, value, rank);
+            dims[rank++] = type->dims[i];
+        }
+    }
+    return build_broadcast(b, value, rank, dims);
+}
+
+/* Sums two factors first, if there are sums along axes that the others do not have. */
+static void sum_inner(const Factors *f)
+{
+    Type type = f->product->type;
+    SumNest nest = nest_of(f);
+    InnerSum s = {0};
+    if (f->sum->operands[0] != f->product || !find_inner_sum(f, nest.summed, &s)) {
+        return;
+    }
+    unsigned all = an_all_axes(type), left = all & ~s.first;
+    Builder b = build_before(f->func, nest.outermost);
+    Value *sides[2];
+    for (int i = 0; i < 2; i++) {
+        sides[i] = dropped(&b, f->list.items[s.sides[i]].value, all & ~s.axes);
+    }
+    Value *value = build_binary(&b, OP_MUL, sides[0], sides[1]);
+    value = summed_along(&b, value, s.axes, s.first);
+    value = spread(&b, value, type, s.axes & ~s.first, left);
+    for (size_t i = 0; i < f->list.n; i++) {
+        const Factor *factor = &f->list.items[i];
+        if (i != s.sides[0] && i != s.sides[1]) {
+            Value *by = dropped(&b, factor->value, s.first);
+            value = build_binary(&b, factor->divides ? OP_DIV : OP_MUL, value, by);
+        }
+    }
+    value = f->negative ? build_unary(&b, OP_NEG, value) : value;
+    value = summed_along(&b, value, left, nest.summed);
+    Value *old = nest.outermost->results[0];
+    value = build_expand(&b, value, (int)op_int(nest.outermost, ATTR_AXIS, 0));
+    value->name = old->name;
+    func_replace_uses(f->func, old, value);
+}
+
 static void group(Factors *f, Op *last)
 {
     size_t sides[2];
@@ -136,7 +305,11 @@ static void group(Factors *f, Op *last)
     collect(f, last->results[0], false);
     bool done = last->kind == OP_MUL && are_sides(an_varies(f->varies, last->operands[0]),
                                                   an_varies(f->varies, last->operands[1]));
-    if (done || !find_sides(f, sides)) {
+    if (done) {
+        return;
+    }
+    if (!find_sides(f, sides)) {
+        sum_inner(f);
         return;
     }
     Builder b = build_before(f->func, last);
