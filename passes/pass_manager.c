@@ -53,6 +53,11 @@ static const PassConstraint CONSTRAINTS[] = {
     {"simplify", "split_phases",
      "split_phases reads conditions and strides from the ops that compute them; with unfolded "
      "constants a congruence would not be recognized"},
+    {"simplify", "distribute_sums",
+     "distribute_sums reads the products of a term from the ops that add them; an identity between "
+     "them would hide a product"},
+    {"distribute_sums", "group_factors",
+     "group_factors looks for a product that is summed; a term of several products is none"},
     {"simplify", "split_axes",
      "split_axes reads groups from the ops that compute indices; with unfolded constants a "
      "quotient would not be recognized"},

@@ -10,6 +10,7 @@
 #define TESSERA_PASSES_ANALYSIS_COMPUTATIONS_H
 
 #include "ir/memo.h"
+#include "ir/sum_terms.h"
 #include "passes/analysis/affine_map.h"
 
 typedef struct Compute Compute;
@@ -155,8 +156,6 @@ Computations an_computations(Func *func, Block *block);
  * it is computed from stay. */
 Computations *computations_open(Func *func);
 const Compute *computations_of(Computations *all, const Op *op);
-/* True for a sum along one axis. */
-bool op_is_sum(const Op *op);
 /* The computation of a sum of products in f32, i32 or u32, of which nothing else reads a part;
  * NULL: the op is no such sum. */
 const Compute *computations_product(Computations *all, const Op *op);

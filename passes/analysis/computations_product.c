@@ -4,11 +4,6 @@
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"
 
-bool op_is_sum(const Op *op)
-{
-    return op->kind == OP_REDUCE && op->n_operands == 1 && text_equal(op_word(op, ATTR_FN), "sum");
-}
-
 /* The types in which matrix instructions add. */
 static bool is_summed_type(DType dtype)
 {

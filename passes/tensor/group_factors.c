@@ -16,9 +16,8 @@
  *
  * Where no two factors can take the others, `sum(i in I, j in J) x[b, i] * w[o, i, j] * y[b, j]`,
  * the two that make the cheapest matrix product are summed first, along the axes that no other
- * factor has: `sum(j in J) y[b, j] * (sum(i in I) x[b, i] * w[o, i, j])`. Requires the tensor level.
- * Reassociates the products of a term, and takes factors out of inner sums.
- */
+ * factor has: `sum(j in J) y[b, j] * (sum(i in I) x[b, i] * w[o, i, j])`. Requires the tensor
+ * level. Reassociates the products of a term, and takes factors out of inner sums. */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
 #include "ir/op_axes.h"
@@ -141,46 +140,12 @@ enum {
     NOMINAL = 1024, /* extents that are not known */
 };
 
-/* Sums right behind one another, the innermost of which sums the product. */
-typedef struct SumNest {
-    Op *outermost;
-    unsigned summed; /* axes of the product */
-} SumNest;
-
 /* Two factors that are multiplied and summed along `first` before the others are multiplied. */
 typedef struct InnerSum {
     size_t sides[2];
     unsigned axes, first;    /* of both; those that are summed */
     double operations, size; /* of the whole, and of what goes through memory */
 } InnerSum;
-
-/* The axes of the product from which `axis` is left when those of `gone` are not there. */
-static int axis_left(unsigned gone, int axis)
-{
-    for (int i = 0; i < MAX_RANK; i++) {
-        if (!(gone >> i & 1) && axis-- == 0) {
-            return i;
-        }
-    }
-    return MAX_RANK;
-}
-
-static SumNest nest_of(const Factors *f)
-{
-    SumNest nest = {f->sum, 1u << op_int(f->sum, ATTR_AXIS, 0)};
-    for (;;) {
-        int axis = (int)op_int(nest.outermost, ATTR_AXIS, 0);
-        const Op *squeeze = value_only_user(f->func, nest.outermost->results[0]);
-        bool squeezed =
-            squeeze && squeeze->kind == OP_SQUEEZE && op_int(squeeze, ATTR_AXIS, 0) == axis;
-        Op *sum = squeezed ? value_only_user(f->func, squeeze->results[0]) : NULL;
-        if (!sum || !op_is_sum(sum)) {
-            return nest;
-        }
-        nest.summed |= 1u << axis_left(nest.summed, (int)op_int(sum, ATTR_AXIS, 0));
-        nest.outermost = sum;
-    }
-}
 
 /* The number of elements along the axes, as far as the facts limit them. */
 static double elements(Type type, unsigned axes)
@@ -269,7 +234,7 @@ static Value *spread(Builder *b, Value *value, Type type, unsigned from, unsigne
 static void sum_inner(const Factors *f)
 {
     Type type = f->product->type;
-    SumNest nest = nest_of(f);
+    SumNest nest = sum_nest(f->func, f->sum);
     InnerSum s = {0};
     if (f->sum->operands[0] != f->product || !find_inner_sum(f, nest.summed, &s)) {
         return;

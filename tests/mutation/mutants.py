@@ -35,7 +35,7 @@ PASSES = [
     ("reads: a diagonal is read as a whole", "passes/tensor/gather_to_load.c",
      "at->axis >= 0 && «(seen >> at->axis & 1)»", "false"),
     ("contract: greatest of products are sums of products",
-     "passes/analysis/computations_product.c",
+     "ir/sum_terms.c",
      '«text_equal(op_word(op, ATTR_FN), "sum")»', '!text_equal(op_word(op, ATTR_FN), "min")'),
     ("fuse: what is written later is read", "passes/fuse/fuse_dependences.c",
      "| (reads_a & «b->writes[i]»)", "0"),
