@@ -133,13 +133,23 @@ static void element_name(char *out, size_t n, const TesseraTensor *tensor, size_
     }
 }
 
+/* The bounds of rounding are guaranteed ones, and may be far above any error that occurs, or
+ * infinite, as behind a mask of infinities. Nothing that a lesson asks for is off by more than this
+ * share of the largest element. */
+static const double MAX_SHARE = 1.0 / 64;
+
 /* How far an element may be: what rounding does to both programs. */
 static double *bounds_of(const TesseraArg *want, const TesseraArg *got, size_t elements)
 {
     double *bound = alloc_or_exit((elements ? elements : 1) * sizeof *bound);
+    double largest = 0;
     for (size_t i = 0; i < elements; i++) {
-        double more = isfinite(got->bound[i]) ? got->bound[i] : 0;
-        bound[i] = want->bound[i] + more;
+        double value = fabs(tessera_get(want->tensor.type, want->tensor.data, i));
+        largest = isfinite(value) ? fmax(largest, value) : largest;
+    }
+    for (size_t i = 0; i < elements; i++) {
+        double both = want->bound[i] + got->bound[i];
+        bound[i] = fmin(isnan(both) ? INFINITY : both, largest * MAX_SHARE);
     }
     return bound;
 }
