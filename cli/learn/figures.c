@@ -11,8 +11,9 @@
 /* NAN: explain does not say it. */
 typedef struct Launch {
     double blocks, threads, registers, shared_bytes;
-    double occupancy_blocks, occupancy_warps, occupancy_share, occupancy_rounds;
-    double product_idle, product_slots, product_slot_bytes, bytes_in_flight;
+    double occupancy_blocks, occupancy_warps, occupancy_share;
+    double product_tiles, product_waves, product_idle, product_slots, product_slot_bytes,
+        bytes_in_flight;
     double read_bytes, written_bytes, asked_read_bytes, memory_read_bytes;
     double matrix_flops, lane_flops, all_flops, all_bytes;
     double memory_seconds, compute_seconds, least_seconds, predicted_seconds;
@@ -52,7 +53,8 @@ static const struct {
     {"launches.occupancy.blocks", IN_LAUNCH, offsetof(Launch, occupancy_blocks)},
     {"launches.occupancy.warps", IN_LAUNCH, offsetof(Launch, occupancy_warps)},
     {"launches.occupancy.share", IN_LAUNCH, offsetof(Launch, occupancy_share)},
-    {"launches.occupancy.rounds", IN_LAUNCH, offsetof(Launch, occupancy_rounds)},
+    {"launches.product.tiles", IN_LAUNCH, offsetof(Launch, product_tiles)},
+    {"launches.product.waves", IN_LAUNCH, offsetof(Launch, product_waves)},
     {"launches.product.idle_in_last_wave", IN_LAUNCH, offsetof(Launch, product_idle)},
     {"launches.product.slots", IN_LAUNCH, offsetof(Launch, product_slots)},
     {"launches.product.slot_bytes", IN_LAUNCH, offsetof(Launch, product_slot_bytes)},
@@ -73,10 +75,24 @@ static const struct {
     {"launches.accesses.conflicts", IN_ACCESS, offsetof(Access, conflicts)},
 };
 
-static const Launch NO_LAUNCH = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN,  NAN,
-                                 NAN, NAN, NAN, NAN, NAN, NAN, 0,   0,    0,
-                                 NAN, NAN, 0,   0,   NAN, NAN, 1,   NULL, NULL};
-static const Access NO_ACCESS = {NULL, NULL, NAN, NAN, NAN, NAN, NAN, NAN, 1};
+/* What explain does not say of this launch or access is NAN, but for the FLOP of a kind. */
+static void begin(Figures *f, int in)
+{
+    char *base = in == IN_ACCESS ? (char *)&f->access : (char *)&f->launch;
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        if (NUMBERS[i].in == in) {
+            *(double *)(void *)(base + NUMBERS[i].offset) = NAN;
+        }
+    }
+    if (in == IN_ACCESS) {
+        f->access.kind = f->access.memory = NULL;
+        f->access.one = 1;
+        return;
+    }
+    f->launch.matrix_flops = f->launch.lane_flops = 0;
+    f->launch.limiter = f->launch.occupancy_limiter = NULL;
+    f->launch.one = 1;
+}
 
 static void end_launch(Figures *f)
 {
@@ -87,14 +103,14 @@ static void end_launch(Figures *f)
     launch->bytes_in_flight = launch->product_slot_bytes * (launch->product_slots - 1);
     f->launches = session_grow(f->launches, f->n_launches, sizeof *f->launches);
     f->launches[f->n_launches++] = *launch;
-    f->launch = NO_LAUNCH;
+    begin(f, IN_LAUNCH);
 }
 
 static void end_access(Figures *f)
 {
     f->accesses = session_grow(f->accesses, f->n_accesses, sizeof *f->accesses);
     f->accesses[f->n_accesses++] = f->access;
-    f->access = NO_ACCESS;
+    begin(f, IN_ACCESS);
 }
 
 static void take_text(Figures *f, const char *path, const char *text)
@@ -187,7 +203,8 @@ int figures_of(const char *path, const char *text, const Lesson *lesson,
         return (int)status;
     }
     Figures *made = session_alloc(sizeof *made);
-    *made = (Figures){.launch = NO_LAUNCH, .access = NO_ACCESS};
+    begin(made, IN_LAUNCH);
+    begin(made, IN_ACCESS);
     char *json = session_text(bytes.data, bytes.n);
     if (!json_read(json, take, made)) {
         return fail(TESSERA_INTERNAL, "the report of explain is no JSON");
@@ -308,6 +325,12 @@ FigureState figure_value(const Figures *f, const char *name, double *value, cons
 }
 
 /* ---- times ---- */
+
+const char *figure_unit(const char *name)
+{
+    const struct FigureRow *row = find_row(name);
+    return row ? row->unit : "";
+}
 
 bool figure_is_time(const char *name)
 {

@@ -24,6 +24,8 @@ typedef enum FigureState {
 /* The value of a figure, and the words that follow the number. */
 FigureState figure_value(const Figures *figures, const char *name, double *value,
                          const char **unit);
+/* The words that follow its number; "" of no figure. */
+const char *figure_unit(const char *name);
 /* True if it is a time, or a rate, which a GPU would measure. */
 bool figure_is_time(const char *name);
 /* Expected seconds, and a figure of time with other seconds instead. */

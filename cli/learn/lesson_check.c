@@ -170,8 +170,8 @@ static void check_target(Check *check, const Figures *figures, size_t index, dou
     FigureState state = figure_value(figures, target->figure, &value, &unit);
     if (state == FIGURE_UNKNOWN) {
         say(STYLE_WARN, "figure",
-            "%s cannot be predicted here: it needs ptxas, which counts "
-            "registers (`tessera doctor` says how to get it). It is not checked.",
+            "`%s` cannot be predicted here: it needs ptxas, which counts "
+            "registers (`tessera doctor` says how to get it); it is not checked",
             target->figure);
         return;
     }
@@ -186,8 +186,9 @@ static void check_target(Check *check, const Figures *figures, size_t index, dou
     if (state != FIGURE_KNOWN) {
         say(STYLE_BAD, "figure", "the program has no %s", target->figure);
     } else {
-        say(good ? STYLE_GOOD : STYLE_BAD, "figure", "%s%s: %.3g, and %s %.3g is asked for (%s)",
-            by_gpu ? "measured " : "", target->figure, value, limit, target->value, unit);
+        say(good ? STYLE_GOOD : STYLE_BAD, "figure", "%s%s: %.3g %s; %s %.3g %s asked for",
+            by_gpu ? "measured " : "", target->figure, value, unit, limit, target->value,
+            target->value == 1 ? "is" : "are");
     }
 }
 

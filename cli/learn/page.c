@@ -206,8 +206,9 @@ static void add_goal(const Lesson *lesson, Text *to)
     }
     for (size_t i = 0; i < lesson->n_targets; i++) {
         const LessonTarget *target = &lesson->targets[i];
-        add_format(to, "- `%s` of %s %g\n", target->figure,
-                   target->at_least ? "at least" : "at most", target->value);
+        const char *unit = figure_unit(target->figure);
+        add_format(to, "- %s %g%s%s: `%s`\n", target->at_least ? "at least" : "at most",
+                   target->value, *unit == '%' ? "" : " ", unit, target->figure);
     }
     if (lesson->n_targets > 0) {
         const char *sets = lesson->compile.sets;
