@@ -5,6 +5,15 @@
 #include "cli/options.h"
 #include "cli/session.h"
 
+static const struct {
+    int number;
+    const char *meaning;
+} EXIT_STATUSES[] = {
+#define EXIT_STATUS(number, meaning) {number, meaning},
+#include "cli/commands/exit_statuses.def"
+#undef EXIT_STATUS
+};
+
 int fail_no_command(const char *name)
 {
     const char *nearest = nearest_name(name, command_name);
@@ -41,21 +50,13 @@ int cmd_help(const Options *options)
     }
     puts("tessera: compiles .tile files for NVIDIA, AMD and the CPU\n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        printf("  %-8s %s\n", command_rows[i].name, command_rows[i].help);
+        printf("  %-10s %s\n", command_rows[i].name, command_rows[i].help);
     }
-    puts("\n`tessera help COMMAND` lists the options of a command.\n"
-         "Exit status:\n"
-         "  0    success\n"
-         "  1    error in the source\n"
-         "  2    wrong usage\n"
-         "  3    unsuitable environment: device, library, file or memory\n"
-         "  4    fault in the kernel, or it exceeds --timeout\n"
-         "  5    results differ\n"
-         "  70   internal error of Tessera\n"
-         "  124  compiling exceeds --timeout\n"
-         "  130  interrupted\n"
-         "  141  the reader of the output has closed it\n"
-         "For other signals it is 128 + the number of the signal.");
+    puts("\n`tessera help COMMAND` lists the options of a command.\nExit status:");
+    for (size_t i = 0; i < sizeof EXIT_STATUSES / sizeof *EXIT_STATUSES; i++) {
+        printf("  %-4d %s\n", EXIT_STATUSES[i].number, EXIT_STATUSES[i].meaning);
+    }
+    puts("For other signals it is 128 + the number of the signal.");
     return 0;
 }
 
