@@ -4,6 +4,7 @@
  * that a failure looks the same everywhere. */
 #include "cli/cli_diagnostics.h"
 #include "cli/json_write.h"
+#include "cli/terminal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -50,7 +51,11 @@ static void show(const char *text)
         fputc('\n', stderr);
     }
     any = true;
-    fputs(text, stderr);
+    if (form == FORM_HUMAN && has_color(stderr)) {
+        diagnostic_color(stderr, text);
+    } else {
+        fputs(text, stderr);
+    }
 }
 
 void show_diagnostics(const TesseraContext *context)
@@ -73,7 +78,13 @@ static void write_diagnostic(FILE *to, const char *severity, int code, const cha
     }
     if (form != FORM_JSON) {
         const char *open = *name ? "[" : "", *close = *name ? "]" : "";
-        fprintf(to, "%s%s%s%s: %s\n", severity, open, name, close, message);
+        char text[1100];
+        snprintf(text, sizeof text, "%s%s%s%s: %s\n", severity, open, name, close, message);
+        if (form == FORM_HUMAN && to == stderr && has_color(to)) {
+            diagnostic_color(to, text);
+        } else {
+            fputs(text, to);
+        }
         return;
     }
     fprintf(to, "{\"severity\":\"%s\",\"code\":", severity);

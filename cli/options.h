@@ -59,7 +59,7 @@ typedef struct Options {
     int64_t limit; /* bytes, or NOT_GIVEN */
     int trap;      /* 0: NaN; or NOT_GIVEN */
     bool no_jit, check, json, csv, time_passes, count_work, verify;
-    bool print_changed, print_computations, nest;
+    bool print_changed, print_diff, print_computations, nest;
     bool describe, dependencies;
     const char *compare, *trace, *html;
     const char *store, *pins; /* files; NULL: in their default folders */

@@ -4,6 +4,7 @@
 #include "cli/session.h"
 #include "cli/cli_diagnostics.h"
 #include "cli/interrupt.h"
+#include "cli/ir_diff.h"
 #include "cli/nearest.h"
 #include "cli/options.h"
 #include "cli/session_memory.h"
@@ -41,7 +42,7 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
 {
     TesseraDebug debug = {
         .print_after = options->print_after,
-        .print_changed = options->print_changed,
+        .print_changed = options->print_changed || options->print_diff,
         .print_computations = options->print_computations,
         .stop_after = options->stop_after,
         .skip = options->skips.items,
@@ -50,7 +51,7 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
         .count_work = options->count_work,
         .verify = options->verify,
         .trap_nan = options->trap != NOT_GIVEN,
-        .write = write_debug,
+        .write = options->print_diff ? ir_diff_write : write_debug,
         .user = to,
     };
     if (options->trace && !read_trace(options->trace, &debug)) {

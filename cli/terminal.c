@@ -71,3 +71,62 @@ int terminal_columns(void)
     columns = columns > 0 ? columns : 80;
     return columns < MIN_COLUMNS ? MIN_COLUMNS : columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
 }
+
+/* ---- diagnostics ---- */
+
+static void styled(FILE *to, Style style, const char *text, size_t n)
+{
+    fprintf(to, "%s%.*s%s", style_of(to, style), (int)n, text, style_of(to, STYLE_NONE));
+}
+
+/* The style of `error`, `warning`, `note` or `help` at the start of a text; STYLE_NONE: none. */
+static Style severity_of(const char *text)
+{
+    static const struct {
+        const char *word;
+        Style style;
+    } rows[] = {
+        {"error", STYLE_BAD}, {"warning", STYLE_WARN}, {"note", STYLE_CODE}, {"help", STYLE_GOOD}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t n = strlen(rows[i].word);
+        if (strncmp(text, rows[i].word, n) == 0 && (text[n] == ':' || text[n] == '[')) {
+            return rows[i].style;
+        }
+    }
+    return STYLE_NONE;
+}
+
+/* `error[E0402]: message`, `  = help: text`, `3 |     source`, `  |     ^ label`. */
+static void color_line(FILE *to, const char *line, size_t n)
+{
+    size_t gutter = strspn(line, " 0123456789");
+    bool equals = line[gutter] == '=' && gutter > 0, bar = line[gutter] == '|' && gutter > 0;
+    size_t begin = equals ? gutter + 2 : 0;
+    Style severity = begin < n ? severity_of(line + begin) : STYLE_NONE;
+    size_t word = strcspn(line + begin, ":");
+    if (severity != STYLE_NONE && begin + word < n) {
+        styled(to, STYLE_DIM, line, begin);
+        styled(to, severity, line + begin, word);
+        fprintf(to, "%.*s", (int)(n - begin - word), line + begin + word);
+        return;
+    }
+    size_t marks = gutter < n ? gutter + 1 + strspn(line + gutter + 1, " ") : n;
+    bool marked = bar && marks < n && strspn(line, " ") == gutter;
+    if (bar) {
+        styled(to, STYLE_DIM, line, gutter + 1);
+        styled(to, marked ? STYLE_BAD : STYLE_NONE, line + gutter + 1, n - gutter - 1);
+    } else {
+        bool place = strncmp(line + strspn(line, " "), "-->", 3) == 0;
+        styled(to, place ? STYLE_DIM : STYLE_NONE, line, n);
+    }
+}
+
+void diagnostic_color(FILE *to, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        color_line(to, text, n);
+        fputs(text[n] ? "\n" : "", to);
+        text += n + (text[n] == '\n');
+    }
+}

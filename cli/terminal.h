@@ -26,6 +26,8 @@ int color_read(int argc, char **argv);
 bool has_color(FILE *stream);
 /* The escape sequence that begins a style, "" without colour; STYLE_NONE ends all. */
 const char *style_of(FILE *stream, Style style);
+/* Prints a diagnostic of several lines, as the library formats it, with the styles of its parts. */
+void diagnostic_color(FILE *to, const char *text);
 /* Columns of standard output, MIN_COLUMNS to MAX_COLUMNS: of the terminal, of COLUMNS, or 80. */
 enum { MIN_COLUMNS = 30, MAX_COLUMNS = 100 };
 int terminal_columns(void);

@@ -3,6 +3,8 @@
  * solutions folded away. */
 #include "cli/learn/page.h"
 #include "cli/cli_diagnostics.h"
+#include "cli/progress.h"
+#include "support/clock.h"
 
 #include <string.h>
 
@@ -161,9 +163,12 @@ int book_write(FILE *to, const Lesson *lessons, size_t n)
     fwrite(book_page, 1, (size_t)(mark - book_page), to);
     write_contents(to, lessons, n);
     fputs("<main>\n", to);
+    double began = clock_seconds();
     for (size_t i = 0; i < n && code == 0; i++) {
+        progress_show("lesson", i, n, began);
         code = write_lesson(to, &lessons[i]);
     }
+    progress_show("lesson", n, n, began);
     fputs("</main>\n", to);
     fputs(mark + sizeof MARK - 1, to);
     return code;

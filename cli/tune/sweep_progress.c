@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows the progress of a sweep on one line of the terminal, and its summary at the end. */
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "cli/tune/cmd_tune_sweep.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static void show_failed(char *out, size_t n, const size_t *failed)
 void sweep_progress(void *user, const SweepProgress *p)
 {
     SweepShow *show = user;
-    char best[32], failed[160], words[400];
+    char best[32], failed[160], rate[32], words[400];
     if (show->json) {
         sweep_progress_json(show, p);
         return;
@@ -67,6 +68,8 @@ void sweep_progress(void *user, const SweepProgress *p)
         at = (size_t)snprintf(words, sizeof words, "%zu of %zu: ", show->nth + 1, show->of);
     }
     at += (size_t)snprintf(words + at, sizeof words - at, "%s %zu/%zu", p->doing, p->done, p->all);
+    progress_rate(rate, sizeof rate, p->done, p->seconds);
+    at += (size_t)snprintf(words + at, sizeof words - at, "%s", rate);
     if (p->derived > 0 && p->best > 0) {
         show_time(best, sizeof best, p->best);
         at += (size_t)snprintf(words + at, sizeof words - at, ", best %s, %.3f times the derived",
