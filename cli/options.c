@@ -24,7 +24,7 @@ enum {
 #define COMMAND(id, ...) id = 1 << COMMAND_##id,
 #include "cli/commands.def"
 #undef COMMAND
-    ON_DEVICE = RUN | BENCH,
+    ON_DEVICE = RUN | BENCH | EVAL,
     COMPILING = ON_DEVICE | COMPILE | EXPLAIN,
     CHECKING = COMPILING | CHECK,
     TUNING = CHECKING | TUNE,

@@ -28,6 +28,7 @@ enum { NOT_GIVEN = -1 }; /* a number, or a choice without a default, that no opt
 
 typedef struct Options {
     const char *path, *kernel; /* FILE.tile:KERNEL */
+    const char *program;       /* the text of `path`, which is no file; NULL: it is one */
     Strings values;            /* NAME=VALUE after the file */
     Strings outputs;           /* -o */
     Strings targets;           /* --target; the last one counts where only one is possible */

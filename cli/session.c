@@ -62,6 +62,14 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
     return tessera_debug(context, &debug) == TESSERA_OK ? 0 : fail_context(context);
 }
 
+static TesseraStatus read_program(const Options *options, Session *session)
+{
+    const char *text = options->program;
+    return text ? tessera_program_parse(session->context, options->path, text, strlen(text),
+                                        &session->program)
+                : tessera_program_read(session->context, options->path, &session->program);
+}
+
 static int open_program(const Options *options, Session *session)
 {
     TesseraWarnings warnings = {options->allow.items, options->allow.n, options->deny};
@@ -70,11 +78,10 @@ static int open_program(const Options *options, Session *session)
         return code;
     }
     bool all_kernels = (options->describe || options_make_bundle(options)) && !options->kernel;
-    bool ok =
-        tessera_warn(session->context, &warnings) == TESSERA_OK &&
-        tessera_program_read(session->context, options->path, &session->program) == TESSERA_OK &&
-        (all_kernels || tessera_program_find(session->program, options->kernel,
-                                             &session->signature) == TESSERA_OK);
+    bool ok = tessera_warn(session->context, &warnings) == TESSERA_OK &&
+              read_program(options, session) == TESSERA_OK &&
+              (all_kernels || tessera_program_find(session->program, options->kernel,
+                                                   &session->signature) == TESSERA_OK);
     return ok ? 0 : fail_context(session->context);
 }
 

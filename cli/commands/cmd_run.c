@@ -173,8 +173,23 @@ static int check(Run *run, void *const *originals, FILE *to)
 
 /* ---- output ---- */
 
+/* Only the results, of an expression. */
+static void show_results(const Run *run, FILE *to)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (array->param->io == TESSERA_OUT && !array->to) {
+            tensor_show_rows(to, &array->tensor);
+        }
+    }
+}
+
 static void show(const Run *run, FILE *to)
 {
+    if (run->options->program) {
+        show_results(run, to);
+        return;
+    }
     const TesseraDevice *device = run->session.device;
     const TesseraDeviceInfo *info = device ? tessera_device_info(device) : NULL;
     fprintf(to, "%s on %s\n", run->session.signature->name, info ? info->name : "the interpreter");

@@ -49,6 +49,8 @@ bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes);
 void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool repeat);
 /* "bf16[4, 8]" and a few of its values. */
 void tensor_show(FILE *to, const TesseraTensor *tensor, bool values);
+/* "bf16[4, 8]", and a line for each row of the last axis, as far as they are few. */
+void tensor_show_rows(FILE *to, const TesseraTensor *tensor);
 
 /* The parameters of the kernel with what the command line gives them. */
 typedef struct Arrays {

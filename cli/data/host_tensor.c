@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 6, REPEATED = 1048573 /* a prime: no axis is a multiple of it */ };
+enum {
+    SHOWN = 6,
+    MAX_ROWS = 16,
+    MAX_COLUMNS = 8,
+    REPEATED = 1048573 /* a prime: no axis is a multiple of it */
+};
 
 bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes)
 {
@@ -132,6 +137,21 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
 
 /* ---- showing ---- */
 
+static void show_value(FILE *to, TesseraType type, const void *packed, size_t i)
+{
+    /* Integers of 64 bits have all their digits, which a double would round. */
+    double value = tessera_get(type, packed, i);
+    if (tessera_type_is_float(type)) {
+        fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
+    } else if (type == TESSERA_I64) {
+        fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
+    } else if (type == TESSERA_U64) {
+        fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
+    } else {
+        fprintf(to, "%.0f", value);
+    }
+}
+
 void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
 {
     size_t elements, bytes;
@@ -149,18 +169,29 @@ void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
     fputs("  ", to);
     for (size_t i = 0; i < elements && i < SHOWN; i++) {
         fputs(i ? ", " : "", to);
-        /* Integers of 64 bits have all their digits, which a double would round. */
-        double value = tessera_get(tensor->type, packed, i);
-        if (tessera_type_is_float(tensor->type)) {
-            fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
-        } else if (tensor->type == TESSERA_I64) {
-            fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
-        } else if (tensor->type == TESSERA_U64) {
-            fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
-        } else {
-            fprintf(to, "%.0f", value);
-        }
+        show_value(to, tensor->type, packed, i);
     }
     free(packed);
     fputs(elements > SHOWN ? ", ..." : "", to);
+}
+
+void tensor_show_rows(FILE *to, const TesseraTensor *tensor)
+{
+    size_t elements, bytes, last = tensor->rank > 0 ? (size_t)tensor->dims[tensor->rank - 1] : 1;
+    tensor_bytes(tensor, &elements, &bytes);
+    tensor_show(to, tensor, false);
+    fputc('\n', to);
+    void *packed = tensor_packed(tensor);
+    for (size_t at = 0, row = 0; at < elements; at += last, row++) {
+        if (row == MAX_ROWS) {
+            fputs("...\n", to);
+            break;
+        }
+        for (size_t i = 0; i < last && i < MAX_COLUMNS; i++) {
+            fputs(i ? "  " : "", to);
+            show_value(to, tensor->type, packed, at + i);
+        }
+        fputs(last > MAX_COLUMNS ? "  ...\n" : "\n", to);
+    }
+    free(packed);
 }

@@ -178,7 +178,7 @@ size_t lessons_read(const Lesson **lessons)
 {
     static Lesson *all;
     static size_t n;
-    for (const LessonFile *file = n == 0 ? lesson_files : NULL; file && file->name; file++) {
+    for (const EmbeddedFile *file = n == 0 ? lesson_files : NULL; file && file->name; file++) {
         const char *end = strstr(file->name, "/lesson.txt");
         if (end) {
             char *folder = session_text(file->name, (size_t)(end - file->name));
@@ -193,7 +193,7 @@ size_t lessons_read(const Lesson **lessons)
 const char *lesson_file(const Lesson *lesson, const char *name)
 {
     size_t n = strlen(lesson->folder);
-    for (const LessonFile *file = lesson_files; file->name; file++) {
+    for (const EmbeddedFile *file = lesson_files; file->name; file++) {
         if (strncmp(file->name, lesson->folder, n) == 0 && file->name[n] == '/' &&
             strcmp(file->name + n + 1, name) == 0) {
             return file->text;

@@ -4,17 +4,11 @@
 #ifndef TESSERA_CLI_LEARN_LESSON_H
 #define TESSERA_CLI_LEARN_LESSON_H
 
+#include "cli/embedded_file.h"
 #include "cli/options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* One file: "03-sums/page.md". The table, made by cmake/lessons.cmake, is sorted by name and ends
- * with a row of NULL. */
-typedef struct LessonFile {
-    const char *name, *text;
-} LessonFile;
-extern const LessonFile lesson_files[];
 
 /* Sizes, types and scalars for one run or one compilation; texts as the command line has them. */
 typedef struct LessonSetting {

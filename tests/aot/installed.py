@@ -83,6 +83,36 @@ def main():
             configure(ROOT / "tests/aot/consumer", consumer, prefix)
 
         @case
+        def new_project():
+            """What `tessera new` makes builds, and its tests pass."""
+            program = prefix / "bin/tessera"
+            expect(run(program, "new", "vectors", cwd=work), f"-DCMAKE_PREFIX_PATH='{prefix}'")
+            folder = work / "vectors"
+            configure(folder, folder / "build", prefix)
+            expect(run("ctest", "--test-dir", folder / "build"), "100% tests passed", "of 2")
+            expect(run(folder / "build/vectors", "cpu", "5"), "the last of 5: 12")
+            expect(run(program, "fmt", "--check", folder / "vectors.tile"), "")
+            before = sorted(folder.rglob("*"))
+            expect(run(program, "new", "vectors", want=3, cwd=work), "File exists")
+            if sorted(folder.rglob("*")) != before:
+                raise AssertionError("new has changed a folder that was there")
+            for name in ("Vectors", "9", "a-b", "test", "a" * 41, "a/b", "a:b", ""):
+                expect(run(program, "new", name, want=2, cwd=work), "name")
+
+        @case
+        def shells():
+            for name in ("man/man1/tessera.1", "man/man1/tessera-learn.1",
+                         "bash-completion/completions/tessera", "zsh/site-functions/_tessera",
+                         "fish/vendor_completions.d/tessera.fish"):
+                if not (prefix / "share" / name).stat().st_size:
+                    raise AssertionError(f"{name} is empty")
+
+        @case
+        def learns():
+            """The lessons are in the program."""
+            expect(run(prefix / "bin/tessera", "learn", cwd=work), "learn start")
+
+        @case
         def is_current():
             expect(run("ninja", "-C", consumer), "no work to do")
 

@@ -9,7 +9,8 @@
   lists the includes that do not fit yet; one that is not needed any more fails
 - no two sources of components have one basename, a .c and its .h aside
 - every source begins with one SPDX line, has lines of at most 100 columns, no tabs, no trailing
-  blanks (text tests and tables may be wider; text tests and lessons need no SPDX line)
+  blanks (text tests and tables may be wider; text tests, lessons and templates
+  need no SPDX line)
 - text tests compare something, in lines that can be read (text_tests.py); documents have lines of
   at most 120 columns and short cells (documents.py)
 - a file that a comment or a document names exists (file_names.py)
@@ -148,7 +149,7 @@ def check_look(path, text, fail):
     wide = pathlib.Path(path).suffix in {".def", ".tile", ".ir", ".test"}
     golden = path.startswith("tests/diagnostics/golden/")
     text_test = wide and path.startswith("tests/") or golden
-    shown = path.startswith("lessons/")  # to learners, as it is
+    shown = path.startswith(("lessons/", "templates/"))  # to users, as it is
     spdx = "SPDX-License-Identifier: Apache-2.0" in "\n".join(lines[:2])
     if not text_test and not shown and not spdx:
         fail(f"{path}:1: no SPDX line")
