@@ -207,8 +207,9 @@ static void add_goal(const Lesson *lesson, Text *to)
     for (size_t i = 0; i < lesson->n_targets; i++) {
         const LessonTarget *target = &lesson->targets[i];
         const char *unit = figure_unit(target->figure);
-        add_format(to, "- %s %g%s%s: `%s`\n", target->at_least ? "at least" : "at most",
-                   target->value, *unit == '%' ? "" : " ", unit, target->figure);
+        add_format(to, "- %s %g%s%s", target->at_least ? "at least" : "at most", target->value,
+                   *unit == '%' ? "" : " ", unit);
+        add_format(to, strcmp(unit, target->figure) == 0 ? "\n" : ": `%s`\n", target->figure);
     }
     if (lesson->n_targets > 0) {
         const char *sets = lesson->compile.sets;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""directory.py --tessera PROGRAM: the commands of `tessera learn` in a learner's directory, also in
-damaged and read-only ones, without HOME and on a narrow terminal; and the book. Prints
-`N passed, N failed, N skipped`."""
+"""directory.py --tessera PROGRAM --mock FOLDER: the commands of `tessera learn` in a learner's
+directory, also in damaged and read-only ones, without HOME and on a narrow terminal, and with the
+driver of FOLDER as a GPU; and the book. Prints `N passed, N failed, N skipped`."""
 
 import os
 import pathlib
@@ -214,6 +214,19 @@ def usage(d):
         expect("1. " in d.learn("show", name))
 
 
+def measured(d):
+    """Where the GPU of the targets is present, times are measured; of another one they are said."""
+    lesson = next(name for name in LESSONS if name.endswith("-latency"))
+    d.course()
+    d.learn("next", lesson)
+    d.solve(lesson)
+    mock = {"LD_LIBRARY_PATH": f"{OPTIONS.mock}/lib"}
+    said = d.learn("check", **mock)
+    expect("Mock 0 takes" in said and "the targets are those of NVIDIA H200" in said, said)
+    said = d.learn("check", code=5, TESSERA_MOCK_NAME="NVIDIA H200", **mock)
+    expect("NVIDIA H200 is here: times are measured" in said and "measured " in said, said)
+
+
 class Page(HTMLParser):
     """The ids, links and unclosed elements of the book."""
 
@@ -246,7 +259,7 @@ def book(d):
     expect("cannot write" in d.learn("book", "-o", "none/book.html", code=3))
 
 
-TESTS = [first_steps, whole_lesson, reset_keeps, pages_keep_programs, all_solved, damaged,
+TESTS = [first_steps, measured, whole_lesson, reset_keeps, pages_keep_programs, all_solved, damaged,
          missing_files, read_only, bad_places, no_home, narrow, colour, usage, book]
 
 
@@ -260,7 +273,10 @@ def attempt(test):
 
 def main():
     global OPTIONS
-    OPTIONS = suite.options_of(suite.parser(__doc__))
+    parser = suite.parser(__doc__)
+    parser.add_argument("--mock", required=True, type=os.path.abspath,
+                        help="folder with a driver that only counts")
+    OPTIONS = suite.options_of(parser)
     return suite.run(OPTIONS, TESTS, attempt, lambda test: test.__name__)
 
 
