@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,8 +192,10 @@ static void check_target(Check *check, const Figures *figures, size_t index, dou
         say(STYLE_BAD, "figure", "the program has no %s", target->figure);
     } else {
         bool same = strcmp(unit, target->figure) == 0;
-        say(good ? STYLE_GOOD : STYLE_BAD, "figure", "%s%s%s%.3g %s; %s %.3g %s asked for",
-            by_gpu ? "measured " : "", same ? "" : target->figure, same ? "" : ": ", value, unit,
+        char number[32];
+        snprintf(number, sizeof number, fabs(value) < 1000 ? "%.3g" : "%.0f", value);
+        say(good ? STYLE_GOOD : STYLE_BAD, "figure", "%s%s%s%s %s; %s %.3g %s asked for",
+            by_gpu ? "measured " : "", same ? "" : target->figure, same ? "" : ": ", number, unit,
             limit, wanted, wanted == 1 ? "is" : "are");
     }
 }
