@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks the terminal and the environment for colour (https://no-color.org) and width. */
 #include "cli/terminal.h"
-#include "cli/cli_diagnostics.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,32 +17,16 @@ static const char *const SEQUENCES[N_STYLES] = {
     [STYLE_WARN] = "\033[33m",
 };
 
-static int read_wish(const char *text)
+bool color_set(const char *text)
 {
     static const char *const names[] = {"auto", "always", "never"};
     for (int i = COLOR_AUTO; i <= COLOR_NEVER; i++) {
         if (strcmp(text, names[i]) == 0) {
             wish = (ColorWish)i;
-            return 0;
+            return true;
         }
     }
-    return fail_code(FAIL_VALUE, TESSERA_USAGE, "--color %.60s: expected auto, always or never",
-                     text);
-}
-
-int color_read(int argc, char **argv)
-{
-    static const char name[] = "--color";
-    size_t n = sizeof name - 1;
-    int code = 0;
-    for (int i = 0; i < argc && code == 0 && strcmp(argv[i], "--") != 0; i++) {
-        if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=') {
-            code = read_wish(argv[i] + n + 1);
-        } else if (strcmp(argv[i], name) == 0 && i + 1 < argc) {
-            code = read_wish(argv[++i]);
-        }
-    }
-    return code;
+    return false;
 }
 
 bool has_color(FILE *stream)

@@ -21,6 +21,8 @@ typedef enum Style {
 /* Applies --color wherever it stands, before any other option is parsed, so that errors in options
  * have the requested form. Returns 0, or an exit code after a message. */
 int color_read(int argc, char **argv);
+/* "auto", "always" or "never"; false: it is no such word. */
+bool color_set(const char *text);
 /* True if the stream shows colour: as --color says, else as NO_COLOR and TERM do, else whether it
  * is a terminal. */
 bool has_color(FILE *stream);
