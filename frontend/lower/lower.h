@@ -242,7 +242,7 @@ bool is_scalar_int(const Val *val);
 int lane_count(Lanes lanes);
 /* The set of lanes from n on. */
 Lanes lanes_from(const Lower *l, int n);
-const IndexVar *index_var(Lower *l, Dim least, Dim most);
+IndexVar *index_var(Lower *l, Dim least, Dim most);
 /* The size that must be at least *least for dim >= 0, if dim is like `size - 3` or
  * `(size + 1) // 5 - 3`; else NULL. */
 const DimVar *single_size(Dim dim, int64_t *least);

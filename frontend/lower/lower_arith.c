@@ -248,7 +248,13 @@ static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
         Dim least = affine_least(l->func, x), most = affine_most(l->func, x);
         Dim low = least ? dim_quotient(l->func, least, by) : NULL;
         Dim high = most ? dim_quotient(l->func, most, by) : NULL;
-        return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
+        if (!low || !high) {
+            return NULL;
+        }
+        IndexVar *quotient = index_var(l, low, high);
+        const IndexVar *start = affine_as_var(x);
+        quotient->within = start && start->apart >= by ? start->within : NULL; /* all different */
+        return affine_var(l->func, quotient);
     }
     case OP_MOD: {
         /* The remainder of a divisor that is never 0 is from 0 to the divisor - 1. */

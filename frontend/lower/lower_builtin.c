@@ -103,13 +103,27 @@ Val lower_fill(Lower *l, const Expr *expr, Builtin builtin)
     return filled(l, expr, expr->args.items[0], expr, value);
 }
 
-/* start, end or len; the last index of a range that has elements is below its extent. */
+/* The step of a range `by exactly n`; 1 of another one, whose steps may be any. */
+static int64_t exact_step(const Val *range)
+{
+    const Value *binder = poly_as_range(range->dim)->binder;
+    const Op *op = binder && binder->block ? binder->block->parent : NULL;
+    bool exact = op && op_int(op, ATTR_EXACT, 0);
+    return exact ? op_attr(op, ATTR_STEPS)->ints[binder->index] : 1;
+}
+
+/* start, end or len; the last index of a range that has elements is below its extent. The starts of
+ * a variable's ranges are all different. */
 static Val range_fact(Lower *l, OpKind kind, const Val *range)
 {
     Dim whole = poly_as_range(range->dim)->whole;
     Dim last = dim_sub(l->func, whole, poly_const(l->func, 1));
     Val val = array_val(build_range_fact(&l->b, kind, range->value));
-    const IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
+    IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
+    if (kind == OP_START) {
+        var->within = affine_as_var(range->affine);
+        var->apart = exact_step(range);
+    }
     val.affine = affine_var(l->func, var);
     return val;
 }

@@ -15,10 +15,10 @@ Lanes lanes_from(const Lower *l, int n)
     return (Lanes)(open & ~(((uint64_t)1 << n) - 1));
 }
 
-const IndexVar *index_var(Lower *l, Dim least, Dim most)
+IndexVar *index_var(Lower *l, Dim least, Dim most)
 {
     IndexVar *var = ARENA_NEW(l->arena, IndexVar);
-    *var = (IndexVar){l->n_index_vars++, least, most, NULL};
+    *var = (IndexVar){.id = l->n_index_vars++, .least = least, .most = most};
     return var;
 }
 

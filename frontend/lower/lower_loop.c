@@ -81,7 +81,10 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
     /* The variable is an index inside the range. */
     IndexVar *var = ARENA_NEW(l->arena, IndexVar);
     Dim most = dim_sub(l->func, walk->whole, poly_const(l->func, 1));
-    *var = (IndexVar){l->n_index_vars++, poly_const(l->func, 0), most, affine_as_var(val.affine)};
+    *var = (IndexVar){.id = l->n_index_vars++,
+                      .least = poly_const(l->func, 0),
+                      .most = most,
+                      .within = affine_as_var(val.affine)};
     walk->var = var;
     return true;
 }

@@ -66,15 +66,24 @@ static void note_gather(Op *op, void *user)
     }
 }
 
+static void note_start(Op *op, void *user)
+{
+    const Value *range = op->kind == OP_START ? op->operands[0] : NULL;
+    const Op *binder = range && range->block ? range->block->parent : NULL;
+    *(bool *)user |= binder && binder->kind == OP_LAUNCH;
+}
+
 static void put_launch(NestWriter *w, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
     const char *axes[MAX_RANK * 2];
+    bool exact = false; /* the number of a tile is part of what is computed */
+    block_walk(launch->regions[0], note_start, &exact);
     Text head = text_new(w->func->arena);
     for (int i = 0; i < dims->n; i++) {
         const Value *arg = launch->regions[0]->args[i];
         text_printf(&head, "%s%s", i ? ", " : "",
-                    nest_axis(w, arg, dims->dims[i], steps->ints[i], NULL));
+                    nest_axis(w, arg, dims->dims[i], steps->ints[i], NULL, exact));
         axes[i] = w->exprs[arg->id].text;
     }
     put_launch_entries(w, launch, axes);

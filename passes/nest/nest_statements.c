@@ -126,9 +126,38 @@ static void put_value(NestWriter *w, const Op *op)
 
 /* ---- effects ---- */
 
+enum { MAX_STEPS = 4 }; /* ops from the start of a tile to its number */
+
+static bool is_made_of(const Value *value, const Value *range, int steps)
+{
+    bool made = value == range;
+    const Op *op = value ? value->def : NULL;
+    for (int i = 0; op && steps > 0 && i < op->n_operands && !made; i++) {
+        made = is_made_of(op->operands[i], range, steps - 1);
+    }
+    return made;
+}
+
+/* Do the indices of what is stored have all variables of the launch? */
+static bool has_grid(const Op *store, const Access *access)
+{
+    const Block *grid = op_enclosing(store, OP_LAUNCH)->regions[0];
+    bool all = true;
+    for (int i = 0; i < grid->n_args && all; i++) {
+        all = false;
+        for (int k = 0; k < access->n && !all; k++) {
+            all = is_made_of(access->indices[k], grid->args[i], MAX_STEPS);
+        }
+    }
+    return all;
+}
+
 static void put_store(NestWriter *w, const Op *op)
 {
     Access access = op_access(op, 0);
+    if (!has_grid(op, &access)) {
+        nest_refuse(w, NEST_REASON_ONE_TILE, op);
+    }
     const Value *value = op->operands[op->n_operands - 1];
     take(w, op, op->n_operands, op->operands);
     flush(w);
@@ -223,7 +252,7 @@ static void put_for(NestWriter *w, const Op *op)
     const char *part = whole ? NULL
                              : arena_printf(w->func->arena, step ? "%s: %s" : "%s..%s",
                                             is_zero(for_lo(op)) && step ? "" : lo, hi);
-    nest_line(w, "for %s {", nest_axis(w, body->args[0], extent, step, part));
+    nest_line(w, "for %s {", nest_axis(w, body->args[0], extent, step, part, false));
     put_body(w, body, op->results);
 }
 

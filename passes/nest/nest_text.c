@@ -117,7 +117,8 @@ void nest_entry(NestWriter *w, const char *format, ...)
     text_char(w->schedule, '\n');
 }
 
-const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step, const char *part)
+const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step, const char *part,
+                      bool exact)
 {
     Arena *arena = w->func->arena;
     const DimVar *range =
@@ -130,6 +131,9 @@ const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step,
     }
     if (step == 0) {
         return arena_printf(arena, "%s in %s", name, part ? part : whole);
+    }
+    if (exact) {
+        return arena_printf(arena, "%s in %s by exactly %lld", name, whole, (long long)step);
     }
     nest_entry(w, "tile %s %lld", name, (long long)step);
     return arena_printf(arena, part ? "%s in %s[%s] by auto" : "%s in %s by auto", name, whole,

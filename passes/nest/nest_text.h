@@ -76,8 +76,9 @@ const char *nest_dim(NestWriter *w, Dim dim);
 const char *nest_type_text(NestWriter *w, Type type);
 /* A line of the schedule. */
 void nest_entry(NestWriter *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* `m in M by auto`, and what the schedule says of its step. */
-const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step, const char *part);
+/* `m in M by auto`, and what the schedule says of its step; `exact`: `m in M by exactly 64`. */
+const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step, const char *part,
+                      bool exact);
 
 /* ---- nest_statements.c ---- */
 void nest_block(NestWriter *w, const Block *block);

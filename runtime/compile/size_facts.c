@@ -147,12 +147,14 @@ static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, b
     return true;
 }
 
-/* Rows of which every one begins at a multiple of 16 bytes are what one compiles for. */
+/* Rows, of the caller's tensors, of which every one begins at a multiple of 16 bytes are what one
+ * compiles for. */
 static bool is_row(const Func *func, const DimVar *var)
 {
     for (size_t i = 0; i < func->params.n; i++) {
         Type type = param_given(&func->params.items[i]);
-        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+        bool own = func->params.items[i].io != PARAM_SCRATCH;
+        for (int axis = 0; own && type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
             if (type_stride_is(type, axis, 1) && poly_as_var(type->dims[axis]) == var) {
                 return true;
             }

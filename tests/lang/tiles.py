@@ -63,3 +63,11 @@ def branches(x, flag, n):
     if x.max() > n or n > 3:
         return x * 2
     return x + n if n == 2 else x if flag else -x
+
+
+@kernel(x="f32[S, L]", sizes=[dict(S=33, L=70), dict(S=16, L=32), dict(S=5, L=130)])
+def numbered(x):
+    columns = np.arange(0, x.shape[1], 32)
+    sums = np.add.reduceat(x, columns, axis=1)
+    tops = np.maximum.reduceat(np.maximum.reduceat(x, columns, axis=1), np.arange(0, len(x), 16))
+    return sums, tops
