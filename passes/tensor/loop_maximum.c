@@ -10,12 +10,13 @@
 
 #include "ir/build.h"
 
-enum { MAX_DEPTH = 24 }; /* ops from the memory to what is compared */
+enum { MAX_OPS = 128 }; /* that are compared, of values that are used several times each time */
 
 typedef struct Likeness {
     const Op *loop;     /* that finds the maximum */
     const Op *top;      /* the statement of the function that both are in */
     const Value *other; /* the range that stands for the loop's; NULL: none yet */
+    int ops;            /* that may still be compared */
 } Likeness;
 
 static const Op *statement_of(const Op *op)
@@ -48,12 +49,12 @@ static bool is_range_of(const Value *value, Dim whole)
 }
 
 /* The value of the loop, and the one that may be the same of other tiles. */
-static bool are_alike(Likeness *l, const Value *a, const Value *b, int depth)
+static bool are_alike(Likeness *l, const Value *a, const Value *b)
 {
     if (a == b) {
         return a == NULL || a != l->loop->regions[0]->args[0];
     }
-    if (!a || !b || depth == 0) {
+    if (!a || !b || l->ops-- <= 0) {
         return false;
     }
     if (a == l->loop->regions[0]->args[0]) {
@@ -77,7 +78,7 @@ static bool are_alike(Likeness *l, const Value *a, const Value *b, int depth)
         const Value *of = x->operands[i];
         bool memory = of && of->type->kind == TYPE_TENSOR;
         if ((memory && (of != y->operands[i] || writes_memory(l->top, of))) ||
-            !are_alike(l, of, y->operands[i], depth - 1)) {
+            !are_alike(l, of, y->operands[i])) {
             return false;
         }
     }
@@ -109,8 +110,8 @@ bool is_loop_maximum(const Value *maximum, const Value *value)
         bool greatest = reduce && reduce->kind == OP_REDUCE && reduce->parent == body &&
                         text_equal(op_word(reduce, ATTR_FN), "max") &&
                         next->operands[1 - i] == body->args[1 + maximum->index];
-        Likeness l = {.loop = loop, .top = statement_of(loop)};
-        if (greatest && are_alike(&l, reduce->operands[0], value, MAX_DEPTH) && l.other) {
+        Likeness l = {.loop = loop, .top = statement_of(loop), .ops = MAX_OPS};
+        if (greatest && are_alike(&l, reduce->operands[0], value) && l.other) {
             const Dim reduced = reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)];
             return reduced == body->args[0]->type->dims[0];
         }
