@@ -234,12 +234,20 @@ static bool is_size(const Value *value, Dim dim)
            op_attr(value->def, ATTR_DIM)->dims[0] == dim;
 }
 
+/* Where a loop begins: what a source says of it is never below 0, without saying so. */
+static const Value *loop_begin(const Op *loop)
+{
+    const Value *lo = for_lo(loop);
+    bool clipped = lo->def && lo->def->kind == OP_MAX && is_zero(lo->def->operands[1]);
+    return clipped ? lo->def->operands[0] : lo;
+}
+
 static void put_for(NestWriter *w, const Op *op)
 {
     Dim extent = op_attr(op, ATTR_DIMS)->dims[0];
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
     const Block *body = op->regions[0];
-    const char *lo = nest_operand(w, for_lo(op), BINDS_SUM);
+    const char *lo = nest_operand(w, step ? loop_begin(op) : for_lo(op), BINDS_SUM);
     const char *hi = nest_operand(w, for_hi(op), BINDS_SUM);
     bool whole = is_zero(for_lo(op)) && is_size(for_hi(op), extent);
     if (op_int(op, ATTR_PART, 0)) {
