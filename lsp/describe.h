@@ -6,7 +6,13 @@
 #include "ir/schedule.h"
 #include "lsp/names.h"
 
-typedef enum WordKind { WORD_BUILTIN, WORD_DECLARATION, WORD_STATEMENT, WORD_OTHER } WordKind;
+typedef enum WordKind {
+    WORD_BUILTIN,
+    WORD_DECLARATION,
+    WORD_STATEMENT,
+    WORD_OTHER,
+    WORD_OPERATOR,
+} WordKind;
 typedef struct Word {
     const char *name;
     WordKind kind;

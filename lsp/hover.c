@@ -26,7 +26,23 @@ static void put_hover(Call *call, const Document *document, Span span, const cha
     text_char(call->result, '}');
 }
 
-/* A schedule key at its place, a word of the language, or the type of what is around the token. */
+/* The operation that the token names in `ir.NAME`, as the standard library has it; NULL: none. */
+static const OpInfo *operation_of(const Analysis *a, Arena *arena, const Token *token)
+{
+    size_t at = (size_t)(token - a->tokens.items);
+    bool dotted = at >= 2 && token[-1].kind == TOK_DOT && token[-2].kind == TOK_NAME &&
+                  text_equal(token_of(a, arena, &token[-2]), "ir");
+    const char *name = dotted ? token_of(a, arena, token) : "";
+    for (OpKind kind = 0; kind < OP_COUNT && dotted; kind++) {
+        if (text_equal(op_info(kind)->name, name)) {
+            return op_info(kind);
+        }
+    }
+    return NULL;
+}
+
+/* An operation of the IR, a schedule key at its place, a word of the language, or the type of what
+ * is around the token. */
 static void hover_token(Call *call, const Document *document, const Token *token, uint32_t offset)
 {
     const Analysis *a = document->analysis;
@@ -34,10 +50,17 @@ static void hover_token(Call *call, const Document *document, const Token *token
     const ScheduleKey *key = schedule_around(a, offset) ? schedule_key(name) : NULL;
     const Word *word = word_find(name);
     const TypedSpan *typed = analysis_around(a, token->span);
-    if (key) {
+    const OpInfo *op = operation_of(a, call->arena, token);
+    if (op) {
+        put_hover(call, document, token->span, arena_printf(call->arena, "ir.%s", op->name),
+                  op->doc);
+    } else if (key) {
         put_hover(call, document, token->span, name, schedule_key_text(call->arena, key));
     } else if (word) {
-        put_hover(call, document, token->span, word->signature ? word->signature : name, word->doc);
+        const char *of = word->kind == WORD_OPERATOR && typed
+                             ? arena_printf(call->arena, "%s\n\nhere: `%s`", word->doc, typed->type)
+                             : word->doc;
+        put_hover(call, document, token->span, word->signature ? word->signature : name, of);
     } else if (typed) {
         const char *code = source_text(&a->diags, call->arena, typed->span);
         put_hover(call, document, typed->span,

@@ -262,12 +262,22 @@ static bool derive_document(Server *server, Document *document)
     return done;
 }
 
+static bool has_errors(const Analysis *a)
+{
+    for (size_t i = 0; i < a->diags.list.n; i++) {
+        if (a->diags.list.items[i].severity == SEVERITY_ERROR) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool derive_schedules(Server *server)
 {
     bool any = false;
     for (Document *d = server->documents.first; d; d = d->next) {
         const Analysis *a = d->derived_wanted ? document_analysis(&server->documents, d) : NULL;
-        if (!a || !a->module || a->diags.errors > 0) {
+        if (!a || !a->module || has_errors(a)) { /* then the old ones stay */
             continue;
         }
         if (!derive_document(server, d)) {

@@ -19,7 +19,7 @@ typedef struct Reader {
 
 static void skip(Reader *r)
 {
-    while (r->at < r->end && (*r->at == ' ' || (*r->at >= '\t' && *r->at <= '\r'))) {
+    while (r->at < r->end && *r->at && strchr(" \t\r\n", *r->at)) {
         r->at++;
     }
 }

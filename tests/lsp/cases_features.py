@@ -94,6 +94,8 @@ def test_hover_of_words(start):
     client = begin(start)
     assert "A loop" in hover(client, "for i")
     assert "decided by the pass `tile`" in hover(client, "tile M")
+    assert "element by element" in hover(client, "- max")
+    assert "here: `f32[M, N]`" in hover(client, "- max")
     assert "floating-point number, 32 bits" in hover(client, "f32)")
     assert hover(client, "# Doubles", offset=4) is None
     client.end()
@@ -233,6 +235,8 @@ def test_definition_in_the_library(start):
         assert client.open(text, found["uri"]) == []
         client.text = text
         assert "fn relu6(" in hover(client, "relu6(x + 3)")
+        assert "ir.abs" in hover(client, "abs", text.index("ir.abs") and
+                                 text[:text.index("ir.abs")].count("abs"))
         where = client.at(*place(text, "relu6(x + 3)"))
         inner = client.ask("textDocument/definition", where)
         assert inner["uri"] == found["uri"], inner
