@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds of a cascade's loop. Where the terms are `select c, x, -inf`, a tile without a place at
- * which c holds changes no state, so the loop leaves it out. */
+/* Bounds of a cascade's loop. Where the terms are `select c, x, -inf`, or, without a maximum,
+ * `select c, x, 0`, a tile without a place at which c holds changes no state, so the loop leaves it
+ * out. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"
@@ -150,7 +151,7 @@ static void add_condition(Bounder *b, Value *condition, const NestAxes *axes, in
     }
 }
 
-/* The conditions without which a term is -inf. */
+/* The conditions without which a term is -inf, or 0 where there is no maximum. */
 static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes, int depth)
 {
     const Op *op = value->def;
@@ -158,9 +159,14 @@ static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes
     if (!op || depth > MAX_NESTED) {
         return;
     }
-    if (op->kind == OP_SELECT && value_is_const(op->operands[2], -__builtin_inf())) {
+    double nothing = b->c->max ? -__builtin_inf() : 0;
+    if (op->kind == OP_SELECT && value_is_const(op->operands[2], nothing)) {
         add_condition(b, op->operands[0], axes, 0);
         find_conditions(b, op->operands[1], axes, depth + 1);
+    } else if (!b->c->max && (op->kind == OP_CAST || op->kind == OP_MUL)) {
+        for (int i = 0; i < op->n_operands; i++) {
+            find_conditions(b, op->operands[i], axes, depth + 1);
+        }
     } else if (op_moves_axes(op) && nest_operand_axes(&b->c->nest, op, 0, axes, &inner)) {
         find_conditions(b, op->operands[0], &inner, depth + 1);
     }
@@ -170,7 +176,7 @@ void cascade_bounds(Cascade *c, NestScope *s, Value **lo, Value **hi)
 {
     Bounder b = {.c = c, .s = s};
     Dim extent = c->nest.loops[c->nest.column].extent;
-    find_conditions(&b, c->max->operands[0], &c->terms, 0);
+    find_conditions(&b, c->of, &c->terms, 0);
     Value *zero = build_i64(&s->b, 0);
     *lo = b.lo ? build_binary(&s->b, OP_MAX, b.lo, zero) : zero;
     *hi = b.hi;

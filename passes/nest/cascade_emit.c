@@ -2,6 +2,8 @@
 /* Builds the nest of a cascade: the loop with its states, and what follows from them. */
 #include "passes/nest/nest.h"
 
+#include "ir/op_axes.h"
+
 #include <math.h>
 
 enum { TILE = 128 }; /* rows and columns of a tile, as hand-written sources have them */
@@ -30,9 +32,13 @@ static bool emit_exps(Emitter *e)
 {
     Cascade *c = e->c;
     NestScope *s = &e->loop;
-    Value *terms = c->max->operands[0];
+    Value *terms = c->of;
     for (int i = 0; i < c->n_exps; i++) {
         CascadeExp *exp = &c->exps[i];
+        if (exp->kind == REFERENCE_NONE) {
+            e->exps[i] = nest_value(s, exp->value, &c->terms);
+            return e->exps[i] != NULL;
+        }
         Value **reference = &e->reference[exp->kind == REFERENCE_INFINITE];
         if (!c->nest.dry && !*reference) {
             *reference = build_reference(&s->b, exp->kind, e->maximum[1]);
@@ -123,6 +129,9 @@ static Value *emit_step(Emitter *e, const CascadeFold *fold, Value *state)
         sum = over_loop(c, build_reduce(&s->b, "sum", term, at));
     }
     Value *rescale = e->rescales[fold->exp];
+    if (!rescale) {
+        return build_binary(&s->b, OP_ADD, state, sum);
+    }
     rescale = build_broadcast(&s->b, rescale, state->type->rank, state->type->dims);
     return build_fma(&s->b, state, rescale, sum);
 }
@@ -132,11 +141,11 @@ static bool emit_loop(Emitter *e, Op *loop)
     Cascade *c = e->c;
     NestScope *s = &e->loop;
     Value *next[MAX_FOLDS + 1];
-    Value *terms = nest_value(s, c->max->operands[0], &c->terms);
+    Value *terms = nest_value(s, c->of, &c->terms);
     if (!terms) {
         return false;
     }
-    if (!c->nest.dry) {
+    if (c->max && !c->nest.dry) {
         int at = nest_position(&c->nest, &c->terms, c->axis);
         Value *maximum = over_loop(c, build_reduce(&s->b, "max", terms, at));
         e->maximum[0] = loop->regions[0]->args[c->n_folds + 1];
@@ -154,7 +163,7 @@ static bool emit_loop(Emitter *e, Op *loop)
     }
     next[c->n_folds] = e->maximum[1];
     if (!c->nest.dry) {
-        build_yield(&s->b, c->n_folds + 1, next);
+        build_yield(&s->b, c->n_folds + (c->max != NULL), next);
     }
     return true;
 }
@@ -176,7 +185,7 @@ static Value *build_exit(Emitter *e, const CascadeFold *fold, Value *sum)
 {
     Cascade *c = e->c;
     NestScope *s = &e->after;
-    if (c->exps[fold->exp].kind != REFERENCE_PLAIN) {
+    if (c->exps[fold->exp].kind != REFERENCE_PLAIN) { /* or there is none */
         return sum;
     }
     Value *maximum = nest_value(s, c->maximum, &c->rows), *any = build_any(c, s);
@@ -246,7 +255,9 @@ static bool emit_results(Emitter *e, const Op *loop)
     Cascade *c = e->c;
     NestScope *s = &e->after;
     Value *maximum = c->maximum;
-    nest_define(s, maximum, &c->rows, c->nest.dry ? maximum : loop->results[c->n_folds]);
+    if (c->max) {
+        nest_define(s, maximum, &c->rows, c->nest.dry ? maximum : loop->results[c->n_folds]);
+    }
     for (int pass = 0; pass < 2; pass++) { /* rows first: they are factors of the others */
         for (int i = 0; i < c->n_folds; i++) {
             CascadeFold *fold = &c->folds[i];
@@ -324,13 +335,13 @@ static void build_nest(Emitter *e, Op *before)
         names[i] = loop_name(c, i);
     }
     Builder b = build_before(nest->func, before);
-    b.span = c->max->span;
+    b.span = c->first->span;
     Op *parallel = build_parallel(&b, OP_PARALLEL, n, dims, steps, names);
     for (int i = 0; i < n; i++) {
         nest->loops[i].binder = parallel->regions[0]->args[i];
     }
     e->after = (NestScope){.nest = nest, .b = build_at_end(nest->func, parallel->regions[0])};
-    e->after.b.span = c->max->span;
+    e->after.b.span = c->first->span;
 }
 
 static Op *build_loop(Emitter *e)
@@ -344,18 +355,20 @@ static Op *build_loop(Emitter *e)
         Type type = nest_type(nest, fold->op->results[0]->type, &fold->axes);
         states[i] = build_float(&s->b, type, 0);
     }
-    Type rows = nest_type(nest, c->max->results[0]->type, &c->rows);
-    states[c->n_folds] =
-        c->least ? nest_value(s, c->least, &c->rows) : build_float(&s->b, rows, -INFINITY);
+    if (c->max) {
+        Type rows = nest_type(nest, c->max->results[0]->type, &c->rows);
+        states[c->n_folds] =
+            c->least ? nest_value(s, c->least, &c->rows) : build_float(&s->b, rows, -INFINITY);
+    }
     cascade_bounds(c, s, &lo, &hi);
     Op *loop = build_for(&s->b, nest->loops[nest->column].extent, TILE, loop_name(c, nest->column),
-                         lo, hi, c->n_folds + 1, states);
+                         lo, hi, c->n_folds + (c->max != NULL), states);
     if (!value_is_const(lo, 0) || hi->def->kind != OP_SIZE) {
         op_set_int(nest->func, loop, ATTR_BOUNDED, 1);
     }
     nest->loops[nest->column].binder = loop->regions[0]->args[0];
     e->loop = (NestScope){.nest = nest, .b = build_at_end(nest->func, loop->regions[0])};
-    e->loop.b.span = c->max->span;
+    e->loop.b.span = c->first->span;
     return loop;
 }
 
@@ -366,7 +379,7 @@ Op *cascade_place(const Cascade *c)
     for (int i = 1; i < c->n_stores; i++) {
         last = op_is_before(last, c->stores[i]) ? c->stores[i] : last;
     }
-    for (Op *op = c->max; op != last; op = op->next) {
+    for (Op *op = c->first; op != last; op = op->next) {
         for (int i = 0; i < c->n_stores; i++) {
             if (op->kind != OP_STORE && op_reads(op, c->stores[i]->operands[0])) {
                 return op;
@@ -376,9 +389,11 @@ Op *cascade_place(const Cascade *c)
     return last;
 }
 
-static bool is_computed(const NestScope *s, const Op *op)
+/* Does the nest compute the op? Without a maximum it only reads what a reduction gives. */
+static bool is_computed(const Cascade *c, const NestScope *s, const Op *op)
 {
-    for (size_t i = 0; i < s->made.n; i++) {
+    bool may = c->max || op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op);
+    for (size_t i = 0; i < s->made.n && may; i++) {
         if (op->n_results == 1 && s->made.items[i].value == op->results[0]) {
             return true;
         }
@@ -398,7 +413,7 @@ static bool computes_twice(const Cascade *c, const NestScope *s)
         for (const ValueUse *use = use_first(value, body); use; use = use_next(use, body)) {
             const Op *op = use->op;
             bool term = op->n_results == 1 && c->inner[op->results[0]->id];
-            if (op != c->max && !term && !cascade_is_fold(c, op) && !is_computed(s, op)) {
+            if (op != c->max && !term && !cascade_is_fold(c, op) && !is_computed(c, s, op)) {
                 return true;
             }
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds a maximum and the sums of terms that have an exponential of the difference from it as a
- * factor. From the maximum to its exponentials, and from these to the sums, nothing else may need
- * the terms. */
+ * factor; or, without a maximum, the sums of terms that are made of a product. From the maximum to
+ * its exponentials, and from these to the sums, nothing else may need the terms. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"
@@ -85,7 +85,7 @@ static bool find_exps(Cascade *c, Value *difference, Value *reference, Reference
 /* The differences of the terms from what the maximum is there. */
 static bool find_differences(Cascade *c, Value *reference, ReferenceKind kind)
 {
-    const Value *terms = c->max->operands[0];
+    const Value *terms = c->of;
     const Block *body = c->nest.func->body;
     for (const ValueUse *use = use_first(reference, body); use; use = use_next(use, body)) {
         Op *spread = use->op;
@@ -142,9 +142,12 @@ static bool is_step(const Cascade *c, const Op *op, const Value *term)
     case OP_DIV:
         return op->operands[0] == term && op->operands[1] != term &&
                cascade_leaves_sum(c, op, &operand);
-    case OP_CAST:
-        return term->type->dtype == DT_F32 && (op->results[0]->type->dtype == DT_F16 ||
-                                               op->results[0]->type->dtype == DT_BF16);
+    case OP_CAST: {
+        bool widens = !c->max && dtype_is_narrow(term->type->dtype) &&
+                      op->results[0]->type->dtype == DT_F32;
+        return widens || (term->type->dtype == DT_F32 && (op->results[0]->type->dtype == DT_F16 ||
+                                                          op->results[0]->type->dtype == DT_BF16));
+    }
     case OP_SELECT:
         return op->operands[1] == term && value_is_const(op->operands[2], 0) && is_free(c, op, 1);
     case OP_NEG: return true;
@@ -173,7 +176,7 @@ static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
         n_moved += moved;
         n_kept += step->kind == OP_MUL && !moved;
         if (step->kind == OP_CAST && step->results[0]->type->dtype == DT_F16 && n_moved &&
-            (n_kept || !near_one)) {
+            (n_kept || !near_one || !c->max)) {
             return false;
         }
     }
@@ -204,7 +207,7 @@ static bool has_known_exit(const Cascade *c, const CascadeFold *fold)
         drops = drops || fold->path[i]->kind == OP_SELECT;
     }
     return !drops || c->exps[fold->exp].kind != REFERENCE_PLAIN ||
-           is_unmasked(c->max->operands[0], 0);
+           is_unmasked(c->of, 0);
 }
 
 static bool add_fold(Cascade *c, const CascadeFold *fold)
@@ -270,11 +273,12 @@ static bool find_folds(Cascade *c, Value *term, CascadeFold *so_far)
 static void mark(Cascade *c)
 {
     Func *func = c->nest.func;
+    const Value *sums_of = c->max ? NULL : c->of;
     for (const Op *op = func->body->first; op; op = op->next) {
-        bool depends = op == c->max, product = op->kind == OP_DOT;
+        bool depends = c->max && op == c->max, product = op->kind == OP_DOT;
         for (int i = 0; i < op->n_operands; i++) {
             const Value *operand = op->operands[i];
-            depends = depends || (operand && c->nest.depends[operand->id]);
+            depends = depends || (operand && (operand == sums_of || c->nest.depends[operand->id]));
             product = product || (operand && op_has(op, TRAIT_ELEMENTWISE) &&
                                   c->nest.product[operand->id]);
         }
@@ -292,7 +296,7 @@ static void mark(Cascade *c)
 /* The rows of the terms are those of the nest; other axes are loops over scalars. */
 static bool choose_loops(Cascade *c)
 {
-    Type type = c->max->operands[0]->type;
+    Type type = c->of->type;
     int rank = type->rank, row = c->axis == rank - 1 ? rank - 2 : rank - 1;
     if (rank < 2 || c->axis < rank - 2) {
         return false;
@@ -326,32 +330,25 @@ static void find_maximum(Cascade *c)
     }
 }
 
-bool cascade_match(Cascade *c)
+/* Begins with the value whose maximum, or whose sums, are looked for. */
+static void begin(Cascade *c, Op *max, Value *of, int axis)
 {
     Func *func = c->nest.func;
-    Op *max = c->max;
-    if (!is_fn(max, "max") || max->results[0]->type->dtype != DT_F32) {
-        return false;
-    }
-    c->axis = (int)op_int(max, ATTR_AXIS, 0);
+    c->max = max;
+    c->of = of;
+    c->first = max ? max : of->def;
+    c->axis = axis;
     c->nest.n_values = func->n_values;
     c->nest.depends = ARENA_ARRAY(func->arena, bool, func->n_values);
     c->nest.product = ARENA_ARRAY(func->arena, bool, func->n_values);
     c->inner = ARENA_ARRAY(func->arena, bool, func->n_values);
     mark(c);
-    find_maximum(c);
-    Value *of = c->maximum;
-    if (!choose_loops(c) || !find_differences(c, of, REFERENCE_PLAIN)) {
-        return false;
-    }
-    const Block *body = func->body;
-    for (const ValueUse *use = use_first(of, body); use; use = use_next(use, body)) {
-        ReferenceKind kind;
-        if (is_reference(use->op, of, &kind) &&
-            !find_differences(c, use->op->results[0], kind)) {
-            return false;
-        }
-    }
+}
+
+/* Finds the sums of all exponentials; false: there is no product among them, or something else
+ * needs the terms. */
+static bool find_all_folds(Cascade *c)
+{
     bool any_dot = false;
     for (int i = 0; i < c->n_exps; i++) {
         CascadeFold fold = {.exp = i};
@@ -363,4 +360,42 @@ bool cascade_match(Cascade *c)
         any_dot = any_dot || c->folds[i].op->kind == OP_DOT;
     }
     return any_dot;
+}
+
+bool cascade_match(Cascade *c, Op *max)
+{
+    if (!is_fn(max, "max") || max->results[0]->type->dtype != DT_F32) {
+        return false;
+    }
+    begin(c, max, max->operands[0], (int)op_int(max, ATTR_AXIS, 0));
+    find_maximum(c);
+    Value *of = c->maximum;
+    if (!choose_loops(c) || !find_differences(c, of, REFERENCE_PLAIN)) {
+        return false;
+    }
+    const Block *body = c->nest.func->body;
+    for (const ValueUse *use = use_first(of, body); use; use = use_next(use, body)) {
+        ReferenceKind kind;
+        if (is_reference(use->op, of, &kind) &&
+            !find_differences(c, use->op->results[0], kind)) {
+            return false;
+        }
+    }
+    return find_all_folds(c);
+}
+
+bool cascade_match_product(Cascade *c, const Op *dot, int side)
+{
+    Value *of = dot->operands[side];
+    const Op *rounded = value_def_of_kind(of, OP_CAST);
+    /* Sums of what is not rounded share the loop. */
+    if (rounded && value_count_uses(c->nest.func, rounded->operands[0]) > 1) {
+        of = rounded->operands[0];
+    }
+    if (!of->def || of->def->parent != c->nest.func->body) {
+        return false;
+    }
+    begin(c, NULL, of, of->type->rank - (side ? 2 : 1));
+    return c->nest.product[of->id] && choose_loops(c) && add_exp(c, of, NULL, REFERENCE_NONE) &&
+           find_all_folds(c);
 }

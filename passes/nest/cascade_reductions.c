@@ -17,10 +17,16 @@
  * leaves the sum, also through a rounding to a matrix instruction's 16-bit type. What s is made of
  * is computed tile by tile, so no array over both axes is in memory. Rows in which nothing counts,
  * and loops without steps, give what the whole arrays give. Conditions of the terms, `select c, s,
- * -inf`, bound the loop. The pass knows no softmax and no attention: these are programs that have
- * this form. It applies where the terms are made of a product, a sum is a product, and a tile can
- * hold the other axes whole. Requires the tensor level and named functions. Reassociates
- * reductions (docs/language.md). */
+ * -inf`, bound the loop.
+ *
+ * Sums that depend on no maximum need only the loop: of a product whose operand f(s) is made of
+ * another product, as in attention without softmax, retention, or two layers with few inputs and
+ * outputs. There `select c, s, 0` bounds the loop.
+ *
+ * The pass knows no softmax and no attention: these are programs that have this form. It applies
+ * where the terms are made of a product, a sum is a product, and a tile can hold the other axes
+ * whole. Requires the tensor level and named functions. Reassociates reductions
+ * (docs/language.md). */
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/nest/nest.h"
@@ -72,13 +78,16 @@ static bool has_operands(const Cascade *c)
 
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
-static Outcome cascade_once(Func *func, Op *max)
+/* The nest of a maximum, or, of a product, of the sums of its operand on this side. */
+static Outcome cascade_once(Func *func, Op *op, int side)
 {
     Cascade *c = ARENA_NEW(func->arena, Cascade);
-    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}, .max = max};
+    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}};
     c->nest.none = ARENA_NEW(func->arena, Value);
     Outcome outcome = OUTCOME_NONE;
-    if (cascade_match(c) && cascade_results(c) && cascade_emit(c, true) &&
+    bool found =
+        op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
+    if (found && cascade_results(c) && cascade_emit(c, true) &&
         c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
         (c->nest.stored == 0 || pays_for_operands(c))) {
         outcome = OUTCOME_AGAIN;
@@ -99,55 +108,84 @@ static Outcome cascade_once(Func *func, Op *max)
     return outcome;
 }
 
+/* What a product's operand is made of, without another reduction between them. */
+typedef enum MadeOf { MADE_OF_FUNCTION, MADE_OF_PRODUCT, N_MADE_OF } MadeOf;
+
 typedef struct Candidates {
-    Memo *powers; /* of is_made_of_power */
-    bool maximum, product;
+    Memo *known[N_MADE_OF]; /* of is_made_of */
+    bool maximum, power, product;
 } Candidates;
 
-/* Is an operand of a product made of a function, without another reduction between them? */
-static bool is_made_of_power(Memo *known, const Value *value, int depth)
+static bool is_made_of(const Candidates *c, const Value *value, MadeOf what, int depth)
 {
     enum { MAX_DEPTH = 16 };
     const Op *op = value->def;
     int64_t found;
-    if (!op || depth == MAX_DEPTH || memo_known(known, value, depth, &found)) {
+    if (!op || depth == MAX_DEPTH || memo_known(c->known[what], value, depth, &found)) {
         return op && depth < MAX_DEPTH && found;
     }
-    bool power = op->kind == OP_NAMED || op->kind == OP_FAST_EXP2;
+    bool made = what == MADE_OF_PRODUCT ? op->kind == OP_DOT
+                                        : op->kind == OP_NAMED || op->kind == OP_FAST_EXP2;
     bool follows = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
-    for (int i = 0; follows && !power && i < op->n_operands; i++) {
-        power = is_made_of_power(known, op->operands[i], depth + 1);
+    for (int i = 0; follows && !made && i < op->n_operands; i++) {
+        made = is_made_of(c, op->operands[i], what, depth + 1);
     }
-    return memo_keep(known, value, depth, power) != 0;
+    return memo_keep(c->known[what], value, depth, made) != 0;
 }
 
 static void see_candidate(Op *op, void *user)
 {
     Candidates *c = user;
     c->maximum |= op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "max");
-    for (int i = 0; i < 2 && op->kind == OP_DOT && !c->product; i++) {
-        c->product = is_made_of_power(c->powers, op->operands[i], 0);
+    for (int i = 0; i < 2 && op->kind == OP_DOT; i++) {
+        c->power = c->power || is_made_of(c, op->operands[i], MADE_OF_FUNCTION, 0);
+        c->product = c->product || is_made_of(c, op->operands[i], MADE_OF_PRODUCT, 0);
     }
+}
+
+static Candidates find_candidates(Func *func)
+{
+    Candidates candidates = {.maximum = false};
+    for (int i = 0; i < N_MADE_OF; i++) {
+        candidates.known[i] = memo_open(func);
+    }
+    func_walk(func, see_candidate, &candidates);
+    for (int i = 0; i < N_MADE_OF; i++) {
+        memo_close(candidates.known[i]);
+    }
+    return candidates;
+}
+
+/* Builds the nests of all ops of the kind. True: the function has changed. */
+static bool cascade_all(Func *func, OpKind kind)
+{
+    bool changed = false;
+    for (Op *op = func->body->first, *next; op; op = next) {
+        Outcome outcome = OUTCOME_NONE;
+        next = op->next;
+        for (int side = 0; side < (kind == OP_DOT ? 2 : 1) && outcome != OUTCOME_DONE; side++) {
+            outcome = OUTCOME_AGAIN;
+            for (int i = 0; i < MAX_ROUNDS && op->kind == kind && outcome == OUTCOME_AGAIN; i++) {
+                outcome = cascade_once(func, op, side);
+                changed = changed || outcome != OUTCOME_NONE;
+            }
+        }
+        next = outcome == OUTCOME_DONE ? op->next : next;
+    }
+    return changed;
 }
 
 void pass_cascade_reductions(Func *func)
 {
-    bool changed = false;
-    Candidates candidates = {.powers = memo_open(func)};
-    func_walk(func, see_candidate, &candidates);
-    memo_close(candidates.powers);
-    if (!candidates.maximum || !candidates.product) {
+    Candidates candidates = find_candidates(func);
+    bool cascades = candidates.maximum && candidates.power;
+    if (!cascades && !candidates.product) {
         return;
     }
     pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
-    for (Op *op = func->body->first, *next; op; op = next) {
-        Outcome outcome = OUTCOME_AGAIN;
-        next = op->next;
-        for (int i = 0; i < MAX_ROUNDS && op->kind == OP_REDUCE && outcome == OUTCOME_AGAIN; i++) {
-            outcome = cascade_once(func, op);
-            changed = changed || outcome != OUTCOME_NONE;
-        }
-        next = outcome == OUTCOME_DONE ? op->next : next;
+    bool changed = cascades && cascade_all(func, OP_REDUCE);
+    if (candidates.product) {
+        changed = cascade_all(func, OP_DOT) || changed;
     }
     if (changed) {
         func_remove_dead(func);

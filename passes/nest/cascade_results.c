@@ -120,7 +120,7 @@ static bool add_store(Cascade *c, Op *store)
         (io != PARAM_OUT && io != PARAM_SCRATCH)) {
         return false;
     }
-    for (const Op *op = c->max; op; op = op->next) {
+    for (const Op *op = c->first; op; op = op->next) {
         bool later = io == PARAM_SCRATCH && op_is_before(store, op);
         if (op != store && !later && op_reads(op, store->operands[0])) {
             return false;
@@ -181,8 +181,10 @@ static bool begin_folds(Cascade *c)
         c->follows[result->id] = true;
         c->leaves = !c->leaves && leaves(c, result) ? result : c->leaves;
     }
-    c->results[c->max->results[0]->id] = c->rows;
-    c->follows[c->max->results[0]->id] = true;
+    if (c->max) {
+        c->results[c->max->results[0]->id] = c->rows;
+        c->follows[c->max->results[0]->id] = true;
+    }
     return true;
 }
 
@@ -193,7 +195,7 @@ bool cascade_results(Cascade *c)
     if (!begin_folds(c)) {
         return false;
     }
-    for (Op *op = c->max->next; op; op = op->next) {
+    for (Op *op = c->first->next; op; op = op->next) {
         if (!see(c, op)) {
             return false;
         }
@@ -220,7 +222,7 @@ static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth)
 bool cascade_is_rounded(const Cascade *c)
 {
     Memo *known = memo_open(c->nest.func);
-    bool rounded = rounds(c, known, c->max->results[0], 0);
+    bool rounded = !c->max || rounds(c, known, c->max->results[0], 0);
     for (int i = 0; i < c->n_folds && rounded; i++) {
         rounded = rounds(c, known, c->folds[i].op->results[0], 0);
     }

@@ -2,7 +2,7 @@
 /* Derived nests: whole-tensor programs as the loops that one would write by hand. Private to
  * passes/nest.
  *   cascade_reductions.c  the pass: which reductions share a loop
- *   cascade_match.c       finds a maximum and the sums that depend on it
+ *   cascade_match.c       finds a maximum and the sums that depend on it, or sums of a product
  *   cascade_results.c     what follows from their results, as far as the nest computes it
  *   cascade_emit.c        the nest
  *   cascade_bounds.c      bounds of its loop, from conditions of its terms
@@ -132,12 +132,13 @@ enum { MAX_PATH = 12, MAX_FOLDS = 8, MAX_EXPS = 4, MAX_STORES = 8 };
 
 /* What the maximum is replaced by where its difference from an element is not a number. */
 typedef enum ReferenceKind {
+    REFERENCE_NONE,     /* there is no maximum: the terms are not exponentials of a difference */
     REFERENCE_PLAIN,    /* nothing: exp(-inf - -inf) is NaN */
     REFERENCE_EMPTY,    /* -inf by 0 */
     REFERENCE_INFINITE, /* both infinities by 0 */
 } ReferenceKind;
 
-/* An exponential of the difference from the maximum. */
+/* An exponential of the difference from the maximum, or, without one, the terms themselves. */
 typedef struct CascadeExp {
     Value *value;
     Value *reference; /* what the maximum is there */
@@ -157,8 +158,10 @@ typedef struct CascadeFold {
 
 typedef struct Cascade {
     Nest nest;
-    Op *max;
-    int axis;       /* that it reduces */
+    Op *max;        /* NULL: the sums depend on no maximum */
+    Value *of;      /* its operand, or the value whose sums are computed */
+    Op *first;      /* the maximum, or the op that makes `of`: all else is behind it */
+    int axis;       /* that is reduced */
     Value *maximum; /* its result, or the greater one of that and of `least`, of which there is one
                      * for each row */
     Value *least;   /* NULL: -inf */
@@ -176,7 +179,10 @@ typedef struct Cascade {
 } Cascade;
 
 /* The reductions that depend on this maximum; false: none, or something else needs their terms. */
-bool cascade_match(Cascade *c);
+bool cascade_match(Cascade *c, Op *max);
+/* The sums, along what the product contracts, of its operand on this side, which is made of another
+ * product; false: there are none, or something else needs the operand. */
+bool cascade_match_product(Cascade *c, const Op *dot, int side);
 /* Is the op one of the sums? */
 bool cascade_is_fold(const Cascade *c, const Op *op);
 /* Is a factor of the path left out of the sum: does it not vary along the reduced axis? */
