@@ -58,6 +58,9 @@ static const PassConstraint CONSTRAINTS[] = {
      "them would hide a product"},
     {"distribute_sums", "group_factors",
      "group_factors looks for a product that is summed; a term of several products is none"},
+    {"group_factors", "split_axes",
+     "split_axes leaves products alone, which it finds by their two factors; with scales of blocks "
+     "behind them it would split the columns, and each block would be a product of its own"},
     {"simplify", "split_axes",
      "split_axes reads groups from the ops that compute indices; with unfolded constants a "
      "quotient would not be recognized"},
