@@ -3,7 +3,6 @@
 #include "ir/interp/interp_internal.h"
 #include "ir/interp/interp_reduce.h"
 #include "ir/scalar_eval.h"
-#include "ir/sum_terms.h"
 #include "ir/summed_factor.h"
 
 #include <float.h>
@@ -274,38 +273,6 @@ static void interp_named(InterpRun *run, const Op *op)
     run_result(run, op, 0, result);
 }
 
-/* Of a sum of products, as `a * b - c * d`, each product may be summed by itself: what a term adds
- * is rounded as often as there are terms, also where it cancels. */
-static void spread_addends(InterpRun *run, const Op *op, Array *const *from, Array *result)
-{
-    const Value *term;
-    Op *sum = value_summed_by(run->func, op->results[0], &term);
-    Addends products;
-    if (!sum || !value_addends(run->func, term, &products)) {
-        return;
-    }
-    SumNest nest = sum_nest(run->func, sum);
-    DType dtype = result->dtype;
-    double terms = 1;
-    for (int i = 0; i < result->rank; i++) {
-        terms *= nest.summed >> i & 1 ? (double)result->dims[i] : 1;
-    }
-    array_want_samples(run, result);
-    for (int64_t i = 0; i < result->n; i++) {
-        double first = array_scalar(from[0], i).f, second = array_scalar(from[1], i).f;
-        double size = op->kind == OP_FMA ? fabs(first * second) + fabs(array_scalar(from[2], i).f)
-                                         : fabs(first) + fabs(second);
-        array_spread(run, result, run->source[op->results[0]->id], i,
-                     rounding(terms, unit_of(dtype), size, greatest_of(dtype)));
-    }
-}
-
-static bool adds(const Op *op)
-{
-    return (op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_FMA) &&
-           dtype_is_float(op->results[0]->type->dtype);
-}
-
 void interp_elementwise(InterpRun *run, const Op *op)
 {
     if (op->kind == OP_NAMED) {
@@ -353,8 +320,8 @@ void interp_elementwise(InterpRun *run, const Op *op)
     if (op_has_exact_operand(op->kind) && run->options->bounds) {
         spread_bound(run, op, all.items[0], result);
     }
-    if (adds(op) && run->options->bounds) {
-        spread_addends(run, op, all.items, result);
+    if (run->options->bounds) {
+        interp_spread_addends(run, op, all.items, result);
     }
     array_drop(run, hull);
     for (int i = 0; i < all.n; i++) {

@@ -7,6 +7,7 @@
 #include "ir/interp/interp_reduce.h"
 
 #include "ir/scalar_eval.h"
+#include "ir/sum_terms.h"
 #include "support/int_math.h"
 
 #include <float.h>
@@ -311,6 +312,35 @@ static int sums_products(const Op *sum)
         op = op->operands[masked]->def;
     }
     return op ? count_products(op->results[0], 0) : 0;
+}
+
+/* Of a sum of products, as `a * b - c * d`, each product may be summed by itself: what a term adds
+ * is rounded as often as there are terms, also where it cancels. */
+void interp_spread_addends(InterpRun *run, const Op *op, Array *const *from, Array *result)
+{
+    const Value *term;
+    Addends products;
+    bool adds = op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_FMA;
+    Op *sum = adds && dtype_is_float(result->dtype)
+                  ? value_summed_by(run->func, op->results[0], &term)
+                  : NULL;
+    if (!sum || !value_addends(run->func, term, &products)) {
+        return;
+    }
+    SumNest nest = sum_nest(run->func, sum);
+    DType dtype = result->dtype;
+    double terms = 1;
+    for (int i = 0; i < result->rank; i++) {
+        terms *= nest.summed >> i & 1 ? (double)result->dims[i] : 1;
+    }
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double first = array_scalar(from[0], i).f, second = array_scalar(from[1], i).f;
+        double size = op->kind == OP_FMA ? fabs(first * second) + fabs(array_scalar(from[2], i).f)
+                                         : fabs(first) + fabs(second);
+        array_spread(run, result, run->source[op->results[0]->id], i,
+                     rounding(terms, unit_of(dtype), size, greatest_of(dtype)));
+    }
 }
 
 /* One part of a line after the other, without bounds: a program that is compared has none. */

@@ -40,6 +40,8 @@ double greatest_of(DType dtype);
 /* Rounding of at most n operations whose partial results stay under `size`. Where the parts leave
  * the type's range, so may another order's result. */
 double rounding(double n, double unit, double size, double greatest);
+/* The bound of an op that adds products which are summed; of another op it is none. */
+void interp_spread_addends(InterpRun *run, const Op *op, Array *const *from, Array *result);
 
 /* Elements of the base plane from doubles or i64. */
 void put_plane(Array *to, const Buffer *from, bool is_float);

@@ -225,7 +225,8 @@ AXES = [
      "passes/nest/cascade_emit.c",
      "return «build_fma(&s->b, state, rescale, sum)»;", "sum"),
     ("cascade_reductions: the loop ends where the rows do", "passes/nest/cascade_emit.c",
-     "loop_name(c, nest->column),\n                         lo, «hi», c->n_folds + (c->max != NULL), states);",
+     "loop_name(c, nest->column),\n"
+     "                         lo, «hi», c->n_folds + (c->max != NULL), states);",
      "lo"),
     ("tile: scans go on from nothing", "passes/tile/tile_emit_reductions.c",
      "if («from») {\n        emit_joined(e, frame, op, before, scanned, scanned);", "false"),
