@@ -8,6 +8,17 @@ enum { MAX_DECLARATIONS = 4096, MAX_PARAMS = 128 };
 
 /* ---- parameters ---- */
 
+/* `inout x: T`, as some languages have it. */
+static void refuse_word_before_name(Parser *p)
+{
+    const char *word = token_text(p->token.kind);
+    Token name = parser_peek(p);
+    if (name.kind == TOK_NAME) {
+        diag_help(p->diags, parser_error(p, "a parameter"),
+                  "the word stands before the type: `%s: %s …`", token_name(p, name), word);
+    }
+}
+
 static void parse_params(Parser *p, ParamList *list, bool typed)
 {
     if (!parser_expect(p, TOK_LPAREN, "and the parameters")) {
@@ -15,6 +26,9 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
     }
     while (!parser_at(p, TOK_RPAREN) && !p->recovering) {
         ParamDecl param = {.span = p->token.span};
+        if (parser_at(p, TOK_INOUT) || parser_at(p, TOK_CONST)) {
+            refuse_word_before_name(p);
+        }
         param.name = parser_name(p, "a parameter");
         if (parser_take(p, TOK_COLON)) {
             param.is_inout = parser_take(p, TOK_INOUT);
