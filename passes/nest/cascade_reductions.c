@@ -76,6 +76,13 @@ static bool has_operands(const Cascade *c)
     return c->leaves || !c->nest.latest || op_is_before(c->nest.latest, cascade_place(c));
 }
 
+/* Without a maximum the other way is two plain products, the second of which computes what follows
+ * from it: the nest is no better where an op that it does not compute, as a reshape, follows. */
+static bool stays_in_nest(const Cascade *c)
+{
+    return c->max || !c->leaves;
+}
+
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
 /* The nest of a maximum, or, of a product, of the sums of its operand on this side. */
@@ -87,7 +94,7 @@ static Outcome cascade_once(Func *func, Op *op, int side)
     Outcome outcome = OUTCOME_NONE;
     bool found =
         op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
-    if (found && cascade_results(c) && cascade_emit(c, true) &&
+    if (found && cascade_results(c) && stays_in_nest(c) && cascade_emit(c, true) &&
         c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
         (c->nest.stored == 0 || pays_for_operands(c))) {
         outcome = OUTCOME_AGAIN;
