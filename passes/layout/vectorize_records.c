@@ -84,7 +84,9 @@ static int run_from(const Fields *fields, const Field *first)
 {
     Access access = op_access(first->op, 0);
     DType dtype = access.memory->type->dtype;
-    int64_t divisor = gcd(an_row_divisor(&access), first->at);
+    /* Whole runs in a row: LLVM may load three fields as four, as far as these are aligned. */
+    int64_t row = poly_divisor(access.memory->type->dims[access.n - 1]);
+    int64_t divisor = gcd(gcd(an_row_divisor(&access), row), first->at);
     int most = dtype_is_packed(dtype) ? 1 : fields->func->target->vector_bytes / dtype_bytes(dtype);
     int run = 1;
     for (int n = 2; n <= most && divisor % n == 0; n *= 2) {
