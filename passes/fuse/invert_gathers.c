@@ -307,8 +307,12 @@ static void scatter_outside(const Candidate *c)
     p.at.span = c->store->span;
     Value *inside = fuse_inside(&p, c->gather);
     build_indices(c, &p.at, gathered, indices);
-    clone_map_value(&p.known, gathered, fuse_outside_value(&p, c->gather));
-    func_replace_uses(func, gathered, clone_get(&p.known, gathered));
+    /* Everything that is made of the gather's elements stands behind it. */
+    ValueAt before = {build_before(func, c->gather), gathered->type, false, NULL, NULL, p.known};
+    before.at.span = p.at.span;
+    Value *outside = fuse_outside_value(&before, c->gather);
+    clone_map_value(&p.known, gathered, outside);
+    func_replace_uses(func, gathered, outside);
     build_scatters(c, &p, indices, build_unary(&p.at, OP_NOT, inside));
 }
 
