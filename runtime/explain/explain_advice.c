@@ -297,6 +297,10 @@ static void bound(const Report *report, LaunchReport *launch)
         say(report, launch,
             "bound by the matrix units: what `tessera bench` measures beyond this bound is filling "
             "and draining pipelines, and work beside products (tile, pipeline, warps)");
+    } else if (launch->product.op && dtype_is_int(launch->product.op->results[0]->type->dtype)) {
+        say(report, launch,
+            "bound by products of integers on the ordinary units: operands of 8 bits use the matrix "
+            "units where the target has them");
     } else if (ordinary && !why) {
         say(report, launch,
             "bound by products on the ordinary units: operands of 16 bits use the matrix units "
