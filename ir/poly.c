@@ -218,6 +218,13 @@ const DimVar *poly_name_giver(Dim poly)
     return longest ? longest->vars[longest->n - 1] : NULL;
 }
 
+int64_t size_if_fixed(const DimVar *var)
+{
+    bool one = var->kind == DIM_SIZE && var->by == 0 && var->least >= 1 && var->most < INT32_MAX &&
+               var->multiple == var->most;
+    return one ? var->most : 0;
+}
+
 bool poly_mentions(Dim poly, const DimVar *var)
 {
     for (int i = 0; i < poly->n_terms; i++) {

@@ -71,6 +71,8 @@ DimVar *poly_as_range(Dim poly);
  * sum, that of the longest product that is added, W of 3 + W - S. NULL: a constant. */
 const DimVar *poly_name_giver(Dim poly);
 bool poly_mentions(Dim poly, const DimVar *var);
+/* The only number that the facts leave for the size; 0: several. */
+int64_t size_if_fixed(const DimVar *var);
 /* Replaces a variable. */
 Dim poly_substitute(Func *func, Dim poly, const DimVar *var, Dim by);
 /* A number that divides the value whatever the sizes are, from the variables' facts. */

@@ -217,6 +217,20 @@ static Dim merged_extent(Func *func, Type given, int from, int64_t n)
     return all;
 }
 
+/* The extent with the number in the place of each size that the facts fix: a pass may have replaced
+ * such a size below the caller's types. */
+static Dim with_fixed_sizes(Func *func, Dim dim)
+{
+    for (size_t i = 0; dim && i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        int64_t number = size_if_fixed(var);
+        if (number && poly_mentions(dim, var)) {
+            dim = poly_substitute(func, dim, var, poly_const(func, number));
+        }
+    }
+    return dim;
+}
+
 /* Each axis is the product of the caller's that have become it. */
 static void check_merged(Verifier *v, const Param *param)
 {
@@ -227,8 +241,8 @@ static void check_merged(Verifier *v, const Param *param)
     bool good = type->kind == TYPE_TENSOR && !type->strides && !param->axis_perm;
     int from = 0;
     for (int axis = 0; good && axis < type->rank; axis++) {
-        good = merged_extent(v->func, param->caller_type, from, param->collapsed[axis]) ==
-               type->dims[axis];
+        Dim merged = merged_extent(v->func, param->caller_type, from, param->collapsed[axis]);
+        good = with_fixed_sizes(v->func, merged) == with_fixed_sizes(v->func, type->dims[axis]);
         from += good ? (int)param->collapsed[axis] : 0;
     }
     if (!good || from != param->caller_type->rank) {

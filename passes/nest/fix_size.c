@@ -2,13 +2,6 @@
 /* Sizes that the facts fix become numbers, so that a tile can hold their axes whole. */
 #include "passes/nest/nest.h"
 
-int64_t size_if_fixed(const DimVar *var)
-{
-    bool one = var->kind == DIM_SIZE && var->by == 0 && var->least >= 1 && var->most < INT32_MAX &&
-               var->multiple == var->most;
-    return one ? var->most : 0;
-}
-
 typedef struct Fixing {
     Func *func;
     const DimVar *var;

@@ -121,8 +121,6 @@ Value *nest_store(Func *func, Value *value);
 
 /* ---- sizes ---- */
 
-/* The only number that the facts leave for the size; 0: several. */
-int64_t size_if_fixed(const DimVar *var);
 /* Replaces the size by its number everywhere below the caller's types. */
 void fix_size(Func *func, const DimVar *var, int64_t value);
 
