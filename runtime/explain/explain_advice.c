@@ -299,8 +299,8 @@ static void bound(const Report *report, LaunchReport *launch)
             "and draining pipelines, and work beside products (tile, pipeline, warps)");
     } else if (launch->product.op && dtype_is_int(launch->product.op->results[0]->type->dtype)) {
         say(report, launch,
-            "bound by products of integers on the ordinary units: operands of 8 bits use the matrix "
-            "units where the target has them");
+            "bound by products of integers on the ordinary units: operands of 8 bits use the "
+            "matrix units where the target has them");
     } else if (ordinary && !why) {
         say(report, launch,
             "bound by products on the ordinary units: operands of 16 bits use the matrix units "
