@@ -19,7 +19,7 @@ typedef struct Answers {
     TesseraOptions compile; /* of the reference, with this setting */
     Arrays arrays;
     AnswerResult *result;
-    bool told;
+    bool reported;
 } Answers;
 
 /* ---- programs ---- */
@@ -32,13 +32,13 @@ static int open_programs(Answers *a, const char *path)
     Session *reference = &a->reference, *learner = a->learner;
     if (tessera_context_new(NULL, &reference->context) != TESSERA_OK ||
         tessera_context_new(NULL, &learner->context) != TESSERA_OK) {
-        a->told = true;
+        a->reported = true;
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
     if (tessera_program_parse(reference->context, "reference.tile", text, strlen(text),
                               &reference->program) != TESSERA_OK ||
         tessera_program_find(reference->program, kernel, &reference->signature) != TESSERA_OK) {
-        a->told = true;
+        a->reported = true;
         return fail_context(reference->context);
     }
     TesseraStatus status = tessera_program_read(learner->context, path, &learner->program);
@@ -253,7 +253,7 @@ static int run_data(Answers *a, bool *right)
 {
     int code = make_arrays(a);
     if (code != 0) {
-        a->told = true;
+        a->reported = true;
         return code;
     }
     bool by_error = a->lesson->max_error > 0;
@@ -265,7 +265,7 @@ static int run_data(Answers *a, bool *right)
     code = interpret(a, &a->reference, &a->compile, want);
     code = code == 0 && exact ? interpret(a, &a->reference, &wide, exact) : code;
     if (code != 0) {
-        a->told = true;
+        a->reported = true;
         fail_context(a->reference.context);
     }
     code = code ? code : interpret(a, a->learner, &compile, mine);
@@ -289,7 +289,7 @@ static void close_reference(Answers *a)
 }
 
 int answers_compare(const char *path, const Lesson *lesson, const Options *options,
-                    Session *session, bool *told, AnswerResult *result)
+                    Session *session, bool *reported, AnswerResult *result)
 {
     Answers a = {.lesson = lesson, .learner = session, .result = result};
     *session = (Session){0};
@@ -318,7 +318,7 @@ int answers_compare(const char *path, const Lesson *lesson, const Options *optio
                  result->error, lesson->max_error);
     }
     close_reference(&a);
-    *told = a.told;
+    *reported = a.reported;
     return code;
 }
 

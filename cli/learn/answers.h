@@ -15,9 +15,9 @@ typedef struct AnswerResult {
 
 /* Runs both programs on all data of the lesson, on the interpreter and the CPU, until one answer
  * is wrong. 0, or an exit code: `session` is that of the learner's program, and its context has the
- * diagnostics, unless *told. */
+ * diagnostics, unless *reported. */
 int answers_compare(const char *path, const Lesson *lesson, const Options *options,
-                    Session *session, bool *told, AnswerResult *result);
+                    Session *session, bool *reported, AnswerResult *result);
 /* Seconds of one launch on this machine's GPU, if there is one of the lesson's target; 0: there is
  * none, or it cannot run the program. */
 double answers_measure(const char *path, const Lesson *lesson, const Options *options, char *device,

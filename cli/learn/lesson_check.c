@@ -131,11 +131,11 @@ static int check_answers(Check *check)
 {
     AnswerResult result;
     Session session;
-    bool told;
+    bool reported;
     int code =
-        answers_compare(check->path, check->lesson, check->options, &session, &told, &result);
+        answers_compare(check->path, check->lesson, check->options, &session, &reported, &result);
     if (code != 0) {
-        code = told ? code : compile_failed(check, session.context, code);
+        code = reported ? code : compile_failed(check, session.context, code);
     } else if (result.right) {
         say(STYLE_GOOD, "answers", "right on the interpreter and the CPU, for %zu set%s of data",
             result.n_data, result.n_data == 1 ? "" : "s");

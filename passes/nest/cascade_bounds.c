@@ -24,6 +24,7 @@ typedef struct Limit {
 typedef struct Bounder {
     Cascade *c;
     NestScope *s;
+    Memo *seen;     /* of find_conditions: factors may share operands */
     Value *lo, *hi; /* NULL: the whole axis */
 } Bounder;
 
@@ -156,7 +157,7 @@ static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes
 {
     const Op *op = value->def;
     NestAxes inner;
-    if (!op || depth > MAX_NESTED) {
+    if (!op || depth > MAX_NESTED || !memo_visit(b->seen, value)) {
         return;
     }
     double nothing = b->c->max ? -__builtin_inf() : 0;
@@ -174,9 +175,10 @@ static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes
 
 void cascade_bounds(Cascade *c, NestScope *s, Value **lo, Value **hi)
 {
-    Bounder b = {.c = c, .s = s};
+    Bounder b = {.c = c, .s = s, .seen = memo_open(c->nest.func)};
     Dim extent = c->nest.loops[c->nest.column].extent;
     find_conditions(&b, c->of, &c->terms, 0);
+    memo_close(b.seen);
     Value *zero = build_i64(&s->b, 0);
     *lo = b.lo ? build_binary(&s->b, OP_MAX, b.lo, zero) : zero;
     *hi = b.hi;
