@@ -16,39 +16,42 @@
 #include "ir/op_axes.h"
 #include "passes/analysis/inverse_map.h"
 
+/* Questions about a value, each answered once for all selects of a store. */
+enum { OF_COORDINATES, HAS_PIECE };
+
 /* True if the value is made of coordinates and sizes alone. */
-static bool is_of_coordinates(const Value *value, Memo *seen)
+static bool is_of_coordinates(const Value *value, Memo *known)
 {
     const Op *op = value->def;
-    if (!op || !memo_visit(seen, value)) {
-        return op != NULL;
+    int64_t found;
+    if (!op || memo_known(known, value, OF_COORDINATES, &found)) {
+        return op && found;
     }
     bool good = op->kind == OP_IOTA || op->kind == OP_CONST || op->kind == OP_SIZE ||
                 op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
     for (int i = 0; i < op->n_operands && good; i++) {
-        good = is_of_coordinates(op->operands[i], seen);
+        good = is_of_coordinates(op->operands[i], known);
     }
-    return good;
+    return memo_keep(known, value, OF_COORDINATES, good) != 0;
 }
 
 /* True if what is element-wise of the value has a gather that could be computed where its array is,
  * if it were stored alone. */
-static bool has_piece(Func *func, const Block *block, const Value *value, Memo *seen)
+static bool has_piece(Func *func, const Block *block, const Value *value, Memo *known)
 {
     Op *op = value->def;
     InverseMap inverse;
-    if (!op || op->parent != block || !memo_visit(seen, value)) {
-        return false;
+    int64_t found;
+    if (!op || op->parent != block || memo_known(known, value, HAS_PIECE, &found)) {
+        return op && op->parent == block && found;
     }
-    if (op->kind == OP_GATHER) {
-        return fuse_is_costly_gather(func, op) && an_inverse_map(func, op, &inverse);
-    }
-    bool found = false;
+    bool has = op->kind == OP_GATHER && fuse_is_costly_gather(func, op) &&
+               an_inverse_map(func, op, &inverse);
     bool inner = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
-    for (int i = 0; inner && i < op->n_operands && !found; i++) {
-        found = has_piece(func, block, op->operands[i], seen);
+    for (int i = 0; inner && i < op->n_operands && !has; i++) {
+        has = has_piece(func, block, op->operands[i], known);
     }
-    return found;
+    return memo_keep(known, value, HAS_PIECE, has) != 0;
 }
 
 /* ---- pieces that are made of the same elements ---- */
@@ -116,18 +119,12 @@ static bool share_elements(Func *func, const Block *block, const Op *select)
     return share;
 }
 
-static bool is_made_of_pieces(Func *func, const Block *block, const Op *select)
+static bool is_made_of_pieces(Func *func, const Block *block, const Op *select, Memo *known)
 {
-    if (share_elements(func, block, select)) {
-        return true;
-    }
-    Memo *seen = memo_open(func);
-    bool made = is_of_coordinates(select->operands[0], seen);
-    memo_clear(seen);
-    made = made && (has_piece(func, block, select->operands[1], seen) ||
-                    has_piece(func, block, select->operands[2], seen));
-    memo_close(seen);
-    return made;
+    return share_elements(func, block, select) ||
+           (is_of_coordinates(select->operands[0], known) &&
+            (has_piece(func, block, select->operands[1], known) ||
+             has_piece(func, block, select->operands[2], known)));
 }
 
 /* ---- the store of each piece ---- */
@@ -232,19 +229,19 @@ static bool split_at(Func *func, Op *store, const Op *select)
 }
 
 /* The first select of pieces among what the value is element-wise made of; NULL: none. */
-static Op *find_select(Func *func, const Block *block, const Value *value, Memo *seen)
+static Op *find_select(Func *func, const Block *block, const Value *value, Memo *seen, Memo *known)
 {
     Op *op = value->def;
     if (!op || op->parent != block || !memo_visit(seen, value)) {
         return NULL;
     }
-    if (op->kind == OP_SELECT && is_made_of_pieces(func, block, op)) {
+    if (op->kind == OP_SELECT && is_made_of_pieces(func, block, op, known)) {
         return op;
     }
     bool inner = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
     Op *found = NULL;
     for (int i = 0; inner && i < op->n_operands && !found; i++) {
-        found = find_select(func, block, op->operands[i], seen);
+        found = find_select(func, block, op->operands[i], seen, known);
     }
     return found;
 }
@@ -257,8 +254,9 @@ void fuse_split_pieces(Func *func, Block *block)
         if (!fuse_stores_own_elements(func, op)) {
             continue;
         }
-        Memo *seen = memo_open(func);
-        Op *select = find_select(func, block, op_moved_value(op), seen);
+        Memo *seen = memo_open(func), *known = memo_open(func);
+        Op *select = find_select(func, block, op_moved_value(op), seen, known);
+        memo_close(known);
         memo_close(seen);
         if (select && split_at(func, op, select)) {
             next = before ? before->next : block->first; /* the pieces may have pieces */
