@@ -19,7 +19,8 @@ import time
 import torch
 
 import ours
-import survey_convolutions  # noqa: F401: each adds its cases
+import survey_blocks  # noqa: F401: each adds its cases
+import survey_convolutions  # noqa: F401
 import survey_folds  # noqa: F401
 import survey_moves  # noqa: F401
 import survey_windows  # noqa: F401
@@ -167,6 +168,7 @@ def main():
         "--warm", default="", help="I/N: compiles every Nth case from the Ith on, no more"
     )
     parser.add_argument("--lines", default="", help="schedule lines for all cases")
+    parser.add_argument("--compile", action="store_true", help="times torch.compile, too")
     options = parser.parse_args()
     begin, library, timer, failed = time.perf_counter(), ours.use(options.tessera), Timer(), 0
     device = "cpu" if options.cpu else "cuda"
@@ -269,6 +271,8 @@ def measure(library, program, timer, case, dtype, size, consts, device, options)
         peer = case.library or case.peer
         with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False):
             row["torch"] = timer(lambda: peer(**inputs))
+            if options.compile:
+                row["compiled"] = compiled(timer, peer, inputs)
         row["copy"] = timer.copy(moved)
         row["rate"] = moved / row["ours"] / 1e12
         if case.flops:
@@ -278,6 +282,16 @@ def measure(library, program, timer, case, dtype, size, consts, device, options)
             f"{type(problem).__name__}: " + " ".join(str(problem).split("\n")[:3])[:300]
         )
     return row
+
+
+def compiled(timer, peer, inputs):
+    """Seconds of torch.compile's version of a peer, or None if it refuses the peer."""
+    torch._dynamo.reset()
+    try:
+        made = torch.compile(peer, dynamic=False)
+        return timer(lambda: made(**inputs))
+    except Exception:
+        return None
 
 
 def results(kernel, launch, inputs, consts, expected, device):
@@ -293,6 +307,8 @@ def show(row):
     if "ours" not in row:
         return f"{row['name']:50} {row.get('problem') or 'right, error %.1e' % row['error']}"
     flops = f" {row['flops']:7.1f} TF/s" if "flops" in row else ""
+    if row.get("compiled"):
+        flops = f" compile x{row['compiled'] / row['ours']:.2f}{flops}"
     return (
         f"{row['name']:50} {row['ours'] * 1e6:9.1f} us {row['rate']:6.3f} TB/s"
         f" copy x{row['copy'] / row['ours']:.2f} torch x{row['torch'] / row['ours']:.2f}{flops}"
