@@ -3,7 +3,8 @@
 # make check    the tests, in 12 minutes of two cores
 # make check-long the rest, some of it for hours; CI runs most of it after `make check`
 # make bench-cpu the CPU beside NumPy on OpenBLAS
-# make check-asan, make check-gpu, make coverage, make package, make docs
+# make check-asan, make check-gpu, make coverage, make package, make deb,
+# make docs, make uninstall
 # Each target alone installs what it needs (Debian 12, as root), configures and builds.
 
 BUILD ?= build
@@ -16,8 +17,8 @@ PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/
 # What `setup.sh --tests` installs, behind all that there is otherwise.
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo check check-long check-asan check-gpu package docs bench bench-cpu \
-	coverage clean
+.PHONY: all setup build demo check check-long check-asan check-gpu package deb uninstall docs bench \
+	bench-cpu coverage clean
 
 all: build
 
@@ -75,6 +76,13 @@ check-gpu: $(if $(TESSERA),,build)
 
 package: build
 	@cmake --build $(BUILD) --target package
+
+deb: build
+	@cmake --build $(BUILD) --target deb
+
+# What `cmake --install $(BUILD)` wrote.
+uninstall:
+	@cmake --build $(BUILD) --target uninstall
 
 docs: build
 	@$(PYTHON) scripts/docs.py

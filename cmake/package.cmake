@@ -3,8 +3,18 @@
 add_custom_target(package
   COMMAND ${CMAKE_SOURCE_DIR}/scripts/package.sh ${CMAKE_BINARY_DIR} ${PROJECT_VERSION}
   VERBATIM USES_TERMINAL)
+
+# `cmake --build … --target deb`: the installation as a package of Debian, by CPack.
+configure_file(${CMAKE_SOURCE_DIR}/cmake/package/deb.cmake.in ${CMAKE_BINARY_DIR}/deb.cmake @ONLY)
+add_custom_target(deb
+  COMMAND ${CMAKE_COMMAND} -E env TESSERA_PACKAGING=deb ${CMAKE_CPACK_COMMAND}
+          --config ${CMAKE_BINARY_DIR}/deb.cmake -B ${CMAKE_BINARY_DIR}
+  VERBATIM USES_TERMINAL)
 if(TARGET tessera)
-  add_dependencies(package tessera tessera-worker libtessera_launch tessera_launch_archive)
+  foreach(target package deb)
+    add_dependencies(${target} tessera tessera-worker libtessera_launch tessera_launch_archive
+                     shells editors course)
+  endforeach()
 endif()
 
 # `cmake --build … --target wheel`: the Python package, for `pip install` (scripts/wheel.py).

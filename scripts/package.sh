@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# package.sh BUILD VERSION: makes BUILD/tessera-VERSION-x86_64-linux.tar.xz, a folder that may lie
-# anywhere on an x86-64 Linux. Done again only when the library or the program is newer.
+# package.sh BUILD VERSION [DIR]: makes tessera-VERSION-x86_64-linux.tar.xz in DIR (BUILD), a folder
+# that may lie anywhere on an x86-64 Linux. Done again only when a file of it is newer.
 set -eu
 build=$1
 version=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
 name=tessera-$version-x86_64-linux
-archive=$build/$name.tar.xz
+archive=${3:-$build}/$name.tar.xz
 most_bytes=$((24 * 1024 * 1024))
 
 if [ -e "$archive" ] && [ -z "$(find "$build/bin/tessera" "$build/lib" "$root/include" \
     "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/differential" \
-    "$root/scripts" "$root/docs" "$root/README.md" -newer "$archive" \
-    -type f -not -path '*/__pycache__/*')" ]; then
+    "$root/scripts" "$root/docs" "$root/editors" "$root/lessons" "$root/README.md" \
+    -newer "$archive" -type f -not -path '*/__pycache__/*')" ]; then
     echo "$archive"
     exit 0
 fi
@@ -21,17 +21,17 @@ fi
 work=$(mktemp -d "$build/package.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 to=$work/$name
-mkdir -p "$to/licences" "$to/tests"
-cmake --install "$build" --prefix "$to" --strip >/dev/null
-cp -r "$root/examples" "$root/bench" "$root/python" "$to/"
+TESSERA_PACKAGING=archive cmake --install "$build" --prefix "$to" --strip >/dev/null
+mkdir -p "$to/tests"
+cp -r "$root/bench" "$root/python" "$to/"
 cp -r "$root/tests/differential" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
-cp -r "$root/docs" "$to/"
-cp "$root/README.md" "$root/LICENSE" "$root/SECURITY.md" "$to/"
-for library in llvm-22 zlib1g libzstd-dev libutf8proc-dev libxxhash-dev libsqlite3-dev; do
-    cp "/usr/share/doc/$library/copyright" "$to/licences/$library"
+for part in README.md SECURITY.md docs examples licences course.html; do
+    [ -e "$to/share/doc/tessera/$part" ] || { echo "package: no $part" >&2; exit 1; }
+    ln -s "share/doc/tessera/$part" "$to/$part"
 done
-cp /usr/share/doc/gcc-*-base/copyright "$to/licences/libstdc++"
+ln -s share/doc/tessera/copyright "$to/LICENSE"
+[ "$(ls "$to/licences/" | wc -l)" -eq 7 ] || { echo "package: a licence is missing" >&2; exit 1; }
 
 tar -C "$work" --owner=0 --group=0 --sort=name --mtime=@0 -cf "$work/$name.tar" "$name"
 xz "${TESSERA_XZ:--9e}" -T0 "$work/$name.tar"

@@ -166,7 +166,8 @@ static void quoted(const char *text, const char *special)
 static void zsh_option(CommandId command, const OptionRow *option)
 {
     (void)command;
-    printf("            '*%s[", option->name);
+    bool joins = option->value && strncmp(option->name, "--", 2) == 0; /* --name=value, too */
+    printf("            '*%s%s[", option->name, joins ? "=" : "");
     quoted(option->help, "[]");
     putchar(']');
     if (option->value) {

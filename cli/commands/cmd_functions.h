@@ -11,6 +11,10 @@
 #include "cli/commands.def"
 #undef COMMAND
 
+/* The commit that the program is built of, with "+changes" where files differ from it; empty where
+ * it is not known. cmake/commit.cmake makes it. */
+extern const char program_commit[];
+
 /* Prints the arguments and options of a command, or reports that there is none of this name
  * (cmd_help.c). */
 void help_command(CommandId command);

@@ -63,7 +63,8 @@ int cmd_help(const Options *options)
 int cmd_version(const Options *options)
 {
     (void)options;
-    printf("tessera %s\n", tessera_version());
+    printf("tessera %s", tessera_version());
+    printf(*program_commit ? " (commit %s)\n" : "\n", program_commit);
     return 0;
 }
 

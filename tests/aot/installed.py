@@ -22,7 +22,7 @@ class Skipped(Exception):
 
 
 def run(*command, want=0, env=(), cwd=None):
-    environment = {**os.environ, "TESSERA_CACHE": "off", **dict(env)}
+    environment = {**os.environ, "TESSERA_CACHE": "off", "TESSERA_PACKAGING": "test", **dict(env)}
     ran = subprocess.run([str(c) for c in command], text=True, capture_output=True, cwd=cwd,
                          env=environment)
     text = ran.stdout + ran.stderr
@@ -98,19 +98,6 @@ def main():
                 raise AssertionError("new has changed a folder that was there")
             for name in ("Vectors", "9", "a-b", "test", "a" * 41, "a/b", "a:b", ""):
                 expect(run(program, "new", name, want=2, cwd=work), "name")
-
-        @case
-        def shells():
-            for name in ("man/man1/tessera.1", "man/man1/tessera-learn.1",
-                         "bash-completion/completions/tessera", "zsh/site-functions/_tessera",
-                         "fish/vendor_completions.d/tessera.fish"):
-                if not (prefix / "share" / name).stat().st_size:
-                    raise AssertionError(f"{name} is empty")
-
-        @case
-        def learns():
-            """The lessons are in the program."""
-            expect(run(prefix / "bin/tessera", "learn", cwd=work), "learn start")
 
         @case
         def is_current():

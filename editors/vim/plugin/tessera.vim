@@ -1,14 +1,18 @@
 " SPDX-License-Identifier: Apache-2.0
 " Registers the language server with the plugin for language servers that is installed: vim-lsp, or
-" lsp by yegappan. g:tessera_path names the program; g:tessera_target, g:tessera_sizes and
-" g:tessera_sets say for what derived schedules are shown.
+" lsp by yegappan. g:tessera_path names the program, which is otherwise that of the installation in
+" which this file lies, or of PATH; g:tessera_target, g:tessera_sizes and g:tessera_sets say for what
+" derived schedules are shown.
 if exists('g:loaded_tessera')
   finish
 endif
 let g:loaded_tessera = 1
 
+" From share/vim/vimfiles/plugin of an installation.
+let s:installed = fnamemodify(resolve(expand('<sfile>:p')), ':h:h:h:h:h') . '/bin/tessera'
+
 function! s:Command() abort
-  return get(g:, 'tessera_path', 'tessera')
+  return get(g:, 'tessera_path', executable(s:installed) ? s:installed : 'tessera')
 endfunction
 
 function! s:Settings() abort
