@@ -4,6 +4,7 @@
 #include "frontend/stdlib_sources.h"
 #include "lsp/names.h"
 #include "support/clock.h"
+#include "support/deep_stack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,24 @@ static void run(Analysis *a, const char *name, const char *text, size_t n, const
     }
 }
 
+typedef struct Reading {
+    Analysis *analysis;
+    const char *name, *text;
+    size_t n;
+    const Importer *importer;
+} Reading;
+
+static void run_guarded(void *user)
+{
+    const Reading *r = user;
+    Analysis *a = r->analysis;
+    a->seconds = -clock_cpu_seconds();
+    if (setjmp(a->guard) == 0) {
+        run(a, r->name, r->text, r->n, r->importer);
+    }
+    a->seconds += clock_cpu_seconds();
+}
+
 Analysis *analysis_new(const char *name, const char *text, size_t n, const Importer *importer,
                        Arena *reading)
 {
@@ -181,13 +200,9 @@ Analysis *analysis_new(const char *name, const char *text, size_t n, const Impor
     reading->guard = &a->guard;
     diags_init(&a->diags, &a->arena);
     a->diags.bug_guard = &a->guard;
-    a->seconds = -clock_cpu_seconds();
-    if (setjmp(a->guard) == 0) {
-        run(a, name, text, n, importer);
-    }
+    deep_stack_call(run_guarded, &(Reading){a, name, text, n, importer});
     sort_types(&a->defined);
     sort_types(&a->typed);
-    a->seconds += clock_cpu_seconds();
     return a;
 }
 

@@ -41,6 +41,10 @@
  * unless 64 others of the context have been freed since, and for a launch whose device or kernel
  * was freed.
  *
+ * A call may come from a thread whose stack is small: what reads, compiles, explains or interprets
+ * programs has a deep stack, that of a thread for which the call waits. The allocator and the
+ * caller's log may be called there.
+ *
  * Compilations and kernels run in the calling process and have no time limit. A caller that
  * compiles untrusted programs lets a separate process with a time limit do so (tessera_isolate);
  * a caller that runs untrusted kernels has to start such a process for them itself. */

@@ -119,7 +119,7 @@ TesseraStatus tessera_cache_list(TesseraContext *context, const TesseraCacheEntr
         return TESSERA_ENVIRONMENT;
     }
     work_init(&listing->work, context);
-    status = error_boundary_run(&listing->work, list_task, NULL, listing);
+    status = error_boundary_run_here(&listing->work, list_task, listing);
     *entries = status == TESSERA_OK ? listing->items : NULL;
     *n = status == TESSERA_OK ? listing->n : 0;
     return status;

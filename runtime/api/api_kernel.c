@@ -418,5 +418,5 @@ TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                              kernel->signature.name, index);
     }
     ShapeTask task = {kernel, index, sizes, n_sizes, tensor};
-    return error_boundary_run((ErrorBoundary *)(uintptr_t)&kernel->work, shape_task, NULL, &task);
+    return error_boundary_run_here((ErrorBoundary *)(uintptr_t)&kernel->work, shape_task, &task);
 }

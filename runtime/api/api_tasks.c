@@ -139,7 +139,7 @@ static TesseraStatus begin(TesseraTask *task, const TesseraOptions *options)
     }
     task->own->compiler->cancelled = &task->cancelled;
     status =
-        error_boundary_run(&task->options_work, keep_options, NULL, &(KeepTask){task, options});
+        error_boundary_run_here(&task->options_work, keep_options, &(KeepTask){task, options});
     if (status != TESSERA_OK) {
         return status;
     }

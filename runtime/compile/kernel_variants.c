@@ -101,7 +101,7 @@ TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const Te
     size_t told = kernel->work.diags.list.n;
     int errors = kernel->work.diags.errors;
     work_init(&task.scratch, kernel->work.context);
-    if (error_boundary_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket) {
+    if (error_boundary_run_here(&kernel->work, bucket_task, &task) == TESSERA_OK && task.bucket) {
         variant = find_variant(kernel, task.bucket);
         variant = variant ? variant : make_variant(&task, device);
     }

@@ -4,6 +4,7 @@
 #include "runtime/context/error_boundary.h"
 
 #include "runtime/context/compiler_context.h"
+#include "support/deep_stack.h"
 
 /* More than any sensible kernel needs; a runaway pass ends here and not with the machine. */
 static const size_t MAX_BYTES = (size_t)2 << 30;
@@ -83,29 +84,50 @@ static TesseraStatus report_safely(const Report *report)
 
 enum { JUMP_NONE, JUMP_MEMORY, JUMP_BUG, TASK_FAILED };
 
-static int run_guarded(ErrorBoundary *work, BoundaryFn *task, void *user)
+typedef struct Guarded {
+    ErrorBoundary *work;
+    BoundaryFn *task;
+    void *user;
+    int jump;
+} Guarded;
+
+static void run_guarded(void *user)
 {
+    Guarded *run = user;
     jmp_buf guard;
-    work->arena.guard = work->diags.bug_guard = &guard;
-    int jump = setjmp(guard);
-    if (jump == JUMP_NONE && !task(user)) {
-        jump = TASK_FAILED;
+    run->work->arena.guard = run->work->diags.bug_guard = &guard;
+    run->jump = setjmp(guard);
+    if (run->jump == JUMP_NONE && !run->task(run->user)) {
+        run->jump = TASK_FAILED;
     }
-    return jump;
+    run->work->arena.guard = run->work->diags.bug_guard = NULL;
+}
+
+static TesseraStatus report_jump(const Guarded *run, WorkReproducer *reproducer)
+{
+    if (run->jump == JUMP_NONE) {
+        return TESSERA_OK;
+    }
+    if (run->jump == JUMP_MEMORY) {
+        return context_fail(run->work->context, TESSERA_ENVIRONMENT, 0, "out of memory");
+    }
+    Report report = {run->work, reproducer, run->user};
+    return report_safely(&report);
 }
 
 TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkReproducer *reproducer,
                                  void *user)
 {
+    Guarded run = {.work = work, .task = task, .user = user};
     work->diags.policy = work->context->compiler->policy;
-    int jump = run_guarded(work, task, user);
-    work->arena.guard = work->diags.bug_guard = NULL;
-    if (jump == JUMP_NONE) {
-        return TESSERA_OK;
-    }
-    if (jump == JUMP_MEMORY) {
-        return context_fail(work->context, TESSERA_ENVIRONMENT, 0, "out of memory");
-    }
-    Report report = {work, reproducer, user};
-    return report_safely(&report);
+    deep_stack_call(run_guarded, &run);
+    return report_jump(&run, reproducer);
+}
+
+TesseraStatus error_boundary_run_here(ErrorBoundary *work, BoundaryFn *task, void *user)
+{
+    Guarded run = {.work = work, .task = task, .user = user};
+    work->diags.policy = work->context->compiler->policy;
+    run_guarded(&run);
+    return report_jump(&run, NULL);
 }

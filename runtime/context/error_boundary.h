@@ -20,10 +20,13 @@ void work_init(ErrorBoundary *work, TesseraContext *context);
 void work_free(ErrorBoundary *work);
 /* Runs `task`, which returns false after a diagnostic. An allocation failure, an internal error and
  * a diagnostic become a status and the error of the context; `reproducer`, which may be NULL,
- * writes a program that reproduces an internal error. */
+ * writes a program that reproduces an internal error. The task runs on a deep stack
+ * (support/deep_stack.h), for which the caller's thread waits. */
 typedef bool BoundaryFn(void *user);
 typedef void WorkReproducer(void *user, Text *out);
 TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkReproducer *reproducer,
                                  void *user);
+/* The same on the caller's stack, for tasks of some microseconds that walk over no operands. */
+TesseraStatus error_boundary_run_here(ErrorBoundary *work, BoundaryFn *task, void *user);
 
 #endif
