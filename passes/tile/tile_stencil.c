@@ -35,7 +35,35 @@ static bool has_class(const TilePlan *plan, const Value *value, const AxisPlan *
     return found;
 }
 
-/* Does a gather's index move along the axis? */
+/* Is the axis one of a window: does the index move along it and along a further axis, or as data
+ * says? One that moves along it alone, as that of a convolution's channels, walks an axis of the
+ * tensor, and neighbours share nothing of what they read there. */
+static bool is_window_index(const TilePlan *plan, const Value *index, const AxisPlan *axis)
+{
+    bool moves = false, moves_besides = false;
+    for (int i = 0; index && i < index->type->rank; i++) {
+        int64_t growth;
+        bool known = an_index_stride(index, i, &growth);
+        bool own = axes_class(plan->axes, index, i) == axis->class;
+        moves = moves || (own && (!known || growth));
+        moves_besides = moves_besides || !known || (!own && growth);
+    }
+    return moves && moves_besides;
+}
+
+static bool is_window(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        for (int i = 1; op->kind == OP_GATHER && i < op->n_operands; i++) {
+            if (is_window_index(plan, op->operands[i], axis)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Does a gather move along the axis? */
 static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
@@ -54,7 +82,7 @@ void tile_choose_windows(const Op *group, TilePlan *plan)
         AxisPlan *axis = &plan->items[i];
         bool small =
             tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
-        if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
+        if (small && !(axis->flags & AXIS_SCANNED) && is_window(group, plan, axis)) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
             elements *= extent;
