@@ -16,14 +16,23 @@ static Counter local_counter(const Wave *wave)
     return wave->major >= 12 ? DS : LGKM;
 }
 
-static uint8_t *local_at(Wave *wave, const Inst *inst, uint32_t address, int64_t offset, int size)
+/* The driver sets LDS to unaligned mode (SH_MEM_CONFIG): loads and stores of one place may begin at
+ * any byte, which LLVM makes use of. Those of two places, and atomics, need aligned elements. */
+static int alignment(const Inst *inst, bool is_plain)
 {
+    return is_plain && !inst->way ? 1 : inst->width > 4 ? 4 : inst->width;
+}
+
+static uint8_t *local_at(Wave *wave, const Inst *inst, uint32_t address, int64_t offset,
+                         bool is_plain)
+{
+    int size = inst->width;
     uint64_t at = (uint64_t)address + (uint64_t)offset;
     if (at + (unsigned)size > (unsigned)wave->block->kernel->lds_bytes) {
         stop(wave, inst, "%d bytes at %llu of LDS, of which there are %d", size,
              (unsigned long long)at, wave->block->kernel->lds_bytes);
     }
-    if (at % (unsigned)(size > 4 ? 4 : size)) {
+    if (at % (unsigned)alignment(inst, is_plain)) {
         stop(wave, inst, "%d bytes at %llu of LDS, which is not aligned", size,
              (unsigned long long)at);
     }
@@ -67,7 +76,7 @@ static void run_load(Wave *wave, const Inst *inst)
         for (int place = 0; place < places && (entry->exec >> lane & 1); place++) {
             int64_t offset = place ? inst->offset1 : inst->offset;
             offset *= inst->way ? inst->way * inst->width : 1;
-            const uint8_t *from = local_at(wave, inst, address[lane], offset, inst->width);
+            const uint8_t *from = local_at(wave, inst, address[lane], offset, true);
             for (int i = 0; i < words; i++) {
                 entry->data[place * words + i][lane] = load_part(from, inst, i);
             }
@@ -91,7 +100,7 @@ static void run_store(Wave *wave, const Inst *inst)
             if (!(exec >> lane & 1)) {
                 continue;
             }
-            uint8_t *to = local_at(wave, inst, address[lane], offset, inst->width);
+            uint8_t *to = local_at(wave, inst, address[lane], offset, true);
             for (int i = 0; i < words; i++) {
                 uint32_t value = wave->v[data->at + i][lane] >> (high ? 16 : 0);
                 memcpy(to + 4 * i, &value, inst->width < 4 ? (size_t)inst->width : 4);
@@ -124,7 +133,7 @@ static void run_atomic(Wave *wave, const Inst *inst)
         if (!(entry->exec >> lane & 1)) {
             continue;
         }
-        uint8_t *place = local_at(wave, inst, address[lane], inst->offset, inst->width);
+        uint8_t *place = local_at(wave, inst, address[lane], inst->offset, false);
         uint64_t old = atomic(wave, inst, place, data, compared, lane);
         for (int i = 0; i < entry->count; i++) {
             entry->data[i][lane] = (uint32_t)(old >> 32 * i);

@@ -48,6 +48,9 @@ static void run_carry(Wave *wave, const Inst *inst)
     uint64_t in = has_in ? mask_get(wave, inst, &inst->operands[4]) : 0, out = 0;
     Inst shifted = *inst; /* fetch() counts operands from the result on: leave the carry out */
     memmove(shifted.operands + 1, inst->operands + 2, 2 * sizeof *inst->operands);
+    for (int i = 1; i < 3; i++) { /* the decoder counts so for src0_sel and src1_sel */
+        shifted.operands[i].select = inst->operands[i].select;
+    }
     shifted.n_operands = 3;
     fetch_row(wave, &shifted, 1, 'u', &a);
     fetch_row(wave, &shifted, 2, 'u', &b);
