@@ -43,6 +43,16 @@ static bool are_apart(const Op *first, const Op *second)
     return op == second && !op_has_operand(op, result);
 }
 
+/* Only this product reads the tile: another one would look for it in a ring of its own. */
+static bool is_read_once(const StageContext *s, const StagedOperand *item)
+{
+    int readers = 0;
+    for (int i = 0; i < s->n; i++) {
+        readers += s->items[i].load == item->load;
+    }
+    return readers == 1;
+}
+
 static bool can_join(const StageContext *s, const Op *first, const Op *second)
 {
     const StagedOperand *left = stage_item(s, first, 0), *same = stage_item(s, second, 0),
@@ -50,7 +60,8 @@ static bool can_join(const StageContext *s, const Op *first, const Op *second)
     const MatrixInstr *unit = dot_instruction(s->func, first);
     if (!is_operand_of(left, 0) || !is_operand_of(same, 0) || left->load != same->load ||
         left->transposed != same->transposed || !is_operand_of(one, 1) ||
-        !is_operand_of(other, 1) || one->load == other->load || one->parts || other->parts) {
+        !is_operand_of(other, 1) || one->load == other->load || one->parts || other->parts ||
+        !is_read_once(s, one) || !is_read_once(s, other)) {
         return false;
     }
     int64_t columns = one->transposed ? one->rows : one->cols;
