@@ -10,6 +10,8 @@ enum {
     MAX_OPS = 512, /* that an operand is made of: more are not looked at */
     MAX_TIMES = 4, /* elements of it for each of the largest array that it is made of: windows of a
                       convolution would be many times their image */
+    FEWER = 16,    /* times fewer elements than the operand: of what is not element-wise, such as a
+                      statistic of each row, a launch reads them as an array */
 };
 
 typedef struct Weighing {
@@ -163,10 +165,19 @@ static bool weigh_access(Weighing *w, const Op *op)
     return true;
 }
 
-/* False: of something else than elements of memory. */
-static bool weigh_op(Weighing *w, const Op *op)
+/* A statistic of rows, columns or blocks, whatever makes it: the product would have it from memory,
+ * too, since its own launch makes it. */
+static bool weigh_statistic(Weighing *w, const Value *value)
 {
-    if (++w->n_ops > MAX_OPS || op->n_regions) {
+    double elements = elements_of(value->type);
+    w->bytes += elements * dtype_bits(value->type->dtype) / 8;
+    return elements * FEWER <= w->elements;
+}
+
+/* False: of something else than elements of memory. */
+static bool weigh_op(Weighing *w, const Op *op, const Value *value)
+{
+    if (++w->n_ops > MAX_OPS) {
         return false;
     }
     switch (op->kind) {
@@ -186,7 +197,7 @@ static bool weigh_op(Weighing *w, const Op *op)
                               : an_op_counts(w->size, op).instructions;
             w->instructions += each * elements_of(op->results[0]->type);
         } else if (!op_moves_axes(op)) {
-            return false;
+            return weigh_statistic(w, value);
         }
     }
     bool good = true;
@@ -202,7 +213,7 @@ static bool weigh(Weighing *w, const Value *value)
     if (!op || op->parent != w->body) {
         return type_is_scalar(value->type);
     }
-    return !memo_visit(w->seen, value) || weigh_op(w, op);
+    return !memo_visit(w->seen, value) || weigh_op(w, op, value);
 }
 
 bool an_computed_operand(const CodeSize *size, const Op *dot, int side, ComputedOperand *found)

@@ -44,29 +44,6 @@ static int64_t whole_step(Dim dim, int64_t wanted, int64_t least)
     return least > 0 && whole >= least && whole < wanted ? whole : wanted;
 }
 
-/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
- * none less than its run. `least`: of a step that divides its axis. */
-static void choose_grid(Func *func, TilePlan *plan, int64_t elements, int64_t least)
-{
-    int64_t runs = 1;
-    for (int i = 0; i < plan->n_stored; i++) {
-        runs *= plan->items[i].step ? 1 : plan->items[i].min_step;
-    }
-    for (int i = plan->n_stored; i-- > 0;) {
-        AxisPlan *axis = &plan->items[i];
-        if (axis->step) {
-            continue;
-        }
-        runs /= axis->min_step;
-        int64_t wanted = fitted(axis->dim, max_i64(axis->min_step, elements / runs));
-        tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
-                      axis->min_step > 1 && runs > 1
-                          ? "runs of elements that lie side by side, along several axes"
-                          : "enough elements a block for wide, overlapping accesses");
-        elements /= axis->step;
-    }
-}
-
 /* A step along a row that does not fit. */
 static int64_t loop_step(const Func *func, const TilePlan *plan)
 {
@@ -320,6 +297,47 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
     return most;
 }
 
+/* Does some tile have elements along this axis of the grid and along one that the block reduces? */
+static bool meets_reduced(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    bool found = false;
+    for (int i = 0; i < plan->n && !found; i++) {
+        const AxisPlan *other = &plan->items[i];
+        bool reduced = tile_is_row(other) || (!is_in_grid(other) && other->how == AXIS_LOOP);
+        found = reduced && other != axis && meet(group, plan, axis, other);
+    }
+    return found;
+}
+
+/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
+ * none less than its run. Those that a tile has together with reduced axes, which take `row`
+ * elements, multiply to `elements` with these; others do not: the parts of a norm's statistics lie
+ * beside its row. `least`: of a step that divides its axis. */
+static void choose_grid(Func *func, const Op *group, TilePlan *plan, int64_t elements, int64_t row,
+                        int64_t least)
+{
+    int64_t runs = 1, reduced = elements / row;
+    for (int i = 0; i < plan->n_stored; i++) {
+        runs *= plan->items[i].step ? 1 : plan->items[i].min_step;
+    }
+    for (int i = plan->n_stored; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis->step) {
+            continue;
+        }
+        bool meets = row > 1 && meets_reduced(group, plan, axis);
+        runs /= axis->min_step;
+        int64_t most = meets ? min_i64(elements, reduced) : elements;
+        int64_t wanted = fitted(axis->dim, max_i64(axis->min_step, most / runs));
+        tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
+                      axis->min_step > 1 && runs > 1
+                          ? "runs of elements that lie side by side, along several axes"
+                          : "enough elements a block for wide, overlapping accesses");
+        elements /= axis->step;
+        reduced /= meets ? axis->step : 1;
+    }
+}
+
 /* True if the block loops over some axis whose tiles it combines element by element
  * (partial_reductions.c). */
 static bool walks(const TilePlan *plan)
@@ -453,6 +471,19 @@ static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *pla
     return is_gpu(func) && walked ? rows_of_block(func, group, plan, row) : 1;
 }
 
+/* Elements of the largest tile of the block: of those that have what it reduces, or of the others. */
+static int64_t largest_tile(const Op *group, const TilePlan *plan, int64_t row)
+{
+    int64_t reduced = row, other = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        bool counts = axis->how == AXIS_GRID && !is_beside(group, plan, axis);
+        other *= counts ? axis->step : 1;
+        reduced *= counts && (row == 1 || meets_reduced(group, plan, axis)) ? axis->step : 1;
+    }
+    return max_i64(reduced, other);
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
@@ -491,16 +522,13 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (own) {
         block = row * rows_of_block(func, group, plan, longest_row(plan));
     }
-    block = (block >> func->retry.plain_halvings) / row;
+    block >>= func->retry.plain_halvings;
     int64_t least = is_gpu(func) && rows_are_guarded(plan)
                         ? max_i64(1, func->target->warp * ROW_ELEMENTS / row)
                         : 0;
-    choose_grid(func, plan, plan->row_align > 1 ? 1 : power_of_two_at_most(block), least);
-    int64_t elements = row;
-    for (int i = 0; i < plan->n_stored; i++) {
-        const AxisPlan *axis = &plan->items[i];
-        elements *= axis->how == AXIS_GRID && !is_beside(group, plan, axis) ? axis->step : 1;
-    }
+    choose_grid(func, group, plan, plan->row_align > 1 ? row : power_of_two_at_most(block), row,
+                least);
+    int64_t elements = largest_tile(group, plan, row);
     plan->row_align = plan->row_align > 1 && tile_aligned_fits(plan) ? plan->row_align : 1;
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
     int64_t thread = turned ? TURNED_THREAD / plan->turned : THREAD_ELEMENTS;
