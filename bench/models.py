@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """models.py FILE...: how fast whole networks run through torch.compile(backend="tessera").
 
-Each FILE has a Model, get_init_inputs and get_inputs, as KernelBench's problems of level 3 do. Eager
-torch, torch.compile with its defaults and ours run the same network in bf16, each round one after
-another with a cold L2; a line tells the medians of the rounds, the seconds until the first result
+Each FILE has a Model, get_init_inputs and get_inputs, as KernelBench's problems of level 3 do.
+Eager torch, torch.compile with its defaults and ours run the same network in bf16, each round one
+after another with a cold L2; a line tells the medians of the rounds, the seconds until the first result
 of either compiler, ours over eager's and torch.compile's time, and how far ours is from f32's
 result, beside eager's distance. `--train` times forward and backward together. `--jobs N` compiles
 so many networks at once; one at a time is timed. The last line has the geometric means."""
@@ -148,7 +148,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--timeout", type=int, default=240, help="seconds for a network")
-    parser.add_argument("--seconds", type=float, default=1e9, help="no network begins after so many")
+    parser.add_argument("--seconds", type=float, default=1e9, help="none begins after so many")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     options.lock = os.path.join(tempfile.mkdtemp(), "device")

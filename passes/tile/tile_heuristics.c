@@ -471,7 +471,7 @@ static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *pla
     return is_gpu(func) && walked ? rows_of_block(func, group, plan, row) : 1;
 }
 
-/* Elements of the largest tile of the block: of those that have what it reduces, or of the others. */
+/* Elements of the largest tile of the block: one with what it reduces, or another. */
 static int64_t largest_tile(const Op *group, const TilePlan *plan, int64_t row)
 {
     int64_t reduced = row, other = 1;
