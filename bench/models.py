@@ -4,10 +4,10 @@
 
 Each FILE has a Model, get_init_inputs and get_inputs, as KernelBench's problems of level 3 do.
 Eager torch, torch.compile with its defaults and ours run the same network in bf16, each round one
-after another with a cold L2; a line tells the medians of the rounds, the seconds until the first result
-of either compiler, ours over eager's and torch.compile's time, and how far ours is from f32's
-result, beside eager's distance. `--train` times forward and backward together. `--jobs N` compiles
-so many networks at once; one at a time is timed. The last line has the geometric means."""
+after another with a cold L2; a line tells the medians of the rounds, the seconds until the first
+result of either compiler, ours over eager's and torch.compile's time, and how far ours is from
+f32's result, beside eager's distance. `--train` times forward and backward together. `--jobs N`
+compiles so many networks at once; one at a time is timed. The last line has the geometric means."""
 
 import argparse
 import contextlib
