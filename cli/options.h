@@ -48,6 +48,7 @@ typedef struct Options {
     } facts;
     Pairs strides;
     Strings schedule; /* entries */
+    Strings against;  /* entries of the schedule to compare with */
     Strings skips;    /* passes */
     const char *derivative; /* vjp, grad; NULL: none */
     const char *emit, *device, *stop_after, *print_after;

@@ -338,6 +338,19 @@ def includes():
     return head + begin + "\n" + listed(items) + end + rest.split(end)[1]
 
 
+def foreign_words():
+    """docs/glossary.md: what CUDA and Triton call it, from the page of `explain`."""
+    text = (ROOT / "docs/glossary.md").read_text()
+    begin, end = "<!-- words: made by `make docs` from runtime/explain/page_terms.def -->", \
+        "<!-- /words -->"
+    head, rest = text.split(begin)
+    items = [f"**{ours}**: " + "; ".join(f"{of}: {names}" for of, names in
+                                         (("CUDA", cuda), ("Triton", triton)) if names)
+             for ours, cuda, triton, _ in rows("runtime/explain/page_terms.def", "TERM")
+             if cuda or triton]
+    return head + begin + "\n" + listed(items) + end + rest.split(end)[1]
+
+
 def errors():
     body = title("Errors", "frontend/messages/frontend_errors.def, ir/ir_errors.def")
     body += "`tessera explain E0412` also shows an example of the error.\n"
@@ -351,7 +364,8 @@ def errors():
 
 def main():
     stale = []
-    documents = (("../README", folders), ("architecture", includes), ("ops", ops),
+    documents = (("../README", folders), ("architecture", includes),
+                 ("glossary", foreign_words), ("ops", ops),
                  ("passes", passes), ("targets", targets), ("stdlib", stdlib),
                  ("schedule", schedule), ("errors", errors), ("performance", performance),
                  ("api", lambda: api(title, filled)))

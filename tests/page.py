@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of HTML pages share: a page tests itself in headless Chromium (#selftest) and says so
-in its title; it names nothing outside of it; one that was broken on purpose must say that it is."""
+in its title; it names nothing outside of it; one that was broken on purpose must say that it is.
+Pages may be looked at in the dark and as wide as a phone, too."""
 
 import argparse
 import os
@@ -23,10 +24,19 @@ def browser():
     return None
 
 
-def verdict(chromium, page, folder):
+DARK = ["--blink-settings=preferredColorScheme=0"]
+PHONE = 375  # pixels; no window of Chromium is as narrow, but a frame is
+FRAME = """<!doctype html><title>no answer</title><body style="margin: 0">
+<iframe width={width} height=800 style="border: 0" src="{page}#selftest"></iframe>
+<script>addEventListener("load", () => {{
+    document.title = document.querySelector("iframe").contentDocument.title; }});</script>
+"""
+
+
+def verdict(chromium, page, folder, how=()):
     """The title after the page has tested itself."""
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-               f"--user-data-dir={folder}", "--dump-dom", f"file://{page}#selftest"]
+               f"--user-data-dir={folder}", *how, "--dump-dom", f"file://{page}#selftest"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience.seconds(120))
     found = re.search(r"<title>([^<]*)</title>", done.stdout)
     return found[1] if found else f"no page (exit {done.returncode}): {done.stderr[-300:]}"
@@ -48,6 +58,21 @@ def selftest(options, page, what):
     if not title.startswith("selftest passed: "):
         return title
     print(f"{what}: {page.stat().st_size // 1024} KiB, {title}")
+    return None
+
+
+def check_ways(options, page, what):
+    """The problem, or None, of the page in the dark and on a phone."""
+    if not options.chromium:
+        return None
+    frame = page.parent / f"phone-{page.name}"
+    frame.write_text(FRAME.format(width=PHONE, page=page.name))
+    ways = {"dark": (page, DARK),
+            f"{PHONE} wide": (frame, ["--disable-web-security", "--allow-file-access-from-files"])}
+    for way, (at, how) in ways.items():
+        title = verdict(options.chromium, at, page.parent / f"profile-{page.stem}", how)
+        if not title.startswith("selftest passed: ") or way not in title:
+            return f"{way}: {title}"
     return None
 
 

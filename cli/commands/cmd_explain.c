@@ -6,6 +6,35 @@
 #include "cli/output_files.h"
 #include "cli/session.h"
 
+#include "runtime/api/api_debug.h"
+
+#include <string.h>
+
+/* The page of the kernel beside the same one with the schedule of --against. */
+static int explain_against(const Options *options, Session *session)
+{
+    TesseraKernel *first = session->kernel;
+    TesseraOptions compile;
+    TesseraBytes bytes;
+    Options other = *options;
+    other.schedule = options->against;
+    other.schedule.n = 0;
+    for (size_t i = 0; i < options->against.n; i++) {
+        if (*options->against.items[i]) {
+            other.schedule.items[other.schedule.n++] = options->against.items[i];
+        }
+    }
+    session->kernel = NULL;
+    int code = session_options(&other, session, NULL, &compile);
+    code = code ? code : session_compile(&other, session, &compile);
+    if (code == 0 && tessera_kernel_compare(first, session->kernel, &bytes) != TESSERA_OK) {
+        code = fail_context(session->context);
+    }
+    code = code ? code : out_bytes(options->html, &bytes);
+    tessera_kernel_free(first);
+    return code;
+}
+
 static int explain(const Options *options, Session *session)
 {
     TesseraBytes bytes;
@@ -29,6 +58,9 @@ int cmd_explain(const Options *options)
     if ((options->json != 0) + (options->html != NULL) + (options->nest != 0) > 1) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json, --html FILE, --nest: one of them");
     }
+    if (options->against.n > 0 && !options->html) {
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--against wants --html FILE");
+    }
     if (options->values.n > 0) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
                          "explain takes one file; parameters go into --set");
@@ -41,7 +73,8 @@ int cmd_explain(const Options *options)
         code = session_compile(options, &session, &compile);
     }
     if (code == 0) {
-        code = explain(options, &session);
+        code = options->against.n > 0 ? explain_against(options, &session)
+                                      : explain(options, &session);
     }
     session_close(&session);
     return code;

@@ -15,6 +15,8 @@ typedef struct Task {
     TesseraKernel *kernel;
     TesseraExplain form;
     TesseraBytes *bytes;
+    const Report *other; /* to compare with; NULL: none */
+    Report *report;      /* the result, in the kernel's arena */
 } Task;
 
 /* ---- listings ---- */
@@ -144,38 +146,10 @@ static bool explain_nest(const Task *task)
     return true;
 }
 
-static bool explain_task(void *user)
+/* A launch would refuse sizes that make an extent negative, as a window that is larger than its
+ * tensor. */
+static bool check_extents(Diags *diags, Func *func, const int64_t *sizes)
 {
-    Task *task = user;
-    TesseraKernel *kernel = task->kernel;
-    Compilation *c = &kernel->compilation, again;
-    bool listed = task->form == TESSERA_EXPLAIN_HTML;
-    ReportInput input = {.product_flops = c->flops};
-    Plan plan;
-    if (c->stopped || !c->target) {
-        diag_failure(&kernel->work.diags, DIAG_USAGE,
-                     "the compilation was stopped after a pass: only its IR is there (--emit ir)");
-        return false;
-    }
-    if (task->form == TESSERA_EXPLAIN_NEST) {
-        return explain_nest(task);
-    }
-    if (listed && !compile_again(c, &again, &input.listings)) {
-        return false;
-    }
-    c = listed ? &again : c;
-    if (!add_code(c, listed, &input, &plan)) {
-        return false;
-    }
-    input.func = c->func;
-    input.plan = &plan;
-    input.source = c->source;
-    input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
-    /* A launch would refuse sizes that make an extent negative, as a window that is larger
-     * than its tensor. */
-    Diags *diags = &kernel->work.diags;
-    Func *func = c->func;
-    const int64_t *sizes = input.sizes;
     for (size_t i = 0; i < func->params.n; i++) {
         Type type = param_given(&func->params.items[i]);
         for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
@@ -192,19 +166,65 @@ static bool explain_task(void *user)
             }
         }
     }
+    return sizes_fit_memory(func, sizes); /* an intermediate */
+}
 
-    if (!sizes_fit_memory(func, sizes)) { /* an intermediate */
+static bool make_report(Task *task)
+{
+    TesseraKernel *kernel = task->kernel;
+    Arena *arena = &kernel->work.arena;
+    Compilation *c = &kernel->compilation;
+    bool listed = task->form == TESSERA_EXPLAIN_HTML;
+    ReportInput *input = ARENA_NEW(arena, ReportInput);
+    Plan *plan = ARENA_NEW(arena, Plan);
+    *input = (ReportInput){.product_flops = c->flops, .plan = plan};
+    if (listed) {
+        Compilation *again = ARENA_NEW(arena, Compilation);
+        if (!compile_again(c, again, &input->listings)) {
+            return false;
+        }
+        c = again;
+    }
+    if (!add_code(c, listed, input, plan)) {
         return false;
     }
-    input.schedule = schedule_block(c, true);
-    input.variant = plan_facts(c->func->arena, &plan, usual_align(c->target));
-    Report report;
-    report_make(&input, &report);
-    Text out = text_new(&kernel->work.arena);
+    input->func = c->func;
+    input->source = c->source;
+    input->sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
+    if (!check_extents(&kernel->work.diags, c->func, input->sizes)) {
+        return false;
+    }
+    input->schedule = schedule_block(c, true);
+    input->variant = plan_facts(c->func->arena, plan, usual_align(c->target));
+    task->report = ARENA_NEW(arena, Report);
+    report_make(input, task->report);
+    task->report->other = task->other;
+    return true;
+}
+
+static bool explain_task(void *user)
+{
+    Task *task = user;
+    Compilation *c = &task->kernel->compilation;
+    if (c->stopped || !c->target) {
+        diag_failure(&task->kernel->work.diags, DIAG_USAGE,
+                     "the compilation was stopped after a pass: only its IR is there (--emit ir)");
+        return false;
+    }
+    if (task->form == TESSERA_EXPLAIN_NEST) {
+        return explain_nest(task);
+    }
+    if (!make_report(task)) {
+        return false;
+    }
+    if (!task->bytes) {
+        return true;
+    }
+    Text out = text_new(&task->kernel->work.arena);
     switch (task->form) {
-    case TESSERA_EXPLAIN_JSON: report_json(&report, &out); break;
-    case TESSERA_EXPLAIN_HTML: report_html(&report, &out); break;
-    default: report_text(&report, &out); break;
+    case TESSERA_EXPLAIN_JSON: report_json(task->report, &out); break;
+    case TESSERA_EXPLAIN_HTML: report_html(task->report, &out); break;
+    default: report_text(task->report, &out); break;
     }
     *task->bytes = (TesseraBytes){out.data, out.n};
     return true;
@@ -219,7 +239,7 @@ TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
                                      TesseraBytes *bytes)
 {
     REFUSE_FREED(kernel);
-    Task task = {kernel, form, bytes};
+    Task task = {.kernel = kernel, .form = form, .bytes = bytes};
     if (!kernel || !bytes) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "bytes" : "kernel");
@@ -228,5 +248,27 @@ TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
         return context_usage(kernel->work.context, "explain: no form %d", (int)form);
     }
     *bytes = (TesseraBytes){"", 0};
+    return error_boundary_run(&kernel->work, explain_task, reproducer, &task);
+}
+
+TesseraStatus tessera_kernel_compare(TesseraKernel *kernel, TesseraKernel *other,
+                                     TesseraBytes *bytes)
+{
+    REFUSE_FREED(kernel);
+    REFUSE_FREED(other);
+    Task task = {.kernel = kernel, .form = TESSERA_EXPLAIN_HTML, .bytes = bytes};
+    if (!kernel || !other || !bytes) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            !kernel  ? "kernel"
+                            : !other ? "other"
+                                     : "bytes");
+    }
+    *bytes = (TesseraBytes){"", 0};
+    Task second = {.kernel = other, .form = TESSERA_EXPLAIN_HTML};
+    TesseraStatus status = error_boundary_run(&other->work, explain_task, reproducer, &second);
+    if (status != TESSERA_OK) {
+        return status;
+    }
+    task.other = second.report;
     return error_boundary_run(&kernel->work, explain_task, reproducer, &task);
 }

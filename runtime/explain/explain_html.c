@@ -59,19 +59,21 @@ static void head(const Report *report, Text *out)
         }
     }
     text_add(out, report->sized ? "" : "; totals want all sizes (--size)");
-    text_add(out, "</p>\n<nav>");
+    text_add(out, "</p>\n<nav aria-label=\"parts of the page\">");
+    text_add(out, report->other ? "<a href=\"#compare\">two schedules</a>" : "");
     for (int i = 0; i < report->n_launches; i++) {
         text_printf(out, "<a href=\"#launch%d\">%s</a>", i, report->launches[i].plan->symbol);
     }
     text_add(out, "<a href=\"#roofline\">roofline</a><a href=\"#schedule\">schedule</a>"
-                  "<a href=\"#code\">code</a></nav>\n");
+                  "<a href=\"#code\">code</a><a href=\"#differences\">differences</a>"
+                  "<a href=\"#glossary\">words</a></nav>\n<main>\n");
 }
 
 static void schedule(const Report *report, Text *out)
 {
     text_add(out, "<h2 id=schedule>Schedule</h2>\n<p>Each decision with its reason. The block may "
                   "stand in the source, and a line of it there, or given by --schedule, beats what "
-                  "is derived.</p><pre class=block>");
+                  "is derived.</p><pre class=block tabindex=0>");
     html_words(out, report->input->schedule);
     text_add(out, "</pre>\n");
 }
@@ -106,9 +108,11 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
         most = o->blocks[i] > most ? o->blocks[i] : most;
     }
     for (int i = 0; i < LIMIT_GRID; i++) {
-        text_printf(out, "\n<tr%s><td>%s<td class=n>%d<td><div style=\"width:%dpx\"></div>",
+        text_printf(out,
+                    "\n<tr%s><td>%s<td class=n>%d<td><div "
+                    "style=\"width:calc(min(15rem, 30vw) * %.3f)\"></div>",
                     o->blocks[i] == o->resident ? " class=limit" : "", limit_name((Limit)i),
-                    o->blocks[i], 240 * o->blocks[i] / most);
+                    o->blocks[i], (double)o->blocks[i] / most);
     }
     text_add(out, "</table>\n");
 }
@@ -124,8 +128,10 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
                 "side by side. Shared memory serves each bank once a turn: conflicts are "
                 "further turns.</p>",
                 warp_words(report->target), report->part ? report->part->sector : 32);
-    text_add(out, "<div class=wide><table class=lines><tr><th class=n>line<th>access<th class=n>"
-                  "bytes<th>why so wide");
+    text_add(
+        out,
+        "<div class=wide tabindex=0><table class=lines><tr><th class=n>line<th>access<th class=n>"
+        "bytes<th>why so wide");
     text_add(out, report->sized && report->part
                       ? "<th class=n>requests<th class=n>sectors<th class=n>times"
                         "<th class=n>conflicts"
@@ -214,6 +220,9 @@ static void advice(const LaunchReport *launch, Text *out)
 static void body(const Report *report, Text *out)
 {
     head(report, out);
+    if (report->other) {
+        html_compare(report, report->other, out);
+    }
     for (int i = 0; i < report->n_launches; i++) {
         /* Each launch has a section of its own. */
         const LaunchReport *launch = &report->launches[i];
@@ -245,6 +254,8 @@ static void body(const Report *report, Text *out)
         advice(launch, out);
         accesses(report, launch, out);
         occupancy(report, launch, out);
+        html_order(report, launch, out);
+        html_timeline(report, launch, out);
         /* The pictures show the shared memory, the bank conflicts and the layouts. */
         enum { MAX_TILES = 6, MAX_BANKS = 16 };
         int n = 0;
@@ -264,11 +275,13 @@ static void body(const Report *report, Text *out)
     }
     text_add(out, "<h2 id=roofline>Roofline</h2>\n<p>What the part can do at most, by how many "
                   "operations a byte of memory feeds: on the slope memory is the bound, on a roof "
-                  "the units are. Each launch stands where it would be if nothing else held it "
-                  "up.</p>\n");
+                  "the units are. A ring is where a launch would be if nothing else held it up, "
+                  "and the dot below where the model expects it.</p>\n");
     html_roofline(report, out);
     schedule(report, out);
     html_code(report, out);
+    html_terms(out);
+    text_add(out, "</main>\n");
 }
 
 /* The page up to a mark; returns what follows it. */

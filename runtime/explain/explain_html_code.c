@@ -29,7 +29,7 @@ static void source(const Report *report, Text *out)
 {
     const Source *from = &report->input->func->diags->sources.items[report->input->source];
     int line = 1;
-    text_add(out, "<pre class=source>");
+    text_add(out, "<pre class=source tabindex=0 aria-label=source>");
     for (size_t at = 0; at < from->n; line++) {
         const char *end = memchr(from->text + at, '\n', from->n - at);
         size_t n = end ? (size_t)(end - from->text) - at : from->n - at;
@@ -61,18 +61,18 @@ static const char *doc_of(const char *name)
                                         : "";
 }
 
-static void listing(const Listing *l, size_t room, Text *out)
+static void listing(const Listing *l, const char *of, size_t room, Text *out)
 {
     if (l->unchanged) {
         return;
     }
-    text_add(out, "<details class=code id=\"at-");
+    text_printf(out, "<details class=code id=\"%sat-", of);
     html_words(out, l->name);
     text_add(out, "\"><summary><b>");
     html_words(out, l->name);
-    text_add(out, "</b><small>");
+    text_printf(out, "</b>%s<small>", *of ? " of the other schedule" : "");
     html_words(out, doc_of(l->name));
-    text_add(out, "</small></summary><pre>");
+    text_add(out, "</small></summary><pre tabindex=0>");
     /* Adjacent lines of one source line share an element. */
     size_t most = room < MAX_LISTING ? room : MAX_LISTING;
     const char *at = l->text;
@@ -112,6 +112,27 @@ static void unchanged(const Listings *listings, Text *out)
     text_add(out, n ? ".</p>\n" : "");
 }
 
+static void add_listings(const Listings *listings, const char *of, Text *out)
+{
+    for (size_t i = 0; i < listings->n; i++) {
+        size_t room = out->n < MAX_PAGE ? (MAX_PAGE - out->n) / 2 + 1024 : 1024;
+        listing(&listings->items[i], of, room, out);
+    }
+}
+
+/* The script compares the two listings that are chosen. */
+static void differences(Text *out)
+{
+    text_add(out, "<h2 id=differences>Differences</h2>\n<p>Two of the listings side by side. "
+                  "Values that only have another number count as equal.</p>\n"
+                  "<noscript><p>The comparison is made by the page's script, which is off.</p>"
+                  "</noscript>\n<p class=choice><label>from <select id=left></select></label> "
+                  "<label>to <select id=right></select></label> "
+                  "<button id=before>step before</button> <button id=after>step after</button>"
+                  " <output id=changed></output></p>\n"
+                  "<div class=wide tabindex=0><table id=diff class=diff></table></div>\n");
+}
+
 void html_code(const Report *report, Text *out)
 {
     const Listings *listings = &report->input->listings;
@@ -124,9 +145,11 @@ void html_code(const Report *report, Text *out)
     source(report, out);
     text_add(out, "<div id=stages>\n");
     unchanged(listings, out);
-    for (size_t i = 0; i < listings->n; i++) {
-        size_t room = out->n < MAX_PAGE ? (MAX_PAGE - out->n) / 2 + 1024 : 1024;
-        listing(&listings->items[i], room, out);
+    add_listings(listings, "", out);
+    if (report->other) {
+        text_add(out, "<h3>Of the other schedule</h3>\n");
+        add_listings(&report->other->input->listings, "other-", out);
     }
     text_add(out, "</div></div>\n");
+    differences(out);
 }

@@ -78,7 +78,7 @@ void html_tile(const Report *report, const TileReport *tile, Text *out)
                 "is the corner, as thread:register; one colour is one thread.</p>",
                 tile->n, tile->n == 1 ? " lies" : "s lie", layout_registers(tile->layout),
                 layout_registers(tile->layout) == 1 ? "" : "s");
-    text_add(out, "<div class=wide><table class=tile><tr><th>");
+    text_add(out, "<div class=wide tabindex=0><table class=tile><tr><th>");
     for (int col = 0; col < corner.cols; col++) {
         text_printf(out, "<th>%d", col);
     }
@@ -177,7 +177,7 @@ void html_banks(const AccessReport *access, Text *out)
                 "</summary><p class=soft>Lanes 0 to %d, which are served together: which lane "
                 "asks for a word of which of the %d banks, in rows of %d bytes. A bank gives "
                 "one word a turn (green), further ones are conflicts; lanes that want the same "
-                "word share it (+).</p><div class=wide><table class=banks><tr><th>byte",
+                "word share it (+).</p><div class=wide tabindex=0><table class=banks><tr><th>byte",
                 group - 1, request->banks, request->banks * WORD);
     for (int bank = 0; bank < request->banks; bank++) {
         text_printf(out, "<th>%d", bank);
@@ -258,14 +258,50 @@ static void plot_roof(double memory, double flops, const char *class, const char
                 plot_y(flops), PLOT_WIDTH - RIGHT, PLOT_WIDTH - RIGHT, plot_y(flops) - 5, words);
 }
 
+/* A ring at the throughput of the least time, a dot at that of the expected time. */
+static void plot_launch(const LaunchReport *launch, int i, Text *out)
+{
+    const Roofline *r = &launch->roofline;
+    double flops = r->flops + r->matrix_flops;
+    double seconds = fmax(r->memory_seconds, r->compute_seconds);
+    if (flops <= 0 || seconds <= 0) {
+        return;
+    }
+    double x = plot_x(r->intensity), y = plot_y(flops / seconds), label = y;
+    text_printf(out, "<circle class=bound cx=%.1f cy=%.1f r=5><title>", x, y);
+    html_words(out, launch->plan->symbol);
+    text_add(out, ", at most: ");
+    scaled_words(out, flops / seconds, "FLOP/s</title></circle>");
+    if (launch->predicted > 0) {
+        double expected = plot_y(flops / launch->predicted);
+        text_printf(out,
+                    "<path class=loss d=\"M%.1f %.1f V%.1f\"/><circle class=point cx=%.1f "
+                    "cy=%.1f r=4><title>",
+                    x, y, expected, x, expected);
+        html_words(out, launch->plan->symbol);
+        text_add(out, ", expected: ");
+        scaled_words(out, flops / launch->predicted, "FLOP/s, ");
+        text_printf(out, "%.0f %% of it</title></circle>", 100 * seconds / launch->predicted);
+        label = expected;
+    }
+    bool right = x > PLOT_WIDTH - 150;
+    text_printf(out, "<text x=%.1f y=%.1f text-anchor=%s>", right ? x - 8 : x + 8,
+                label + 16 + 12 * (i % 4), right ? "end" : "start");
+    html_words(out, launch->plan->symbol);
+    text_printf(out, launch->predicted > 0 ? ", %.0f %%</text>" : "</text>",
+                100 * seconds / launch->predicted);
+}
+
 void html_roofline(const Report *report, Text *out)
 {
     const DeviceSpec *part = report->part;
     if (!part || !report->sized) {
         return;
     }
-    text_printf(out, "<svg viewBox=\"0 0 %d %d\" width=%d role=img><title>roofline of ", PLOT_WIDTH,
-                PLOT_HEIGHT, PLOT_WIDTH);
+    text_printf(out,
+                "<div class=wide tabindex=0><svg viewBox=\"0 0 %d %d\" width=%d role=img "
+                "class=roofline><title>roofline of ",
+                PLOT_WIDTH, PLOT_HEIGHT, PLOT_WIDTH);
     html_words(out, part->name);
     text_add(out, "</title>");
     for (int power = (int)MIN_X; power <= (int)MAX_X; power++) {
@@ -288,19 +324,7 @@ void html_roofline(const Report *report, Text *out)
     plot_roof(part->memory * 1e9, part->flops32 * 1e12, "roof", "f32", out);
     plot_roof(part->memory * 1e9, part->flops16 * 1e12, "roof16", "16-bit matrix units", out);
     for (int i = 0; i < report->n_launches; i++) {
-        /* A launch is plotted at its predicted throughput. */
-        const Roofline *r = &report->launches[i].roofline;
-        double flops = r->flops + r->matrix_flops;
-        double seconds = fmax(r->memory_seconds, r->compute_seconds);
-        if (flops <= 0 || seconds <= 0) {
-            continue;
-        }
-        double x = plot_x(r->intensity), y = plot_y(flops / seconds);
-        text_printf(out, "<circle class=point cx=%.1f cy=%.1f r=5><title>", x, y);
-        html_words(out, report->launches[i].plan->symbol);
-        text_printf(out, "</title></circle><text x=%.1f y=%.1f>", x + 8, y + 14 + 12 * (i % 4));
-        html_words(out, report->launches[i].plan->symbol);
-        text_add(out, "</text>");
+        plot_launch(&report->launches[i], i, out);
     }
-    text_add(out, "</svg>\n");
+    text_add(out, "</svg></div>\n");
 }

@@ -225,6 +225,7 @@ typedef struct Report {
     bool sized;             /* all sizes were given, so that there are totals */
     LaunchReport *launches;
     int n_launches;
+    const struct Report *other; /* of another schedule, which the HTML page sets beside it */
 } Report;
 
 void report_make(const ReportInput *input, Report *report);

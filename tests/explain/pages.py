@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The pages of `explain --html`, in headless Chromium: each folds all its folds, follows all its
-links and lights all its lines by itself (#selftest), and says so in its title. They name nothing
-outside of them and are small. Each is of one target, in turn, or with --all of all. Pages that were
-broken on purpose must say that they are. Prints
+links, lights all its lines, compares listings, looks words up, and measures the contrast of its
+texts and its width by itself (#selftest), and says so in its title; in the dark and on a phone,
+too. They name nothing outside of them and are small. Each is of one target, in turn, or with --all
+of all; one compares two schedules. The order of tiles and the steps of a pipeline are computed here
+a second time. Pages that were broken on purpose must say that they are. Prints
 `N passed, N failed, N skipped`: all of them are skipped for want of Chromium."""
 
 import concurrent.futures
@@ -27,6 +29,7 @@ PAGES = {
     "conv2d": ["--set", "T=bf16", "--size", "B=8,H=28,W=28,C=64,O=64,R=3,S=3"],
 }
 MAX_BYTES = 3_000_000
+PRODUCT16, STEP_OVERHEAD = 4096, 50  # of sm_90a, in ir/target/device_rates.def
 
 
 def unlinked(text):
@@ -35,10 +38,52 @@ def unlinked(text):
     return [name for name, listing in folds if "<span class=l" not in listing] or not folds
 
 
-def check_page(options, name, target, folder):
-    page = folder / f"{name}-{target}.html"
+def check_order(text):
+    """Tiles in groups of rows: the numbers that the page shows are those of the formula."""
+    group = int(re.search(r"raster grouped (\d+)", text)[1])
+    cols = int(re.search(r">N, (\d+) tiles<", text)[1])
+    rows = int(re.search(r">M,</text><text[^>]*>(\d+) tiles<", text)[1])
+    found = {(int(r), int(c)): int(n) for r, c, n in
+             re.findall(r"<title>tile (\d+), (\d+): number (\d+)", text)}
+    for (row, col), number in found.items():
+        first = row // group * group
+        height = min(group, rows - first)
+        want = first * cols + col * height + row - first
+        assert number == want, f"tile {row}, {col} has number {number}, not {want}"
+    assert len(found) == min(rows, 24) * min(cols, 24), f"{len(found)} tiles"
+
+
+def check_pipeline(text):
+    """In the steady state a step takes as long as its product, and what each step costs."""
+    tile = re.search(r"tile M (\d+), N (\d+), K (\d+)", text)
+    m, n, k = map(int, tile.groups())
+    period = float(re.search(r"Later each step takes (\d+) cycles", text)[1])
+    want = 2 * m * n * k / PRODUCT16 + STEP_OVERHEAD
+    assert abs(period - want) < 1, f"a step takes {period} cycles, not {want}"
+    spans = re.findall(r"<rect class=(\w+) x=([\d.]+) y=(\d+) width=([\d.]+)[^>]*><title>step",
+                       text)
+    lanes = {}
+    for kind, x, y, width in spans:
+        lanes.setdefault(y, []).append((float(x), float(x) + float(width), kind))
+    assert len(lanes) == 4, f"{len(lanes)} lanes"
+    for y, lane in lanes.items():
+        for before, after in zip(sorted(lane), sorted(lane)[1:]):
+            assert before[1] <= after[0] + 1.1, f"spans overlap in the lane at {y}: {before}"
+
+
+def check_pictures(text):
+    try:
+        check_order(text)
+        check_pipeline(text)
+    except (AssertionError, TypeError) as problem:
+        return str(problem)
+    return None
+
+
+def check_page(options, name, target, folder, more=()):
+    page = folder / f"{name}-{target}{'-against' if more else ''}.html"
     command = [options.tessera, "explain", str(ROOT / "examples" / f"{name}.tile"),
-               "--target", target, *PAGES[name], "--html", str(page)]
+               "--target", target, *PAGES[name], *more, "--html", str(page)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience.seconds(120))
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr[-500:]}"
@@ -49,16 +94,43 @@ def check_page(options, name, target, folder):
         return f"names {pages.outside(text)[0]}"
     if unlinked(text):
         return f"not linked to the source: {unlinked(text)}"
-    return pages.selftest(options, page, f"{name} on {target}")
+    if name == "linear" and target == "sm_90a" and check_pictures(text):
+        return check_pictures(text)
+    return (pages.selftest(options, page, f"{name} on {target}")
+            or pages.check_ways(options, page, f"{name} on {target}"))
+
+
+def check_against(options, folder):
+    """Two schedules on one page: what differs is marked, and nothing else."""
+    entries = ["--against", "tile M 64, N 128"]
+    problem = check_page(options, "linear", "sm_90a", folder, entries)
+    text = (folder / "linear-sm_90a-against.html").read_text()
+    rows = re.findall(r"<tr( class=differs)?><th scope=row>([\w ,]+?)(?: <small>differs</small>)?"
+                      r"<td>(.*?)<td>(.*)", text)
+    plain = [(mark, name, *(re.sub("<.*", "", re.sub("^<b>", "", cell)) for cell in (a, b)))
+             for mark, name, a, b in rows]
+    wrong = [name for mark, name, a, b in plain if bool(mark) != (a != b)]
+    names = {name for mark, name, *_ in plain if mark}
+    if not {"tile", "grid", "expected", "asked of the caches"} <= names or wrong:
+        return f"differs: {names}; wrongly marked: {wrong}"
+    return problem
 
 
 BREAKS = {
     "a link to nowhere": lambda text: text.replace('href="#roofline"', 'href="#nowhere"', 1),
-    "an element that loads": lambda text: text.replace("<nav>", '<img src="a.png"><nav>', 1),
+    "an element that loads": lambda text: text.replace("<main>", '<main><img src="a.png">', 1),
     "a fold without a head": lambda text: text.replace(
         "<details class=code id=", "<details open><details class=code id=", 1),
     "a script that fails": lambda text: text.replace("const selftest = () => {",
                                                      "missing(); const selftest = () => {", 1),
+    "a text that cannot be read": lambda text: text.replace("--soft: #565b63", "--soft: #a0a4aa"),
+    "a wide table": lambda text: text.replace("<main>", "<main><table><tr><td style='min-width: "
+                                              "3000px'>wide</table>", 1),
+    "a picture without words": lambda text: text.replace("<title>roofline", "<desc>roofline", 1)
+    if "<title>roofline" in text else text.replace("</main>", "<svg></svg></main>", 1),
+    "no glossary": lambda text: text.replace("id=terms", "id=nothing", 1),
+    "a diff that leaves lines out": lambda text: text.replace("else pairs.push([-1, k++]);",
+                                                              "else k++;", 1),
 }
 
 
@@ -68,6 +140,7 @@ def check_pages(options, folder):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = pool.map(lambda job: check_page(options, *job, folder), jobs)
         yield from zip((" on ".join(job) for job in jobs), found)
+    yield "two schedules of linear", check_against(options, folder)
 
 
 if __name__ == "__main__":
