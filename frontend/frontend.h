@@ -79,6 +79,10 @@ const KernelSignature *frontend_kernel(const Module *module, size_t n);
 /* By name, also vjp(f) and `f[3]`; name NULL: the only one. Failure of kind usage (unknown name:
  * the nearest one is named). */
 const KernelSignature *frontend_find(Module *module, const char *name);
+/* The n characters of the source that `where P = N // 2` defines the kernel's size by; NULL: it
+ * defines no such size. */
+const char *frontend_definition(const Module *module, const char *kernel, const char *size,
+                                size_t *n);
 /* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 without such a statement. */
 const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
                                 const char *size, size_t *n);

@@ -228,6 +228,21 @@ const KernelSignature *frontend_find(Module *module, const char *name)
     return NULL;
 }
 
+const char *frontend_definition(const Module *module, const char *kernel, const char *size,
+                                size_t *n)
+{
+    const KernelDecl *decl = kernel_called(module, kernel);
+    for (size_t i = 0; decl && i < decl->where.defs.n; i++) {
+        const SizeDef *def = &decl->where.defs.items[i];
+        if (text_equal(def->name, size)) {
+            Span span = def->value->span;
+            *n = span.end - span.start;
+            return module->diags->sources.items[span.source].text + span.start;
+        }
+    }
+    return NULL;
+}
+
 const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
                                 const char *size, size_t *n)
 {

@@ -125,7 +125,10 @@ static void collect_sizes(Signer *s, const Expr *dim)
         collect_sizes(s, dim->b);
     } else if (dim->kind != EXPR_INT && dim->kind != EXPR_POISON) {
         Diag *diag = front_error(s->diags, ERR_SIZE, dim->span, "this is not an extent");
-        diag_help(s->diags, diag, "an extent is a sum of products of sizes and integers");
+        bool divides = dim->kind == EXPR_BINARY && dim->op == TOK_SLASH;
+        diag_help(s->diags, diag, "%s",
+                  divides ? "sizes are divided by `//`, which rounds down: `N // 2`"
+                          : "an extent is a sum of products of sizes and integers");
     }
 }
 
@@ -303,6 +306,12 @@ static void check_defs(Signer *s)
             if (text_equal(s->kernel->where.defs.items[j].name, def->name)) {
                 duplicate(s, def->name, s->kernel->where.defs.items[j].span, def->span);
             }
+        }
+        if (expr_mentions(def->value, def->name)) {
+            Diag *diag = front_error(s->diags, ERR_SIZE, span_join(def->span, def->value->span),
+                                     "`%s` is defined by itself", def->name);
+            diag_help(s->diags, diag,
+                      "a size that a type names needs no definition: leave the clause out");
         }
         for (size_t j = 0; j < s->kernel->params.n + s->kernel->results.n; j++) {
             const ParamDecl *param = param_at(s->kernel, j);

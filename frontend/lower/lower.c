@@ -157,7 +157,8 @@ static bool names_sizes(Lower *l, const Expr *expr)
         const Symbol *symbol = find_symbol(l, expr->name);
         return symbol && (symbol->val.kind == VAL_DIM || symbol->val.kind == VAL_CONST);
     }
-    return expr->kind == EXPR_BINARY && names_sizes(l, expr->a) && names_sizes(l, expr->b);
+    return expr->kind == EXPR_BINARY && expr->op != TOK_SLASH && names_sizes(l, expr->a) &&
+           names_sizes(l, expr->b);
 }
 
 /* What a kernel says of its sizes holds from its signature on, whichever line says it: what sizes
@@ -233,9 +234,27 @@ static bool assume_sorted(Lower *l, const Expr *rule)
     return true;
 }
 
+static void refuse_assumption(Lower *l, const Stmt *stmt)
+{
+    const Expr *rule = stmt->value;
+    Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
+    if (rule->kind == EXPR_BINARY && is_modulo(rule->a) && rule->a->a->kind == EXPR_NAME &&
+        rule->a->b->kind == EXPR_NAME) {
+        diag_help(l->diags, diag,
+                  "only a number can divide a size in a fact; that `%s` is a multiple of `%s` is "
+                  "a definition behind the kernel's head: `where %s = Q*%s`",
+                  rule->a->a->name, rule->a->b->name, rule->a->a->name, rule->a->b->name);
+        return;
+    }
+    diag_help(l->diags, diag,
+              "write `assume N in 64, 128`, `assume N %% 16 == 0`, a comparison of sizes by "
+              "< <= > >=: `assume N >= 1`, `assume H + 2 >= R`, or `assume sorted(x)` of integers");
+}
+
 void lower_assume(Lower *l, const Stmt *stmt)
 {
     bool never;
+    int errors = l->diags->errors;
     if (stmt->values.n > 0) {
         assume_set(l, stmt);
         return;
@@ -243,14 +262,11 @@ void lower_assume(Lower *l, const Stmt *stmt)
     if (assume_sorted(l, stmt->value)) {
         return;
     }
-    if (assume_fact(l, stmt->value) || known_fact(l, stmt->value) ||
+    if (assume_fact(l, stmt->value) || l->diags->errors > errors || known_fact(l, stmt->value) ||
         (l->calls && rule_holds(l, stmt->value, &never))) {
         return;
     }
-    Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
-    diag_help(l->diags, diag,
-              "write `assume N in 64, 128`, `assume N %% 16 == 0`, a comparison of sizes by "
-              "< <= > >=: `assume N >= 1`, `assume H + 2 >= R`, or `assume sorted(x)` of integers");
+    refuse_assumption(l, stmt);
 }
 
 /* ---- the body ---- */

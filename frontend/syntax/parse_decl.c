@@ -147,9 +147,16 @@ static void parse_rule(Parser *p, Where *where)
         p->recovering = true;
         Diag *diag =
             front_error(p->diags, ERR_EXPECTED, rule->span, "this is no clause of `where`");
-        diag_help(p->diags, diag,
-                  "write `T: float`, `P = N // 2`, or a comparison of sizes, "
-                  "`N %% 16 == 0`");
+        if (rule->kind == EXPR_NAME && parser_at(p, TOK_NAME)) { /* H is a multiple of G */
+            diag_help(p->diags, diag,
+                      "it is written without words: `%s %% 16 == 0`, `%s >= 1`; `%s = Q*G` says "
+                      "that it is a multiple of the size G",
+                      rule->name, rule->name, rule->name);
+        } else {
+            diag_help(p->diags, diag,
+                      "write `T: float`, `P = N // 2`, or a comparison of sizes, "
+                      "`N %% 16 == 0`");
+        }
     }
     ARENA_PUSH(p->arena, &where->rules, rule);
 }

@@ -144,13 +144,17 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
     if (kind == TOK_LBRACE && parser_at(p, TOK_ASSIGN)) {
         diag_help(p->diags, diag, "`==` compares");
         diag_fix(p->diags, diag, p->token.span, "==");
+    } else if (kind == TOK_LBRACE) {
+        parser_help_foreign(p, diag);
     }
     return false;
 }
 
 void parser_help_reserved(Parser *p, Diag *diag)
 {
-    if (token_is_keyword(p->token.kind)) {
+    if (parser_at(p, TOK_IF)) {
+        diag_help(p->diags, diag, "of two values one is chosen by `a if c else b`");
+    } else if (token_is_keyword(p->token.kind)) {
         diag_help(p->diags, diag, "`%s` is a word of the language: take another name",
                   token_text(p->token.kind));
     }

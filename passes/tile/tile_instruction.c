@@ -5,6 +5,8 @@
 #include "ir/ir_errors.h"
 #include "passes/analysis/dequant_scale.h"
 
+#include <string.h>
+
 /* A mask is a copy in registers, as it lies there. */
 bool tile_along_k(const Func *func, const Op *dot, int side)
 {
@@ -160,7 +162,26 @@ static void add_unit(Text *text, const Func *func, const char *word)
     }
 }
 
-static void refuse_unit(Func *func, const char *word, const char *reason)
+/* "`instruction wgmma`, `instruction mma` or `instruction fma`": those that take the types. */
+static const char *instructions_for(const Func *func, const MmaTypes *of, DType result)
+{
+    size_t n;
+    const MatrixInstr *rows = mma_rows(&n);
+    Text list = text_new(func->arena);
+    for (size_t i = 0; i < n; i++) {
+        const char *word = arena_printf(func->arena, "`instruction %s`", rows[i].family);
+        bool takes = mma_on(&rows[i], func->target) &&
+                     mma_takes(&rows[i], of->left, of->right, result);
+        if (takes && !strstr(list.data, word)) {
+            text_printf(&list, "%s%s", list.n ? ", " : "", word);
+        }
+    }
+    text_printf(&list, "%s`instruction fma`", list.n ? " or " : "");
+    return list.data;
+}
+
+static void refuse_unit(Func *func, const char *word, const char *reason, const MmaTypes *of,
+                        DType result)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "instruction", "");
     Text units = text_new(func->arena);
@@ -173,8 +194,8 @@ static void refuse_unit(Func *func, const char *word, const char *reason)
         diag_help(func->diags, d, "%s has no matrix unit; `instruction fma` takes all",
                   func->target->name);
     } else if (!any) {
-        diag_help(func->diags, d, "%s has `instruction %s`; `instruction fma` takes all",
-                  func->target->name, mma_first(func->target, NULL)->family);
+        diag_help(func->diags, d, "%s multiplies these operands by %s", func->target->name,
+                  instructions_for(func, of, result));
     } else {
         diag_help(
             func->diags, d,
@@ -202,7 +223,7 @@ const MatrixInstr *tile_instruction(Func *func, const MmaTypes *of, DType result
         const char *reason = why_not_unit(func, of, choice.near, tiles);
         schedule_decide_symbol(func, "instruction", "", "fma", "%s", reason);
         if (word && func->diags->errors == 0) {
-            refuse_unit(func, word, reason);
+            refuse_unit(func, word, reason, of, result);
         }
     }
     return NULL;

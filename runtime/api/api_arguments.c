@@ -75,24 +75,34 @@ bool signature_has_size(const TesseraSignature *signature, const char *name)
     return false;
 }
 
-static TesseraStatus no_size(TesseraContext *context, const TesseraSignature *signature,
+static TesseraStatus no_size(const TesseraProgram *program, const TesseraSignature *signature,
                              const char *name)
 {
+    TesseraContext *context = program->work.context;
+    size_t long_as;
+    const char *definition =
+        frontend_definition(program->module, signature->name, name, &long_as);
     char list[256] = "";
     size_t n = 0;
     for (size_t i = 0; i < signature->n_sizes && n < sizeof list; i++) {
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : ": it has ",
                               signature->sizes[i]);
     }
+    if (definition) {
+        return context_fail_code(context, TESSERA_USAGE, ERR_NO_SIZE,
+                                 "%s has no size '%.100s', which it defines as %.*s%s",
+                                 signature->name, name, (int)long_as, definition, list);
+    }
     return context_fail_code(context, TESSERA_USAGE, ERR_NO_SIZE, "%s has no size '%.100s'%s",
                              signature->name, name, list);
 }
 
-static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature *signature,
+static TesseraStatus check_fact(const TesseraProgram *program, const TesseraSignature *signature,
                                 const TesseraFact *fact)
 {
+    TesseraContext *context = program->work.context;
     if (!signature_has_size(signature, fact->name)) {
-        return no_size(context, signature, fact->name);
+        return no_size(program, signature, fact->name);
     }
     if (fact->multiple < 0 || fact->least < 0 || fact->most < 0) {
         return context_usage(context, "what is known of size %s is negative", fact->name);
@@ -104,11 +114,12 @@ static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature 
     return TESSERA_OK;
 }
 
-static TesseraStatus check_size(TesseraContext *context, const TesseraSignature *signature,
+static TesseraStatus check_size(const TesseraProgram *program, const TesseraSignature *signature,
                                 const TesseraSize *size)
 {
+    TesseraContext *context = program->work.context;
     if (!signature_has_size(signature, size->name)) {
-        return no_size(context, signature, size->name);
+        return no_size(program, signature, size->name);
     }
     return size->value >= 0 ? TESSERA_OK
                             : context_usage(context, "size %.100s=%" PRId64 " is negative",
@@ -129,10 +140,10 @@ TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions 
     }
     TesseraStatus status = tessera_program_find(program, options->kernel, found);
     for (size_t i = 0; i < options->n_facts && status == TESSERA_OK; i++) {
-        status = check_fact(context, *found, &options->facts[i]);
+        status = check_fact(program, *found, &options->facts[i]);
     }
     for (size_t i = 0; i < options->n_sizes && status == TESSERA_OK; i++) {
-        status = check_size(context, *found, &options->sizes[i]);
+        status = check_size(program, *found, &options->sizes[i]);
     }
     return status;
 }
