@@ -238,7 +238,7 @@ static bool collapse_operands(Collapse *f, const Sink *sink, Value **to)
     bool can = op->kind != OP_STORE || !f->tries || collapse_takes_tensor(f, op, sink->at);
     for (int i = 0; i < op->n_operands && can; i++) {
         Value *operand = op->operands[i];
-        bool array = i >= from && operand && operand->type->kind == TYPE_ARRAY;
+        bool array = i >= from && operand && type_is_tile(operand->type); /* no scalar index */
         to[i] = array ? collapse_value(f, operand, sink->at) : operand;
         can = to[i] || !array;
     }

@@ -18,7 +18,7 @@ bool collapse_dims(Func *func, Type type, int at, Dim *dims)
                   : i > at ? type->dims[i + 1]
                            : type->dims[i];
     }
-    return dims[at] != NULL;
+    return at + 1 < type->rank && dims[at] != NULL;
 }
 
 static Type merged_type(Func *func, Type type, int at)
