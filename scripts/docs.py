@@ -177,9 +177,13 @@ def unit_targets(text):
 
 def target_facts(row, fields):
     """Cells of a table of targets: what the row says of the fields, each of which may lack."""
-    facts = dict(re.fullmatch(r"\.(\w+) = (\w+)", fact).groups() for fact in row[5:])
+    facts = dict(re.fullmatch(r"\.(\w+) = (.+)", fact).groups() for fact in row[5:])
+    cards = {r[0]: r[1] for r in rows("ir/target/machines.def", "MACHINE")}
     for field in fields:
-        if field.startswith("has_"):
+        if field == "machine":
+            card = re.search(r"CARD_(\w+)", facts[field])
+            yield f"`{cards[card[1]]}`"
+        elif field.startswith("has_"):
             yield "yes" if facts.get(field) == "true" else "no"
         elif field == "async_copy_bytes":
             sizes = [str(n) for n in (4, 8, 16) if int(facts.get(field, 0)) & n]
@@ -188,10 +192,62 @@ def target_facts(row, fields):
             yield facts.get(field, "–").replace("NATIVE_VECTOR", "this machine's")
 
 
+def machines():
+    """The rows of the table of cards, with its macros expanded, as (positional, facts)."""
+    text = (ROOT / "ir/target/machines.def").read_text()
+    macros = dict(re.findall(r"^#define (\w+) ((?:.*\\\n)*.*)$", text, flags=re.M))
+    text = re.sub(r"^#define (?:.*\\\n)*.*\n", "", text, flags=re.M)
+    for _ in range(2):  # macros name macros
+        for name, body in macros.items():
+            text = re.sub(rf"\b{name}\b", body.replace("\\\n", " ").replace("\\", ""), text)
+    for row in rows_of(text, "MACHINE"):
+        yield row[:6], dict(re.fullmatch(r"\.(\w+) = (\w+)", fact).groups() for fact in row[6:])
+
+
+def machine_tables():
+    """The cards: one table of devices, one of rates, and the machine's CPU."""
+    found = list(machines())
+    defaults = set(re.findall(r"CARD_(\w+)", (ROOT / "ir/target/targets.def").read_text()))
+    device = {"num_sms": "SMs", "clock": "MHz", "matrix_clock": "MHz of the peak",
+              "memory_gbs": "memory GB/s", "l2_mib": "L2 MiB"}
+    rates = {"product64": "f64", "product32": "f32 or tf32", "product16": "16-bit",
+             "product8": "8-bit", "lanes": "f32 lanes", "mufu_lanes": "exp2 lanes",
+             "shared_bytes": "shared bytes", "l1_bytes": "L1", "l2_bytes": "L2",
+             "memory_bytes": "memory bytes"}
+    times = {"step_overhead": "loop step", "start": "start", "host_cycles": "host launch",
+             "l1_latency": "L1", "l2_latency": "L2, loaded", "memory_latency": "memory, ns",
+             "fetch_bytes": "fetched code, bytes per cycle"}
+    gpus = [(head, facts) for head, facts in found if head[3] != "CPU"]
+    head = (ROOT / "ir/target/machines.def").read_text()
+    letters = re.findall(r"^ \*   ([A-Z])  ((?:.*\n)(?: \*      .*\n)*)", head, flags=re.M)
+    body = filled("A target's code is made for a card: for the default one ahead of time "
+                  "(marked *), for the device's at run time, or for the one that `--target "
+                  "sm_90a@h100` names. Cards of one target differ in the tiles that the cost "
+                  "models choose. A device that no row describes is taken for the default card "
+                  "with the driver's multiprocessors and clock (`sm_90a@78x1755`). The table is "
+                  "`ir/target/machines.def`; `ir/target/machine.h` explains each column.") + "\n\n"
+    body += table(["target", "card", "device", *device.values(), "sources"],
+                  [[f"`{h[2]}`", f"`{h[1]}`" + (" *" if h[0] in defaults else ""), h[3],
+                    *(f.get(key, "–") for key in device), h[5]] for h, f in gpus]) + "\n"
+    body += filled("Per cycle of a multiprocessor: FLOP of the matrix units, lanes, bytes; "
+                   "memory serves all of them.") + "\n\n"
+    body += table(["card", *rates.values()], [[f"`{h[1]}`", *(f.get(key, "–") for key in rates)]
+                                              for h, f in gpus]) + "\n"
+    body += "Latencies and overheads, in cycles.\n\n"
+    alike = {}
+    for h, f in gpus:
+        alike.setdefault(tuple(f.get(key, "–") for key in times), []).append(h[3].split()[0])
+    body += table(["vendor", *times.values()],
+                  [[" ".join(sorted(set(names))), *row] for row, names in alike.items()]) + "\n"
+    meaning = {letter: " ".join(re.sub(r"^ \*", "", line).strip() for line in text.splitlines())
+               for letter, text in letters}
+    return body + listed([f"{letter}: {text}" for letter, text in meaning.items()])
+
+
 def targets():
     limits = {"warp": "lanes of a warp", "max_threads": "threads per block",
               "sm_threads": "threads per multiprocessor", "sm_blocks": "blocks per multiprocessor"}
-    further = ({"num_sms": "multiprocessors", "schedulers": "schedulers",
+    further = ({"machine": "default card", "schedulers": "schedulers",
                 "group_warps": "warps of a warp group", "cluster": "blocks per cluster",
                 "portable_cluster": "on every device"},
                {"registers": "registers per multiprocessor",
@@ -227,16 +283,7 @@ def targets():
                     f"{r[at]} × {r[at + 1]} × {r[at + 2]}"]
                    for kind, at in (("WARPGROUP_MMA", 5), ("WARP_MMA", 4))
                    for r in rows("ir/layout/matrix_instrs.def", kind)])
-    body += ("\n## Reference devices\n\n"
-             "`explain` estimates times and occupancy with these facts, from\n"
-             "`ir/target/device_specs.def`; `ir/target/device_specs.h` explains each column. No\n"
-             "pass reads them. Warps, blocks and shared bytes are maxima per multiprocessor.\n\n")
-    speed = ["target", "device", "memory GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
-             "L2 MiB", "sector bytes"]
-    details = ["target", "shared bytes", "shared granularity (bytes)"]
-    parts = rows("ir/target/device_specs.def", "PART")
-    return (body + table(speed, [[f"`{r[0]}`", *r[1:7], *r[9:]] for r in parts]) + "\n" +
-            table(details, [[f"`{r[0]}`", *r[7:9]] for r in parts]))
+    return body + "\n## Cards\n\n" + machine_tables()
 
 
 def schedule():

@@ -12,12 +12,19 @@ static const struct {
     const char *family, *kind;
 } USUAL[] = {{"cpu", "obj"}, {"nvptx", "ptx"}, {"amdgcn", "hsaco"}};
 
+/* True if the row is that of the target, whichever its card is ("sm_90a@h100"). */
+static bool is_row_of(const TesseraTarget *row, const char *target)
+{
+    size_t n = strcspn(target, "@");
+    return strlen(row->name) == n && strncmp(row->name, target, n) == 0;
+}
+
 static bool makes(TesseraContext *context, const char *target, const char *kind)
 {
     const TesseraTarget *row;
     bool found = strcmp(kind, "ir") == 0;
     for (size_t i = 0; (row = tessera_target(context, i)); i++) {
-        for (const char *const *k = row->kinds; strcmp(row->name, target) == 0 && *k; k++) {
+        for (const char *const *k = row->kinds; is_row_of(row, target) && *k; k++) {
             found = found || strcmp(*k, kind) == 0;
         }
     }
@@ -29,7 +36,7 @@ static const char *usual_kind(TesseraContext *context, const char *target)
     const TesseraTarget *row;
     for (size_t i = 0; (row = tessera_target(context, i)); i++) {
         for (size_t j = 0; j < sizeof USUAL / sizeof *USUAL; j++) {
-            if (strcmp(row->name, target) == 0 && strcmp(row->family, USUAL[j].family) == 0) {
+            if (is_row_of(row, target) && strcmp(row->family, USUAL[j].family) == 0) {
                 return USUAL[j].kind;
             }
         }

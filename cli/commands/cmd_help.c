@@ -4,6 +4,7 @@
 #include "cli/commands/cmd_functions.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "runtime/api/api_search.h"
 
 static const struct {
     int number;
@@ -100,6 +101,16 @@ int cmd_targets(const Options *options)
         }
         putchar('\n');
     }
+    puts("\ncard           of target    units    MHz    GB/s  L2 MiB  16-bit TFLOP/s  f32");
+    TesseraCard card;
+    for (size_t i = 0; tessera_card(i, &card); i++) {
+        if (card.flops16 > 0) {
+            printf("%-14s %-10s %6d %6d %7d %7d %15.1f %5.1f  %s%s\n", card.name, card.target,
+                   card.units, card.clock, card.memory, card.l2_mib, card.flops16 / 1e12,
+                   card.flops32 / 1e12, card.title, card.is_default ? " (default)" : "");
+        }
+    }
+    puts("compile for one with --target TARGET@CARD; a run takes that of its device");
     puts("\ndevices here");
     show_device(context, "cpu");
     show_device(context, "cuda");

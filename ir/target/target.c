@@ -35,6 +35,11 @@ const struct Target *target_rows(size_t *n)
     return __builtin_cpu_supports("avx2") ? ROWS_32 : ROWS_16;
 }
 
+int target_warps(const struct Target *target)
+{
+    return target->sm_threads / target->warp;
+}
+
 const struct Target *target_find(const char *name)
 {
     size_t n;

@@ -2,7 +2,7 @@
 /* Parses the text form of the IR (docs/ir.md): the header here, ops in ir_parse_op.c. The result
  * is well-formed but not yet verified. */
 #include "ir/schedule.h"
-#include "ir/target/target.h"
+#include "ir/target/target_card.h"
 #include "ir/text/ir_parse.h"
 #include "ir/text/ir_text.h"
 
@@ -233,7 +233,8 @@ Func *parse_func(Arena *arena, Diags *diags, int source)
     p->func->padded = parse_take_word(p, "padded");
     if (parse_take_word(p, "target")) {
         size_t start = p->at;
-        p->func->target = target_find(parse_word(p));
+        const Target *near;
+        p->func->target = target_on_card(arena, parse_word(p), &near);
         if (!p->func->target) {
             parse_fail(p, start, "no such target");
         }

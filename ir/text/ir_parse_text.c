@@ -56,7 +56,7 @@ void parse_need(Parser *p, char c)
 
 static bool is_word_char(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-';
+    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-' || c == '@';
 }
 
 const char *parse_word(Parser *p)

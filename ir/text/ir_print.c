@@ -3,7 +3,7 @@
 #include "ir/interns.h"
 #include "ir/layout/layout.h"
 #include "ir/schedule.h"
-#include "ir/target/target.h"
+#include "ir/target/target_card.h"
 #include "ir/text/ir_text.h"
 #include "support/hash_table.h"
 
@@ -390,7 +390,7 @@ static void put_func(Printer *p)
     text_printf(p->out, "func %s level %s%s", func->name, stage_name(func->level),
                 func->padded ? " padded" : "");
     if (func->target) {
-        text_printf(p->out, " target %s", func->target->name);
+        text_printf(p->out, " target %s", target_spelling(func->target));
     }
     text_add(p->out, " {\n");
     for (size_t i = 0; i < p->func->dimvars.n; i++) {

@@ -82,7 +82,7 @@ RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t c
  * padded, and some multiprocessors have none, or fewer than others. */
 static double padding(const Func *func, Type result)
 {
-    double sms = func->target->num_sms, tiles = 1, elements = 1;
+    double sms = func->target->machine->num_sms, tiles = 1, elements = 1;
     int64_t rows = most_along(result, result->rank - 2);
     int64_t tile_rows = rows > FEW_ROWS ? TILE_ROWS : FEW_ROWS;
     for (int i = 0; i < result->rank; i++) {

@@ -5,7 +5,7 @@
 #ifndef TESSERA_PASSES_ANALYSIS_WAVE_MODEL_H
 #define TESSERA_PASSES_ANALYSIS_WAVE_MODEL_H
 
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 #include "ir/target/target.h"
 
 #include <stdbool.h>
@@ -30,13 +30,13 @@ typedef struct DotProblem {
     bool may_cluster;                       /* can a cluster? */
     int64_t given_cluster;                  /* 1: it must not, more: it must; 0: nothing given */
     bool masked; /* a tile's steps end where a mask says, half of the way on average */
-    bool apart;                             /* are a step's sums held beside those of all steps? */
-    int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
-    bool may_meet;                          /* may blocks bring what they share for one another? */
-    bool thirds;                            /* may three warp groups share a tile? */
-    int dots;                               /* products of the same extents and left operand */
-    int bytes;                              /* of an element of an operand, and of the result */
-    int ops;                                /* done with each element of the result */
+    bool apart;  /* are a step's sums held beside those of all steps? */
+    int left_lines, right_lines; /* of the cache, that 128 bytes of a row take; 0: 1 */
+    bool may_meet;               /* may blocks bring what they share for one another? */
+    bool thirds;                 /* may three warp groups share a tile? */
+    int dots;                    /* products of the same extents and left operand */
+    int bytes;                   /* of an element of an operand, and of the result */
+    int ops;                     /* done with each element of the result */
 } DotProblem;
 
 typedef struct DotTiling {
@@ -61,20 +61,20 @@ typedef struct DotCost {
     int64_t steps;         /* of a tile */
     double walked;         /* tiles of the multiprocessor that gets most; longest ones, if masked */
 } DotCost;
-DotCost waves_costs(const Target *target, const DeviceRates *rates, const DotProblem *size,
+DotCost waves_costs(const Target *target, const Machine *machine, const DotProblem *size,
                     const DotTiling *tiles);
 /* Their sum, as far as they do not overlap. */
 double waves_cycles(const DotCost *costs);
 /* What tiles of m × n cost, in so many shares. */
-DotTiling wave_model_tiling(const Target *target, const DeviceRates *rates, const DotProblem *size,
+DotTiling wave_model_tiling(const Target *target, const Machine *machine, const DotProblem *size,
                             int64_t m, int64_t n, int64_t shares);
 /* The tiles that cost least. */
-DotTiling wave_model_choose(const Target *target, const DeviceRates *rates, const DotProblem *size);
+DotTiling wave_model_choose(const Target *target, const Machine *machine, const DotProblem *size);
 /* Do the tiles want to be dealt out evenly, more than to begin early? They are one wave, and wait
  * longer for operands that others of them have, too, than for the matrix units: much longer, or
  * some tiles have less to wait for than others. */
-bool wave_model_is_single_wave(const Target *target, const DeviceRates *rates,
-                               const DotProblem *size, const DotTiling *tiles);
+bool wave_model_is_single_wave(const Target *target, const Machine *machine, const DotProblem *size,
+                               const DotTiling *tiles);
 /* Blocks of clusters of so many that run at once, at least. */
 int64_t wave_model_coresident(const Target *target, int64_t cluster);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */

@@ -46,7 +46,8 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     int64_t run = last ? RUN_BYTES * 8 / bits_read(op) : 1;
     int64_t blocks = mul_sat(split_elements(s, s->stored & ~rows & ~last),
                              ceil_div(split_elements(s, last), run));
-    return split_elements(s, rows) > held / run && blocks < (gpu ? target->num_sms : MAX_WALKS_CPU);
+    return split_elements(s, rows) > held / run &&
+           blocks < (gpu ? target->machine->num_sms : MAX_WALKS_CPU);
 }
 
 /* The reduction that the operand is the result of, but for axes of one element; NULL: none. */

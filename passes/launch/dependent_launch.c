@@ -76,7 +76,7 @@ static bool leaves_idle(const Func *func, const Op *launch)
     const Op *loop = NULL;
     block_walk(launch->regions[0], find_tile_loop, &loop);
     int64_t tiles = loop ? count_tiles(loop) : 0;
-    return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->num_sms;
+    return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->machine->num_sms;
 }
 
 static bool is_alone(const Func *func, const Op *launch)

@@ -25,7 +25,7 @@
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/schedule.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 #include "ir/target/target.h"
 #include "passes/analysis/tile_equivalence.h"
 #include "passes/pass.h"
@@ -303,12 +303,12 @@ static bool find(Func *func, Kept *best)
 /* ---- whether ---- */
 
 /* Cycles of the whole device for an element. */
-static double multiplied(const Func *func, const DeviceRates *rates, double operations)
+static double multiplied(const Func *func, const Machine *rates, double operations)
 {
-    return operations * 100 / ((double)rates->product16 * func->target->num_sms * REACHED);
+    return operations * 100 / ((double)rates->product16 * func->target->machine->num_sms * REACHED);
 }
 
-static bool is_faster(const Kept *k, const DeviceRates *rates)
+static bool is_faster(const Kept *k, const Machine *rates)
 {
     double writer = multiplied(k->func, rates, all_operations(k->made_in));
     double reader = multiplied(k->func, rates, all_operations(k->read_in));
@@ -339,13 +339,13 @@ static const char *reason(bool faster, int64_t bytes, bool fits)
 /* `taken`: by tiles that are kept already. */
 static bool is_kept(const Kept *k, int64_t *taken)
 {
-    const DeviceRates *rates = device_rates_of(k->func->target);
+    const Machine *rates = k->func->target->machine;
     /* The tile's bytes; INT64_MAX if an extent is not known. */
     int64_t bytes = dtype_bytes(k->read->type->dtype);
     for (int i = 0; i < k->vars.n; i++) {
         bytes = mul_sat(bytes, poly_most(extent(k->vars.items[i].a)));
     }
-    bool fits = bytes <= MAX_BYTES - *taken, faster = rates && is_faster(k, rates);
+    bool fits = bytes <= MAX_BYTES - *taken, faster = rates->product16 > 0 && is_faster(k, rates);
     bool given = schedule_user_entry(k->func, "materialize", "") != NULL, wanted = faster && fits;
     bool on = *taken && !given ? wanted
                                : schedule_decide_on(k->func, "materialize", wanted, "%s",

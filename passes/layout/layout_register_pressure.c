@@ -412,7 +412,8 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
             return INT64_MAX;
         }
     }
-    return (blocks + pass->func->target->num_sms - 1) / pass->func->target->num_sms;
+    return (blocks + pass->func->target->machine->num_sms - 1) /
+           pass->func->target->machine->num_sms;
 }
 
 /* How many blocks have enough registers if each thread needs so many. The warps of a block are

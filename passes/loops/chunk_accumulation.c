@@ -92,7 +92,7 @@ static int64_t chunk_terms(const Func *func, const Op *loop)
     if (!on_gpu(func)) {
         return CPU_STEPS;
     }
-    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->num_sms;
+    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->machine->num_sms;
     return busy ? GPU_TERMS_BUSY : GPU_TERMS;
 }
 

@@ -47,7 +47,8 @@ static bool fills_device(const Cascade *c)
         blocks *= (double)poly_most(nest->loops[i].extent);
     }
     int64_t columns = poly_most(nest->loops[nest->column].extent);
-    return !target || target->warp == 1 || columns <= 1024 || blocks * 4 >= target->num_sms;
+    return !target || target->warp == 1 || columns <= 1024 ||
+           blocks * 4 >= target->machine->num_sms;
 }
 
 /* Products without a matrix instruction take operands from shared memory: of long axes tiles are
@@ -92,8 +93,7 @@ static Outcome cascade_once(Func *func, Op *op, int side)
     *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}};
     c->nest.none = ARENA_NEW(func->arena, Value);
     Outcome outcome = OUTCOME_NONE;
-    bool found =
-        op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
+    bool found = op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
     if (found && cascade_results(c) && stays_in_nest(c) && cascade_emit(c, true) &&
         c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
         (c->nest.stored == 0 || pays_for_operands(c))) {

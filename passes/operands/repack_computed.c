@@ -24,7 +24,7 @@
 #include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "ir/schedule.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 #include "ir/target/target.h"
 #include "ir/layout/matrix_instr.h"
 #include "passes/analysis/computed_operand.h"

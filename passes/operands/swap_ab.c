@@ -146,7 +146,7 @@ static double gain_of(const Func *func, const DotProblem *plain, const DotProble
     if (!known || schedule_has_user_entry(func, "tile")) {
         return 0;
     }
-    const DeviceRates *rates = device_rates_of(func->target);
+    const Machine *rates = func->target->machine;
     double one = wave_model_choose(func->target, rates, plain).cycles;
     double other = wave_model_choose(func->target, rates, swapped).cycles;
     return 100 * (1 - other / one);
@@ -226,7 +226,7 @@ void pass_swap_ab(Func *func)
     DotProblem plain, swapped;
     func_walk(func, find_dot, &dot);
     Swap s = {.func = func, .dot = dot};
-    bool may = dot && func->target && device_rates_of(func->target);
+    bool may = dot && func->target;
     const MatrixInstr *unit = may ? unit_for(func, dot) : NULL, *widens = NULL;
     if (may && !unit) {
         unit = widens = unit_that_widens(func, dot);

@@ -124,7 +124,7 @@ static int64_t room_of_block(const StageContext *s)
 static int64_t rounds(const StageContext *s)
 {
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
-    int64_t held = s->func->target->num_sms * op_int(s->launch, ATTR_OCCUPANCY, 1) /
+    int64_t held = s->func->target->machine->num_sms * op_int(s->launch, ATTR_OCCUPANCY, 1) /
                    op_int(s->launch, ATTR_CLUSTER, 1);
     int64_t tiles = 1;
     for (int i = 0; i + 1 < dims->n; i++) {

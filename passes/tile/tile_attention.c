@@ -181,7 +181,7 @@ static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootpr
 {
     int64_t rows = plan->groups * tile_group_rows(func);
     Count count = count_steps(walk, rows, plan->columns);
-    double units = func->target->num_sms, places = units * (double)plan->blocks;
+    double units = func->target->machine->num_sms, places = units * (double)plan->blocks;
     double heads = walk->heads, tiles = count.tiles * heads, depth = (double)steps->depth;
     double columns = (double)plan->columns, groups = (double)plan->groups;
     double tile = TILE + TILE_DEPTH * depth;

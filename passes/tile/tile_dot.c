@@ -36,14 +36,16 @@ static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, cons
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
         int64_t tiles = tiles_of(axis, axis == m || axis == n ? axis->step : 1);
-        if (tiles >= func->target->num_sms || blocks * tiles >= func->target->num_sms) {
+        if (tiles >= func->target->machine->num_sms ||
+            blocks * tiles >= func->target->machine->num_sms) {
             return 1;
         }
         blocks *= max_i64(1, tiles);
     }
     int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
     return tile_may_share(plan)
-               ? max_i64(1, min_i64(MAX_SHARES, min_i64(steps, func->target->num_sms / blocks)))
+               ? max_i64(1, min_i64(MAX_SHARES,
+                                    min_i64(steps, func->target->machine->num_sms / blocks)))
                : 1;
 }
 
@@ -248,7 +250,7 @@ static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPl
         if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
             return most;
         }
-        int64_t turns = ceil_div(tiles, func->target->num_sms);
+        int64_t turns = ceil_div(tiles, func->target->machine->num_sms);
         int64_t cost = turns * (columns + TURN_BESIDE);
         best = cost < least ? columns : best;
         least = min_i64(least, cost);
@@ -407,7 +409,7 @@ static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, Axi
     n->step = columns;
     int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
     int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
-    return ceil_div(tiles, func->target->num_sms) * ceil_div(steps, shares) *
+    return ceil_div(tiles, func->target->machine->num_sms) * ceil_div(steps, shares) *
                (COLUMN * columns + STEP) +
            (shares > 1 ? LAUNCH : 0);
 }

@@ -324,13 +324,13 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
 }
 
 /* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */
-static const char *waves_reason(Func *func, const DeviceRates *rates, const DotProblem *size,
+static const char *waves_reason(Func *func, const Machine *rates, const DotProblem *size,
                                 const DotTiling *tiles)
 {
     const Target *target = func->target;
     Text why = text_new(func->arena);
     text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
-                tiles->split_k_tail ? " beside the tail" : "", target->num_sms,
+                tiles->split_k_tail ? " beside the tail" : "", target->machine->num_sms,
                 waves_count(target, tiles));
     const MatrixInstr *instruction = mma_warpgroup(target);
     int64_t m = min_i64(128, max_i64(instruction->m, power_of_two_at_least(min_i64(size->m, 128))));
@@ -347,7 +347,7 @@ static const char *waves_reason(Func *func, const DeviceRates *rates, const DotP
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               DotTiling *tiles)
 {
-    const DeviceRates *rates = device_rates_of(func->target);
+    const Machine *rates = func->target->machine;
     DotProblem size;
     if (!rates || !product_size(func, group, plan, m, n, &size)) {
         return NULL;

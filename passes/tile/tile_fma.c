@@ -73,7 +73,7 @@ static double fma_time(const Func *func, const TilePlan *plan, const AxisPlan *m
     if (tiles >= INT32_MAX) {
         return 0;
     }
-    int64_t turns = ceil_div(tiles, func->target->num_sms);
+    int64_t turns = ceil_div(tiles, func->target->machine->num_sms);
     return (double)turns * (double)(tile->rows * tile->cols * tile->cost);
 }
 

@@ -435,7 +435,7 @@ static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *
 {
     int64_t bytes = min_i64(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
     int64_t rows = bytes > 0 ? power_of_two_at_least(ceil_div(BEGIN_BYTES, bytes)) : 1;
-    int64_t most = count_rows(plan) / (func->target->num_sms * (int64_t)BEGIN_BLOCKS);
+    int64_t most = count_rows(plan) / (func->target->machine->num_sms * (int64_t)BEGIN_BLOCKS);
     return min_i64(rows, power_of_two_at_most(max_i64(1, most)));
 }
 

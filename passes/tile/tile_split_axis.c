@@ -135,7 +135,8 @@ static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int6
     if (!is_gpu(e->func)) {
         return blocks <= MAX_BLOCKS_CPU ? SHARES_CPU : 1;
     }
-    int64_t wanted = (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->num_sms / blocks;
+    int64_t wanted =
+        (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->machine->num_sms / blocks;
     int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
     int64_t most = max_i64(1, min_i64(wanted, steps)), power = power_of_two_at_most(most);
     /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */

@@ -330,7 +330,7 @@ static bool resources_task(void *user)
         const PlanLaunch *launch = &plan.launches[i];
         int64_t blocks = -1; /* not known */
         if (sizes && plan_blocks(launch, sizes, &blocks)) {
-            blocks = plan_resident(launch, blocks, c->target->num_sms);
+            blocks = plan_resident(launch, blocks, c->target->machine->num_sms);
         } else {
             blocks = -1;
         }

@@ -313,7 +313,7 @@ static uint64_t code_digest(Arena *arena, const Text *ir)
  * its accesses are counted, which takes ten times as long. */
 static bool multiplies_itself(const Report *report)
 {
-    for (int i = 0; i < report->n_launches && report->part; i++) {
+    for (int i = 0; i < report->n_launches && report->card; i++) {
         const ProductReport *product = &report->launches[i].product;
         if (product->op && product->op->kind == OP_DOT && product->n > 1 && !product->alike) {
             return true;
@@ -360,7 +360,7 @@ static bool predict_task(void *user)
     steps_words(folded.func, c->func, folded.vars, &steps);
     *prediction = (TesseraPrediction){.fits = true,
                                       .seconds = predicted.seconds,
-                                      .roof = report.part ? predicted.roof : 0,
+                                      .roof = report.card ? predicted.roof : 0,
                                       .code = code_digest(&c->work->arena, &ir),
                                       .bits = bits_digest(c->func),
                                       .steps = steps.data,
@@ -368,7 +368,7 @@ static bool predict_task(void *user)
     /* A launch that needs more threads, shared memory or registers than the target has does
      * not fit. */
     Arena *arena = report.input->func->arena;
-    for (int i = 0; i < report.n_launches && report.part && prediction->fits; i++) {
+    for (int i = 0; i < report.n_launches && report.card && prediction->fits; i++) {
         const LaunchReport *launch = &report.launches[i];
         const Target *target = report.target;
         if (launch->plan->threads > target->max_threads) {

@@ -60,6 +60,19 @@ TESSERA_API TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int thre
  * interpreting it costs. 0: not known. */
 TESSERA_API TesseraStatus tessera_kernel_work(TesseraKernel *kernel, const TesseraSize *sizes,
                                               size_t n_sizes, double *work);
+/* A card of a target, from ir/target/machines.def, which explains its numbers; `--target
+ * TARGET@NAME` compiles for it. */
+typedef struct TesseraCard {
+    const char *name, *target, *title;
+    const char *source; /* of the numbers, by the letters of machines.def */
+    bool is_default;    /* of its target */
+    int units, clock;   /* multiprocessors; MHz */
+    int memory;         /* GB/s */
+    int l2_mib;
+    double flops16, flops32; /* FLOP/s, with and without the matrix units; 0: a CPU */
+} TesseraCard;
+/* Fills `card`; false past the last one. */
+TESSERA_API bool tessera_card(size_t index, TesseraCard *card);
 /* Machine code, as tessera_prepare would have it made: into the cache. */
 TESSERA_API TesseraStatus tessera_kernel_make(TesseraKernel *kernel);
 /* Is the code of a diagnostic ("E0506") that of a schedule that needs more than there is? */

@@ -23,14 +23,8 @@ static bool tuning_task(void *user)
                      .n = task->program->n,
                      .imports = imports_copy(&work->arena, &task->program->imports),
                      .options = task->options,
-                     .target = target_find(task->options.target),
                      .pinned = {.wanted = true}};
-    if (!c.target) {
-        diag_failure_at(&work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE, "no target '%.60s'",
-                        task->options.target);
-        return false;
-    }
-    if (!compilation_type(&c, &module, &kernel)) {
+    if (!compilation_target(&c) || !compilation_type(&c, &module, &kernel)) {
         return false;
     }
     const int64_t *sizes = sizes_by_id(c.func, task->options.sizes, task->options.n_sizes);

@@ -4,6 +4,8 @@
 
 #include "ir/layout/matrix_instr.h"
 #include "ir/scalar_eval.h"
+#include "ir/target/machine.h"
+#include "runtime/api/api_search.h"
 
 #include <math.h>
 #include <string.h>
@@ -123,8 +125,28 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
                            .warp = row->warp,
                            .max_threads = row->max_threads,
                            .shared_bytes = row->shared_bytes,
-                           .units = row->num_sms,
+                           .units = row->machine->num_sms,
                            .product = unit ? unit->family : "fma"};
     fill_family(row->family, out);
     return out;
+}
+
+bool tessera_card(size_t index, TesseraCard *card)
+{
+    if (index >= N_MACHINES) {
+        return false;
+    }
+    const Machine *row = &MACHINES[index];
+    *card = (TesseraCard){.name = row->name,
+                          .target = row->target,
+                          .title = row->title,
+                          .source = row->source,
+                          .is_default = target_find(row->target)->machine == row,
+                          .units = row->num_sms,
+                          .clock = row->clock,
+                          .memory = row->memory_gbs,
+                          .l2_mib = row->l2_mib,
+                          .flops16 = machine_flops16(row),
+                          .flops32 = machine_flops32(row)};
+    return true;
 }

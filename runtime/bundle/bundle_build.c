@@ -436,8 +436,10 @@ static TesseraStatus check_targets(TesseraContext *context, const TesseraBundleO
             return context_usage(context, "a target is NULL");
         }
         for (size_t j = 0; j < i; j++) {
-            if (text_equal(options->targets[j], target)) {
-                return context_usage(context, "target %.60s is given twice", target);
+            size_t n = strcspn(target, "@"), other = strcspn(options->targets[j], "@");
+            if (n == other && strncmp(options->targets[j], target, n) == 0) {
+                return context_usage(context, "target %.*s is given twice", (int)(n < 60 ? n : 60),
+                                     target);
             }
         }
         if (text_equal(target, "native")) {

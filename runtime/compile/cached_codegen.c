@@ -5,6 +5,7 @@
 #include "runtime/compile/kernel_objects.h"
 #include "runtime/context/compiler_context.h"
 
+#include "ir/target/target_card.h"
 #include "ir/text/ir_text.h"
 #include "runtime/cache/code_cache.h"
 #include "runtime/device/plan_bytes.h"
@@ -48,7 +49,8 @@ static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
     if (!build_id(key)) {
         return false;
     }
-    text_printf(key, "\ntarget %s, kind %d, level %d\n", c->target->name, (int)kind, optimize);
+    text_printf(key, "\ntarget %s, kind %d, level %d\n", target_spelling(c->target), (int)kind,
+                optimize);
     struct stat info;
     const char *ptxas = getenv("TESSERA_PTXAS");
     if (kind == EMIT_OBJ) {

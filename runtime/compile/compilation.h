@@ -103,6 +103,8 @@ int usual_align(const Target *target);
  * has the driver's error. True without having reached the goal if a debugging stop or a cancelled
  * task ended the passes (`stopped`). */
 bool compile(Compilation *c, CompileGoal goal);
+/* Chooses the target and its card, as the options have them; false after a diagnostic. */
+bool compilation_target(Compilation *c);
 /* A new compilation of the same text with the same options. */
 Compilation compilation_again(const Compilation *c);
 /* The front end alone: types the kernel, lowers it to tensor IR, computes its fingerprint and

@@ -9,25 +9,43 @@
 
 #include "frontend/messages/frontend_errors.h"
 #include "ir/ir_errors.h"
+#include "ir/target/target_card.h"
 #include "passes/warn_inefficiency.h"
 #include "support/clock.h"
 
-static bool choose_target(Compilation *c)
+#include <string.h>
+
+/* The card: named behind the target, that of the device for which it is compiled, or the target's
+ * default one. */
+bool compilation_target(Compilation *c)
 {
-    const char *name = c->options.target;
-    c->target = name ? target_find(name) : NULL;
-    if (name && !c->target) {
-        const char *near = nearest_target(name);
-        Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
-                                     "no target '%s'", name);
-        if (near) {
-            diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
-                      near);
-        } else {
-            diag_help(&c->work->diags, diag, "`tessera targets` lists all");
-        }
+    Arena *arena = &c->work->arena;
+    const char *name = c->options.target, *device = c->options.device;
+    const Target *near = NULL;
+    c->target = name ? target_on_card(arena, name, &near) : NULL;
+    if (c->target && device && c->target->family != FAMILY_CPU && !strchr(name, '@')) {
+        const SeenDevice *seen = context_seen_device(c->work->context, device);
+        c->target = target_of_device(arena, c->target, device, seen ? seen->units : 0,
+                                     seen ? seen->clock : 0);
+        /* A worker, and variants for other sizes, need not look again. */
+        c->options.target = arena_printf(arena, "%s@%s", c->target->name, c->target->machine->name);
     }
-    return !name || c->target;
+    if (!name || c->target) {
+        return true;
+    }
+    const char *like = near ? NULL : nearest_target(name);
+    Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
+                                 near ? "no card '%s'" : "no target '%s'", name);
+    if (near) {
+        diag_help(&c->work->diags, diag,
+                  "cards of %s: %s; or 96x1500: so many multiprocessors, MHz", near->name,
+                  target_cards(arena, near));
+    } else if (like) {
+        diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all", like);
+    } else {
+        diag_help(&c->work->diags, diag, "`tessera targets` lists all");
+    }
+    return false;
 }
 
 bool compilation_type(Compilation *c, Module **out, const KernelSignature **kernel)
@@ -76,7 +94,7 @@ bool compile(Compilation *c, CompileGoal goal)
         Module *module;
         const KernelSignature *kernel;
         double start = clock_cpu_seconds();
-        if (!choose_target(c)) {
+        if (!compilation_target(c)) {
             return false;
         }
         bool lowered = pins_load(c) && compilation_type(c, &module, &kernel) &&

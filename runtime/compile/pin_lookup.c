@@ -8,7 +8,7 @@
 #include "support/fd_io.h"
 
 #include "ir/ir_errors.h"
-#include "ir/target/device_specs.h"
+#include "ir/target/machine.h"
 #include "runtime/pins/size_bucket.h"
 
 #include <errno.h>
@@ -160,8 +160,8 @@ static bool concerns(Compilation *c, const Pin *pin, const char *arch)
 
 static bool is_usual(const Compilation *c, const Pin *pin)
 {
-    const DeviceSpec *part = device_spec_of(c->target);
-    return part && text_equal(pin->device, part->name);
+    const char *match = c->target->machine->match;
+    return *match && strstr(pin->device, match);
 }
 
 typedef struct Choice {

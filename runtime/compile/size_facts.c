@@ -9,7 +9,7 @@
 
 #include "ir/build.h"
 #include "ir/ir_errors.h"
-#include "ir/target/device_rates.h"
+#include "ir/layout/matrix_instr.h"
 #include "ir/text/ir_text.h"
 
 #include <inttypes.h>
@@ -247,7 +247,7 @@ bool sizes_fit_memory(Func *func, const int64_t *sizes)
 
 bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *target)
 {
-    bool fine = block_contains(func->body, OP_DOT) && device_rates_of(target);
+    bool fine = block_contains(func->body, OP_DOT) && target && mma_warpgroup(target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
     bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
     if (!sizes_fit_memory(func, sizes)) {

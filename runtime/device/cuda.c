@@ -96,7 +96,7 @@ static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value, 
 
 static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
 {
-    int major = 0, minor = 0;
+    int major = 0, minor = 0, khz = 0;
     const CudaDriver *d = &cuda->driver;
     bool ok = cuda_check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
                          "cuDeviceGetName", "", error) &&
@@ -105,6 +105,7 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
               cuda_check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "",
                          error) &&
               get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
+              get_fact(cuda, CU_DEVICE_CLOCK, &khz, error) &&
               get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
               get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
               get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
@@ -124,6 +125,7 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
         }
     }
     facts->ordinal = cuda->device;
+    facts->clock = khz / 1000;
     return ok;
 }
 

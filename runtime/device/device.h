@@ -29,6 +29,7 @@ typedef struct DeviceFacts {
     char name[256];
     char target[64]; /* the compiler's target: "native", "sm_90a", "gfx942" */
     int units;       /* multiprocessors, compute units, threads */
+    int clock;       /* MHz at most; 0: not known */
     int warp;
     int max_threads;  /* of a block */
     int shared_bytes; /* the maximum of a block */

@@ -100,15 +100,15 @@ static void grid(const Report *report, LaunchReport *launch)
     if (is_small(launch)) {
         return;
     }
-    if (launch->blocks > 0 && launch->blocks < report->target->num_sms) {
+    if (launch->blocks > 0 && launch->blocks < report->target->machine->num_sms) {
         say(report, launch,
             arena_printf(arena,
                          "%lld block%s leave%s %lld of %d %ss idle: smaller tiles, or more "
                          "`split_k` of an axis that is folded",
                          (long long)launch->blocks, launch->blocks == 1 ? "" : "s",
                          launch->blocks == 1 ? "s" : "",
-                         (long long)(report->target->num_sms - launch->blocks),
-                         report->target->num_sms, unit_words(report->target)));
+                         (long long)(report->target->machine->num_sms - launch->blocks),
+                         report->target->machine->num_sms, unit_words(report->target)));
     } else if (!launch->plan->persistent && o->waves > 1 && o->waves < 4 && rest > 0 &&
                rest < 0.5) {
         say(report, launch,
@@ -313,7 +313,7 @@ static void bound(const Report *report, LaunchReport *launch)
 
 void advice_make(const Report *report, LaunchReport *launch)
 {
-    if (!report->part) {
+    if (!report->card) {
         return;
     }
     /* Spilled registers cost memory traffic. */
@@ -347,7 +347,7 @@ void advice_make(const Report *report, LaunchReport *launch)
     /* Inputs that are requested several times from the caches call for larger tiles. */
     const Roofline *r = &launch->roofline;
     /* caches give a few times what memory does */
-    double from_caches = r->asked_read / (3 * report->part->memory * 1e9);
+    double from_caches = r->asked_read / (3 * report->card->memory_gbs * 1e9);
     if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(launch) &&
         from_caches > r->compute_seconds && from_caches > r->memory_seconds) {
         say(report, launch,

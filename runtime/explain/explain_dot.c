@@ -9,9 +9,7 @@
 #include "support/int_math.h"
 
 enum {
-    MAX_LOSS = 20,      /* percent */
-    FETCHED_BYTES = 16, /* of instructions that a multiprocessor fetches in a cycle: 13 to 18,
-                         * measured in docs/lab/products.md */
+    MAX_LOSS = 20, /* percent */
 };
 
 /* The instruction cache, of which hot code should take the budget at most. */
@@ -207,7 +205,7 @@ static const char *limiter(const DotCost *costs, double ideal)
 static void bound_share(const Report *report, LaunchReport *launch)
 {
     ProductReport *product = &launch->product;
-    double places = (double)report->target->num_sms *
+    double places = (double)report->target->machine->num_sms *
                     (launch->occupancy.resident > 1 ? launch->occupancy.resident : 1);
     if (product->tiles < 1 || !report->sized) {
         return;
@@ -230,14 +228,14 @@ static double fetch_cycles(const Report *report, const LaunchReport *launch)
     double cache = (double)report->target->code_bytes * CACHE_OF_BUDGET;
     double warps = (double)warps_that_compute(launch);
     return cache > 0 && (double)launch->code_bytes > cache
-               ? (double)launch->code_bytes * warps / FETCHED_BYTES
+               ? (double)launch->code_bytes * warps / report->target->machine->fetch_bytes
                : 0;
 }
 
 void product_make(const Report *report, LaunchReport *launch, int64_t count)
 {
     ProductReport *product = &launch->product;
-    const DeviceRates *rates = device_rates_of(report->target);
+    const Machine *rates = report->target->machine;
     DotProblem size;
     DotTiling tiles = {.m = 0};
     block_walk(launch->op->regions[0], find_dot, product);
@@ -268,7 +266,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
         }
     }
     product->tiles = count;
-    if (!rates || !measure(report, launch, product, &size, &tiles)) {
+    if (!mma_warpgroup(report->target) || !measure(report, launch, product, &size, &tiles)) {
         bound_share(report, launch);
         return;
     }
@@ -276,7 +274,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
                    (double)size.rounds * size.dots;
     double rate = (double)rates->product16 * 2 / size.bytes;
-    double ideal = flops / (rate * report->target->num_sms);
+    double ideal = flops / (rate * report->target->machine->num_sms);
     double floor = ideal > costs.memory ? ideal : costs.memory;
     costs.end += fetch_cycles(report, launch);
     product->modelled = true;

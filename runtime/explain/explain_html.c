@@ -44,9 +44,9 @@ static void head(const Report *report, Text *out)
 {
     const Func *func = report->input->func;
     text_printf(out, "<h1>%s on %s</h1>\n<p class=soft>", func->name, report->target->name);
-    if (report->part) {
-        html_words(out, report->part->name);
-        text_printf(out, ", %d %ss", report->target->num_sms, unit_words(report->target));
+    if (report->card) {
+        html_words(out, report->card->title);
+        text_printf(out, ", %d %ss", report->target->machine->num_sms, unit_words(report->target));
     } else {
         text_add(out, "a CPU");
     }
@@ -88,7 +88,7 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
     }
     text_printf(out, "<h3>Occupancy</h3><p>A %s holds %d block%s: %d of %d %ss, %.0f %%.",
                 unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
-                report->part->sm_warps, warp_words(report->target), 100 * o->share);
+                target_warps(report->target), warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
         text_printf(out, " %d registers a thread", launch->assembled->registers);
         text_printf(out, launch->assembled->scalars ? ", %d a wave" : "",
@@ -127,12 +127,12 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
                 "and the column beside it says how many times those needed if the bytes lay "
                 "side by side. Shared memory serves each bank once a turn: conflicts are "
                 "further turns.</p>",
-                warp_words(report->target), report->part ? report->part->sector : 32);
+                warp_words(report->target), report->card ? report->target->sector_bytes : 32);
     text_add(
         out,
         "<div class=wide tabindex=0><table class=lines><tr><th class=n>line<th>access<th class=n>"
         "bytes<th>why so wide");
-    text_add(out, report->sized && report->part
+    text_add(out, report->sized && report->card
                       ? "<th class=n>requests<th class=n>sectors<th class=n>times"
                         "<th class=n>conflicts"
                       : "");
@@ -147,7 +147,7 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
         html_words(out, at->memory);
         text_printf(out, "</b><td class=n>%d<td class=soft>", at->bytes);
         html_words(out, at->why_width);
-        if (report->sized && report->part) {
+        if (report->sized && report->card) {
             count_cell(out, at->requests);
             if (traffic_is_shared(at->kind)) {
                 double conflicts = at->wavefronts - at->least_wavefronts;
@@ -176,7 +176,7 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     text_add(out, "<h3>Cost</h3><table><tr><td>memory, each array once<td>");
     scaled_words(out, r->read, "B read, ");
     scaled_words(out, r->written, "B written");
-    if (report->part) {
+    if (report->card) {
         text_add(out, "<tr><td>memory, expected, with what caches lose and keep<td>");
         scaled_words(out, r->memory_read, "B read, ");
         scaled_words(out, r->memory_written, "B written");
@@ -187,7 +187,7 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     text_add(out, "<tr><td>arithmetic<td>");
     scaled_words(out, r->matrix_flops, "FLOP on matrix units, ");
     scaled_words(out, r->flops, "FLOP beside them");
-    if (report->part) {
+    if (report->card) {
         text_printf(out,
                     "<tr><td>at least<td>%.3g µs of memory, %.3g µs of arithmetic: bound by "
                     "<b>%s</b>",

@@ -33,7 +33,7 @@ static void occupancy_cell(const Report *report, const LaunchReport *launch, Tex
     const Occupancy *o = &launch->occupancy;
     if (o->known) {
         text_printf(out, "%d block%s, %d of %d warps, limited by %s", o->resident,
-                    o->resident == 1 ? "" : "s", o->warps, report->part->sm_warps,
+                    o->resident == 1 ? "" : "s", o->warps, target_warps(report->target),
                     limit_name(o->limit));
     }
 }
@@ -58,7 +58,7 @@ static void once_cell(const Report *report, const LaunchReport *launch, Text *ou
 
 static void memory_cell(const Report *report, const LaunchReport *launch, Text *out)
 {
-    if (report->sized && report->part) {
+    if (report->sized && report->card) {
         scaled_words(out, launch->roofline.memory_read, "B read, ");
         scaled_words(out, launch->roofline.memory_written, "B written");
     }
@@ -79,7 +79,7 @@ static void conflicts_cell(const Report *report, const LaunchReport *launch, Tex
         const AccessReport *at = &launch->accesses.items[i];
         more += traffic_is_shared(at->kind) ? at->wavefronts - at->least_wavefronts : 0;
     }
-    if (report->sized && report->part) {
+    if (report->sized && report->card) {
         scaled_words(out, more, "");
     }
 }
@@ -87,7 +87,7 @@ static void conflicts_cell(const Report *report, const LaunchReport *launch, Tex
 static void least_cell(const Report *report, const LaunchReport *launch, Text *out)
 {
     const Roofline *r = &launch->roofline;
-    if (report->sized && report->part) {
+    if (report->sized && report->card) {
         seconds_words(out, fmax(r->memory_seconds, r->compute_seconds));
         text_printf(out, ", bound by %s", r->memory_bound ? "memory" : "arithmetic");
     }

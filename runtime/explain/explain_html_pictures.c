@@ -294,15 +294,15 @@ static void plot_launch(const LaunchReport *launch, int i, Text *out)
 
 void html_roofline(const Report *report, Text *out)
 {
-    const DeviceSpec *part = report->part;
-    if (!part || !report->sized) {
+    const Machine *card = report->card;
+    if (!card || !report->sized) {
         return;
     }
     text_printf(out,
                 "<div class=wide tabindex=0><svg viewBox=\"0 0 %d %d\" width=%d role=img "
                 "class=roofline><title>roofline of ",
                 PLOT_WIDTH, PLOT_HEIGHT, PLOT_WIDTH);
-    html_words(out, part->name);
+    html_words(out, card->title);
     text_add(out, "</title>");
     for (int power = (int)MIN_X; power <= (int)MAX_X; power++) {
         double x = plot_x(pow(10, power));
@@ -321,8 +321,8 @@ void html_roofline(const Report *report, Text *out)
                 "<text x=%d y=%d text-anchor=middle>FLOP a byte of memory</text>"
                 "<text x=4 y=%d>FLOP/s</text>",
                 (LEFT + PLOT_WIDTH) / 2, PLOT_HEIGHT - 6, TOP);
-    plot_roof(part->memory * 1e9, part->flops32 * 1e12, "roof", "f32", out);
-    plot_roof(part->memory * 1e9, part->flops16 * 1e12, "roof16", "16-bit matrix units", out);
+    plot_roof(card->memory_gbs * 1e9, machine_flops32(card), "roof", "f32", out);
+    plot_roof(card->memory_gbs * 1e9, machine_flops16(card), "roof16", "16-bit matrix units", out);
     for (int i = 0; i < report->n_launches; i++) {
         plot_launch(&report->launches[i], i, out);
     }

@@ -214,7 +214,7 @@ static void draw_order(const Func *func, const Grid *grid, const Order *order, T
 
 void html_order(const Report *report, const LaunchReport *launch, Text *out)
 {
-    if (!report->sized || !report->part || !launch->op || launch->blocks <= 0) {
+    if (!report->sized || !report->card || !launch->op || launch->blocks <= 0) {
         return;
     }
     const Op *loop = NULL;
@@ -231,7 +231,7 @@ void html_order(const Report *report, const LaunchReport *launch, Text *out)
     }
     int64_t at_once = launch->plan->persistent ? launch->blocks
                       : launch->occupancy.resident > 0
-                          ? (int64_t)launch->occupancy.resident * report->target->num_sms
+                          ? (int64_t)launch->occupancy.resident * report->target->machine->num_sms
                           : launch->blocks;
     number_tiles(&context, &grid, launch, at_once > 0 ? at_once : 1, &order);
     text_printf(out,

@@ -289,7 +289,8 @@ void report_json(const Report *report, Text *out)
     open(&j, NULL, '{');
     words(&j, "kernel", func->name);
     words(&j, "target", report->target->name);
-    words(&j, "part", report->part ? report->part->name : "");
+    words(&j, "part", report->card ? report->card->title : "");
+    words(&j, "card", report->target->machine->name);
     words(&j, "schedule", report->input->schedule);
     words(&j, "variant", report->input->variant);
     open(&j, "sizes", '{');

@@ -445,9 +445,9 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
     Roofline *r = &launch->roofline;
     r->memory_read = r->read;
     r->memory_written = r->written;
-    int64_t room = (int64_t)launch->occupancy.resident * report->target->num_sms;
-    double cache = report->part ? report->part->l2_mib * 1048576.0 : 0;
-    if (!report->part || tiles < 1 || room < 1 || launch->blocks < 1) {
+    int64_t room = (int64_t)launch->occupancy.resident * report->target->machine->num_sms;
+    double cache = report->card ? report->card->l2_mib * 1048576.0 : 0;
+    if (!report->card || tiles < 1 || room < 1 || launch->blocks < 1) {
         return;
     }
     double spills = spilled(launch, report->target->warp, (double)room, cache);

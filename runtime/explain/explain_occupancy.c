@@ -57,36 +57,35 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
 /* Each scheduler has its share of the registers, and its warps share that. */
 static int blocks_by_registers(const Report *report, const LaunchReport *launch)
 {
-    const DeviceSpec *part = report->part;
-    int most = part->sm_warps / report->target->schedulers;
+    const Target *target = report->target;
+    int most = target_warps(target) / target->schedulers;
     bool expects = report->input->brief || report->input->sampled;
     int thread = launch->assembled ? launch->assembled->registers
                  : expects         ? registers_expected(report, launch).used
                                    : 0;
     if (thread <= 0) {
-        return part->sm_warps;
+        return target_warps(target);
     }
-    int warp = up(thread, report->target->register_step) * report->target->warp;
-    int warps = report->target->registers / report->target->schedulers / warp;
-    int blocks = (warps < most ? warps : most) * report->target->schedulers / launch->warps;
+    int warp = up(thread, target->register_step) * target->warp;
+    int warps = target->registers / target->schedulers / warp;
+    int blocks = (warps < most ? warps : most) * target->schedulers / launch->warps;
     return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
 }
 
 void occupancy_make(const Report *report, LaunchReport *launch)
 {
-    const DeviceSpec *part = report->part;
+    const Target *target = report->target;
     Occupancy *o = &launch->occupancy;
-    if (!part || launch->warps <= 0) {
+    if (!report->card || launch->warps <= 0) {
         return;
     }
     o->known = true;
-    o->blocks[LIMIT_WARPS] = part->sm_warps / launch->warps;
-    o->blocks[LIMIT_BLOCKS] = launch->warps == 1 && report->target->family == FAMILY_AMDGCN
-                                  ? part->sm_warps
-                                  : part->sm_blocks;
+    o->blocks[LIMIT_WARPS] = target_warps(target) / launch->warps;
+    o->blocks[LIMIT_BLOCKS] = launch->warps == 1 ? target->sm_blocks : target->sm_wide_blocks;
     o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
-    int taken = up(launch->shared_bytes + report->target->shared_reserved, part->shared_step);
-    o->blocks[LIMIT_SHARED] = taken > 0 ? part->sm_shared / taken : part->sm_warps;
+    int taken = up(launch->shared_bytes + target->shared_reserved, target->shared_step);
+    o->blocks[LIMIT_SHARED] =
+        taken > 0 ? (target->shared_bytes + target->shared_reserved) / taken : target_warps(target);
     o->limit = LIMIT_WARPS;
     for (int limit = LIMIT_WARPS; limit < LIMIT_GRID; limit++) {
         if (o->blocks[limit] < o->blocks[o->limit]) {
@@ -95,8 +94,8 @@ void occupancy_make(const Report *report, LaunchReport *launch)
     }
     o->resident = o->blocks[o->limit];
     o->warps = o->resident * launch->warps;
-    o->share = (double)o->warps / part->sm_warps;
-    int64_t room = (int64_t)o->resident * report->target->num_sms;
+    o->share = (double)o->warps / target_warps(target);
+    int64_t room = (int64_t)o->resident * target->machine->num_sms;
     o->waves = launch->blocks > 0 && room > 0 ? (double)launch->blocks / (double)room : 0;
 }
 
@@ -155,7 +154,7 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
 {
     Roofline *r = &launch->roofline;
     const Func *func = report->input->func;
-    int sector = report->part ? report->part->sector : 0;
+    int sector = report->card ? report->target->sector_bytes : 0;
     for (size_t i = 0; i < func->params.n; i++) {
         const Value *tensor = func->params.items[i].value;
         const Im2colView *windows = func_im2col_of(func, tensor);
@@ -173,10 +172,10 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
     }
     double bytes = r->read + r->written;
     r->intensity = bytes > 0 ? (r->flops + r->matrix_flops) / bytes : 0;
-    if (report->part) {
-        r->memory_seconds = bytes / (report->part->memory * 1e9);
-        r->compute_seconds = r->flops / (report->part->flops32 * 1e12) +
-                             r->matrix_work / (report->part->flops16 * 1e12);
+    if (report->card) {
+        r->memory_seconds = bytes / (report->card->memory_gbs * 1e9);
+        r->compute_seconds = r->flops / (machine_flops32(report->card)) +
+                             r->matrix_work / (machine_flops16(report->card));
         r->memory_bound = r->memory_seconds >= r->compute_seconds;
     }
 }

@@ -476,7 +476,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     /* A persistent launch has at most as many blocks as are co-resident. */
     int64_t blocks = tiles_of(report, launch->plan);
     launch->blocks =
-        blocks < 0 ? blocks : plan_resident(launch->plan, blocks, report->target->num_sms);
+        blocks < 0 ? blocks : plan_resident(launch->plan, blocks, report->target->machine->num_sms);
     launch->tiles = tiles_words(func, op);
     launch->why = split_words(func, op);
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
@@ -505,7 +505,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                        .diags = input->func->diags,
                        .brief = input->brief,
                        .seen = seen_new(input->func->arena),
-                       .sector = report->part ? report->part->sector : 32};
+                       .sector = report->card ? report->target->sector_bytes : 32};
         Walk walk = {.context = context_of(input->func, input->sizes),
                      .each = tally_op,
                      .begin = forget_loads,
@@ -532,11 +532,12 @@ static void make_launch(Report *report, const Op *op, int nth)
 void report_make(const ReportInput *input, Report *report)
 {
     int nth = 0;
-    *report = (Report){.input = input,
-                       .target = input->func->target,
-                       .part = device_spec_of(input->func->target),
-                       .sized = all_known(input),
-                       .n_launches = input->plan->n_launches};
+    *report = (Report){
+        .input = input,
+        .target = input->func->target,
+        .card = input->func->target->family == FAMILY_CPU ? NULL : input->func->target->machine,
+        .sized = all_known(input),
+        .n_launches = input->plan->n_launches};
     report->launches = ARENA_ARRAY(input->func->arena, LaunchReport, report->n_launches);
     for (const Op *op = input->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {

@@ -8,7 +8,7 @@
 #include "ir/ir.h"
 #include "ir/layout/layout.h"
 #include "ir/layout/matrix_instr.h"
-#include "ir/target/device_specs.h"
+#include "ir/target/machine.h"
 #include "ir/target/target.h"
 #include "passes/analysis/code_size.h"
 #include "runtime/device/plan.h"
@@ -129,7 +129,7 @@ typedef enum Limit {
 const char *limit_name(Limit limit);
 
 typedef struct Occupancy {
-    bool known;          /* the target has a part */
+    bool known;          /* the target is a GPU */
     int blocks[N_LIMIT]; /* of a multiprocessor that each limit allows; LIMIT_GRID: unused */
     int resident, warps; /* blocks and warps at once of a multiprocessor */
     double share;        /* of the warps that it may have */
@@ -221,8 +221,8 @@ typedef struct LaunchReport {
 typedef struct Report {
     const ReportInput *input;
     const Target *target;
-    const DeviceSpec *part; /* NULL: a CPU */
-    bool sized;             /* all sizes were given, so that there are totals */
+    const Machine *card; /* NULL: a CPU */
+    bool sized;          /* all sizes were given, so that there are totals */
     LaunchReport *launches;
     int n_launches;
     const struct Report *other; /* of another schedule, which the HTML page sets beside it */

@@ -24,7 +24,7 @@ static void resident(const Report *report, const LaunchReport *launch, Text *out
     }
     text_printf(out, "#   a %s holds %d block%s, %d of %d %ss (%.0f %%), ",
                 unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
-                report->part->sm_warps, warp_words(report->target), 100 * o->share);
+                target_warps(report->target), warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
         text_printf(out, "limited by %s; %d registers a thread", limit_words(report, o->limit),
                     launch->assembled->registers);
@@ -53,10 +53,10 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     scaled_words(out, r->read, "B read, ");
     scaled_words(out, r->written, "B written, ");
     scaled_words(out, r->flops + r->matrix_flops, "FLOP");
-    if (report->part) {
+    if (report->card) {
         double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
         text_printf(out, ": %s of %s, ", r->memory_bound ? "memory" : "arithmetic",
-                    report->part->name);
+                    report->card->title);
         if (least < 0.01e-6) {
             text_add(out, "no time to speak of");
         } else {
@@ -82,7 +82,7 @@ static void count(Text *out, double n)
 
 static void accesses(const Report *report, const LaunchReport *launch, Text *out)
 {
-    bool counts = report->sized && report->part;
+    bool counts = report->sized && report->card;
     if (launch->accesses.n == 0) {
         return;
     }
@@ -108,7 +108,7 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
             scaled_words(&moved, at->moved, "B");
             text_printf(out, "%9s", moved.data);
         }
-        if (report->sized && report->part) {
+        if (report->sized && report->card) {
             count(out, at->requests);
             if (traffic_is_shared(at->kind)) {
                 text_printf(out, " %9s", "");
@@ -127,9 +127,24 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
     }
 }
 
+/* The row of the machine that all costs refer to. */
+static void machine_line(const Report *report, Text *out)
+{
+    const Machine *card = report->card;
+    if (card) {
+        text_printf(out,
+                    "# card %s (%s): %d %ss, %d MHz; memory %d GB/s, L2 %d MiB; %.0f TFLOP/s of "
+                    "16-bit products, %.0f of f32\n",
+                    card->name, card->title, card->num_sms, unit_words(report->target), card->clock,
+                    card->memory_gbs, card->l2_mib, machine_flops16(card) / 1e12,
+                    machine_flops32(card) / 1e12);
+    }
+}
+
 void report_text(const Report *report, Text *out)
 {
     text_add(out, report->input->schedule);
+    machine_line(report, out);
     for (int i = 0; i < report->n_launches; i++) {
         const LaunchReport *launch = &report->launches[i];
         text_printf(out, "# %s: ", launch->plan->symbol);

@@ -6,7 +6,7 @@
 #include "runtime/explain/explain_timeline.h"
 
 #include "ir/build.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 
 #include <string.h>
 
@@ -37,7 +37,7 @@ typedef struct Agent {
 typedef struct Simulation {
     const Report *report;
     const LaunchReport *launch;
-    const DeviceRates *rates;
+    const Machine *card;
     Timeline *timeline;
     double latency, copies_free, unit_free;
     Agent agents[MAX_AGENTS];
@@ -65,7 +65,7 @@ static double product_cycles(const Simulation *s, const Op *op)
     int64_t k = poly_capacity(a->dims[last]);
     double flops = 2 * capacity_of(result, 0) * (k > 0 ? (double)k : 1);
     int bytes = dtype_bytes(a->dtype) > 0 ? dtype_bytes(a->dtype) : 1;
-    return flops * bytes / 2 / s->rates->product16;
+    return flops * bytes / 2 / s->card->product16;
 }
 
 static double work_cycles(const Simulation *s, const Op *op)
@@ -76,7 +76,7 @@ static double work_cycles(const Simulation *s, const Op *op)
     } else if (!op_has(op, TRAIT_ELEMENTWISE)) {
         return 0;
     }
-    return type && type->kind == TYPE_ARRAY ? capacity_of(type, 0) / s->rates->lanes : 0;
+    return type && type->kind == TYPE_ARRAY ? capacity_of(type, 0) / s->card->lanes : 0;
 }
 
 static double copy_cycles(const Simulation *s, const Op *op)
@@ -86,7 +86,7 @@ static double copy_cycles(const Simulation *s, const Op *op)
         const BufferReport *buffer = &s->launch->buffers.items[i];
         if (buffer->value == to) {
             return (double)buffer->bytes / (buffer->slots > 0 ? buffer->slots : 1) /
-                   s->rates->sm_bytes;
+                   s->card->l2_bytes;
         }
     }
     return 0;
@@ -262,7 +262,7 @@ static bool advance(Simulation *s, Agent *agent)
         agent->at = next_op(agent, agent->at);
         if (!agent->at) {
             bool multiplies = agent->n_dots > 0;
-            agent->time += multiplies ? s->rates->step_overhead : 0;
+            agent->time += multiplies ? s->card->step_overhead : 0;
             agent->step++;
             agent->settled = agent->step == STEPS / 2 ? agent->time : agent->settled;
             agent->at = agent->loop->regions[0]->first;
@@ -398,12 +398,10 @@ bool timeline_make(const Report *report, const LaunchReport *launch, Timeline *t
     timeline->lanes[LANE_COPIES].name = "copies";
     timeline->lanes[LANE_PRODUCTS].name = "products";
     Simulation s = {.report = report, .launch = launch, .timeline = timeline};
-    s.rates = report->part ? device_rates_of(report->target) : NULL;
-    if (!s.rates || !launch->op) {
+    s.card = report->card;
+    if (!s.card || !launch->op) {
         return false;
     }
-    double clock =
-        report->part->flops16 * 1e12 / ((double)s.rates->product16 * report->target->num_sms);
-    s.latency = LATENCY * clock;
+    s.latency = LATENCY * s.card->matrix_clock * 1e6;
     return add_agents(&s) && run(&s);
 }

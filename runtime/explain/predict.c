@@ -13,14 +13,12 @@
  */
 #include "runtime/explain/explain_occupancy.h"
 
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 #include "runtime/explain/explain_point.h"
 
 #include <math.h>
 
-/* Where no rates of a target are known: those of the generation that most were measured on. */
-static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
-static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
+static const double REACHED = 0.93;    /* of memory's bandwidth, at best */
 static const double WARP_ACCESSES = 4; /* accesses of a warp that are under way at once */
 /* Fitted to sweeps on the H200 (docs/lab/tuning_sweeps.md): of a multiprocessor's blocks, what the
  * last round loses; what a ring of one slot adds to a product's time, by the square of its slots;
@@ -28,13 +26,6 @@ static const double WARP_ACCESSES = 4; /* accesses of a warp that are under way 
 static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, ARITHMETIC_OVERHEAD = 1.2;
 static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 
-/* A CPU: a core's clock, floating-point units, bandwidth of its caches and of memory, and what it
- * costs to begin. What counts is how they relate; they are of a server's core with AVX-512. */
-static const double CORE_CLOCK = 3e9, CORE_ISSUED = 3 /* operations a cycle and lane */;
-static const double CORE_L1 = 250e9, CORE_L2 = 110e9, CORE_L3 = 45e9, CORE_MEMORY = 12e9,
-                    CORE_BEGINS = 25e9, CORE_PACKS = 50e9, CORE_LINES = 400e9, CORE_FAR = 12e9;
-static const double BLOCK_SECONDS = 0.02e-6, LAUNCH_SECONDS = 2e-6;
-enum { L1_BYTES = 48 << 10, L2_BYTES = 1 << 20, L3_BYTES = 24 << 20 };
 enum { SUMS = 8 /* of a reduction, where no line says how many */ };
 
 static double together(const double *times, int n)
@@ -56,9 +47,7 @@ typedef struct Gpu {
 /* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
 static double thread_clock(const Report *report)
 {
-    const DeviceRates *rates = device_rates_of(report->target);
-    double lanes = rates ? rates->lanes : LANES;
-    return report->part->flops32 * 1e12 / (2 * lanes * report->target->num_sms);
+    return report->card->clock * 1e6;
 }
 
 /* How much longer than if all multiprocessors had as much to do. */
@@ -75,8 +64,8 @@ static double imbalance(const LaunchReport *launch, double units)
 
 static double memory_time(const Report *report, const LaunchReport *launch, const Gpu *gpu)
 {
-    double bandwidth = report->part->memory * 1e9;
-    double needed = bandwidth / gpu->units * MEMORY_LATENCY;
+    double bandwidth = report->card->memory_gbs * 1e9;
+    double needed = bandwidth / gpu->units * report->card->memory_latency * 1e-9;
     /* The bytes in flight of a multiprocessor: a few accesses of each resident warp, and the stages
      * of ring buffers that are not in use. */
     double widest = 0, ahead = 0;
@@ -116,14 +105,9 @@ static bool multiplies(const Report *report, const LaunchReport *launch)
 static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter)
 {
     const Roofline *r = &launch->roofline;
-    /* A measured device replaces the default rates. */
-    const DeviceRates *rates = device_rates_of(report->target);
-    Gpu gpu = {CLOCK, UNIT_BYTES, report->target->num_sms, START / CLOCK};
-    if (rates) {
-        gpu.clock = report->part->flops16 * 1e12 / ((double)rates->product16 * gpu.units);
-        gpu.unit_bytes = rates->sm_bytes;
-        gpu.start = rates->start / gpu.clock;
-    }
+    const Machine *card = report->card;
+    double matrix_clock = card->matrix_clock * 1e6;
+    Gpu gpu = {matrix_clock, card->l2_bytes, card->num_sms, card->start / matrix_clock};
     double even = imbalance(launch, gpu.units);
     if (launch->product.modelled) {
         *limiter = launch->product.limiter;
@@ -210,29 +194,33 @@ static double tile_bytes(const Report *report, const LaunchReport *launch)
     return bytes;
 }
 
-static double cache_rate(double bytes)
+static double cache_rate(const Machine *core, double bytes)
 {
-    static const struct {
-        double bytes, rate;
-    } CACHES[] = {{L1_BYTES, CORE_L1}, {L2_BYTES, CORE_L2}, {L3_BYTES, CORE_L3}};
-    for (size_t i = 0; i < sizeof CACHES / sizeof *CACHES; i++) {
-        if (bytes <= CACHES[i].bytes) {
-            return CACHES[i].rate;
+    const struct {
+        double kib;
+        int gbs;
+    } caches[] = {{core->core_l1_kib, core->l1_gbs},
+                  {core->core_l2_kib, core->l2_gbs},
+                  {core->l3_mib * 1024.0, core->l3_gbs}};
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        if (bytes <= caches[i].kib * 1024) {
+            return caches[i].gbs * 1e9;
         }
     }
-    return CORE_MEMORY;
+    return core->memory_gbs * 1e9;
 }
 
 /* What is summed in one register waits for each addition; in more of them for fewer. */
-static double chain_seconds(const LaunchReport *launch, double lanes)
+static double chain_seconds(const Machine *core, const LaunchReport *launch, double lanes)
 {
     double sums = (double)op_int(launch->op, ATTR_UNROLL, SUMS);
-    return launch->cpu.chain_cycles / lanes / sums / CORE_CLOCK;
+    return launch->cpu.chain_cycles / lanes / sums / (core->clock * 1e6);
 }
 
 static double cpu_launch(const Report *report, const LaunchReport *launch, int threads)
 {
     const Roofline *r = &launch->roofline;
+    const Machine *core = report->target->machine;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
     int most = launch->plan->workers;
     threads = most > 0 && most < threads ? most : threads;
@@ -243,18 +231,22 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     double walked = again + launch->cpu.loop_bytes;
     /* What is folded is gone through again; else a tile is a stream. */
     double again_bytes = launch->cpu.chain_cycles > 0 ? tile_bytes(report, launch) : 0;
-    double times[] = {once / cache_rate(once / at_once), walked / cache_rate(again_bytes),
-                      (r->flops + r->matrix_flops) / (CORE_CLOCK * CORE_ISSUED * lanes) +
-                          chain_seconds(launch, lanes)};
-    double begun = launch->cpu.startup_bytes / CORE_BEGINS * (again > once ? once / again : 1);
-    double lines = launch->cpu.l2_line_bytes / CORE_LINES + launch->cpu.far_line_bytes / CORE_FAR;
-    double work = together(times, 3) + lines + begun + launch->cpu.packed_bytes / CORE_PACKS;
-    return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
+    double times[] = {once / cache_rate(core, once / at_once),
+                      walked / cache_rate(core, again_bytes),
+                      (r->flops + r->matrix_flops) / (core->clock * 1e6 * core->issue * lanes) +
+                          chain_seconds(core, launch, lanes)};
+    double begun =
+        launch->cpu.startup_bytes / (core->run_gbs * 1e9) * (again > once ? once / again : 1);
+    double lines = launch->cpu.l2_line_bytes / (core->line_gbs * 1e9) +
+                   launch->cpu.far_line_bytes / (core->far_line_gbs * 1e9);
+    double work =
+        together(times, 3) + lines + begun + launch->cpu.packed_bytes / (core->pack_gbs * 1e9);
+    return even * work / at_once + rounds * core->block_ns * 1e-9 + core->launch_ns * 1e-9;
 }
 
 void predict_make(const Report *report, LaunchReport *launch)
 {
-    if (report->part && report->sized && launch->blocks > 0 && device_rates_of(report->target)) {
+    if (report->card && report->sized && launch->blocks > 0) {
         launch->predicted = gpu_launch(report, launch, &launch->limiter);
         /* No launch is faster than its roofline. */
         const Roofline *r = &launch->roofline;
@@ -276,7 +268,7 @@ Predicted report_predict(const Report *report, int threads)
             continue;
         }
         const char *limiter;
-        all.seconds += report->part ? gpu_launch(report, launch, &limiter)
+        all.seconds += report->card ? gpu_launch(report, launch, &limiter)
                                     : cpu_launch(report, launch, threads);
         all.roof += r->memory_bound ? r->memory_seconds : r->compute_seconds;
     }

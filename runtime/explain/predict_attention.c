@@ -9,7 +9,7 @@
 
 #include "ir/build.h"
 #include "ir/schedule.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 
 #include <math.h>
 
@@ -83,8 +83,8 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
 {
     const ProductReport *p = &launch->product;
     const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
-    if (!device_rates_of(report->target) || !loop || p->op->kind != kind || p->modelled ||
-        p->alike || p->m < 1 || launch->roofline.matrix_flops <= 0) {
+    if (!report->card || !loop || p->op->kind != kind || p->modelled || p->alike || p->m < 1 ||
+        launch->roofline.matrix_flops <= 0) {
         return false;
     }
     *step = (Step){0};
@@ -97,7 +97,7 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
 double groups_cycles(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
-    const DeviceRates *rates = device_rates_of(report->target);
+    const Machine *rates = report->target->machine;
     double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
     Step body;
     if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
@@ -114,17 +114,17 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     double step =
         pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
     double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
-    return (flops / body.flops * step + tiles * TILE) / report->target->num_sms;
+    return (flops / body.flops * step + tiles * TILE) / report->target->machine->num_sms;
 }
 
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
 {
-    const DeviceRates *rates = device_rates_of(report->target);
+    const Machine *rates = report->target->machine;
     Step body;
     if (!step_of(report, launch, OP_DOT, &body)) {
         return alone;
     }
-    double steps = launch->roofline.matrix_flops / body.flops / report->target->num_sms;
+    double steps = launch->roofline.matrix_flops / body.flops / report->target->machine->num_sms;
     double compute = steps * EACH * body.ops / rates->lanes;
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
     double each = resident * (double)warps_that_compute(launch) / report->target->schedulers;

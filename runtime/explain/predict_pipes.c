@@ -16,22 +16,17 @@
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 
 #include <math.h>
 
 enum {
     WARP = 32,
-    UNIT_BYTES = 64,
-    MATRIX16 = 4096,
-    ADDRESS_OPS = 3,      /* of each global access: an address has 64 bits, in two halves */
-    GUARD_OPS = 3,        /* of each guarded access, if a thread has more of them than */
-    MAX_PREDICATES = 6,   /* predicate registers that can keep guards over a loop */
-    STEP_OPS = 12,        /* of a warp, in each step of a loop */
-    L1_CYCLES = 45,       /* latency of a hit in L1 */
-    L2_CYCLES = 950,      /* latency of L2 or memory under load */
-    BARRIER_CYCLES = 60,  /* of storing to shared memory and synchronizing the block */
-    L1_BYTES = 256 << 10, /* of L1 and shared memory, which are one memory */
+    ADDRESS_OPS = 3,     /* of each global access: an address has 64 bits, in two halves */
+    GUARD_OPS = 3,       /* of each guarded access, if a thread has more of them than */
+    MAX_PREDICATES = 6,  /* predicate registers that can keep guards over a loop */
+    STEP_OPS = 12,       /* of a warp, in each step of a loop */
+    BARRIER_CYCLES = 60, /* of storing to shared memory and synchronizing the block */
     LINE_BYTES = 128,
 };
 
@@ -106,13 +101,14 @@ static double open_bytes(const AccessReport *at)
 
 static double l2_bytes(const Report *report, const LaunchReport *launch)
 {
-    int sector = report->part->sector;
+    int sector = report->target->sector_bytes;
     double bytes = 0, open = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         open += at->kind == LOADS ? open_bytes(at) : 0;
     }
-    bool stays = open * launch->occupancy.resident + launch->shared_bytes < L1_BYTES;
+    bool stays =
+        open * launch->occupancy.resident + launch->shared_bytes < report->card->l1_kib * 1024.0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         double asked = traffic_is_shared(at->kind) ? 0 : at->sectors * sector;
@@ -255,15 +251,16 @@ static double all_pipes(const Pipes *p)
 }
 
 /* Cycles in which a block waits and its own work, `each`, does not fill. */
-static double waits(const LaunchReport *launch, const Steps *steps, const Pipes *p, double each,
-                    double missed)
+static double waits(const Machine *card, const LaunchReport *launch, const Steps *steps,
+                    const Pipes *p, double each, double missed)
 {
-    double wait = missed < 1 ? L1_CYCLES + missed * L2_CYCLES : L2_CYCLES;
+    double wait = missed < 1 ? card->l1_latency + missed * card->l2_latency : card->l2_latency;
     if (steps->n == 0) {
         return 0;
     }
     if (steps->has_barrier && launch->product.slots > 1) {
-        wait = fmax(0, L2_CYCLES - each / steps->n); /* the loads are issued one step ahead */
+        wait =
+            fmax(0, card->l2_latency - each / steps->n); /* the loads are issued one step ahead */
     }
     /* A warp group loads the next tiles after its dots. */
     double busy = all_pipes(p), unit = overlapped(p->matrix, p->operands);
@@ -274,17 +271,17 @@ static double waits(const LaunchReport *launch, const Steps *steps, const Pipes 
 
 Pipes pipes_of(const Report *report, const LaunchReport *launch)
 {
-    const DeviceRates *rates = device_rates_of(report->target);
+    const Machine *card = report->card;
     const Roofline *r = &launch->roofline;
-    double units = report->target->num_sms, resident = launch->occupancy.resident;
+    double units = card->num_sms, resident = launch->occupancy.resident;
     double schedulers = report->target->schedulers;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
-    double brings = rates ? rates->sm_bytes : UNIT_BYTES;
+    double brings = card->l2_bytes;
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;
     Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (schedulers * ISSUED * units),
-               .matrix = r->matrix_work / ((rates ? rates->product16 : MATRIX16) * units),
+               .matrix = r->matrix_work / ((double)card->product16 * units),
                .l1 = total(launch, false) / units,
                .shared = total(launch, true) / units,
                .operands = matrix_wavefronts(report, launch) / units,
@@ -296,7 +293,7 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     p.matrix *= idle;
     double each = all_pipes(&p) * units / blocks; /* of a block */
     double missed = p.l2 * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
-    double wait = waits(launch, &steps, &p, each, missed);
+    double wait = waits(card, launch, &steps, &p, each, missed);
     resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
     /* The work of other blocks hides part of the wait. */
     double others = (resident - 1) * each;

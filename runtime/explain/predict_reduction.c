@@ -10,7 +10,7 @@
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
-#include "ir/target/device_rates.h"
+#include "ir/target/machine.h"
 
 #include <math.h>
 
@@ -83,17 +83,17 @@ static double instructions(const BlockTrace *trace, const LaunchReport *launch)
 
 double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory)
 {
-    const DeviceRates *rates = device_rates_of(report->target);
+    const Machine *rates = report->target->machine;
     double resident = launch->occupancy.resident, sum = 0;
     BlockTrace trace = {.report = report};
     follow(&trace, launch->op->regions[0], 1);
-    if (!rates || resident < 1 || launch->blocks < 1 || launch->warps < 1 || trace.unknown ||
+    if (resident < 1 || launch->blocks < 1 || launch->warps < 1 || trace.unknown ||
         launch->plan->persistent || launch->uncertain || trace.meets <= 0) {
         return 0;
     }
     double slots = (double)rates->lanes / report->target->warp;
     double blocks =
-        ceil((double)launch->blocks / report->target->num_sms); /* of a multiprocessor */
+        ceil((double)launch->blocks / report->target->machine->num_sms); /* of a multiprocessor */
     double issued = instructions(&trace, launch) * launch->warps;
     double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
     double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;

@@ -6,6 +6,7 @@
 
 #include "runtime/device/device_launch.h"
 
+#include <stdatomic.h>
 #include <tessera/launch.h>
 
 /* What a library adds that has a compiler: libtessera gives the table to context_open
@@ -27,6 +28,14 @@ typedef struct Handle {
 } Handle;
 enum { MAX_FREED = 64 };
 
+/* What tells the card of a device that was opened. Entries are only appended, so that compilations
+ * on other threads may read those there are. */
+typedef struct SeenDevice {
+    char name[256];
+    int units, clock;
+} SeenDevice;
+enum { MAX_SEEN = 8 };
+
 struct TesseraContext {
     Allocator allocator;
     int abi; /* version of the caller's header: newer members are neither read nor written */
@@ -39,6 +48,8 @@ struct TesseraContext {
     struct CompilerState *compiler; /* runtime/api/api_objects.h */
     Handle *freed[MAX_FREED];       /* a ring; NULL: not used yet */
     unsigned n_freed;
+    SeenDevice seen[MAX_SEEN];
+    atomic_int n_seen;
 };
 
 struct TesseraDevice {
@@ -87,6 +98,8 @@ void context_forget_orphan(void);
 /* Sets the error only, without a diagnostic. */
 TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
                                 const char *message);
+/* The device of this name that was opened in the context; NULL: none, or too many others. */
+const SeenDevice *context_seen_device(const TesseraContext *context, const char *name);
 void context_set(TesseraContext *context, char **slot, const char *text);
 TesseraStatus status_of(DiagClass kind);
 /* Zeroed memory for an object, or NULL with the context's error set. */

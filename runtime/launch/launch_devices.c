@@ -6,7 +6,32 @@
 #include "ir/ir_errors.h"
 #include "ir/scalar.h"
 
+#include <stdio.h>
+
 enum { MAX_THREADS = 1024 };
+
+const SeenDevice *context_seen_device(const TesseraContext *context, const char *name)
+{
+    int n = atomic_load(&context->n_seen);
+    for (int i = 0; i < n; i++) {
+        if (text_equal(context->seen[i].name, name)) {
+            return &context->seen[i];
+        }
+    }
+    return NULL;
+}
+
+static void see_device(TesseraContext *context, const DeviceFacts *facts)
+{
+    int n = atomic_load(&context->n_seen);
+    if (n < MAX_SEEN && !context_seen_device(context, facts->name)) {
+        SeenDevice *seen = &context->seen[n];
+        snprintf(seen->name, sizeof seen->name, "%s", facts->name);
+        seen->units = facts->units;
+        seen->clock = facts->clock;
+        atomic_store(&context->n_seen, n + 1);
+    }
+}
 
 /* What was opened, or why it was not. */
 static TesseraStatus opened(TesseraContext *context, const DeviceOps *ops, Device *made,
@@ -25,6 +50,7 @@ static TesseraStatus opened(TesseraContext *context, const DeviceOps *ops, Devic
     device->info = (TesseraDeviceInfo){ops->name,          facts->name,         facts->target,
                                        facts->units,       facts->memory_bytes, facts->warp,
                                        facts->max_threads, facts->shared_bytes};
+    see_device(context, facts);
     context_log(context, TESSERA_LOG_INFO, "device %s: %s, %s", ops->name, facts->name,
                 facts->target);
     return TESSERA_OK;

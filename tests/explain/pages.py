@@ -29,7 +29,7 @@ PAGES = {
     "conv2d": ["--set", "T=bf16", "--size", "B=8,H=28,W=28,C=64,O=64,R=3,S=3"],
 }
 MAX_BYTES = 3_000_000
-PRODUCT16, STEP_OVERHEAD = 4096, 50  # of sm_90a, in ir/target/device_rates.def
+PRODUCT16, STEP_OVERHEAD = 4096, 50  # of sm_90a, in ir/target/machines.def
 
 
 def unlinked(text):

@@ -3,7 +3,7 @@
 #include "tests/unit.h"
 
 #include "ir/schedule.h"
-#include "ir/target/target.h"
+#include "ir/target/target_card.h"
 
 #include <string.h>
 
@@ -136,6 +136,65 @@ START_TEST(targets)
 }
 END_TEST
 
+/* Every card belongs to a target whose first row is its default card, and is found by its name. */
+START_TEST(cards)
+{
+    Arena arena;
+    const Target *near;
+    arena_init(&arena, allocator_default());
+    for (int i = 0; i < N_MACHINES; i++) {
+        const Machine *card = &MACHINES[i];
+        const Target *usual = target_find(card->target);
+        ck_assert_ptr_nonnull(usual);
+        bool first = i == 0 || strcmp(MACHINES[i - 1].target, card->target) != 0;
+        ck_assert(first == (usual->machine == card));
+        const char *name = arena_printf(&arena, "%s@%s", card->target, card->name);
+        const Target *target = target_on_card(&arena, name, &near);
+        ck_assert_ptr_nonnull(target);
+        ck_assert_ptr_eq(target->machine, card);
+        ck_assert_str_eq(target_spelling(target), first ? card->target : name);
+        if (usual->family != FAMILY_CPU) {
+            ck_assert(card->num_sms > 0 && card->clock > 0 && card->matrix_clock > 0);
+            ck_assert(card->product16 > 0 && card->lanes > 0 && card->memory_bytes > 0);
+            ck_assert_ptr_eq(target_of_device(&arena, usual, card->title, 0, 0)->machine, card);
+        }
+    }
+    arena_free(&arena);
+}
+END_TEST
+
+static const char *card_of(Arena *arena, const char *device, int num_sms, int clock)
+{
+    const Target *hopper = target_find("sm_90a");
+    return target_spelling(target_of_device(arena, hopper, device, num_sms, clock));
+}
+
+/* What drivers report; a device that no row describes keeps its multiprocessors and clock. */
+START_TEST(devices)
+{
+    Arena arena;
+    const Target *near;
+    arena_init(&arena, allocator_default());
+    ck_assert_str_eq(card_of(&arena, "NVIDIA H100 80GB HBM3", 132, 1980), "sm_90a@h100");
+    ck_assert_str_eq(card_of(&arena, "NVIDIA H100 PCIe", 114, 1755), "sm_90a@h100-pcie");
+    ck_assert_str_eq(card_of(&arena, "NVIDIA H200", 132, 1980), "sm_90a");
+    ck_assert_str_eq(card_of(&arena, "NVIDIA H20", 78, 1755), "sm_90a@78x1755");
+    ck_assert_str_eq(card_of(&arena, "NVIDIA H200 MIG 1g.18gb", 16, 0), "sm_90a@16x1980");
+    ck_assert_str_eq(card_of(&arena, "another", 132, 1980), "sm_90a");
+    ck_assert_str_eq(card_of(&arena, "another", 0, 0), "sm_90a");
+    const Target *half = target_on_card(&arena, "sm_90a@66x990", &near);
+    ck_assert_int_eq(half->machine->num_sms, 66);
+    ck_assert_int_eq(half->machine->memory_gbs, 2400);
+    ck_assert_int_eq(half->machine->memory_bytes, 2460);
+    ck_assert_int_eq(half->machine->matrix_clock, 915);
+    ck_assert_ptr_null(target_on_card(&arena, "sm_90a@66x990x", &near));
+    ck_assert_str_eq(near->name, "sm_90a");
+    ck_assert_ptr_null(target_on_card(&arena, "sm_91@h100", &near));
+    ck_assert_ptr_null(near);
+    arena_free(&arena);
+}
+END_TEST
+
 UNIT_TESTS(ir_schedule)
 {
     TCase *tests = tcase_create("schedule");
@@ -145,5 +204,7 @@ UNIT_TESTS(ir_schedule)
     tcase_add_test(tests, a_line_for_one_launch_counts_more);
     tcase_add_test(tests, kinds);
     tcase_add_test(tests, targets);
+    tcase_add_test(tests, cards);
+    tcase_add_test(tests, devices);
     return tests;
 }

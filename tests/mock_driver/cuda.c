@@ -118,6 +118,7 @@ static CuResult cu_device_attribute(int *value, CuDeviceAttribute attribute, CuD
     (void)device;
     MOCK_CALL("device_attribute");
     switch (attribute) {
+    case CU_DEVICE_CLOCK: *value = 1500000; break;
     case CU_DEVICE_UNITS: *value = 10; break;
     case CU_DEVICE_WARP: *value = 32; break;
     case CU_DEVICE_MAX_THREADS: *value = 1024; break;

@@ -7,6 +7,7 @@
 #include "tests/codegen/amdgcn/emulator/launch.h"
 
 #include "runtime/device/hip_driver.h"
+#include "tests/codegen/emulator/cards.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -72,7 +73,7 @@ static void fill_properties(char *bytes, HipLayout at)
     int warp = target()[3] == '9' ? 64 : 32, units = UNITS, threads = 1024;
     size_t shared = strcmp(target(), "gfx950") == 0 ? 160 << 10 : 64 << 10;
     size_t memory = (size_t)1 << 32;
-    strcpy(bytes, "Emulated AMD");
+    snprintf(bytes, 256, "Emulated %s", card_title(target()));
     strcpy(bytes + at.arch, target());
     memcpy(bytes + at.warp, &warp, sizeof warp);
     memcpy(bytes + at.units, &units, sizeof units);

@@ -6,6 +6,7 @@
 #include "tests/codegen/nvptx/emulator/launch.h"
 
 #include "runtime/device/cuda_driver.h"
+#include "tests/codegen/emulator/cards.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static CuResult cu_device_get(CuDevice *device, int ordinal)
 static CuResult cu_device_name(char *name, int n, CuDevice device)
 {
     (void)device;
-    snprintf(name, (size_t)n, "Emulated NVIDIA");
+    snprintf(name, (size_t)n, "Emulated %s", card_title(target()));
     return CU_OK;
 }
 
@@ -85,6 +86,7 @@ static CuResult cu_device_attribute(int *value, CuDeviceAttribute attribute, CuD
     int part = atoi(target() + 3); /* sm_90a */
     (void)device;
     switch (attribute) {
+    case CU_DEVICE_CLOCK: *value = 1000000; break;
     case CU_DEVICE_UNITS: *value = UNITS; break;
     case CU_DEVICE_WARP: *value = LANES; break;
     case CU_DEVICE_MAX_THREADS: *value = MAX_WARPS * LANES; break;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cards of machines.def. */
+#include "ir/target/machine.h"
+
+#define MACHINE(id, name, target, title, match, source, ...)                                       \
+    {name, target, title, match, source, __VA_ARGS__},
+const Machine MACHINES[N_MACHINES] = {
+#include "ir/target/machines.def"
+};
+#undef MACHINE
+
+double machine_flops16(const Machine *machine)
+{
+    return 1e6 * machine->matrix_clock * machine->num_sms * machine->product16;
+}
+
+double machine_flops32(const Machine *machine)
+{
+    return 2e6 * machine->clock * machine->num_sms * machine->lanes;
+}
