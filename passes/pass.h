@@ -43,6 +43,10 @@ TileRetry *retry_begin(Func *func, const PassHooks *hooks);
  * choose smaller tiles. False: another error, a hook that stopped, or nothing is left to try; the
  * diagnostics then say which schedule entries would fit. */
 bool retry_with_smaller_tiles(TileRetry *retry);
+/* After code generation for a CPU has failed, with diagnostics from `n_diags` on: if these say only
+ * that tiles take too much stack, they are forgotten, and the passes run again with smaller tiles.
+ * True if they did. */
+bool retry_with_less_stack(TileRetry *retry, size_t n_diags, int errors);
 
 #define PASS(id, name, required, doc) void pass_##id(Func *func);
 #include "passes/passes.def"

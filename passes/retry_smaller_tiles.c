@@ -3,7 +3,8 @@
  * assigned, long after `tile` has chosen. If they do not suffice, the function is restored as it
  * was before `tile`, and the passes from there on run again with smaller tiles. What the user's own
  * entries make too large is refused, and the error says which entries would fit. The loop over the
- * attempts is in runtime/compile/compile.c. */
+ * attempts is in runtime/compile/compile.c. How much stack the tiles of a CPU take is known later
+ * still, when its code is made: runtime/compile/generate_code.c has that loop. */
 #include "passes/pass.h"
 
 #include "ir/build.h"
@@ -14,6 +15,7 @@
 enum {
     MAX_SMALLER = 15, /* 5 times each of columns, rows and depth */
     MAX_PLAIN = 8,
+    DOT_TURNS = 3, /* columns, rows and depth at once: all launches have one stack */
     MAX_TIMES = 8, /* that a user's tile is halved, when looking for what would fit */
     MAX_GIVEN = 16,
 };
@@ -287,25 +289,20 @@ struct TileRetry {
     Func *func;
     const PassHooks *hooks;
     Mark mark;
-    bool has_mark; /* for a CPU nothing is retried, and no copy is made */
-    bool learnt;   /* the same tiles have been tried with what is known of reserved memory */
+    bool learnt; /* the same tiles have been tried with what is known of reserved memory */
 };
 
 TileRetry *retry_begin(Func *func, const PassHooks *hooks)
 {
     TileRetry *retry = ARENA_NEW(func->arena, TileRetry);
-    *retry = (TileRetry){.func = func, .hooks = hooks};
-    retry->has_mark = func->target && func->target->warp > 1;
-    if (retry->has_mark) {
-        retry->mark = mark_take(func);
-    }
+    *retry = (TileRetry){.func = func, .hooks = hooks, .mark = mark_take(func)};
     return retry;
 }
 
 bool retry_with_smaller_tiles(TileRetry *retry)
 {
     Func *func = retry->func;
-    if (!retry->has_mark || !did_not_fit(func, &retry->mark)) {
+    if (!did_not_fit(func, &retry->mark)) {
         return false;
     }
     if (!next_try(func, &retry->learnt)) {
@@ -313,4 +310,24 @@ bool retry_with_smaller_tiles(TileRetry *retry)
     }
     mark_restore(func, &retry->mark);
     return true;
+}
+
+bool retry_with_less_stack(TileRetry *retry, size_t n_diags, int errors)
+{
+    Func *func = retry->func;
+    Mark mark = retry->mark;
+    bool only_stack = func->diags->errors > errors;
+    for (size_t i = n_diags; i < func->diags->list.n; i++) {
+        const Diag *diag = &func->diags->list.items[i];
+        only_stack = only_stack && (diag->severity != SEVERITY_ERROR || diag->code == ERR_STACK);
+    }
+    if (!only_stack || func->retry.plain_halvings >= MAX_PLAIN) {
+        return false;
+    }
+    func->retry.plain_halvings++;
+    func->retry.dot_halvings += DOT_TURNS;
+    mark.n_diags = n_diags;
+    mark.errors = errors;
+    mark_restore(func, &mark);
+    return passes_run_from_tile(func, retry->hooks);
 }

@@ -48,6 +48,8 @@ typedef struct Compilation {
     TesseraOptions options; /* in the arena of `work` */
     const Target *target;   /* NULL: no passes run, and the interpreter executes tensor IR */
     Func *func;
+    PassHooks hooks;         /* of its passes */
+    TileRetry *retry;        /* the function before `tile`; NULL: no pass has run */
     TuneChoices choices;     /* candidates that `tune` blocks list */
     int source;              /* its number among the sources of the diagnostics */
     struct Listings *record; /* receives the IR after each pass; NULL: nobody wants it */

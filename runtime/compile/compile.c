@@ -118,11 +118,11 @@ bool compile(Compilation *c, CompileGoal goal)
 
         /* Tensor IR → staged IR. Whether tiles fit is known after layouts are assigned; while they
          * do not, the passes from `tile` on run again. */
-        PassHooks hooks = debug_hooks(c);
-        bool done = passes_run_before_tile(c->func, &hooks);
-        TileRetry *retry = done ? retry_begin(c->func, &hooks) : NULL;
-        while (done && !passes_run_from_tile(c->func, &hooks)) {
-            done = retry_with_smaller_tiles(retry);
+        c->hooks = debug_hooks(c);
+        bool done = passes_run_before_tile(c->func, &c->hooks);
+        c->retry = done ? retry_begin(c->func, &c->hooks) : NULL;
+        while (done && !passes_run_from_tile(c->func, &c->hooks)) {
+            done = retry_with_smaller_tiles(c->retry);
         }
         if (!done) {
             return c->stopped;

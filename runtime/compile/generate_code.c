@@ -7,7 +7,13 @@ bool compilation_emit(Compilation *c, EmitKind kind, const CodegenOptions *optio
                       Plan *plan)
 {
     const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
-    return codegen && codegen->emit(c->func, kind, options, code, plan);
+    size_t n_diags = c->work->diags.list.n;
+    int errors = c->work->diags.errors;
+    bool made = codegen && codegen->emit(c->func, kind, options, code, plan);
+    while (codegen && !made && c->retry && retry_with_less_stack(c->retry, n_diags, errors)) {
+        made = codegen->emit(c->func, kind, options, code, plan);
+    }
+    return made;
 }
 
 bool generate_code(Compilation *c, EmitKind kind, Code *code, Plan *plan)
