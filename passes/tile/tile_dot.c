@@ -258,6 +258,20 @@ static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPl
     return best;
 }
 
+/* What is too large for a thread's registers and cannot be halved is shared by more warps, as long
+ * as each has an instruction's tile. */
+static int64_t shared_by_more(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                              const AxisPlan *n, int times)
+{
+    const MatrixInstr *unit = plan->instruction;
+    int64_t tiles = ceil_div(m ? m->step : 1, unit->m) * ceil_div(n ? n->step : 1, unit->n);
+    int64_t most = min_i64(256 / func->target->warp, tiles), warps = plan->warps;
+    for (; times > 0 && 2 * warps <= most; times--) {
+        warps *= 2;
+    }
+    return warps;
+}
+
 /* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
  * wide, and its share of the result stays in registers. */
 static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
@@ -267,18 +281,21 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
+    int unhalved = 0;
     if (m) {
         int64_t rows = step_beside(n, 128, columns, unit->m);
-        set_halved(func, m, max_i64(unit->m, fitted(m->dim, rows)), unit->m, TURN_ROWS,
-                   "rows that share each fragment of the right operand");
+        unhalved += set_halved(func, m, max_i64(unit->m, fitted(m->dim, rows)), unit->m, TURN_ROWS,
+                               "rows that share each fragment of the right operand");
     }
     if (n) {
         columns = max_i64(unit->n, fitted(n->dim, columns));
         bool waves = m && ring && operand == 8 && plan->n_stored == 2;
-        set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
-                   TURN_COLUMNS, "columns that share each fragment of the left operand");
+        unhalved +=
+            set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
+                       TURN_COLUMNS, "columns that share each fragment of the left operand");
     }
     plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
+    plan->warps = shared_by_more(func, plan, m, n, unhalved);
     int64_t four = (int64_t)4 * 256 *
                    func->target->shared_row; /* two blocks' slots of two tiles of 128 rows */
     int64_t row =

@@ -155,17 +155,19 @@ static inline int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
 /* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
 typedef enum HalvingDim { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } HalvingDim;
 
-static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least,
-                              HalvingDim turn, const char *reason)
+/* Returns how often it was to be halved and could not. */
+static inline int set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least,
+                             HalvingDim turn, const char *reason)
 {
-    int times = axis->whole ? 0 : (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
+    int times = (func->retry.dot_halvings + TURNS - 1 - (int)turn) / TURNS;
     int64_t less = axis->whole ? axis->whole : step;
     reason = axis->whole ? "the epilogue reduces along all of the tile" : reason;
-    while (times-- > 0 && less / 2 >= least) {
+    for (; times > 0 && !axis->whole && less / 2 >= least; times--) {
         less = less / 2 / least * least;
     }
     tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
                   less < step ? "halved until a block has room for it" : reason);
+    return times;
 }
 
 /* Of the longest that the axis may be. */
