@@ -278,13 +278,25 @@ static Op *last_reader(const StageContext *s, const OperandStream *stream)
     return last;
 }
 
+/* The last one of a product and the rows beside it that its stream brings. */
+static Op *last_of_step(const StageContext *s, const OperandStream *stream)
+{
+    Op *last = stream->dot;
+    for (int i = 0; i < s->n; i++) {
+        const StagedOperand *item = &s->items[i];
+        bool row = item->side == SIDE_BESIDE && &s->streams[item->stream] == stream;
+        last = row && op_is_before(last, item->load) ? item->load : last;
+    }
+    return last;
+}
+
 /* Where the tiles are not read any more: behind the product in its own block (stage_dot puts its
- * settle there), behind the loops that read tiles which outlive them, so that the next tile's come
+ * settle there) and the rows beside it, behind the loops that read tiles which outlive them, so that the next tile's come
  * under the work on this one's result; at the end where a result leaves through their slot. */
 static Builder behind_readers(StageContext *s, OperandStream *stream, bool same)
 {
     if (same) {
-        return build_after(s->func, stream->dot);
+        return build_after(s->func, last_of_step(s, stream));
     }
     if (stream->home == s->body && !stage_has_lent(s, stream)) {
         return build_after(s->func, last_reader(s, stream));
