@@ -167,6 +167,8 @@ Type clone_type(const CloneMap *map, Type type);
 Op *clone_op(Builder *b, CloneMap *map, const Op *op);
 /* Clones all ops of a block (without its arguments). */
 void clone_block_into(Builder *b, CloneMap *map, const Block *block);
+/* A copy that belongs to no op, as of a body that may have to be put back. */
+Block *func_copy_block(Func *func, const Block *block);
 
 /* ---- walks ---- */
 typedef void WalkFn(Op *op, void *user);

@@ -288,3 +288,12 @@ void clone_block_into(Builder *b, CloneMap *map, const Block *block)
         clone_op(b, map, op);
     }
 }
+
+Block *func_copy_block(Func *func, const Block *block)
+{
+    Block *copy = build_block(func, NULL);
+    CloneMap map = clone_map_new(func);
+    Builder b = build_at_end(func, copy);
+    clone_block_into(&b, &map, block);
+    return copy;
+}

@@ -31,19 +31,10 @@ typedef struct Mark {
     int errors;
 } Mark;
 
-static Block *copy_of(Func *func, const Block *body)
-{
-    Block *copy = build_block(func, NULL);
-    CloneMap map = clone_map_new(func);
-    Builder b = build_at_end(func, copy);
-    clone_block_into(&b, &map, body);
-    return copy;
-}
-
 static Mark mark_take(Func *func)
 {
     const Schedule *schedule = func->schedule;
-    Mark mark = {.body = copy_of(func, func->body),
+    Mark mark = {.body = func_copy_block(func, func->body),
                  .stage = func->level,
                  .padded = func->padded,
                  .n_params = func->params.n,
@@ -59,7 +50,7 @@ static Mark mark_take(Func *func)
 
 static void mark_restore(Func *func, const Mark *mark)
 {
-    func->body = copy_of(func, mark->body);
+    func->body = func_copy_block(func, mark->body);
     func->level = mark->stage;
     func->padded = mark->padded;
     func->params.n = mark->n_params;

@@ -438,6 +438,6 @@ bool cascade_emit(Cascade *c, bool dry)
     if (dry && c->least && !nest_value(&e.after, c->least, &c->rows)) {
         return false;
     }
-    return emit_loop(&e, loop) && (!dry || !computes_twice(c, &e.loop)) &&
+    return emit_loop(&e, loop) && (!dry || c->separated || !computes_twice(c, &e.loop)) &&
            emit_results(&e, loop) && emit_stores(&e);
 }

@@ -359,7 +359,7 @@ static bool find_all_folds(Cascade *c)
     for (int i = 0; i < c->n_folds; i++) {
         any_dot = any_dot || c->folds[i].op->kind == OP_DOT;
     }
-    return any_dot;
+    return any_dot || (c->separated && c->n_folds > 0);
 }
 
 bool cascade_match(Cascade *c, Op *max)

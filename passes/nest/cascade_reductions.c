@@ -86,17 +86,30 @@ static bool stays_in_nest(const Cascade *c)
 
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
-/* The nest of a maximum, or, of a product, of the sums of its operand on this side. */
-static Outcome cascade_once(Func *func, Op *op, int side)
+/* Finds the nest of a maximum, or, of a product, of the sums of its operand on this side. */
+static bool find_nest(Cascade *c, Func *func, Op *op, int side, bool separated)
+{
+    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}, .separated = separated};
+    c->nest.none = ARENA_NEW(func->arena, Value);
+    bool found = op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
+    return found && cascade_results(c) && stays_in_nest(c) && cascade_emit(c, true) &&
+           c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
+           (c->nest.stored == 0 || pays_for_operands(c));
+}
+
+static bool has_nest(Func *func, Op *op)
 {
     Cascade *c = ARENA_NEW(func->arena, Cascade);
-    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}};
-    c->nest.none = ARENA_NEW(func->arena, Value);
+    bool found = find_nest(c, func, op, 0, true);
+    memo_close(c->nest.varies);
+    return found;
+}
+
+static Outcome cascade_once(Func *func, Op *op, int side, bool separated)
+{
+    Cascade *c = ARENA_NEW(func->arena, Cascade);
     Outcome outcome = OUTCOME_NONE;
-    bool found = op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
-    if (found && cascade_results(c) && stays_in_nest(c) && cascade_emit(c, true) &&
-        c->nest.n_products > 0 && has_operands(c) && fills_device(c) && tiles_are_large(c) &&
-        (c->nest.stored == 0 || pays_for_operands(c))) {
+    if (find_nest(c, func, op, side, separated)) {
         outcome = OUTCOME_AGAIN;
         if (c->leaves) {
             cascade_store_leaving(c);
@@ -164,7 +177,7 @@ static Candidates find_candidates(Func *func)
 }
 
 /* Builds the nests of all ops of the kind. True: the function has changed. */
-static bool cascade_all(Func *func, OpKind kind)
+static bool cascade_all(Func *func, OpKind kind, bool separated)
 {
     bool changed = false;
     for (Op *op = func->body->first, *next; op; op = next) {
@@ -173,7 +186,7 @@ static bool cascade_all(Func *func, OpKind kind)
         for (int side = 0; side < (kind == OP_DOT ? 2 : 1) && outcome != OUTCOME_DONE; side++) {
             outcome = OUTCOME_AGAIN;
             for (int i = 0; i < MAX_ROUNDS && op->kind == kind && outcome == OUTCOME_AGAIN; i++) {
-                outcome = cascade_once(func, op, side);
+                outcome = cascade_once(func, op, side, separated);
                 changed = changed || outcome != OUTCOME_NONE;
             }
         }
@@ -190,9 +203,13 @@ void pass_cascade_reductions(Func *func)
         return;
     }
     pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
-    bool changed = cascades && cascade_all(func, OP_REDUCE);
+    bool separated = candidates.product && nest_separate_terms(func, has_nest);
+    bool changed = separated;
+    if (cascades) {
+        changed = cascade_all(func, OP_REDUCE, separated) || changed;
+    }
     if (candidates.product) {
-        changed = cascade_all(func, OP_DOT) || changed;
+        changed = cascade_all(func, OP_DOT, separated) || changed;
     }
     if (changed) {
         func_remove_dead(func);

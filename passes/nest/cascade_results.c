@@ -205,6 +205,22 @@ bool cascade_results(Cascade *c)
 
 /* ---- rounding ---- */
 
+static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth);
+
+/* Do all loads of a scratch tensor round what they read? */
+static bool loads_round(const Cascade *c, Memo *known, const Op *store, int depth)
+{
+    const Value *tensor = store->operands[0];
+    const Block *body = c->nest.func->body;
+    bool narrow = store->kind == OP_STORE &&
+                  c->nest.func->params.items[tensor->index].io == PARAM_SCRATCH;
+    for (const Op *op = body->first; op && narrow; op = op->next) {
+        bool reads = op->kind != OP_STORE && op_reads(op, tensor);
+        narrow = !reads || (op->kind == OP_LOAD && rounds(c, known, op->results[0], depth + 1));
+    }
+    return narrow;
+}
+
 static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth)
 {
     const Block *body = c->nest.func->body;
@@ -214,7 +230,8 @@ static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth)
     }
     bool narrow = depth < MAX_USES;
     for (const ValueUse *use = use_first(value, body); use && narrow; use = use_next(use, body)) {
-        narrow = use->op->n_results == 1 && rounds(c, known, use->op->results[0], depth + 1);
+        narrow = use->op->n_results == 1 ? rounds(c, known, use->op->results[0], depth + 1)
+                                         : loads_round(c, known, use->op, depth);
     }
     return memo_keep(known, value, 0, narrow) != 0;
 }

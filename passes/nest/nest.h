@@ -8,6 +8,8 @@
  *   cascade_bounds.c      bounds of its loop, from conditions of its terms
  *   nest_value.c          tensor-level values inside of a nest
  *   nest_read.c           their leaves
+ *   separate_terms.c      terms that several sums need, each with a copy of its own
+ *   term_conditions.c     conditions of terms that hold somewhere in each row
  *   fix_size.c            sizes that the facts fix
  * nest_source.h and nest_text.h write the launches of any program as such loops. */
 #ifndef TESSERA_PASSES_NEST_NEST_H
@@ -173,6 +175,7 @@ typedef struct Cascade {
     NestAxes *results; /* by value: the axes of those */
     Op *stores[MAX_STORES];
     int n_stores;
+    bool separated; /* nothing but nests needs the terms: sums of rows alone are worth one */
     Value *leaves; /* a value that an op outside of the nest needs; NULL: none */
 } Cascade;
 
@@ -181,6 +184,14 @@ bool cascade_match(Cascade *c, Op *max);
 /* The sums, along what the product contracts, of its operand on this side, which is made of another
  * product; false: there are none, or something else needs the operand. */
 bool cascade_match_product(Cascade *c, const Op *dot, int side);
+/* Would there be a nest of the maximum, or of the terms that are the product's left operand? */
+typedef bool (*NestTest)(Func *func, Op *op);
+/* Gives each product of terms that several sums need its own copy of them, if there would be a nest
+ * for each. True if it has. */
+bool nest_separate_terms(Func *func, NestTest has_nest);
+/* The select of `exp(select(c, x, -inf) - m)` where m is the row's greatest such element and c holds
+ * somewhere in each row, so that m is a number unless an element is none; NULL: other ops. */
+const Op *nest_chosen_power(const Op *power);
 /* Is the op one of the sums? */
 bool cascade_is_fold(const Cascade *c, const Op *op);
 /* Is a factor of the path left out of the sum: does it not vary along the reduced axis? */
