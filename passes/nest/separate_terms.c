@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Terms that several sums need, each with a copy of its own: a nest computes all that its terms are
- * made of, so that terms which another op needs as well would be an array in memory. The gradient of
- * attention is the example: three products and three sums of rows need the same exponentials.
+/* Terms that several sums need, each with a copy of its own: a nest computes all that its terms
+ * are made of, so that terms which another op needs as well would be an array in memory. The
+ * gradient of attention is the example: three products and three sums of rows need the same
+ * exponentials.
  *
  *   %p = cast (exp (%s - %m) / %l)               store %u, %m; store %z, %l
  *   %v = dot (permute %g), %p            →       %p = cast (exp (permute %s - %u) / %z)
@@ -98,7 +99,8 @@ static int side_of_terms(const Separation *s, const Op *dot)
 {
     bool plain = dot->kind == OP_DOT && dot->n_operands == 2 && !op_int(dot, ATTR_TA, 0) &&
                  !op_int(dot, ATTR_TB, 0);
-    bool left = plain && is_term(s, dot->operands[0]), right = plain && is_term(s, dot->operands[1]);
+    bool left = plain && is_term(s, dot->operands[0]),
+         right = plain && is_term(s, dot->operands[1]);
     return left == right ? -1 : right;
 }
 
@@ -341,13 +343,11 @@ static Value *copy_op(TermCopy *c, Value *value, bool transposed)
     case OP_EXPAND: return transposed ? copy_expand(c, op) : value;
     case OP_CONST: {
         Type type = swapped_type(c->s->func, value->type);
-        return !transposed ? value
-               : dtype_is_float(type->dtype)
-                   ? build_float(&c->b, type, value_const(value)->f)
-                   : build_int(&c->b, type, value_const(value)->i);
+        return !transposed                   ? value
+               : dtype_is_float(type->dtype) ? build_float(&c->b, type, value_const(value)->f)
+                                             : build_int(&c->b, type, value_const(value)->i);
     }
-    default:
-        break;
+    default: break;
     }
     if (op_has(op, TRAIT_ELEMENTWISE) && op->n_operands <= 4 && (wanted || transposed)) {
         Value *by = copy_quotient(c, op, transposed);
