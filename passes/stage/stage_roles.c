@@ -291,9 +291,9 @@ static Op *last_of_step(const StageContext *s, const OperandStream *stream)
 }
 
 /* Where the tiles are not read any more: behind the product in its own block (stage_dot puts its
- * settle there) and the rows beside it, behind the loops that read tiles which outlive them, so that
- * the next tile's come under the work on this one's result; at the end where a result leaves through
- * their slot. */
+ * settle there) and the rows beside it, behind the loops that read tiles which outlive them, so
+ * that the next tile's come under the work on this one's result; at the end where a result leaves
+ * through their slot. */
 static Builder behind_readers(StageContext *s, OperandStream *stream, bool same)
 {
     if (same) {
