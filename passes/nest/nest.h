@@ -189,8 +189,8 @@ typedef bool (*NestTest)(Func *func, Op *op);
 /* Gives each product of terms that several sums need its own copy of them, if there would be a nest
  * for each. True if it has. */
 bool nest_separate_terms(Func *func, NestTest has_nest);
-/* The select of `exp(select(c, x, -inf) - m)` where m is the row's greatest such element and c holds
- * somewhere in each row, so that m is a number unless an element is none; NULL: other ops. */
+/* The select of `exp(select(c, x, -inf) - m)` where m is the row's greatest such element and c
+ * holds somewhere in each row, so that m is a number unless an element is none; NULL: other ops. */
 const Op *nest_chosen_power(const Op *power);
 /* Is the op one of the sums? */
 bool cascade_is_fold(const Cascade *c, const Op *op);
