@@ -5,26 +5,24 @@
 
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "passes/analysis/cost_model.h"
 #include "support/int_math.h"
 #include "support/text.h"
 
-/* From the H200 (docs/lab/products.md): products through registers, or by single warps, reach 0.13
- * to 0.25 of the unit's rate, tiles of the engine half of it and more, so that a multiplication
- * costs 11 fs less and more where operands are wider; two bytes are copied in 1.3 ps, and a launch
- * takes 3 us. */
+/* Products through registers, or by single warps, reach 0.13 to 0.25 of the matrix unit's rate, and
+ * products of what TMA loads half of it and more (docs/lab/products.md): thresholds for operands
+ * whose gain is not measured. */
 enum {
     MIN_USES = 128,    /* of each element */
     MIN_WORK = 1 << 28 /* multiplications */
 };
-/* Attoseconds of the H200 for an operand that is computed in the product, of each multiplication of
- * a full device: because it goes through registers to shared memory, between barriers, and for each
- * instruction of an element; of each element of a launch that computes it: for each byte that it
- * moves, and for each instruction (docs/lab/products.md). */
-static const double THROUGH_REGISTERS = 4000, THROUGH_REGISTERS_FMA = 8000, RECOMPUTED = 750,
-                    COPIED_BYTE = 325000, COMPUTED = 35000;
+/* Cycles of a multiprocessor that each multiplication of a product takes longer if an operand is
+ * computed in it: because it goes through registers to shared memory, between barriers, and for
+ * each instruction of an element. Measured on the H200 (docs/lab/products.md). */
+static const double THROUGH_REGISTERS = 1.06e-3, THROUGH_REGISTERS_FMA = 2.11e-3,
+                    RECOMPUTED = 1.98e-4;
 /* Of a tile whose operand is computed. */
 enum { TILE_ROWS = 128, FEW_ROWS = 64, TILE_COLUMNS = 128 };
-static const double LAUNCH = 3e12; /* attoseconds */
 
 /* Of a range: what it is a part of. */
 static int64_t most_along(Type type, int axis)
@@ -70,11 +68,13 @@ RepackBenefit an_repack_benefit(const Op *dot, Type tensor)
     return (RepackBenefit){known, known && work >= MIN_WORK && work / MIN_USES >= elements};
 }
 
-RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost)
+RepackBenefit an_repack_gain(const Func *func, const Op *dot, Type tensor, double gain, double cost)
 {
     int64_t elements = most_elements(tensor), work = multiplications(dot);
     bool known = work < INT64_MAX && elements < INT64_MAX;
-    double saved = (double)work * (double)gain, spent = (double)elements * (double)cost + LAUNCH;
+    const Machine *machine = func->target->machine;
+    double saved = (double)work * gain;
+    double spent = (double)elements * cost + cost_launches(machine, 1) * machine->num_sms;
     return (RepackBenefit){known, known && saved > spent};
 }
 
@@ -99,14 +99,15 @@ RepackBenefit an_repack_computed(const Func *func, const Op *dot, const Computed
                                  bool warpgroups)
 {
     double written = dtype_bits(operand->value->type->dtype) / 8.0;
-    double moved = COPIED_BYTE * (operand->bytes + written);
-    double computed = COMPUTED * operand->instructions;
-    double spent = (moved > computed ? moved : computed) +
-                   COPIED_BYTE * (written > operand->bytes ? written - operand->bytes : 0);
+    const Machine *machine = func->target->machine;
+    double moved = cost_copy_each(machine, operand->bytes + written);
+    double computed = cost_compute_each(machine, operand->instructions);
+    double spent =
+        fmax(moved, computed) + cost_copy_each(machine, fmax(0, written - operand->bytes));
     double gain = (warpgroups ? THROUGH_REGISTERS : THROUGH_REGISTERS_FMA) +
                   RECOMPUTED * operand->instructions;
     gain *= padding(func, dot->results[0]->type);
-    return an_repack_gain(dot, operand->value->type, (int64_t)gain, (int64_t)spent);
+    return an_repack_gain(func, dot, operand->value->type, gain, spent);
 }
 
 void an_repack_consider(RepackDecision *decision, const RepackBenefit *copy)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of what products read, made once, where the copy engine or a matrix unit can take them. */
+/* Prices copies of operands into a form that TMA or a matrix instruction can read. */
 #ifndef TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 #define TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 
@@ -9,16 +9,17 @@ typedef struct RepackBenefit {
     bool known, pays; /* the sizes; the copy, by them */
 } RepackBenefit;
 
-/* Of a product's operand: is each element multiplied so often, and the product so long, that a copy
- * of the whole tensor by a launch of its own costs less than the product gains? */
+/* Is each element of an operand multiplied so often, and the product so long, that a copy of the
+ * whole tensor by a launch of its own costs less than the product gains? */
 RepackBenefit an_repack_benefit(const Op *dot, Type tensor);
 
-/* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
-RepackBenefit an_repack_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
+/* The same by the cost model, in cycles of a multiprocessor: what each multiplication gains, and
+ * what the copy of an element costs. */
+RepackBenefit an_repack_gain(const Func *func, const Op *dot, Type tensor, double gain,
+                             double cost);
 
-/* Of an operand that is computed in the product: does computing it once, by a launch of its own,
- * take less time than computing it again for each tile of the other operand? `warpgroups`: wgmma
- * multiplies it. */
+/* The same for an operand that the product computes: a launch of its own computes it once, instead
+ * of once for each tile of the other operand. `warpgroups`: wgmma multiplies it. */
 RepackBenefit an_repack_computed(const Func *func, const Op *dot, const ComputedOperand *operand,
                                  bool warpgroups);
 

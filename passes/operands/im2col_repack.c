@@ -15,6 +15,8 @@
  * last, and fill pieces of 8 bytes, are permuted first: elements that are gathered one by one take
  * longer than a second copy whose accesses are wide. Zeros are added to the sum, and its order
  * changes. */
+#include "ir/target/target.h"
+#include "passes/analysis/cost_model.h"
 #include "passes/operands/im2col_view.h"
 #include "support/int_math.h"
 
@@ -32,15 +34,15 @@ enum {
     MAX_TAPS = 64, /* of an axis, that are joined */
 };
 
-/* From the H200 (docs/lab/convolutions.md), in picoseconds. An element that is gathered into a tile
- * takes 1.75 to 11, one of few channels, where each has an address of its own, 14 to 110; one that
- * is copied and brought takes up to 2, or 5. Two launches take 3 us each. */
+/* Cycles of a multiprocessor, measured on the H200 (docs/lab/convolutions.md). An element that is
+ * gathered into a tile takes 0.46 to 2.9, one of few channels, each with an address of its own, 3.7
+ * to 29; one that is copied, and loaded again, takes up to 0.53, or 1.3. */
 typedef struct CopyCosts {
     double gather, copy;
 } CopyCosts;
 
-static const CopyCosts WHOLE_PIXELS = {1.75, 2}, JOINED_TAPS = {14, 5};
-static const double LAUNCHES = 6e6;
+static const CopyCosts WHOLE_PIXELS = {0.462, 0.528}, JOINED_TAPS = {3.7, 1.32};
+enum { LAUNCHES = 2 };
 static const double MAX_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
 /* ---- which ---- */
@@ -179,8 +181,9 @@ static bool filters_are_loaded(const Im2colMatch *w)
     return op && op->kind == OP_LOAD;
 }
 
-bool im2col_repack_pays(const Im2colMatch *w, Im2colRepack copy)
+bool im2col_repack_pays(const Func *func, const Im2colMatch *w, Im2colRepack copy)
 {
+    const Machine *machine = func->target->machine;
     Type of = w->view.of->type;
     double elements = 1;
     for (int i = 0; i < of->rank; i++) {
@@ -193,7 +196,8 @@ bool im2col_repack_pays(const Im2colMatch *w, Im2colRepack copy)
     }
     const CopyCosts *costs = copy == REPACK_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
     return (copy == REPACK_PERMUTED || filters_are_loaded(w)) && elements <= MAX_ELEMENTS &&
-           gathered(w) * costs->gather > elements * costs->copy + LAUNCHES;
+           gathered(w) * costs->gather >
+               elements * costs->copy + cost_launches(machine, LAUNCHES) * machine->num_sms;
 }
 
 /* ---- copies ---- */

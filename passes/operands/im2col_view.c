@@ -459,18 +459,20 @@ static bool is_computed(const Im2colMatch *w)
 }
 
 /* A permuted copy of what is stored anyway costs nothing. */
-static bool copies(const Im2colMatch *w, Im2colRepack copy, bool asked)
+static bool copies(const Func *func, const Im2colMatch *w, Im2colRepack copy, bool asked)
 {
-    return asked || (copy == REPACK_PERMUTED && is_computed(w)) || im2col_repack_pays(w, copy);
+    return asked || (copy == REPACK_PERMUTED && is_computed(w)) ||
+           im2col_repack_pays(func, w, copy);
 }
 
 /* NULL: the engine can walk it, or a copy of it. */
-static const char *why_no_copy(const Im2colMatch *w, Im2colRepack copy, bool asked)
+static const char *why_no_copy(const Func *func, const Im2colMatch *w, Im2colRepack copy,
+                               bool asked)
 {
     if (copy == REPACK_NONE && !im2col_is_ordered(w)) {
         return "channels are not last";
     }
-    if (copy == REPACK_NONE || copies(w, copy, asked)) {
+    if (copy == REPACK_NONE || copies(func, w, copy, asked)) {
         return copy == REPACK_NONE && has_short_pixels(w)
                    ? "the channels of a pixel are no multiple of 16 bytes"
                    : NULL;
@@ -504,11 +506,11 @@ static void view_window(Finder *pass, Im2colMatch *w)
     const ScheduleEntry *given = schedule_user_entry(func, "im2col", "");
     bool asked = given && given->symbol && text_equal(given->symbol, "bulk");
     Im2colRepack copy = im2col_repack_kind(w, true);
-    if (copy == REPACK_JOINED && !copies(w, copy, asked)) {
+    if (copy == REPACK_JOINED && !copies(func, w, copy, asked)) {
         copy = im2col_repack_kind(w, false);
     }
     const char *reason = why_not(func, w, copy);
-    reason = reason ? reason : why_no_copy(w, copy, asked);
+    reason = reason ? reason : why_no_copy(func, w, copy, asked);
     const char *how = schedule_decide_symbol(func, "im2col", "", reason ? "gather" : "bulk", "%s",
                                              reason ? reason : reason_of(copy));
     if (text_equal(how, "gather")) {

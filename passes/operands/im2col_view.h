@@ -43,7 +43,7 @@ bool im2col_is_ordered(const Im2colMatch *window);
 /* Also decides how many axes are joined, if any may be. */
 Im2colRepack im2col_repack_kind(Im2colMatch *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
-bool im2col_repack_pays(const Im2colMatch *window, Im2colRepack copy);
+bool im2col_repack_pays(const Func *func, const Im2colMatch *window, Im2colRepack copy);
 /* Makes the view read the scratch tensor, which has its axes in the view's order. */
 void im2col_read_from(Im2colMatch *window, const Value *scratch);
 /* Makes the permuted copy, which the view reads from then on. */

@@ -20,14 +20,16 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "passes/analysis/cost_model.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/access_width.h"
 #include "passes/pass.h"
 #include "passes/operands/repack_permuted.h"
 
-/* From the H200 (docs/lab/products.md): of 40 fs that a multiplication takes, so many attoseconds
- * are lost by an operand along k; four bytes are read and written in 2 ps. */
-enum { GAIN = 1700, COST = 2000000 };
+/* Cycles of a multiprocessor that a multiplication takes longer if an operand of fused
+ * multiply-adds is contiguous along k: 4 % of it, measured on the H200 (docs/lab/products.md).
+ * Bytes of an element that the copy reads and writes. */
+static const double GAIN = 4.49e-4, COPIED = 8;
 
 static void find_operands(Op *op, void *user)
 {
@@ -44,13 +46,15 @@ static void find_operands(Op *op, void *user)
         RepackOperand *operand = &sides[side];
         Access access = op_access(operand->load, 0);
         Type tensor = access.memory->type;
+        const Machine *machine = t->func->target->machine;
         bool walked = an_tma_rows(&access);
         if (operand->k != access.n - 1 && walked) {
             continue;
         }
         operand->last = operand->free;
         operand->copy =
-            walked ? an_repack_gain(op, tensor, GAIN, COST) : an_repack_benefit(op, tensor);
+            walked ? an_repack_gain(t->func, op, tensor, GAIN, cost_copy_each(machine, COPIED))
+                   : an_repack_benefit(op, tensor);
         repack_permuted_add(t, operand);
     }
 }

@@ -17,14 +17,15 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "passes/analysis/cost_model.h"
 #include "passes/analysis/dequant_scale.h"
 #include "passes/analysis/repack_cost.h"
 #include "passes/operands/repack_store.h"
 #include "passes/pass.h"
 
-/* From the H200 (docs/lab/products.md): a multiplication by single warps takes so many attoseconds
- * longer; half a byte is read, two are written in 0.8 ps. */
-enum { GAIN = 2360, COST = 800000 };
+/* Cycles of a multiprocessor that a multiplication by single warps takes longer, measured on the
+ * H200 (docs/lab/products.md); bytes of an element that the copy reads, half of one, and writes. */
+static const double GAIN = 6.23e-4, COPIED = 2.5;
 
 typedef struct Narrow {
     Op *load;
@@ -102,7 +103,8 @@ static void find_narrow(Op *op, void *user)
     DType wide = side == 1 ? found.left : found.right, from = side == 1 ? found.right : found.left;
     Op *load = found.sides[side].narrow->def;
     if (mma_upcasts(from, wide) && is_for_warps(w->func, &found, wide) && is_plain(w->func, load)) {
-        RepackBenefit copy = an_repack_gain(op, load->operands[0]->type, GAIN, COST);
+        RepackBenefit copy = an_repack_gain(w->func, op, load->operands[0]->type, GAIN,
+                                            cost_copy_each(w->func->target->machine, COPIED));
         ARENA_PUSH(w->func->arena, &w->narrows, ((Narrow){load, wide, copy}));
         an_repack_consider(&w->decision, &copy);
     }

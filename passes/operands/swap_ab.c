@@ -119,21 +119,21 @@ static bool measure(const Func *func, const Op *dot, DotProblem *plain, DotProbl
                           .n = n,
                           .k = k,
                           .batch = 1,
-                          .rounds = 1,
-                          .columns_of = product_columns(!turned[1], bytes),
-                          .left_lines = lines[0],
-                          .right_lines = lines[1],
-                          .may_share = true,
-                          .may_tail = true,
-                          .may_meet = true,
+                          .taps = 1,
+                          .n_multiple = product_columns(!turned[1], bytes),
+                          .a_lines = lines[0],
+                          .b_lines = lines[1],
+                          .can_split_k = true,
+                          .can_tail = true,
+                          .can_multicast = true,
                           .dots = 1,
                           .bytes = bytes};
     *swapped = *plain;
     swapped->m = n;
     swapped->n = m;
-    swapped->columns_of = product_columns(turned[0], bytes);
-    swapped->left_lines = lines[1];
-    swapped->right_lines = lines[0];
+    swapped->n_multiple = product_columns(turned[0], bytes);
+    swapped->a_lines = lines[1];
+    swapped->b_lines = lines[0];
     return true;
 }
 
@@ -240,8 +240,8 @@ void pass_swap_ab(Func *func)
         swap_narrow(func, dot, plain.m);
         return;
     }
-    plain.ops = s.ops;
-    swapped.ops = s.ops + TURNED_STORE;
+    plain.epilogue_ops = s.ops;
+    swapped.epilogue_ops = s.ops + TURNED_STORE;
     double gain = lies ? 0 : gain_of(func, &plain, &swapped);
     bool wide = lies && plain.n > MAX_ROWS;
     bool pays = wide || gain > MIN_GAIN;

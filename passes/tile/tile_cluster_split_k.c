@@ -84,9 +84,9 @@ static const char *never(Func *func, const Op *group, TilePlan *plan)
     return stores ? NULL : "not all that is written is the product's tile";
 }
 
-bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan)
+bool tile_can_cluster(Func *func, const Op *group, TilePlan *plan)
 {
-    return is_gpu(func) && func->target->cluster > 1 && tile_may_share(plan) &&
+    return is_gpu(func) && func->target->cluster > 1 && tile_can_split_k(plan) &&
            !never(func, group, plan);
 }
 
@@ -124,14 +124,14 @@ int64_t tile_held_together(const Func *func, TilePlan *plan)
         blocks *= ceil_div(most, tile.step[i]);
     }
     bool held = plan->dot->results[0]->type->rank == 2 && func->target->cluster > 1 &&
-                plan->split_k > 1 && blocks <= wave_model_coresident(func->target, plan->split_k);
+                plan->split_k > 1 && blocks <= dot_cost_coresident(func->target, plan->split_k);
     return held ? plan->split_k : 0;
 }
 
 static int64_t shares_of(Func *func, const TilePlan *plan)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "split_k", "");
-    return tile_may_share(plan) ? max_i64(1, line ? line->number : plan->split_k) : 1;
+    return tile_can_split_k(plan) ? max_i64(1, line ? line->number : plan->split_k) : 1;
 }
 
 /* Why blocks that may be a cluster are one, or not. */

@@ -5,14 +5,17 @@
 
 #include "ir/ir_errors.h"
 #include "passes/analysis/access_width.h"
+#include "passes/analysis/cost_model.h"
 #include "passes/analysis/dequant_scale.h"
+
+#include <math.h>
 
 enum {
     MAX_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
     RASTER_ROWS = 1024,  /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     WARP_SUMS = 4096,    /* of 32 bits, that a warp has at most, where that leaves */
     MIN_WARPS = 4,       /* one for each scheduler */
-    TURN_BESIDE = 2,     /* columns of f64 that a tile's beginning and end take */
+    EDGE_COLUMNS = 2,    /* columns of f64 that take as long as a tile's prologue and epilogue */
     BESIDE_SUMS = 32,    /* registers of a thread beside sums and fragments: places, counters */
     WIDENED_DEPTH = 128, /* elements of a step where an operand is widened */
     MIN_STEPS = 4,       /* of a share, */
@@ -43,7 +46,7 @@ static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, cons
         blocks *= max_i64(1, tiles);
     }
     int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
-    return tile_may_share(plan)
+    return tile_can_split_k(plan)
                ? max_i64(1, min_i64(MAX_SHARES,
                                     min_i64(steps, func->target->machine->num_sms / blocks)))
                : 1;
@@ -90,7 +93,7 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
                                         "running at once");
     plan->teams = on ? 2 : 1;
     int64_t groups = m ? max_i64(1, m->step / 64) : 1;
-    plan->warps = thirds ? THIRDS_WARPS : min_i64(8, groups * 4);
+    plan->warps = thirds ? THREE_GROUP_WARPS : min_i64(8, groups * 4);
     plan->warps = on ? 4 : plan->warps;
 }
 
@@ -120,7 +123,7 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
                         int64_t derived)
 {
     const ScheduleEntry *line = axis ? schedule_user_entry(func, "split_k_tail", axis->name) : NULL;
-    if (!axis || (!derived && !line) || !tile_may_tail(func, group, plan)) {
+    if (!axis || (!derived && !line) || !tile_can_tail(func, group, plan)) {
         return;
     }
     int64_t step = axis->step * max_i64(1, axis->multicast);
@@ -155,12 +158,12 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
     bool thirds = false;
     if (reason) {
-        thirds = tiles.thirds;
+        thirds = tiles.three_groups;
         set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
                    thirds              ? "three warp groups, each of 64 rows"
                    : tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
                                        : "one warp group of 64 rows");
-        thirds = thirds && m->step == THIRDS_ROWS;
+        thirds = thirds && m->step == THREE_GROUP_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->split_k = tiles.split_k;
         plan->cluster_split_k = tiles.clustered ? tiles.split_k : 0;
@@ -174,8 +177,8 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     }
     choose_teams(func, plan, m, thirds);
     if (m && n && func->target->cluster > 1) {
-        choose_multicast(func, m, NULL, tiles.beside_m);
-        choose_multicast(func, n, m, tiles.beside_n);
+        choose_multicast(func, m, NULL, tiles.multicast_m);
+        choose_multicast(func, n, m, tiles.multicast_n);
     }
     plan->tail_upto = tiles.split_k_tail * (tiles.tail_along_n ? tiles.n : tiles.m);
     plan->split_k_tail = !tiles.split_k_tail ? NULL : tiles.tail_along_n ? n : m;
@@ -250,8 +253,7 @@ static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPl
         if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
             return most;
         }
-        int64_t turns = ceil_div(tiles, func->target->machine->num_sms);
-        int64_t cost = turns * (columns + TURN_BESIDE);
+        int64_t cost = cost_waves(tiles, func->target->machine->num_sms) * (columns + EDGE_COLUMNS);
         best = cost < least ? columns : best;
         least = min_i64(least, cost);
     }
@@ -413,21 +415,22 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
     return WIDENED_DEPTH;
 }
 
-/* What tiles with so many columns, of rows that a warp group widens, take: cycles of a
- * multiprocessor (H200, docs/lab/products.md). Of a step the unit takes 8 a column; the rest is
- * what it waits for. */
-static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
-                              int64_t columns)
+/* Cycles of the busiest multiprocessor for tiles with so many columns, whose rows a warp group
+ * upcasts. Fitted on the H200 (docs/lab/products.md): the matrix unit takes 8 of COLUMN's cycles;
+ * upcasting the rows takes STEP's; a launch that combines slices of k takes LAUNCH. */
+static double upcast_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                            int64_t columns)
 {
-    enum { COLUMN = 866, STEP = 28800, LAUNCH = 500000 }; /* in hundredths */
+    static const double COLUMN = 8.66, STEP = 288, LAUNCH = 5000;
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
     int64_t steps = ceil_div(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
     n->step = columns;
     int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
     int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
-    return ceil_div(tiles, func->target->machine->num_sms) * ceil_div(steps, shares) *
-               (COLUMN * columns + STEP) +
+    StepCost step = {.busy = {[COST_MATRIX] = COLUMN * (double)columns}, .exposed = STEP};
+    TileCost tile = {.steps = (double)ceil_div(steps, shares), .step = cost_step(&step)};
+    return (double)cost_waves(tiles, func->target->machine->num_sms) * cost_tile(&tile) +
            (shares > 1 ? LAUNCH : 0);
 }
 
@@ -447,11 +450,11 @@ static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, Ax
     if (!is_known(m) || !is_known(n) || !is_known(k)) {
         return best;
     }
-    int64_t least = widened_cycles(func, plan, m, n, best);
+    double least = upcast_cycles(func, plan, m, n, best);
     for (int64_t columns = unit; columns <= most; columns += unit) {
-        int64_t cycles = widened_cycles(func, plan, m, n, columns);
+        double cycles = upcast_cycles(func, plan, m, n, columns);
         best = cycles < least ? columns : best;
-        least = min_i64(least, cycles);
+        least = fmin(least, cycles);
     }
     return best;
 }

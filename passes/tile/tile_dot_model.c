@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the model of a product's tiles (analysis/wave_model.h) is given, and what is said of its
- * answer. */
+/* Describes a product to the cost model (analysis/dot_cost.h), and the model's choice to users. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -10,9 +9,9 @@
 #include "passes/analysis/masked_operand.h"
 
 enum {
-    MAX_PARTS = 16,     /* that a thread adds one by one; more are shared out over threads */
-    MAX_OPS = 4,        /* with an element, where three warp groups share a tile */
-    APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
+    MAX_PARTS = 16,  /* partial results that a thread adds one by one; more: several threads */
+    MAX_OPS = 4,     /* operations of an epilogue, if three warp groups share a tile */
+    N_MULTIPLE = 16, /* of a tile's n, if registers for two accumulators bound it */
 };
 
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
@@ -32,7 +31,7 @@ static int lines_of(const Func *func, const Op *dot, int side)
     return product_lines(&access);
 }
 
-/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
+/* True if TMA can describe both operands (rows of 16 bytes). Others pass through registers. */
 bool tile_operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
@@ -48,36 +47,36 @@ bool tile_operands_stay_out(const Func *func, const Op *dot)
     return func->target->has_bulk_copy;
 }
 
-static int64_t given_along(Func *func, const char *key, const AxisPlan *axis)
+static int64_t user_value(Func *func, const char *key, const AxisPlan *axis)
 {
     const ScheduleEntry *line = axis ? schedule_user_entry(func, key, axis->name) : NULL;
     return line && line->number > 0 ? line->number : 0;
 }
 
-static bool is_given_zero(Func *func, const char *key, const AxisPlan *axis)
+static bool user_zero(Func *func, const char *key, const AxisPlan *axis)
 {
     const ScheduleEntry *line = schedule_user_entry(func, key, axis->name);
     return line && line->number == 0;
 }
 
-/* Does the right operand lie with the product's columns side by side? */
-static bool columns_lie(const Op *dot)
+/* True if B is contiguous along the product's n. */
+static bool n_is_contiguous(const Op *dot)
 {
-    bool turned = false;
+    bool transposed = false;
     for (const Op *op = dot->operands[1]->def; op && op->kind != OP_LOAD;
          op = op->operands[op->kind == OP_SELECT]->def) {
-        turned ^= op->kind == OP_PERMUTE;
+        transposed ^= op->kind == OP_PERMUTE;
     }
-    return !turned;
+    return !transposed;
 }
 
-static int64_t given_shares(Func *func)
+static int64_t user_split_k(Func *func)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "split_k", "");
     return line && line->number > 0 ? line->number : 0;
 }
 
-bool tile_may_share(const TilePlan *plan)
+bool tile_can_split_k(const TilePlan *plan)
 {
     const Op *dot = plan->dot;
     const AxisPlan *k =
@@ -96,7 +95,7 @@ typedef struct Tailed {
     bool may;
 } Tailed;
 
-/* Launches that have a part of the rows, or columns, each: nothing else may be written. */
+/* Two launches that take different rows, or columns, must write nothing but the product. */
 static void check_tailed(Op *op, void *user)
 {
     Tailed *tailed = user;
@@ -119,9 +118,9 @@ bool tile_stores_product(const Op *group, TilePlan *plan)
     return tailed.may;
 }
 
-bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan)
+bool tile_can_tail(const Func *func, const Op *group, TilePlan *plan)
 {
-    return is_gpu(func) && tile_may_share(plan) && plan->n_stored == 2 &&
+    return is_gpu(func) && tile_can_split_k(plan) && plan->n_stored == 2 &&
            plan->dot->results[0]->type->rank == 2 && tile_stores_product(group, plan);
 }
 
@@ -159,7 +158,8 @@ static void check_alike(Op *op, void *user)
     }
     bool same = op->results[0]->type == dot->results[0]->type &&
                 op->operands[0]->type == dot->operands[0]->type &&
-                tile_operands_stay_out(all->func, op) && columns_lie(op) == columns_lie(dot);
+                tile_operands_stay_out(all->func, op) &&
+                n_is_contiguous(op) == n_is_contiguous(dot);
     for (int i = 0; i < dot->operands[0]->type->rank && same; i++) {
         same = tile_axis_of(all->plan, op->operands[0], i) ==
                tile_axis_of(all->plan, dot->operands[0], i);
@@ -171,7 +171,7 @@ static void check_alike(Op *op, void *user)
     all->alike = all->alike && same;
 }
 
-/* Has every product of the group the same axes, and can the copy engine bring its operands? */
+/* True if all dots of the group have the same axes, and TMA can load their operands. */
 static bool all_alike(Func *func, const Op *group, TilePlan *plan)
 {
     Alike all = {func, plan, true};
@@ -179,8 +179,8 @@ static bool all_alike(Func *func, const Op *group, TilePlan *plan)
     return all.alike;
 }
 
-/* Of an axis that several have become the bounds of each are closer than those of their product, in
- * which a size may both add and take away. */
+/* The maximum extent. Of an axis that was collapsed from several, the product of their bounds is
+ * closer than the bound of the product, in which a size may occur with either sign. */
 static int64_t most_along(const Func *func, Dim dim)
 {
     int64_t most = poly_most(dim);
@@ -208,20 +208,20 @@ static bool has_taps(const TilePlan *plan)
     return found;
 }
 
-typedef struct Thirds {
+typedef struct EpilogueCheck {
     Func *func;
     bool may;
-} Thirds;
+} EpilogueCheck;
 
-/* What is made of a tile stays with the thread that has it, and is little. */
-static void check_thirds(Op *op, void *user)
+/* Three warp groups need an epilogue whose elements stay with their thread. */
+static void check_epilogue(Op *op, void *user)
 {
-    Thirds *thirds = user;
+    EpilogueCheck *check = user;
     bool operand = op->n_operands && op->operands[0]->def && op->operands[0]->def->kind == OP_LOAD;
     for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
         const Op *def = op->operands[i]->def;
         bool tile = def && def->kind == OP_LOAD && def->results[0]->type->rank > 1;
-        thirds->may = thirds->may && !tile; /* it would come in another layout */
+        check->may = check->may && !tile; /* it would be loaded in another layout */
     }
     switch (op->kind) {
     case OP_DOT:
@@ -230,25 +230,25 @@ static void check_thirds(Op *op, void *user)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_CONST: break;
-    case OP_PERMUTE: thirds->may = thirds->may && operand; break;
-    default: thirds->may = thirds->may && op_has(op, TRAIT_ELEMENTWISE); break;
+    case OP_PERMUTE: check->may = check->may && operand; break;
+    default: check->may = check->may && op_has(op, TRAIT_ELEMENTWISE); break;
     }
 }
 
-/* Three warp groups have 160 registers a thread, and warps that are no power of two: rows of a tile
- * that no warp has must be nobody's. */
-static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, int ops)
+/* Three warp groups have 160 registers a thread, and a number of warps that is no power of two: the
+ * rows between 192 and 256 belong to no warp. */
+static bool can_have_three_groups(Func *func, const Op *group, const TilePlan *plan, int ops)
 {
     const ScheduleEntry *warps = schedule_peek_entry(func, "warps", "");
-    Thirds thirds = {func, plan->n_dots == 1 && !plan->instruction->max_accumulate_k &&
-                               ops <= MAX_OPS && func->target->has_setmaxnreg &&
-                               !schedule_user_entry(func, "pingpong", "") &&
-                               (!warps || warps->number == THIRDS_WARPS)};
-    block_walk(group->regions[0], check_thirds, &thirds);
-    return thirds.may;
+    EpilogueCheck check = {func, plan->n_dots == 1 && !plan->instruction->max_accumulate_k &&
+                                     ops <= MAX_OPS && func->target->has_setmaxnreg &&
+                                     !schedule_user_entry(func, "pingpong", "") &&
+                                     (!warps || warps->number == THREE_GROUP_WARPS)};
+    block_walk(group->regions[0], check_epilogue, &check);
+    return check.may;
 }
 
-/* The extents of products alike, if they are known: the most that they can be. */
+/* The maximum extents of the group's dots; false if they are not known, or the dots differ. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          DotProblem *size)
 {
@@ -266,59 +266,59 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .n = most_along(func, n->dim),
         .k = poly_most(k->dim),
         .batch = 1,
-        .rounds = 1,
-        .columns_of = plan->instruction->max_accumulate_k
-                          ? APART_COLUMNS
-                          : product_columns(columns_lie(dot), bytes),
-        .left_lines = lines_of(func, dot, 0),
-        .right_lines = lines_of(func, dot, 1),
-        .given_m = m->whole ? m->whole : given_along(func, "tile", m),
-        .given_n = n->whole ? n->whole : given_along(func, "tile", n),
-        .given_k = given_along(func, "tile", k),
-        .given_split_k = given_shares(func),
-        .given_beside_m = given_along(func, "multicast", m),
-        .given_beside_n = given_along(func, "multicast", n),
-        .given_tail_m = given_along(func, "split_k_tail", m),
-        .given_tail_n = given_along(func, "split_k_tail", n),
-        .may_tail = tile_may_tail(func, group, plan) && func->target->has_setmaxnreg &&
-                    !is_given_zero(func, "split_k_tail", m) &&
-                    !is_given_zero(func, "split_k_tail", n),
-        .may_share = tile_may_share(plan),
-        .open = poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
-        .may_cluster = tile_may_cluster(func, group, plan),
-        .given_cluster = cluster ? cluster->number : 0,
-        .apart = plan->instruction->max_accumulate_k != 0,
+        .taps = 1,
+        .n_multiple = plan->instruction->max_accumulate_k
+                          ? N_MULTIPLE
+                          : product_columns(n_is_contiguous(dot), bytes),
+        .a_lines = lines_of(func, dot, 0),
+        .b_lines = lines_of(func, dot, 1),
+        .user_m = m->whole ? m->whole : user_value(func, "tile", m),
+        .user_n = n->whole ? n->whole : user_value(func, "tile", n),
+        .user_k = user_value(func, "tile", k),
+        .user_split_k = user_split_k(func),
+        .user_multicast_m = user_value(func, "multicast", m),
+        .user_multicast_n = user_value(func, "multicast", n),
+        .user_tail_m = user_value(func, "split_k_tail", m),
+        .user_tail_n = user_value(func, "split_k_tail", n),
+        .can_tail = tile_can_tail(func, group, plan) && func->target->has_setmaxnreg &&
+                    !user_zero(func, "split_k_tail", m) && !user_zero(func, "split_k_tail", n),
+        .can_split_k = tile_can_split_k(plan),
+        .is_bound =
+            poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
+        .can_cluster = tile_can_cluster(func, group, plan),
+        .user_cluster = cluster ? cluster->number : 0,
+        .two_accumulators = plan->instruction->max_accumulate_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};
-    /* Blocks that wait for one another would take as many steps each. */
+    /* Blocks of a cluster would all take as many steps as the longest. */
     size->masked = an_is_masked(dot, 0) || an_is_masked(dot, 1);
     if (size->masked) {
-        size->may_tail = false;
-        size->may_cluster = size->given_cluster > 1;
+        size->can_tail = false;
+        size->can_cluster = size->user_cluster > 1;
     }
-    /* Few channels for each of many taps: what is past them is multiplied at every one. */
+    /* Few channels: with deeper steps, padding would be multiplied at every tap. */
     int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
-    if (has_taps(plan) && !size->given_k && row < whole) {
-        size->given_k = max_i64(plan->instruction->k, row);
+    if (has_taps(plan) && !size->user_k && row < whole) {
+        size->user_k = max_i64(plan->instruction->k, row);
     }
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k && axis->how != AXIS_PART) {
-            int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
+            int64_t *times = tile_is_summed_batch(plan, axis) ? &size->taps : &size->batch;
             *times *= min_i64(poly_most(axis->dim), PRODUCT_MAX + 1);
         }
-        if (size->batch > PRODUCT_MAX || size->rounds > PRODUCT_MAX) {
+        if (size->batch > PRODUCT_MAX || size->taps > PRODUCT_MAX) {
             return false;
         }
     }
     Result result = {plan, m, n, 0};
     block_walk(group->regions[0], count_result, &result);
-    size->ops = result.ops;
-    size->thirds = may_have_thirds(func, group, plan, result.ops);
+    size->epilogue_ops = result.ops;
+    size->three_groups = can_have_three_groups(func, group, plan, result.ops);
     const ScheduleEntry *turns = schedule_user_entry(func, "pingpong", "");
-    size->may_meet = func->target->has_setmaxnreg && func->target->cluster > 1 &&
-                     plan->n_dots == 1 && !has_taps(plan) && !size->masked &&
-                     !(turns && text_equal(turns->symbol, "on"));
+    size->can_multicast = func->target->has_setmaxnreg && func->target->cluster > 1 &&
+                          plan->n_dots == 1 && !has_taps(plan) && !size->masked &&
+                          !(turns && text_equal(turns->symbol, "on"));
     return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MAX &&
            size->n <= PRODUCT_MAX && size->k <= PRODUCT_MAX;
 }
@@ -331,14 +331,14 @@ static const char *waves_reason(Func *func, const Machine *rates, const DotProbl
     Text why = text_new(func->arena);
     text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
                 tiles->split_k_tail ? " beside the tail" : "", target->machine->num_sms,
-                waves_count(target, tiles));
+                wave_model_waves(target, tiles));
     const MatrixInstr *instruction = mma_warpgroup(target);
     int64_t m = min_i64(128, max_i64(instruction->m, power_of_two_at_least(min_i64(size->m, 128))));
     int64_t n = instruction->max_n / power_of_two_at_least(size->dots);
     DotTiling usual = wave_model_tiling(target, rates, size, m, n, 1);
     if (usual.cycles > tiles->cycles && (m != tiles->m || n != tiles->n)) {
         text_printf(&why, "; tiles of %lld by %lld: %.2f, %.0f %% more time", (long long)m,
-                    (long long)n, waves_count(target, &usual),
+                    (long long)n, wave_model_waves(target, &usual),
                     100 * (usual.cycles / tiles->cycles - 1));
     }
     return why.data;
@@ -353,14 +353,14 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
         return NULL;
     }
     *tiles = wave_model_choose(func->target, rates, &size);
-    tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
-                    (!size.given_m || schedule_peek_entry(func, "warps", ""));
+    tiles->three_groups = size.three_groups && tiles->m == THREE_GROUP_ROWS &&
+                          (!size.user_m || schedule_peek_entry(func, "warps", ""));
     plan->is_timed = true;
     plan->single_wave = wave_model_is_single_wave(func->target, rates, &size, tiles);
     return waves_reason(func, rates, &size, tiles);
 }
 
-/* ---- what shares come to ---- */
+/* ---- combining slices of k ---- */
 
 bool tile_choose_parts(const Op *group, TilePlan *plan)
 {

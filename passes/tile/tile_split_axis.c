@@ -193,7 +193,7 @@ static bool choose_contracted(const TileEmitter *e, AxisSplit *split)
     const TilePlan *plan = e->plan;
     Op *dot = plan->dot;
     int64_t derived = max_i64(1, plan->split_k);
-    if (!is_gpu(e->func) || !tile_may_share(plan) ||
+    if (!is_gpu(e->func) || !tile_can_split_k(plan) ||
         (derived < 2 && !schedule_user_entry(e->func, "split_k", ""))) {
         return false;
     }

@@ -60,7 +60,7 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacit
  */
 void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given);
 /* Can they be, of tiles of some size? */
-bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan);
+bool tile_can_cluster(Func *func, const Op *group, TilePlan *plan);
 /* The shares of each tile, if clusters that have them all run at once; else 0. */
 int64_t tile_held_together(const Func *func, TilePlan *plan);
 /* Are the blocks that have the shares of a product's tile a cluster, which adds them? `derived`: it
@@ -115,9 +115,9 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
 /* Products of one matrix after the other along the axis are summed. */
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
-bool tile_may_share(const TilePlan *plan);
+bool tile_can_split_k(const TilePlan *plan);
 /* Can some of the product's tiles have shares, and the others none? */
-bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan);
+bool tile_can_tail(const Func *func, const Op *group, TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
  */
 bool tile_choose_parts(const Op *group, TilePlan *plan);

@@ -152,14 +152,14 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->n = poly_capacity(type->dims[1]);
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
     tiles->split_k = shares;
-    tiles->beside_m = tiles->beside_n = 1;
+    tiles->multicast_m = tiles->multicast_n = 1;
     /* Blocks of a multicast group load the tiles along one axis once. */
     const Attr *beside = op_attr(launch->op, ATTR_MULTICAST),
                *block_dims = op_attr(launch->op, ATTR_DIMS);
     for (int i = 0; beside && i < beside->n; i++) {
         const DimVar *rows = poly_as_range(op->results[0]->type->dims[0]);
         bool along_m = rows && rows->whole == block_dims->dims[i];
-        *(along_m ? &tiles->beside_m : &tiles->beside_n) *= beside->ints[i];
+        *(along_m ? &tiles->multicast_m : &tiles->multicast_n) *= beside->ints[i];
     }
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);
@@ -167,13 +167,13 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     *size = (DotProblem){.m = whole[0],
                          .n = whole[1],
                          .k = whole[2],
-                         .rounds = count_rounds(report, loop),
-                         .left_lines = lines_of(launch, op, 0),
-                         .right_lines = lines_of(launch, op, 1),
+                         .taps = count_rounds(report, loop),
+                         .a_lines = lines_of(launch, op, 0),
+                         .b_lines = lines_of(launch, op, 1),
                          .dots = product->n,
                          .bytes = dtype_bytes(access.memory->type->dtype),
-                         .ops = product->ops};
-    if (size->left_lines == 0 && size->right_lines == 0) {
+                         .epilogue_ops = product->ops};
+    if (size->a_lines == 0 && size->b_lines == 0) {
         return false; /* threads bring the operands: predict_pipes.c */
     }
     int64_t each =
@@ -184,10 +184,10 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
 
 static const char *limiter(const DotCost *costs, double ideal)
 {
-    double walked = costs->walked, steps = walked * (double)costs->steps;
-    double multiply = steps * costs->multiply, all = waves_cycles(costs);
-    double losses[] = {multiply - ideal, steps * (costs->step - costs->multiply),
-                       walked * costs->end, costs->sum};
+    double walked = costs->tiles_per_sm, steps = walked * (double)costs->steps;
+    double multiply = steps * costs->matrix, all = dot_cost_cycles(costs);
+    double losses[] = {multiply - ideal, steps * (costs->step - costs->matrix),
+                       walked * costs->epilogue, costs->combine};
     static const char *const names[] = {
         "multiprocessors without a tile in the last wave, and ragged edges",
         "operands that come from L2", "the work on each tile's result",
@@ -270,18 +270,18 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
         bound_share(report, launch);
         return;
     }
-    DotCost costs = waves_costs(report->target, rates, &size, &tiles);
+    DotCost costs = dot_cost(report->target, rates, &size, &tiles);
     double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
-                   (double)size.rounds * size.dots;
+                   (double)size.taps * size.dots;
     double rate = (double)rates->product16 * 2 / size.bytes;
     double ideal = flops / (rate * report->target->machine->num_sms);
     double floor = ideal > costs.memory ? ideal : costs.memory;
-    costs.end += fetch_cycles(report, launch);
+    costs.epilogue += fetch_cycles(report, launch);
     product->modelled = true;
     product->step_cycles = costs.step;
-    product->waves = waves_count(report->target, &tiles);
-    product->tail = 1 - product->waves / costs.walked;
-    product->cycles = waves_cycles(&costs);
+    product->waves = wave_model_waves(report->target, &tiles);
+    product->tail = 1 - product->waves / costs.tiles_per_sm;
+    product->cycles = dot_cost_cycles(&costs);
     product->share = floor / product->cycles;
     product->limiter = limiter(&costs, ideal);
 }

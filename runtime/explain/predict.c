@@ -2,8 +2,8 @@
 /* Predicts the time of a kernel from what its launches require of each part of a device. The
  * purpose is to rank schedules before any of them runs, not to give exact times.
  *
- * A launch waits for global memory, L2 and arithmetic. These overlap as in
- * passes/analysis/wave_model.c: the result is the norm of their times with exponent 4. The speed
+ * A launch waits for global memory, L2 and arithmetic, which overlap as all resources of the cost
+ * model do (passes/analysis/cost_model.h). The speed
  * of memory depends on the bytes in flight: each multiprocessor needs its fraction of bandwidth
  * times latency (Little's law). Work on the multiprocessors takes as long as on the one with most
  * blocks. A dot that the tile model covers takes the time of that model.
@@ -14,6 +14,7 @@
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/target/machine.h"
+#include "passes/analysis/cost_model.h"
 #include "runtime/explain/explain_point.h"
 
 #include <math.h>
@@ -27,16 +28,6 @@ static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, ARITHMETIC_OVERHEAD = 1.2;
 static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 
 enum { SUMS = 8 /* of a reduction, where no line says how many */ };
-
-static double together(const double *times, int n)
-{
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-        double square = times[i] * times[i];
-        sum += square * square;
-    }
-    return sqrt(sqrt(sum));
-}
 
 /* ---- GPUs ---- */
 
@@ -119,7 +110,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     if (turns > 0) {
         *limiter = NULL;
         double parts[] = {turns / gpu.clock, memory_time(report, launch, &gpu)};
-        return together(parts, 2) + gpu.start;
+        return cost_overlap(parts, 2) + gpu.start;
     }
     double asked = r->asked_read + r->asked_written;
     double cache = gpu.unit_bytes * gpu.units * gpu.clock;
@@ -129,7 +120,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
         double clock = r->matrix_flops > 0 ? gpu.clock : thread_clock(report);
         double parts[] = {memory_time(report, launch, &gpu), even * cycles / clock};
         *limiter = parts[0] > parts[1] ? "memory" : pipes.limiter;
-        return together(parts, 2) + gpu.start;
+        return cost_overlap(parts, 2) + gpu.start;
     }
     *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
@@ -137,7 +128,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     double memory = times[0] > times[1] ? times[0] : times[1];
     double trace =
         launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);
-    return (trace > 0 ? trace : together(times, 3)) + gpu.start;
+    return (trace > 0 ? trace : cost_overlap(times, 3)) + gpu.start;
 }
 
 /* ---- CPUs ---- */
@@ -240,7 +231,7 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     double lines = launch->cpu.l2_line_bytes / (core->line_gbs * 1e9) +
                    launch->cpu.far_line_bytes / (core->far_line_gbs * 1e9);
     double work =
-        together(times, 3) + lines + begun + launch->cpu.packed_bytes / (core->pack_gbs * 1e9);
+        cost_overlap(times, 3) + lines + begun + launch->cpu.packed_bytes / (core->pack_gbs * 1e9);
     return even * work / at_once + rounds * core->block_ns * 1e-9 + core->launch_ns * 1e-9;
 }
 

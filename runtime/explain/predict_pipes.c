@@ -17,6 +17,7 @@
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/target/machine.h"
+#include "passes/analysis/cost_model.h"
 
 #include <math.h>
 
@@ -34,14 +35,6 @@ enum {
  * element of a wider access; the fraction of issue slots that warps fill at best, because they also
  * wait for registers and ports. */
 static const double WIDEN_OPS = 1.5, ISSUED = 0.82;
-
-/* Two times that overlap, as their norm with exponent 4. */
-static double overlapped(double a, double b)
-{
-    a *= a;
-    b *= b;
-    return sqrt(sqrt(a * a + b * b));
-}
 
 /* ---- bytes from L2 ---- */
 
@@ -246,8 +239,10 @@ static double total(const LaunchReport *launch, bool shared)
 
 static double all_pipes(const Pipes *p)
 {
-    return overlapped(overlapped(p->issue, p->matrix),
-                      overlapped(p->l1 + p->shared + p->operands, p->l2));
+    return cost_resources(&(StepCost){.busy = {[COST_ISSUE] = p->issue,
+                                               [COST_MATRIX] = p->matrix,
+                                               [COST_SHARED] = p->l1 + p->shared + p->operands,
+                                               [COST_L2] = p->l2}});
 }
 
 /* Cycles in which a block waits and its own work, `each`, does not fill. */
@@ -263,8 +258,8 @@ static double waits(const Machine *card, const LaunchReport *launch, const Steps
             fmax(0, card->l2_latency - each / steps->n); /* the loads are issued one step ahead */
     }
     /* A warp group loads the next tiles after its dots. */
-    double busy = all_pipes(p), unit = overlapped(p->matrix, p->operands);
-    double threads = overlapped(overlapped(p->issue, p->l1 + p->shared), p->l2);
+    double busy = all_pipes(p), unit = cost_overlap2(p->matrix, p->operands);
+    double threads = cost_overlap((double[]){p->issue, p->l1 + p->shared, p->l2}, 3);
     double after = p->operands > 0 ? each * fmax(0, (unit + threads) / busy - 1) : 0;
     return steps->n * (wait + (steps->has_barrier ? BARRIER_CYCLES : 0)) + after;
 }

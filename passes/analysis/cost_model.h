@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cost of loops in cycles of a multiprocessor, of which all choices and predictions are made.
+ *
+ * A step of a loop keeps resources busy, which work at the same time, and hands values to the next
+ * step. It takes as long as the resources together (ResMII), or as the chain of what it hands on,
+ * shared by the streams that alternate (RecMII). A tile is its steps between a prologue and an
+ * epilogue that nothing overlaps; a launch is as many tiles as the busiest multiprocessor has. */
+#ifndef TESSERA_PASSES_ANALYSIS_COST_MODEL_H
+#define TESSERA_PASSES_ANALYSIS_COST_MODEL_H
+
+#include "ir/target/machine.h"
+
+#include <stdint.h>
+
+typedef enum CostResource {
+    COST_MATRIX, /* the matrix unit */
+    COST_ISSUE,  /* issue slots of warps */
+    COST_SHARED, /* wavefronts of shared memory and L1, which are one memory */
+    COST_MUFU,   /* the unit of special functions */
+    COST_L2,     /* bytes from L2 to a multiprocessor */
+    COST_MEMORY, /* bytes of global memory, of which a multiprocessor has its fraction */
+    COST_CODE,   /* code that the instruction cache does not hold */
+    N_COST_RESOURCES
+} CostResource;
+
+typedef struct StepCost {
+    double busy[N_COST_RESOURCES]; /* cycles that a step keeps each resource busy */
+    double recurrence;             /* cycles of the chain from one step to the next; 0: none */
+    double streams;                /* warp groups or blocks whose steps alternate; 0: one */
+    double exposed;                /* cycles that nothing overlaps: barriers, addresses */
+} StepCost;
+
+typedef struct TileCost {
+    double steps, step;        /* the number of steps; cycles of each */
+    double prologue, epilogue; /* before the first step; after the last one */
+} TileCost;
+
+/* Cycles of things that go on at once: the norm with exponent 4, which is the longest one, and a
+ * fifth more where two take as long (fitted with MACHINES' step_overhead to products). */
+double cost_overlap(const double *cycles, int n);
+double cost_overlap2(double a, double b);
+
+/* Cycles of a step, by its resources alone, and in all. */
+double cost_resources(const StepCost *step);
+double cost_step(const StepCost *step);
+double cost_tile(const TileCost *tile);
+
+/* Tiles of the busiest of `places`, each of which takes one at a time. */
+int64_t cost_waves(int64_t tiles, int64_t places);
+
+/* Cycles of the whole device: to move bytes of global memory at the rate that long copies reach; to
+ * execute so many instructions for each of so many elements; between two launches of the host. */
+double cost_memory(const Machine *machine, double bytes);
+double cost_elements(const Machine *machine, double elements, double instructions);
+double cost_launches(const Machine *machine, double launches);
+
+/* Cycles of one multiprocessor for its part of that work, of each of many elements: launches that
+ * only copy or compute, and reach less than long copies. */
+double cost_copy_each(const Machine *machine, double bytes);
+double cost_compute_each(const Machine *machine, double instructions);
+
+#endif

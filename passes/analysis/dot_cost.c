@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cost of a product's tiles.
+ *
+ * A step of a block's loop multiplies m × n × depth while (m + n) × depth elements of the next one
+ * come from L2. Its ResMII is that of the matrix unit and L2; barriers and addresses are exposed. A
+ * tile is its steps and the epilogue on its result, which nothing overlaps. All multiprocessors
+ * wait for the one that has most tiles ("wave quantization": NVIDIA, Matrix Multiplication
+ * Background User's Guide), and nothing is faster than memory delivers the operands.
+ *
+ * Adjacent blocks of a multicast group ask L2 for the tile that they share once, but it arrives at
+ * each of them: that pays where rows take more cache lines than they have bytes.
+ *
+ * Slices of k (split-K) go through memory to a launch that combines them, or through the shared
+ * memory of a cluster, of which fewer blocks run at once. */
+#include "passes/analysis/dot_cost.h"
+
+#include "passes/analysis/cost_model.h"
+
+#include <math.h>
+
+enum {
+    ACCUMULATOR_BYTES = 4,     /* of an element of a slice's result: an f32 */
+    STORE_OPS = 8,             /* instructions that convert an element and store it */
+    DRAIN_CYCLES = 400,        /* until the first result of a tile's last dot is there */
+    CLUSTER_SYNC_CYCLES = 500, /* until the results of a cluster's last block are there */
+    TAIL_CYCLES = 1500,        /* until a launch that began early has its first operands */
+    PAIR = 2,                  /* blocks of a cluster for which every multiprocessor has a place */
+};
+
+/* Cycles of a lane for an operation of an epilogue: some are folded into others. Measured on
+ * `linear` with gelu on the H200. */
+static const double OP_CYCLES = 0.65;
+
+/* More cycles of a step of blocks in a multicast group, which wait for one another. */
+static const double MULTICAST_CYCLES = 20;
+
+/* ---- a step ---- */
+
+static double matrix_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
+{
+    double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
+    return products * size->bytes / machine->product16; /* of half the bits, twice as many */
+}
+
+static double l2_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
+{
+    int64_t rows = tiles->m < size->m ? tiles->m : size->m;
+    int64_t columns = tiles->n < size->n ? tiles->n : size->n;
+    int a = size->a_lines > 1 ? size->a_lines : 1, b = size->b_lines > 1 ? size->b_lines : 1;
+    int64_t multicast_m = tiles->multicast_m > 1 ? tiles->multicast_m : 1;
+    int64_t multicast_n = tiles->multicast_n > 1 ? tiles->multicast_n : 1;
+    int64_t requested = rows * a / multicast_n + columns * size->dots * b / multicast_m;
+    int64_t arriving = rows + columns * size->dots;
+    int64_t lines = requested > arriving ? requested : arriving;
+    return (double)(lines * tiles->depth * size->bytes) / machine->l2_bytes;
+}
+
+static double step_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
+{
+    bool multicast = tiles->multicast_m > 1 || tiles->multicast_n > 1;
+    return cost_step(
+        &(StepCost){.busy = {[COST_MATRIX] = matrix_cycles(machine, size, tiles),
+                             [COST_L2] = l2_cycles(machine, size, tiles)},
+                    .exposed = machine->step_overhead + (multicast ? MULTICAST_CYCLES : 0)});
+}
+
+/* ---- a tile ---- */
+
+static double epilogue_ops(const DotProblem *size)
+{
+    return size->epilogue_ops * OP_CYCLES + STORE_OPS;
+}
+
+/* Blocks of a cluster send one another their results; each combines and stores a part of them. */
+static double exchange_cycles(const Machine *machine, const DotProblem *size,
+                              const DotTiling *tiles)
+{
+    double elements = (double)(tiles->m * tiles->n);
+    double own = elements / (double)tiles->split_k * epilogue_ops(size);
+    return CLUSTER_SYNC_CYCLES + elements * ACCUMULATOR_BYTES / machine->dsmem_bytes +
+           own / machine->lanes;
+}
+
+static double epilogue_cycles(const Machine *machine, const DotProblem *size,
+                              const DotTiling *tiles)
+{
+    double ops = tiles->split_k > 1 ? STORE_OPS : epilogue_ops(size);
+    return (double)(tiles->m * tiles->n) * ops / machine->lanes + DRAIN_CYCLES +
+           (tiles->clustered ? exchange_cycles(machine, size, tiles) : 0);
+}
+
+/* ---- the product ---- */
+
+static double memory_cycles(const Machine *machine, const DotProblem *size)
+{
+    double m = (double)size->m, n = (double)size->n, k = (double)size->k;
+    double b = k * n * size->dots * (double)size->taps;
+    return cost_memory(machine, (m * k + b + m * n) * (double)(size->batch * size->bytes));
+}
+
+/* A launch that reads the slices of so many elements, and adds them one by one. */
+static double combine_cycles(const Machine *machine, const DotProblem *size, double elements,
+                             int64_t slices)
+{
+    double moved = 2 * elements * (double)slices * ACCUMULATOR_BYTES;
+    return machine->start + cost_memory(machine, moved) +
+           cost_elements(machine, elements, epilogue_ops(size));
+}
+
+/* A cluster's blocks run within one part of the device, and parts differ in size: of 132
+ * multiprocessors the driver places 30 clusters of 4, 15 of 8 or 7 of 16 blocks at once. */
+int64_t dot_cost_coresident(const Target *target, int64_t cluster)
+{
+    const Machine *machine = target->machine;
+    int64_t usable = cluster > PAIR ? machine->num_sms - machine->cluster_spare : machine->num_sms;
+    return usable / cluster * cluster;
+}
+
+/* Masked tiles are taken by persistent blocks, longest first, so that these end together, but not
+ * before the longest tile does. */
+static double tiles_of_busiest(const Target *target, const DotProblem *size, const DotTiling *tiles)
+{
+    int64_t places =
+        tiles->clustered ? dot_cost_coresident(target, tiles->split_k) : target->machine->num_sms;
+    double half = (double)tiles->count / (double)places / 2;
+    return !size->masked ? (double)cost_waves(tiles->count, places) : half > 1 ? half : 1;
+}
+
+DotCost dot_cost(const Target *target, const Machine *machine, const DotProblem *size,
+                 const DotTiling *tiles)
+{
+    double elements = (double)size->m * (double)size->n * (double)size->batch;
+    bool combined = tiles->split_k > 1 && !tiles->clustered;
+    return (DotCost){
+        .matrix = matrix_cycles(machine, size, tiles),
+        .l2 = l2_cycles(machine, size, tiles),
+        .step = step_cycles(machine, size, tiles),
+        .epilogue = epilogue_cycles(machine, size, tiles),
+        .memory = memory_cycles(machine, size),
+        .combine = combined ? combine_cycles(machine, size, elements, tiles->split_k) : 0,
+        .steps = cost_waves(cost_waves(size->k, tiles->depth) * size->taps, tiles->split_k),
+        .tiles_per_sm = tiles_of_busiest(target, size, tiles),
+    };
+}
+
+static double tile_cycles(const DotCost *cost, int64_t steps)
+{
+    return cost_tile(
+        &(TileCost){.steps = (double)steps, .step = cost->step, .epilogue = cost->epilogue});
+}
+
+double dot_cost_cycles(const DotCost *cost)
+{
+    double tiles = cost->tiles_per_sm * tile_cycles(cost, cost->steps);
+    return cost_overlap2(tiles, cost->memory) + cost->combine;
+}
+
+/* The tail's launch begins as the last tiles of the others end. Each of its multiprocessors has its
+ * slices one after the other, but one epilogue. */
+double dot_cost_with_tail(const Target *target, const Machine *machine, const DotProblem *size,
+                          const DotTiling *tiles, int64_t lines, int64_t tail, int64_t slices)
+{
+    DotCost cost = dot_cost(target, machine, size, tiles);
+    int64_t each = tiles->count / lines, sms = machine->num_sms;
+    int64_t along = tiles->tail_along_n ? tiles->n : tiles->m;
+    double whole = (double)cost_waves((lines - tail) * each, sms) * tile_cycles(&cost, cost.steps);
+    int64_t steps = cost_waves(cost.steps, slices) * cost_waves(tail * each * slices, sms);
+    double last = tile_cycles(&cost, steps) + TAIL_CYCLES;
+    double elements = (double)(tail * along) * (double)(tiles->tail_along_n ? size->m : size->n);
+    return cost_overlap2(whole + last, cost.memory) +
+           combine_cycles(machine, size, elements, slices);
+}
