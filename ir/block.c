@@ -3,6 +3,7 @@
  * of uses that each value keeps. The builder, clone.c and the parser share it. */
 #include "ir/build.h"
 #include "ir/interns.h"
+#include "ir/ir_errors.h"
 
 #include <string.h>
 
@@ -13,7 +14,7 @@ enum { MAX_VALUES = 1000000 };
 Value *value_new(Func *func, Type type, const char *name)
 {
     if (func->n_values >= MAX_VALUES) {
-        diag_fatal(func->diags, DIAG_SOURCE,
+        diag_fatal(func->diags, DIAG_SOURCE, ERR_PROGRAM_SIZE,
                    "%s becomes too large: more than %d values; split it into several kernels",
                    func->name, MAX_VALUES);
     }

@@ -156,11 +156,11 @@ void diag_leave(Diags *diags)
     abort(); /* a caller without a guard is a bug of ours, too */
 }
 
-void diag_fatal(Diags *diags, DiagClass kind, const char *format, ...)
+void diag_fatal(Diags *diags, DiagClass kind, int code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    add(diags, SEVERITY_ERROR, kind, 0, SPAN_NONE, format, args);
+    add(diags, SEVERITY_ERROR, kind, code, SPAN_NONE, format, args);
     va_end(args);
     diag_leave(diags);
 }

@@ -125,8 +125,8 @@ void diag_fix(Diags *diags, Diag *diag, Span span, const char *format, ...)
 bool diag_is_reported(const Diags *diags, int code, Span span);
 
 /* A limit that was met in the middle of the work: an error, and the end of the compilation. */
-_Noreturn void diag_fatal(Diags *diags, DiagClass kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+_Noreturn void diag_fatal(Diags *diags, DiagClass kind, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* The end of the compilation, behind an error that it cannot go on after. */
 _Noreturn void diag_leave(Diags *diags);
 /* Our own bug. Does not return. */

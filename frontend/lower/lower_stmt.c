@@ -12,7 +12,7 @@ static bool within_limits(Lower *l, Span span)
     bool within = l->depth < MAX_DEPTH && l->steps < MAX_STEPS && l->func->n_values < MAX_VALUES;
     if (!within && !l->stopped) {
         l->stopped = true;
-        Diag *diag = lower_error(l, ERR_PROGRAM_SIZE, span, "this kernel is too large");
+        Diag *diag = lower_error(l, (ErrorCode)ERR_PROGRAM_SIZE, span, "this kernel is too large");
         diag_note(l->diags, diag,
                   "after inlining it has more than %d values, or calls and expressions "
                   "nest deeper than %d",

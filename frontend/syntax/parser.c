@@ -25,7 +25,8 @@ void parser_next(Parser *p)
 void parser_count(Parser *p)
 {
     if (++p->nodes == MAX_NODES) {
-        front_error(p->diags, ERR_PROGRAM_SIZE, p->token.span, "this program is too large");
+        front_error(p->diags, (ErrorCode)ERR_PROGRAM_SIZE, p->token.span,
+                    "this program is too large");
         stop(p);
     }
 }
