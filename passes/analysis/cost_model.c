@@ -17,6 +17,15 @@ double cost_overlap(const double *cycles, int n)
     return sqrt(sqrt(sum));
 }
 
+double cost_norm(const double *cycles, int n, double exponent)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += pow(cycles[i], exponent);
+    }
+    return pow(sum, 1 / exponent);
+}
+
 double cost_overlap2(double a, double b)
 {
     return cost_overlap((double[]){a, b}, 2);

@@ -38,6 +38,8 @@ typedef struct TileCost {
 /* Cycles of things that go on at once: the norm with exponent 4, which is the longest one, and a
  * fifth more where two take as long (fitted with MACHINES' step_overhead to products). */
 double cost_overlap(const double *cycles, int n);
+/* The same with another exponent; 1: nothing overlaps. */
+double cost_norm(const double *cycles, int n, double exponent);
 double cost_overlap2(double a, double b);
 
 /* Cycles of a step, by its resources alone, and in all. */

@@ -1,39 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warp groups for scores: two products in a loop, of which the second one's left operand is made of
- * the first one's result. What is done with scores hides under other groups' products: of the same
- * block, which share what is loaded, or of others of a multiprocessor, which never wait for one
- * another. What takes the least time is chosen, by a model of a multiprocessor's groups whose
- * constants were fitted to 165 measurements on an H200 (docs/lab/attention.md). */
+/* Warp groups, blocks and steps of dot chains: two dots in a loop, the second of which multiplies
+ * what is computed from the first one's result (attention). The work on scores overlaps with the
+ * dots of other warp groups: those of the same block, which share what is loaded, or those of other
+ * blocks of the multiprocessor, which never wait for one another.
+ *
+ * The cost (passes/analysis/cost_model.h): each block is a chain of dependent steps, of which a
+ * multiprocessor has several (streams); they share its issue slots, the bytes from L2, and memory.
+ * The constants were fitted to 165 measurements on an H200 (docs/lab/attention.md). */
 #include "passes/tile/tile_hand_tiled.h"
 
 #include "ir/memo.h"
+#include "passes/analysis/cost_model.h"
 
 #include <math.h>
 
 enum {
-    LONG = 8192,      /* what is not known */
-    LONG_READ = 2048, /* a walk whose bounds are read from memory: of one sequence of many */
-    MAX_DEPTH = 16,   /* of what bounds are made of */
-    MAX_TILES = 4096, /* of an axis that are counted one by one */
+    LONG = 8192,      /* elements of an axis whose extent is not known */
+    LONG_READ = 2048, /* the same if the loop's bounds are loaded: one sequence of many */
+    MAX_DEPTH = 16,   /* of operations that compute bounds */
+    MAX_TILES = 4096, /* of an axis whose steps are counted one by one */
     MAX_GROUPS = 3,   /* of a block, and of the blocks of a multiprocessor */
-    MIN_COLUMNS = 48, /* of loops' steps */
-    UNIT_BYTES = 32,  /* of a row of the second product's left operand, by which steps differ */
-    HELD_MASKED = 64, /* bytes of a thread's registers that masks take */
-    GAIN = 1,         /* % that other groups than the source's must save, */
-    GAIN_THIRD = 5,   /* and three, whose rates at great depth are less sure */
+    MIN_COLUMNS = 48, /* of a step */
+    UNIT_BYTES = 32,  /* of a row of the second dot's A operand, by which steps differ */
+    MASK_BYTES = 64,  /* of a thread's registers for masks */
+    GAIN = 1,         /* % that another plan than the source's must save, */
+    GAIN_THIRD = 5,   /* and one of three groups, to which fewer measurements were fitted */
 };
 
-/* In cycles of a multiprocessor; what depends on it, for each element of the depth. */
-static const double START = 6030, /* of a launch */
-    TILE = 345, TILE_DEPTH = 20,  /* of a group's chain: what a tile takes, */
-    TILE_ENDS = 3400,             /* that ends within a step, by three groups, */
-    TILE_ALONE = 11500,           /* that a block of its own takes, beside no other, */
-    STEP = 249, COLUMN = 0.58, COLUMN_DEPTH = 0.0742, /* a step, a column of it */
-    ISSUE_TILE = 981, ISSUE = 4.21,
-                    ISSUE_DEPTH = 0.046,   /* of the issue slots and the matrix unit */
-    CACHE_BYTES = 71, MEMORY_BYTES = 22.6, /* that come in a cycle */
-    THIRD = 0.777, THIRD_DEPTH = 0.0016,   /* of the time, by three groups in turns */
-    OVERLAP = 2.46; /* the norm by which what runs at once adds up; 1: nothing overlaps */
+/* In cycles of a multiprocessor; *_DEPTH is more for each element of the first dot's k.
+ *
+ * The chain of a group: a tile, without its steps; a tile that ends within a step, by three groups;
+ * a tile of a block that is the only one of its multiprocessor; a step, and a column of it. */
+static const double TILE = 345, TILE_DEPTH = 20, RAGGED_TILE = 3400, SINGLE_BLOCK_TILE = 11500,
+                    STEP = 249, COLUMN = 0.58, COLUMN_DEPTH = 0.0742;
+/* Issue slots and the matrix unit: of a tile, and of a column of a step. */
+static const double ISSUE_TILE = 981, ISSUE = 4.21, ISSUE_DEPTH = 0.046;
+/* Bytes per cycle from L2 and of memory, beside those of the machine's row. */
+static const double L2_RATE = 71.0 / 64, MEMORY_RATE = 22.6 * 132 / 2460;
+/* The part of the time that three groups of a block take that issue their dots in a fixed order. */
+static const double ORDERED = 0.777, ORDERED_DEPTH = 0.0016;
+static const double OVERLAP = 2.46; /* the exponent of the norm of what overlaps */
 
 /* The one axis of the grid that is taken in steps; NULL: none, or several. */
 static const Value *stepped_axis(const Op *parallel)
@@ -60,17 +66,17 @@ static bool is_made_of_scores(Func *func, const Op *parallel, const BlockFootpri
            !schedule_user_entry(func, "tile", poly_as_range(axis->type->dims[0])->name);
 }
 
-/* ---- the walk ---- */
+/* ---- the loop ---- */
 
 typedef struct ScoreWalk {
-    const Op *loop; /* that takes most at a step, or NULL */
-    int64_t columns;
+    const Op *loop;  /* the loop with the widest step, or NULL */
+    int64_t columns; /* of its step */
     double heads;
-    int64_t rows, extent; /* as many as there can be */
-    bool from_zero;       /* every tile begins with the extent, */
-    bool whole;           /* and walks all of it, */
-    bool grows;           /* or up to the tile's own end */
-    bool read;            /* or what memory says: the device deals such tiles out */
+    int64_t rows, extent; /* maximum extents: of the grid, of the loop */
+    bool from_zero;       /* the loop of every tile begins at 0 */
+    bool whole;           /* … and ends at the extent */
+    bool grows;           /* … and ends at the tile's own end (causal) */
+    bool read;            /* its bounds are loaded; tiles are not persistent then */
 } ScoreWalk;
 
 static bool find_read(Memo *seen, const Value *bound, int depth)
@@ -106,7 +112,6 @@ static void see_loop(Op *op, void *user)
     }
 }
 
-/* What is not known is taken to be long. */
 static int64_t known(Dim dim)
 {
     int64_t most = poly_most(dim);
@@ -165,23 +170,22 @@ static Count count_steps(const ScoreWalk *walk, int64_t rows, int64_t columns)
     return count;
 }
 
-/* ---- what it takes ---- */
+/* ---- the cost ---- */
 
-/* How much longer than the mean the multiprocessor, or place of a block, that gets most takes. */
+/* How much longer than the mean the busiest multiprocessor, or place of a block, takes. */
 static double unevenness(const ScoreWalk *walk, double tiles, double places)
 {
     double waves = ceil(tiles / places) / (tiles / places);
     return walk->grows ? (1 + waves) / 2 : waves;
 }
 
-/* The groups of a multiprocessor are chains beside one another, whose instructions and copies share
- * it. */
-static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootprint *steps,
-                      const WarpGroupPlan *plan)
+static double plan_cycles(const Func *func, const ScoreWalk *walk, const BlockFootprint *steps,
+                          const WarpGroupPlan *plan)
 {
     int64_t rows = plan->groups * tile_group_rows(func);
     Count count = count_steps(walk, rows, plan->columns);
-    double units = func->target->machine->num_sms, places = units * (double)plan->blocks;
+    const Machine *machine = func->target->machine;
+    double sms = machine->num_sms, places = sms * (double)plan->blocks;
     double heads = walk->heads, tiles = count.tiles * heads, depth = (double)steps->depth;
     double columns = (double)plan->columns, groups = (double)plan->groups;
     double tile = TILE + TILE_DEPTH * depth;
@@ -189,16 +193,17 @@ static double time_of(const Func *func, const ScoreWalk *walk, const BlockFootpr
     double chain = (count.tiles * tile + count.steps * step) * heads / places;
     chain = fmax(chain * unevenness(walk, tiles, places), tile + count.longest * step);
     double issue = count.tiles * ISSUE_TILE + count.steps * columns * (ISSUE + ISSUE_DEPTH * depth);
-    issue *= groups * heads / units * unevenness(walk, tiles, units);
-    double row = depth * 2 * (double)sizeof(int16_t) * heads / units;
-    double cache = (count.tiles * (double)rows + count.steps * columns) * row / CACHE_BYTES;
-    double memory = (double)(walk->rows + walk->extent) * row / MEMORY_BYTES;
-    double all =
-        pow(pow(chain, OVERLAP) + pow(issue, OVERLAP) + pow(cache, OVERLAP) + pow(memory, OVERLAP),
-            1 / OVERLAP);
-    double ends = plan->groups == 3 && walk->grows ? TILE_ENDS * tiles / places : 0;
-    double alone = walk->read && plan->blocks == 1 ? TILE_ALONE * tiles / places : 0;
-    return START + ends + alone + all * (plan->groups == 3 ? THIRD + THIRD_DEPTH * depth : 1);
+    issue *= groups * heads / sms * unevenness(walk, tiles, sms);
+    double row = depth * 2 * (double)sizeof(int16_t) * heads / sms;
+    double l2 =
+        (count.tiles * (double)rows + count.steps * columns) * row / (L2_RATE * machine->l2_bytes);
+    double memory =
+        (double)(walk->rows + walk->extent) * row * sms / (MEMORY_RATE * machine->memory_bytes);
+    double all = cost_norm((double[]){chain, issue, l2, memory}, 4, OVERLAP);
+    double ragged = plan->groups == 3 && walk->grows ? RAGGED_TILE * tiles / places : 0;
+    double single = walk->read && plan->blocks == 1 ? SINGLE_BLOCK_TILE * tiles / places : 0;
+    return cost_launches(machine, 1) + ragged + single +
+           all * (plan->groups == 3 ? ORDERED + ORDERED_DEPTH * depth : 1);
 }
 
 /* ---- the choice ---- */
@@ -209,20 +214,22 @@ typedef struct Choice {
     const SavedSteps *saved;
     ScoreWalk walk; /* of the source's steps */
     WarpGroupPlan plan;
-    double time; /* 0: none yet */
+    double cycles; /* 0: none yet */
 } Choice;
 
-/* Masked steps are as few as can be, and hold more registers, except of three groups, which make
- * the columns' indices anew; a walk that begins behind the axis' begin is masked at both ends.
- * Where the device deals tiles out, one block's beginning hides under another one's products.
- * Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by 96. */
-static bool may_take(const Func *func, const ScoreWalk *walk, const WarpGroupPlan *plan)
+/* True if the plan's masks stay few and fit the registers. A loop over the whole axis has none. A
+ * causal loop is masked in the step that its tile ends in, so rows and columns are multiples of one
+ * another; one that begins within the axis is masked at both ends, and keeps the source's steps.
+ * Three groups keep the source's steps, too: they recompute the indices of the columns
+ * (docs/lab/attention.md). If bounds are loaded, the prologue of one block overlaps with the dots
+ * of another. */
+static bool can_take(const Func *func, const ScoreWalk *walk, const WarpGroupPlan *plan)
 {
     int64_t rows = plan->groups * tile_group_rows(func);
     bool even = rows % plan->columns == 0 || plan->columns % rows == 0;
     bool plain = (plan->groups < 3 || walk->grows) && plan->blocks == 1;
-    bool beside = walk->read && plan->groups == 1 && plan->blocks > 1;
-    return walk->whole || ((plain || beside) && plan->columns == walk->columns) ||
+    bool several = walk->read && plan->groups == 1 && plan->blocks > 1;
+    return walk->whole || ((plain || several) && plan->columns == walk->columns) ||
            (walk->from_zero && plan->groups < 3 && even);
 }
 
@@ -230,15 +237,15 @@ static void consider(Choice *best, WarpGroupPlan plan)
 {
     BlockFootprint steps;
     plan.widest = best->walk.columns;
-    plan.beside = best->walk.whole || plan.groups == 3 ? 0 : HELD_MASKED;
-    if (!may_take(best->func, &best->walk, &plan)) {
+    plan.beside = best->walk.whole || plan.groups == 3 ? 0 : MASK_BYTES;
+    if (!can_take(best->func, &best->walk, &plan)) {
         return;
     }
     source_try(best->func, best->parallel, best->saved, plan, &steps);
     int64_t columns = walk_of(best->parallel).columns;
     bool taken = columns == plan.columns || columns == best->walk.columns; /* or the user's */
     if (plan.groups == 3 && columns * 4 < steps.depth * 3) {
-        return; /* short steps: by 64 of 128 elements 1716 us for 1571 of two groups (4×32×4096) */
+        return; /* short steps are slower than two groups (docs/lab/attention.md) */
     }
     if (!taken || steps.rows != plan.groups * tile_group_rows(best->func) ||
         !source_fits(best->func, &steps)) {
@@ -246,13 +253,13 @@ static void consider(Choice *best, WarpGroupPlan plan)
     }
     WarpGroupPlan made = plan;
     made.columns = columns;
-    double time = time_of(best->func, &best->walk, &steps, &made);
+    double cycles = plan_cycles(best->func, &best->walk, &steps, &made);
     bool source = best->plan.groups == 2 && best->plan.columns == best->walk.columns;
     bool unsure = plan.groups == 3 && !best->walk.grows;
     int64_t gain = !source ? 0 : unsure ? GAIN_THIRD : GAIN;
-    if (best->time == 0 || time < best->time * (double)(100 - gain) / 100) {
+    if (best->cycles == 0 || cycles < best->cycles * (double)(100 - gain) / 100) {
         best->plan = plan;
-        best->time = time;
+        best->cycles = cycles;
     }
 }
 
@@ -284,8 +291,8 @@ bool tile_choose_groups(Func *func, Op *parallel, const SavedSteps *saved, Block
             }
         }
     }
-    if (best.time > 0) {
+    if (best.cycles > 0) {
         source_try(func, parallel, saved, best.plan, steps);
     }
-    return best.time > 0;
+    return best.cycles > 0;
 }
