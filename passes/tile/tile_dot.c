@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a group around a product. */
+/* Chooses the tiles, warps, slices of k and raster of a fusion group around a dot. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -11,27 +11,27 @@
 #include <math.h>
 
 enum {
-    MAX_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
-    RASTER_ROWS = 1024,  /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
-    WARP_SUMS = 4096,    /* of 32 bits, that a warp has at most, where that leaves */
-    MIN_WARPS = 4,       /* one for each scheduler */
-    EDGE_COLUMNS = 2,    /* columns of f64 that take as long as a tile's prologue and epilogue */
-    BESIDE_SUMS = 32,    /* registers of a thread beside sums and fragments: places, counters */
-    WIDENED_DEPTH = 128, /* elements of a step where an operand is widened */
-    MIN_STEPS = 4,       /* of a share, */
-    PLAIN_STEPS = 2,     /* where threads bring operands, which takes a microsecond a step */
-    MAX_SHARES = 16,     /* which a thread adds at once */
-    MIN_TAIL = 2,        /* shares of a tail */
+    MAX_KNOWN = 1 << 24,      /* elements of an axis; a larger one counts as unknown */
+    RASTER_ROWS = 1024,       /* of a raster group (measured: tiles of 128 and 256 rows) */
+    WARP_ACCUMULATORS = 4096, /* of 32 bits, maximum of a warp if the tile leaves */
+    MIN_WARPS = 4,            /* one for each scheduler */
+    EDGE_COLUMNS = 2,     /* columns of f64 that take as long as a tile's prologue and epilogue */
+    OTHER_REGISTERS = 32, /* of a thread, besides accumulators and fragments: addresses, counters */
+    UPCAST_DEPTH = 128,   /* elements of a step if an operand is upcast */
+    MIN_STEPS = 4,        /* of a slice of k */
+    PLAIN_STEPS = 2,      /* the same if threads load the operands: about 1 us a step */
+    MAX_SLICES = 16,      /* of k, that a thread of the combining launch adds at once */
+    MIN_TAIL = 2,         /* slices of a split-K tail */
     MAX_RASTER_GROUP = 65536, /* tiles of rows: more than any grid has need of */
-    BESIDE = 16384,           /* elements of what else is reduced over the product's tile */
+    REDUCED_ELEMENTS = 16384, /* of a tile that is reduced besides the dot */
 };
 
 /* ---- products ---- */
 
-/* Where few tiles leave multiprocessors idle, what is contracted is shared out: as many blocks as
- * there are multiprocessors, of `least` steps and more. 1: none. */
-static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
-                             int64_t depth, int64_t least)
+/* Split-K if few tiles leave multiprocessors idle: slices for as many blocks as there are
+ * multiprocessors, of at least `least` steps each. 1: k is not split. */
+static int64_t choose_split_k(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                              int64_t depth, int64_t least)
 {
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
@@ -47,7 +47,7 @@ static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, cons
     }
     int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
     return tile_can_split_k(plan)
-               ? max_i64(1, min_i64(MAX_SHARES,
+               ? max_i64(1, min_i64(MAX_SLICES,
                                     min_i64(steps, func->target->machine->num_sms / blocks)))
                : 1;
 }
@@ -64,7 +64,7 @@ static const char *columns_reason(int64_t most, bool twice, bool wide)
                 : "operands pass through registers, which accumulators must leave";
 }
 
-/* Of sizes that are not known, or of several products. */
+/* If sizes are unknown, or the group has several dots that differ. */
 static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const MatrixInstr *unit = plan->instruction;
@@ -82,9 +82,9 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
-/* Warps of a tile: a warp group for each 64 rows, two at most, or three that are chosen; one, where
- * a block has two tiles. */
-static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thirds)
+/* Warps of a tile: a warp group for each 64 rows, at most two, or three if the model chose them;
+ * one if a block has two tiles (ping-pong). */
+static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool three_groups)
 {
     bool may = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     bool on = may && schedule_decide_on(func, "pingpong", false,
@@ -93,12 +93,12 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
                                         "running at once");
     plan->teams = on ? 2 : 1;
     int64_t groups = m ? max_i64(1, m->step / 64) : 1;
-    plan->warps = thirds ? THREE_GROUP_WARPS : min_i64(8, groups * 4);
+    plan->warps = three_groups ? THREE_GROUP_WARPS : min_i64(8, groups * 4);
     plan->warps = on ? 4 : plan->warps;
 }
 
-/* Blocks beside each other along one of the axes that bring what they have in common once. Whether
- * their copies can is known later (stage_multicast.c), which records the line. */
+/* A multicast group: adjacent blocks along one of the axes that load the tile that they share once.
+ * Whether the copies allow it is known later (stage_multicast.c), which records the entry. */
 static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "multicast", axis->name);
@@ -118,7 +118,7 @@ static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, 
     }
 }
 
-/* Tiles of the first elements of an axis have shares, in the place of the last wave. */
+/* A split-K tail: the tiles of the first elements of an axis are split, instead of a last wave. */
 static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                         int64_t derived)
 {
@@ -127,7 +127,7 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
         return;
     }
     int64_t step = axis->step * max_i64(1, axis->multicast);
-    derived = derived % step == 0 ? derived : 0; /* tiles that were halved since */
+    derived = derived % step == 0 ? derived : 0; /* the tile was halved since */
     int64_t upto =
         schedule_decide_int(func, "split_k_tail", axis->name, derived,
                             "their tiles would be a last wave that leaves multiprocessors "
@@ -150,32 +150,32 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
     }
 }
 
-/* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
+/* Tiles for warp-group MMA from shared memory. Returns the step along k. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const MatrixInstr *unit = plan->instruction;
     DotTiling tiles = {.depth = func->target->shared_row / dtype_bytes(unit->operands)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
-    bool thirds = false;
+    bool three_groups = false;
     if (reason) {
-        thirds = tiles.three_groups;
+        three_groups = tiles.three_groups;
         set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
-                   thirds              ? "three warp groups, each of 64 rows"
+                   three_groups        ? "three warp groups, each of 64 rows"
                    : tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
                                        : "one warp group of 64 rows");
-        thirds = thirds && m->step == THREE_GROUP_ROWS;
+        three_groups = three_groups && m->step == THREE_GROUP_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->split_k = tiles.split_k;
         plan->cluster_split_k = tiles.clustered ? tiles.split_k : 0;
     } else {
         choose_by_fit(func, plan, m, n);
-        /* Tiles that are given would be those of the launch that adds the shares, too. */
+        /* The user's tiles would be those of the launch that combines the slices, too. */
         bool bulk =
             tile_operands_stay_out(func, plan->dot) || schedule_has_user_entry(func, "tile");
-        plan->split_k = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
+        plan->split_k = m && n && !bulk ? choose_split_k(func, plan, m, n, tiles.depth, PLAIN_STEPS)
                                         : plan->split_k;
     }
-    choose_teams(func, plan, m, thirds);
+    choose_teams(func, plan, m, three_groups);
     if (m && n && func->target->cluster > 1) {
         choose_multicast(func, m, NULL, tiles.multicast_m);
         choose_multicast(func, n, m, tiles.multicast_n);
@@ -185,7 +185,7 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     return tiles.depth;
 }
 
-/* Can threads copy both operands to shared memory past their registers, in few pieces? */
+/* True if threads can copy both operands by cp.async in wide vectors. */
 static bool are_copied(Func *func, const Op *dot)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "copy", "");
@@ -201,8 +201,8 @@ static bool are_copied(Func *func, const Op *dot)
     return good;
 }
 
-/* Registers of a thread whose warp has its share of the tile, as square as it can be: sums, and the
- * fragments of both operands for an instruction along k. */
+/* Registers of a thread if the tile is divided among the warps, into tiles as square as can be:
+ * accumulators, and the fragments of both operands for one instruction along k. */
 static int64_t warp_registers(const Func *func, const MatrixInstr *unit, int64_t rows,
                               int64_t columns, int64_t warps)
 {
@@ -211,23 +211,24 @@ static int64_t warp_registers(const Func *func, const MatrixInstr *unit, int64_t
     }
     int64_t sums = rows * columns * dtype_bytes(unit->result);
     int64_t fragments = (rows + columns) * unit->k * dtype_bytes(unit->operands);
-    return (sums + fragments) / ((int64_t)func->target->warp * 4) + BESIDE_SUMS;
+    return (sums + fragments) / ((int64_t)func->target->warp * 4) + OTHER_REGISTERS;
 }
 
-/* Warps of a tile. Where no thread holds what comes for later steps, a warp has 64 by 64 elements,
- * for which it reads half as many bytes of shared memory a product as for 32 by 32: if its threads
- * have the registers. A block that is alone on its multiprocessor has two for each scheduler: one
- * does not hide how long its own fragments of f64 take. */
+/* Warps of a tile. If copies do not pass through registers, a warp has 64 by 64 elements, for which
+ * it reads half as many bytes of shared memory per dot as for 32 by 32, as far as its threads have
+ * the registers. The only block of a multiprocessor has two warps for each scheduler: one does not
+ * hide the latency of its own f64 fragments. */
 static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
-                             bool alone)
+                             bool single_block)
 {
     int64_t wide = dtype_bytes(plan->instruction->result) / 4;
     int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
     int64_t threads = product_threads(m, n) * wide * dots;
     int64_t warps = min_i64(most, power_of_two_at_most(threads / func->target->warp));
     int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
-    int64_t least = max_i64(MIN_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
-    if (alone) {
+    int64_t least =
+        max_i64(MIN_WARPS, power_of_two_at_most(rows * columns * wide / WARP_ACCUMULATORS));
+    if (single_block) {
         int64_t all =
             ceil_div(rows, plan->instruction->m) * ceil_div(columns, plan->instruction->n);
         least = min_i64(2 * MIN_WARPS, max_i64(MIN_WARPS, power_of_two_at_most(all)));
@@ -240,13 +241,14 @@ static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m
     return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
 }
 
-/* Where f64's tiles come through rings, a multiprocessor walks one after the other: fewer columns,
- * where that leaves less of the last wave idle. */
+/* f64 tiles that come through ring buffers: a multiprocessor takes one after the other, so that
+ * fewer columns pay if they leave less of the last wave idle. */
 static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
                             const AxisPlan *n, int64_t most)
 {
-    int64_t row = func->target->shared_row /
-                  dtype_bytes(plan->instruction->operands); /* in other banks each */
+    int64_t row =
+        func->target->shared_row /
+        dtype_bytes(plan->instruction->operands); /* so that rows lie in different banks */
     int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
     for (int64_t columns = most; columns >= max_i64(row, most / 2); columns -= row) {
         int64_t across = tiles_of(n, columns), tiles;
@@ -274,8 +276,8 @@ static int64_t shared_by_more(const Func *func, const TilePlan *plan, const Axis
     return warps;
 }
 
-/* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
- * wide, and its share of the result stays in registers. */
+/* Tiles for warp-level MMA: each warp reuses a fragment for all fragments of the other operand, and
+ * keeps its part of the result in registers. */
 static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const MatrixInstr *unit = plan->instruction;
@@ -299,14 +301,14 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
     plan->warps = shared_by_more(func, plan, m, n, unhalved);
     int64_t four = (int64_t)4 * 256 *
-                   func->target->shared_row; /* two blocks' slots of two tiles of 128 rows */
+                   func->target->shared_row; /* two blocks with two stages of tiles of 128 rows */
     int64_t row =
         four > func->target->shared_bytes ? func->target->shared_row / 2 : func->target->shared_row;
-    /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
+    /* A row has few elements of 8 bytes: a step of two rows halves the number of waits. */
     return max_i64(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
-/* Products of one matrix after the other are summed. */
+/* True if dots of a batch axis are summed. */
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
 {
     const Value *product = plan->dot->results[0];
@@ -340,42 +342,42 @@ static MmaTileShape given_tiles(Func *func, const TilePlan *plan, const AxisPlan
     return tiles;
 }
 
-/* ---- what is reduced beside a product ---- */
+/* ---- other reductions over the dot's tile ---- */
 
-typedef struct Beside {
+typedef struct OtherTile {
     TilePlan *plan;
     const AxisPlan *axis;
     int64_t most; /* elements of a tile that has the axis, along the axes that have steps */
-} Beside;
+} OtherTile;
 
-static void look_beside(Op *op, void *user)
+static void measure_other(Op *op, void *user)
 {
-    Beside *beside = user;
+    OtherTile *other = user;
     for (int r = 0; r < op->n_results; r++) {
         const Value *value = op->results[r];
         int64_t elements = 1;
         bool has = false;
         for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
-            const AxisPlan *axis = tile_axis_of(beside->plan, value, i);
-            has = has || axis == beside->axis;
-            elements *= axis && axis != beside->axis ? max_i64(1, axis->step) : 1;
+            const AxisPlan *axis = tile_axis_of(other->plan, value, i);
+            has = has || axis == other->axis;
+            elements *= axis && axis != other->axis ? max_i64(1, axis->step) : 1;
         }
-        beside->most = has ? max_i64(beside->most, elements) : beside->most;
+        other->most = has ? max_i64(other->most, elements) : other->most;
     }
 }
 
 /* The product's tile is large already: little of another axis is held with it. A CPU's buffers are
  * made of whole vectors. */
-static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+static void choose_other_reductions(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
     for (int i = plan->n_stored; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis->how != AXIS_PART && !(axis->flags & AXIS_CONTRACTED) &&
             !tile_is_summed_batch(plan, axis)) {
-            Beside beside = {plan, axis, 1};
-            block_walk(group->regions[0], look_beside, &beside);
-            int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
+            OtherTile other = {plan, axis, 1};
+            block_walk(group->regions[0], measure_other, &other);
+            int64_t wanted = power_of_two_at_most(REDUCED_ELEMENTS / other.most);
             wanted = wanted < lanes ? 1 : wanted;
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
                           "as much as a block has room for beside a product");
@@ -383,7 +385,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     }
 }
 
-/* Elements of a step of k along which no factor changes; 0: any. The user's step may be another. */
+/* Elements of k with the same scale; 0: any number. The user's step may differ. */
 static int64_t same_factor(const Func *func, const Op *dot, const MmaTileShape *tiles, MmaTypes *of)
 {
     ScaledDot found;
@@ -398,10 +400,9 @@ static int64_t same_factor(const Func *func, const Op *dot, const MmaTileShape *
     return found.block & -found.block;
 }
 
-/* Single warps multiply what the copy engine brings: one operand is widened on its way to the unit,
- * which takes instructions for each of its elements, so that a warp has few rows of the other and
- * many columns of it. Where few tiles leave multiprocessors idle, k is shared out. */
-static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+/* Warp-level MMA on what TMA loads, of which B is upcast in registers: that takes instructions for
+ * each of its elements, so that a warp has few rows and many columns. */
+static int64_t choose_upcast_b(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const MatrixInstr *unit = plan->instruction;
     int64_t rows = max_i64(unit->m, fitted(m->dim, 128));
@@ -410,9 +411,9 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each element of the left operand");
     plan->warps = 8;
-    plan->split_k = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
+    plan->split_k = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
     plan->cluster_split_k = tile_held_together(func, plan);
-    return WIDENED_DEPTH;
+    return UPCAST_DEPTH;
 }
 
 /* Cycles of the busiest multiprocessor for tiles with so many columns, whose rows a warp group
@@ -424,14 +425,14 @@ static double upcast_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisP
     static const double COLUMN = 8.66, STEP = 288, LAUNCH = 5000;
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
-    int64_t steps = ceil_div(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
+    int64_t steps = ceil_div(k ? poly_most(k->dim) : 1, UPCAST_DEPTH);
     n->step = columns;
-    int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
-    int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
+    int64_t slices = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
+    int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * slices;
     StepCost step = {.busy = {[COST_MATRIX] = COLUMN * (double)columns}, .exposed = STEP};
-    TileCost tile = {.steps = (double)ceil_div(steps, shares), .step = cost_step(&step)};
+    TileCost tile = {.steps = (double)ceil_div(steps, slices), .step = cost_step(&step)};
     return (double)cost_waves(tiles, func->target->machine->num_sms) * cost_tile(&tile) +
-           (shares > 1 ? LAUNCH : 0);
+           (slices > 1 ? LAUNCH : 0);
 }
 
 static bool is_known(const AxisPlan *axis)
@@ -439,9 +440,9 @@ static bool is_known(const AxisPlan *axis)
     return axis && poly_most(axis->dim) <= MAX_KNOWN;
 }
 
-/* So many columns that the last wave is full, or nearly; `most`, of sizes that are not known. */
-static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
-                               int64_t most)
+/* The columns that cost least; the power of two up to `most` if sizes are unknown. */
+static int64_t upcast_columns(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                              int64_t most)
 {
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
@@ -459,26 +460,25 @@ static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, Ax
     return best;
 }
 
-/* Warp groups multiply, and widen the left operand in registers, for all columns of the tile. Its
- * scales are applied to what a step comes to, so that sums take twice the registers. */
-static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n,
-                                   bool scaled)
+/* Warp-group MMA whose A operand is upcast in registers, for all columns of the tile. Scales are
+ * applied to the result of a step, so that accumulators take twice the registers. */
+static int64_t choose_upcast_a(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, bool scaled)
 {
     enum { MAX_SCALED = 192, MAX_PLAIN = 256 };
     const MatrixInstr *unit = plan->instruction;
     set_halved(func, m, max_i64(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                "two warp groups of 64 rows, or one where there are no more rows");
-    int64_t columns = widened_columns(func, plan, m, n, scaled ? MAX_SCALED : MAX_PLAIN);
+    int64_t columns = upcast_columns(func, plan, m, n, scaled ? MAX_SCALED : MAX_PLAIN);
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each widened element; the last wave is nearly full");
     choose_teams(func, plan, m, false);
-    plan->split_k = shares_of_few(func, plan, m, n, WIDENED_DEPTH, MIN_STEPS);
+    plan->split_k = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
     plan->cluster_split_k = tile_held_together(func, plan);
-    return WIDENED_DEPTH;
+    return UPCAST_DEPTH;
 }
 
-static bool is_widened(const Func *func, const TilePlan *plan, const MmaTypes *of,
-                       const AxisPlan *m, const AxisPlan *n)
+static bool is_upcast(const Func *func, const TilePlan *plan, const MmaTypes *of, const AxisPlan *m,
+                      const AxisPlan *n)
 {
     return m && n && plan->n_dots == 1 && plan->dot->results[0]->type->rank == 2 &&
            func->target->has_setmaxnreg && of->left != of->right &&
@@ -501,8 +501,8 @@ static const char *depth_reason(const Func *func, const MatrixInstr *unit, bool 
                                              : "half a 128-byte row of swizzled shared memory";
 }
 
-/* Chooses the tiles of all axes but the contracted one, whose tile is returned. `same`: elements of
- * that axis with one scale; 0: no operand is scaled. */
+/* Chooses the tiles of all axes but k, whose step is returned. `same`: elements of k with one
+ * scale; 0: no operand is scaled. */
 static int64_t choose_depth(Func *func, const Op *group, TilePlan *plan, const MmaTypes *of,
                             AxisPlan *m, AxisPlan *n, int64_t same)
 {
@@ -510,12 +510,12 @@ static int64_t choose_depth(Func *func, const Op *group, TilePlan *plan, const M
     if (!unit) {
         return tile_choose_fma(func, group, plan, m, n);
     }
-    bool widened = is_widened(func, plan, of, m, n);
+    bool upcast = is_upcast(func, plan, of, m, n);
     if (mma_warps(unit) > 1) {
-        return widened ? choose_widened_left(func, plan, m, n, same != 0)
-                       : choose_groups(func, group, plan, m, n);
+        return upcast ? choose_upcast_a(func, plan, m, n, same != 0)
+                      : choose_groups(func, group, plan, m, n);
     }
-    return widened ? choose_widened(func, plan, m, n) : choose_warps(func, plan, m, n);
+    return upcast ? choose_upcast_b(func, plan, m, n) : choose_warps(func, plan, m, n);
 }
 
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
@@ -542,14 +542,14 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
-            /* Threads multiply each step that exists of a tile: a short axis has a short tile. */
+            /* Threads multiply every element of a tile: a short axis has a short tile. */
             int64_t least = unit ? unit->k : min_i64(FMA_MIN, fitted(axis->dim, depth));
             set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
                        depth_reason(func, unit, whole, depth * bytes));
         }
     }
-    choose_beside(func, group, plan);
-    const AxisPlan *tail = plan->split_k_tail; /* as the model has it */
+    choose_other_reductions(func, group, plan);
+    const AxisPlan *tail = plan->split_k_tail; /* that the model chose */
     plan->split_k_tail = NULL;
     choose_tail(func, group, plan, m, tail && tail == m ? plan->tail_upto : 0);
     choose_tail(func, group, plan, n, tail && tail == n ? plan->tail_upto : 0);
