@@ -60,7 +60,6 @@ def measured(path, options, row):
 
     import tessera.torch as backend
 
-    torch._dynamo.config.allow_rnn = True
     module = load(path, options)
     torch.manual_seed(3)
     model = module.Model(*module.get_init_inputs()).to(options.device).eval()

@@ -21,6 +21,19 @@ typedef struct Limit {
     int n;
 } Limit;
 
+enum { MAX_CONDITIONS = 8 };
+
+/* A condition without which a term changes no state. */
+typedef struct Condition {
+    Value *value;
+    NestAxes axes;
+} Condition;
+
+typedef struct Conditions {
+    Condition items[MAX_CONDITIONS];
+    int n;
+} Conditions;
+
 typedef struct Bounder {
     Cascade *c;
     NestScope *s;
@@ -153,7 +166,8 @@ static void add_condition(Bounder *b, Value *condition, const NestAxes *axes, in
 }
 
 /* The conditions without which a term is -inf, or 0 where there is no maximum. */
-static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes, int depth)
+static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes, int depth,
+                            Conditions *found)
 {
     const Op *op = value->def;
     NestAxes inner;
@@ -162,23 +176,55 @@ static void find_conditions(Bounder *b, const Value *value, const NestAxes *axes
     }
     double nothing = b->c->max ? -__builtin_inf() : 0;
     if (op->kind == OP_SELECT && value_is_const(op->operands[2], nothing)) {
-        add_condition(b, op->operands[0], axes, 0);
-        find_conditions(b, op->operands[1], axes, depth + 1);
+        if (found->n < MAX_CONDITIONS) {
+            found->items[found->n++] = (Condition){op->operands[0], *axes};
+        }
+        find_conditions(b, op->operands[1], axes, depth + 1, found);
     } else if (!b->c->max && (op->kind == OP_CAST || op->kind == OP_MUL)) {
         for (int i = 0; i < op->n_operands; i++) {
-            find_conditions(b, op->operands[i], axes, depth + 1);
+            find_conditions(b, op->operands[i], axes, depth + 1, found);
         }
     } else if (op_moves_axes(op) && nest_operand_axes(&b->c->nest, op, 0, axes, &inner)) {
-        find_conditions(b, op->operands[0], &inner, depth + 1);
+        find_conditions(b, op->operands[0], &inner, depth + 1, found);
     }
+}
+
+static Conditions conditions_of(Bounder *b, const Value *terms)
+{
+    Conditions found = {.n = 0};
+    b->seen = memo_open(b->c->nest.func);
+    find_conditions(b, terms, &b->c->terms, 0, &found);
+    memo_close(b->seen);
+    return found;
+}
+
+/* A tile is left out if it changes no state of any terms. */
+static void keep_common(Conditions *common, const Conditions *with)
+{
+    int n = 0;
+    for (int i = 0; i < common->n; i++) {
+        bool found = false;
+        for (int k = 0; k < with->n && !found; k++) {
+            found = with->items[k].value == common->items[i].value;
+        }
+        common->items[n] = common->items[i];
+        n += found;
+    }
+    common->n = n;
 }
 
 void cascade_bounds(Cascade *c, NestScope *s, Value **lo, Value **hi)
 {
-    Bounder b = {.c = c, .s = s, .seen = memo_open(c->nest.func)};
+    Bounder b = {.c = c, .s = s};
     Dim extent = c->nest.loops[c->nest.column].extent;
-    find_conditions(&b, c->of, &c->terms, 0);
-    memo_close(b.seen);
+    Conditions common = conditions_of(&b, c->of);
+    for (int i = 0; i < c->n_exps && !c->max; i++) {
+        Conditions other = conditions_of(&b, c->exps[i].value);
+        keep_common(&common, &other);
+    }
+    for (int i = 0; i < common.n; i++) {
+        add_condition(&b, common.items[i].value, &common.items[i].axes, 0);
+    }
     Value *zero = build_i64(&s->b, 0);
     *lo = b.lo ? build_binary(&s->b, OP_MAX, b.lo, zero) : zero;
     *hi = b.hi;

@@ -37,7 +37,10 @@ static bool emit_exps(Emitter *e)
         CascadeExp *exp = &c->exps[i];
         if (exp->kind == REFERENCE_NONE) {
             e->exps[i] = nest_value(s, exp->value, &c->terms);
-            return e->exps[i] != NULL;
+            if (!e->exps[i]) {
+                return false;
+            }
+            continue;
         }
         Value **reference = &e->reference[exp->kind == REFERENCE_INFINITE];
         if (!c->nest.dry && !*reference) {

@@ -270,15 +270,25 @@ static bool find_folds(Cascade *c, Value *term, CascadeFold *so_far)
 
 /* ---- what depends on the maximum ---- */
 
+/* Are the value's sums what the nest computes, without a maximum? */
+static bool is_summed(const Cascade *c, const Value *value)
+{
+    bool summed = !c->max && value == c->of;
+    for (int i = 0; i < c->n_exps && !c->max && !summed; i++) {
+        summed = c->exps[i].value == value;
+    }
+    return summed;
+}
+
 static void mark(Cascade *c)
 {
     Func *func = c->nest.func;
-    const Value *sums_of = c->max ? NULL : c->of;
     for (const Op *op = func->body->first; op; op = op->next) {
         bool depends = c->max && op == c->max, product = op->kind == OP_DOT;
         for (int i = 0; i < op->n_operands; i++) {
             const Value *operand = op->operands[i];
-            depends = depends || (operand && (operand == sums_of || c->nest.depends[operand->id]));
+            depends =
+                depends || (operand && (is_summed(c, operand) || c->nest.depends[operand->id]));
             product = product || (operand && op_has(op, TRAIT_ELEMENTWISE) &&
                                   c->nest.product[operand->id]);
         }
@@ -384,6 +394,61 @@ bool cascade_match(Cascade *c, Op *max)
     return find_all_folds(c);
 }
 
+/* Finds products that a value is made of element by element: notes them, or looks for one of them. */
+static bool see_products(Memo *seen, Memo *products, const Value *value, bool looks)
+{
+    const Op *op = value->def;
+    bool found = false;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
+    }
+    if (op->kind == OP_DOT) {
+        return memo_visit(products, value) != looks;
+    }
+    bool follows = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; i < op->n_operands && follows && !found; i++) {
+        found = see_products(seen, products, op->operands[i], looks) && looks;
+    }
+    return found;
+}
+
+static bool shares_product(const Cascade *c, const Value *with)
+{
+    Memo *products = memo_open(c->nest.func), *seen = memo_open(c->nest.func);
+    see_products(seen, products, c->of, false);
+    memo_close(seen);
+    seen = memo_open(c->nest.func);
+    bool shares = see_products(seen, products, with, true);
+    memo_close(seen);
+    memo_close(products);
+    return shares;
+}
+
+/* Other terms over the same axes, on the left of a product as these are, that are made of the same
+ * products: one loop computes these once. */
+static bool add_partners(Cascade *c, const Op *dot)
+{
+    const Block *body = c->nest.func->body;
+    int rank = c->of->type->rank;
+    for (Op *op = body->first; op && c->axis == rank - 1; op = op->next) {
+        Value *terms = op->kind == OP_DOT && op != dot ? op->operands[0] : NULL;
+        bool alike = terms && terms != c->of && terms->type->rank == rank && terms->def &&
+                     terms->def->parent == body && c->nest.product[terms->id];
+        for (int i = 0; i < rank && alike; i++) {
+            alike = terms->type->dims[i] == c->of->type->dims[i];
+        }
+        if (!alike || !shares_product(c, terms)) {
+            continue;
+        }
+        if (!add_exp(c, terms, NULL, REFERENCE_NONE)) {
+            return false;
+        }
+        c->first = op_is_before(terms->def, c->first) ? terms->def : c->first;
+    }
+    mark(c);
+    return true;
+}
+
 bool cascade_match_product(Cascade *c, const Op *dot, int side)
 {
     Value *of = dot->operands[side];
@@ -397,5 +462,5 @@ bool cascade_match_product(Cascade *c, const Op *dot, int side)
     }
     begin(c, NULL, of, of->type->rank - (side ? 2 : 1));
     return c->nest.product[of->id] && choose_loops(c) && add_exp(c, of, NULL, REFERENCE_NONE) &&
-           find_all_folds(c);
+           (!c->partners || add_partners(c, dot)) && find_all_folds(c);
 }

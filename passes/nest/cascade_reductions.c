@@ -23,6 +23,10 @@
  * another product, as in attention without softmax, retention, or two layers with few inputs and
  * outputs. There `select c, s, 0` bounds the loop.
  *
+ * Terms that several sums need are copied first, so that each sum has its own
+ * (separate_terms.c): as in the gradient of attention, whose sums of rows share one loop, and of
+ * whose three products one has its own and two, over the same rows, share one.
+ *
  * The pass knows no softmax and no attention: these are programs that have this form. It applies
  * where the terms are made of a product, a sum is a product, and a tile can hold the other axes
  * whole. Requires the tensor level and named functions. Reassociates reductions
@@ -87,9 +91,11 @@ static bool stays_in_nest(const Cascade *c)
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
 
 /* Finds the nest of a maximum, or, of a product, of the sums of its operand on this side. */
-static bool find_nest(Cascade *c, Func *func, Op *op, int side, bool separated)
+static bool find_nest(Cascade *c, Func *func, Op *op, int side, bool separated, bool partners)
 {
-    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)}, .separated = separated};
+    *c = (Cascade){.nest = {.func = func, .varies = memo_open(func)},
+                   .separated = separated,
+                   .partners = partners};
     c->nest.none = ARENA_NEW(func->arena, Value);
     bool found = op->kind == OP_DOT ? cascade_match_product(c, op, side) : cascade_match(c, op);
     return found && cascade_results(c) && stays_in_nest(c) && cascade_emit(c, true) &&
@@ -100,7 +106,7 @@ static bool find_nest(Cascade *c, Func *func, Op *op, int side, bool separated)
 static bool has_nest(Func *func, Op *op)
 {
     Cascade *c = ARENA_NEW(func->arena, Cascade);
-    bool found = find_nest(c, func, op, 0, true);
+    bool found = find_nest(c, func, op, 0, true, false);
     memo_close(c->nest.varies);
     return found;
 }
@@ -109,7 +115,8 @@ static Outcome cascade_once(Func *func, Op *op, int side, bool separated)
 {
     Cascade *c = ARENA_NEW(func->arena, Cascade);
     Outcome outcome = OUTCOME_NONE;
-    if (find_nest(c, func, op, side, separated)) {
+    bool found = separated && op->kind == OP_DOT && find_nest(c, func, op, side, true, true);
+    if (found || find_nest(c, func, op, side, separated, false)) {
         outcome = OUTCOME_AGAIN;
         if (c->leaves) {
             cascade_store_leaving(c);
@@ -205,6 +212,9 @@ void pass_cascade_reductions(Func *func)
     pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
     bool separated = candidates.product && nest_separate_terms(func, has_nest);
     bool changed = separated;
+    if (separated) {
+        pass_simplify(func); /* copies for products of one nest are the same */
+    }
     if (cascades) {
         changed = cascade_all(func, OP_REDUCE, separated) || changed;
     }

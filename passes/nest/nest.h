@@ -175,6 +175,7 @@ typedef struct Cascade {
     NestAxes *results; /* by value: the axes of those */
     Op *stores[MAX_STORES];
     int n_stores;
+    bool partners;  /* of a product: other terms that are made of the same products join it */
     bool separated; /* nothing but nests needs the terms: sums of rows alone are worth one */
     Value *leaves; /* a value that an op outside of the nest needs; NULL: none */
 } Cascade;
