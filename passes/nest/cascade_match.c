@@ -394,7 +394,8 @@ bool cascade_match(Cascade *c, Op *max)
     return find_all_folds(c);
 }
 
-/* Finds products that a value is made of element by element: notes them, or looks for one of them. */
+/* Finds products that a value is made of element by element: notes them, or looks for one of
+ * them. */
 static bool see_products(Memo *seen, Memo *products, const Value *value, bool looks)
 {
     const Op *op = value->def;
