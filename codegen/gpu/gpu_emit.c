@@ -2,12 +2,26 @@
 /* Walks the ops of a launch and calls the emitter of each. */
 #include "codegen/gpu/gpu_emitters.h"
 
+#include "ir/build.h"
+
 /* Sums between loads. LLVM moves what nobody needs yet behind the branches of later loads: all that
  * was loaded would be kept until the end. */
 typedef struct Sums {
     Op *last;   /* a sum since `loaded` was 0; NULL: none */
     int loaded; /* registers */
 } Sums;
+
+/* False for a sum that only ops before have read: its registers may be those of a branch, in which
+ * it was stored. */
+static bool is_read_from(const Value *sum, const Op *op)
+{
+    for (const ValueUse *use = use_first(sum, op->parent); use; use = use_next(use, op->parent)) {
+        if (!op_is_before(op_ancestor_in(use->op, op->parent), op)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 void gpu_emit_block(GpuEmitter *em, Block *block)
 {
@@ -19,14 +33,14 @@ void gpu_emit_block(GpuEmitter *em, Block *block)
              * are freed. */
             enum { MANY = 16 };
             const Value *sum = sums.last && sums.loaded >= MANY ? sums.last->results[0] : NULL;
-            LLVMValueRef *regs = sum ? em->values[sum->id].regs : NULL;
+            LLVMValueRef *regs = sum && is_read_from(sum, op) ? em->values[sum->id].regs : NULL;
             for (int r = 0; regs && r < em->values[sum->id].n; r++) {
                 int from = gpu_canonical(sum->type->layout, r);
                 if (regs[r]) {
                     regs[r] = from < r ? regs[from] : em->target->compute_here(em, regs[r]);
                 }
             }
-            sums = regs ? (Sums){NULL, 0} : sums;
+            sums = sum ? (Sums){NULL, 0} : sums;
         }
         if (gpu_starts_chain(em, op)) {
             op = gpu_emit_chain(em, op);
