@@ -2,6 +2,7 @@
 /* Targets for cards other than the default one: copies of a target's row with another machine. */
 #include "ir/target/target_card.h"
 
+#include "support/int_math.h"
 #include "support/text.h"
 
 #include <stdio.h>
@@ -49,13 +50,13 @@ static const Target *with_scaled(Arena *arena, const Target *target, int num_sms
     double sms = (double)num_sms / from->num_sms, clocks = (double)clock / from->clock;
     *made = *from;
     made->name = arena_printf(arena, "%dx%d", num_sms, clock);
-    made->title = arena_printf(arena, "a card like %s with %d multiprocessors at %d MHz",
-                               from->title, num_sms, clock);
+    made->title = arena_printf(arena, "a card like %s", from->title);
     made->num_sms = num_sms;
+    made->cluster_spare = (int)(from->cluster_spare * sms);
     made->clock = clock;
-    made->matrix_clock = (int)(from->matrix_clock * clocks);
-    made->memory_gbs = (int)(from->memory_gbs * sms);
-    made->memory_bytes = (int)(from->memory_bytes * sms / clocks);
+    made->matrix_clock = (int)max_i64(1, (int64_t)(from->matrix_clock * clocks));
+    made->memory_gbs = (int)max_i64(1, (int64_t)(from->memory_gbs * sms));
+    made->memory_bytes = (int)max_i64(1, (int64_t)(from->memory_bytes * sms / clocks));
     return with_machine(arena, target, made);
 }
 

@@ -122,6 +122,8 @@ static double tiles_of_busiest(const Target *target, const DotProblem *size, con
 {
     int64_t places =
         tiles->clustered ? dot_cost_coresident(target, tiles->split_k) : target->machine->num_sms;
+    places =
+        places > 1 ? places : 1; /* a cluster that the user wants on a card that is too small */
     double half = (double)tiles->count / (double)places / 2;
     return !size->masked ? (double)cost_waves(tiles->count, places) : half > 1 ? half : 1;
 }

@@ -184,6 +184,7 @@ START_TEST(devices)
     ck_assert_str_eq(card_of(&arena, "another", 0, 0), "sm_90a");
     const Target *half = target_on_card(&arena, "sm_90a@66x990", &near);
     ck_assert_int_eq(half->machine->num_sms, 66);
+    ck_assert_int_eq(half->machine->cluster_spare, 8);
     ck_assert_int_eq(half->machine->memory_gbs, 2400);
     ck_assert_int_eq(half->machine->memory_bytes, 2460);
     ck_assert_int_eq(half->machine->matrix_clock, 915);
