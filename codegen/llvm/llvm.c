@@ -3,11 +3,13 @@
 #include "codegen/llvm/llvm.h"
 
 #include "codegen/llvm/llvm_fatal.h"
+#include "ir/ir_errors.h"
 #include "support/clock.h"
 
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,8 +264,27 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
 
 /* ---- finishing ---- */
 
+/* What a thread keeps beside its registers has a limit, which LLVM reports when it is done. */
+static void check_frame(Llvm *l)
+{
+    const char *at = strstr(l->problems.data, "stack frame size (");
+    long long bytes, most;
+    if (!at || sscanf(at, "stack frame size (%lld) exceeds limit (%lld)", &bytes, &most) != 2) {
+        return;
+    }
+    Diag *diag = diag_error(l->diags, ERR_STACK, SPAN_NONE,
+                            "a thread of %s keeps %lld bytes beside its registers; at most %lld "
+                            "fit on %s",
+                            l->func->name, bytes, most, l->target->name);
+    diag_help(l->diags, diag,
+              l->options->optimize == 0 ? "without optimization every value is kept: leave it on"
+                                        : "make the tiles smaller in the schedule");
+    diag_leave(l->diags);
+}
+
 static void check_problems(Llvm *l, const char *doing)
 {
+    check_frame(l);
     if (l->problems.n) {
         diag_bug(l->diags, "LLVM, %s %s: %s", doing, l->func->name, l->problems.data);
     }
