@@ -26,6 +26,11 @@ void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t wa
     xor_basis(layout, IN_WARP, warp, coords);
 }
 
+void layout_next_lane(const Layout *layout, uint32_t lane, int32_t *coords)
+{
+    xor_basis(layout, IN_LANE, lane ^ (lane + 1), coords);
+}
+
 bool layout_parts_shared(int results, int parts)
 {
     enum { MAX_PARTS = 32 }; /* that a thread reads by itself in the time of a meeting */

@@ -29,6 +29,8 @@ struct Layout {
 /* Coordinates of the element that (reg, lane, warp) owns. */
 void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp,
                   int32_t *coords);
+/* From the coordinates of a lane those of the next one: quicker than to apply it anew. */
+void layout_next_lane(const Layout *layout, uint32_t lane, int32_t *coords);
 int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
 /* Adds an input bit that contributes `value` along `axis`; bits past LAYOUT_BITS are dropped. */
 void layout_add_bit(Layout *layout, LayoutIn in, int axis, int64_t value);

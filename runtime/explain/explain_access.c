@@ -38,6 +38,7 @@ static void keep_sample(AccessReport *report, const WarpRequest *request, int tu
 void access_request(Tally *tally, AccessReport *report, WarpRequest *request, double times)
 {
     int least;
+    tally->examined++;
     request->banks = tally->target->shared_row / SHARED_WORD_BYTES;
     request->pairs = tally->target->family == FAMILY_NVPTX && report->kind == SHARED_LOADS;
     if (!request->active) {
@@ -309,13 +310,14 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
     int64_t before = record ? record->ints[0] * bytes : 0;
     WarpRequest request = {.lanes = lanes_of(g->tally),
                            .bytes = record ? bytes * (int)record->ints[1] : bytes};
+    int32_t coords[MAX_RANK];
+    layout_apply(layout, (uint32_t)reg, 0, (uint32_t)warp, coords);
     for (int lane = 0; lane < request.lanes; lane++) {
-        int32_t coords[MAX_RANK];
         int64_t at;
-        layout_apply(layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
         if (!((uint32_t)lane & copies) && place_of(g, coords, run, &at)) {
             request_add(&request, lane, at - before);
         }
+        layout_next_lane(layout, (uint32_t)lane, coords);
     }
     if (!loads || !seen_again(g->tally->seen, g->op, g->access.memory, warp, &request)) {
         access_request(g->tally, g->report, &request, times);

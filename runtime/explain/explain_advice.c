@@ -3,6 +3,7 @@
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"
+#include "ir/schedule.h"
 #include "passes/analysis/access_width.h"
 #include "runtime/explain/explain_words.h"
 
@@ -58,6 +59,44 @@ static void sectors(const Report *report, LaunchReport *launch, const AccessRepo
                      place(report, at), traffic_name(at->kind), at->memory, times, what));
 }
 
+/* What to write so that rows of so many elements are taken `per` elements at a time. */
+static const char *row_words(const Report *report, const DimVar *size, int per)
+{
+    Arena *arena = report->input->func->arena;
+    int64_t rows = report->input->sizes[size->id];
+    if (rows % per == 0) {
+        return arena_printf(arena,
+                            "that %s is a multiple of %d is not known (--assume \"%s %% %d "
+                            "== 0\")",
+                            size->name, per, size->name, per);
+    }
+    return arena_printf(arena,
+                        "rows of %lld elements begin anywhere; padded to a multiple of %d (--size "
+                        "%s=%lld) it takes wider pieces",
+                        (long long)rows, per, size->name, (long long)((rows / per + 1) * per));
+}
+
+/* True if somebody said how wide accesses are. */
+static bool width_is_given(const Func *func)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
+        const ScheduleEntry *entry = &func->schedule->entries.items[i];
+        if (text_equal(entry->key, "vector") && entry->origin != ENTRY_DERIVED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if threads hold more neighbours than they take at once, since rows begin anywhere. */
+static bool rows_limit(const Op *op, const Access *access)
+{
+    Type type = op_moved_value(op)->type;
+    int64_t width = op_int(op, ATTR_VECTOR, 1);
+    return type->rank > 0 && type->layout && an_row_divisor(access) <= width &&
+           layout_contiguous(type->layout, type->rank - 1) > width;
+}
+
 static void narrow(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
     const Op *op = at->op;
@@ -73,14 +112,13 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
     }
     Dim extent = access.memory->type->dims[last];
     int per = report->target->vector_bytes / dtype_bytes(access.memory->type->dtype);
-    if (poly_as_var(extent) && poly_divisor(extent) % per) {
-        const char *name = dim_words(report->input->func, extent);
+    const DimVar *size = poly_as_var(extent);
+    if (size && size->kind == DIM_SIZE && size->by == 0 && per > 1 && poly_divisor(extent) % per &&
+        rows_limit(op, &access) && !width_is_given(report->input->func)) {
         say(report, launch,
-            arena_printf(report->input->func->arena,
-                         "%s%s of %s takes %d bytes a thread: where %s is a multiple of %d, say so "
-                         "(--assume \"%s %% %d == 0\")",
-                         place(report, at), traffic_name(at->kind), at->memory, at->bytes, name,
-                         per, name, per));
+            arena_printf(report->input->func->arena, "%s%s of %s takes %d bytes a thread: %s",
+                         place(report, at), traffic_name(at->kind), at->memory, at->bytes,
+                         row_words(report, size, per)));
     }
 }
 
@@ -227,6 +265,17 @@ static const char *text_of(const Report *report, const Op *op)
     return strchr(text, '\n') ? NULL : without_parens(func->arena, text);
 }
 
+/* A parameter of the source; others have names that no source knows. */
+static bool is_given(const Func *func, const Value *value)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (func->params.items[i].value == value) {
+            return func->params.items[i].io != PARAM_SCRATCH;
+        }
+    }
+    return false;
+}
+
 /* Which operand keeps a product from the matrix unit, and what to write. */
 static const char *operand_words(const Report *report, const LaunchReport *launch)
 {
@@ -257,7 +306,9 @@ static const char *operand_words(const Report *report, const LaunchReport *launc
         return arena_printf(arena,
                             "%s is f32: operands of 16 bits, or `dot(…, precision=tf32)`, use the "
                             "matrix units where the target has them",
-                            value_words(report->input->func, wide));
+                            is_given(report->input->func, wide)
+                                ? value_words(report->input->func, wide)
+                                : "an intermediate");
     }
     return NULL;
 }

@@ -249,6 +249,8 @@ static void body(const Report *report, Text *out)
             html_words(out, trace);
             text_add(out, ".</span>");
         }
+        const char *sampled = sample_words(launch);
+        text_printf(out, *sampled ? " <span class=warn>%s.</span>" : "", sampled);
         text_add(out, "</p>\n");
         cost(report, launch, out);
         advice(launch, out);

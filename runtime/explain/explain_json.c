@@ -146,6 +146,7 @@ static const Field ROOFLINE[] = {
     FIELD("read_bytes", Roofline, read),
     FIELD("written_bytes", Roofline, written),
     FIELD("asked_read_bytes", Roofline, asked_read),
+    FIELD("partly_written_bytes", Roofline, written_in_parts),
     FIELD("memory_read_bytes", Roofline, memory_read),
     FIELD("memory_written_bytes", Roofline, memory_written),
     FIELD("asked_written_bytes", Roofline, asked_written),
@@ -261,6 +262,7 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         product(j, &launch->product);
     }
     flag(j, "uncertain", launch->uncertain);
+    flag(j, "sampled_coarsely", launch->coarse || launch->untraced);
     flag(j, "trip_count_is_data", launch->data_loops);
     open(j, "accesses", '[');
     for (size_t i = 0; i < launch->accesses.n; i++) {

@@ -11,7 +11,7 @@
 #include "runtime/explain/l2_model.h"
 
 enum { STEPS_A_VISIT = 16, FOLLOWED = 1 << 18, LINE_BYTES = 128, MAX_RATE = 1 << 12 };
-static const double MAX_VISITS = 3e6, MAX_PIECES = 4e7;
+static const double MAX_VISITS = 2e6, MAX_PIECES = 3e7;
 static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
 /* What is read stays in as much of the cache (an H200 keeps some of it in both halves, as the two
  * scans of examples/cumsum.tile show), what is written in all of it. */
@@ -28,6 +28,17 @@ typedef struct BlockTrace {
     double visits, pieces; /* of ops; of rows that lie together: what this costs */
     double most_visits, most_pieces;
 } BlockTrace;
+
+/* A round that costs so much more than all of them should is not followed to its end. */
+static const double MOST_OF_A_ROUND = 1.5;
+
+static bool is_abandoned(BlockTrace *trace)
+{
+    trace->was_abandoned = trace->was_abandoned ||
+                           trace->visits > MOST_OF_A_ROUND * trace->most_visits ||
+                           trace->pieces > MOST_OF_A_ROUND * trace->most_pieces;
+    return trace->was_abandoned;
+}
 
 /* ---- one access: rows of a box ---- */
 
@@ -151,7 +162,7 @@ static void touch_run(Gather *g, int32_t *coords, int64_t from, int64_t end)
     coords[last] = (int32_t)(end - 1);
     bool final = gather_place(g, coords, &b);
     coords[last] = (int32_t)(from + n / 2);
-    if (!first && !final && !gather_place(g, coords, &a)) {
+    if (is_abandoned(g->trace) || (!first && !final && !gather_place(g, coords, &a))) {
         return; /* outside of the tensor from end to end */
     }
     if (n > 1 && (!first || !final || (b - a != n - 1 && a - b != n - 1 && a != b))) {
@@ -173,7 +184,7 @@ static void touch_runs(Gather *g, int32_t *coords, int axis)
         touch_run(g, coords, 0, g->limits[axis]);
         return;
     }
-    for (int64_t i = 0; i < g->limits[axis] && !g->trace->was_abandoned; i++) {
+    for (int64_t i = 0; i < g->limits[axis] && !is_abandoned(g->trace); i++) {
         coords[axis] = (int32_t)i;
         touch_runs(g, coords, axis + 1);
     }
@@ -251,9 +262,7 @@ static void trace_for(BlockTrace *trace, const Op *op)
     }
     int64_t each = step ? step : 1, n = hi > lo ? (hi - lo + each - 1) / each : 0;
     bool back = op_int(op, ATTR_DESCENDING, 0) != 0;
-    for (int64_t i = 0; i < n && !trace->was_abandoned; i++) {
-        trace->was_abandoned =
-            trace->visits > 2 * trace->most_visits || trace->pieces > 2 * trace->most_pieces;
+    for (int64_t i = 0; i < n && !is_abandoned(trace); i++) {
         context_bind(c, op->regions[0]->args[0], lo + (back ? n - 1 - i : i) * each, step, hi);
         trace_block(trace, op->regions[0]);
     }
@@ -348,7 +357,7 @@ static bool trace_rounds(BlockTrace *trace, const LaunchReport *launch, int64_t 
     int64_t from = 0, i = 0;
     for (; i < n && trace->visits < trace->most_visits && trace->pieces < trace->most_pieces; i++) {
         int64_t blocks = tiles - i * at_once < at_once ? tiles - i * at_once : at_once;
-        for (int64_t b = 0; b < (persistent ? at_once : blocks); b++) {
+        for (int64_t b = 0; b < (persistent ? at_once : blocks) && !is_abandoned(trace); b++) {
             trace->block = persistent ? b : i * at_once + b;
             trace->nth = persistent ? i : 0;
             Grid grid;
@@ -430,6 +439,7 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
                         .most_pieces = MAX_PIECES * report_share(report),
                         .blocks = launch->blocks};
     bool ended = trace_rounds(&trace, launch, tiles, room, &all);
+    launch->untraced = trace.was_abandoned;
     if (trace.was_abandoned) {
         return false;
     }

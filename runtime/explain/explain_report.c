@@ -365,6 +365,8 @@ static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuR
     }
 }
 
+enum { REQUESTS_A_LOOK = 16 }; /* which take as long as another op */
+
 static void tally_op(Walk *walk, const Op *op, double times)
 {
     Tally *tally = walk->user;
@@ -381,7 +383,9 @@ static void tally_op(Walk *walk, const Op *op, double times)
     if (tally->target->family == FAMILY_CPU) {
         tally_cpu(&walk->context, op, times, &tally->launch->cpu);
     }
+    int64_t before = tally->examined;
     access_tally(walk, op, times);
+    walk->looks += (tally->examined - before) / REQUESTS_A_LOOK;
 }
 
 /* Places that are computed, element by element. */
@@ -405,10 +409,9 @@ static void forget_loads(Walk *walk)
 
 double report_share(const Report *report)
 {
-    enum { MAX_WHOLE = 3 };
     static const double OF_MANY = 1.5; /* launches: what all of them take together */
     int n = report->n_launches;
-    return n > MAX_WHOLE ? OF_MANY / n : 1;
+    return n > 1 ? OF_MANY / n : 1;
 }
 
 /* ---- the report ---- */
@@ -516,6 +519,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                      .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
         walk_launch(&walk, launch->op);
         launch->uncertain = walk.uncertain;
+        launch->coarse = walk.coarse;
         launch->data_loops = walk.data_loop != NULL;
         launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
         launch->roofline.flops = tally.flops;

@@ -192,6 +192,8 @@ typedef struct LaunchReport {
     int64_t blocks;                 /* -1: not known */
     int line;
     bool uncertain;     /* branches or loops depend on data */
+    bool coarse;        /* of loops or grids one round stands for all: more would take too long */
+    bool untraced;      /* so would what caches keep of it: each array counts once */
     bool data_loops;    /* some are loops, of which all numbers count one iteration */
     int data_loop_line; /* of the first one; 0: not known */
     struct {

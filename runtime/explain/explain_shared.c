@@ -19,13 +19,14 @@ static void tile_request(Walk *walk, AccessReport *report, const Access *access,
     bool loads = report->kind == SHARED_LOADS;
     uint32_t copies = loads ? 0 : tile_copies(type->layout, IN_LANE, lanes_of(tally));
     WarpRequest request = request_of(tally, run * dtype_bytes(access->memory->type->dtype));
+    int32_t coords[MAX_RANK];
+    layout_apply(type->layout, (uint32_t)reg, 0, (uint32_t)warp, coords);
     for (int lane = 0; lane < request.lanes; lane++) {
-        int32_t coords[MAX_RANK];
-        layout_apply(type->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
         bool inside = tile_inside(type, coords);
         if (loads || (inside && !((uint32_t)lane & copies))) {
             request_add(&request, lane, inside ? shared_place(access, coords) : 0);
         }
+        layout_next_lane(type->layout, (uint32_t)lane, coords);
     }
     access_request(tally, report, &request, times);
 }

@@ -174,6 +174,8 @@ void report_text(const Report *report, Text *out)
         accesses(report, launch, out);
         const char *trace = course_words(report, launch);
         text_printf(out, *trace ? "#   %s\n" : "", trace);
+        const char *sampled = sample_words(launch);
+        text_printf(out, *sampled ? "#   %s\n" : "", sampled);
         for (size_t k = 0; k < launch->advice.n; k++) {
             text_printf(out, "#   try: %s\n", launch->advice.items[k]);
         }

@@ -363,3 +363,16 @@ const char *course_words(const Report *report, const LaunchReport *launch)
                                "half of the time"
                              : "";
 }
+
+const char *sample_words(const LaunchReport *launch)
+{
+    enum { COARSE = 1, UNTRACED = 2 };
+    static const char *const WORDS[] = {
+        [0] = "",
+        [COARSE] = "a sample: of some loops and axes one round and the last stand for all",
+        [UNTRACED] = "what caches keep was not followed: each array counts once in memory",
+        [COARSE | UNTRACED] = "a sample: of some loops and axes one round and the last stand for "
+                              "all, and each array counts once in memory",
+    };
+    return WORDS[(launch->coarse ? COARSE : 0) | (launch->untraced ? UNTRACED : 0)];
+}

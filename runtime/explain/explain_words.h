@@ -26,6 +26,8 @@ void seconds_words(Text *out, double value);
 void expected_words(Text *out, const LaunchReport *launch);
 /* What of the numbers depends on data, in a sentence without its full stop; "": nothing. */
 const char *course_words(const Report *report, const LaunchReport *launch);
+/* What was sampled more coarsely than otherwise, since it would take too long; "": nothing. */
+const char *sample_words(const LaunchReport *launch);
 /* "M by 128, N by 256" */
 const char *tiles_words(Func *func, const Op *launch);
 /* Why an access is as wide as it is. */

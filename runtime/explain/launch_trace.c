@@ -16,6 +16,7 @@ enum {
     COSTLY = 3,
     MAX_WALKED = 20000, /* ops; each takes up to some 50 us */
     TOO_LONG = 2 * MAX_WALKED,
+    STEPS_A_LOOK = 256, /* of evaluations of indices, which take as long as a plain look */
     MAX_TILES = 96,
     WIDE = 32
 };
@@ -27,14 +28,16 @@ typedef struct Samples {
 } Samples;
 
 /* Which rounds of n to look at: one that stands for all where the walk has taken long. */
-static Samples sample(const Walk *walk, int64_t n, int most)
+static Samples sample(Walk *walk, int64_t n, int most)
 {
     if ((double)walk->looks > TOO_LONG * walk->share && n > 1) {
+        walk->coarse = true;
         return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
     }
     /* The sample takes the last iteration and one of each of `most` parts of the others, at uneven
      * distances, because even ones would all be aligned alike in memory. */
     int limit = walk->few ? 1 : most;
+    walk->coarse = walk->coarse || (walk->few && n > limit + 1);
     Samples s = {.n = 0};
     int64_t rest = n - 1;
     if (n <= limit + 1) {
@@ -112,8 +115,9 @@ static void walk_if(Walk *walk, const Op *op, double times)
 static void walk_op(Walk *walk, const Op *op, double times)
 {
     Grid grid;
-    walk->looks++;
+    int64_t before = walk->context.taken;
     walk->each(walk, op, times);
+    walk->looks += 1 + (walk->context.taken - before) / STEPS_A_LOOK;
     switch (op->kind) {
     case OP_FOR: {
         EvalPoint *c = &walk->context;

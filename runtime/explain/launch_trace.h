@@ -19,6 +19,7 @@ struct Walk {
     double blocks;       /* that the launch has */
     bool costly;         /* each round takes long: fewer are looked at */
     bool few;            /* there would be very many: one and the last of each */
+    bool coarse;         /* of some only one was looked at, or few of all */
     double share;        /* of the looks that a report may take: 1 where launches are few */
     int64_t looks;       /* at ops, so far */
     bool uncertain;      /* met a branch or a loop whose course depends on data */

@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "growth")]
 import patience  # noqa: E402
 import shapes  # noqa: E402
 
-LIMIT, SHOWN = 2.0, 10
+LIMIT, SHOWN = 1.0, 10
 TARGETS = {"sm_90a": "cubin", "gfx942": "hsaco"}
 SIZES = ((1,), (7, 3, 5), (4096,), (100003, 9973, 4099), (1 << 20, 1 << 14, 128), (1 << 33, 3))
 CASES = ROOT / "tests/cases"
@@ -63,6 +63,10 @@ def heavy(folder):
     huge = "B=100003,H=9973,C=4099,O=100003,R=9973"
     yield str(CASES / "compile_time/doubled_index.tile"), ["--set", "T=bf16", "--size", huge]
     yield f"{CASES / 'square_axes.tile'}:mlp_all_square", ["--size", "N=8G"]
+    yield str(ROOT / "examples/life.tile"), ["--size", "H=8G,W=3"]
+    odd = "M=100003,K=9973,N=4099"
+    yield str(ROOT / "examples/gated_mlp.tile"), ["--set", "T=bf16", "--size", odd]
+    yield f"{ROOT / 'examples/power.tile'}:running_product", ["--size", "N=1M"]
 
 
 def everything(folders):
