@@ -170,6 +170,10 @@ static const PassConstraint CONSTRAINTS[] = {
      "differences of integers are f32 before"},
     {"factor_scales", "repack_scales",
      "a scale of whole columns would be found as one of groups where the other operand has groups"},
+    {"raise_to_dot", "gather_places",
+     "gather_places leaves alone what is made of no product"},
+    {"gather_places", "fuse",
+     "fuse stores each piece of a select of gathers where its array is computed"},
     {"repack_scales", "fuse",
      "the launch that stores the scales is a statement for which fuse makes a launch; added later "
      "it would belong to no launch"},
