@@ -8,6 +8,7 @@
 #include "codegen/nvptx/hopper.h"
 #include "codegen/nvptx/nvptx_mma.h"
 #include "codegen/nvptx/ptxas.h"
+#include "codegen/nvptx/ptxas_workarounds.h"
 #include "ir/ir_errors.h"
 
 #include <string.h>
@@ -429,6 +430,7 @@ static const GpuTarget HOOKS = {
     .barriers_begin = hopper_barriers_begin,
     .emit_op = hopper_emit_op,
     .left_out = LEFT_OUT,
+    .rewrite = ptxas_rewrite,
     .finish = finish,
 };
 
