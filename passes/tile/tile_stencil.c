@@ -15,6 +15,7 @@
 
 enum {
     WINDOW_ELEMENTS = 32, /* of a window that is written out */
+    FEW_CHANNELS = 4,     /* are written out as the window's axes are */
     MAX_TAPS = 11,        /* that are written out beside a run */
     RUN = 8,              /* places of a thread */
     LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
@@ -77,12 +78,13 @@ static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *a
 /* What a small window holds is written out: its elements are then plain shifted reads. */
 void tile_choose_windows(const Op *group, TilePlan *plan)
 {
-    int64_t elements = 1, extent;
+    int64_t elements = 1, extent = 0;
     for (int i = plan->n; i-- > plan->n_stored;) {
         AxisPlan *axis = &plan->items[i];
         bool small =
             tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
-        if (small && !(axis->flags & AXIS_SCANNED) && is_window(group, plan, axis)) {
+        bool few = extent <= FEW_CHANNELS && is_gathered(group, plan, axis);
+        if (small && !(axis->flags & AXIS_SCANNED) && (few || is_window(group, plan, axis))) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
             elements *= extent;
