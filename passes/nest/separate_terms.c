@@ -94,13 +94,18 @@ static bool is_of_rows(const Separation *s, const Value *value)
     return memo_keep(s->rows, value, 0, rows) != 0;
 }
 
+static bool is_plain_product(const Op *op)
+{
+    return op->kind == OP_DOT && op->n_operands == 2 && !op_int(op, ATTR_TA, 0) &&
+           !op_int(op, ATTR_TB, 0);
+}
+
 /* The operand of the product that is made of terms; -1: neither, or both. */
 static int side_of_terms(const Separation *s, const Op *dot)
 {
-    bool plain = dot->kind == OP_DOT && dot->n_operands == 2 && !op_int(dot, ATTR_TA, 0) &&
-                 !op_int(dot, ATTR_TB, 0);
-    bool left = plain && is_term(s, dot->operands[0]),
-         right = plain && is_term(s, dot->operands[1]);
+    bool plain = is_plain_product(dot);
+    bool left = plain && is_term(s, dot->operands[0]);
+    bool right = plain && is_term(s, dot->operands[1]);
     return left == right ? -1 : right;
 }
 
@@ -332,7 +337,7 @@ static Value *copy_op(TermCopy *c, Value *value, bool transposed)
     if (!op || value->type->rank < (transposed ? 2 : 0)) {
         return value;
     }
-    if (op->kind == OP_DOT) {
+    if (op->kind == OP_DOT && (!transposed || is_plain_product(op))) {
         return transposed ? copy_dot(c, op) : value;
     }
     if (swaps(op)) {
