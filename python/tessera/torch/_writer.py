@@ -7,6 +7,7 @@ rounds them; sums of them are f32 until then."""
 
 import math
 import operator
+import re
 from typing import Any, Callable, Dict
 
 import torch
@@ -249,7 +250,7 @@ class Writer:
         where = ", ".join(f"{n} >= {least}" for n, least in self._bounds())
         head = f"kernel {name}({_wrapped(self._params)})\n    -> ({_wrapped(results)})" + \
             (f"\n    where {where}" if where else "")
-        lines = "".join(f"    {line}\n" for line in [*self._lines, *ends])
+        lines = "".join(f"    {line}\n" for line in [*_read_later(self._lines, ends), *ends])
         comment = "".join(f"# {line}\n" for line in about)
         return comment + "".join(self.functions.values()) + f"{head} {{\n{lines}}}\n"
 
@@ -308,3 +309,14 @@ def axis_of(axis, rank):
 def dims_of(writer, node):
     """The extents of the result of a call."""
     return [writer.sizes.text(n) for n in node.meta["val"].shape]
+
+
+def _read_later(lines, ends):
+    """Without the values that no later line reads, such as the second result of a call."""
+    kept, read = [], set(re.findall(r"\w+", " ".join(ends)))
+    for line in reversed(lines):
+        names = re.findall(r"\w+", line.split("=")[0].split("[")[0])[1:]  # behind `let`
+        if read.intersection(names):
+            kept.insert(0, line)
+            read.update(re.findall(r"\w+", line.split("=", 1)[1]))
+    return kept
