@@ -435,14 +435,14 @@ static void store_rows(Separation *s)
 /* The value without factors and divisors that are equal along the axis, which are kept aside. */
 typedef struct RowFactors {
     Builder b;
-    int axis, n;
+    int axis, n, steps;
     Value *divisors[8];
 } RowFactors;
 
 static Value *without_divisors(RowFactors *f, Value *value)
 {
-    enum { MAX = sizeof f->divisors / sizeof f->divisors[0] };
-    const Op *op = value->def;
+    enum { MAX = sizeof f->divisors / sizeof f->divisors[0], MAX_STEPS = 256 };
+    const Op *op = ++f->steps > MAX_STEPS ? NULL : value->def;
     if (op && op->kind == OP_DIV && f->n < MAX && value_is_equal_along(op->operands[1], f->axis)) {
         f->divisors[f->n++] = op->operands[1];
         return without_divisors(f, op->operands[0]);

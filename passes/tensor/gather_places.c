@@ -18,12 +18,12 @@
 #include "ir/summed_factor.h"
 #include "passes/pass.h"
 
-enum { MAX_PLACES = 16, MAX_DEPTH = 24 };
+enum { MAX_PLACES = 16, MAX_STEPS = 256 };
 
 /* ---- conditions of one axis ---- */
 
 /* The value at a place of the axis (-1: it has no such axis); false: it depends on more. */
-static bool value_at(const Value *value, int axis, int64_t place, int depth, int64_t *found)
+static bool value_at(const Value *value, int axis, int64_t place, int *steps, int64_t *found)
 {
     const Op *op = value->def;
     const Attr *number = op ? value_const(value) : NULL;
@@ -32,7 +32,7 @@ static bool value_at(const Value *value, int axis, int64_t place, int depth, int
         *found = number->i;
         return true;
     }
-    if (!op || depth == MAX_DEPTH || dtype_is_float(value->type->dtype)) {
+    if (!op || ++*steps > MAX_STEPS || dtype_is_float(value->type->dtype)) {
         return false;
     }
     if (op->kind == OP_IOTA) {
@@ -45,10 +45,10 @@ static bool value_at(const Value *value, int axis, int64_t place, int depth, int
             OpAxis moved = op_axis(op, 0, i);
             inner = moved.role == AXIS_TIED && moved.result == axis ? i : inner;
         }
-        return value_at(op->operands[0], inner, place, depth + 1, found);
+        return value_at(op->operands[0], inner, place, steps, found);
     }
     for (int i = 0; i < op->n_operands; i++) {
-        if (op->n_operands > 2 || !value_at(op->operands[i], axis, place, depth + 1, &of[i])) {
+        if (op->n_operands > 2 || !value_at(op->operands[i], axis, place, steps, &of[i])) {
             return false;
         }
     }
@@ -101,7 +101,8 @@ static bool find_choice(const Branches *b, Op *select, int64_t extent, Choice *c
 {
     int64_t holds, first = 0, changes = 0, at_first = 0;
     for (int64_t i = 0; i < extent; i++) {
-        if (!value_at(select->operands[0], b->axis, i, 0, &holds)) {
+        int steps = 0;
+        if (!value_at(select->operands[0], b->axis, i, &steps, &holds)) {
             return false;
         }
         at_first = i == 0 ? holds : at_first;
