@@ -330,6 +330,14 @@ static Value *copy_power(TermCopy *c, const Op *op, bool transposed)
                         build_float(&c->b, type, 0));
 }
 
+static Value *copy_number(TermCopy *c, const Value *value)
+{
+    Type type = swapped_type(c->s->func, value->type);
+    const Attr *number = value_const(value);
+    return dtype_is_float(type->dtype) ? build_float(&c->b, type, number->f)
+                                       : build_int(&c->b, type, number->i);
+}
+
 static Value *copy_op(TermCopy *c, Value *value, bool transposed)
 {
     const Op *op = value->def;
@@ -346,12 +354,7 @@ static Value *copy_op(TermCopy *c, Value *value, bool transposed)
     switch (op->kind) {
     case OP_BROADCAST: return wanted || transposed ? copy_broadcast(c, op, transposed) : value;
     case OP_EXPAND: return transposed ? copy_expand(c, op) : value;
-    case OP_CONST: {
-        Type type = swapped_type(c->s->func, value->type);
-        return !transposed                   ? value
-               : dtype_is_float(type->dtype) ? build_float(&c->b, type, value_const(value)->f)
-                                             : build_int(&c->b, type, value_const(value)->i);
-    }
+    case OP_CONST: return transposed ? copy_number(c, value) : value;
     default: break;
     }
     if (op_has(op, TRAIT_ELEMENTWISE) && op->n_operands <= 4 && (wanted || transposed)) {

@@ -22,6 +22,27 @@ enum { MAX_PLACES = 16, MAX_STEPS = 256 };
 
 /* ---- conditions of one axis ---- */
 
+static bool compares(const char *pred, int64_t a, int64_t b)
+{
+    enum { LESS = 1, EQUAL = 2, GREATER = 4 };
+    static const struct {
+        const char *pred;
+        int holds; /* for these orders of a and b */
+    } PREDICATES[] = {
+        {"eq", EQUAL},   {"ne", LESS | GREATER}, {"lt", LESS},
+        {"gt", GREATER}, {"le", LESS | EQUAL},   {"ge", GREATER | EQUAL},
+    };
+    int order = EQUAL;
+    if (a != b) {
+        order = a < b ? LESS : GREATER;
+    }
+    bool holds = false;
+    for (size_t i = 0; i < sizeof PREDICATES / sizeof *PREDICATES; i++) {
+        holds = holds || (text_equal(pred, PREDICATES[i].pred) && (PREDICATES[i].holds & order));
+    }
+    return holds;
+}
+
 /* The value at a place of the axis (-1: it has no such axis); false: it depends on more. */
 static bool value_at(const Value *value, int axis, int64_t place, int *steps, int64_t *found)
 {
@@ -57,16 +78,9 @@ static bool value_at(const Value *value, int axis, int64_t place, int *steps, in
     case OP_SUB: return !__builtin_sub_overflow(of[0], of[1], found);
     case OP_AND: *found = of[0] & of[1]; return true;
     case OP_OR: *found = of[0] | of[1]; return true;
-    case OP_CMP: {
-        const char *pred = op_word(op, ATTR_PRED);
-        *found = text_equal(pred, "eq")   ? of[0] == of[1]
-                 : text_equal(pred, "ne") ? of[0] != of[1]
-                 : text_equal(pred, "lt") ? of[0] < of[1]
-                 : text_equal(pred, "le") ? of[0] <= of[1]
-                 : text_equal(pred, "gt") ? of[0] > of[1]
-                                          : of[0] >= of[1];
+    case OP_CMP:
+        *found = compares(op_word(op, ATTR_PRED), of[0], of[1]);
         return op->operands[0]->type->dtype == DT_I64 || op->operands[0]->type->dtype == DT_I32;
-    }
     default: return false;
     }
 }
