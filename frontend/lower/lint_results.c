@@ -58,6 +58,21 @@ static Dim counted_by(const Value *arg)
     return dims && (int)arg->index < dims->n ? dims->dims[arg->index] : NULL;
 }
 
+/* True if a read of memory is among the operations that the value is made of. `seen` is a byte for
+ * each value of the function. */
+static bool comes_from_data(const Value *value, uint8_t *seen)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || seen[value->id]++) {
+        return false;
+    }
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    for (int i = 0; i < op->n_operands && !reads; i++) {
+        reads = comes_from_data(op->operands[i], seen);
+    }
+    return reads;
+}
+
 /* True if the index provably does not take all values of the axis. */
 static bool leaves_out(Func *func, const Value *index, Dim extent)
 {
@@ -74,6 +89,10 @@ static bool leaves_out(Func *func, const Value *index, Dim extent)
     if (!def && index->block && index->block->parent) {
         const Op *loop = index->block->parent;
         bool walks = loop->kind == OP_FOR || loop->kind == OP_PARALLEL;
+        uint8_t *seen = ARENA_ARRAY(func->arena, uint8_t, func->n_values);
+        if (loop->kind == OP_FOR && comes_from_data(for_lo(loop), seen)) {
+            return false; /* the other iterations may walk the rest */
+        }
         Dim count = walks ? counted_by(index) : extent;
         return !count || !reaches(func, count, extent);
     }

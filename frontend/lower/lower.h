@@ -125,12 +125,17 @@ typedef struct Lower {
     bool stopped;     /* a limit was hit */
     int parallel;     /* number of `parallel` with ranges around this statement */
     Block *parallel_block;
-    const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
-    LoopExitFlags leaving;                   /* of the innermost loop */
-    const Op *lane_loop; /* the outermost loop that ends element by element, or NULL */
-    Lanes loop_lanes;    /* that the innermost such loop carries */
-    int branches;        /* number of enclosing conditions that are not known when compiling */
-    Val mask;            /* ARRAY of bool: elements that are stored; otherwise all are */
+    const Symbol *inner_symbols; /* before the innermost `parallel` in a `parallel`; NULL: none */
+    int n_parallel; /* number of variables of all `parallel` with ranges around this statement */
+    struct {
+        const IndexVar *var;
+        const Value *arg;
+    } parallel_vars[MAX_RANK];
+    LoopExitFlags leaving; /* of the innermost loop */
+    const Op *lane_loop;   /* the outermost loop that ends element by element, or NULL */
+    Lanes loop_lanes;      /* that the innermost such loop carries */
+    int branches;          /* number of enclosing conditions that are not known when compiling */
+    Val mask;              /* ARRAY of bool: elements that are stored; otherwise all are */
     Lane lanes[MAX_LANES];
     const Expr *target; /* `y[…]` of the current statement, or NULL */
     int n_lanes;

@@ -263,6 +263,7 @@ typedef struct WhileLoop {
     Val end;
     const StmtList *body;
     Span span;
+    bool parallel; /* its rounds are iterations of a `parallel` */
 } WhileLoop;
 
 /* The condition, with what ended the loop by break, and only where the program is at all. */
@@ -303,8 +304,9 @@ static bool has_loop(const StmtList *list)
 {
     for (size_t i = 0; i < list->n; i++) {
         const Stmt *stmt = list->items[i];
-        if (stmt->kind == STMT_WHILE || stmt->kind == STMT_FOR || has_loop(&stmt->body) ||
-            has_loop(&stmt->otherwise)) {
+        bool loops = stmt->kind == STMT_WHILE || stmt->kind == STMT_FOR ||
+                     stmt->kind == STMT_PARALLEL; /* which may walk data */
+        if (loops || has_loop(&stmt->body) || has_loop(&stmt->otherwise)) {
             return true;
         }
     }
@@ -366,10 +368,15 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const LoopCarried *carri
         l->loop_lanes |= carried->lanes[0];
         l->mask = has_loop(loop->body) ? loop_condition(l, loop) : mask;
     }
+    int n_parallel = l->n_parallel;
+    if (loop->parallel) {
+        enter_parallel(l, NULL, loop->counter->val.value);
+    }
     l->loops++;
     begin_iteration(l, loop->body);
     lower_block(l, loop->body);
     l->loops--;
+    l->n_parallel = n_parallel;
     if (loop->counter) {
         Expr none = {.kind = EXPR_POISON, .span = loop->span};
         Val one = int_val(1, true);
@@ -465,6 +472,7 @@ void lower_for_lanes(Lower *l, const Stmt *stmt, const Val *lo, const Val *hi)
     Shape shape = shape_of(lo);
     Val first = shaped_val(materialize(l, lo, DT_I64, &shape), &shape);
     WhileLoop loop = {.end = *hi, .body = &stmt->body, .span = stmt->span};
+    loop.parallel = stmt->kind == STMT_PARALLEL;
     loop.counter = define(l, axis->name, axis->span, first);
     lower_while_loop(l, &loop);
     l->symbols = outer;

@@ -22,6 +22,9 @@ typedef struct LoopBounds {
  * then evaluates the condition itself. */
 bool has_parallels(const StmtList *list);
 void lower_parallel_if(Lower *l, const Val *condition, const Stmt *stmt);
+/* From here on a write must be at another place for each value of a variable, which is an argument
+ * of the region; var: its affine form, or NULL. */
+void enter_parallel(Lower *l, const IndexVar *var, const Value *arg);
 
 /* ---- lower_loop.c ---- */
 bool lower_axis(Lower *l, const Axis *axis, LoopBounds *walk);

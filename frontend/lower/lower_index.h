@@ -45,6 +45,10 @@ bool is_plain(const Lower *l, const IndexedAccess *places, Lanes *lanes);
 /* The value in this element type and shape, lanes included; NULL after an error (lower_store.c). */
 Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot);
 
+/* Reports a variable of `parallel`, or a lane, on which the places of a write do not depend
+ * (lower_write_places.c). */
+bool covers_parallel(Lower *l, Span span, const IndexedAccess *places);
+
 /* ---- gather (lower_gather.c) ---- */
 
 /* Gathers memory[indices], with one integer value per own axis of `memory`, `inside` for those

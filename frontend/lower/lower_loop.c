@@ -180,6 +180,10 @@ static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const L
     carried_enter(carried, loop->regions[0]->args + 1);
     Symbol *outer = l->symbols;
     define_axis(l, &stmt->axes.items[0], walk, loop->regions[0]->args[0]);
+    int n_parallel = l->n_parallel;
+    if (stmt->kind == STMT_PARALLEL) {
+        enter_parallel(l, walk->var, loop->regions[0]->args[0]);
+    }
     begin_iteration(l, &stmt->body);
     if (l->leaving.active) {
         Val goes_on = l->leaving.active->val;
@@ -188,6 +192,7 @@ static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const L
         lower_block(l, &stmt->body);
     }
     l->symbols = outer;
+    l->n_parallel = n_parallel;
     l->loops--;
     bool wider = carried_widen(l, carried);
     if (!wider) {

@@ -14,18 +14,18 @@ static bool refuse_parallel(Lower *l, const Stmt *stmt, const char *what, const 
     return false;
 }
 
+static bool check_nested(Lower *l, const Stmt *stmt)
+{
+    return !l->nested || refuse_parallel(l, stmt,
+                                         "`parallel` over ranges in a function that is called for "
+                                         "each index, or inside of a loop or a branch, is",
+                                         "call it before, and index what it returns");
+}
+
 static bool check_parallel(Lower *l, const Stmt *stmt)
 {
-    if (l->parallel) {
-        return refuse_parallel(l, stmt, "`parallel` inside of `parallel` is",
-                               "make it one, `parallel b in B, i in S by 128 { … }`, or iterate "
-                               "over the inner axis with `for`");
-    }
-    if (l->nested) {
-        return refuse_parallel(l, stmt,
-                               "`parallel` over ranges in a function that is called for each "
-                               "index, or inside of a loop or a branch, is",
-                               "call it before, and index what it returns");
+    if (!check_nested(l, stmt)) {
+        return false;
     }
     if (l->loops) {
         return refuse_parallel(l, stmt, "`parallel` over ranges inside of a loop is",
@@ -239,7 +239,7 @@ static void parallel_ranges(Lower *l, const Stmt *stmt)
     l->parallel++;
     l->parallel_block = op->regions[0];
     for (int i = 0; i < head.n; i++) {
-        l->parallel_vars[i] = head.walks[i].var;
+        enter_parallel(l, head.walks[i].var, op->regions[0]->args[i]);
     }
     Block *region = op->regions[0];
     Symbol *outer = l->symbols;
@@ -275,29 +275,133 @@ static void parallel_ranges(Lower *l, const Stmt *stmt)
     }
     l->symbols = outer;
 
+    l->n_parallel = 0;
     l->parallel_block = NULL;
     l->parallel--;
     l->b = outside;
 }
 
-void lower_parallel(Lower *l, const Stmt *stmt)
+/* ---- parallel in parallel that is not joined: its axes may come from data ---- */
+
+static bool check_inner(Lower *l, const Stmt *stmt)
 {
-    Stmt self = *stmt, *items[] = {&self};
-    if (!has_ranges(&(StmtList){items, 1, 1})) {
-        /* Over numbers only, each variable is a lane. */
-        Symbol *symbols = l->symbols;
-        int lanes = l->n_lanes;
-        open_axes(l, &stmt->axes);
-        lower_block(l, &stmt->body);
-        close_lanes(l, lanes);
-        l->symbols = symbols;
+    for (size_t i = 0; i < stmt->body.n; i++) {
+        if (has_loop_exit(stmt->body.items[i])) {
+            lower_error(l, ERR_BREAK, stmt->body.items[i]->span,
+                        "`parallel` is no loop that `break` or `continue` could leave");
+            return false;
+        }
+    }
+    if (l->n_parallel + (int)stmt->axes.n > MAX_AXES) {
+        return refuse_parallel(l, stmt, "more than 12 axes of `parallel` are",
+                               "iterate over some of them with `for`, inside");
+    }
+    return check_nested(l, stmt) && !same_name(l, stmt);
+}
+
+/* Loops over one of the axes, with a `parallel` over the others inside. */
+static void parallel_inside(Lower *l, const Stmt *stmt, size_t axis)
+{
+    Stmt *rest = ARENA_NEW(l->arena, Stmt);
+    *rest = *stmt;
+    rest->axes = (AxisList){0};
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        if (i != axis) {
+            ARENA_PUSH(l->arena, &rest->axes, stmt->axes.items[i]);
+        }
+    }
+    Stmt loop = *stmt;
+    loop.axes = (AxisList){&stmt->axes.items[axis], 1, 1};
+    if (rest->axes.n > 0) {
+        loop.body = (StmtList){0};
+        ARENA_PUSH(l->arena, &loop.body, rest);
+    }
+    const Symbol *outer = l->inner_symbols;
+    l->inner_symbols = l->symbols;
+    lower_loop(l, &loop);
+    l->inner_symbols = outer;
+}
+
+void enter_parallel(Lower *l, const IndexVar *var, const Value *arg)
+{
+    l->parallel_vars[l->n_parallel].var = var;
+    l->parallel_vars[l->n_parallel++].arg = arg;
+}
+
+/* `parallel e in E, i in R[at[e]: at[e + 1]] by 16` is a parallel over i in one over e: the axes
+ * from the first one on that depends on one before it are those of an inner one. */
+static Stmt split(Lower *l, const Stmt *stmt)
+{
+    Stmt all = *stmt;
+    size_t n = 0;
+    for (bool own = true; n < stmt->axes.n && own; n += own) {
+        for (size_t k = 0; k < n; k++) {
+            const Axis *axis = &stmt->axes.items[n], *before = &stmt->axes.items[k];
+            own =
+                own && (text_equal(axis->name, before->name) || !mentions_one(axis, before->name));
+        }
+    }
+    if (n < stmt->axes.n) {
+        Stmt *inner = ARENA_NEW(l->arena, Stmt);
+        *inner = *stmt;
+        inner->axes = all.axes = (AxisList){0};
+        for (size_t i = 0; i < stmt->axes.n; i++) {
+            ARENA_PUSH(l->arena, i < n ? &all.axes : &inner->axes, stmt->axes.items[i]);
+        }
+        all.body = (StmtList){0};
+        ARENA_PUSH(l->arena, &all.body, inner);
+    }
+    return all;
+}
+
+/* The axis `a..b` of a `parallel` inside of another one whose ends are data; the number of axes if
+ * there is none. */
+static size_t data_axis(Lower *l, const Stmt *stmt)
+{
+    for (size_t i = 0; (l->n_lanes > 0 || l->parallel) && i < stmt->axes.n; i++) {
+        const Axis *axis = &stmt->axes.items[i];
+        const Expr *ends[] = {axis->extent, axis->to};
+        for (int k = 0; axis->to && k < 2; k++) {
+            Val end = lower_expr(l, ends[k]);
+            if (is_scalar_int(&end) && !val_dim(l, &end)) {
+                return i;
+            }
+        }
+    }
+    return stmt->axes.n;
+}
+
+static void parallel_lanes(Lower *l, const Stmt *stmt)
+{
+    size_t data = data_axis(l, stmt);
+    if (data < stmt->axes.n) {
+        parallel_inside(l, stmt, data);
         return;
     }
-    Stmt all = joined(l, stmt);
-    if (check_parallel(l, &all)) {
-        Span span = l->b.span;
+    Symbol *symbols = l->symbols;
+    int lanes = l->n_lanes;
+    open_axes(l, &stmt->axes);
+    lower_block(l, &stmt->body);
+    close_lanes(l, lanes);
+    l->symbols = symbols;
+}
+
+void lower_parallel(Lower *l, const Stmt *stmt)
+{
+    Stmt self = split(l, stmt), *items[] = {&self};
+    Span span = l->b.span;
+    if (!has_ranges(&(StmtList){items, 1, 1})) {
+        parallel_lanes(l, &self);
+    } else if (l->parallel) {
+        if (check_inner(l, &self)) {
+            parallel_inside(l, &self, 0);
+        }
+    } else {
+        Stmt all = joined(l, &self);
         l->b.span = stmt->span;
-        parallel_ranges(l, &all);
+        if (check_parallel(l, &all)) {
+            parallel_ranges(l, &all);
+        }
         l->b.span = span;
     }
 }

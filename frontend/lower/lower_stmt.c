@@ -344,9 +344,19 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
     }
 }
 
+/* True if the variable is one from outside of a `parallel` around the statement. */
+static bool is_shared(const Lower *l, const Symbol *symbol)
+{
+    const Symbol *outer = l->inner_symbols;
+    while (outer && outer != symbol) {
+        outer = outer->older;
+    }
+    return outer || symbol->parallel < l->parallel || symbol->lanes < l->n_lanes;
+}
+
 static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
 {
-    if (symbol->parallel < l->parallel || symbol->lanes < l->n_lanes) {
+    if (is_shared(l, symbol)) {
         Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, stmt->span,
                                  "`%s` is assigned inside of `parallel`", stmt->target->name);
         diag_label(l->diags, diag, symbol->span, "defined outside");

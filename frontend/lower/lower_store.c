@@ -45,56 +45,6 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
     return materialize(l, value, dtype, slot);
 }
 
-/* ---- iterations have no order: each writes elements of its own ---- */
-
-/* True if the index depends on the variable, or on a part of its range. */
-static bool mentions(const AxisIndex *axis_index, const IndexVar *var)
-{
-    const Affine *affine = axis_index->val.affine;
-    for (int i = 0; affine && i < affine->n; i++) {
-        const IndexVar *own = affine->terms[i].var;
-        while (own && own != var) {
-            own = own->within;
-        }
-        if (own) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool same_place(Lower *l, Span span, const char *variable)
-{
-    Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, span,
-                             "iterations over `%s` write the same place", variable);
-    diag_help(l->diags, diag, "index the result with every variable of `parallel`");
-    return false;
-}
-
-/* Reports a variable of `parallel`, or a lane, that is not among the indices. */
-static bool covers_parallel(Lower *l, Span span, const IndexedAccess *places)
-{
-    for (int i = 0; l->parallel_block && i < l->parallel_block->n_args; i++) {
-        bool found = false;
-        for (int k = 0; k < places->n; k++) {
-            found = found || mentions(&places->at[k], l->parallel_vars[i]);
-        }
-        if (!found) {
-            return same_place(l, span, l->parallel_block->args[i]->name);
-        }
-    }
-    Lanes used = 0;
-    for (int k = 0; k < places->n; k++) {
-        used |= places->at[k].val.lanes;
-    }
-    for (int i = 0; i < l->n_lanes; i++) {
-        if (!(used >> i & 1)) {
-            return same_place(l, span, l->lanes[i].name);
-        }
-    }
-    return true;
-}
-
 void store_whole(Lower *l, Span span, Value *tensor, Val value)
 {
     IndexedAccess places = {.n = 0};

@@ -363,7 +363,8 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     const uint8_t *first = poison ? memchr(poison + position, 1, (size_t)count) : NULL;
     const char *what = fault_of(reach, first != NULL);
     if (!what && is_others(w->run, w->memory, offset, count)) {
-        what = "race: another block writes";
+        what = w->run->func->level == LEVEL_TENSOR ? "race: another iteration of `parallel` writes"
+                                                   : "race: another block writes";
     }
     if (what) {
         bool is_poison = reach == REACH_INSIDE && first;

@@ -65,9 +65,10 @@ def kernel(**options):
 
 
 def draw(rng, text, sizes):
-    """An array, or a scalar, as `f32[M, N] in 0 M` says; and its element type."""
-    kind, shape, _, low, high = re.fullmatch(
-        r"(\w+)\s*(\[[^\]]*\])?(\s+in\s+(\S+)\s+(\S+))?", text).groups()
+    """An array, or a scalar, as `f32[M, N] in 0 M` says; and its element type. Behind it `rising`
+    sorts the elements, and `permuted` makes them 0, 1, … in some order."""
+    kind, shape, _, low, high, order = re.fullmatch(
+        r"(\w+)\s*(\[[^\]]*\])?(\s+in\s+(\S+)\s+(\S+))?(?:\s+(rising|permuted))?", text).groups()
     dims = eval(shape, {}, dict(sizes)) if shape else ()
     if low is not None:
         low, high = (eval(end, {}, dict(sizes)) for end in (low, high))
@@ -76,6 +77,9 @@ def draw(rng, text, sizes):
     elif kind[0] in "iu":
         low, high = (0 if kind[0] == "u" else -9, 10) if low is None else (low, high)
         values = rng.integers(low, max(high, low + 1), dims).astype(NUMPY[kind])
+        values = np.sort(values, axis=-1) if order == "rising" else values
+        if order == "permuted":
+            values = rng.permutation(values.size).reshape(dims).astype(NUMPY[kind])
     elif low is not None:
         values = arrays.round_to(kind, rng.uniform(low, high, dims))
     elif kind == "f64":
