@@ -63,9 +63,10 @@ static Dim counted_by(const Value *arg)
 static bool comes_from_data(const Value *value, uint8_t *seen)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || seen[value->id]++) {
+    if (!op || seen[value->id]) {
         return false;
     }
+    seen[value->id] = 1;
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
     for (int i = 0; i < op->n_operands && !reads; i++) {
         reads = comes_from_data(op->operands[i], seen);

@@ -146,7 +146,8 @@ static Scalar next_of(const Scattering *s, Scalar old, Scalar value, int64_t i)
     return scalar_op(s->kind, NULL, dtype, dtype, both);
 }
 
-static void bound_place(const Scattering *s, int64_t at, int64_t i, Scalar old, Scalar value)
+static void bound_place(const Scattering *s, int64_t at, int64_t i, Scalar old, Scalar value,
+                        bool unordered)
 {
     double *bounds = s->memory->bounds;
     if (!bounds) {
@@ -157,7 +158,8 @@ static void bound_place(const Scattering *s, int64_t at, int64_t i, Scalar old, 
     if (s->how == HOW_ADD && is_float) {
         tally(s, at, old.f, value.f, bound);
     } else if (s->how == HOW_SET || s->how == HOW_XCHG) {
-        bounds[at] = bound;
+        /* A third value that equals the second one may be the first of all in another order. */
+        bounds[at] = unordered && isinf(bounds[at]) ? bounds[at] : bound;
     } else if (s->how == HOW_ADD) {
         bounds[at] += bound;
     } else {
@@ -194,7 +196,7 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     unsigned char *place = memory_place(memory, at, &index);
     Scalar old = scalar_unpack(dtype, place, index), value = array_scalar(s->value, i);
     Scalar next = next_of(s, old, value, i);
-    bound_place(s, at, i, old, value);
+    bound_place(s, at, i, old, value, unordered);
     count_meeting(s, at, value);
     /* One that compares may find another's value and stand back, and be the first another time. */
     /* If the order of the updates is not fixed, the program's outcome may depend on it: through the

@@ -424,6 +424,7 @@ static void run_over_tile(Op *op, void *user)
 
 static void tile_source(Func *func, Op *parallel)
 {
+    tile_whole_axes(func, parallel);
     block_walk(parallel->regions[0], check_static, func);
     tile_choose_source(func, parallel);
     tile_source_entries(func, parallel);

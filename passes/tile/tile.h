@@ -4,10 +4,12 @@
  * tile_coalescing.c (coalescing), tile_row_cluster.c (rows that several blocks share),
  * tile_instruction.c (what multiplies), tile_dot.c (products), tile_dot_model.c (by how many tiles
  * each multiprocessor gets), tile_hand_tiled.c (parallels of the source, whose batches are walked
- * by tile_batches.c; what entries say of them: tile_source_entries.c), tile_stencil.c (windows and
- * stencils), tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its
- * parts; tile_split_axis.c (long axes that few blocks would walk), tile_lookback.c (scans of them
- * in one pass); tile_sequential.c (loops that mix elements). Private to the component. */
+ * by tile_batches.c, whole axes by tile_whole_axes.c; what entries say of them:
+ * tile_source_entries.c), tile_stencil.c (windows and stencils), tile_steps.c (what they share);
+ * tile_emit.c (the group again, over ranges) and its parts; tile_split_axis.c (long axes that few
+ * blocks would walk), tile_lookback.c (scans of them in one pass);
+ * tile_sequential.c (loops that mix
+ * elements). Private to the component. */
 #ifndef TESSERA_PASSES_TILE_TILE_H
 #define TESSERA_PASSES_TILE_TILE_H
 
@@ -99,6 +101,9 @@ bool tile_exact(Dim dim, int64_t *extent);
 void tile_choose_source(Func *func, Op *parallel);
 /* Its other attributes of which the user's entries say something (tile_source_entries.c). */
 void tile_source_entries(Func *func, Op *parallel);
+
+/* Axes of unknown extent that are stored whole become loops over ranges. */
+void tile_whole_axes(Func *func, Op *parallel);
 
 /* Products with batches become loops over matrices. */
 void tile_batches(Func *func, Op *parallel);
