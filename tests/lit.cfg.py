@@ -18,6 +18,7 @@ Substitutions:
     %examples    the folder of examples
     %python      a Python with NumPy
     %moment      seconds of --timeout for a kernel that never ends, enough for everything else
+    %lib         the folder of libtessera
     %mock        a folder of mock drivers (tests/mock_driver)
     %emulated    a folder with HIP's runtime and CUDA's driver over emulators of AMD and NVIDIA GPUs
     %emulator    the emulator of AMD GPUs as a program; --decode only disassembles
@@ -48,6 +49,7 @@ config.substitutions += [
     ("%tessera", os.path.join(config.tessera_build, "bin", "tessera")),
     ("%FileCheck", config.filecheck + " --allow-unused-prefixes=false"),
     ("%exit", want_exit),
+    ("%lib", os.path.join(config.tessera_build, "lib")),
     ("%mock", os.path.join(config.tessera_build, "tests", "mock")),
     ("%emulated", os.path.join(config.tessera_build, "tests", "emulated")),
     ("%emulator", os.path.join(config.tessera_build, "tests", "tessera-amdgcn")),

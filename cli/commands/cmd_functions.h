@@ -7,9 +7,13 @@
 #include "cli/options.h"
 #include "cli/session.h"
 
-#define COMMAND(id, name, ...) int cmd_##name(const Options *options);
+typedef int CommandFunction(const Options *options);
+#define COMMAND(id, name, ...) CommandFunction cmd_##name;
 #include "cli/commands.def"
 #undef COMMAND
+
+/* The functions, by command; NULL: this program does not have it (command_table.c). */
+extern CommandFunction *const command_functions[];
 
 /* The commit that the program is built of, with "+changes" where files differ from it; empty where
  * it is not known. cmake/commit.cmake makes it. */

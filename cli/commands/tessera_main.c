@@ -9,12 +9,6 @@
 
 #include <string.h>
 
-static int (*const COMMAND_FUNCTIONS[N_COMMANDS])(const Options *options) = {
-#define COMMAND(id, name, ...) cmd_##name,
-#include "cli/commands.def"
-#undef COMMAND
-};
-
 static CommandId find_command(const char *name)
 {
     if (strcmp(name, "--version") == 0) {
@@ -39,7 +33,7 @@ static int run_command(CommandId command, int argc, char **argv)
         return 0;
     }
     int code = options_read(command, argc - 2, argv + 2, &options);
-    return code == 0 ? COMMAND_FUNCTIONS[command](&options) : code;
+    return code == 0 ? command_functions[command](&options) : code;
 }
 
 int main(int argc, char **argv)
@@ -55,7 +49,7 @@ int main(int argc, char **argv)
                          "no command is given: `tessera help` lists them");
     }
     CommandId command = find_command(argv[1]);
-    if (command == N_COMMANDS) {
+    if (command == N_COMMANDS || !command_functions[command]) {
         return fail_no_command(argv[1]);
     }
     code = run_command(command, argc, argv);

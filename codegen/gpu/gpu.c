@@ -95,8 +95,8 @@ static void take_arguments(GpuEmitter *em)
 
 static bool has_barriers(GpuEmitter *em)
 {
-    for (size_t i = 0; i < em->shareds.n; i++) {
-        if (em->shareds.items[i].op->kind == OP_MBARRIER) {
+    for (size_t i = 0; i < em->shared.allocations.n; i++) {
+        if (em->shared.allocations.items[i].op->kind == OP_MBARRIER) {
             return true;
         }
     }
@@ -115,15 +115,15 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     em->defined.n = 0;
     em->n_named_barriers = 0;
     em->warps = plan->threads >> em->warp_bits;
-    gpu_place_shared(em, launch);
-    plan->shared_bytes = em->target->dynamic_shared ? em->shared_bytes : 0;
+    em->shared = plan_shared(em->func, launch, em->warps);
+    plan->shared_bytes = em->target->dynamic_shared ? em->shared.bytes : 0;
     make_function(em);
     if (em->target->lines || em->options->lines) {
         llvm_lines_launch(em->l, em->kernel, launch);
     }
     gpu_go(em, gpu_new_block(em, "entry"));
     take_arguments(em);
-    em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;
+    em->shared_base = em->shared.bytes ? em->target->shared_memory(em, em->shared.bytes) : NULL;
     gpu_role_enter(em, 0, em->warps, 1, 0);
     gpu_cluster_begin(em);
     if (has_barriers(em) && em->target->barriers_begin) {

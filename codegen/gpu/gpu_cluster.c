@@ -39,15 +39,6 @@ typedef struct ReceiveMbarriers {
     } bytes; /* that each awaits */
 } ReceiveMbarriers;
 
-/* Buffers of a reduction, which consecutive iterations use alternately. */
-static int slots_of(GpuEmitter *em, const Op *op)
-{
-    Access access = op_access(op, 1);
-    return op->kind == OP_CLUSTER_REDUCE && access.indices[0]
-               ? (int)gpu_extent(em, access.memory->type, 0)
-               : 1;
-}
-
 static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
@@ -57,8 +48,8 @@ static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 static void see_reduction(Op *op, void *user)
 {
     ReceiveMbarriers *seen = user;
-    bool reduces = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
-    for (int i = 0; reduces && i < slots_of(seen->em, op); i++) {
+    int slots = plan_reduce_slots(seen->em->func, op);
+    for (int i = 0; i < slots; i++) {
         int64_t bytes = awaited_bytes(seen->em, op);
         ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
     }
@@ -71,14 +62,9 @@ static ReceiveMbarriers find_receive_mbarriers(GpuEmitter *em)
     return seen;
 }
 
-int gpu_receive_mbarrier_bytes(GpuEmitter *em)
-{
-    return (int)find_receive_mbarriers(em).bytes.n * MBARRIER_BYTES;
-}
-
 static LLVMValueRef receive_mbarriers_at(GpuEmitter *em)
 {
-    return gpu_at_const(em, em->shared_base, em->receive_mbarriers);
+    return gpu_at_const(em, em->shared_base, em->shared.receive_mbarriers);
 }
 
 void gpu_cluster_begin(GpuEmitter *em)
@@ -139,13 +125,14 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.elements = gpu_elements(em, type);
     join_cluster(em);
     x.receive_mbarrier = gpu_at_const(
-        em, em->shared_base, em->receive_mbarriers + em->n_receive_mbarriers * MBARRIER_BYTES);
+        em, em->shared_base,
+        em->shared.receive_mbarriers + em->n_receive_mbarriers * MBARRIER_BYTES);
     if (x.position) {
-        LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
+        LLVMValueRef slot = gpu_ring_slot(em, x.position, plan_reduce_slots(em->func, op));
         LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MBARRIER_BYTES), "");
         x.receive_mbarrier = gpu_at(em, x.receive_mbarrier, at);
     }
-    em->n_receive_mbarriers += slots_of(em, op);
+    em->n_receive_mbarriers += plan_reduce_slots(em->func, op);
     return x;
 }
 
@@ -237,7 +224,7 @@ static void await_all(const Exchange *x, const Op *op)
         em->target->cluster_receive(em, x->receive_mbarrier, gpu_i32(em, 0));
         return;
     }
-    LLVMValueRef turn = gpu_ring_phase(em, x->position, slots_of(em, op));
+    LLVMValueRef turn = gpu_ring_phase(em, x->position, plan_reduce_slots(em->func, op));
     em->target->cluster_receive(em, x->receive_mbarrier,
                                 LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
     em->target->cluster_await(em, x->receive_mbarrier, awaited_bytes(em, op));

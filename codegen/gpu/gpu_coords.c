@@ -74,19 +74,6 @@ LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r)
 
 /* ---- holders ---- */
 
-static uint32_t copy_bits(const Layout *layout, LayoutIn in, int have)
-{
-    uint32_t mask = 0;
-    for (int bit = 0; bit < have; bit++) {
-        bool moves = false;
-        for (int axis = 0; bit < layout->bits[in] && axis < layout->rank; axis++) {
-            moves |= layout->basis[in][bit][axis] != 0;
-        }
-        mask |= moves ? 0 : 1u << bit;
-    }
-    return mask;
-}
-
 static LLVMValueRef and_zero(GpuEmitter *em, LLVMValueRef sum, LLVMValueRef id, uint32_t mask)
 {
     if (!mask) {
@@ -107,16 +94,7 @@ LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c)
 
 uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout)
 {
-    return copy_bits(layout, IN_LANE, em->warp_bits);
-}
-
-uint32_t gpu_warp_copies(int warps, const Layout *layout)
-{
-    int bits = 0;
-    while (1 << bits < warps) {
-        bits++;
-    }
-    return copy_bits(layout, IN_WARP, bits);
+    return layout_copy_bits(layout, IN_LANE, em->warp_bits);
 }
 
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout)
@@ -126,7 +104,7 @@ LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout)
 
 LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout)
 {
-    return and_zero(em, NULL, em->role->warp, gpu_warp_copies(em->role->warps, layout));
+    return and_zero(em, NULL, em->role->warp, plan_warp_copies(em->role->warps, layout));
 }
 
 LLVMValueRef gpu_extract_bits(GpuEmitter *em, LLVMValueRef id, uint32_t mask)

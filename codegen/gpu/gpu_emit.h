@@ -13,6 +13,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/llvm/llvm.h"
+#include "codegen/plan/plan_shared.h"
 #include "ir/ir.h"
 #include "ir/layout/layout.h"
 #include "ir/layout/matrix_instr.h"
@@ -219,13 +220,6 @@ typedef struct GpuTarget {
     bool (*finish)(GpuEmitter *em, EmitKind kind, Code *code);
 } GpuTarget;
 
-/* A shared or barrier allocation. */
-typedef struct GpuShared {
-    Op *op;     /* OP_SHARED or OP_MBARRIER */
-    int offset; /* bytes from em->shared_base */
-    int bytes;  /* all slots */
-} GpuShared;
-
 /* A tensor map parameter of this kernel; ops with the same box share one. */
 typedef struct GpuMap {
     int plan_map;         /* index into Plan.maps */
@@ -269,17 +263,11 @@ struct GpuEmitter {
         LLVMValueRef *regs;   /* i1, by register; NULL: all */
     } active;                 /* which elements a loop of elements around the cursor still walks */
     LLVMValueRef shared_base; /* NULL when the kernel has none */
-    int shared_bytes;
-    int exchange_offset;       /* from shared_base: elements that a scatter sends to other warps */
-    int receive_mbarriers;     /* offset from shared_base, of reductions over the cluster */
+    SharedLayout shared;      /* offsets from shared_base */
     int n_receive_mbarriers;   /* that reductions have taken so far */
     bool joined;               /* the other blocks of the cluster are known to run */
     struct GpuReduce *waiting; /* the last of the reductions that share the next one's barrier */
     int n_named_barriers;      /* assigned to roles; ids from 1 */
-    struct {
-        GpuShared *items;
-        size_t n, cap;
-    } shareds;
     struct {
         GpuMap *items;
         size_t n, cap;
@@ -309,7 +297,6 @@ int gpu_registers(GpuEmitter *em, Type type);
 int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
 int64_t gpu_elements(GpuEmitter *em, Type type);
 /* Bytes of an allocation in shared memory, all pipeline stages. */
-int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory);
 /* Does register r hold an element for any thread? */
 bool gpu_exists(GpuEmitter *em, Type type, int r);
 /* The first register with the same element (zero basis vectors cleared). */
@@ -344,15 +331,13 @@ LLVMValueRef gpu_extract_bits(GpuEmitter *em, LLVMValueRef id, uint32_t mask);
 /* The bits of a lane's number that select replicas: lanes that differ in them alone hold the same
  * elements. */
 uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout);
-/* The same of the warps of a role. */
-uint32_t gpu_warp_copies(int warps, const Layout *layout);
 /* Do some threads hold elements outside of the array, because its extent is no power of two? */
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis);
 /* a and c; NULL is true. */
 LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c);
 
 /* ---- memory ---- */
-const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
+const SharedAllocation *gpu_shared(GpuEmitter *em, const Value *memory);
 /* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent
  * of axis 0; NULL position: slot 0. */
 LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position);

@@ -101,8 +101,7 @@ void gpu_emit_reduce(GpuEmitter *em, const Op *op);
 /* gpu_cluster.c */
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op);
 void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op);
-/* Bytes of the launch's receive mbarriers, and the two ends of a kernel with clusters. */
-int gpu_receive_mbarrier_bytes(GpuEmitter *em);
+/* The two ends of a kernel with clusters. */
 void gpu_cluster_begin(GpuEmitter *em);
 void gpu_cluster_end(GpuEmitter *em);
 /* Before a walk over tiles that the cluster reduces. */
@@ -176,8 +175,6 @@ LLVMValueRef gpu_acting_thread(GpuEmitter *em, Type type);
 LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r);
 /* gpu_print.c: print and assert. */
 void gpu_emit_print(GpuEmitter *em, const Op *op);
-/* Shared memory that a scatter needs for a moment. */
-int64_t gpu_exchange_bytes(GpuEmitter *em, const Op *op);
 /* Does it hold in any thread of the role? Through the same memory; all of them come here. */
 LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 
@@ -192,10 +189,6 @@ void gpu_emit_fold(GpuEmitter *em, Op *op);
 
 /* gpu_tensor_maps.c: adds the tensor maps of all bulk copies to the plan. */
 void gpu_collect_maps(GpuEmitter *em);
-
-/* gpu_shared_layout.c: finds an offset for every allocation of the launch; em->shared_bytes is
- * their end. */
-void gpu_place_shared(GpuEmitter *em, Op *launch);
 
 /* gpu_shared.c */
 void gpu_emit_shared_load(GpuEmitter *em, const Op *op);

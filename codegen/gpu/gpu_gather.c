@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-    WORD_BYTES = 4,         /* of what gpu_any_warp says */
     DEEPEST = 8,            /* ops that an index is looked through */
     MAX_CONSTANT = 1 << 20, /* in them */
 };
@@ -346,30 +345,11 @@ static LLVMValueRef exchanged(const Places *places, LLVMValueRef old)
     return old;
 }
 
-/* Do warps hold the same elements as the one that acts for them? */
-static bool crosses_warps(const GpuEmitter *em, Type type)
-{
-    return type->rank ? gpu_warp_copies(em->warps, type->layout) != 0 : em->warps > 1;
-}
-
-int64_t gpu_exchange_bytes(GpuEmitter *em, const Op *op)
-{
-    Type type = op->operands[access_next(op, 0)]->type;
-    int64_t bytes = dtype_bytes(type->dtype);
-    if (op->n_results == 0 || !crosses_warps(em, type)) {
-        return 0;
-    }
-    for (int axis = 0; axis < type->rank; axis++) {
-        bytes *= gpu_extent(em, type, axis);
-    }
-    return bytes < WORD_BYTES ? WORD_BYTES : bytes;
-}
-
 /* Three barriers: the word's old value has been read; the word is clear; all warps have set it. */
 LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any)
 {
     LLVMTypeRef type = LLVMInt32TypeInContext(em->l->context);
-    LLVMValueRef word = gpu_at_const(em, em->shared_base, em->exchange_offset);
+    LLVMValueRef word = gpu_at_const(em, em->shared_base, em->shared.exchange);
     em->target->sync(em);
     LLVMBuildStore(em->builder, gpu_i32(em, 0), word);
     em->target->sync(em);
@@ -397,7 +377,7 @@ static LLVMValueRef exchanged_at(const Places *places, int r)
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
     element = LLVMBuildMul(em->builder, element, gpu_i32(em, dtype_bytes(places->dtype)), "");
-    return gpu_at(em, gpu_at_const(em, em->shared_base, em->exchange_offset), element);
+    return gpu_at(em, gpu_at_const(em, em->shared_base, em->shared.exchange), element);
 }
 
 static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRef at)
@@ -480,7 +460,7 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
     }
     GpuValue *out = op->n_results ? gpu_define(em, op->results[0]) : NULL;
     int n = gpu_registers(em, value->type);
-    bool by_memory = out && crosses_warps(em, value->type);
+    bool by_memory = out && plan_crosses_warps(value->type, em->warps);
     for (int r = 0; r < n; r++) {
         LLVMValueRef old = gpu_is_element(em, places.type, r) ? scattered(&places, acts, r) : NULL;
         if (out) {

@@ -9,11 +9,11 @@
 
 enum { MAX_VECTOR_BYTES = 16 };
 
-const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
+const SharedAllocation *gpu_shared(GpuEmitter *em, const Value *memory)
 {
-    for (size_t i = 0; i < em->shareds.n; i++) {
-        if (em->shareds.items[i].op == memory->def) {
-            return &em->shareds.items[i];
+    for (size_t i = 0; i < em->shared.allocations.n; i++) {
+        if (em->shared.allocations.items[i].op == memory->def) {
+            return &em->shared.allocations.items[i];
         }
     }
     diag_bug(em->func->diags, "%s: memory that this launch does not allocate", em->target->name);
@@ -24,7 +24,7 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
 static int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
 {
     int64_t slots = gpu_extent(em, memory->type, 0);
-    return gpu_memory_bytes(em, memory) / (slots ? slots : 1);
+    return plan_memory_bytes(em->func, memory) / (slots ? slots : 1);
 }
 
 static LLVMValueRef position_i32(GpuEmitter *em, LLVMValueRef position)
@@ -44,7 +44,7 @@ LLVMValueRef gpu_ring_phase(GpuEmitter *em, LLVMValueRef position, int64_t exten
 
 LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position)
 {
-    const GpuShared *shared = gpu_shared(em, memory);
+    const SharedAllocation *shared = gpu_shared(em, memory);
     LLVMValueRef first = gpu_at_const(em, em->shared_base, shared->offset);
     int64_t slots = gpu_extent(em, memory->type, 0);
     if (!position || slots == 1) {

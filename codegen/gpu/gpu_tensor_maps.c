@@ -58,8 +58,8 @@ static void collect_map(Op *op, void *user)
 {
     GpuEmitter *em = user;
     if (op->kind == OP_SHARED) { /* describe_map asks for the swizzle of the shared side */
-        GpuShared shared = {op, 0, 0};
-        ARENA_PUSH(em->arena, &em->shareds, shared);
+        SharedAllocation shared = {op, 0, 0};
+        ARENA_PUSH(em->arena, &em->shared.allocations, shared);
     }
     if (op->kind != OP_BULK_LOAD && op->kind != OP_BULK_STORE) {
         return;

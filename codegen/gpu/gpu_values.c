@@ -67,21 +67,12 @@ LLVMValueRef gpu_scalar(GpuEmitter *em, const Value *value)
 
 int64_t gpu_extent(GpuEmitter *em, Type type, int axis)
 {
-    int64_t extent = poly_capacity(type->dims[axis]);
-    if (extent < 0) {
-        diag_bug(em->func->diags, "%s: axis %d of a tile has no static extent", em->target->name,
-                 axis);
-    }
-    return extent;
+    return plan_extent(em->func, type, axis);
 }
 
 int64_t gpu_elements(GpuEmitter *em, Type type)
 {
-    int64_t elements = 1;
-    for (int axis = 0; axis < type->rank; axis++) {
-        elements *= gpu_extent(em, type, axis);
-    }
-    return elements;
+    return plan_elements(em->func, type);
 }
 
 bool gpu_exists(GpuEmitter *em, Type type, int r)
@@ -235,13 +226,4 @@ LLVMValueRef gpu_rematerialize(GpuEmitter *em, LLVMValueRef i64)
     low = LLVMBuildZExt(b, hide(em, low), em->i64, "");
     high = LLVMBuildZExt(b, hide(em, high), em->i64, "");
     return LLVMBuildOr(b, low, LLVMBuildShl(b, high, shift, ""), "");
-}
-
-int64_t gpu_memory_bytes(GpuEmitter *em, const Value *memory)
-{
-    bool barrier = memory->type->kind == TYPE_MBARRIER;
-    int64_t count = gpu_elements(em, memory->type);
-    return op_int(memory->def, ATTR_PACKED, 0)
-               ? count / 2
-               : count * (barrier ? MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
 }

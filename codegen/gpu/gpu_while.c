@@ -57,7 +57,7 @@ static bool hands_on(GpuEmitter *em, const Block *block)
 {
     bool found = false;
     for (const Op *op = block->first; op && !found; op = op->next) {
-        found = op->kind == OP_SCATTER && gpu_exchange_bytes(em, op) > 0;
+        found = op->kind == OP_SCATTER && plan_exchange_bytes(em->func, op, em->warps) > 0;
         for (int i = 0; i < op->n_regions; i++) {
             found = found || hands_on(em, op->regions[i]);
         }

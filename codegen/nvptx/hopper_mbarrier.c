@@ -56,14 +56,14 @@ void hopper_barriers_begin(GpuEmitter *em)
                     "l,~{memory}", true, 1, &em->maps.items[i].pointer);
         }
     }
-    for (size_t i = 0; i < em->shareds.n; i++) {
-        if (em->shareds.items[i].op->kind == OP_MBARRIER) {
+    for (size_t i = 0; i < em->shared.allocations.n; i++) {
+        const Op *op = em->shared.allocations.items[i].op;
+        if (op->kind == OP_MBARRIER) {
             /* Each pipeline stage of a barrier starts with the number of its arrivals. */
-            const Value *barrier = em->shareds.items[i].op->results[0];
+            const Value *barrier = op->results[0];
             int weight = arrival_weight(em, barrier);
-            int64_t count =
-                op_int(em->shareds.items[i].op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
-            count *= op_int(em->shareds.items[i].op, ATTR_CLUSTER, 1);
+            int64_t count = op_int(op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
+            count *= op_int(op, ATTR_CLUSTER, 1);
             int64_t slots = 1;
             poly_is_const(barrier->type->dims[0], &slots);
             LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));

@@ -122,8 +122,8 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 void hopper_clear_few(GpuEmitter *em)
 {
     bool any = false;
-    for (size_t i = 0; i < em->shareds.n; i++) {
-        const Op *op = em->shareds.items[i].op;
+    for (size_t i = 0; i < em->shared.allocations.n; i++) {
+        const Op *op = em->shared.allocations.items[i].op;
         if (op->kind == OP_SHARED && bulk_short_tile(em->func, op->results[0])) {
             /* All threads of the role clear the tile, because copies write only the rows that
              * exist. */

@@ -4,6 +4,7 @@
  * never sees the IR. */
 #include "codegen/plan/plan_builder.h"
 
+#include "codegen/plan/plan_shared.h"
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "ir/text/ir_text.h"
@@ -415,6 +416,17 @@ void plan_fill(Func *func, Plan *plan)
         to->concurrent = runs_concurrently(launch);
         fill_axes(func, launch, to);
         fill_args(func, plan, launch, to);
+    }
+}
+
+void plan_fill_without_code(Func *func, Plan *plan)
+{
+    plan_fill(func, plan);
+    LaunchOps launches = plan_launch_ops(func);
+    for (int i = 0; i < plan->n_launches && func->target->family != FAMILY_CPU; i++) {
+        PlanLaunch *launch = &plan->launches[i];
+        int warps = launch->threads / func->target->warp;
+        launch->shared_bytes = plan_shared(func, launches.items[i], warps).bytes;
     }
 }
 

@@ -12,6 +12,10 @@
  * then add what is theirs: maps (plan_add_map), shared bytes, clusters. */
 void plan_fill(Func *func, Plan *plan);
 
+/* The same with the shared memory of each launch, as far as the IR says it: for reports where no
+ * code is made. */
+void plan_fill_without_code(Func *func, Plan *plan);
+
 /* Appends a bulk copy descriptor and an argument for it to every launch; returns its index. */
 int plan_add_map(Func *func, Plan *plan, const PlanTensorMap *map);
 

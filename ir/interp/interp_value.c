@@ -24,7 +24,7 @@ static uint32_t bin_of(size_t bytes, size_t *capacity)
 
 Buffer *buffer_new(InterpRun *run, size_t bytes)
 {
-    if (bytes >> 44) {
+    if ((uint64_t)bytes >> 44) {
         run_fail(run, NULL, "an array of more than 2^44 bytes");
     }
     size_t capacity;

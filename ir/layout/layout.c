@@ -280,6 +280,19 @@ int layout_contiguous(const Layout *layout, int axis)
 /* Threads reach thread 0's element, which has the register's own coordinates, or others; the least
  * coordinate along an axis is what stays of the register's bits when threads clear all they can. A
  * thread's bits and a register's are disjoint in all layouts made here, so thread 0 decides. */
+uint32_t layout_copy_bits(const Layout *layout, LayoutIn in, int n)
+{
+    uint32_t mask = 0;
+    for (int bit = 0; bit < n; bit++) {
+        bool moves = false;
+        for (int axis = 0; bit < layout->bits[in] && axis < layout->rank; axis++) {
+            moves |= layout->basis[in][bit][axis] != 0;
+        }
+        mask |= moves ? 0 : 1u << bit;
+    }
+    return mask;
+}
+
 bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg)
 {
     int32_t coords[MAX_RANK];

@@ -66,6 +66,8 @@ Layout layout_of_operand(const Op *op, const Layout *result);
 Layout layout_of_result(const Op *op, const Layout *operand);
 /* True if a bit of this input contributes along `axis`: a reduction along it crosses that input. */
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
+/* Bits of this input, of `n` bits, that change no coordinate: they select copies of elements. */
+uint32_t layout_copy_bits(const Layout *layout, LayoutIn in, int n);
 /* True if the register's element is inside these extents for at least one thread. */
 bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg);
 /* Contiguous elements along `axis` that one thread owns in consecutive registers (bits 0…). */

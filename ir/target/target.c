@@ -3,6 +3,7 @@
  * constant data, and detecting the machine only selects among them. */
 #include "ir/target/target.h"
 
+#include "support/host_cpu.h"
 #include "support/text.h"
 
 #define TARGET(name, family, triple, cpu, features, ...)                                           \
@@ -29,10 +30,8 @@ static const struct Target ROWS_64[] = {
 const struct Target *target_rows(size_t *n)
 {
     *n = sizeof ROWS_64 / sizeof *ROWS_64;
-    if (__builtin_cpu_supports("avx512f")) {
-        return ROWS_64;
-    }
-    return __builtin_cpu_supports("avx2") ? ROWS_32 : ROWS_16;
+    int vector = host_vector_bytes();
+    return vector >= 64 ? ROWS_64 : vector >= 32 ? ROWS_32 : ROWS_16;
 }
 
 int target_warps(const struct Target *target)

@@ -4,6 +4,7 @@
  */
 #include "runtime/api/api_objects.h"
 
+#include "codegen/plan/plan_builder.h"
 #include "ir/text/ir_text.h"
 #include "passes/nest/nest_source.h"
 #include "runtime/explain/explain_report.h"
@@ -89,12 +90,20 @@ static bool emit(Compilation *c, EmitKind kind, bool lines, Code *code, Plan *pl
     return compilation_emit(c, kind, &options, code, plan);
 }
 
-/* The plan, and the machine's text where there is one. */
+/* The plan, and the machine's text where there is one. Without the code generator all is reported
+ * but what the assembler says. */
 static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
     Code text, llvm, said;
     TargetFamily family = c->target->family;
+    const char *why;
+    const CodegenTable *codegen = codegen_find(&c->work->arena, &why);
+    if (!codegen) {
+        context_log(c->work->context, TESSERA_LOG_INFO, "explained without code: %s", why);
+        plan_fill_without_code(c->func, plan);
+        return true;
+    }
     if (listed && (!emit(c, EMIT_LLVM, true, &llvm, plan))) {
         return false;
     }
@@ -105,8 +114,7 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
         add_listing(c, &input->listings, "LLVM", &llvm);
         add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
     }
-    const CodegenTable *codegen = codegen_open(&c->work->arena, &c->work->diags);
-    if (family == FAMILY_NVPTX && codegen && codegen->ptxas_info(c->func, &options, &text, &said)) {
+    if (family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &said)) {
         read_ptxas(&c->work->arena, said.bytes, input);
     } else if (family == FAMILY_AMDGCN) {
         read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);

@@ -3,6 +3,7 @@
  * a launch is a call of its function for all blocks. */
 #include "runtime/device/device.h"
 #include "runtime/device/thread_pool.h"
+#include "support/host_cpu.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +15,8 @@ enum { HOST_ALIGN = 64 };
 static void host_facts(DeviceFacts *facts, int threads)
 {
     struct sysinfo info;
-    __builtin_cpu_init();
-    const char *vectors = __builtin_cpu_supports("avx2") ? ", AVX2" : "";
-    vectors = __builtin_cpu_supports("avx512f") ? ", AVX-512" : vectors;
+    int vector = host_vector_bytes();
+    const char *vectors = vector >= 64 ? ", AVX-512" : vector >= 32 ? ", AVX2" : "";
     snprintf(facts->name, sizeof facts->name, "CPU, %d thread%s%s", threads,
              threads == 1 ? "" : "s", vectors);
     snprintf(facts->target, sizeof facts->target, "native");

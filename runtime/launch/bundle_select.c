@@ -2,6 +2,7 @@
 /* Decides which code of a bundle runs on a device, and which of several suitable variants is the
  * most specialized. */
 #include "runtime/launch/bundle_format.h"
+#include "support/host_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,10 @@
 /* The psABI level of x86-64 if this CPU has it, else -1. */
 static int suits_host(const char *target)
 {
-    __builtin_cpu_init();
     if (text_equal(target, "x86-64-v4")) {
-        return __builtin_cpu_supports("x86-64-v4") ? 4 : -1;
+        return host_x86_level() >= 4 ? 4 : -1;
     }
-    return text_equal(target, "x86-64-v3") && __builtin_cpu_supports("x86-64-v3") ? 3 : -1;
+    return text_equal(target, "x86-64-v3") && host_x86_level() >= 3 ? 3 : -1;
 }
 
 /* Parses "sm_90a" as 90; `alone` is set if code with that suffix runs on that part only. */
