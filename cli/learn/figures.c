@@ -4,6 +4,8 @@
 #include "cli/learn/figures.h"
 #include "cli/json_write.h"
 
+#include "runtime/api/api_debug.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -197,7 +199,7 @@ int figures_of(const char *path, const char *text, const Lesson *lesson,
     }
     TesseraStatus status = tessera_compile(session->program, &compile, &session->kernel);
     if (status == TESSERA_OK) {
-        status = tessera_kernel_explain(session->kernel, TESSERA_EXPLAIN_JSON, &bytes);
+        status = tessera_kernel_figures(session->kernel, &bytes);
     }
     if (status != TESSERA_OK) {
         return (int)status;

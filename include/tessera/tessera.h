@@ -314,7 +314,7 @@ TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
 
 typedef enum TesseraExplain {
     TESSERA_EXPLAIN_TEXT, /* the schedule, then a few lines a launch as its comments */
-    TESSERA_EXPLAIN_JSON, /* an object: launches, accesses, occupancy, roofline, advice */
+    TESSERA_EXPLAIN_JSON, /* an object: launches, accesses, occupancy, roofline, notes, hints */
     TESSERA_EXPLAIN_HTML, /* one page that needs nothing else: also sources, IR, code, pictures */
     TESSERA_EXPLAIN_NEST, /* the launches as a tiled source, with the schedule of its steps */
 } TesseraExplain;

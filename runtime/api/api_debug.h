@@ -30,6 +30,10 @@ typedef struct TesseraDebug {
  * is not. An unknown pass is an error of usage. */
 TESSERA_API TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug);
 
+/* As tessera_kernel_explain with TESSERA_EXPLAIN_JSON, without the hints, for which other schedules
+ * are compiled. */
+TESSERA_API TesseraStatus tessera_kernel_figures(TesseraKernel *kernel, TesseraBytes *bytes);
+
 /* As tessera_kernel_explain with TESSERA_EXPLAIN_HTML, and what differs from `other`, the same
  * kernel with another schedule. */
 TESSERA_API TesseraStatus tessera_kernel_compare(TesseraKernel *kernel, TesseraKernel *other,

@@ -309,26 +309,13 @@ static uint64_t code_digest(Arena *arena, const Text *ir)
     return digest(&code);
 }
 
-/* Has a GPU's launch products that depend on one another, of which threads bring the operands? Then
- * its accesses are counted, which takes ten times as long. */
-static bool multiplies_itself(const Report *report)
-{
-    for (int i = 0; i < report->n_launches && report->card; i++) {
-        const ProductReport *product = &report->launches[i].product;
-        if (product->op && product->op->kind == OP_DOT && product->n > 1 && !product->alike) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool predict_task(void *user)
 {
     Task *task = user;
     Compilation *c = &task->kernel->compilation;
     TesseraPrediction *prediction = task->prediction;
     CodegenOptions options = {.optimize = 0};
-    ReportInput input = {.product_flops = c->flops, .brief = true};
+    ReportInput input = {.product_flops = c->flops};
     Code code;
     Plan plan;
     Report report;
@@ -346,46 +333,22 @@ static bool predict_task(void *user)
     input.plan = &plan;
     input.source = c->source;
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
-    report_make(&input, &report);
-    if (multiplies_itself(&report)) {
-        input.brief = false;
-        input.sampled = true; /* what limits it is shared memory, too */
-        report_make(&input, &report);
-    }
+    report_make_brief(&input, &report);
     Predicted predicted = report_predict(&report, task->threads);
     Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena),
          steps = text_new(&c->work->arena);
     print_func(c->func, &ir);
     schedule_print(c->func, false, &lines);
     steps_words(folded.func, c->func, folded.vars, &steps);
-    *prediction = (TesseraPrediction){.fits = true,
+    const char *why = report_misfit(&report);
+    *prediction = (TesseraPrediction){.fits = !why,
+                                      .why = why,
                                       .seconds = predicted.seconds,
                                       .roof = report.card ? predicted.roof : 0,
                                       .code = code_digest(&c->work->arena, &ir),
                                       .bits = bits_digest(c->func),
                                       .steps = steps.data,
                                       .lines = lines.n ? lines.data : ""};
-    /* A launch that needs more threads, shared memory or registers than the target has does
-     * not fit. */
-    Arena *arena = report.input->func->arena;
-    for (int i = 0; i < report.n_launches && report.card && prediction->fits; i++) {
-        const LaunchReport *launch = &report.launches[i];
-        const Target *target = report.target;
-        if (launch->plan->threads > target->max_threads) {
-            prediction->why =
-                arena_printf(arena, "%s: %d threads of a block, of %d", launch->plan->symbol,
-                             launch->plan->threads, target->max_threads);
-        } else if (launch->shared_bytes > target->shared_bytes) {
-            prediction->why =
-                arena_printf(arena, "%s: %d bytes of shared memory a block, of %d",
-                             launch->plan->symbol, launch->shared_bytes, target->shared_bytes);
-        } else if (launch->occupancy.known && launch->occupancy.resident < 1) {
-            prediction->why =
-                arena_printf(arena, "%s: no block fits a multiprocessor: %s", launch->plan->symbol,
-                             limit_name(launch->occupancy.limit));
-        }
-        prediction->fits = !prediction->why;
-    }
     return true;
 }
 

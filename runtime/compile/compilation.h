@@ -53,6 +53,7 @@ typedef struct Compilation {
     TuneChoices choices;     /* candidates that `tune` blocks list */
     int source;              /* its number among the sources of the diagnostics */
     struct Listings *record; /* receives the IR after each pass; NULL: nobody wants it */
+    const char *sorted;      /* a parameter that is taken to be in order, whatever the text says */
     struct NestSource *nest; /* receives the launches as source; NULL: nobody wants them */
     const char *before;      /* the IR as it was last printed, for print_changed */
     bool stopped;            /* the passes ended early: stop_after, or a cancelled task */

@@ -48,6 +48,14 @@ bool compilation_target(Compilation *c)
     return false;
 }
 
+static void assume_sorted(Compilation *c)
+{
+    for (size_t i = 0; c->func && c->sorted && i < c->func->params.n; i++) {
+        Param *param = &c->func->params.items[i];
+        param->sorted = param->sorted || text_equal(param->name, c->sorted);
+    }
+}
+
 bool compilation_type(Compilation *c, Module **out, const KernelSignature **kernel)
 {
     ErrorBoundary *work = c->work;
@@ -61,6 +69,7 @@ bool compilation_type(Compilation *c, Module **out, const KernelSignature **kern
     Module *module = *out = frontend_parse(&work->arena, &work->diags, c->source, &importer);
     *kernel = module ? frontend_find(module, options->kernel) : NULL;
     c->func = *kernel ? frontend_lower(module, *kernel, bindings, options->n_bindings) : NULL;
+    assume_sorted(c);
     return c->func && fingerprint_typed(c, module, *kernel) &&
            strides_apply(c->func, options, c->target) && fingerprint_strided(c);
 }

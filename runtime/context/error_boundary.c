@@ -131,3 +131,11 @@ TesseraStatus error_boundary_run_here(ErrorBoundary *work, BoundaryFn *task, voi
     run_guarded(&run);
     return report_jump(&run, NULL);
 }
+
+bool error_boundary_try(ErrorBoundary *work, BoundaryFn *task, void *user)
+{
+    Guarded run = {.work = work, .task = task, .user = user};
+    work->diags.policy = work->context->compiler->policy;
+    run_guarded(&run);
+    return run.jump == JUMP_NONE;
+}

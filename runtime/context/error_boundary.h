@@ -28,5 +28,8 @@ TesseraStatus error_boundary_run(ErrorBoundary *work, BoundaryFn *task, WorkRepr
                                  void *user);
 /* The same on the caller's stack, for tasks of some microseconds that walk over no operands. */
 TesseraStatus error_boundary_run_here(ErrorBoundary *work, BoundaryFn *task, void *user);
+/* The same within another task, for an attempt whose failure is none of the call: false, and the
+ * context learns nothing of it. */
+bool error_boundary_try(ErrorBoundary *work, BoundaryFn *task, void *user);
 
 #endif

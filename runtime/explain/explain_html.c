@@ -2,6 +2,7 @@
 /* Writes the report as one self-contained HTML page. */
 #include "runtime/explain/explain_html.h"
 
+#include "runtime/explain/explain_hints.h"
 #include "runtime/explain/explain_words.h"
 
 #include <string.h>
@@ -204,17 +205,39 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     text_printf(out, *tiles ? "<p>%s.</p>\n" : "", tiles);
 }
 
-static void advice(const LaunchReport *launch, Text *out)
+static void notes(const LaunchReport *launch, Text *out)
 {
-    if (!launch->advice.n) {
+    if (!launch->notes.n) {
         return;
     }
-    text_add(out, "<h3>What to try next</h3><ul>");
-    for (size_t i = 0; i < launch->advice.n; i++) {
+    text_add(out, "<h3>What may take less time</h3><ul>");
+    for (size_t i = 0; i < launch->notes.n; i++) {
         text_add(out, "\n<li>");
-        html_words(out, launch->advice.items[i]);
+        html_words(out, launch->notes.items[i].text);
     }
     text_add(out, "</ul>\n");
+}
+
+/* What to try next: each with the time that the model expects without and with it. */
+static void hints(const Report *report, Text *out)
+{
+    if (!report->hints.n) {
+        return;
+    }
+    text_add(out, "<h2 id=hints>What to try next</h2>\n<div class=wide "
+                  "tabindex=0><table class=lines><tr><th>write<th class=n>expected now<th class=n>"
+                  "with it<th class=n>less by");
+    for (size_t i = 0; i < report->hints.n; i++) {
+        const Hint *hint = &report->hints.items[i];
+        text_add(out, "\n<tr><td><code>");
+        html_words(out, hint->line);
+        text_add(out, "</code><td class=n>");
+        seconds_words(out, hint->before);
+        text_add(out, "<td class=n>");
+        seconds_words(out, hint->after);
+        text_printf(out, "<td class=n>%.0f %%", 100 * hint_gain(hint));
+    }
+    text_add(out, "</table></div>\n");
 }
 
 static void body(const Report *report, Text *out)
@@ -253,7 +276,7 @@ static void body(const Report *report, Text *out)
         text_printf(out, *sampled ? " <span class=warn>%s.</span>" : "", sampled);
         text_add(out, "</p>\n");
         cost(report, launch, out);
-        advice(launch, out);
+        notes(launch, out);
         accesses(report, launch, out);
         occupancy(report, launch, out);
         html_order(report, launch, out);
@@ -275,6 +298,7 @@ static void body(const Report *report, Text *out)
             html_tile(report, &launch->layouts_used.items[k], out);
         }
     }
+    hints(report, out);
     text_add(out, "<h2 id=roofline>Roofline</h2>\n<p>What the part can do at most, by how many "
                   "operations a byte of memory feeds: on the slope memory is the bound, on a roof "
                   "the units are. A ring is where a launch would be if nothing else held it up, "

@@ -276,9 +276,30 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         close(j, '}');
     }
     close(j, ']');
-    open(j, "advice", '[');
-    for (size_t i = 0; i < launch->advice.n; i++) {
-        words(j, NULL, launch->advice.items[i]);
+    open(j, "notes", '[');
+    for (size_t i = 0; i < launch->notes.n; i++) {
+        words(j, NULL, launch->notes.items[i].text);
+    }
+    close(j, ']');
+    close(j, '}');
+}
+
+static void hint_json(Json *j, const Hint *hint)
+{
+    open(j, NULL, '{');
+    words(j, "kind", hint_kind_name(hint->kind));
+    words(j, "line", hint->line);
+    number(j, "predicted_seconds", hint->before);
+    number(j, "predicted_seconds_with", hint->after);
+    open(j, "edits", '[');
+    for (int i = 0; i < hint->n_edits; i++) {
+        const Edit *edit = &hint->edits[i];
+        open(j, NULL, '{');
+        integer(j, "start", edit->span.start);
+        integer(j, "end", edit->span.end);
+        words(j, "was", edit->was);
+        words(j, "text", edit->text);
+        close(j, '}');
     }
     close(j, ']');
     close(j, '}');
@@ -306,6 +327,11 @@ void report_json(const Report *report, Text *out)
     open(&j, "launches", '[');
     for (int i = 0; i < report->n_launches; i++) {
         launch_json(&j, report, &report->launches[i]);
+    }
+    close(&j, ']');
+    open(&j, "hints", '[');
+    for (size_t i = 0; i < report->hints.n; i++) {
+        hint_json(&j, &report->hints.items[i]);
     }
     close(&j, ']');
     close(&j, '}');

@@ -10,7 +10,13 @@
 #include "runtime/explain/explain_grid.h"
 #include "runtime/explain/l2_model.h"
 
-enum { STEPS_A_VISIT = 16, FOLLOWED = 1 << 18, LINE_BYTES = 128, MAX_RATE = 1 << 12 };
+enum {
+    STEPS_A_VISIT = 16,
+    PIECES_A_VISIT = 7,
+    FOLLOWED = 1 << 18,
+    LINE_BYTES = 128,
+    MAX_RATE = 1 << 12
+};
 static const double MAX_VISITS = 2e6, MAX_PIECES = 3e7;
 static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
 /* What is read stays in as much of the cache (an H200 keeps some of it in both halves, as the two
@@ -439,6 +445,7 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
                         .most_pieces = MAX_PIECES * report_share(report),
                         .blocks = launch->blocks};
     bool ended = trace_rounds(&trace, launch, tiles, room, &all);
+    launch->visits = (int64_t)(trace.visits + trace.pieces / PIECES_A_VISIT);
     launch->untraced = trace.was_abandoned;
     if (trace.was_abandoned) {
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The resources of a multiprocessor that a launch uses, the memory traffic it causes, and advice
- * on what to try next. */
+/* The resources of a multiprocessor that a launch uses, the memory traffic it causes, and what of
+ * it may take less time. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_OCCUPANCY_H
 
@@ -43,6 +43,7 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
                       double memory);
 /* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
 void predict_make(const Report *report, LaunchReport *launch);
-void advice_make(const Report *report, LaunchReport *launch);
+/* Notes, and what they propose to change. */
+void findings_make(Report *report, LaunchReport *launch);
 
 #endif

@@ -518,6 +518,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                      .share = report_share(report),
                      .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
         walk_launch(&walk, launch->op);
+        launch->looks = walk.looks;
         launch->uncertain = walk.uncertain;
         launch->coarse = walk.coarse;
         launch->data_loops = walk.data_loop != NULL;
@@ -530,7 +531,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     }
     product_make(report, launch, tiles_of(report, launch->plan));
     predict_make(report, launch);
-    advice_make(report, launch);
+    findings_make(report, launch);
 }
 
 void report_make(const ReportInput *input, Report *report)

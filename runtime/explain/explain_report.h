@@ -180,6 +180,28 @@ typedef struct CpuReport {
     double far_line_bytes; /* and from L3 or memory */
 } CpuReport;
 
+/* What of a launch may take less time otherwise (explain_findings.c). */
+typedef enum Finding {
+    FINDING_SPILLS,
+    FINDING_SECTORS,
+    FINDING_CONFLICTS,
+    FINDING_NARROW,
+    FINDING_IDLE,     /* fewer blocks than multiprocessors */
+    FINDING_TAIL,     /* an incomplete last wave */
+    FINDING_REREAD,   /* inputs are requested many times */
+    FINDING_ORDINARY, /* products that no matrix unit computes */
+    FINDING_FAR,      /* from the roofline */
+    FINDING_MATRIX,
+    FINDING_MEMORY,
+    FINDING_ARITHMETIC,
+    N_FINDING,
+} Finding;
+
+typedef struct Note {
+    Finding finding;
+    const char *text;
+} Note;
+
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
@@ -212,13 +234,49 @@ typedef struct LaunchReport {
     Roofline roofline;
     ProductReport product;
     CpuReport cpu;
-    double predicted;    /* seconds, by the model; 0: not known */
-    const char *limiter; /* what takes most of the time; NULL: not known */
+    double predicted;      /* seconds, by the model; 0: not known */
+    const char *limiter;   /* what takes most of the time; NULL: not known */
+    int64_t looks, visits; /* at ops, by the sampled trace and by that of memory: what it took */
     struct {
-        const char **items;
+        Note *items;
         size_t n, cap;
-    } advice;
+    } notes;
 } LaunchReport;
+
+/* ---- hints ---- */
+
+typedef enum HintKind {
+    HINT_SCHEDULE, /* an entry of the schedule */
+    HINT_FACT,     /* `assume sorted(i)` */
+    HINT_SIZE,     /* arrays padded to another size */
+    HINT_SOURCE,   /* operands of a product in 16 bits */
+    N_HINT,
+} HintKind;
+const char *hint_kind_name(HintKind kind);
+
+/* A text in the place of another one of the source. */
+typedef struct Edit {
+    Span span;
+    const char *was, *text;
+} Edit;
+
+enum { MAX_EDITS = 2 };
+
+/* A change that can be made by machine, and what the model expects of it: it was compiled. */
+typedef struct Hint {
+    HintKind kind;
+    const char *line; /* what to write: "tile M 128", "assume sorted(e)", "--size N=1008" */
+    const char *name; /* of the size or the parameter */
+    int64_t size;     /* the other one */
+    Edit edits[MAX_EDITS];
+    int n_edits;
+    double before, after; /* seconds of all launches */
+} Hint;
+
+typedef struct Hints {
+    Hint *items;
+    size_t n, cap;
+} Hints;
 
 typedef struct Report {
     const ReportInput *input;
@@ -227,10 +285,21 @@ typedef struct Report {
     bool sized;          /* all sizes were given, so that there are totals */
     LaunchReport *launches;
     int n_launches;
+    Hints proposed;             /* changes of sizes and of the source that a finding calls for */
+    Hints hints;                /* changes by which the model expects less time; by whoever tries */
     const struct Report *other; /* of another schedule, which the HTML page sets beside it */
 } Report;
 
 void report_make(const ReportInput *input, Report *report);
+/* The same to rank schedules: few iterations stand for all. */
+void report_make_brief(ReportInput *input, Report *report);
+/* Seconds that the launches of the report are expected to take; 0: not known of one of them. */
+double report_seconds(const Report *report);
+/* The least seconds, by memory and arithmetic. */
+double report_least(const Report *report);
+/* Why a launch needs more threads, shared memory or registers than the target has; NULL: it does
+ * not. */
+const char *report_misfit(const Report *report);
 /* Sum over the accesses of one kind; `field` is an offset into AccessReport. */
 double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \

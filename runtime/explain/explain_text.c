@@ -2,6 +2,7 @@
 /* Writes the report for a terminal: the schedule, and a few lines per launch as comments in it. */
 #include "runtime/explain/explain_report.h"
 
+#include "runtime/explain/explain_hints.h"
 #include "runtime/explain/explain_words.h"
 
 #include <string.h>
@@ -176,9 +177,14 @@ void report_text(const Report *report, Text *out)
         text_printf(out, *trace ? "#   %s\n" : "", trace);
         const char *sampled = sample_words(launch);
         text_printf(out, *sampled ? "#   %s\n" : "", sampled);
-        for (size_t k = 0; k < launch->advice.n; k++) {
-            text_printf(out, "#   try: %s\n", launch->advice.items[k]);
+        for (size_t k = 0; k < launch->notes.n; k++) {
+            text_printf(out, "#   note: %s\n", launch->notes.items[k].text);
         }
+    }
+    for (size_t i = 0; i < report->hints.n; i++) {
+        text_add(out, "# try: ");
+        hint_words(report, &report->hints.items[i], out);
+        text_char(out, '\n');
     }
     text_printf(out, "# a variant for %s\n", report->input->variant);
     if (report->input->product_flops > 0) {

@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `explain` says of each kernel of the examples, the lessons and tests/cases contradicts
 nothing else that it says: bytes, sectors and times fit one another (least.py), the roofline page's
-numbers do, and what it advises is true of the numbers beside it. A size that is advised is taken,
-and gives what was said. Warnings about waste (W2007, W2008) are only of sources that are listed
-here, which ask for it. The targets take turns, or with --all each kernel is for all. Prints
-`N passed, N failed, N skipped`."""
+numbers do, and what it notes is true of the numbers beside it. Each hint is followed, by the entry
+of the schedule, the size, the promise or the text that it names: the model then says what the hint
+said. No hint saves less than LEAST_GAIN, or comes below the least time. Warnings about waste
+(W2007, W2008) are only of sources that are listed here, which ask for it. The targets take turns,
+or with --all each kernel is for all. Prints `N passed, N failed, N skipped`."""
 
+import collections
 import json
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -23,6 +26,9 @@ import suite  # noqa: E402
 FOLDERS = ("examples", "lessons", "tests/cases")
 TARGETS = ("sm_90a", "gfx942")
 VALUES = (512, 257, 1000)  # of sizes, in turn
+LEAST_GAIN = 0.03
+LEAST_FOLLOWED = 60
+FOLLOWED = collections.Counter()  # hints, by their kind
 WASTEFUL = {  # a source may ask for waste, and is told so
     "lessons/07-coalescing": "the lesson shows an access that cannot be coalesced",
 }
@@ -45,11 +51,11 @@ def kernels():
             yield f"{path}:{name}", sets, given, turn
 
 
-def explain(options, source, sets, given, target):
+def explain(options, source, sets, given, target, more=()):
     """The report, and what was said on the standard error; None: it cannot be had."""
     sizes = ",".join(f"{name}={value}" for name, value in given.items())
     done = subprocess.run([options.tessera, "explain", source, *sets, "--size", sizes, "--target",
-                           target, "--json"], capture_output=True, text=True,
+                           target, "--json", *more], capture_output=True, text=True,
                           timeout=patience.seconds(60))
     if done.returncode:
         assert done.returncode in (1, 2), f"exit status {done.returncode}: {done.stderr[-300:]}"
@@ -63,11 +69,11 @@ def times_fit(launch):
     assert expected is None or expected >= 0.999 * bound, f"expected {expected}, least {bound}"
 
 
-def advice_fits(launch):
-    """Numbers that advice names are those of the report."""
+def notes_fit(launch):
+    """Numbers that a note names are those of the report."""
     roof, expected = launch["roofline"], launch.get("predicted_seconds")
     bound = max(roof["memory_seconds"], roof["compute_seconds"])
-    for text in launch["advice"]:
+    for text in launch["notes"]:
         if text.startswith("bound by memory"):
             assert roof["bound"] == "memory", text
         if re.match("bound by (arithmetic|the matrix units|products)", text):
@@ -87,25 +93,58 @@ def advice_fits(launch):
         assert not re.search(r"--\w+ \"?[^\"]*//", text), f"no option takes this: {text}"
 
 
-def width_of(report, line, kind, memory):
-    found = [a["bytes"] for launch in report["launches"] for a in launch["accesses"]
-             if (a["line"], a["kind"], a["memory"]) == (line, kind, memory)]
-    return max(found, default=0)
+def seconds_of(report):
+    return sum(launch.get("predicted_seconds", 0) for launch in report["launches"])
 
 
-def follow(options, source, sets, given, target, launch):
-    """A size that is advised makes the access wider, and no element dearer."""
-    for text in launch["advice"]:
-        hint = re.match(r"(?:line (\d+): )?([\w ]+?) of (\S+) takes (\d+) bytes a thread: .*"
-                        r"\(--size (\w+)=(\d+)\)", text)
-        if not hint:
-            continue
-        line, kind, memory, width, size, value = hint.groups()
-        assert size in given and int(value) > given[size], text
-        report, said = explain(options, source, sets, {**given, size: int(value)}, target)
-        if report:
-            now = width_of(report, int(line or 0), kind, memory)
-            assert now == 0 or now > int(width), f"{now} bytes a thread with it: {text}"
+def with_edits(path, hint):
+    """The text with what the hint writes in the place of what is there."""
+    text = pathlib.Path(path).read_bytes()
+    for edit in sorted(hint["edits"], key=lambda e: -e["start"]):
+        was = text[edit["start"]:edit["end"]].decode()
+        assert was == edit["was"], f"`{was}` is there, not `{edit['was']}`"
+        text = text[:edit["start"]] + edit["text"].encode() + text[edit["end"]:]
+    return text
+
+
+def with_promise(path, name, line):
+    """The text with a line at the beginning of the kernel's body; None: it has an expression."""
+    text = pathlib.Path(path).read_text()
+    head = re.search(rf"^kernel {name}\s*\((?:.|\n)*?\)\s*->[^=]*?\{{\n", text, re.M)
+    return head and f"{text[:head.end()]}    {line}\n{text[head.end():]}".encode()
+
+
+def follow(options, source, sets, given, target, hint):
+    """The report of the program with the change that the hint names; None: there is none."""
+    path, name = source.rsplit(":", 1)
+    kind, line = hint["kind"], hint["line"]
+    if kind == "schedule":
+        return explain(options, source, sets, given, target, ("--schedule", line))
+    if kind == "size":
+        size, value = re.fullmatch(r"--size (\w+)=(\d+)", line).groups()
+        assert int(value) > given[size], line
+        return explain(options, source, sets, {**given, size: int(value)}, target)
+    text = (with_edits(path, hint) if kind == "source" else with_promise(path, name, line))
+    if text is None:
+        return None, ""
+    with tempfile.NamedTemporaryFile(suffix=".tile", dir=pathlib.Path(path).parent) as other:
+        other.write(text)
+        other.flush()
+        return explain(options, f"{other.name}:{name}", sets, given, target)
+
+
+def hints_fit(options, source, sets, given, target, report):
+    """What a hint says before and after is what the model says before and after."""
+    now = seconds_of(report)
+    for hint in report["hints"]:
+        before, after = hint["predicted_seconds"], hint["predicted_seconds_with"]
+        assert abs(before - now) <= 1e-9 + 1e-5 * now, f"{hint['line']}: {before} is not {now}"
+        assert 0 < after <= (1 - LEAST_GAIN) * before, f"{hint['line']} saves too little"
+        other, said = follow(options, source, sets, given, target, hint)
+        assert other or not said, f"{hint['line']}: {said[-300:]}"
+        then = seconds_of(other) if other else after
+        assert abs(then - after) <= 1e-9 + 1e-5 * after, f"{hint['line']}: {then}, not {after}"
+        FOLLOWED[hint["kind"]] += other is not None
 
 
 def check(options, job):
@@ -119,14 +158,15 @@ def check(options, job):
         try:
             waste = re.search(r"warning\[(W2007|W2008)\].*", said)
             assert not waste or any(name.startswith(w) for w in WASTEFUL), waste[0]
+            if report:
+                hints_fit(options, source, sets, given, target, report)
             for launch in report["launches"] if report else ():
                 if "roofline" not in launch:  # some of its sizes are in no parameter
                     continue
                 wrong = least.bytes_fit(launch, target)
                 assert not wrong, wrong
                 times_fit(launch)
-                advice_fits(launch)
-                follow(options, source, sets, given, target, launch)
+                notes_fit(launch)
         except AssertionError as problem:
             problems.append(f"{target}: {problem}")
         done += report is not None
@@ -137,7 +177,11 @@ def main():
     parser = suite.parser(__doc__)
     parser.add_argument("--all", action="store_true", help="each kernel for all targets")
     options = suite.options_of(parser)
-    return suite.run(options, kernels(), lambda job: check(options, job), lambda job: job[0])
+    code = suite.run(options, kernels(), lambda job: check(options, job), lambda job: job[0])
+    if FOLLOWED.total() < LEAST_FOLLOWED:
+        print(f"only {FOLLOWED.total()} hints were followed: {dict(FOLLOWED)}")
+        return 1
+    return code
 
 
 if __name__ == "__main__":

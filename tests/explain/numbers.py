@@ -54,7 +54,7 @@ def column():
     assert (x["memory"], y["memory"]) == ("x", "y")
     assert x["sectors"] == 64 << 10 and y["sectors"] == (64 << 10) * 4 // 32
     assert x["bytes"] == 4 and "neighbours side by side" in x["why_width"]
-    assert any("8.0 times the sectors" in advice for advice in launch["advice"])
+    assert any("8.0 times the sectors" in note for note in launch["notes"])
 
 
 def linear():
