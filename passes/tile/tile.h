@@ -7,9 +7,8 @@
  * by tile_batches.c, whole axes by tile_whole_axes.c; what entries say of them:
  * tile_source_entries.c), tile_stencil.c (windows and stencils), tile_steps.c (what they share);
  * tile_emit.c (the group again, over ranges) and its parts; tile_split_axis.c (long axes that few
- * blocks would walk), tile_lookback.c (scans of them in one pass);
- * tile_sequential.c (loops that mix
- * elements). Private to the component. */
+ * blocks would walk), tile_lookback.c (scans of them in one pass); tile_sequential.c (loops that
+ * mix elements). Private to the component. */
 #ifndef TESSERA_PASSES_TILE_TILE_H
 #define TESSERA_PASSES_TILE_TILE_H
 

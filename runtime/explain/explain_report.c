@@ -522,6 +522,7 @@ static void make_launch(Report *report, const Op *op, int nth)
         launch->uncertain = walk.uncertain;
         launch->coarse = walk.coarse;
         launch->data_loops = walk.data_loop != NULL;
+        launch->equal_parts = walk.equal_parts;
         launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
         launch->roofline.flops = tally.flops;
         launch->roofline.matrix_flops = tally.matrix_flops;

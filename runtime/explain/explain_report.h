@@ -218,6 +218,7 @@ typedef struct LaunchReport {
     bool untraced;      /* so would what caches keep of it: each array counts once */
     bool data_loops;    /* some are loops, of which all numbers count one iteration */
     int data_loop_line; /* of the first one; 0: not known */
+    bool equal_parts;   /* it walks parts of an axis, which are counted as equally long */
     struct {
         AccessReport *items;
         size_t n, cap;

@@ -353,6 +353,12 @@ const char *course_words(const Report *report, const LaunchReport *launch)
     Arena *arena = report->input->func->arena;
     const char *line =
         launch->data_loop_line ? arena_printf(arena, "line %d: ", launch->data_loop_line) : "";
+    if (launch->equal_parts) {
+        return arena_printf(arena,
+                            "%sthe trip count is data: all numbers, the times too, are of parts of "
+                            "equal length, and of branches taken half of the time",
+                            line);
+    }
     if (launch->data_loops) {
         return arena_printf(arena,
                             "%sthe trip count is data: all numbers, the times too, are of one "

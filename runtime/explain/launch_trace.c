@@ -6,6 +6,7 @@
 
 #include "ir/build.h"
 #include "runtime/explain/explain_grid.h"
+#include "support/int_math.h"
 
 enum {
     MAX_SAMPLES = 24,
@@ -112,6 +113,67 @@ static void walk_if(Walk *walk, const Op *op, double times)
     walk_block(walk, op->regions[1], times / 2);
 }
 
+/* How many values the outer variable has that chooses, by data, where the loop begins: so many
+ * parts of the axis are walked in all. 0: there is none. */
+static int64_t count_parts(EvalPoint *c, const Value *value, bool data, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    const Op *binder = value && value->block ? value->block->parent : NULL;
+    const Attr *dims = binder && data ? op_attr(binder, ATTR_DIMS) : NULL;
+    int64_t parts = 0;
+    if (dims && (int)value->index < dims->n && context_dim(c, dims->dims[value->index], &parts)) {
+        return steps_over(parts, op_attr(binder, ATTR_STEPS)->ints[value->index]);
+    }
+    bool reads = op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
+    for (int i = 0; op && depth > 0 && i < op->n_operands && parts == 0; i++) {
+        parts = count_parts(c, op->operands[i], data || reads, depth - 1);
+    }
+    return parts;
+}
+
+/* What `first: min(first + n, …)` says: at most n elements; 0: nothing. */
+static int64_t most_elements(EvalPoint *c, const Op *loop)
+{
+    const Op *from = value_def_of_kind(for_lo(loop), OP_MAX);
+    const Value *first = from ? from->operands[0] : for_lo(loop);
+    const Op *end = value_def_of_kind(for_hi(loop), OP_MIN);
+    int64_t most = 0;
+    for (int i = 0; end && i < 2 && most <= 0; i++) {
+        const Op *sum = value_def_of_kind(end->operands[i], OP_ADD);
+        bool same = sum && sum->operands[0] == first;
+        most = same && context_scalar(c, sum->operands[1], &most) ? most : 0;
+    }
+    return most;
+}
+
+static void walk_loop(Walk *walk, const Op *op, double times)
+{
+    enum { DEPTH = 8 }; /* operations between the begin of a loop and the data it comes from */
+    EvalPoint *c = &walk->context;
+    int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
+    bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
+    bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
+    bool data = !known || !bounded;
+    int64_t parts = known && !bounded ? count_parts(c, for_lo(op), false, DEPTH) : 0;
+    walk->uncertain |= data;
+    walk->equal_parts |= data && !walk->data_loop && parts > 0;
+    walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
+    whole = known ? whole : step > 0 ? step : 1; /* one round */
+    hi = bounded && hi < whole ? hi : parts > 0 ? ceil_div(whole, parts) : whole;
+    lo = bounded ? lo : 0;
+    int64_t limit = parts > 0 ? most_elements(c, op) : 0;
+    hi = limit > 0 && limit < hi ? limit : hi;
+    int64_t n = steps_over(hi - lo, step);
+    int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
+    Samples s = sample(walk, bounded || parts > 0 || n < 1 ? n : 1, most);
+    for (int i = 0; i < s.n; i++) {
+        context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+        walk->begin(walk);
+        walk_block(walk, op->regions[0], times * s.times[i]);
+    }
+    walk->begin(walk);
+}
+
 static void walk_op(Walk *walk, const Op *op, double times)
 {
     Grid grid;
@@ -119,27 +181,7 @@ static void walk_op(Walk *walk, const Op *op, double times)
     walk->each(walk, op, times);
     walk->looks += 1 + (walk->context.taken - before) / STEPS_A_LOOK;
     switch (op->kind) {
-    case OP_FOR: {
-        EvalPoint *c = &walk->context;
-        int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
-        bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
-        bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
-        bool data = !known || !bounded;
-        walk->uncertain |= data;
-        walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
-        whole = known ? whole : step > 0 ? step : 1; /* one round */
-        hi = bounded && hi < whole ? hi : whole;
-        lo = bounded ? lo : 0;
-        int64_t n = steps_over(hi - lo, step);
-        int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
-        Samples s = sample(walk, bounded || n < 1 ? n : 1, most);
-        for (int i = 0; i < s.n; i++) {
-            context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
-            walk->begin(walk);
-            walk_block(walk, op->regions[0], times * s.times[i]);
-        }
-        walk->begin(walk);
-    } break;
+    case OP_FOR: walk_loop(walk, op, times); break;
     case OP_IF: walk_if(walk, op, times); break;
     case OP_ROLES: {
         /* Each role has its own number of warps. */

@@ -24,6 +24,7 @@ struct Walk {
     int64_t looks;       /* at ops, so far */
     bool uncertain;      /* met a branch or a loop whose course depends on data */
     const Op *data_loop; /* the first loop whose trip count is data; NULL: there is none */
+    bool equal_parts;    /* it walks parts of an axis, which are counted as equally long */
 };
 
 void walk_launch(Walk *walk, const Op *launch);
