@@ -227,3 +227,27 @@ const DimVar *range_of_index(const Value *value)
     const Op *op = value_unstretched(value)->def;
     return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
 }
+
+/* ---- parts from data ---- */
+
+static const Value *chooser(const Value *value, bool data, int depth)
+{
+    enum { DEPTH = 8 }; /* operations between the begin of a loop and the data it comes from */
+    const Op *op = value ? value->def : NULL;
+    const Op *binder = value && value->block ? value->block->parent : NULL;
+    const Attr *dims = binder && data ? op_attr(binder, ATTR_DIMS) : NULL;
+    if (dims && (int)value->index < dims->n) {
+        return value;
+    }
+    bool reads = op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
+    const Value *found = NULL;
+    for (int i = 0; op && depth < DEPTH && i < op->n_operands && !found; i++) {
+        found = chooser(op->operands[i], data || reads, depth + 1);
+    }
+    return found;
+}
+
+const Value *range_part_chooser(const Op *loop)
+{
+    return chooser(for_lo(loop), false, 0);
+}

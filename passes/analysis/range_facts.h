@@ -21,4 +21,8 @@ bool range_ends_with(const DimVar *range, const DimVar *other);
 /* The range whose absolute indices the value holds, spread over a tile; NULL: another value. */
 const DimVar *range_of_index(const Value *value);
 
+/* The variable of a grid or loop around a loop that chooses, by data, where the loop begins:
+ * e of `R[at[e]: at[e + 1]]`; NULL: none. Each of its values has a part of the axis. */
+const Value *range_part_chooser(const Op *loop);
+
 #endif

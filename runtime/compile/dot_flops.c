@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts the floating-point operations of a kernel's dots as written, two for each multiply-add,
  * over whole extents. A loop that ends where a range of the grid ends (a causal mask) counts only
- * the iterations that it executes. */
+ * the iterations that it executes; parts of an axis that data choose count as equally long. */
 #include "runtime/compile/compilation.h"
 
 #include "ir/build.h"
+#include "passes/analysis/range_facts.h"
+
+#include <math.h>
 
 static const double UNKNOWN = 0x1p62; /* rounds of a loop whose ends no size says */
 static const double GUESSED = 16;
@@ -63,6 +66,19 @@ static double triangle(double s, double l)
     return s > 0 && l > 0 ? part / (s * l) : 0;
 }
 
+/* How many parts of the loop's axis there are, if data say where each begins; else 1. */
+static double count_parts(Count *count, const Op *loop)
+{
+    const Value *by = loop->kind == OP_FOR ? range_part_chooser(loop) : NULL;
+    if (!by) {
+        return 1;
+    }
+    const Op *binder = by->block->parent;
+    int64_t step = op_attr(binder, ATTR_STEPS)->ints[by->index];
+    double parts = extent(count, op_attr(binder, ATTR_DIMS)->dims[by->index]);
+    return parts > 1 && parts < UNKNOWN ? ceil(parts / (double)(step > 0 ? step : 1)) : 1;
+}
+
 static double loop_share(Count *count, const Op *loop)
 {
     const Op *end = find_end(for_hi(loop), 4);
@@ -86,6 +102,7 @@ static double times_of(Count *count, const Op *loop, const Op *op)
 {
     const Attr *dims = op_attr(loop, ATTR_DIMS), *steps = op_attr(loop, ATTR_STEPS);
     double times = loop->kind == OP_FOR ? loop_share(count, loop) : 1;
+    double parts = count_parts(count, loop);
     for (int i = 0; dims && i < dims->n; i++) {
         double whole = extent(count, dims->dims[i]);
         int64_t step = steps && i < steps->n ? steps->ints[i] : 0;
@@ -96,9 +113,11 @@ static double times_of(Count *count, const Op *loop, const Op *op)
             count->known = count->known && count->guess; /* data say how often */
             times *= GUESSED;
         } else if (!var) {
-            times *= whole;
+            times *= ceil(whole / parts);
         } else if (!shows(op, var)) {
-            times *= step > 0 ? (double)(((int64_t)whole + step - 1) / step) : 1;
+            times *= step > 0 ? ceil(ceil(whole / parts) / (double)step) : 1;
+        } else {
+            times /= parts;
         }
     }
     return times;

@@ -5,6 +5,7 @@
 #include "runtime/explain/launch_trace.h"
 
 #include "ir/build.h"
+#include "passes/analysis/range_facts.h"
 #include "runtime/explain/explain_grid.h"
 #include "support/int_math.h"
 
@@ -113,22 +114,16 @@ static void walk_if(Walk *walk, const Op *op, double times)
     walk_block(walk, op->regions[1], times / 2);
 }
 
-/* How many values the outer variable has that chooses, by data, where the loop begins: so many
- * parts of the axis are walked in all. 0: there is none. */
-static int64_t count_parts(EvalPoint *c, const Value *value, bool data, int depth)
+/* How many parts of the axis there are, if data say where each begins; 0: it is none. */
+static int64_t count_parts(EvalPoint *c, const Op *loop)
 {
-    const Op *op = value ? value->def : NULL;
-    const Op *binder = value && value->block ? value->block->parent : NULL;
-    const Attr *dims = binder && data ? op_attr(binder, ATTR_DIMS) : NULL;
-    int64_t parts = 0;
-    if (dims && (int)value->index < dims->n && context_dim(c, dims->dims[value->index], &parts)) {
-        return steps_over(parts, op_attr(binder, ATTR_STEPS)->ints[value->index]);
+    const Value *by = range_part_chooser(loop);
+    const Op *binder = by ? by->block->parent : NULL;
+    int64_t extent;
+    if (!binder || !context_dim(c, op_attr(binder, ATTR_DIMS)->dims[by->index], &extent)) {
+        return 0;
     }
-    bool reads = op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
-    for (int i = 0; op && depth > 0 && i < op->n_operands && parts == 0; i++) {
-        parts = count_parts(c, op->operands[i], data || reads, depth - 1);
-    }
-    return parts;
+    return steps_over(extent, op_attr(binder, ATTR_STEPS)->ints[by->index]);
 }
 
 /* What `first: min(first + n, …)` says: at most n elements; 0: nothing. */
@@ -148,13 +143,12 @@ static int64_t most_elements(EvalPoint *c, const Op *loop)
 
 static void walk_loop(Walk *walk, const Op *op, double times)
 {
-    enum { DEPTH = 8 }; /* operations between the begin of a loop and the data it comes from */
     EvalPoint *c = &walk->context;
     int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
     bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
     bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
     bool data = !known || !bounded;
-    int64_t parts = known && !bounded ? count_parts(c, for_lo(op), false, DEPTH) : 0;
+    int64_t parts = known && !bounded ? count_parts(c, op) : 0;
     walk->uncertain |= data;
     walk->equal_parts |= data && !walk->data_loop && parts > 0;
     walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;

@@ -125,6 +125,35 @@ case(
 )
 
 
+def experts(x, up, down, expert, weight):
+    """Each token by the matrices of its experts; those that do not exist add nothing."""
+    known = (expert >= 0) & (expert < len(up))
+    at = np.where(known, expert, 0)
+    hidden = np.einsum("nd,ncdf->ncf", x, up[at])
+    hidden = hidden / (1 + np.exp(-hidden))
+    return {"y": np.einsum("nc,ncf,ncfd->nd", weight * known, hidden, down[at])}
+
+
+case(
+    "moe_layer",
+    [
+        {"N": 1, "C": 1, "E": 1, "D": 1, "F": 1},
+        {"N": 90, "C": 2, "E": 5, "D": 33, "F": 40},
+        {"N": 200, "C": 2, "E": 3, "D": 72, "F": 136},
+    ],
+    lambda rng, s: {
+        "x": normal(rng, s["N"], s["D"]),
+        "up": normal(rng, s["E"], s["D"], s["F"]) / math.sqrt(s["D"]),
+        "down": normal(rng, s["E"], s["F"], s["D"]) / math.sqrt(s["F"]),
+        "expert": rng.integers(-1, s["E"] + 1, (s["N"], s["C"])),
+        "weight": normal(rng, s["N"], s["C"]),
+    },
+    experts,
+    1e-5,
+    types=("f32",),
+)
+
+
 def int4_full(w, scale):
     """Each weight by the scale of its 128."""
     return w * np.repeat(scale, 128, axis=0)[: w.shape[1]].T
