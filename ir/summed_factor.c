@@ -31,6 +31,29 @@ bool value_is_equal_along(const Value *value, int axis)
     return is_equal_along(value, axis, 0);
 }
 
+/* The axis of the gather's result along which axis `at` of the array is read place by place, as
+ * those are that a reshape leaves alone; -1: there is none. */
+static int gathered_axis(const Op *gather, int at)
+{
+    for (int axis = 0; axis < gather->results[0]->type->rank; axis++) {
+        const Op *op = gather->operands[1 + at]->def;
+        int here = axis;
+        while (op && op_moves_axes(op) && here >= 0) {
+            here = op_operand_axis(op, 0, here);
+            op = op->operands[0]->def;
+        }
+        if (op && op->kind == OP_IOTA && here == 0) {
+            return axis;
+        }
+    }
+    return -1;
+}
+
+static bool reads_array(const Op *op, int at)
+{
+    return op->kind == OP_GATHER && at == 0 && op->operands[0]->type->kind == TYPE_ARRAY;
+}
+
 static unsigned summed_axes(const Value *value, int depth);
 
 /* The value's axes that are summed in this op, or in what it is an operand of, as bits. */
@@ -38,11 +61,18 @@ static unsigned summed_by(const Op *op, int at, const Value *value, int depth)
 {
     bool sums = op->kind == OP_DOT ||
                 (op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum"));
-    bool passes = op_moves_axes(op) || op->kind == OP_MUL || op->kind == OP_CAST;
+    bool gathers = reads_array(op, at);
+    bool passes = gathers || op_moves_axes(op) || op->kind == OP_MUL || op->kind == OP_CAST ||
+                  op->kind == OP_NEG || (op->kind == OP_SELECT && at > 0);
     unsigned axes = 0, of_result = passes && op->n_results == 1 && depth < MAX_DEPTH
                                        ? summed_axes(op->results[0], depth + 1)
                                        : 0;
     for (int i = 0; (sums || of_result) && i < value->type->rank; i++) {
+        int from = gathers ? gathered_axis(op, i) : -1;
+        if (gathers) {
+            axes |= from >= 0 && (of_result >> from & 1) ? 1u << i : 0;
+            continue;
+        }
         OpAxis axis = op_axis(op, at, i);
         bool here = sums && (axis.role == AXIS_CONTRACTED || axis.role == AXIS_REDUCED);
         bool later = axis.role == AXIS_TIED && (of_result >> axis.result & 1);
@@ -81,6 +111,14 @@ static bool has_equal_factor(const Value *value, unsigned axes, int depth)
     const Op *op = value->def;
     if (!op || depth == MAX_DEPTH) {
         return false;
+    }
+    if (reads_array(op, 0)) {
+        unsigned below = 0;
+        for (int i = 0; i < op->operands[0]->type->rank; i++) {
+            int axis = gathered_axis(op, i);
+            below |= axis >= 0 && (axes >> axis & 1) ? 1u << i : 0;
+        }
+        return below && has_equal_factor(op->operands[0], below, depth + 1);
     }
     if (is_power_of_difference(op, axes)) {
         return true;

@@ -216,7 +216,7 @@ static bool has_exit(const Cascade *c, const Value *factor)
     return false;
 }
 
-/* The factors that have left the sum. A sum of nothing stays 0. */
+/* The factors and conditions that have left the sum. A sum of nothing stays 0. */
 static Value *emit_factors(Emitter *e, const CascadeFold *fold, Value *sum)
 {
     Cascade *c = e->c;
@@ -239,6 +239,12 @@ static Value *emit_factors(Emitter *e, const CascadeFold *fold, Value *sum)
             if (!factor) {
                 return NULL;
             }
+            continue;
+        }
+        if (step->kind == OP_SELECT) {
+            Type type = sum->type;
+            factor = build_broadcast(&s->b, factor, type->rank, type->dims);
+            sum = build_select(&s->b, factor, sum, build_float(&s->b, type, 0));
             continue;
         }
         Value *any = build_any(c, s);

@@ -108,6 +108,11 @@ static bool find_differences(Cascade *c, Value *reference, ReferenceKind kind)
 
 bool cascade_leaves_sum(const Cascade *c, const Op *step, int *operand)
 {
+    *operand = 0;
+    if (step->kind == OP_SELECT) {
+        return c->inner[step->operands[1]->id] && value_is_const(step->operands[2], 0) &&
+               value_is_equal_along(step->operands[0], c->axis);
+    }
     for (int i = 0; i < 2 && (step->kind == OP_MUL || step->kind == OP_DIV); i++) {
         const Value *factor = step->operands[i];
         if (!c->inner[factor->id] && value_is_equal_along(factor, c->axis)) {
@@ -149,7 +154,8 @@ static bool is_step(const Cascade *c, const Op *op, const Value *term)
                                                           op->results[0]->type->dtype == DT_BF16));
     }
     case OP_SELECT:
-        return op->operands[1] == term && value_is_const(op->operands[2], 0) && is_free(c, op, 1);
+        return op->operands[1] == term && value_is_const(op->operands[2], 0) &&
+               (cascade_leaves_sum(c, op, &operand) || is_free(c, op, 1));
     case OP_NEG: return true;
     default: return false;
     }
@@ -171,7 +177,7 @@ static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
     bool near_one = true;
     for (int i = 0; i < fold->n_path; i++) {
         const Op *step = fold->path[i];
-        bool moved = cascade_leaves_sum(c, step, &operand);
+        bool moved = step->kind != OP_SELECT && cascade_leaves_sum(c, step, &operand);
         near_one = near_one && (!moved || is_near_one(c, step->operands[operand]));
         n_moved += moved;
         n_kept += step->kind == OP_MUL && !moved;
@@ -203,8 +209,10 @@ static bool is_unmasked(const Value *value, int depth)
 static bool has_known_exit(const Cascade *c, const CascadeFold *fold)
 {
     bool drops = false;
+    int operand;
     for (int i = 0; i < fold->n_path; i++) {
-        drops = drops || fold->path[i]->kind == OP_SELECT;
+        const Op *step = fold->path[i];
+        drops = drops || (step->kind == OP_SELECT && !cascade_leaves_sum(c, step, &operand));
     }
     return !drops || c->exps[fold->exp].kind != REFERENCE_PLAIN ||
            is_unmasked(c->of, 0);

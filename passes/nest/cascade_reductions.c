@@ -85,7 +85,7 @@ static bool has_operands(const Cascade *c)
  * from it: the nest is no better where an op that it does not compute, as a reshape, follows. */
 static bool stays_in_nest(const Cascade *c)
 {
-    return c->max || !c->leaves;
+    return c->max || c->separated || !c->leaves;
 }
 
 typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;

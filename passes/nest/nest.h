@@ -195,7 +195,8 @@ bool nest_separate_terms(Func *func, NestTest has_nest);
 const Op *nest_chosen_power(const Op *power);
 /* Is the op one of the sums? */
 bool cascade_is_fold(const Cascade *c, const Op *op);
-/* Is a factor of the path left out of the sum: does it not vary along the reduced axis? */
+/* Is a factor of the path, or its condition, left out of the sum: does it not vary along the
+ * reduced axis? */
 bool cascade_leaves_sum(const Cascade *c, const Op *step, int *operand);
 /* The stores of what follows from the results. False: it cannot be computed in the nest. */
 bool cascade_results(Cascade *c);

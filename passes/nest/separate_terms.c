@@ -402,8 +402,8 @@ static void separate(Separation *s, Separated *item)
     func_replace_uses(func, dot->results[0], swapped(&c.b, made));
 }
 
-/* The value, from memory, where axes of one element have no place. */
-static Value *read_row(Func *func, Value *row)
+/* The value, read from memory before `first`, where axes of one element have no place. */
+static Value *read_row(Func *func, Value *row, Op *first)
 {
     Builder b = build_after(func, row->def);
     int rank = row->type->rank, unit = -1;
@@ -412,21 +412,29 @@ static Value *read_row(Func *func, Value *row)
     }
     b.span = row->def->span;
     Value *read = nest_store(func, unit < 0 ? row : build_squeeze(&b, row, unit));
+    op_move_before(read->def, first);
     b = build_after(func, read->def);
     b.span = row->def->span;
     return unit < 0 ? read : build_expand(&b, read, unit);
 }
 
 /* The copies read sums of rows from memory: these are not results that the nest of the sums would
- * go on with. */
+ * go on with. They do so as late as possible, since that nest stands before the first of them and
+ * behind all that it reads itself. */
 static void store_rows(Separation *s)
 {
     for (size_t i = 0; i < s->uses.n; i++) {
         Value *row = s->uses.items[i].op->operands[s->uses.items[i].at], *read = NULL;
+        Op *first = s->uses.items[i].op;
+        for (size_t k = i; k < s->uses.n && is_row(s, row); k++) {
+            const RowUse *use = &s->uses.items[k];
+            first = use->op->operands[use->at] == row && op_is_before(use->op, first) ? use->op
+                                                                                      : first;
+        }
         for (size_t k = i; k < s->uses.n && is_row(s, row); k++) {
             const RowUse *use = &s->uses.items[k];
             if (use->op->operands[use->at] == row) {
-                read = read ? read : read_row(s->func, row);
+                read = read ? read : read_row(s->func, row, first);
                 op_set_operand(use->op, use->at, read);
             }
         }
