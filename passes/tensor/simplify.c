@@ -226,7 +226,18 @@ static Value *select_identity(const Op *op)
         return op->operands[1];
     }
     const Attr *condition = value_const(op->operands[0]);
-    return !condition ? NULL : op->operands[condition->i ? 1 : 2];
+    bool itself = op->results[0]->type->dtype == DT_BOOL && is_number(op->operands[1], 1) &&
+                  is_number(op->operands[2], 0);
+    return condition ? op->operands[condition->i ? 1 : 2] : itself ? op->operands[0] : NULL;
+}
+
+/* The bool whose number is compared with 0; NULL: something else is. */
+static Value *bool_compared(const Op *op)
+{
+    const Op *cast = op->kind == OP_CMP ? value_def_of_kind(op->operands[0], OP_CAST) : NULL;
+    bool of_bool = cast && cast->operands[0]->type->dtype == DT_BOOL &&
+                   is_number(op->operands[1], 0);
+    return of_bool ? cast->operands[0] : NULL;
 }
 
 /* The operand of the operand, when both ops are of these kinds. */
@@ -262,6 +273,51 @@ static Value *identity(const Op *op)
     case OP_SQUEEZE: return axis_undone(op, OP_EXPAND);
     default: return NULL;
     }
+}
+
+/* ---- negations ---- */
+
+/* Compares the number of a bool with 0 by the bool itself. */
+static bool compare_bool(Simplifier *s, Op *op)
+{
+    Value *value = bool_compared(op);
+    const char *pred = value ? op_word(op, ATTR_PRED) : "";
+    Builder b = build_before(s->func, op);
+    if (text_equal(pred, "ne") || text_equal(pred, "gt")) {
+        replace(s, op, value);
+    } else if (text_equal(pred, "eq") || text_equal(pred, "le")) {
+        replace(s, op, build_unary(&b, OP_NOT, value));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The bool that the value is the negation of, moved as the value is; NULL: it is none. */
+static Value *negated(Builder *b, Value *value)
+{
+    const Op *op = value->def;
+    if (op && op->kind == OP_NOT) {
+        return op->operands[0];
+    }
+    Value *below = op && op->kind == OP_BROADCAST ? negated(b, op->operands[0]) : NULL;
+    return below ? build_broadcast(b, below, value->type->rank, value->type->dims) : NULL;
+}
+
+/* Chooses by the condition itself, so that other passes see what it compares. */
+static bool choose_other_way(Simplifier *s, Op *op)
+{
+    Builder b = build_before(s->func, op);
+    Value *condition = negated(&b, op->operands[0]);
+    if (!condition) {
+        return false;
+    }
+    Value *chosen = op->operands[2], *other = op->operands[1];
+    op_set_operand(op, 0, condition);
+    op_set_operand(op, 1, chosen);
+    op_set_operand(op, 2, other);
+    s->changed = true;
+    return true;
 }
 
 /* ---- two shape ops in one ---- */
@@ -308,6 +364,10 @@ static void simplify_op(Op *op, void *user)
         merge_permutes(s, op);
     } else if (op->kind == OP_BROADCAST) {
         merge_broadcasts(s, op);
+    } else if (op->kind == OP_SELECT) {
+        choose_other_way(s, op);
+    } else if (op->kind == OP_CMP) {
+        compare_bool(s, op);
     }
 }
 
