@@ -121,6 +121,10 @@ static const PassConstraint CONSTRAINTS[] = {
     {"gather_to_load", "raise_to_dot",
      "raise_to_dot reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so the sum would not become a dot"},
+    {"raise_to_dot", "split_batches",
+     "split_batches looks for dots; sums of products would stay behind the reshape"},
+    {"split_batches", "cascade_reductions",
+     "cascade_reductions finds no product behind a reshape, and no array of all scores may stay"},
     {"raise_to_dot", "cascade_reductions",
      "cascade_reductions computes the dot of a maximum's terms tile by tile; as a sum of products "
      "it is a reduction of another axis, and stays in memory"},

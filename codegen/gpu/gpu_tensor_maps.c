@@ -36,10 +36,30 @@ static bool same_map(const PlanTensorMap *a, const PlanTensorMap *c)
     for (int axis = 0; same && axis < a->n_merged; axis++) {
         same = a->merged[axis] == c->merged[axis];
     }
+    same = same && a->n_split == c->n_split;
+    for (int axis = 0; same && axis < a->n_split; axis++) {
+        same = a->split[axis] == c->split[axis];
+    }
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }
     return same;
+}
+
+/* The axes of an alias whose axes are split, by those of its memory (PlanTensorMap.split). */
+static void find_split(Func *func, const Value *alias, PlanTensorMap *map)
+{
+    Type type = alias->type, whole = func_memory_of(func, alias)->type;
+    for (int from = 0; from < whole->rank && map->n_split < type->rank; from++) {
+        Dim groups = type->dims[map->n_split];
+        int64_t by = 1, places;
+        map->split[map->n_split++] = 0;
+        while (groups != whole->dims[from] && !dim_is_split(func, whole->dims[from], groups, by) &&
+               map->n_split < type->rank && poly_is_const(type->dims[map->n_split], &places)) {
+            by *= places;
+            map->split[map->n_split++] = places;
+        }
+    }
 }
 
 static GpuMap *find_map(GpuEmitter *em, const PlanTensorMap *wanted)
@@ -72,6 +92,9 @@ static void collect_map(Op *op, void *user)
     const Param *param = &em->func->params.items[tensor.memory->index];
     for (int i = 0; param->alias && param->collapsed && i < tensor.memory->type->rank; i++) {
         map.merged[map.n_merged++] = (int)param->collapsed[i];
+    }
+    if (param->alias && !param->collapsed) {
+        find_split(em->func, tensor.memory, &map);
     }
     em->target->describe_map(em, op, &map);
     const Op *mapped = op;

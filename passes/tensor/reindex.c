@@ -360,6 +360,86 @@ static Spread reduce_again(Reindex *r, const Instance *of)
     return (Spread){build_squeeze(&r->b, value, at), all & ~(1u << own)};
 }
 
+/* An axis of its own for what a product contracts; -1: there is no room. */
+static int contracted_axis(Reindex *r, Dim extent)
+{
+    if (r->rank == MAX_RANK) {
+        return -1;
+    }
+    r->dims[r->rank] = extent;
+    r->axes[r->rank] = axis_new(&r->all->space, extent, NULL);
+    return r->rank++;
+}
+
+/* A value over these axes in the order of the space: with the axis `row` before `column`, and both
+ * behind the others. */
+static Value *as_matrices(Reindex *r, Value *value, unsigned axes, int row, int column)
+{
+    int64_t perm[MAX_RANK];
+    int n = 0, rank = __builtin_popcount(axes);
+    for (int i = 0, at = 0; i < r->rank; i++) {
+        if (axes >> i & 1) {
+            int place = i == row ? rank - 2 : i == column ? rank - 1 : n++;
+            perm[place] = at++;
+        }
+    }
+    return build_permute(&r->b, value, perm);
+}
+
+/* A product of batches as one of the batches at these places. */
+static Spread dot_again(Reindex *r, const Instance *of)
+{
+    const Op *op = of->value->def;
+    int rank = of->value->type->rank;
+    int row = renamed_axis(r, of, rank - 2), column = renamed_axis(r, of, rank - 1);
+    bool plain = op->n_operands == 2 && !op_int(op, ATTR_TA, 0) && !op_int(op, ATTR_TB, 0);
+    int k = plain && row >= 0 && column >= 0 && row != column
+                ? contracted_axis(r, op->operands[0]->type->dims[rank - 1])
+                : -1;
+    if (k < 0) {
+        return NONE;
+    }
+    Instance left = at_same_places(of, op->operands[0]);
+    Instance right = at_same_places(of, op->operands[1]);
+    left.at[rank - 1] = right.at[rank - 2] = map_axis(&r->all->space, r->axes[k]);
+    Spread factors[2] = {reindex_instance(r, &left), reindex_instance(r, &right)};
+    if (!factors[0].value || !factors[1].value) {
+        return NONE;
+    }
+    unsigned own = 1u << row | 1u << column | 1u << k;
+    unsigned batches = (factors[0].axes | factors[1].axes) & ~own;
+    unsigned axes[2] = {batches | 1u << row | 1u << k, batches | 1u << column | 1u << k};
+    Value *a = as_matrices(r, reindex_spread(r, factors[0], axes[0]), axes[0], row, k);
+    Value *b = as_matrices(r, reindex_spread(r, factors[1], axes[1]), axes[1], k, column);
+    Value *made = build_dot(&r->b, a, b, NULL, of->value->type->dtype);
+    made->def->attrs = op->attrs;
+    made->def->n_attrs = op->n_attrs;
+    /* Back to the order of the space. */
+    unsigned all = batches | 1u << row | 1u << column;
+    int64_t perm[MAX_RANK];
+    int n = 0, at = 0, whole = __builtin_popcount(all);
+    for (int i = 0; i < r->rank; i++) {
+        if (all >> i & 1) {
+            perm[n++] = i == row ? whole - 2 : i == column ? whole - 1 : at++;
+        }
+    }
+    return (Spread){build_permute(&r->b, made, perm), all};
+}
+
+/* What the gather reads, where that is an array, no index leaves it and all of them have maps. */
+static bool gathered_instance(Reindex *r, const Instance *of, Instance *inner)
+{
+    const Op *op = of->value->def;
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    bool known = guard && op->operands[0]->type->kind == TYPE_ARRAY;
+    *inner = (Instance){.value = op->operands[0]};
+    for (int i = 0; known && i < inner->value->type->rank; i++) {
+        inner->at[i] = computations_map(r->all, op->operands[1 + i], of->at);
+        known = inner->at[i] && !guard->ints[i];
+    }
+    return known;
+}
+
 static Spread made_of(Reindex *r, const Instance *of)
 {
     Value *value = of->value;
@@ -368,6 +448,19 @@ static Spread made_of(Reindex *r, const Instance *of)
     const Affine *map = index ? computations_map(r->all, value, of->at) : NULL;
     if (map) {
         return reindex_map(r, map);
+    }
+    if (r->products) {
+        Spread same = is_kept(r, of) ? renamed(r, of) : NONE;
+        Instance inner;
+        if (same.value) {
+            return same;
+        }
+        if (op && op->kind == OP_GATHER && gathered_instance(r, of, &inner)) {
+            return reindex_instance(r, &inner);
+        }
+        if (op && op->kind == OP_DOT) {
+            return dot_again(r, of);
+        }
     }
     if (op && op->kind == OP_CONST) {
         Type type = type_scalar(r->b.func, value->type->dtype);

@@ -21,6 +21,7 @@ typedef struct Reindex {
     Memo *varies;       /* of an_varies */
     const Compute *sum; /* whose conditions count as true; NULL: none */
     bool reduces;       /* reductions are made again; otherwise what they leave is read */
+    bool products;      /* so are dots; what gathers that check nothing read is not gathered */
     int rank;
     const Axis *axes[MAX_RANK]; /* of the new space; NULL: of one element */
     Dim dims[MAX_RANK];

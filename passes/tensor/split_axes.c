@@ -18,12 +18,13 @@
  * groups for all sizes and no quotient or remainder of it is left then. Requires the tensor level,
  * tensors that are contiguous, and a program without products, whose axes `raise_to_dot` and
  * `collapse_axes` look for in the order of the source. Changes no bits. */
-#include "passes/tensor/reindex.h"
+#include "passes/tensor/split_reads.h"
 
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/pass.h"
+#include "passes/tensor/reindex.h"
 
 #include <string.h>
 
@@ -140,13 +141,6 @@ static Dim groups_of(Func *func, Dim whole, int64_t by, Dim hint)
 
 /* ---- results ---- */
 
-static bool is_plain(const Func *func, const Value *tensor)
-{
-    const Param *param = &func->params.items[tensor->index];
-    return param_is_callers(param) && !param->axis_perm && !param->collapsed &&
-           !tensor->type->strides && !dtype_is_packed(tensor->type->dtype);
-}
-
 /* The value with the axis as `groups` times `by`; NULL: it cannot be said so. */
 static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups, int64_t by)
 {
@@ -191,12 +185,6 @@ static Value *split_once(Func *func, Op *store, Value *value)
     return NULL;
 }
 
-static Type type_like(Func *func, const Value *tensor, int rank, const Dim *dims)
-{
-    Type type = type_tensor(func, tensor->type->dtype, rank, dims);
-    return type_with_strides(func, type, NULL, tensor->type->align);
-}
-
 static bool split_store(Func *func, Op *store)
 {
     Value *tensor = store->operands[0], *value = store->operands[store->n_operands - 1];
@@ -211,7 +199,7 @@ static bool split_store(Func *func, Op *store)
     Type type = split->type;
     Builder b = build_before(func, store);
     b.span = store->span;
-    build_store(&b, func_split_alias(func, tensor, type_like(func, tensor, type->rank, type->dims)),
+    build_store(&b, func_split_alias(func, tensor, split_type(func, tensor, type->rank, type->dims)),
                 WHOLE, split);
     op_remove(store);
     return true;
@@ -222,128 +210,12 @@ static bool stores_result(Func *func, const Op *op)
 {
     bool whole = op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
                  func->params.items[op->operands[0]->index].io == PARAM_OUT &&
-                 is_plain(func, op->operands[0]) && op->n_attrs == 0 && op_accesses_whole(op);
+                 split_can_alias(func, op->operands[0]) && op->n_attrs == 0 && op_accesses_whole(op);
     if (!whole) {
         return false;
     }
     const ValueUse *use = use_first(op->operands[0], func->body);
     return use->op == op && !use_next(use, func->body);
-}
-
-/* ---- inputs ---- */
-
-/* An input that is read by groups, and its alias. */
-typedef struct Reads {
-    Func *func;
-    Computations *all;
-    struct {
-        Value *items[64];
-        int n;
-    } aliases;
-} Reads;
-
-/* The axis of these elements that the map is the place along; -1: it is another map. */
-static int axis_of(const Instance *of, const Axis *axis)
-{
-    for (int i = 0; axis && i < of->value->type->rank; i++) {
-        if (map_as_axis(of->at[i]) == axis) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-/* The axes of the result along which an index counts groups and the places in a group. */
-static bool counts_groups(const Reads *reads, const Instance *result, const Affine *map, Dim whole,
-                          int *outer, int *inner)
-{
-    const Dim *dims = result->value->type->dims;
-    int64_t base, width, extent;
-    if (!map_is_sum(map) || map->n != 2 || !poly_is_const(map->base, &base) || base) {
-        return false;
-    }
-    bool last = poly_is_number(map->terms[1].coef, 1);
-    *inner = axis_of(result, map->terms[last].axis);
-    *outer = axis_of(result, map->terms[!last].axis);
-    return *inner >= 0 && *outer >= 0 && poly_is_number(map->terms[last].coef, 1) &&
-           poly_is_const(map->terms[!last].coef, &width) && width > 1 &&
-           poly_is_const(dims[*inner], &extent) && extent == width &&
-           dim_is_split(reads->func, whole, dims[*outer], extent);
-}
-
-static Value *alias_of(Reads *reads, const Value *tensor, Type type)
-{
-    for (int i = 0; i < reads->aliases.n; i++) {
-        Value *alias = reads->aliases.items[i];
-        if (func_memory_of(reads->func, alias) == tensor && alias->type == type) {
-            return alias;
-        }
-    }
-    if (reads->aliases.n == 64) {
-        return NULL;
-    }
-    return reads->aliases.items[reads->aliases.n++] = func_split_alias(reads->func, tensor, type);
-}
-
-/* Reads the groups of an input through an alias. */
-static void read_groups(Reads *reads, Op *gather)
-{
-    Func *func = reads->func;
-    Value *tensor = gather->operands[0], *indices[MAX_RANK];
-    Type to = gather->results[0]->type;
-    const Attr *guard = op_attr(gather, ATTR_GUARD), *other = op_attr(gather, ATTR_VALUE);
-    int64_t guards[MAX_RANK];
-    Dim dims[MAX_RANK];
-    int rank = 0;
-    Builder b = build_before(func, gather);
-    b.span = gather->span;
-    Instance result = computations_own(reads->all, gather->results[0]);
-    for (int i = 0; i < tensor->type->rank; i++) {
-        int outer, inner;
-        if (rank + 2 > TENSOR_RANK) {
-            return;
-        }
-        const Affine *map = computations_map(reads->all, gather->operands[1 + i], result.at);
-        bool splits = counts_groups(reads, &result, map, tensor->type->dims[i], &outer, &inner);
-        int own = axis_of(&result, map_as_axis(map));
-        bool whole = own >= 0 && to->dims[own] == tensor->type->dims[i];
-        guards[rank] = !splits && !whole && (!guard || guard->ints[i]);
-        dims[rank] = splits ? to->dims[outer] : tensor->type->dims[i];
-        indices[rank++] = splits  ? build_places(&b, outer, to)
-                          : whole ? build_places(&b, own, to)
-                                  : gather->operands[1 + i];
-        if (splits) {
-            guards[rank] = 0;
-            dims[rank] = to->dims[inner];
-            indices[rank++] = build_places(&b, inner, to);
-        }
-    }
-    Value *alias = rank > tensor->type->rank
-                       ? alias_of(reads, tensor, type_like(func, tensor, rank, dims))
-                       : NULL;
-    if (!alias) {
-        return;
-    }
-    Value *value = build_gather(&b, alias, indices);
-    value->name = gather->results[0]->name;
-    op_set_num(func, value->def, ATTR_VALUE, other ? other->f : 0, other ? other->i : 0);
-    op_set_ints(func, value->def, ATTR_GUARD, rank, guards);
-    func_replace_uses(func, gather->results[0], value);
-    op_remove(gather);
-}
-
-static void read_inputs(Func *func)
-{
-    Reads reads = {.func = func, .all = computations_open(func)};
-    for (Op *op = func->body->first, *next; op; op = next) {
-        next = op->next;
-        const Value *memory = op->kind == OP_GATHER ? op->operands[0] : NULL;
-        if (memory && memory->type->kind == TYPE_TENSOR && is_plain(func, memory) &&
-            func->params.items[memory->index].io == PARAM_IN) {
-            read_groups(&reads, op);
-        }
-    }
-    computations_close(reads.all);
 }
 
 /* ---- the program ---- */
@@ -403,7 +275,7 @@ void pass_split_axes(Func *func)
     }
     func_remove_dead(func);
     if (any) { /* what is the same by now is computed once */
-        read_inputs(func);
+        split_reads(func);
         pass_gather_to_load(func);
         pass_simplify(func);
     }

@@ -132,6 +132,28 @@ static void merge_axes(int n_merged, const int *merged, DeviceTensor *tensor)
     }
 }
 
+/* Splits the axes that the code knows as groups and the places in a group: axes of the map that
+ * begin with 0 in `split`, and those behind them. */
+static void split_axes(int n_split, const int64_t *split, DeviceTensor *tensor)
+{
+    DeviceTensor whole = *tensor;
+    int from = 0;
+    for (int axis = 0; axis < n_split && from < whole.rank; from++) {
+        int first = axis++;
+        tensor->dims[first] = whole.dims[from];
+        tensor->strides[first] = whole.strides[from];
+        while (axis < n_split && split[axis] > 0) {
+            for (int i = first; i < axis; i++) {
+                tensor->strides[i] *= split[axis];
+            }
+            tensor->dims[first] /= split[axis];
+            tensor->dims[axis] = split[axis];
+            tensor->strides[axis++] = whole.strides[from];
+        }
+    }
+    tensor->rank = n_split ? n_split : whole.rank;
+}
+
 /* ---- packing ---- */
 
 static void *arg_address(PreparedLaunch *p, Frame *frame, const PlanArg *arg)
@@ -178,6 +200,7 @@ static bool make_map(PreparedLaunch *p, Frame *frame, int index, DeviceError *er
     DeviceTensor tensor = p->args[map->param].tensor;
     size_t bytes = 0;
     merge_axes(map->n_merged, map->merged, &tensor);
+    split_axes(map->n_split, map->split, &tensor);
     plan_bytes(&tensor, &bytes);
     if (bytes == 0) {
         return true; /* never copied from or to; a descriptor of nothing is refused */

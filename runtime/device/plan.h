@@ -83,6 +83,10 @@ typedef struct PlanTensorMap {
     int n_windows; /* spatial axes; 0: a box of the tensor itself */
     int n_merged;  /* axes of the map, where the code knows an intermediate by other axes; else 0 */
     int merged[PLAN_MAX_RANK]; /* how many of the intermediate's axes each is */
+    int n_split;               /* axes of the map, where the code knows axes of the parameter as
+                                * groups and the places in a group; else 0 */
+    int64_t split[PLAN_MAX_RANK]; /* 0: the axis, or the groups of one, begins; else places in a
+                                   * group of the axis before it */
     PlanWindows windows[PLAN_MAX_SPATIAL];
 } PlanTensorMap;
 

@@ -8,7 +8,7 @@
 /* Whoever adds a member adds it here, too. The sizes are those of 64-bit machines. */
 _Static_assert(sizeof(void *) != 8 ||
                (sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                sizeof(PlanTensorMap) == 248 && sizeof(PlanLaunch) == 72 &&
+                sizeof(PlanTensorMap) == 312 && sizeof(PlanLaunch) == 72 &&
                 sizeof(PlanMessage) == 48 && sizeof(Plan) == 112),
                "a member of the plan is not in its bytes");
 
@@ -91,6 +91,11 @@ static void pass_map(Serializer *way, PlanTensorMap *map, int params, int sizes)
     serialize_int(way, &map->n_merged, 0, PLAN_MAX_RANK);
     for (int i = 0; i < PLAN_MAX_RANK; i++) {
         serialize_int(way, &map->merged[i], 0, PLAN_SCRATCH_RANK);
+    }
+    serialize_int(way, &map->n_split, 0, PLAN_MAX_RANK);
+    for (int i = 0; i < PLAN_MAX_RANK; i++) {
+        serialize_i64(way, &map->split[i]);
+        way->bad |= map->split[i] < 0;
     }
     serialize_int(way, &map->n_windows, 0, PLAN_MAX_SPATIAL);
     for (int i = 0; i < map->n_windows; i++) {

@@ -97,6 +97,10 @@ static void put_maps(Text *out, const Plan *plan)
             text_printf(out, "%s%d%s", axis ? ", " : ", \"merged\": [", map->merged[axis],
                         axis + 1 == map->n_merged ? "]" : "");
         }
+        for (int axis = 0; axis < map->n_split; axis++) {
+            text_printf(out, "%s%" PRId64 "%s", axis ? ", " : ", \"split\": [", map->split[axis],
+                        axis + 1 == map->n_split ? "]" : "");
+        }
         for (int axis = 0; axis < map->n_windows; axis++) {
             const PlanWindows *windows = &map->windows[axis];
             text_add(out, axis ? ", {" : ", \"windows\": [{");

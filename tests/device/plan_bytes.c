@@ -28,6 +28,8 @@ static PlanTensorMap maps[1] = {{0,
                                  2,
                                  2,
                                  {3, 1},
+                                 3,
+                                 {0, 16, 0},
                                  {{{1, &minus}, 2, {1, &m}}, {{1, &nm}, 1, {2, terms}}}}};
 static PlanAxis axes[2] = {{{1, &m}, 128, 256, 0}, {{2, terms}, 0, 0, 7}};
 static PlanArg args[5] = {

@@ -29,6 +29,8 @@ static PlanTensorMap maps[1] = {{0,
                                  2,
                                  0,
                                  {0},
+                                 0,
+                                 {0},
                                  {{{1, &one}, 2, {2, down}}, {{2, less}, 1, {1, &along}}}}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 1,
