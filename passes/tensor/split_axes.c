@@ -199,8 +199,8 @@ static bool split_store(Func *func, Op *store)
     Type type = split->type;
     Builder b = build_before(func, store);
     b.span = store->span;
-    build_store(&b, func_split_alias(func, tensor, split_type(func, tensor, type->rank, type->dims)),
-                WHOLE, split);
+    type = split_type(func, tensor, type->rank, type->dims);
+    build_store(&b, func_split_alias(func, tensor, type), WHOLE, split);
     op_remove(store);
     return true;
 }
@@ -210,7 +210,8 @@ static bool stores_result(Func *func, const Op *op)
 {
     bool whole = op->kind == OP_STORE && op->operands[0]->type->kind == TYPE_TENSOR &&
                  func->params.items[op->operands[0]->index].io == PARAM_OUT &&
-                 split_can_alias(func, op->operands[0]) && op->n_attrs == 0 && op_accesses_whole(op);
+                 split_can_alias(func, op->operands[0]) && op->n_attrs == 0 &&
+                 op_accesses_whole(op);
     if (!whole) {
         return false;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads of inputs by groups of an axis, H * g + h, through aliases whose axes are the groups and the
- * places in a group: gathers of whole axes then, which gather_to_load makes loads of. */
+/* Reads of inputs by groups of an axis, H * g + h, through aliases whose axes are the groups and
+ * the places in a group: gathers of whole axes then, which gather_to_load makes loads of. */
 #include "passes/tensor/split_reads.h"
 
 #include "passes/analysis/computations.h"

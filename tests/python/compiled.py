@@ -96,6 +96,66 @@ def test_attention():
         same(Attention().to(dtype), random(2, 9, 16, dtype=dtype))
 
 
+def attention_cases(dtype):
+    """Of each form: arguments of torch's attention behind q, k and v, and the arrays."""
+    q, k, v = random(2, 4, 9, 16), random(2, 4, 11, 16), random(2, 4, 11, 8)
+    q, k, v = (t.detach().to(dtype).requires_grad_() for t in (q, k, v))
+    counts = torch.rand(2, 1, 9, 11) < 0.5
+    counts[0, 0, :3] = False  # rows without keys
+    bias = torch.where(counts, torch.randn(2, 1, 9, 11), -torch.inf).to(dtype)
+    few_k, few_v = (t.detach()[:, :2].contiguous().requires_grad_() for t in (k, v))
+    yield {}, (q, k, v)
+    yield {"is_causal": True}, (q, k, v)
+    yield {"scale": -0.3}, (q, k, v)
+    yield {"attn_mask": counts}, (q, k, v)
+    yield {"attn_mask": counts[0, 0]}, (q, k, v)
+    yield {"attn_mask": counts[:, :, :1]}, (q, k, v)
+    yield {"attn_mask": bias}, (q, k, v)
+    yield {"is_causal": True, "enable_gqa": True}, (q, few_k, few_v)
+    yield {}, tuple(t.detach()[0].requires_grad_() for t in (q, k, v))
+    yield {"is_causal": True}, tuple(t.detach()[0, 0].requires_grad_() for t in (q, k, v))
+    yield {}, (q, *(t.detach()[:, :, :0].requires_grad_() for t in (k, v)))
+
+
+def test_forms_of_attention():
+    """One call forward and one backward, of which only q, k and v are kept."""
+    for dtype in TOLERANCES:
+        for named, inputs in attention_cases(dtype):
+            report = same(lambda q, k, v, named=named: functional.scaled_dot_product_attention(
+                q, k, v, **named), *inputs)
+            calls = [call for graph in report for _, _, calls, _ in graph.kernels
+                     for call in calls]
+            assert calls == ["tessera_torch.attention.default",
+                             "tessera_torch.attention_backward.default"], (named, report)
+
+
+def test_attention_of_torch():
+    """What is random, or has the gradient of a bias, stays one of torch's kernels."""
+    q, k, v, bias = random(1, 2, 5, 8), random(1, 2, 7, 8), random(1, 2, 7, 8), random(5, 7)
+    fast = compiled(lambda: functional.scaled_dot_product_attention(q, k, v, bias))
+    torch.testing.assert_close(fast(), functional.scaled_dot_product_attention(q, k, v, bias),
+                               atol=2e-5, rtol=1e-4)
+    fast = compiled(lambda: functional.scaled_dot_product_attention(q, k, v, dropout_p=0.5))
+    torch.manual_seed(1)
+    first = fast()
+    torch.manual_seed(1)
+    assert torch.equal(fast(), first) and not torch.equal(fast(), first)
+
+
+def test_operators_of_attention():
+    """As torch runs them where no kernel has them."""
+    ops = torch.ops.tessera_torch
+    for named, inputs in attention_cases(torch.float32):
+        mask, causal = named.get("attn_mask"), named.get("is_causal", False)
+        y = ops.attention(*inputs, mask, causal, named.get("scale"))
+        gradient = torch.randn(y.shape)
+        made = torch.autograd.grad(y, inputs, gradient)
+        theirs = functional.scaled_dot_product_attention(*inputs, **named)
+        wanted = torch.autograd.grad(theirs, inputs, gradient)
+        for one, other in zip([y, *made], [theirs, *wanted]):
+            torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+
+
 def test_lstm_step():
     cell = nn.LSTMCell(6, 10)
     same(lambda x, h, c: torch.cat(cell(x, (h, c)), 1), random(4, 6), random(4, 10), random(4, 10))

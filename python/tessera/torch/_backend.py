@@ -9,10 +9,10 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._abi import Error
-from . import _report
+from . import _recompute, _report
+from ._attention import name_attention
 from ._partition import counts, outputs_of, partition, split_views
 from ._region import Region
 from ._views import is_view
@@ -26,10 +26,9 @@ def _decompositions():
     table.update(get_decompositions([aten.native_layer_norm_backward,
                                      aten.native_group_norm_backward,
                                      aten.native_batch_norm_backward]))
-    named = {str(op): op for op in table}
-    for name in covered():
-        if name in named:
-            del table[named[name]]
+    for op in list(table):  # attention that stays torch's is computed by one of its own kernels
+        if str(op) in covered() or "scaled_dot_product" in str(op):
+            del table[op]
     return table
 
 
@@ -177,7 +176,7 @@ def backend(module, inputs, **options):
     if _made is None:
         _made = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
                              inference_compiler=_compiler("inference"),
+                             partition_fn=_recompute.partition,
                              decompositions=_decompositions())
-    # Attention as products and softmax, on every device: one kernel may have all of it.
-    with sdpa_kernel(SDPBackend.MATH):
-        return _made(module, inputs)
+    name_attention(module)
+    return _made(module, inputs)

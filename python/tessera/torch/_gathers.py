@@ -214,7 +214,7 @@ def _topk(writer, node, x, k, axis=-1, largest=True, in_order=True):
     value, back = _along_last(writer, value, axis_of(axis, value.rank))
     rows = product(value.dims[:-1]) or "1"
     text = value.text if value.rank == 2 else f"reshape({value.text}, [{rows}, {value.dims[-1]}])"
-    values, places = writer.let_two(f"topk({text}, k={k})", "greatest")
+    values, places = writer.let_several(f"topk({text}, k={k})", ["greatest", "greatest_at"])
     if value.rank != 2:
         dims = ", ".join([*value.dims[:-1], str(k)])
         values, places = f"reshape({values}, [{dims}])", f"reshape({places}, [{dims}])"

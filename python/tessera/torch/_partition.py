@@ -9,7 +9,8 @@ import operator
 
 import torch
 
-from . import _gathers, _pointwise, _products, _reductions, _views, _windows  # noqa: F401
+from . import (_attention, _gathers, _pointwise, _products, _reductions,  # noqa: F401
+               _views, _windows)
 from ._products import BATCHED, HEAVY
 from ._views import is_view
 from ._writer import Uncovered, Writer, name_of

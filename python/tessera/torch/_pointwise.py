@@ -6,7 +6,8 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
 from torch._prims_common import elementwise_dtypes
 
-from ._writer import TYPES, Uncovered, cast, dims_of, element_type, emits, literal, negative
+from ._writer import (NARROW, TYPES, Uncovered, cast, dims_of, element_type, emits, literal,
+                      negative)
 
 DEFAULT, TO_FLOAT = KIND.DEFAULT, KIND.INT_TO_FLOAT
 FLOATS = ("f32", "f64")
@@ -306,12 +307,12 @@ def _where(writer, node, condition, x, y):
         raise Uncovered("its types")
     if isinstance(condition, torch.fx.Node) and known(condition).dtype != torch.bool:
         raise Uncovered("a condition that is no bool")
-    texts = [operand(writer, a, dtype) for a in (x, y)]
     if all(not isinstance(a, torch.fx.Node) for a in (x, y)):
         raise Uncovered("a choice of two numbers")
-    # What is chosen from is the rounded values: the choice rounds nothing.
+    of = "f32" if dtype in NARROW else dtype
+    texts = [operand(writer, a, of) for a in (x, y)]
     text = f"where({writer.tensor(condition).text}, {texts[0]}, {texts[1]})"
-    return f"{dtype}({text})" if dtype in ("f16", "bf16") else text
+    return cast(text, of, dtype)
 
 
 # ---- copies, and what is made of nothing ----
@@ -328,7 +329,10 @@ def _to_copy(writer, node, x, *_, **named):
         raise Uncovered("a copy to another device")
     value = writer.tensor(x)
     to = element_type(node)
-    return value if value.dtype == to else cast(value.text, value.dtype, to)
+    text = value.text
+    if isinstance(x, torch.fx.Node) and str(x.target) == str(node.target):
+        text = str(text)  # there and back: the program rounds
+    return value if value.dtype == to else cast(text, value.dtype, to)
 
 
 def filled(writer, node, number):

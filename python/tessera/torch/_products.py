@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products. Sums are f32 or wider, and rounded once."""
 
+from . import _attention as attention
 from ._pointwise import operand
 from ._writer import Uncovered, cast, element_type, emits, literal, negative, wide_type
 
 # Of a region there is at most one of them, but products of batches (attention) stay together.
 HEAVY = {"aten.convolution.default", "aten.convolution_backward.default", "aten.mm.default",
-         "aten.addmm.default"}
+         "aten.addmm.default", *attention.NAMES}
 BATCHED = {"aten.bmm.default", "aten.baddbmm.default"}
 
 

@@ -3,8 +3,8 @@
 operands in f64, and round the results."""
 
 from ._pointwise import operand
-from ._writer import (TYPES, Uncovered, axis_of, cast, dims_of, element_type, emits, product, wide,
-                      wide_type)
+from ._writer import (TYPES, Rounded, Uncovered, axis_of, cast, dims_of, element_type, emits,
+                      product, wide, wide_type)
 
 
 def axes_of(axes, rank):
@@ -64,9 +64,17 @@ def _extreme(function):
         value = writer.tensor(x)
         if value.dtype == "bool":
             raise Uncovered("bool")
-        return cast(reduced(function, value.text, value.rank, axes_of(axes, value.rank), keep),
-                    "", element_type(node))
+        text, of = extreme_operand(value)
+        return cast(reduced(function, text, value.rank, axes_of(axes, value.rank), keep), of,
+                    element_type(node))
     return emit
+
+
+def extreme_operand(value):
+    """Of extremes, which are the same whether they or their operands are rounded: (its text, its
+    type)."""
+    of = "f32" if isinstance(value.text, Rounded) else value.dtype
+    return cast(value.text, value.dtype, of), of
 
 
 emits("aten.amax.default", "aten.max.default")(_extreme("max"))
@@ -80,7 +88,8 @@ def _extreme_and_place(writer, node, x, axis, keep=False):
         raise Uncovered("bool")
     function = "max" if ".max." in str(node.target) else "min"
     axes = axes_of(axis, value.rank)
-    return (cast(reduced(function, value.text, value.rank, axes, keep), "", value.dtype),
+    text, of = extreme_operand(value)
+    return (cast(reduced(function, text, value.rank, axes, keep), of, value.dtype),
             reduced(f"arg{function}", value.text, value.rank, axes, keep))
 
 
@@ -163,9 +172,9 @@ def _softmax(writer, node, x, axis, *_, **named):
         raise Uncovered("softmax of a number or of integers")
     axis, to = axis_of(axis, value.rank), wide_type(value.dtype)
     function = "log_softmax" if "log" in str(node.target) else "softmax"
-    text = f"{function}({value.text}, axis={axis})"
+    text = f"{function}({wide(value)}, axis={axis})"
     if "safe" in str(node.target):  # a row without any key is 0, not NaN
-        seen = f"max({value.text}, axis={axis}) > -inf"
+        seen = f"max({wide(value)}, axis={axis}) > -inf"
         text = f"where({seen}, {text}, 0)"
     return cast(text, to, element_type(node))
 

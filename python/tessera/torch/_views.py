@@ -4,7 +4,7 @@
 import torch
 
 from ._writer import (Uncovered, axis_of, cast, dims_of, element_type, emits, literal,
-                      product)
+                      moved, product)
 
 # What makes no array in torch: where such a call would be a region's result, torch does it.
 FREE = {f"aten.{name}" for name in (
@@ -27,7 +27,7 @@ def reshaped(writer, value, dims):
         return f"{value.text}[{', '.join('0' * value.rank)}]"
     if not value.rank:
         return f"fill({value.text}, {value.dtype}[{', '.join(dims)}])"
-    return f"reshape({value.text}, [{', '.join(dims)}])"
+    return moved(value, f"reshape({{}}, [{', '.join(dims)}])")
 
 
 @emits("aten.permute.default")
@@ -37,8 +37,8 @@ def _permute(writer, node, x, order):
     if order == list(range(value.rank)):
         return value
     if value.rank > 1 and order == [*range(value.rank - 2), value.rank - 1, value.rank - 2]:
-        return f"{value.text}.T"
-    return f"permute({value.text}, {order})"
+        return moved(value, "{}.T")
+    return moved(value, f"permute({{}}, {order})")
 
 
 @emits("aten.transpose.int")
@@ -54,7 +54,7 @@ def _transpose(writer, node, x, one, other):
 @emits("aten.t.default")
 def _t(writer, node, x):
     value = writer.tensor(x)
-    return f"{value.text}.T" if value.rank == 2 else value
+    return moved(value, "{}.T") if value.rank == 2 else value
 
 
 @emits("aten.expand.default")
@@ -88,7 +88,7 @@ def part(value, axis, start, end, step=1):
     """A range of an axis."""
     at = [":"] * value.rank
     at[axis] = f"{start}:{end}" + (f":{step}" if step != 1 else "")
-    return f"{value.text}[{', '.join(at)}]"
+    return moved(value, f"{{}}[{', '.join(at)}]")
 
 
 def ends(writer, value, axis, start, end):
@@ -129,7 +129,7 @@ def _select(writer, node, x, axis, index):
     axis = axis_of(axis, value.rank)
     at = [":"] * value.rank
     at[axis] = place_of(writer, value, axis, index)
-    return f"{value.text}[{', '.join(at)}]"
+    return moved(value, f"{{}}[{', '.join(at)}]")
 
 
 def place_of(writer, value, axis, index):

@@ -2,8 +2,10 @@
 """The text of a kernel, written call by call. An emitter is a function that has the expression of
 one call's result; what it cannot say it refuses with `Uncovered`, and the call runs in torch.
 
-Every result is rounded to the type that ATen gives it, so values of 16 bits are rounded where torch
-rounds them; sums of them are f32 until then."""
+Calls of f16 and bf16 compute in f32. Their results are rounded where they leave the kernel, where a
+product of matrices, a comparison or a conversion of the program's takes them, and where an emitter
+asks for the rounded value; what computes with them goes on with the f32 (`Rounded`), as torch's own
+compiler does."""
 
 import math
 import operator
@@ -43,6 +45,26 @@ def covered():
 def name_of(node):
     """"aten.mul.Tensor"."""
     return str(node.target)
+
+
+class Rounded(str):
+    """An expression of 16 bits, and the f32 that it rounds."""
+
+    exact: str
+
+
+def rounded(text, dtype):
+    """The f32 expression rounded to 16 bits."""
+    made = Rounded(f"{dtype}({text})")
+    made.exact = text
+    return made
+
+
+def moved(value, text):
+    """The array with its elements moved: `text` has {} for it."""
+    if isinstance(value.text, Rounded):
+        return rounded(text.format(value.text.exact), value.dtype)
+    return text.format(value.text)
 
 
 class Value:
@@ -190,10 +212,12 @@ class Writer:
         self._lines.append(f"let {name} = {expression}")
         return Value(name, dtype, list(dims))
 
-    def let_two(self, expression, what):
-        """Names the parts of a pair."""
-        self._counts[what] = self._counts.get(what, 0) + 1
-        names = [f"{what}_{self._counts[what]}", f"{what}_at_{self._counts[what]}"]
+    def let_several(self, expression, whats):
+        """Names the parts of a tuple."""
+        names = []
+        for what in whats:
+            self._counts[what] = self._counts.get(what, 0) + 1
+            names.append(f"{what}_{self._counts[what]}")
         self._lines.append(f"let ({', '.join(names)}) = {expression}")
         return names
 
@@ -236,6 +260,11 @@ class Writer:
     def _named(self, node, expression, result):
         value = self.described(result, "")
         what = name_of(node).split(".")[1].lstrip("_")
+        if isinstance(expression, Rounded):
+            exact = expression.exact
+            if not exact.isidentifier():
+                exact = self.let(exact, what, "f32", value.dims).text
+            return Value(rounded(exact, value.dtype), value.dtype, value.dims)
         if expression.isidentifier() and expression not in ("inf", "true", "false"):
             return Value(expression, value.dtype, value.dims)
         return self.let(expression, what, value.dtype, value.dims)
@@ -286,13 +315,15 @@ def cast(text, of, to):
         return text
     if to == "bool":
         return f"({text} != 0)"
-    return f"{to}({text})"
+    if of in NARROW and to == "f32" and isinstance(text, Rounded):
+        return text.exact
+    return rounded(text, to) if of == "f32" and to in NARROW else f"{to}({text})"
 
 
 def wide(value):
     """An operand in the type that sums of it have: f32, f64; integers i64."""
     if value.dtype in NARROW:
-        return f"f32({value.text})"
+        return cast(value.text, value.dtype, "f32")
     return value.text if value.dtype in ("f32", "f64") else cast(value.text, value.dtype, "i64")
 
 
