@@ -20,16 +20,16 @@ typedef struct Machine {
     int product64, product32; /* FLOP of the matrix units: f64; f32, on NVIDIA tf32 */
     int product16, product8;  /* the same: f16 and bf16; i8 and 8-bit floats */
     int lanes;                /* lanes that execute an f32 op (fma: 2 FLOP) */
-    int mufu_lanes;           /* lanes that execute exp2, rsqrt, … */
-    int shared_bytes;         /* bytes from shared memory */
-    int l1_bytes, l2_bytes;   /* bytes from L1; from L2 */
+    int l2_bytes;             /* bytes from L2 */
     int dsmem_bytes;          /* bytes to the shared memory of other blocks of a cluster */
     int fetch_bytes; /* bytes of instructions that come from beyond the instruction cache */
 
     /* Of the device. */
     int memory_gbs;     /* GB/s of global memory, by the data sheet; CPU: that a core reaches */
     int memory_bytes;   /* bytes per cycle that the cost models expect of it */
+    int memory_percent; /* of memory_gbs that the best launches reach */
     int l1_kib, l2_mib; /* L1 with shared memory, of a multiprocessor; L2 of the device */
+    int l2_percent;     /* of L2 that keeps what a launch reads again */
     int cluster_spare;  /* multiprocessors that clusters of more than 2 blocks cannot all use */
 
     /* Latencies and overheads. */
@@ -39,10 +39,23 @@ typedef struct Machine {
                                  * multiplications */
     int start;       /* cycles from the end of a launch to the first dot of the next one */
     int host_cycles; /* cycles between two launches that the host starts one by one */
+    int chain_step;  /* cycles per step of dots that depend on one another: barriers, waits */
+    int chain_tile;  /* cycles of a tile of such dots that begins and ends by itself */
+    int barrier;     /* cycles to store to shared memory and synchronize a block */
+    int combine;     /* cycles until the threads of a block have combined what each has */
+    int cluster_combine;       /* the same of the blocks of a cluster */
+    int block_start;           /* cycles until a block executes its first load */
+    int block_next;            /* cycles from the start of a block to that of the next one */
+    int load_ns, next_load_ns; /* until a block's first loads arrive; those of its next step */
+    int store_ns;              /* until a block's stores are done */
 
     /* CPUs: a core takes the place of a multiprocessor. */
     int issue;                            /* operations per cycle and lane */
     int core_l1_kib, core_l2_kib, l3_mib; /* caches that a core's tiles may use */
+    int line_bytes, l1_ways, l2_ways;     /* of a cache line; lines of a set */
+    int tlb_pages;                        /* pages whose addresses a core keeps */
+    int run_bytes;                        /* of a run until the core prefetches it */
+    int add_latency, max_latency;         /* cycles of an f32 sum; of a maximum that keeps NaN */
     int l1_gbs, l2_gbs, l3_gbs;           /* GB/s of a core from its caches */
     int pack_gbs;                         /* of packing operands of dots */
     int run_gbs;                          /* bytes that could be read while a run begins */

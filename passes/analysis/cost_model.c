@@ -67,9 +67,14 @@ double cost_copy_each(const Machine *machine, double bytes)
     return cost_memory(machine, bytes) * machine->num_sms / REPACK_MEMORY;
 }
 
+double cost_arithmetic(double cycles)
+{
+    return ARITHMETIC_OVERHEAD * cycles;
+}
+
 double cost_compute_each(const Machine *machine, double instructions)
 {
-    return ARITHMETIC_OVERHEAD * instructions / machine->lanes;
+    return cost_arithmetic(instructions / machine->lanes);
 }
 
 double cost_launches(const Machine *machine, double launches)

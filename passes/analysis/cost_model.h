@@ -16,7 +16,6 @@ typedef enum CostResource {
     COST_MATRIX, /* the matrix unit */
     COST_ISSUE,  /* issue slots of warps */
     COST_SHARED, /* wavefronts of shared memory and L1, which are one memory */
-    COST_MUFU,   /* the unit of special functions */
     COST_L2,     /* bytes from L2 to a multiprocessor */
     COST_MEMORY, /* bytes of global memory, of which a multiprocessor has its fraction */
     COST_CODE,   /* code that the instruction cache does not hold */
@@ -55,6 +54,9 @@ int64_t cost_waves(int64_t tiles, int64_t places);
 double cost_memory(const Machine *machine, double bytes);
 double cost_elements(const Machine *machine, double elements, double instructions);
 double cost_launches(const Machine *machine, double launches);
+
+/* Of that many cycles of arithmetic, with what barriers, addresses and dependences add. */
+double cost_arithmetic(double cycles);
 
 /* Cycles of one multiprocessor for its part of that work, of each of many elements: launches that
  * only copy or compute, and reach less than long copies. */

@@ -133,12 +133,12 @@ static void narrow(Report *report, LaunchReport *launch, const AccessReport *at)
     }
 }
 
-/* Starting a launch takes longer. */
-static bool is_small(const LaunchReport *launch)
+/* True if starting a launch takes longer. */
+static bool is_small(const Report *report, const LaunchReport *launch)
 {
-    static const double START_SECONDS = 2e-6;
+    double start = report->card->start / (report->card->matrix_clock * 1e6);
     const Roofline *r = &launch->roofline;
-    return r->memory_seconds < START_SECONDS && r->compute_seconds < START_SECONDS;
+    return r->memory_seconds < start && r->compute_seconds < start;
 }
 
 static void grid(const Report *report, LaunchReport *launch)
@@ -147,7 +147,7 @@ static void grid(const Report *report, LaunchReport *launch)
     Arena *arena = report->input->func->arena;
     long long blocks = launch->blocks, sms = report->target->machine->num_sms;
     double rest = o->waves - (double)(int64_t)o->waves;
-    if (is_small(launch)) {
+    if (is_small(report, launch)) {
         return;
     }
     if (blocks > 0 && blocks < sms) {
@@ -405,7 +405,7 @@ static void bound(Report *report, LaunchReport *launch)
     Arena *arena = report->input->func->arena;
     const Roofline *r = &launch->roofline;
     double times;
-    if (!report->sized || is_small(launch)) {
+    if (!report->sized || is_small(report, launch)) {
         return;
     }
     bool ordinary = r->matrix_flops <= r->flops && report->input->product_flops > r->flops / 2;
@@ -480,7 +480,7 @@ static void reread(const Report *report, LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
     double from_caches = r->asked_read / (3 * report->card->memory_gbs * 1e9);
-    if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(launch) &&
+    if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(report, launch) &&
         from_caches > r->compute_seconds && from_caches > r->memory_seconds) {
         note(report, launch, FINDING_REREAD,
              arena_printf(report->input->func->arena,

@@ -19,9 +19,13 @@ enum {
 };
 static const double MAX_VISITS = 2e6, MAX_PIECES = 3e7;
 static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
-/* What is read stays in as much of the cache (an H200 keeps some of it in both halves, as the two
+
+/* What is read stays in a part of the cache (an H200 keeps some of it in both halves, as the two
  * scans of examples/cumsum.tile show), what is written in all of it. */
-static const double KEPT = 0.73;
+static double kept_bytes(const Machine *machine, double cache)
+{
+    return machine->l2_percent / 100.0 * cache;
+}
 
 typedef struct BlockTrace {
     const Func *func;
@@ -412,13 +416,13 @@ static bool accesses_otherwise(const Func *func, const LaunchReport *launch)
 
 /* Registers that spill are written, too; where the next block of a multiprocessor writes the same
  * again before it gives way, not to memory. */
-static double spilled(const LaunchReport *launch, int lanes, double room, double cache)
+static double spilled(const LaunchReport *launch, int lanes, double room, double kept)
 {
     const Roofline *r = &launch->roofline;
     double threads = (double)launch->warps * lanes;
     double each = launch->assembled ? launch->assembled->spilled * threads : 0;
     double rounds = (double)launch->blocks / room;
-    bool stays = rounds <= 1 || (r->read + r->written) / rounds + room * each <= KEPT * cache;
+    bool stays = rounds <= 1 || (r->read + r->written) / rounds + room * each <= kept;
     return stays ? 0 : each * (double)launch->blocks;
 }
 
@@ -428,8 +432,9 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
 {
     const ReportInput *input = report->input;
     Roofline *r = &launch->roofline;
+    double kept = kept_bytes(report->target->machine, cache);
     if (input->brief || input->sampled || accesses_otherwise(input->func, launch) ||
-        r->asked_read <= AGAIN * r->read || r->read + r->written < KEPT * cache) {
+        r->asked_read <= AGAIN * r->read || r->read + r->written < kept) {
         return false;
     }
     int64_t rate = 1;
@@ -440,7 +445,7 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
     Moved all;
     BlockTrace trace = {.func = input->func,
                         .context = context_of(input->func, input->sizes),
-                        .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
+                        .level2 = level2_new(input->func->arena, (int64_t)kept, rate),
                         .most_visits = MAX_VISITS * report_share(report),
                         .most_pieces = MAX_PIECES * report_share(report),
                         .blocks = launch->blocks};
@@ -467,7 +472,8 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
     if (!report->card || tiles < 1 || room < 1 || launch->blocks < 1) {
         return;
     }
-    double spills = spilled(launch, report->target->warp, (double)room, cache);
+    double spills = spilled(launch, report->target->warp, (double)room,
+                            kept_bytes(report->target->machine, cache));
     if (!walk_memory(report, launch, tiles, room, cache, spills)) {
         double written = r->written + spills;
         r->memory_written = written - left_behind(r->read, written, cache);

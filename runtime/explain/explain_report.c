@@ -261,26 +261,11 @@ static double op_flops(const EvalPoint *context, const Op *op)
     return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
 }
 
-enum {
-    STARTUP_BYTES = 1024 /* bytes of a run until it is brought ahead */,
-    SUM = 4,
-    MAX_CYCLES = 10
-};
-
-/* Caches of a CPU's core: the places for lines that lie `stride` bytes apart, of `ways` a set. */
-enum {
-    HOST_LINE = 64,
-    FIRST_SPAN = 4 << 10,
-    FIRST_WAYS = 12,
-    SECOND_SPAN = 64 << 10,
-    SECOND_WAYS = 16,
-    PAGES = 1024
-};
-
-static int64_t lines_that_fit(int64_t stride, int64_t span, int64_t ways)
+/* A cache's places for lines that lie `stride` bytes apart: of `ways` a set, one of each `span`. */
+static int64_t lines_that_fit(const Machine *core, int64_t stride, int kib, int ways)
 {
-    int64_t step = stride & -stride; /* sizes are powers of two */
-    step = step < HOST_LINE ? HOST_LINE : step > span ? span : step;
+    int64_t step = stride & -stride, span = kib * INT64_C(1024) / ways; /* powers of two */
+    step = step < core->line_bytes ? core->line_bytes : step > span ? span : step;
     return span / step * ways;
 }
 
@@ -302,7 +287,8 @@ static int64_t row_stride(const EvalPoint *context, const Op *load, int axis)
 
 /* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
  * as many, each element brings one from the next, else each line comes once. */
-static void tally_transposed(const EvalPoint *context, const Op *op, double times, CpuReport *cpu)
+static void tally_transposed(const Machine *core, const EvalPoint *context, const Op *op,
+                             double times, CpuReport *cpu)
 {
     const Attr *perm = op_attr(op, ATTR_PERM);
     const Op *load = op->operands[0]->def;
@@ -314,19 +300,20 @@ static void tally_transposed(const EvalPoint *context, const Op *op, double time
         !context_dim(context, from->dims[perm->ints[last]], &rows) || run < 1) {
         return;
     }
-    double line = fmin((double)HOST_LINE / dtype_bytes(from->dtype), (double)run);
-    double each = times * elements(context, from) * HOST_LINE;
+    double line = fmin((double)core->line_bytes / dtype_bytes(from->dtype), (double)run);
+    double each = times * elements(context, from) * core->line_bytes;
     int64_t stride = row_stride(context, load, (int)perm->ints[last]);
-    bool first = rows <= lines_that_fit(stride, FIRST_SPAN, FIRST_WAYS);
-    bool second = rows <= lines_that_fit(stride, SECOND_SPAN, SECOND_WAYS);
+    bool first = rows <= lines_that_fit(core, stride, core->core_l1_kib, core->l1_ways);
+    bool second = rows <= lines_that_fit(core, stride, core->core_l2_kib, core->l2_ways);
     cpu->l2_line_bytes += first ? each / line : second ? each : 0;
     /* Memory sends each line once, as far as pages of as many rows are known by address. */
-    cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= PAGES ? line : 1);
+    cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= core->tlb_pages ? line : 1);
 }
 
 /* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
  * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
-static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuReport *cpu)
+static void tally_cpu(const Machine *core, const EvalPoint *context, const Op *op, double times,
+                      CpuReport *cpu)
 {
     bool is_load = op->kind == OP_LOAD, is_store = op->kind == OP_STORE;
     bool is_reduce = op->kind == OP_REDUCE;
@@ -335,7 +322,7 @@ static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuR
         cpu->packed_bytes += times * elements(context, side) * dtype_bytes(side->dtype);
     }
     if (op->kind == OP_PERMUTE) {
-        tally_transposed(context, op, times, cpu);
+        tally_transposed(core, context, op, times, cpu);
     }
     if (!is_load && !is_store && !is_reduce) {
         return;
@@ -352,8 +339,8 @@ static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuR
     cpu->loop_bytes += is_load ? 0 : n * dtype_bytes(type->dtype);
     if (is_reduce && op_int(op, ATTR_AXIS, 0) == last) {
         const char *fn = op_word(op, ATTR_FN);
-        cpu->chain_cycles +=
-            n * (text_equal(fn, "max") || text_equal(fn, "min") ? MAX_CYCLES : SUM);
+        bool compares = text_equal(fn, "max") || text_equal(fn, "min");
+        cpu->chain_cycles += n * (compares ? core->max_latency : core->add_latency);
     }
     bool continues = op->parent->parent && op->parent->parent->kind == OP_FOR;
     const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
@@ -361,7 +348,7 @@ static void tally_cpu(const EvalPoint *context, const Op *op, double times, CpuR
     if (!is_reduce && !across && !continues && context_dim(context, type->dims[last], &run) &&
         run > 0) {
         double bytes = (double)run * dtype_bytes(type->dtype);
-        cpu->startup_bytes += n / (double)run * (bytes < STARTUP_BYTES ? bytes : STARTUP_BYTES);
+        cpu->startup_bytes += n / (double)run * fmin(bytes, core->run_bytes);
     }
 }
 
@@ -381,7 +368,7 @@ static void tally_op(Walk *walk, const Op *op, double times)
         tally->flops += times * op_flops(&walk->context, op);
     }
     if (tally->target->family == FAMILY_CPU) {
-        tally_cpu(&walk->context, op, times, &tally->launch->cpu);
+        tally_cpu(tally->target->machine, &walk->context, op, times, &tally->launch->cpu);
     }
     int64_t before = tally->examined;
     access_tally(walk, op, times);

@@ -12,7 +12,6 @@
 
 enum { MAX_AGENTS = MAX_LANES_DRAWN - LANE_ROLES, MAX_BARS = 24, STEPS = 16, DRAWN = 6 };
 enum { MAX_DOTS = 16, MAX_GROUPS = 4 * STEPS };
-static const double LATENCY = 700e-9; /* from the request of bytes of memory to their arrival */
 
 typedef struct Bar {
     const Value *value;
@@ -402,6 +401,6 @@ bool timeline_make(const Report *report, const LaunchReport *launch, Timeline *t
     if (!s.card || !launch->op) {
         return false;
     }
-    s.latency = LATENCY * s.card->matrix_clock * 1e6;
+    s.latency = s.card->memory_latency * 1e-9 * s.card->matrix_clock * 1e6;
     return add_agents(&s) && run(&s);
 }

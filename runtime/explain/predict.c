@@ -19,12 +19,11 @@
 
 #include <math.h>
 
-static const double REACHED = 0.93;    /* of memory's bandwidth, at best */
 static const double WARP_ACCESSES = 4; /* accesses of a warp that are under way at once */
 /* Fitted to sweeps on the H200 (docs/lab/tuning_sweeps.md): of a multiprocessor's blocks, what the
- * last round loses; what a ring of one slot adds to a product's time, by the square of its slots;
- * what meetings and addresses add to arithmetic. */
-static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, ARITHMETIC_OVERHEAD = 1.2;
+ * last round loses; what a ring of one slot adds to a product's time, by the square of its
+ * slots. */
+static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3;
 static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 
 enum { SUMS = 8 /* of a reduction, where no line says how many */ };
@@ -73,8 +72,9 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
     double slots = launch->product.slots > 1 ? launch->product.slots - 1 : 1;
     double there = warps * report->target->warp * widest * WARP_ACCESSES +
                    launch->occupancy.resident * ahead * slots;
+    double reached = report->card->memory_percent / 100.0;
     double share =
-        there > 0 ? REACHED / sqrt(1 + (needed / there) * (needed / there) / 4) : REACHED;
+        there > 0 ? reached / sqrt(1 + (needed / there) * (needed / there) / 4) : reached;
     double busy = launch->blocks > 0 && launch->blocks < gpu->units / 2
                       ? (double)launch->blocks / (gpu->units / 2)
                       : 1;
@@ -124,7 +124,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     }
     *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
-                      even * ARITHMETIC_OVERHEAD * r->compute_seconds};
+                      even * cost_arithmetic(r->compute_seconds)};
     double memory = times[0] > times[1] ? times[0] : times[1];
     double trace =
         launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);

@@ -3,21 +3,22 @@
  * values that they have computed from another dot. The dots and the computation of a step overlap
  * if several warp groups alternate, or if dots run during the next step's computation.
  *
- * Calibrated on 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
+ * The latencies are those of the machine (ir/target/machines.def). */
 #include "runtime/explain/explain_occupancy.h"
 #include "support/int_math.h"
 
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target/machine.h"
+#include "passes/analysis/cost_model.h"
 
 #include <math.h>
 
-/* Cycles: of a step, for barriers and what its waits expose; more with a ring of one slot; of a
- * tile that begins and ends by itself. Instructions for each operation that is counted: casts,
- * masks, shuffles. How far both overlap: 1 not at all. */
-static const double STEP = 130, ALONE = 760, TILE = 1250, EACH = 4;
-static const double UNDER = 4, TURNS = 2;
+/* Instructions for each operation that is counted: casts, masks, shuffles. What a ring of one slot
+ * exposes of the latency of L2. The exponents of the norm of dots and computation: of dots that run
+ * under the next step, and of warp groups that alternate; 1: they do not overlap. */
+static const double INSTRUCTIONS = 4, EXPOSED = 0.8;
+static const double UNDER = 4, ALTERNATING = 2;
 
 static void see_roles(Op *op, void *user)
 {
@@ -97,7 +98,7 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
 double groups_cycles(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
-    const Machine *rates = report->target->machine;
+    const Machine *machine = report->target->machine;
     double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
     Step body;
     if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
@@ -108,24 +109,24 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     int64_t groups = warps_that_compute(launch) / report->target->group_warps;
     int64_t rows = mma_warpgroup(report->target)->m * (groups > 0 ? groups : 1);
     double whole = (double)round_up(p->m, rows) / (double)p->m;
-    double multiply = whole * body.flops / rates->product16;
-    double compute = whole * EACH * body.ops / rates->lanes;
-    double way = groups < 2 ? 1 : overlaps(report) ? UNDER : TURNS;
-    double step =
-        pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
+    double work[] = {whole * body.flops / machine->product16,
+                     whole * INSTRUCTIONS * body.ops / machine->lanes};
+    double norm = groups < 2 ? 1 : overlaps(report) ? UNDER : ALTERNATING;
+    double step = cost_norm(work, 2, norm) + machine->chain_step +
+                  (p->slots > 1 ? 0 : EXPOSED * machine->l2_latency);
     double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
-    return (flops / body.flops * step + tiles * TILE) / report->target->machine->num_sms;
+    return (flops / body.flops * step + tiles * machine->chain_tile) / machine->num_sms;
 }
 
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
 {
-    const Machine *rates = report->target->machine;
+    const Machine *machine = report->target->machine;
     Step body;
     if (!step_of(report, launch, OP_DOT, &body)) {
         return alone;
     }
-    double steps = launch->roofline.matrix_flops / body.flops / report->target->machine->num_sms;
-    double compute = steps * EACH * body.ops / rates->lanes;
+    double steps = launch->roofline.matrix_flops / body.flops / machine->num_sms;
+    double compute = steps * INSTRUCTIONS * body.ops / machine->lanes;
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
     double each = resident * (double)warps_that_compute(launch) / report->target->schedulers;
     return (alone + compute) * (1 + 1 / each);

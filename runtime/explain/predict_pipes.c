@@ -27,7 +27,6 @@ enum {
     GUARD_OPS = 3,       /* of each guarded access, if a thread has more of them than */
     MAX_PREDICATES = 6,  /* predicate registers that can keep guards over a loop */
     STEP_OPS = 12,       /* of a warp, in each step of a loop */
-    BARRIER_CYCLES = 60, /* of storing to shared memory and synchronizing the block */
     LINE_BYTES = 128,
 };
 
@@ -261,7 +260,7 @@ static double waits(const Machine *card, const LaunchReport *launch, const Steps
     double busy = all_pipes(p), unit = cost_overlap2(p->matrix, p->operands);
     double threads = cost_overlap((double[]){p->issue, p->l1 + p->shared, p->l2}, 3);
     double after = p->operands > 0 ? each * fmax(0, (unit + threads) / busy - 1) : 0;
-    return steps->n * (wait + (steps->has_barrier ? BARRIER_CYCLES : 0)) + after;
+    return steps->n * (wait + (steps->has_barrier ? card->barrier : 0)) + after;
 }
 
 Pipes pipes_of(const Report *report, const LaunchReport *launch)

@@ -5,25 +5,23 @@
  * rounds. The blocks of a cluster start together on as many multiprocessors, which takes longer
  * the more there are.
  *
- * Calibrated on 31 schedules of a softmax on an H200 (tests/tune/recorded, model.py). */
+ * The latencies are those of the machine (ir/target/machines.def). */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/target/machine.h"
+#include "passes/analysis/cost_model.h"
 
 #include <math.h>
 
-/* Seconds: of a block until it begins, until its loads come, and those of a loop's next step, which
- * are ahead; until its threads meet, and a cluster's blocks; until its stores are gone. */
-static const double BEGINS = 0.7e-6, ARRIVES = 1.0e-6, NEXT = 0.25e-6, MEETS = 0.05e-6,
-                    CLUSTER_MEETS = 0.5e-6, LEAVES = 0.3e-6;
-/* From one block of a multiprocessor to the next, times the cluster's blocks to this power. */
-static const double FOLLOWS = 0.12e-6, CLUSTER_POWER = 0.6;
+/* Blocks of a cluster begin together, which takes as many times as long by this power of them. */
+static const double CLUSTER_POWER = 0.6;
+static const double OVERLAP = 3; /* the exponent of the norm of what overlaps */
 /* Instructions of an operation (pairs of narrow elements, and what folds into others), of an
  * access, and of a register that does not fit, with what waits for it; the share of those that a
- * block could issue if it were alone. */
-static const double EACH = 0.6, ACCESS = 4, SPILL = 100, RATE = 0.8;
+ * block could issue if it were alone. Seconds. */
+static const double EACH = 0.6, ACCESS = 4, SPILL = 100, RATE = 0.8, NS = 1e-9;
 
 typedef struct BlockTrace {
     const Report *report;
@@ -81,29 +79,35 @@ static double instructions(const BlockTrace *trace, const LaunchReport *launch)
            ACCESS * requests / (double)launch->blocks / launch->warps;
 }
 
+/* Seconds of a block that is alone: its latencies, and `issue`, in which it issues instructions. */
+static double life_seconds(const Machine *machine, const BlockTrace *trace, double clock,
+                           double issue)
+{
+    double cycles = machine->block_start + trace->meets * machine->combine +
+                    trace->cluster_meets * machine->cluster_combine;
+    double ns =
+        machine->load_ns + machine->next_load_ns * fmax(0, trace->steps - 1) + machine->store_ns;
+    return cycles / clock + NS * ns + issue;
+}
+
 double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory)
 {
-    const Machine *rates = report->target->machine;
-    double resident = launch->occupancy.resident, sum = 0;
+    const Machine *machine = report->target->machine;
+    double resident = launch->occupancy.resident;
     BlockTrace trace = {.report = report};
     follow(&trace, launch->op->regions[0], 1);
     if (resident < 1 || launch->blocks < 1 || launch->warps < 1 || trace.unknown ||
         launch->plan->persistent || launch->uncertain || trace.meets <= 0) {
         return 0;
     }
-    double slots = (double)rates->lanes / report->target->warp;
-    double blocks =
-        ceil((double)launch->blocks / report->target->machine->num_sms); /* of a multiprocessor */
+    double slots = (double)machine->lanes / report->target->warp;
+    double blocks = ceil((double)launch->blocks / machine->num_sms); /* of a multiprocessor */
     double issued = instructions(&trace, launch) * launch->warps;
     double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
     double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;
-    double life = BEGINS + ARRIVES + NEXT * fmax(0, trace.steps - 1) + trace.meets * MEETS +
-                  trace.cluster_meets * CLUSTER_MEETS + LEAVES + alone;
     double parts[] = {memory, blocks * issued / slots / clock,
-                      blocks * FOLLOWS * pow(cluster, CLUSTER_POWER),
-                      blocks / fmin(resident, blocks) * life};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        sum += parts[i] * parts[i] * parts[i];
-    }
-    return cbrt(sum);
+                      blocks * machine->block_next * pow(cluster, CLUSTER_POWER) / clock,
+                      blocks / fmin(resident, blocks) *
+                          life_seconds(machine, &trace, clock, alone)};
+    return cost_norm(parts, sizeof parts / sizeof *parts, OVERLAP);
 }
