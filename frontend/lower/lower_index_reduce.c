@@ -200,8 +200,9 @@ static Val prefix_arg(Lower *l, const Prefix *p)
     }
     Shape shape = shape_of(&values);
     shape.lanes |= index.lanes;
+    Value *indices = materialize(l, &index, DT_I64, &shape);
     Value *best = arg_extreme(l, p->reducer, materialize(l, &values, dtype_of(&values), &shape),
-                              materialize(l, &index, DT_I64, &shape), lane_count(shape.lanes) - 1);
+                              indices, lane_count(shape.lanes) - 1);
     return lanes_val(build_squeeze(&l->b, best, lane_count(shape.lanes) - 1), shape.lanes & ~lane);
 }
 

@@ -370,7 +370,8 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
 static Value *last_start(Overlap *o, Builder *b, Value *hi)
 {
     Value *step = build_i64(b, step_of(o->loop)), *lo = o->begin;
-    Value *before = build_binary(b, OP_SUB, build_binary(b, OP_SUB, hi, lo), build_i64(b, 1));
+    Value *one = build_i64(b, 1);
+    Value *before = build_binary(b, OP_SUB, build_binary(b, OP_SUB, hi, lo), one);
     Value *steps = build_binary(b, OP_MUL, build_binary(b, OP_DIV, before, step), step);
     return build_binary(b, OP_MAX, lo, build_binary(b, OP_ADD, lo, steps));
 }

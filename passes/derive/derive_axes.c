@@ -52,8 +52,8 @@ static Value *product_of_others(Derive *d, const Op *op, Value *g)
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     Value *before = build_scan(&d->b, "prod", x, axis, false, true);
     Value *after = build_scan(&d->b, "prod", x, axis, true, true);
-    return build_binary(&d->b, OP_MUL, stretched(d, g, x->type),
-                        build_binary(&d->b, OP_MUL, before, after));
+    Value *others = build_binary(&d->b, OP_MUL, before, after);
+    return build_binary(&d->b, OP_MUL, stretched(d, g, x->type), others);
 }
 
 /* The type that a value was widened from, whatever moves or masks its elements; or its own. */

@@ -106,7 +106,7 @@ static void refuse_bits(Derive *d, const Op *op)
 
 static void derive_unary(Derive *d, const Op *op, Value *g)
 {
-    Value *a = op->operands[0], *y = op->results[0];
+    Value *a = op->operands[0], *y = op->results[0], *by;
     switch (op->kind) {
     case OP_NEG: derive_add(d, a, negated(d, g)); return;
     case OP_ABS: derive_abs(d, op, g); return;
@@ -123,10 +123,12 @@ static void derive_unary(Derive *d, const Op *op, Value *g)
     case OP_FAST_EXP2: derive_add(d, a, mul(d, g, scaled(d, y, 0.6931471805599453))); return;
     case OP_FAST_LOG2: derive_add(d, a, divide(d, scaled(d, g, 1.4426950408889634), a)); return;
     case OP_FAST_TANH:
-        derive_add(d, a, mul(d, g, build_fma(&d->b, negated(d, y), y, derive_number(d, y, 1))));
+        by = derive_number(d, y, 1);
+        derive_add(d, a, mul(d, g, build_fma(&d->b, negated(d, y), y, by)));
         return;
     case OP_FAST_RSQRT:
-        derive_add(d, a, mul(d, mul(d, scaled(d, g, -0.5), y), mul(d, y, y)));
+        by = mul(d, y, y);
+        derive_add(d, a, mul(d, mul(d, scaled(d, g, -0.5), y), by));
         return;
     case OP_FAST_RECIPROCAL: derive_add(d, a, negated(d, mul(d, mul(d, g, y), y))); return;
     default: refuse_bits(d, op); return;

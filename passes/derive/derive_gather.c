@@ -53,13 +53,15 @@ static Value *spread(Transpose *t, Over of, unsigned axes)
 static Over binary(Transpose *t, OpKind kind, Over a, Over c)
 {
     unsigned axes = a.axes | c.axes;
-    return (Over){build_binary(&t->d->b, kind, spread(t, a, axes), spread(t, c, axes)), axes};
+    Value *right = spread(t, c, axes);
+    return (Over){build_binary(&t->d->b, kind, spread(t, a, axes), right), axes};
 }
 
 static Over compared(Transpose *t, Over a, Over c)
 {
     unsigned axes = a.axes | c.axes;
-    return (Over){build_cmp(&t->d->b, "eq", spread(t, a, axes), spread(t, c, axes)), axes};
+    Value *right = spread(t, c, axes);
+    return (Over){build_cmp(&t->d->b, "eq", spread(t, a, axes), right), axes};
 }
 
 static Over number(Transpose *t, int64_t value)
@@ -212,7 +214,8 @@ static void solve_axis(Transpose *t, int axis)
     }
     Over by = number(t, coef > 0 ? coef : -coef);
     if (coef != 1 && coef != -1) {
-        require(t, compared(t, binary(t, OP_MOD, left, by), number(t, 0)));
+        Over zero = number(t, 0);
+        require(t, compared(t, binary(t, OP_MOD, left, by), zero));
         left = binary(t, OP_DIV, left, by);
     }
     t->at[solved] = left;
@@ -254,8 +257,8 @@ static Value *sum_over_free(Transpose *t)
         value = build_broadcast(&d->b, t->g, t->rank, t->dims);
     }
     if (t->condition.value) {
-        value = build_select(&d->b, spread(t, t->condition, all), value,
-                             derive_number(d, value, 0));
+        Value *zero = derive_number(d, value, 0);
+        value = build_select(&d->b, spread(t, t->condition, all), value, zero);
     }
     for (int i = t->rank - 1; i >= t->x->rank; i--) {
         value = build_squeeze(&d->b, build_reduce(&d->b, "sum", value, i), i);
@@ -288,7 +291,8 @@ static Value *by_sum(Transpose *t)
     }
     for (int i = 0; i < t->x->rank; i++) {
         if (t->solved[i] < 0) {
-            require(t, compared(t, place(t, i), index_at(t, i)));
+            Over index = index_at(t, i);
+            require(t, compared(t, place(t, i), index));
         }
     }
     return sum_over_free(t);

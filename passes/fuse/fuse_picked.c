@@ -100,8 +100,8 @@ static Value *build_sum(Builder *b, const Base *base, Value *index)
     for (int i = axis + 1; i < type->rank; i++) {
         own = build_expand(b, own, i - axis);
     }
-    Value *there = build_cmp(b, "eq", build_broadcast(b, own, type->rank, type->dims),
-                             build_broadcast(b, wanted, type->rank, type->dims));
+    wanted = build_broadcast(b, wanted, type->rank, type->dims);
+    Value *there = build_cmp(b, "eq", build_broadcast(b, own, type->rank, type->dims), wanted);
     Value *term = build_select(b, there, base->value, build_float(b, type, 0));
     return build_squeeze(b, build_reduce(b, "sum", term, axis), axis);
 }

@@ -362,7 +362,7 @@ static Value *is_asked(Builder *b, const Bounds *bounds)
     for (int i = 0; i < bounds->n; i++) {
         const Bound *bound = &bounds->items[i];
         if (bound->of_loop == 0) {
-            Value *holds = build_cmp(b, "ge", most_of(b, bound), build_i64(b, 0));
+            Value *zero = build_i64(b, 0), *holds = build_cmp(b, "ge", most_of(b, bound), zero);
             asked = joined(b, OP_AND, asked, holds);
         }
     }
@@ -375,7 +375,8 @@ static Value *is_asked(Builder *b, const Bounds *bounds)
 static Value *whole_steps(const Bounder *s, Builder *b, Value *to, bool up)
 {
     Value *lo = for_lo(s->loop), *step = build_i64(b, s->range->capacity);
-    Value *some = build_binary(b, OP_MAX, build_binary(b, OP_SUB, to, lo), build_i64(b, 0));
+    Value *zero = build_i64(b, 0);
+    Value *some = build_binary(b, OP_MAX, build_binary(b, OP_SUB, to, lo), zero);
     some = up ? build_binary(b, OP_ADD, some, build_i64(b, s->range->capacity - 1)) : some;
     Value *steps = build_binary(b, OP_DIV, some, step);
     return build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));

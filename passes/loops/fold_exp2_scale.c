@@ -106,7 +106,8 @@ static Op *row_maximum(const Value *scores)
 static Value *build_between(Builder *b, Value *c, double lo)
 {
     Value *low = build_float(b, c->type, lo), *inf = build_float(b, c->type, INFINITY);
-    return build_binary(b, OP_AND, build_cmp(b, "gt", c, low), build_cmp(b, "lt", c, inf));
+    Value *finite = build_cmp(b, "lt", c, inf);
+    return build_binary(b, OP_AND, build_cmp(b, "gt", c, low), finite);
 }
 
 /* Constants are known to be in range or not. */

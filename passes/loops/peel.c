@@ -149,14 +149,16 @@ static void find_masks(Peel *p, Builder *b)
 
 static Value *loop_end(const Peel *p, Builder *b)
 {
-    return build_binary(b, OP_MIN, for_hi(p->loop), build_size(b, p->range->whole));
+    Value *whole = build_size(b, p->range->whole);
+    return build_binary(b, OP_MIN, for_hi(p->loop), whole);
 }
 
 /* lo, plus the whole steps before the late conditions become true. */
 static Value *build_first(const Peel *p, Builder *b)
 {
     Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity);
-    Value *before = build_binary(b, OP_MAX, build_binary(b, OP_SUB, p->from, lo), build_i64(b, 0));
+    Value *zero = build_i64(b, 0);
+    Value *before = build_binary(b, OP_MAX, build_binary(b, OP_SUB, p->from, lo), zero);
     before = build_binary(b, OP_ADD, before, build_i64(b, p->range->capacity - 1));
     Value *steps = build_binary(b, OP_DIV, before, step);
     Value *first = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));

@@ -24,7 +24,8 @@ static Value *build_reference(Builder *b, ReferenceKind kind, Value *maximum)
     bool both = kind == REFERENCE_INFINITE;
     Value *of = both ? build_unary(b, OP_ABS, maximum) : maximum;
     Value *inf = build_float(b, maximum->type, both ? INFINITY : -INFINITY);
-    return build_select(b, build_cmp(b, "eq", of, inf), build_float(b, maximum->type, 0), maximum);
+    Value *zero = build_float(b, maximum->type, 0);
+    return build_select(b, build_cmp(b, "eq", of, inf), zero, maximum);
 }
 
 /* The exponentials of the terms, and of the difference of the maxima. */
@@ -177,9 +178,11 @@ static bool emit_loop(Emitter *e, Op *loop)
 static Value *build_any(Cascade *c, NestScope *s)
 {
     Dim extent = c->nest.loops[c->nest.column].extent;
-    return poly_least(extent) > 0
-               ? NULL
-               : build_cmp(&s->b, "gt", build_size(&s->b, extent), build_i64(&s->b, 0));
+    if (poly_least(extent) > 0) {
+        return NULL;
+    }
+    Value *zero = build_i64(&s->b, 0);
+    return build_cmp(&s->b, "gt", build_size(&s->b, extent), zero);
 }
 
 /* Of rows in which nothing counted the natural form gives NaN: exp(-inf - -inf). Of no elements at
@@ -199,8 +202,9 @@ static Value *build_exit(Emitter *e, const CascadeFold *fold, Value *sum)
         nan = build_select(&s->b, any, nan, build_float(&s->b, maximum->type, 0));
     }
     Type type = sum->type;
-    return build_select(&s->b, build_broadcast(&s->b, none, type->rank, type->dims),
-                        build_broadcast(&s->b, nan, type->rank, type->dims), sum);
+    nan = build_broadcast(&s->b, nan, type->rank, type->dims);
+    none = build_broadcast(&s->b, none, type->rank, type->dims);
+    return build_select(&s->b, none, nan, sum);
 }
 
 /* Is a factor that has left the sum NaN where the sum should be: itself a sum of this maximum? */
@@ -250,8 +254,9 @@ static Value *emit_factors(Emitter *e, const CascadeFold *fold, Value *sum)
         Value *any = build_any(c, s);
         if (any) {
             Type rows = factor->type;
-            factor = build_select(&s->b, build_broadcast(&s->b, any, rows->rank, rows->dims),
-                                  factor, build_float(&s->b, rows, 1));
+            Value *one = build_float(&s->b, rows, 1);
+            any = build_broadcast(&s->b, any, rows->rank, rows->dims);
+            factor = build_select(&s->b, any, factor, one);
         }
         factor = build_broadcast(&s->b, factor, sum->type->rank, sum->type->dims);
         sum = build_binary(&s->b, step->kind, sum, factor);

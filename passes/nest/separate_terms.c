@@ -326,8 +326,9 @@ static Value *copy_power(TermCopy *c, const Op *op, bool transposed)
     Op *power = build_op(&c->b, OP_NAMED, 1, operands, 1, &type, 0);
     power->attrs = op->attrs;
     power->n_attrs = op->n_attrs;
-    return build_select(&c->b, copy_term(c, select->operands[0], transposed), power->results[0],
-                        build_float(&c->b, type, 0));
+    Value *zero = build_float(&c->b, type, 0);
+    Value *condition = copy_term(c, select->operands[0], transposed);
+    return build_select(&c->b, condition, power->results[0], zero);
 }
 
 static Value *copy_number(TermCopy *c, const Value *value)

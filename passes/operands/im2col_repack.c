@@ -267,8 +267,8 @@ static Dim joined_extent(const Joined *j, int spatial)
 /* Of what is counted along the joined axis: the tap, which is none of its own behind the last. */
 static Value *tap_at(Joined *j, Type type, int axis, int spatial)
 {
-    Value *tap = build_binary(&j->b, OP_DIV, build_places(&j->b, axis, type),
-                              sized(&j->b, type, joined_extent(j, spatial)));
+    Value *each = sized(&j->b, type, joined_extent(j, spatial));
+    Value *tap = build_binary(&j->b, OP_DIV, build_places(&j->b, axis, type), each);
     Dim taps = extent_of(j->w, j->w->tap[spatial]);
     return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
 }
@@ -295,8 +295,8 @@ static Value *place_at(Joined *j, Type type, int spatial)
     Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].dilation);
     place = build_binary(&j->b, OP_ADD, place, tap);
     place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].offset));
-    Value *here =
-        build_cmp(&j->b, "lt", build_places(&j->b, deep, type), sized(&j->b, type, j->filled));
+    Value *filled = sized(&j->b, type, j->filled);
+    Value *here = build_cmp(&j->b, "lt", build_places(&j->b, deep, type), filled);
     return spatial == j->first ? build_select(&j->b, here, place, build_int(&j->b, type, -1))
                                : place;
 }

@@ -382,8 +382,8 @@ static void run_ahead(Copies *c)
     c->stream = c->s->n_streams++;
     make_buffers(c);
     Value *lo = for_lo(c->loop);
-    Value *hi = build_binary(&b, OP_MIN, for_hi(c->loop),
-                             build_size(&b, op_attr(c->loop, ATTR_DIMS)->dims[0]));
+    Value *whole = build_size(&b, op_attr(c->loop, ATTR_DIMS)->dims[0]);
+    Value *hi = build_binary(&b, OP_MIN, for_hi(c->loop), whole);
     build_bare(&b, OP_BARRIER); /* who still reads tiles of a loop before */
     build_start(c, &b, lo, hi);
     Value *last, *position = stage_carry(func, c->loop, position_of(&b, 0), &last);

@@ -65,14 +65,14 @@ static Dim extent_along(const Op *load, const DimVar *range)
  * other than the mask's value? Past the tensor's end it brings zeros. */
 static Value *is_torn(Builder *b, const StagedOperand *item, const DimVar *range)
 {
-    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
-                              build_i64(b, range->capacity));
+    Value *full = build_i64(b, range->capacity);
+    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder), full);
     Dim extent = extent_along(item->load, range);
     if (!extent || op_attr(item->mask, ATTR_VALUE)->f != 0) {
         return ragged;
     }
-    Value *on =
-        build_cmp(b, "lt", build_range_fact(b, OP_END, range->binder), build_size(b, extent));
+    Value *whole = build_size(b, extent);
+    Value *on = build_cmp(b, "lt", build_range_fact(b, OP_END, range->binder), whole);
     return build_binary(b, OP_AND, ragged, on);
 }
 

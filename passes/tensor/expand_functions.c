@@ -331,8 +331,8 @@ static Value *tanh_value(Builder *b, Value *x)
     static const double c[] = {-0.33324572, 0.12876421};
     Value *square = build_binary(b, OP_MUL, x, x), *one = build_float(b, x->type, 1);
     Value *near = build_fma(b, polynomial(b, square, 2, c), square, one);
-    Value *far = build_fma(b, logistic(b, x, 2 * PER_LN2), build_float(b, x->type, 2),
-                           build_float(b, x->type, -1));
+    Value *minus = build_float(b, x->type, -1), *two = build_float(b, x->type, 2);
+    Value *far = build_fma(b, logistic(b, x, 2 * PER_LN2), two, minus);
     return near_zero(b, x, 0.25, build_binary(b, OP_MUL, x, near), far);
 }
 
@@ -354,8 +354,8 @@ static void take_capped(Near *n, Op *near)
         func_replace_uses(n->func, user->results[0], by);
         return;
     }
-    Value *by = build_fma(&b, r, build_float(&b, result->type, 2),
-                          build_float(&b, result->type, -1));
+    Value *minus = build_float(&b, result->type, -1);
+    Value *by = build_fma(&b, r, build_float(&b, result->type, 2), minus);
     func_replace_uses(n->func, result, by);
 }
 
@@ -367,7 +367,8 @@ static Value *softplus_value(Builder *b, Value *x)
     static const double c[] = {0.99999875, -0.49986964, 0.33109447, -0.23503859,
                                0.14922385, -0.06640178, 0.014141017};
     Value *e = build_unary(b, OP_FAST_EXP2, times(b, build_unary(b, OP_ABS, x), -PER_LN2));
-    return build_fma(b, polynomial(b, e, 7, c), e, at_least(b, x, 0));
+    Value *positive = at_least(b, x, 0);
+    return build_fma(b, polynomial(b, e, 7, c), e, positive);
 }
 
 static Value *silu_value(Builder *b, Value *x)
@@ -398,7 +399,8 @@ static Value *gelu_value(Builder *b, Value *x)
     y = build_binary(b, OP_MUL, y, polynomial(b, y, 7, c));
     Value *e = build_binary(b, OP_MUL, a, times(b, a, -0.5 * PER_LN2));
     e = build_unary(b, OP_FAST_EXP2, e);
-    return build_fma(b, build_unary(b, OP_NEG, y), e, at_least(b, x, 0));
+    Value *positive = at_least(b, x, 0);
+    return build_fma(b, build_unary(b, OP_NEG, y), e, positive);
 }
 
 /* 2 sqrt(2 / pi) (x + 0.044715 x^3) is what the logistic function is of. */

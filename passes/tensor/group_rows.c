@@ -237,7 +237,8 @@ static Value *run_product(const Grouped *g, Builder *b, Value *const *grid, Valu
 {
     Dim k = g->reduce->operands[0]->type->dims[g->k];
     Value *sums = build_float(b, tile, 0);
-    Op *loop = build_for(b, k, DEPTH, "k", build_i64(b, 0), build_size(b, k), 1, &sums);
+    Value *hi = build_size(b, k), *lo = build_i64(b, 0);
+    Op *loop = build_for(b, k, DEPTH, "k", lo, hi, 1, &sums);
     Block *body = loop->regions[0];
     Value *at[AXES];
     at[g->row] = grid[0];
@@ -275,7 +276,8 @@ static void build_runs(const Grouped *g, Builder *b, Value *const *grid, Value *
     Type tile = type_array(g->func, g->reduce->results[0]->type->dtype, 2, dims);
     Value *first = build_range_fact(b, OP_START, grid[0]);
     Value *last = build_previous(b, build_range_fact(b, OP_END, grid[0]));
-    Value *hi = build_binary(b, OP_ADD, build_load(b, runs->run, &last), build_i64(b, 1));
+    Value *one = build_i64(b, 1);
+    Value *hi = build_binary(b, OP_ADD, build_load(b, runs->run, &last), one);
     Op *loop = build_for(b, rows, 1, "run", first, hi, 0, NULL);
     Builder in = build_at_end(g->func, loop->regions[0]);
     Value *run = build_range_fact(&in, OP_START, loop->regions[0]->args[0]);

@@ -223,7 +223,8 @@ static void count(Sort *s, Value *from, int nth)
 static Value *last_of(Sort *s, Value *memory)
 {
     Value *indices[MAX_RANK] = {NULL};
-    Value *last = build_binary(&s->b, OP_SUB, build_size(&s->b, s->chunks), build_i64(&s->b, 1));
+    Value *one = build_i64(&s->b, 1);
+    Value *last = build_binary(&s->b, OP_SUB, build_size(&s->b, s->chunks), one);
     indices[memory->type->rank - 2] = last;
     return build_cast(&s->b, build_load(&s->b, memory, indices), s->place);
 }
@@ -235,7 +236,8 @@ static void sum(Sort *s)
     Value *counts = build_cast(b, build_load(b, s->counts, WHOLE), s->place);
     Value *before = build_scan(b, "sum", counts, counts->type->rank - 2, false, true);
     build_store(b, s->before, WHOLE, before);
-    Value *all = build_binary(b, OP_ADD, last_of(s, s->before), last_of(s, s->counts));
+    Value *last = last_of(s, s->counts);
+    Value *all = build_binary(b, OP_ADD, last_of(s, s->before), last);
     Value *smaller = build_scan(b, "sum", all, all->type->rank - 1, false, true);
     build_store(b, s->smaller, WHOLE, smaller);
 }
@@ -280,9 +282,9 @@ static Value *places_of(Sort *s, Chunk *chunk, Value *ordered, Value *starts, in
 {
     Builder *b = &chunk->b;
     Value *range = chunk->at[s->rank - 1], *first = own_first(s, chunk);
-    Value *own = build_binary(
-        b, OP_ADD, build_cast(b, starts, DT_I64),
-        build_broadcast(b, build_range_fact(b, OP_START, range), 1, starts->type->dims));
+    Value *begin = build_range_fact(b, OP_START, range);
+    begin = build_broadcast(b, begin, 1, starts->type->dims);
+    Value *own = build_binary(b, OP_ADD, build_cast(b, starts, DT_I64), begin);
     Value *far = build_binary(b, OP_SUB, first, build_cast(b, own, s->place));
     Value *by = build_lookup(b, far, digits_of(s, chunk, ordered, nth));
     return build_binary(b, OP_ADD, by, build_cast(b, build_index(b, range, DT_I64), s->place));

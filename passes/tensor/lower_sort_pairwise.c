@@ -45,7 +45,8 @@ static Value *row_index(const Pairs *p)
 static Value *count_before(const Pairs *p, Value *keys, Value *index)
 {
     Value *one = as_first(p, keys), *other = as_second(p, keys);
-    Value *earlier = build_cmp(p->b, "lt", as_second(p, index), as_first(p, index));
+    Value *mine = as_first(p, index);
+    Value *earlier = build_cmp(p->b, "lt", as_second(p, index), mine);
     Value *less = build_cmp(p->b, "lt", other, one), *same = build_cmp(p->b, "eq", other, one);
     Value *before = build_binary(p->b, OP_OR, less, build_binary(p->b, OP_AND, same, earlier));
     Value *count = build_reduce(p->b, "sum", build_cast(p->b, before, DT_I32), p->rank);

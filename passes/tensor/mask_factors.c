@@ -51,8 +51,8 @@ static Spread compared(Reindex *r, const Affine *of)
     if (!more.value || !less.value || !axes) {
         return (Spread){NULL, 0};
     }
-    return (Spread){
-        build_cmp(&r->b, "ge", reindex_spread(r, more, axes), reindex_spread(r, less, axes)), axes};
+    Value *right = reindex_spread(r, less, axes);
+    return (Spread){build_cmp(&r->b, "ge", reindex_spread(r, more, axes), right), axes};
 }
 
 /* ---- comparisons ---- */
@@ -302,8 +302,8 @@ static bool mask_sum(Masker *s, Op *op)
         return false;
     }
     unsigned all = an_all_axes(term->type);
-    Value *product = build_binary(&r->b, OP_MUL, reindex_spread(r, factors[0], all),
-                                  reindex_spread(r, factors[1], all));
+    Value *right = reindex_spread(r, factors[1], all);
+    Value *product = build_binary(&r->b, OP_MUL, reindex_spread(r, factors[0], all), right);
     func_replace_uses(func, term, product);
     memo_keep(s->placed, product, 0, 1);
     if (outer.value) {
