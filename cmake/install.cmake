@@ -37,7 +37,8 @@ set(documents share/doc/tessera)
 install(FILES README.md SECURITY.md DESTINATION ${documents})
 install(FILES LICENSE DESTINATION ${documents} RENAME copyright)
 install(DIRECTORY docs examples DESTINATION ${documents} PATTERN __pycache__ EXCLUDE)
-set(linked_in llvm-22 zlib1g libzstd-dev libutf8proc-dev libxxhash-dev libsqlite3-dev)
+set(linked_in llvm-22 zlib1g libzstd-dev libutf8proc-dev libxxhash-dev libsqlite3-dev
+              wasi-libc)
 foreach(library ${linked_in})
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/licences
           RENAME ${library} OPTIONAL)

@@ -13,7 +13,7 @@ add_custom_target(deb
 if(TARGET tessera)
   foreach(target package deb)
     add_dependencies(${target} tessera tessera-worker libtessera_launch tessera_launch_archive
-                     shells editors course)
+                     shells editors course playground)
   endforeach()
 endif()
 

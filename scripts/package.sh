@@ -13,6 +13,7 @@ most_bytes=$((24 * 1024 * 1024))
 if [ -e "$archive" ] && [ -z "$(find "$build/bin/tessera" "$build/lib" "$root/include" \
     "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/differential" \
     "$root/scripts" "$root/docs" "$root/editors" "$root/lessons" "$root/README.md" \
+    "$root/playground" \
     -newer "$archive" -type f -not -path '*/__pycache__/*')" ]; then
     echo "$archive"
     exit 0
@@ -26,12 +27,13 @@ mkdir -p "$to/tests"
 cp -r "$root/bench" "$root/python" "$to/"
 cp -r "$root/tests/differential" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
-for part in README.md SECURITY.md docs examples licences course.html; do
+for part in README.md SECURITY.md docs examples licences course.html \
+    playground.html; do
     [ -e "$to/share/doc/tessera/$part" ] || { echo "package: no $part" >&2; exit 1; }
     ln -s "share/doc/tessera/$part" "$to/$part"
 done
 ln -s share/doc/tessera/copyright "$to/LICENSE"
-[ "$(ls "$to/licences/" | wc -l)" -eq 7 ] || { echo "package: a licence is missing" >&2; exit 1; }
+[ "$(ls "$to/licences/" | wc -l)" -eq 8 ] || { echo "package: a licence is missing" >&2; exit 1; }
 
 tar -C "$work" --owner=0 --group=0 --sort=name --mtime=@0 -cf "$work/$name.tar" "$name"
 xz "${TESSERA_XZ:--9e}" -T0 "$work/$name.tar"

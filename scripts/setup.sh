@@ -11,7 +11,7 @@ packages="llvm-22-dev liblld-22-dev llvm-22-tools lld-22 zlib1g-dev libzstd-dev 
 libxxhash-dev libsqlite3-dev cmake ninja-build gcc g++ libc6-dev make ccache check pkg-config \
 python3 python3-numpy python3-venv
 libopenblas0-pthread xz-utils chromium abigail-tools vim nodejs
-zsh fish dpkg-dev file"
+zsh fish dpkg-dev file clang-22 libclang-rt-22-dev-wasm32 wasi-libc"
 
 # shellcheck disable=SC2086
 present=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $packages 2>/dev/null |

@@ -132,6 +132,7 @@ def check_archive(folder):
     prefix = folder / f"tessera-{VERSION}-x86_64-linux"
     check_used(prefix, folder)
     for name in ("README.md", "LICENSE", "docs/language.md", "licences/libstdc++", "course.html",
+                 "playground.html",
                  "bench/gpu.py", "python/tessera", "examples/add.tile"):
         assert (prefix / name).exists(), name
     broken = [str(p) for p in prefix.rglob("*") if p.is_symlink() and not p.exists()]
@@ -199,7 +200,7 @@ def main():
     # What the build's user has installed is still what `uninstall` removes afterwards.
     record = RECORD.read_bytes() if RECORD.exists() else None
     options = suite.argparse.Namespace(jobs=1)
-    run("cmake", "--build", BUILD, "--target", "course")
+    run("cmake", "--build", BUILD, "--target", "course", "playground")
     try:
         return suite.run(options, [check_cmake, check_beside_others, check_archive, check_deb,
                                    check_commit], attempt, lambda check: check.__name__)
