@@ -4,9 +4,24 @@
  * by threads, a row by neighbours. */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/memory_steps.h"
+#include "passes/analysis/range_facts.h"
 #include "passes/stage/stage.h"
 
 enum { MAX_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
+
+/* The copy engine writes whole tiles, cut only where the tensor ends: a range that ends elsewhere,
+ * as a part of an axis does, would overwrite what follows it. */
+static bool fills_tiles(const Access *access)
+{
+    bool fills = true;
+    for (int i = 0; i < access->n && fills; i++) {
+        const Value *index = access->indices[i];
+        const DimVar *range =
+            index && index->type->kind == TYPE_RANGE ? poly_as_range(index->type->dims[0]) : NULL;
+        fills = !range || range_is_full(range) || range_walks_whole(range);
+    }
+    return fills;
+}
 
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 static int64_t bulk_store_bytes(const StageContext *s, const Op *store)
@@ -14,7 +29,8 @@ static int64_t bulk_store_bytes(const StageContext *s, const Op *store)
     Access access = op_access(store, 0);
     Type value = store->operands[store->n_operands - 1]->type;
     if (!s->func->target->has_bulk_copy || value->rank != 2 ||
-        !tma_can_describe(s->func->target, &access) || !stage_may_bulk(s->launch, access.memory)) {
+        !tma_can_describe(s->func->target, &access) || !fills_tiles(&access) ||
+        !stage_may_bulk(s->launch, access.memory)) {
         return 0;
     }
     return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *

@@ -12,7 +12,7 @@
 
 typedef struct AxisWalk {
     Func *func;
-    const Op *parallel;
+    const Op *parallel, *store;
     Dim dim;
     CloneMap clones;
     uint8_t *tried; /* by value id: 1 if its op has been looked at */
@@ -36,13 +36,39 @@ static int count_axes(const AxisWalk *walk, const Value *value)
     return n;
 }
 
+typedef struct Writers {
+    const Value *memory;
+    int n;
+} Writers;
+
+static void count_writer(Op *op, void *user)
+{
+    Writers *writers = user;
+    writers->n += op->n_regions == 0 && op_writes(op, writers->memory);
+}
+
+/* True if the load reads what the store will write, and no other op of the `parallel` does: then
+ * each element is read before it is written, in whichever order they come. */
+static bool reads_own_place(const AxisWalk *walk, const Op *load)
+{
+    const Op *store = walk->store;
+    Writers writers = {load->operands[0], 0};
+    bool same = load->kind == OP_LOAD && store->kind == OP_STORE && load->parent == store->parent;
+    for (int i = 0; same && i < load->n_operands; i++) {
+        same = load->operands[i] == store->operands[i];
+    }
+    block_walk(walk->parallel->regions[0], count_writer, &writers);
+    return same && writers.n == 1;
+}
+
 /* True if each element along the axis is made of elements at its own place. */
 static bool is_pointwise(const AxisWalk *walk, const Op *op)
 {
     bool moves = op->kind == OP_LOAD || op->kind == OP_GATHER;
     if (moves) {
         const Value *memory = op->operands[0];
-        return memory->type->kind == TYPE_TENSOR && !op_writes(walk->parallel, memory);
+        return memory->type->kind == TYPE_TENSOR &&
+               (!op_writes(walk->parallel, memory) || reads_own_place(walk, op));
     }
     switch (op->kind) {
     case OP_CONST:
@@ -127,7 +153,7 @@ static Value *walked(AxisWalk *walk, Value *value)
 /* Puts a loop in the store's place; the store in it, or NULL if the axis cannot be walked. */
 static Op *walk_axis(Func *func, const Op *parallel, Op *store, Dim dim)
 {
-    AxisWalk walk = {.func = func, .parallel = parallel, .dim = dim};
+    AxisWalk walk = {.func = func, .parallel = parallel, .store = store, .dim = dim};
     walk.clones = clone_map_new(func);
     walk.tried = ARENA_ARRAY(func->arena, uint8_t, func->n_values);
     for (int i = 0; i < store->n_operands; i++) {
