@@ -9,6 +9,17 @@ const Machine MACHINES[N_MACHINES] = {
 };
 #undef MACHINE
 
+double machine_product(const Machine *machine, int bytes)
+{
+    const int rates[] = {[1] = machine->product8,
+                         [2] = machine->product16,
+                         [4] = machine->product32,
+                         [8] = machine->product64};
+    bytes = bytes < 1 ? 1 : bytes;
+    int stated = bytes < (int)(sizeof rates / sizeof *rates) ? rates[bytes] : 0;
+    return stated > 0 ? stated : 2.0 * machine->product16 / bytes;
+}
+
 double machine_flops16(const Machine *machine)
 {
     return 1e6 * machine->matrix_clock * machine->num_sms * machine->product16;

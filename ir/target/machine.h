@@ -71,6 +71,9 @@ enum {
 };
 extern const Machine MACHINES[N_MACHINES];
 
+/* FLOP per cycle of a multiprocessor's matrix unit on operands of so many bytes, or of bits; where
+ * the row has no such rate, it is that of 16 bits by their width. */
+double machine_product(const Machine *machine, int bytes);
 /* Peak FLOP/s with and without the matrix units: f16 and bf16; f32. */
 double machine_flops16(const Machine *machine);
 double machine_flops32(const Machine *machine);

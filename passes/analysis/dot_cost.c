@@ -39,7 +39,7 @@ static const double MULTICAST_CYCLES = 20;
 static double matrix_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
 {
     double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
-    return products * size->bytes / machine->product16; /* of half the bits, twice as many */
+    return 2 * products / machine_product(machine, size->bytes);
 }
 
 static double l2_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)

@@ -16,7 +16,7 @@ typedef struct Tally {
     int sector;
     bool brief;             /* shared memory is left out */
     struct LoadDedup *seen; /* loads of this round */
-    double matrix_work;     /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
+    double matrix_work;     /* matrix_flops as of 16 bits that take as long */
     double flops, matrix_flops; /* of the ops that were walked */
     int64_t examined;           /* requests of warps: what the walk costs */
 } Tally;

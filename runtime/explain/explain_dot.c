@@ -273,7 +273,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     DotCost costs = dot_cost(report->target, rates, &size, &tiles);
     double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
                    (double)size.taps * size.dots;
-    double rate = (double)rates->product16 * 2 / size.bytes;
+    double rate = machine_product(rates, size.bytes);
     double ideal = flops / (rate * report->target->machine->num_sms);
     double floor = ideal > costs.memory ? ideal : costs.memory;
     costs.epilogue += fetch_cycles(report, launch);

@@ -363,7 +363,9 @@ static void tally_op(Walk *walk, const Op *op, double times)
         double flops = times * product_flops(&walk->context, op);
         int bytes = dtype_bytes(op_access_nth(op, 1).memory->type->dtype);
         *(matrix ? &tally->matrix_flops : &tally->flops) += flops;
-        tally->matrix_work += matrix ? flops * bytes / 2 : 0;
+        const Machine *machine = tally->target->machine;
+        double weight = matrix ? machine->product16 / machine_product(machine, bytes) : 0;
+        tally->matrix_work += flops * weight;
     } else {
         tally->flops += times * op_flops(&walk->context, op);
     }

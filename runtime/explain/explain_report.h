@@ -138,7 +138,7 @@ typedef struct Occupancy {
 } Occupancy;
 
 typedef struct Roofline {
-    double matrix_work;                 /* matrix_flops, weighted by the operands' width / 16 */
+    double matrix_work;                 /* matrix_flops as of 16 bits that take as long */
     double matrix_flops, flops;         /* on matrix units, and elsewhere */
     double read, written;               /* bytes if each tensor is accessed once: the minimum */
     double written_in_parts;            /* bytes of sectors that are written partly, and so read */

@@ -64,7 +64,7 @@ static double product_cycles(const Simulation *s, const Op *op)
     int64_t k = poly_capacity(a->dims[last]);
     double flops = 2 * capacity_of(result, 0) * (k > 0 ? (double)k : 1);
     int bytes = dtype_bytes(a->dtype) > 0 ? dtype_bytes(a->dtype) : 1;
-    return flops * bytes / 2 / s->card->product16;
+    return flops / machine_product(s->card, bytes);
 }
 
 static double work_cycles(const Simulation *s, const Op *op)
