@@ -393,7 +393,7 @@ async function once() {
   if (made.trap) return say("the compiler was ended, and started anew", true);
   if (made.status !== 0) {
     const shown = by(`panel-${state.tab}`).textContent.trim() || by("panel-explain").firstChild;
-    return say(`there are errors${shown ? "; the results are of the program before" : ""}`, true);
+    return say(`errors${shown ? "; the results are of the program before" : ""}`, true);
   }
   say(`${state.tab === "run" ? "compiled and run" : "compiled"} in ${ms.toFixed(0)} ms`);
 }

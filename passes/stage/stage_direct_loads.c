@@ -108,8 +108,8 @@ void stage_direct(StageContext *s, Op *dot)
     Builder in = build_at_end(s->func, body);
     in.span = dot->span;
     d.at = body->args[0];
-    Value *next =
-        add_product(&d, &in, operand(&d, &in, left), operand(&d, &in, right), body->args[1]);
+    Value *second = operand(&d, &in, right), *first = operand(&d, &in, left);
+    Value *next = add_product(&d, &in, first, second, body->args[1]);
     build_yield(&in, 1, &next);
     loop->results[0]->name = dot->results[0]->name;
     func_replace_uses(s->func, dot->results[0], loop->results[0]);

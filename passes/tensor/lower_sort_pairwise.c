@@ -84,7 +84,8 @@ void sort_by_pairs(Func *func, Op *op)
     Value *index = row_index(&p);
     Value *keys = sort_keys(&b, elements, op_int(op, ATTR_DESCENDING, 0) != 0);
     Value *place = count_before(&p, keys, index);
-    Value *here = build_cmp(&b, "eq", as_first(&p, place), as_second(&p, index));
+    Value *second = as_second(&p, index);
+    Value *here = build_cmp(&b, "eq", as_first(&p, place), second);
     func_replace_uses(func, op->results[0], bring_elements(&p, here, elements));
     Value *whole = build_broadcast(&b, index, p.rank, elements->type->dims);
     func_replace_uses(func, op->results[1], bring(&p, here, whole));

@@ -164,8 +164,8 @@ static Op *walk_axis(Func *func, const Op *parallel, Op *store, Dim dim)
     Builder before = build_before(func, store);
     before.span = store->span;
     const DimVar *size = poly_as_var(dim);
-    Op *loop = build_for(&before, dim, -1, size ? size->name : "axis", build_i64(&before, 0),
-                         build_size(&before, dim), 0, NULL);
+    Value *hi = build_size(&before, dim), *lo = build_i64(&before, 0);
+    Op *loop = build_for(&before, dim, -1, size ? size->name : "axis", lo, hi, 0, NULL);
     walk.range = loop->regions[0]->args[0];
     walk.at = build_at_end(func, loop->regions[0]);
     for (int i = 1; i < store->n_operands; i++) {

@@ -127,7 +127,7 @@ def check_beside_others(folder):
 
 
 def check_archive(folder):
-    said = run(ROOT / "scripts/package.sh", BUILD, VERSION, folder, TESSERA_XZ="-0")
+    said = run(ROOT / "scripts/package.sh", BUILD, VERSION, folder, TESSERA_XZ="-1")
     run("tar", "-C", folder, "-xf", said.split()[0])
     prefix = folder / f"tessera-{VERSION}-x86_64-linux"
     check_used(prefix, folder)
