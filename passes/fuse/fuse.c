@@ -120,8 +120,9 @@ static bool same_extents(Type a, Type b)
     return same;
 }
 
-/* One may be what reductions leave of the other's rows. */
-static bool may_share(const Op *a, const Op *b)
+/* One may be what reductions leave of the other's rows. Equal numbers say so only of statements
+ * that read the same. */
+static bool may_share(const Op *a, const Op *b, bool reads_same)
 {
     const Value *left = axes_written(a), *right = axes_written(b);
     if (!left || !right || same_extents(left->type, right->type)) {
@@ -131,11 +132,21 @@ static bool may_share(const Op *a, const Op *b)
     for (int i = 0; i < left->type->rank && !scatters; i++) {
         for (int k = 0; k < right->type->rank; k++) {
             int64_t extent;
+            bool number = poly_is_const(left->type->dims[i], &extent);
             any = any || (left->type->dims[i] == right->type->dims[k] &&
-                          !poly_is_const(left->type->dims[i], &extent));
+                          (!number || (extent > 1 && reads_same)));
         }
     }
     return any;
+}
+
+static bool reads_same(const Units *units, const MemoryEffects *a, const MemoryEffects *b)
+{
+    bool same = false;
+    for (size_t i = 0; i <= (units->n_params - 1) / 64 && units->n_params > 0 && !same; i++) {
+        same = (a->loads[i] | a->others[i]) & (b->loads[i] | b->others[i]);
+    }
+    return same;
 }
 
 static FuseReason fit_together(Func *func, const Unit *unit, Op *statement)
@@ -155,12 +166,14 @@ static FuseReason fit_together(Func *func, const Unit *unit, Op *statement)
 }
 
 /* Why it may not even be tried; FUSE_FITS: it may. */
-static FuseReason may_try(const Unit *unit, const Op *statement)
+static FuseReason may_try(const Units *units, const Unit *unit, const Op *statement,
+                          const MemoryEffects *touches)
 {
     if (unit->n >= 64) {
         return FUSE_FULL;
     }
-    return may_share(unit->statements[0], statement) ? FUSE_FITS : FUSE_NO_COMMON_AXIS;
+    bool same = reads_same(units, &unit->touches[0], touches);
+    return may_share(unit->statements[0], statement, same) ? FUSE_FITS : FUSE_NO_COMMON_AXIS;
 }
 
 /* Says of what a statement stores why it is in no launch before. */
@@ -260,7 +273,7 @@ static void place(Func *func, Units *units, Op *statement)
     FuseReason reason = units->n ? FUSE_DEPENDENCE : FUSE_FITS;
     int tries = MAX_TRIES;
     for (size_t i = earliest; i < units->n && tries > 0; i++) {
-        reason = may_try(units->items[i], statement);
+        reason = may_try(units, units->items[i], statement, &touches);
         if (reason == FUSE_FITS) {
             tries--;
             reason = fit_together(func, units->items[i], statement);

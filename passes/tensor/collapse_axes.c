@@ -286,7 +286,8 @@ static bool has_reduction(const Trial *trial)
     return has;
 }
 
-/* A product gets more rows, or a reduction is of one axis instead of two. Where there is no
+/* A product gets more rows, a reduction is of one axis instead of two, or what is computed of the
+ * reshape of an array may be computed with that. Where there is no
  * product, quotients and remainders of the collapsed axis would take longer than that saves. */
 static bool pays(const Trial *trial)
 {
@@ -374,6 +375,7 @@ static Op *make_all(Func *func, Trial *trial)
     }
     Collapse f = collapse_begin(func, false);
     f.varies = an_varies_all(func);
+    f.all = computations_open(func);
     f.gathers = trial->f.gathers;
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
@@ -386,6 +388,7 @@ static Op *make_all(Func *func, Trial *trial)
         }
     }
     memo_close(f.varies);
+    computations_close(f.all);
     func_remove_dead(func);
     return first;
 }
@@ -396,18 +399,20 @@ static Op *make_all(Func *func, Trial *trial)
 typedef struct Shared {
     Func *func;
     Memo *varies;      /* of an_varies */
+    Computations *all; /* maps of gathers that are reshapes */
     Memo *dead;        /* of is_dead */
     HashTable refused; /* pairs of trials that came to nothing: others from there do not, either */
 } Shared;
 
 static Shared share(Func *func)
 {
-    return (Shared){func, an_varies_all(func), memo_open(func), {0}};
+    return (Shared){func, an_varies_all(func), computations_open(func), memo_open(func), {0}};
 }
 
 static void share_end(Shared *shared)
 {
     memo_close(shared->varies);
+    computations_close(shared->all);
     memo_close(shared->dead);
 }
 
@@ -424,6 +429,7 @@ static bool collapse_from(Shared *shared, Op *op, Op *first, int at, bool gather
 {
     Trial trial = {.f = collapse_begin(shared->func, true), .dead = shared->dead};
     trial.f.varies = shared->varies;
+    trial.f.all = shared->all;
     trial.f.gathers = gathers;
     add_sink(&trial, op, first, at);
     const Value *value = pair_of(&trial.sinks.items[0]);

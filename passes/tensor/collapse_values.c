@@ -382,6 +382,56 @@ static Value *merged_elements(Collapse *f, const Op *op, int at)
                     : again(f, op, operands, merged_type(f->func, op->results[0]->type, at));
 }
 
+/* ---- views ---- */
+
+/* Is the map the place along the axis that two of these become? */
+static bool merges_pair(const Collapse *f, const Affine *map, const Instance *own, int at)
+{
+    AxisSpace *space = &f->all->space;
+    const Affine *outer = map_scale(space, own->at[at], own->value->type->dims[at + 1]);
+    const Affine *both = outer ? map_add(space, outer, own->at[at + 1]) : NULL;
+    return map && both && map_equal(map, both);
+}
+
+/* A gather that reads all of an array, or of an input, with an axis as two: a reshape. With these
+ * two as one it is what it reads. NULL: it reads something else. */
+static Value *merged_view(Collapse *f, const Op *op, int at)
+{
+    Value *from = op->operands[0];
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    bool array = from->type->kind == TYPE_ARRAY, view = reads_constant(f->func, op) && guard;
+    Dim dims[MAX_RANK];
+    if (!view || from->type->rank != op->results[0]->type->rank - 1 ||
+        !collapse_dims(f->func, op->results[0]->type, at, dims)) {
+        return NULL;
+    }
+    Instance own = computations_own(f->all, op->results[0]);
+    for (int i = 0; i < from->type->rank && view; i++) {
+        const Affine *map = computations_map(f->all, op->operands[1 + i], own.at);
+        const Affine *place = own.at[i > at ? i + 1 : i];
+        bool whole = i == at ? merges_pair(f, map, &own, at)
+                             : map && place && map_equal(map, place);
+        view = whole && !guard->ints[i] && from->type->dims[i] == dims[i];
+    }
+    if (!view) {
+        return NULL;
+    }
+    /* Products of batches are computed over the axes of their reshapes (split_batches), unless
+     * something else needs them as they are. */
+    f->pays = f->pays ||
+              (array && (from->type->rank <= 2 || value_count_uses(f->func, from) > 1));
+    if (array) {
+        return keep(f, from);
+    }
+    return f->tries ? op->results[0] : build_load(&f->b, from, WHOLE);
+}
+
+static Value *merged_gather(Collapse *f, const Op *op, int at)
+{
+    Value *view = merged_view(f, op, at);
+    return view ? view : may_gather(f, op) ? merged_elements(f, op, at) : NULL;
+}
+
 /* ---- values ---- */
 
 static Value *merged_op(Collapse *f, Op *op, int at)
@@ -394,7 +444,7 @@ static Value *merged_op(Collapse *f, Op *op, int at)
     case OP_BROADCAST: return merged_broadcast(f, op, at);
     case OP_REDUCE: return merged_reduce(f, op, at);
     case OP_DOT: return merged_dot(f, op, at);
-    case OP_GATHER: return may_gather(f, op) ? merged_elements(f, op, at) : NULL;
+    case OP_GATHER: return merged_gather(f, op, at);
     default:
         return op->kind == OP_CONST || op_has(op, TRAIT_ELEMENTWISE) ? merged_elements(f, op, at)
                                                                      : NULL;

@@ -5,6 +5,7 @@
 
 #include "ir/build.h"
 #include "ir/memo.h"
+#include "passes/analysis/computations.h"
 
 /* Axes `at` and `at` + 1 of a value. */
 typedef struct ValuePair {
@@ -33,6 +34,7 @@ typedef struct Collapse {
     HashTable made;  /* values, by those that they were made of */
     HashTable taken; /* elements at places along one of their axes, too */
     Memo *varies;   /* of an_varies */
+    Computations *all;
 } Collapse;
 
 Collapse collapse_begin(Func *func, bool tries);

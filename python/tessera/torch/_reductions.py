@@ -3,8 +3,8 @@
 operands in f64, and round the results."""
 
 from ._pointwise import operand
-from ._writer import (TYPES, Rounded, Uncovered, axis_of, cast, dims_of, element_type, emits,
-                      product, wide, wide_type)
+from ._writer import (NARROW, TYPES, Rounded, Uncovered, axis_of, cast, dims_of, element_type,
+                      emits, product, wide, wide_type)
 
 
 def axes_of(axes, rank):
@@ -41,7 +41,9 @@ def _as(writer, node, x, dtype):
     to = wide_type(TYPES[dtype]) if dtype is not None else wide_type(element_type(node))
     if dtype is not None and TYPES[dtype] in ("f16", "bf16"):
         return value, f"f32({cast(value.text, value.dtype, TYPES[dtype])})", "f32"
-    return value, cast(value.text, value.dtype, to), to
+    narrow = to == "f32" and value.dtype in NARROW
+    text = wide(value) if narrow else cast(value.text, value.dtype, to)
+    return value, text, to
 
 
 def _sum(function):

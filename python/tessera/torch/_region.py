@@ -81,29 +81,27 @@ def hint(size):
 
 def strides_of(tensor):
     """As texts are, of the array that a result is written to: those of torch, unless elements share
-    memory or there is memory between them."""
-    if not _is_symbolic(tensor) and _is_dense(tensor):
-        return list(tensor.stride())
-    strides, step = [], 1
-    for size in reversed(tensor.shape):
-        strides.insert(0, step)
-        step = step * size
+    memory or there is memory between them. Of symbolic sizes they are products of these."""
+    sizes, steps = [hint(n) for n in tensor.shape], [hint(n) for n in tensor.stride()]
+    order = range(len(sizes))
+    if _is_dense(sizes, steps):
+        order = sorted(order, key=lambda axis: -steps[axis])
+    strides, step = [0] * len(sizes), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * tensor.shape[axis]
     return strides
 
 
-def _is_dense(tensor):
+def _is_dense(sizes, steps):
     """Does each element have a place of its own, and each place an element?"""
     step = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+    for stride, size in sorted(zip(steps, sizes)):
         if size != 1:
             if stride != step:
                 return False
             step *= size
     return True
-
-
-def _is_symbolic(tensor):
-    return any(isinstance(n, torch.SymInt) for n in [*tensor.shape, *tensor.stride()])
 
 
 def smaller_tiles(schedule):
@@ -127,7 +125,7 @@ class Region(torch.nn.Module):
     def __init__(self, nodes, outputs):
         super().__init__()
         self.nodes, self.outputs = nodes, outputs
-        writer = Writer()
+        writer = Writer(outputs)
         for node in nodes:
             writer.call(node)
         name = name_for(nodes)

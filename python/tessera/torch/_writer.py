@@ -53,25 +53,29 @@ class Rounded(str):
     exact: str
 
 
-def rounded(text, dtype):
-    """The f32 expression rounded to 16 bits."""
-    made = Rounded(f"{dtype}({text})")
-    made.exact = text
+def rounded(exact, dtype, text=None):
+    """The f32 expression rounded to 16 bits; `text`: what else says so."""
+    made = Rounded(text or f"{dtype}({exact})")
+    made.exact = exact
     return made
 
 
 def moved(value, text):
-    """The array with its elements moved: `text` has {} for it."""
+    """The array with its elements moved: `text` has {} for it. Rounded ones are moved then, so that
+    what may be in memory has 16 bits."""
+    made = text.format(value.text)
     if isinstance(value.text, Rounded):
-        return rounded(text.format(value.text.exact), value.dtype)
-    return text.format(value.text)
+        return rounded(text.format(value.text.exact), value.dtype, made)
+    return made
 
 
 class Value:
-    """Of an operand: its text (a name, a number), its element type and its extents (texts)."""
+    """Of an operand: its text (a name, a number), its element type and its extents (texts), and
+    whether it leaves the kernel."""
 
-    def __init__(self, text, dtype, dims):
+    def __init__(self, text, dtype, dims, leaves=False):
         self.text, self.dtype, self.dims, self.rank = text, dtype, dims, len(dims)
+        self.leaves = leaves
 
 
 # ---- numbers and sizes ----
@@ -148,8 +152,11 @@ class Writer:
     """Of one kernel. `call` writes a call, `text` has the whole; `inputs` are the nodes that it
     takes, in order."""
 
-    def __init__(self):
+    def __init__(self, outputs=()):
+        """outputs: nodes whose results leave the kernel."""
         self.sizes, self.inputs, self.functions = Sizes(), [], {}
+        self._leave = {node if node.target is not operator.getitem else tuple(node.args)
+                       for node in outputs}
         self._lines, self._values, self._counts, self._params = [], {}, {}, []
 
     def tensor(self, node, required=True):
@@ -249,22 +256,26 @@ class Writer:
         if isinstance(result, (tuple, list)):
             made = emit(self, node, *node.args, **node.kwargs)
             self._values[node] = tuple(
-                part if part is None or isinstance(part, Value) else self._named(node, part, one)
-                for part, one in zip(made, result))
+                part if part is None or isinstance(part, Value) else
+                self._named(node, part, one, (node, k) in self._leave)
+                for k, (part, one) in enumerate(zip(made, result)))
         else:
             self.described(result, "")
             made = emit(self, node, *node.args, **node.kwargs)
             self._values[node] = made if isinstance(made, Value) else \
-                self._named(node, made, result)
+                self._named(node, made, result, node in self._leave)
 
-    def _named(self, node, expression, result):
+    def _named(self, node, expression, result, leaves):
         value = self.described(result, "")
         what = name_of(node).split(".")[1].lstrip("_")
         if isinstance(expression, Rounded):
-            exact = expression.exact
+            exact, casts = expression.exact, expression == f"{value.dtype}({expression.exact})"
             if not exact.isidentifier():
                 exact = self.let(exact, what, "f32", value.dims).text
-            return Value(rounded(exact, value.dtype), value.dtype, value.dims)
+            text = f"{value.dtype}({exact})" if casts else str(expression)
+            if leaves or not casts:  # it is there once
+                text = self.let(text, f"{what}_rounded", value.dtype, value.dims).text
+            return Value(rounded(exact, value.dtype, text), value.dtype, value.dims, leaves)
         if expression.isidentifier() and expression not in ("inf", "true", "false"):
             return Value(expression, value.dtype, value.dims)
         return self.let(expression, what, value.dtype, value.dims)
@@ -321,9 +332,10 @@ def cast(text, of, to):
 
 
 def wide(value):
-    """An operand in the type that sums of it have: f32, f64; integers i64."""
+    """An operand in the type that sums of it have: f32, f64; integers i64. What leaves the kernel
+    is in memory, rounded, and summed from there."""
     if value.dtype in NARROW:
-        return cast(value.text, value.dtype, "f32")
+        return cast(str(value.text) if value.leaves else value.text, value.dtype, "f32")
     return value.text if value.dtype in ("f32", "f64") else cast(value.text, value.dtype, "i64")
 
 
