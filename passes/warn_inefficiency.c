@@ -109,11 +109,12 @@ static bool is_small(const Type memory)
     return elements <= MAX_SMALL;
 }
 
-/* Not the source but the caller chose what a column is. */
+/* Not the source but the caller, or the compiler, chose what a column is. */
 static bool lies_otherwise(const Func *func, const Value *memory)
 {
-    return memory->type->kind == TYPE_TENSOR &&
-           (memory->type->strides || func->params.items[memory->index].axis_perm);
+    const Param *param =
+        memory->type->kind == TYPE_TENSOR ? &func->params.items[memory->index] : NULL;
+    return param && (memory->type->strides || param->axis_perm || param->io == PARAM_SCRATCH);
 }
 
 static void check_access(Waste *waste, const Op *op)

@@ -239,12 +239,16 @@ void predict_make(const Report *report, LaunchReport *launch)
 {
     if (report->card && report->sized && launch->blocks > 0) {
         launch->predicted = gpu_launch(report, launch, &launch->limiter);
-        /* No launch is faster than its roofline. */
+        /* No launch is faster than its roofline, nor than memory moves what caches do not keep. */
         const Roofline *r = &launch->roofline;
-        double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
+        double once = r->read + r->written, moved = r->memory_read + r->memory_written;
+        double memory = once > 0 && moved > once ? r->memory_seconds * moved / once
+                                                 : r->memory_seconds;
+        bool bound = r->memory_bound || memory > r->compute_seconds;
+        double least = bound ? memory : r->compute_seconds;
         if (launch->predicted < least) {
             launch->predicted = least;
-            launch->limiter = r->memory_bound ? "memory" : "arithmetic";
+            launch->limiter = bound ? "memory" : "arithmetic";
         }
     }
 }
