@@ -182,9 +182,15 @@ static Op *walk_axis(Func *func, const Op *parallel, Op *store, Dim dim)
     return copy;
 }
 
+typedef struct WholeAxes {
+    Op *parallel;
+    bool changed;
+} WholeAxes;
+
 static void walk_store(Op *op, void *user)
 {
-    Op *parallel = user;
+    WholeAxes *axes = user;
+    Op *parallel = axes->parallel;
     Func *func = parallel->parent->func;
     if ((op->kind != OP_STORE && op->kind != OP_SCATTER) || op->n_results) {
         return;
@@ -193,12 +199,16 @@ static void walk_store(Op *op, void *user)
     for (int i = 0; i < type->rank && op; i++) {
         if (is_symbolic(type->dims[i])) {
             op = walk_axis(func, parallel, op, type->dims[i]);
+            axes->changed = axes->changed || op;
         }
     }
 }
 
 void tile_whole_axes(Func *func, Op *parallel)
 {
-    block_walk(parallel->regions[0], walk_store, parallel);
-    func_remove_dead(func);
+    WholeAxes axes = {parallel, false};
+    block_walk(parallel->regions[0], walk_store, &axes);
+    if (axes.changed) {
+        func_remove_dead(func);
+    }
 }

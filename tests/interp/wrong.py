@@ -127,7 +127,7 @@ FAULTS = [
       store %s[%m], %v
       %z = const value=0 : i64[%m]
       scatter %s[%z], %v fn=set
-    }"""), "race: another block writes"),
+    }"""), "race: another "),  # whichever comes first
     ("a loop without an end", func(LAUNCH, """
     %v = load %x[:] : f32[N]
     %r = while %v {
