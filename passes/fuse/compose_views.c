@@ -181,13 +181,23 @@ static bool is_unit(Type type, int axis)
     return type->rank > 1 && poly_is_number(type->dims[axis], 1);
 }
 
+/* Is another index than that of the axis an array? Of scalars alone the gather would be one. */
+static bool others_vary(const Place *place, int axis)
+{
+    bool vary = false;
+    for (int i = 0; i < place->from->type->rank; i++) {
+        vary = vary || (i != axis && !type_is_scalar(place->indices[i]->type));
+    }
+    return vary;
+}
+
 /* An array without its axes of one element, along which there is no choice. */
 static bool squeeze_array(Builder *b, Place *place)
 {
     bool any = false;
     for (int axis = place->from->type->rank; axis-- > 0;) {
         if (place->from->type->kind != TYPE_ARRAY || !is_unit(place->from->type, axis) ||
-            place->checked[axis]) {
+            place->checked[axis] || !others_vary(place, axis)) {
             continue;
         }
         place->from = build_squeeze(b, place->from, axis);
