@@ -429,7 +429,10 @@ static Value *merged_view(Collapse *f, const Op *op, int at)
 static Value *merged_gather(Collapse *f, const Op *op, int at)
 {
     Value *view = merged_view(f, op, at);
-    return view ? view : may_gather(f, op) ? merged_elements(f, op, at) : NULL;
+    if (view || !may_gather(f, op)) {
+        return view;
+    }
+    return merged_elements(f, op, at);
 }
 
 /* ---- values ---- */
