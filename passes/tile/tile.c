@@ -106,7 +106,8 @@ static void collect_stored(Op *op, void *user)
     }
 }
 
-/* A tile of the grid for each part. */
+/* A tile of the grid for each part: the block that has a part reduces all of it. The axis is no
+ * row, even where the parts are in a group without the product whose tiles they are. */
 static void collect_whole(Op *op, void *user)
 {
     Collector *c = user;
@@ -114,7 +115,7 @@ static void collect_whole(Op *op, void *user)
         const Value *whole = op->kind == OP_REDUCE_PARTS ? op->operands[0] : op->results[0];
         AxisPlan *item = add_axis(c->func, c->plan, whole, (int)op_int(op, ATTR_AXIS, 0));
         item->whole = op_int(op, ATTR_BY, 0);
-        item->flags |= AXIS_STORED;
+        item->flags = (item->flags & ~(unsigned)AXIS_REDUCED) | AXIS_STORED;
     }
 }
 
