@@ -127,9 +127,13 @@ def _rebuilt(module, steps):
                 for axis, size in enumerate(value.shape):
                     if isinstance(size, torch.SymInt):
                         symbols.setdefault(size.node.expr, (there[node], axis))
+    read = {n for step in steps if isinstance(step, Region) for n in step.inputs}
     for step in steps:
         if not isinstance(step, Region):
             there[step] = graph.node_copy(step, there.__getitem__)
+            value = step.meta.get("val")
+            if step in read and isinstance(value, torch.Tensor) and not is_view(step):
+                there[step] = graph.call_function(_typed, (there[step], value.dtype))
             continue
         name = f"region_{len(regions)}"
         regions[name] = step
@@ -150,6 +154,13 @@ def _rebuilt(module, steps):
         if node.op == "get_attr":
             regions.setdefault(node.target, getattr(module, node.target))
     return torch.fx.GraphModule(regions, graph)
+
+
+def _typed(array, dtype):
+    """What torch computed, in the type that the graph was written for: some functions that describe
+    results say f32 where the operator's result is of 16 bits, as those of batch norm's statistics
+    do on a GPU."""
+    return array if array.dtype == dtype else array.to(dtype)
 
 
 def _size(graph, symbols, symbol):
