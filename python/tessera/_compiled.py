@@ -60,6 +60,21 @@ class Compiled(_abi.OfProcess):
         return _abi.TYPES[out.type], tuple(out.dims[: out.rank]) if out.rank >= 0 else None
 
 
+class Started(_abi.OfProcess):
+    """A kernel that threads of the library compile."""
+
+    def __init__(self, program, options, inferred):
+        self._runtime, self._options, self._inferred = program._runtime, options, inferred
+        handle = program._runtime.handle("compile_start", program._handle, byref(options), None,
+                                         None)
+        self._owned = _abi.Owned(program._runtime, "task_free", handle, program._owned)
+
+    def wait(self):
+        """The kernel, or the error that stopped it."""
+        handle = self._runtime.handle("task_wait", self._owned.handle)
+        return Compiled(self._runtime, handle, self._options, self._inferred)
+
+
 class Spec:
     """An array that is not there, for compile and explain."""
 
@@ -133,33 +148,56 @@ class Compiler:
         return None if given is None else os.fsencode(given)
 
     def compile(self, target, values, named, looks, device=None):
-        """`looks`: one per parameter, inputs first, then outputs; None if unknown."""
-        params = self._params
+        """(the kernel, its sizes). `looks`: one per parameter, inputs first, then outputs; None if
+        unknown."""
         with self._runtime.lock:
-            options, kept, bindings, sizes = self._options(target, values, named, looks, device)
-            launched = [look for p, look in zip([*params.inputs, *params.outputs], looks)
-                        if not p.is_const]
-            layouts = ()
-            if any(look and (look.strides or (look.data or 0) % 16) for look in launched):
-                layouts = tuple((look.dims, look.strides, (look.data or 0) % 16) if look else None
-                              for look in launched)
-                args = _abi.array(Arg, [Arg(tensor=tensor_of(look)) for look in launched])
-                self._place_made(args, launched, options, bindings, sizes)
-                options.args, options.n_args = args, len(args)
-                kept.append(args)
-            key = (target, device, tuple(bindings.items()),
-                   tuple((options.sizes[i].name, options.sizes[i].value)
-                         for i in range(options.n_sizes)), layouts)
+            options, kept, inferred, key = self._request(target, values, named, looks, device)
             found = self.made.get(key)
-            if found is None:
-                handle = self._runtime.handle("compile", self._program._handle, byref(options))
-                found = Compiled(self._runtime, handle, options, (bindings, sizes))
+            if not isinstance(found, Compiled):
+                found = self._wait(key) if found else Compiled(
+                    self._runtime, self._runtime.handle("compile", self._program._handle,
+                                                        byref(options)), options, inferred)
                 if found.warnings:
                     _abi.logger().warning("%s", found.warnings.rstrip())
-                while len(self.made) >= MOST_COMPILED:
-                    del self.made[next(iter(self.made))]
-                self.made[key] = found
-            return found, sizes
+                self._keep(key, found)
+            del kept
+            return found, inferred[1]
+
+    def start(self, target, values, named, looks, device=None):
+        """Begins to compile what `compile` with the same arguments then waits for."""
+        with self._runtime.lock:
+            options, kept, inferred, key = self._request(target, values, named, looks, device)
+            if key not in self.made:
+                self._keep(key, Started(self._program, options, inferred))
+            del kept
+
+    def _wait(self, key):
+        """What was started; of what failed nothing is kept."""
+        return self.made.pop(key).wait()
+
+    def _keep(self, key, made):
+        while len(self.made) >= MOST_COMPILED:
+            del self.made[next(iter(self.made))]
+        self.made[key] = made
+
+    def _request(self, target, values, named, looks, device):
+        """(options, what they point to, bindings and sizes, what tells such requests apart)."""
+        params = self._params
+        options, kept, bindings, sizes = self._options(target, values, named, looks, device)
+        launched = [look for p, look in zip([*params.inputs, *params.outputs], looks)
+                    if not p.is_const]
+        layouts = ()
+        if any(look and (look.strides or (look.data or 0) % 16) for look in launched):
+            layouts = tuple((look.dims, look.strides, (look.data or 0) % 16) if look else None
+                            for look in launched)
+            args = _abi.array(Arg, [Arg(tensor=tensor_of(look)) for look in launched])
+            self._place_made(args, launched, options, bindings, sizes)
+            options.args, options.n_args = args, len(args)
+            kept.append(args)
+        key = (target, device, tuple(bindings.items()),
+               tuple((options.sizes[i].name, options.sizes[i].value)
+                     for i in range(options.n_sizes)), layouts)
+        return options, kept, (bindings, sizes), key
 
     def _place_made(self, args, looks, options, bindings, sizes):
         """Results that are made are contiguous; their shapes are the plain compilation's."""

@@ -137,6 +137,16 @@ class Kernel:
         """For arguments like these: arrays, numbers, or tessera.spec(type, *shape). target: the
         name of a target, by default that of the device of the arrays. Without any arguments: those
         of the call that was prepared last, or arguments of any size if there was none."""
+        return self._compiler.compile(*self._asked(args, named, target, out))[0]
+
+    def start(self, *args, target=None, out=None, **named):
+        """Begins to compile for arguments like these, in threads of the library: as many kernels
+        at once as there are CPUs. `compile`, `prepare` and calls for such arguments then wait for
+        that kernel, and raise what is wrong with it."""
+        self._compiler.start(*self._asked(args, named, target, out))
+
+    def _asked(self, args, named, target, out):
+        """What the compiler takes for arguments of `compile`."""
         if not args and not named and self._last:
             args, named, own = self._last
             target = target or own
@@ -150,9 +160,9 @@ class Kernel:
         if target is None:
             real = place and any(not isinstance(v, Spec) for v in values if v is not None)
             device = self._runtime.device(*place) if real else None
-            return self._compiler.compile(device.target if device else "native", values, named,
-                                          looks, device and device.name)[0]
-        return self._compiler.compile(target, values, named, looks)[0]
+            return (device.target if device else "native", values, named, looks,
+                    device and device.name)
+        return target, values, named, looks
 
     def explain(self, *args, target=None, form="text", **named):
         """How the kernel does it for arguments like these, and what that costs; `compile` says what
@@ -561,6 +571,10 @@ class AnyRank(Kernel):
         kernel = self._for(args, named, out)
         return (super() if kernel is self else kernel).compile(*args, target=target, out=out,
                                                                **named)
+
+    def start(self, *args, target=None, out=None, **named):
+        kernel = self._for(args, named, out)
+        (super() if kernel is self else kernel).start(*args, target=target, out=out, **named)
 
     def prepare(self, *args, out=None, **named):
         kernel = self._for(args, named, out)

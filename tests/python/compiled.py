@@ -21,6 +21,7 @@ from torch.nn import functional  # noqa: E402
 
 import tessera  # noqa: E402
 import tessera.torch  # noqa: E402
+from tessera.torch import _region  # noqa: E402
 
 TOLERANCES = {torch.float32: (2e-5, 1e-4), torch.bfloat16: (5e-2, 5e-2)}  # absolute, relative
 
@@ -255,6 +256,33 @@ def test_uncovered():
     report = same(lambda x: torch.linalg.qr(x * 2)[1].abs() + 1, random(5, 5), share=0.3)
     assert any("qr" in name and "no text" in why for graph in report for name, why in graph.torch)
     assert report[0].in_kernels >= 2 and "qr" in str(report)
+
+
+def test_refused():
+    """What the compiler refuses is known when the graph is run or reported, and is halved: one call
+    is left, which runs in torch, or whose results are kernels of their own."""
+    finish = _region.Region.finish
+
+    def refusing(region):
+        if "tanh" in region.text or ("max_pool" in region.path.name and "y1" in region.text):
+            raise tessera.Error("no tanh today")
+        finish(region)
+
+    class Model(nn.Module):
+        def forward(self, x):
+            y, at = functional.max_pool2d(torch.sigmoid(x), 2, return_indices=True)
+            return torch.cos(torch.tanh(torch.sin(y)) + 1) * at
+
+    x = torch.randn(2, 3, 6, 6)
+    try:
+        _region.Region.finish = refusing
+        fast = compiled(Model())
+        torch.testing.assert_close(fast(x), Model()(x), atol=2e-5, rtol=1e-4)
+    finally:
+        _region.Region.finish = finish
+    graph, = tessera.torch.report()
+    assert graph.torch == [("aten.tanh.default", "refused: no tanh today")], graph
+    assert graph.in_kernels == graph.calls - 1 and len(graph.kernels) >= 4, graph
 
 
 def test_views():

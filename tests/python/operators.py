@@ -75,8 +75,12 @@ def check(function, args, named):
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         graph = make_fx(torch.func.functionalize(flat),
                         decomposition_table=check.decompositions, tracing_mode="fake")(*tensors)
+    if named.get("dropout_p"):  # decomposed, it draws other numbers
+        torch.manual_seed(2)
+        expected = exact = graph(*tensors)
     tessera.torch.report(clear=True)
     compiled = _backend.compile_graph(graph, "inference")
+    torch.manual_seed(2)
     found = compiled(*tensors)
     for one, other, better in zip(found, expected, exact):
         tolerances = dict(zip(("atol", "rtol"), TYPES.get(one.dtype, (0, 0))), equal_nan=True)

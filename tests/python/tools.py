@@ -234,6 +234,28 @@ def test_source_is_the_code_of_a_target():
 
 # ---- bench ----
 
+def test_compiling_in_the_background():
+    """What was started is waited for; what is wrong with it is said then, and again."""
+    program = tessera.tile("""
+        kernel scaled(x: T[...], a: f32) -> T[...] where T: float = T(x * a)
+        kernel deep(x: f32[N, M]) -> f32[N, M] = x + 1
+        kernel wrong(x: f32[N, M]) -> f32[N, M] = x @ x
+    """)
+    for _ in range(2):  # the second time there is nothing to do
+        program.scaled.start(ones, 2.0)
+        for n in range(3, 7):
+            program.deep.start(np.ones((n, 8), np.float32))
+            program.deep.start(tessera.spec("f32", n, 8), target="sm_90a")
+    assert program.deep.compile(tessera.spec("f32", 5, 8), target="sm_90a").target == "sm_90a"
+    for n in range(6, 2, -1):
+        assert (program.deep(np.ones((n, 8), np.float32)) == 2).all()
+    assert (program.scaled(ones, 2.0) == 2).all()
+    for _ in range(2):
+        program.wrong.start(ones)
+        raises(tessera.SourceError, "inner extents", program.wrong, ones)
+    tessera.tile("kernel left(x: f32[N]) -> f32[N] = x + 1").left.start(ones[0])
+
+
 def test_bench():
     program = tessera.parse(SOFTMAX + "kernel up(x: inout f32[N]) { x = x + 1 }\n"
                             "kernel dot(a: f32[M, K], b: f32[K, N]) -> f32[M, N] = a @ b\n")

@@ -2,7 +2,10 @@
 """torch.compile(model, backend="tessera"): graphs of ATen calls, forward and backward as
 AOTAutograd has them, become kernels, a region each; the rest runs in torch."""
 
+import importlib.util
 import operator
+import os
+import threading
 from typing import Any
 
 import torch
@@ -32,70 +35,134 @@ def _decompositions():
     return table
 
 
+class Part:
+    """Calls that are to be one kernel: `region`, which threads of the library compile, or `why` it
+    cannot be one. whole: the calls that it was a part of; after: views that torch makes of what
+    these compute."""
+
+    def __init__(self, nodes, whole, after):
+        self.nodes, self.whole, self.after, self.region = nodes, whole, after, None
+        self._try(lambda: setattr(self, "region", Region(nodes, outputs_of(nodes, whole, after))))
+
+    def finish(self):
+        """Waits for the kernel: is there one?"""
+        return self.region is not None and self._try(self.region.finish)
+
+    def _try(self, act):
+        try:
+            act()
+            return True
+        except Uncovered as problem:
+            self.why = str(problem)
+        except Error as problem:
+            if getattr(problem, "edited", False):  # the user's own text
+                raise
+            self.why = "refused: " + str(problem).strip().split("\n")[0]
+        return False
+
+    def halves(self):
+        """Parts for what is no kernel; none of one call."""
+        places = [i for i, node in enumerate(self.nodes)  # parts of a tuple stay behind it
+                  if i and node.target is not operator.getitem]
+        if not places:
+            return []
+        middle = min(places, key=lambda i: abs(2 * i - len(self.nodes)))
+        return [Part(nodes, self.whole, self.after)
+                for nodes in (self.nodes[:middle], self.nodes[middle:])]
+
+    def results(self):
+        """The regions of one call of several results, one each; none if it has one, or one of them
+        is refused."""
+        wanted = outputs_of(self.nodes, self.whole, self.after)
+        if len(wanted) < 2:
+            return []
+        try:
+            parts = [Region([self.nodes[0], *[n for n in self.nodes[1:] if n is part]], [part])
+                     for part in wanted]
+            for region in parts:
+                region.finish()
+            return parts
+        except (Uncovered, Error):
+            return []
+
+
 class Steps:
     """What replaces a graph: kernels, and calls that torch runs."""
 
     def __init__(self, kind):
-        self.report, self.steps = _report.Graph(kind), []
+        self.report, self.steps, self._begun = _report.Graph(kind), [], []
 
     def region(self, nodes):
-        """The kernel of a region, or of its halves where the compiler refuses it."""
+        """Begins to compile the kernel of a region."""
         kernel, after = split_views(nodes)
         if kernel:
-            self._kernel(kernel, set(kernel), set(after))
+            self._begun.append((Part(kernel, set(kernel), set(after)), None))
         for node in after:
-            self.steps.append(node)
-            self.report.views += counts(node)
+            self._begun.append((node, None))
 
-    def _kernel(self, nodes, whole, after):
-        """Of a part of a region, whose views torch makes afterwards."""
-        try:
-            region = Region(nodes, outputs_of(nodes, whole, after))
-        except Uncovered as problem:
-            why = str(problem)
-        except Error as problem:
-            if getattr(problem, "edited", False):  # the user's own text
-                raise
-            why = "refused: " + str(problem).strip().split("\n")[0]
-        else:
-            self._add(region, nodes)
-            return
-        middle = len(nodes) // 2
-        while middle < len(nodes) and nodes[middle].target is operator.getitem:
-            middle += 1
-        if middle in (0, len(nodes)):
-            self._one(nodes, whole, after, why)
-        else:
-            self._kernel(nodes[:middle], whole, after)
-            self._kernel(nodes[middle:], whole, after)
+    def torch(self, node, why):
+        self._begun.append((node, why))
 
-    def _one(self, nodes, whole, after, why):
-        """A call that is refused: of several results each by itself, or it runs in torch."""
-        wanted = outputs_of(nodes, whole, after)
-        if len(wanted) > 1:
-            try:
-                parts = [Region([nodes[0], *[n for n in nodes[1:] if n is part]], [part])
-                         for part in wanted]
-            except (Uncovered, Error):
-                pass
+    def finish(self):
+        """Waits for all kernels."""
+        for step, why in self._begun:
+            if isinstance(step, Part):
+                self._end(step)
             else:
-                for region in parts:
-                    self._add(region, nodes[:1] if region is parts[0] else [])
-                return
-        for node in nodes:
-            self.torch(node, why)
+                self._torch(step, why)
+        self._begun = []
+
+    def _end(self, part):
+        """A part as a kernel, or as those of its halves."""
+        if part.finish():
+            self._add(part.region, part.nodes)
+            return
+        halves = part.halves()
+        for half in halves:
+            self._end(half)
+        if halves:
+            return
+        regions = part.results()
+        for region in regions:
+            self._add(region, part.nodes[:1] if region is regions[0] else [])
+        if not regions:
+            for node in part.nodes:
+                self._torch(node, part.why)
 
     def _add(self, region, nodes):
         self.steps.append(region)
         self.report.kernels.append((region.kernel.name, region.path,
                                     [name_of(n) for n in nodes if counts(n)], region.edited))
 
-    def torch(self, node, why):
+    def _torch(self, node, why):
+        """Of a view there is no reason to give."""
         self.steps.append(node)
-        if is_view(node):
-            self.report.views += 1
+        if why is None or is_view(node):
+            self.report.views += counts(node)
         elif counts(node):
             self.report.torch.append((name_of(node), why))
+
+
+class Compiled:
+    """A function that computes what a graph does. Its kernels are compiled while torch goes on;
+    the first call, or a look at the report, waits for them."""
+
+    def __init__(self, module, steps):
+        self._module, self._steps, self._run = module, steps, None
+        self._lock = threading.Lock()
+        steps.report.waits_for(self.finish)
+
+    def finish(self):
+        with self._lock:
+            if self._run is None:
+                self._steps.finish()
+                self._run = _rebuilt(self._module, self._steps.steps)
+                self._module = self._steps = None
+
+    def __call__(self, *args):
+        if self._run is None:
+            self.finish()
+        return self._run(*args)
 
 
 def compile_graph(module, kind):
@@ -111,7 +178,7 @@ def compile_graph(module, kind):
         else:
             steps.region(group)
     _report.add(steps.report)
-    return _rebuilt(module, steps.steps)
+    return Compiled(module, steps)
 
 
 def _rebuilt(module, steps):
@@ -178,6 +245,19 @@ def _compiler(kind):
     return lambda module, inputs: make_boxed_func(compile_graph(module, kind))
 
 
+def _name_assembler():
+    """Names the assembler for NVIDIA's GPUs that torch's Triton has, unless the environment names
+    one: threads then assemble all kernels of a graph at once, while the driver would do so when it
+    loads them, one after another."""
+    triton = importlib.util.find_spec("triton") if torch.cuda.is_available() else None
+    if triton is None or not triton.submodule_search_locations:
+        return
+    name = "ptxas-blackwell" if torch.cuda.get_device_capability() >= (10, 0) else "ptxas"
+    path = os.path.join(triton.submodule_search_locations[0], "backends", "nvidia", "bin", name)
+    if os.access(path, os.X_OK):
+        os.environ.setdefault("TESSERA_PTXAS", path)
+
+
 _made: Any = None
 
 
@@ -185,6 +265,7 @@ def backend(module, inputs, **options):
     """The backend, for torch.compile(model, backend=tessera.torch.backend)."""
     global _made
     if _made is None:
+        _name_assembler()
         _made = aot_autograd(fw_compiler=_compiler("forward"), bw_compiler=_compiler("backward"),
                              inference_compiler=_compiler("inference"),
                              partition_fn=_recompute.partition,

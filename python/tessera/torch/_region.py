@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions as kernels: their programs' files, and how they are called."""
 
+import contextlib
 import hashlib
 import math
 import os
@@ -52,12 +53,15 @@ def _file(name, text):
         return path, False
 
 
-def _kernel(path, edited, name):
-    """Of a file; of those with the same text there is one."""
+def _kernel(path, edited, name, facts):
+    """Of a file, with what is known of its sizes; of those with the same text there is one."""
     key = (path, edited and path.read_text())
     if key not in _kernels:
         _kernels[key] = load(path)
-    return _kernels[key][name]
+    program, key = _kernels[key], (*key, tuple(facts))
+    if key not in _kernels:
+        _kernels[key] = program[name].given(facts=facts) if facts else program[name]
+    return _kernels[key]
 
 
 def name_for(nodes):
@@ -120,7 +124,8 @@ def smaller_tiles(schedule):
 
 
 class Region(torch.nn.Module):
-    """A kernel for calls of a graph. Raises Uncovered or tessera.Error: it cannot be one."""
+    """A kernel for calls of a graph. Raises Uncovered or tessera.Error: it cannot be one. Threads
+    of the library compile it until `finish`, which raises what is wrong with it."""
 
     def __init__(self, nodes, outputs):
         super().__init__()
@@ -136,14 +141,19 @@ class Region(torch.nn.Module):
         self.device = outputs[0].meta["val"].device
         self.path, self.edited = _file(name, self.text)
         self._set_shapes(writer)
+        # One code for any of those sizes that the arrays tell; others are compiled for.
+        told = {n: 1 for n in self.names.values() if n not in self._free}
+        with self._naming_edits():
+            self.kernel = _kernel(self.path, self.edited, name, told)
+            arrays, made, named = self._examples()
+            self.kernel.start(*arrays, out=made, **named)
+
+    @contextlib.contextmanager
+    def _naming_edits(self):
+        """An error says whether the program is the user's own."""
         try:
-            self.kernel = _kernel(self.path, self.edited, name)
-            if self.names:
-                # One code for any of those sizes that the arrays tell; others are compiled for.
-                told = {n: 1 for n in self.names.values() if n not in self._free}
-                self.kernel = self.kernel.given(facts=told)
             with _disable_current_modes():  # the arrays of a trace have no memory
-                self._compile()
+                yield
         except Error as problem:
             problem.edited = self.edited
             raise
@@ -175,9 +185,8 @@ class Region(torch.nn.Module):
         """Torch's symbols that are passed as numbers behind the arrays."""
         return list(self.names)
 
-    def _compile(self):
-        """For arrays like those that will come, without running: what the compiler refuses is an
-        error here."""
+    def _examples(self):
+        """(inputs, results, sizes) like those that will come."""
         sizes = {s: hint_of(s, self.inputs, self.outputs) for s in self.names}
         arrays = []
         for node in self.inputs:
@@ -189,19 +198,25 @@ class Region(torch.nn.Module):
                                               [hint(n) for n in tensor.stride()],
                                               dtype=tensor.dtype, device=self.device))
         numbers = [sizes[s] for s in self.names]
-        made = self._make(numbers)
-        arrays, made = [_flat(a) for a in arrays], tuple(map(_flat, made))
-        plain = self.kernel
-        for _ in range(MOST_SMALLER):
-            try:
-                self.kernel.prepare(*arrays, out=made, **self._named(numbers))
-                return
-            except Error as problem:
-                if not any(d["code"] == STACK for d in problem.diagnostics):
-                    raise
-                schedule = self.kernel.compile(*arrays, out=made, **self._named(numbers)).schedule
-                self.kernel = plain.given(schedule=smaller_tiles(schedule))
-        self.kernel.prepare(*arrays, out=made, **self._named(numbers))
+        return ([_flat(a) for a in arrays], tuple(map(_flat, self._make(numbers))),
+                self._named(numbers))
+
+    def finish(self):
+        """Waits for the code and loads it, without running: what the compiler refuses is an error
+        here."""
+        with self._naming_edits():
+            arrays, made, named = self._examples()
+            plain = self.kernel
+            for _ in range(MOST_SMALLER):
+                try:
+                    self.kernel.prepare(*arrays, out=made, **named)
+                    return
+                except Error as problem:
+                    if not any(d["code"] == STACK for d in problem.diagnostics):
+                        raise
+                    schedule = self.kernel.compile(*arrays, out=made, **named).schedule
+                    self.kernel = plain.given(schedule=smaller_tiles(schedule))
+            self.kernel.prepare(*arrays, out=made, **named)
 
     def _make(self, numbers):
         shapes = self._static or [(s(*numbers), t(*numbers), d) for s, t, d in self._shapes]

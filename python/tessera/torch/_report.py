@@ -14,6 +14,17 @@ class Graph:
 
     def __init__(self, kind):
         self.kind, self.kernels, self.torch, self.views = kind, [], [], 0
+        self._finish = None
+
+    def waits_for(self, finish):
+        """A function after which the kernels are known, if they can be."""
+        self._finish = finish
+
+    def finish(self):
+        """Waits for the kernels, once."""
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
 
     @property
     def in_kernels(self):
@@ -69,6 +80,8 @@ class Report(list):
 def report(clear=False):
     """Of the graphs that this process has compiled: a list, which prints as text. clear: forget
     them."""
+    for graph in _graphs:
+        graph.finish()
     found = Report(_graphs)
     if clear:
         _graphs.clear()
