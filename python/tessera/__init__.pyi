@@ -32,6 +32,7 @@ class AssertionFailed(Error, AssertionError):
 
 class Device:
     kind: str
+    ordinal: int
     name: str
     target: str
     units: int
@@ -41,6 +42,7 @@ class Spec:
     dtype: str
     dims: Tuple[int, ...]
     strides: Optional[Tuple[int, ...]]
+    device: Optional[Device]
 
 class View:
     array: Any
@@ -63,6 +65,7 @@ class Compiled:
     sizes: Dict[str, int]
     @property
     def schedule(self) -> str: ...
+    def load(self, device: Device) -> None: ...
     def explain(self, form: str = "text") -> str: ...
     def emit(self, kind: str) -> bytes: ...
     def shape(self, index: int) -> Tuple[str, Optional[Tuple[int, ...]]]: ...

@@ -152,6 +152,7 @@ _CALLS = {  # name: (what it returns, parameters); no first: a status
     "task_wait": (c_int, [c_void_p, _OUT]),
     "task_free": (None, [c_void_p]),
     "kernel_free": (None, [c_void_p]),
+    "kernel_load": (c_int, [c_void_p, c_void_p]),
     "kernel_signature": (POINTER(Signature), [c_void_p]),
     "kernel_shape": (c_int, [c_void_p, c_size_t, POINTER(Size), c_size_t, POINTER(Tensor)]),
     "kernel_emit": (c_int, [c_void_p, c_char_p, POINTER(Bytes)]),
@@ -330,7 +331,7 @@ class Runtime:
                 handle = self.handle("device_open", self.context,
                                      text_of("the kind of a device", kind), ordinal)
                 info = self.c.tessera_device_info(handle).contents
-                found = self.devices[kind, ordinal] = Device(self, handle, info)
+                found = self.devices[kind, ordinal] = Device(self, handle, info, ordinal)
             return found
 
 
@@ -379,8 +380,8 @@ class OfProcess:
 class Device(OfProcess):
     """An open device. `kind`, `name`, `target` and `units` are those of tessera_device_info."""
 
-    def __init__(self, runtime, handle, info):
-        self.runtime, self.handle = runtime, handle
+    def __init__(self, runtime, handle, info, ordinal):
+        self.runtime, self.handle, self.ordinal = runtime, handle, ordinal
         self.kind, self.name = info.kind.decode(), info.name.decode()
         self.target, self.units = info.target.decode(), info.units
 

@@ -30,6 +30,10 @@ class Compiled(_abi.OfProcess):
             self._runtime.call("kernel_schedule", self._handle, True, byref(text))
             return text.value.decode()
 
+    def load(self, device):
+        """Makes its code and opens that on a device, as the first launch there would."""
+        self._runtime.call("kernel_load", self._handle, device.handle)
+
     def explain(self, form="text"):
         """How it does what it does and what that costs: "text", "json" or "html"."""
         forms = ["text", "json", "html"]
@@ -78,11 +82,13 @@ class Started(_abi.OfProcess):
 class Spec:
     """An array that is not there, for compile and explain."""
 
-    def __init__(self, dtype, dims, strides=None):
-        self.dtype, self.dims, self.strides = dtype, dims, strides
+    def __init__(self, dtype, dims, strides=None, device=None):
+        """device: the tessera.Device that it would be on; None: for any target."""
+        self.dtype, self.dims, self.strides, self.device = dtype, dims, strides, device
 
     def look(self):
-        return _arrays.Look(self.dtype, self.dims, self.strides, 0, "cpu", 0)
+        place = (self.device.kind, self.device.ordinal) if self.device else ("cpu", 0)
+        return _arrays.Look(self.dtype, self.dims, self.strides, 0, *place)
 
     def __repr__(self):
         return f"tessera.spec({', '.join(map(repr, (self.dtype, *self.dims)))})"

@@ -147,7 +147,7 @@ class Kernel:
 
     def _asked(self, args, named, target, out):
         """What the compiler takes for arguments of `compile`."""
-        if not args and not named and self._last:
+        if not args and not named and out is None and self._last:
             args, named, own = self._last
             target = target or own
         if not args and out is None and not set(named) & {p.name for p in self.inputs}:
@@ -156,9 +156,11 @@ class Kernel:
                                              ("target", "out"))
         else:
             values, named = self._bind(args, named, ("target", "out"))
-        looks, _, _, place = self._looks(values, self._params.results(out))
+        outputs = self._params.results(out)
+        looks, _, _, place = self._looks(values, outputs)
         if target is None:
-            real = place and any(not isinstance(v, Spec) for v in values if v is not None)
+            real = place and any(not isinstance(v, Spec) or v.device
+                                 for v in [*values, *outputs] if v is not None)
             device = self._runtime.device(*place) if real else None
             return (device.target if device else "native", values, named, looks,
                     device and device.name)

@@ -11,13 +11,13 @@ import tempfile
 from typing import Any, Dict, Optional
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
-
 
 from .._abi import Error
+from .._compiled import Spec
+from .._program import device as tessera_device
 from .._program import load
 from ._partition import counts
-from ._writer import Uncovered, Writer, name_of
+from ._writer import TYPES, Uncovered, Writer, name_of
 
 STACK = "E0511"  # tiles that take more of a CPU's stack than there is
 MOST_SMALLER = 6  # times that tiles are halved for it
@@ -152,8 +152,7 @@ class Region(torch.nn.Module):
     def _naming_edits(self):
         """An error says whether the program is the user's own."""
         try:
-            with _disable_current_modes():  # the arrays of a trace have no memory
-                yield
+            yield
         except Error as problem:
             problem.edited = self.edited
             raise
@@ -186,20 +185,18 @@ class Region(torch.nn.Module):
         return list(self.names)
 
     def _examples(self):
-        """(inputs, results, sizes) like those that will come."""
+        """(inputs, results, sizes) like those that will come, none of which takes memory."""
         sizes = {s: hint_of(s, self.inputs, self.outputs) for s in self.names}
+        numbers = [sizes[s] for s in self.names]
+        where = device_of(self.device)
         arrays = []
         for node in self.inputs:
             tensor = node.meta["val"]
-            if not isinstance(tensor, torch.Tensor):
-                arrays.append(1)
-                continue
-            arrays.append(torch.empty_strided([hint(n) for n in tensor.shape],
-                                              [hint(n) for n in tensor.stride()],
-                                              dtype=tensor.dtype, device=self.device))
-        numbers = [sizes[s] for s in self.names]
-        return ([_flat(a) for a in arrays], tuple(map(_flat, self._make(numbers))),
-                self._named(numbers))
+            arrays.append(1 if not isinstance(tensor, torch.Tensor) else _spec(
+                [hint(n) for n in tensor.shape], [hint(n) for n in tensor.stride()], tensor.dtype,
+                where))
+        made = [_spec(*layout, where) for layout in self._layouts(numbers)]
+        return arrays, made, self._named(numbers)
 
     def finish(self):
         """Waits for the code and loads it, without running: what the compiler refuses is an error
@@ -209,18 +206,25 @@ class Region(torch.nn.Module):
             plain = self.kernel
             for _ in range(MOST_SMALLER):
                 try:
-                    self.kernel.prepare(*arrays, out=made, **named)
+                    self._load(arrays, made, named)
                     return
                 except Error as problem:
                     if not any(d["code"] == STACK for d in problem.diagnostics):
                         raise
                     schedule = self.kernel.compile(*arrays, out=made, **named).schedule
                     self.kernel = plain.given(schedule=smaller_tiles(schedule))
-            self.kernel.prepare(*arrays, out=made, **named)
+            self._load(arrays, made, named)
+
+    def _load(self, arrays, made, named):
+        self.kernel.compile(*arrays, out=made, **named).load(device_of(self.device))
+
+    def _layouts(self, numbers):
+        """(extents, strides, type) of each result."""
+        return self._static or [(s(*numbers), t(*numbers), d) for s, t, d in self._shapes]
 
     def _make(self, numbers):
-        shapes = self._static or [(s(*numbers), t(*numbers), d) for s, t, d in self._shapes]
-        return [torch.empty_strided(s, t, dtype=d, device=self.device) for s, t, d in shapes]
+        return [torch.empty_strided(s, t, dtype=d, device=self.device)
+                for s, t, d in self._layouts(numbers)]
 
     def _named(self, numbers):
         return {n: v for n, v in zip(self.names.values(), numbers) if n in self._free}
@@ -240,6 +244,17 @@ class Region(torch.nn.Module):
             with torch.no_grad():
                 self.kernel(*arrays, out=tuple(map(_flat, made)), **self._named(numbers))
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def device_of(device):
+    """Tessera's, of one of torch's."""
+    kind = "cpu" if device.type == "cpu" else "hip" if torch.version.hip else "cuda"
+    return tessera_device(kind, device.index or 0)
+
+
+def _spec(dims, strides, dtype, device):
+    """An array that is not there."""
+    return Spec(TYPES[dtype], tuple(dims) or (1,), tuple(strides) or (1,), device)
 
 
 def _flat(array):
