@@ -295,6 +295,7 @@ class Runtime:
         self.context = self.handle("context_open", ABI, None)
         self.c.tessera_log(self.context, tell, None)
         self.devices = {}
+        self.started = weakref.WeakSet()  # what threads of the library compile
         _runtimes.add(self)  # last: a fork takes its lock before that of `_starting`
 
     def fail(self, status):
@@ -399,7 +400,8 @@ _runtimes: "weakref.WeakSet" = weakref.WeakSet()
 
 
 class AcrossFork:
-    """Delays a fork while another thread is inside the library. Otherwise the child would inherit a
+    """Delays a fork while another thread, of Python's or the library's, is inside the library.
+    Otherwise the child would inherit a
     lock whose owner it does not have, and data that this thread had half changed.
 
     The order of locks is: those of the runtimes, that of `logging`, `_starting`. Functions before a
@@ -413,6 +415,8 @@ class AcrossFork:
         cls.locked = sorted(_runtimes, key=id)
         for runtime in cls.locked:
             runtime.lock.acquire()
+            for task in list(runtime.started):
+                task.settle()
 
     @classmethod
     def end(cls):

@@ -69,14 +69,28 @@ class Started(_abi.OfProcess):
 
     def __init__(self, program, options, inferred):
         self._runtime, self._options, self._inferred = program._runtime, options, inferred
+        self._made = self._problem = None
         handle = program._runtime.handle("compile_start", program._handle, byref(options), None,
                                          None)
         self._owned = _abi.Owned(program._runtime, "task_free", handle, program._owned)
+        program._runtime.started.add(self)
+
+    def settle(self):
+        """Waits; no thread compiles it then."""
+        if self in self._runtime.started:
+            self._runtime.started.discard(self)
+            try:
+                handle = self._runtime.handle("task_wait", self._owned.handle)
+                self._made = Compiled(self._runtime, handle, self._options, self._inferred)
+            except _abi.Error as problem:
+                self._problem = problem
 
     def wait(self):
         """The kernel, or the error that stopped it."""
-        handle = self._runtime.handle("task_wait", self._owned.handle)
-        return Compiled(self._runtime, handle, self._options, self._inferred)
+        self.settle()
+        if self._problem is not None:
+            raise self._problem
+        return self._made
 
 
 class Spec:

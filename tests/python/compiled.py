@@ -8,6 +8,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 
 from each_test import run_tests
 
@@ -21,7 +22,7 @@ from torch.nn import functional  # noqa: E402
 
 import tessera  # noqa: E402
 import tessera.torch  # noqa: E402
-from tessera.torch import _region  # noqa: E402
+from tessera.torch import _backend, _region  # noqa: E402
 
 TOLERANCES = {torch.float32: (2e-5, 1e-4), torch.bfloat16: (5e-2, 5e-2)}  # absolute, relative
 
@@ -256,6 +257,27 @@ def test_uncovered():
     report = same(lambda x: torch.linalg.qr(x * 2)[1].abs() + 1, random(5, 5), share=0.3)
     assert any("qr" in name and "no text" in why for graph in report for name, why in graph.torch)
     assert report[0].in_kernels >= 2 and "qr" in str(report)
+
+
+def test_assembler():
+    """Triton's is named where there is a GPU, and never instead of one that the user names."""
+    if importlib.util.find_spec("triton") is None:
+        return
+    given, cuda = os.environ.pop("TESSERA_PTXAS", None), torch.cuda
+    try:
+        torch.cuda = types.SimpleNamespace(is_available=lambda: True,
+                                           get_device_capability=lambda: (9, 0))
+        _backend._name_assembler()
+        path = os.environ.get("TESSERA_PTXAS", "")
+        assert path.endswith("ptxas") and os.access(path, os.X_OK), path
+        os.environ["TESSERA_PTXAS"] = ""
+        _backend._name_assembler()
+        assert os.environ["TESSERA_PTXAS"] == ""
+    finally:
+        torch.cuda = cuda
+        os.environ.pop("TESSERA_PTXAS")
+        if given is not None:
+            os.environ["TESSERA_PTXAS"] = given
 
 
 def test_refused():

@@ -256,6 +256,22 @@ def test_compiling_in_the_background():
     tessera.tile("kernel left(x: f32[N]) -> f32[N] = x + 1").left.start(ones[0])
 
 
+def test_a_fork_waits_for_what_is_compiled():
+    """Its child compiles with the same library, of which no thread held a lock."""
+    children = []
+    for n in range(8):
+        program = tessera.tile(f"kernel f(x: f32[N, M]) -> f32[N, M] = exp(x * {n}) + 1")
+        for m in range(1, 5):
+            program.f.start(np.zeros((3, m), np.float32))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if (program.f(np.zeros((2, 5), np.float32)) == 2).all() else 1)
+        children.append(child)
+        assert (program.f(np.zeros((3, 2), np.float32)) == 2).all()
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+
+
 def test_bench():
     program = tessera.parse(SOFTMAX + "kernel up(x: inout f32[N]) { x = x + 1 }\n"
                             "kernel dot(a: f32[M, K], b: f32[K, N]) -> f32[M, N] = a @ b\n")
