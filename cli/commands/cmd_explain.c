@@ -58,6 +58,10 @@ int cmd_explain(const Options *options)
     if ((options->json != 0) + (options->html != NULL) + (options->nest != 0) > 1) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json, --html FILE, --nest: one of them");
     }
+    if (options->targets.n > 1) {
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
+                         "explain is of one --target; --against compares two schedules for it");
+    }
     if (options->against.n > 0 && !options->html) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--against wants --html FILE");
     }

@@ -97,6 +97,10 @@ int explain_code(const Options *options)
     if (options->values.n > 0) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "explain takes one code");
     }
+    if (options->html || options->nest || options->against.n > 0) {
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
+                         "--html, --nest and --against are of a program, not of a code");
+    }
     if (options->path && !tessera_explain(options->path, &row)) {
         return fail_code(FAIL_NO_CODE, TESSERA_USAGE,
                          "no code '%.60s': `tessera explain` lists all", options->path);

@@ -154,6 +154,12 @@ TesseraStatus tessera_kernel_compare(TesseraKernel *kernel, TesseraKernel *other
                                      : "bytes");
     }
     *bytes = (TesseraBytes){"", 0};
+    const Target *mine = kernel->compilation.target, *its = other->compilation.target;
+    if (mine != its) {
+        return context_usage(kernel->work.context, "the kernels to compare are of %s and of %s",
+                             mine ? mine->name : "the interpreter",
+                             its ? its->name : "the interpreter");
+    }
     Task second = {.kernel = other, .form = TESSERA_EXPLAIN_HTML};
     TesseraStatus status = error_boundary_run(&other->work, explain_task, reproducer, &second);
     if (status != TESSERA_OK) {

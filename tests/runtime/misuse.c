@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong uses of every function of the public interface: NULL, types and numbers that do not exist,
  * contradictory options; and extents that determine sizes only after some arithmetic. */
+#include "runtime/api/api_debug.h"
 #include "tests/runtime/harness.h"
 
 #include <pthread.h>
@@ -48,6 +49,21 @@ START_TEST(sizes_from_extents)
 END_TEST
 
 static const char ODD[] = "kernel odd(x: f32[2 * N + 1]) -> f32[2 * N + 1] = x\n";
+
+/* A page of two kernels is of one target. */
+START_TEST(kernels_of_two_targets)
+{
+    TesseraBytes bytes;
+    TesseraOptions options = {.target = "sm_90a"};
+    prepare_add(N);
+    TesseraKernel *first = kernel;
+    ck_assert_int_eq(compile(&options), TESSERA_OK);
+    expect(tessera_kernel_compare(first, kernel, &bytes), TESSERA_USAGE,
+           "the kernels to compare are of native and of sm_90a");
+    expect(tessera_kernel_compare(first, NULL, &bytes), TESSERA_USAGE, "other is NULL");
+    tessera_kernel_free(first);
+}
+END_TEST
 
 START_TEST(no_size_fits)
 {
@@ -396,6 +412,7 @@ UNIT_TESTS(runtime_misuse)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, sizes_from_extents);
     tcase_add_test(tests, no_size_fits);
+    tcase_add_test(tests, kernels_of_two_targets);
     tcase_add_test(tests, options_that_cannot_be);
     tcase_add_test(tests, arguments_that_cannot_be);
     tcase_add_test(tests, null_where_objects_are_made);
