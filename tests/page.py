@@ -96,6 +96,7 @@ def run(doc, needs, checks, breaks):
     for option in needs:
         parser.add_argument(option, required=True, type=os.path.abspath)
     parser.add_argument("--chromium", default=browser())
+    parser.add_argument("--pictures", type=pathlib.Path, help="a folder for pictures of a page")
     parser.add_argument("--all", action="store_true", help="all combinations of what pages are of")
     options = parser.parse_args()
     counts = {"passed": 0, "failed": 0, "skipped": 0}

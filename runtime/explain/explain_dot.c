@@ -278,7 +278,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     double floor = ideal > costs.memory ? ideal : costs.memory;
     costs.epilogue += fetch_cycles(report, launch);
     product->modelled = true;
-    product->step_cycles = costs.step;
+    product->cost = costs;
     product->waves = wave_model_waves(report->target, &tiles);
     product->tail = 1 - product->waves / costs.tiles_per_sm;
     product->cycles = dot_cost_cycles(&costs);

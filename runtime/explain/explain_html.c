@@ -189,10 +189,11 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     scaled_words(out, r->matrix_flops, "FLOP on matrix units, ");
     scaled_words(out, r->flops, "FLOP beside them");
     if (report->card) {
-        text_printf(out,
-                    "<tr><td>at least<td>%.3g µs of memory, %.3g µs of arithmetic: bound by "
-                    "<b>%s</b>",
-                    r->memory_seconds * 1e6, r->compute_seconds * 1e6,
+        text_add(out, "<tr><td>at least<td>");
+        seconds_words(out, r->memory_seconds);
+        text_add(out, " of memory, ");
+        seconds_words(out, r->compute_seconds);
+        text_printf(out, " of arithmetic: bound by <b>%s</b>",
                     r->memory_bound ? "memory" : "arithmetic");
     }
     if (launch->predicted > 0) {
@@ -276,11 +277,12 @@ static void body(const Report *report, Text *out)
         text_printf(out, *sampled ? " <span class=warn>%s.</span>" : "", sampled);
         text_add(out, "</p>\n");
         cost(report, launch, out);
+        html_course(report, launch, out);
         notes(launch, out);
         accesses(report, launch, out);
         occupancy(report, launch, out);
-        html_order(report, launch, out);
-        html_timeline(report, launch, out);
+        html_order(report, launch, "", out);
+        html_timeline(report, launch, "", out);
         /* The pictures show the shared memory, the bank conflicts and the layouts. */
         enum { MAX_TILES = 6, MAX_BANKS = 16 };
         int n = 0;
@@ -302,7 +304,8 @@ static void body(const Report *report, Text *out)
     text_add(out, "<h2 id=roofline>Roofline</h2>\n<p>What the part can do at most, by how many "
                   "operations a byte of memory feeds: on the slope memory is the bound, on a roof "
                   "the units are. A ring is where a launch would be if nothing else held it up, "
-                  "and the dot below where the model expects it.</p>\n");
+                  "and the dot below where the model expects it.");
+    text_add(out, report->other ? " Squares are of the other schedule.</p>\n" : "</p>\n");
     html_roofline(report, out);
     schedule(report, out);
     html_code(report, out);

@@ -20,10 +20,12 @@ void html_tile(const Report *report, const TileReport *tile, Text *out);
 void html_banks(const AccessReport *access, Text *out);
 void html_buffers(const LaunchReport *launch, Text *out);
 void html_roofline(const Report *report, Text *out);
-/* The pipeline over its first steps; in which order the tiles are computed
- * (explain_html_timeline.c). Nothing where a launch has none. */
-void html_timeline(const Report *report, const LaunchReport *launch, Text *out);
-void html_order(const Report *report, const LaunchReport *launch, Text *out);
+/* What the predicted time consists of; the pipeline over its first steps; in which order the tiles
+ * are computed (explain_html_timeline.c). Nothing where a launch has none. `of` follows the
+ * heading: " of the other schedule". */
+void html_course(const Report *report, const LaunchReport *launch, Text *out);
+void html_timeline(const Report *report, const LaunchReport *launch, const char *of, Text *out);
+void html_order(const Report *report, const LaunchReport *launch, const char *of, Text *out);
 /* What two schedules decide and cost, side by side (explain_html_compare.c). */
 void html_compare(const Report *left, const Report *right, Text *out);
 /* The glossary (explain_html_terms.c). */

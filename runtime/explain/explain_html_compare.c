@@ -118,6 +118,16 @@ static const struct {
     {"expected", expected_cell},
 };
 
+static const TimePart *find_part(const LaunchReport *launch, const char *what)
+{
+    for (int i = 0; launch && i < launch->course.n_parts; i++) {
+        if (text_equal(launch->course.parts[i].what, what)) {
+            return &launch->course.parts[i];
+        }
+    }
+    return NULL;
+}
+
 /* What stands in a cell, and why it does; both as HTML. */
 typedef struct Cell {
     const char *value, *why;
@@ -150,6 +160,34 @@ static void compare_row(const char *name, Cell left, Cell right, Text *out)
     }
 }
 
+static Cell part_cell(Arena *arena, const TimePart *part)
+{
+    Text out = text_new(arena);
+    if (part) {
+        seconds_words(&out, part->seconds);
+    }
+    return (Cell){out.data ? out.data : "", ""};
+}
+
+/* What the expected times consist of: the parts of the left one, then those of the right alone. */
+static void compare_parts(const Report *left, const Report *right, int i, Text *out)
+{
+    Arena *arena = left->input->func->arena;
+    const LaunchReport *mine = i < left->n_launches ? &left->launches[i] : NULL,
+                       *other = i < right->n_launches ? &right->launches[i] : NULL;
+    for (int k = 0; mine && k < mine->course.n_parts; k++) {
+        const TimePart *part = &mine->course.parts[k];
+        compare_row(part->what, part_cell(arena, part),
+                    part_cell(arena, find_part(other, part->what)), out);
+    }
+    for (int k = 0; other && k < other->course.n_parts; k++) {
+        const TimePart *part = &other->course.parts[k];
+        if (!find_part(mine, part->what)) {
+            compare_row(part->what, (Cell){"", ""}, part_cell(arena, part), out);
+        }
+    }
+}
+
 static void compare_launch(const Report *left, const Report *right, int i, Text *out)
 {
     const char *name =
@@ -166,7 +204,19 @@ static void compare_launch(const Report *left, const Report *right, int i, Text 
         compare_row(ROWS[k].name, cell_of(left, i, ROWS[k].cell), cell_of(right, i, ROWS[k].cell),
                     out);
     }
+    compare_parts(left, right, i, out);
     text_add(out, "</table></div>\n");
+    if (i < right->n_launches) {
+        static const char of[] = " of the other schedule";
+        Text pictures = text_new(left->input->func->arena);
+        html_order(right, &right->launches[i], of, &pictures);
+        html_timeline(right, &right->launches[i], of, &pictures);
+        if (pictures.n > 0) {
+            text_add(out, "<details><summary>Pictures of the other schedule</summary>\n");
+            text_add_n(out, pictures.data, pictures.n);
+            text_add(out, "</details>\n");
+        }
+    }
 }
 
 /* ---- schedules ---- */

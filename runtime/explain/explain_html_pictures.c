@@ -200,11 +200,11 @@ void html_banks(const AccessReport *access, Text *out)
 
 void html_buffers(const LaunchReport *launch, Text *out)
 {
-    enum { WIDTH = 900, HEIGHT = 26 };
+    enum { WIDTH = 900, HEIGHT = 26, MIN_LABEL = 40, HUE = 67 };
     double scale = (double)WIDTH / (launch->shared_bytes > 0 ? launch->shared_bytes : 1);
     text_printf(out,
-                "<svg viewBox=\"0 0 %d %d\" width=%d role=img><title>where the buffers lie"
-                "</title>",
+                "<div class=wide tabindex=0><svg class=buffers viewBox=\"0 0 %d %d\" width=%d "
+                "role=img><title>where the buffers lie</title>",
                 WIDTH, HEIGHT, WIDTH);
     for (size_t i = 0; i < launch->buffers.n; i++) {
         const BufferReport *at = &launch->buffers.items[i];
@@ -214,16 +214,25 @@ void html_buffers(const LaunchReport *launch, Text *out)
                         "<rect class=buffer x=%.1f y=0 width=%.1f height=%d "
                         "fill=\"hsl(%d 60%% 65%%)\"><title>",
                         ((double)at->offset + slot * bytes) * scale, fmax(bytes * scale, 1), HEIGHT,
-                        (int)(i * 67 % 360));
+                        (int)(i * HUE % 360));
             html_words(out, at->name);
             text_printf(out, ", slot %d</title></rect>", slot);
+            if (bytes * scale >= MIN_LABEL) {
+                text_printf(out, "<text class=in x=%.1f y=%d text-anchor=middle>",
+                            ((double)at->offset + (slot + 0.5) * bytes) * scale, HEIGHT / 2 + 4);
+                html_words(out, at->name);
+                text_printf(out, at->slots > 1 ? " %d</text>" : "</text>", slot);
+            }
         }
     }
-    text_add(out, "</svg><table class=lines><tr><th>buffer<th class=n>from byte<th class=n>bytes"
-                  "<th class=n>slots<th class=n>swizzle");
+    text_add(out,
+             "</svg></div><table class=lines><tr><th>buffer<th class=n>from byte<th class=n>bytes"
+             "<th class=n>slots<th class=n>swizzle");
     for (size_t i = 0; i < launch->buffers.n; i++) {
         const BufferReport *at = &launch->buffers.items[i];
-        text_add(out, "\n<tr><td>");
+        text_printf(out,
+                    "\n<tr><td><span class=swatch style=\"background:hsl(%d 60%% 65%%)\"></span> ",
+                    (int)(i * HUE % 360));
         html_words(out, at->name);
         text_printf(out, "<td class=n>%d<td class=n>%d<td class=n>%d<td class=n>%d", at->offset,
                     at->bytes, at->slots, at->swizzle);
@@ -258,9 +267,23 @@ static void plot_roof(double memory, double flops, const char *class, const char
                 plot_y(flops), PLOT_WIDTH - RIGHT, PLOT_WIDTH - RIGHT, plot_y(flops) - 5, words);
 }
 
-/* A ring at the throughput of the least time, a dot at that of the expected time. */
-static void plot_launch(const LaunchReport *launch, int i, Text *out)
+/* A ring, or of the other schedule a frame; filled: a dot or a square. */
+static void plot_mark(const char *class, double x, double y, double r, bool other, Text *out)
 {
+    if (other) {
+        text_printf(out, "<rect class=%s x=%.1f y=%.1f width=%.0f height=%.0f><title>", class,
+                    x - r, y - r, 2 * r, 2 * r);
+    } else {
+        text_printf(out, "<circle class=%s cx=%.1f cy=%.1f r=%.0f><title>", class, x, y, r);
+    }
+}
+
+/* A ring at the throughput of the least time, a dot at that of the expected time; `nth` of all
+ * that are drawn. */
+static void plot_launch(const LaunchReport *launch, int nth, bool other, Text *out)
+{
+    const char *end = other ? "</title></rect>" : "</title></circle>";
+    const char *of = other ? " of the other schedule" : "";
     const Roofline *r = &launch->roofline;
     double flops = r->flops + r->matrix_flops;
     double seconds = fmax(r->memory_seconds, r->compute_seconds);
@@ -268,28 +291,51 @@ static void plot_launch(const LaunchReport *launch, int i, Text *out)
         return;
     }
     double x = plot_x(r->intensity), y = plot_y(flops / seconds), label = y;
-    text_printf(out, "<circle class=bound cx=%.1f cy=%.1f r=5><title>", x, y);
+    plot_mark("bound", x, y, 5, other, out);
     html_words(out, launch->plan->symbol);
-    text_add(out, ", at most: ");
-    scaled_words(out, flops / seconds, "FLOP/s</title></circle>");
+    text_printf(out, "%s, at most: ", of);
+    scaled_words(out, flops / seconds, "FLOP/s");
+    text_add(out, end);
     if (launch->predicted > 0) {
         double expected = plot_y(flops / launch->predicted);
-        text_printf(out,
-                    "<path class=loss d=\"M%.1f %.1f V%.1f\"/><circle class=point cx=%.1f "
-                    "cy=%.1f r=4><title>",
-                    x, y, expected, x, expected);
+        text_printf(out, "<path class=loss d=\"M%.1f %.1f V%.1f\"/>", x, y, expected);
+        plot_mark("point", x, expected, 4, other, out);
         html_words(out, launch->plan->symbol);
-        text_add(out, ", expected: ");
+        text_printf(out, "%s, expected: ", of);
         scaled_words(out, flops / launch->predicted, "FLOP/s, ");
-        text_printf(out, "%.0f %% of it</title></circle>", 100 * seconds / launch->predicted);
+        text_printf(out, "%.0f %% of it%s", 100 * seconds / launch->predicted, end);
         label = expected;
     }
     bool right = x > PLOT_WIDTH - 150;
     text_printf(out, "<text x=%.1f y=%.1f text-anchor=%s>", right ? x - 8 : x + 8,
-                label + 16 + 12 * (i % 4), right ? "end" : "start");
+                label + 16 + 12 * (nth % 4), right ? "end" : "start");
     html_words(out, launch->plan->symbol);
+    text_add(out, of);
     text_printf(out, launch->predicted > 0 ? ", %.0f %%</text>" : "</text>",
                 100 * seconds / launch->predicted);
+}
+
+/* The same in numbers. */
+static void roofline_rows(const Report *report, const char *of, Text *out)
+{
+    for (int i = 0; i < report->n_launches; i++) {
+        const LaunchReport *launch = &report->launches[i];
+        const Roofline *r = &launch->roofline;
+        double flops = r->flops + r->matrix_flops;
+        double seconds = fmax(r->memory_seconds, r->compute_seconds);
+        if (flops <= 0 || seconds <= 0) {
+            continue;
+        }
+        text_add(out, "\n<tr><th scope=row>");
+        html_words(out, launch->plan->symbol);
+        text_printf(out, "%s<td class=n>%.4g<td class=n>", of, r->intensity);
+        scaled_words(out, flops / seconds, "FLOP/s");
+        text_add(out, "<td class=n>");
+        if (launch->predicted > 0) {
+            scaled_words(out, flops / launch->predicted, "FLOP/s");
+            text_printf(out, "<td class=n>%.0f %%", 100 * seconds / launch->predicted);
+        }
+    }
 }
 
 void html_roofline(const Report *report, Text *out)
@@ -324,7 +370,18 @@ void html_roofline(const Report *report, Text *out)
     plot_roof(card->memory_gbs * 1e9, machine_flops32(card), "roof", "f32", out);
     plot_roof(card->memory_gbs * 1e9, machine_flops16(card), "roof16", "16-bit matrix units", out);
     for (int i = 0; i < report->n_launches; i++) {
-        plot_launch(&report->launches[i], i, out);
+        plot_launch(&report->launches[i], i, false, out);
     }
-    text_add(out, "</svg></div>\n");
+    const Report *other = report->other;
+    for (int i = 0; other && i < other->n_launches; i++) {
+        plot_launch(&other->launches[i], report->n_launches + i, true, out);
+    }
+    text_add(out,
+             "</svg></div>\n<div class=wide tabindex=0><table class=lines><tr><th>launch"
+             "<th class=n>FLOP a byte<th class=n>at most<th class=n>expected<th class=n>share");
+    roofline_rows(report, "", out);
+    if (other) {
+        roofline_rows(other, " of the other schedule", out);
+    }
+    text_add(out, "</table></div>\n");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws the pipeline of a launch over time, and the order in which its tiles are computed. */
+/* Draws what the predicted time of a launch consists of, its pipeline over the first steps, and the
+ * order in which its tiles are computed. */
 #include "runtime/explain/explain_html.h"
 
 #include "ir/build.h"
@@ -10,6 +11,49 @@
 
 #include <math.h>
 
+/* ---- where the time goes ---- */
+
+/* Bars of the predicted time: one behind the other, or all from the left. */
+static void course_bars(const TimePart *parts, int n, double whole, bool in_turn, Text *out)
+{
+    double before = 0;
+    for (int i = 0; i < n; i++) {
+        text_add(out, "\n<tr><th scope=row>");
+        html_words(out, parts[i].what);
+        text_add(out, "<td class=n>");
+        seconds_words(out, parts[i].seconds);
+        text_printf(out,
+                    "<td class=n>%.1f %%<td class=track><div style=\"margin-left:%.2f%%;"
+                    "width:%.2f%%\"></div>",
+                    100 * parts[i].seconds / whole, 100 * fmin(before / whole, 1),
+                    100 * fmin(parts[i].seconds / whole, 1));
+        before += in_turn ? parts[i].seconds : 0;
+    }
+    text_add(out, "</table></div>\n");
+}
+
+void html_course(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const TimeCourse *course = &launch->course;
+    static const char table[] =
+        "<div class=wide tabindex=0><table class=\"lines bars course\"><tr><th>%s<th class=n>time"
+        "<th class=n>share<th>";
+    if (launch->predicted <= 0 || course->n_parts == 0) {
+        return;
+    }
+    text_printf(out,
+                "<h3>Where the time goes</h3><p>What follows one another on the busiest %s, and is "
+                "together the time that the model expects.</p>\n",
+                unit_words(report->target));
+    text_printf(out, table, "in turn");
+    course_bars(course->parts, course->n_parts, launch->predicted, true, out);
+    if (course->n_alone > 0) {
+        text_add(out, "<p>What each unit would take if it were alone; these overlap.</p>\n");
+        text_printf(out, table, "alone");
+        course_bars(course->alone, course->n_alone, launch->predicted, false, out);
+    }
+}
+
 /* ---- the pipeline ---- */
 
 static const struct {
@@ -19,7 +63,7 @@ static const struct {
     [SPAN_PRODUCT] = {"product", "product"},
     [SPAN_WORK] = {"work", "work on elements"},
     [SPAN_WAIT] = {"wait", "wait for copies or a free stage"},
-    [SPAN_WATCH] = {"watch", "wait for a product"},
+    [SPAN_WATCH] = {"watch", "wait for a product, for lanes or a turn"},
 };
 
 enum { WIDTH = 900, NAME = 84, ROW = 30, AXIS = 22, MIN_LABEL = 16 };
@@ -65,7 +109,7 @@ static void timeline_table(const Timeline *t, Text *out)
     for (SpanKind kind = SPAN_WORK; kind < N_SPAN; kind++) {
         text_printf(out, "<th class=n>%s", SPANS[kind].words);
     }
-    for (int lane = LANE_ROLES; lane < t->n_lanes; lane++) {
+    for (int lane = LANE_ROLES; lane < t->n_lanes && !t->lanes[lane].idle; lane++) {
         text_printf(out, "\n<tr><td>%s", t->lanes[lane].name);
         for (SpanKind kind = SPAN_WORK; kind < N_SPAN; kind++) {
             text_printf(out, "<td class=n>%.0f %%", 100 * t->lanes[lane].share[kind]);
@@ -74,7 +118,38 @@ static void timeline_table(const Timeline *t, Text *out)
     text_add(out, "</table>\n");
 }
 
-void html_timeline(const Report *report, const LaunchReport *launch, Text *out)
+/* What is drawn, and how it adds up to the time that the model expects. */
+static void timeline_words(const Report *report, const LaunchReport *launch, const Timeline *t,
+                           const char *of, Text *out)
+{
+    const TimeCourse *course = &launch->course;
+    const char *unit = unit_words(report->target);
+    text_printf(out,
+                "<h3>Pipeline%s</h3><p>The first %d steps of a block, in cycles; the numbers "
+                "are steps. ",
+                of, t->n_steps);
+    if (!t->expected) {
+        text_printf(out,
+                    "By the rates of the units alone a later step takes %.0f cycles; the "
+                    "model does not tell steps from the rest of the time.</p>",
+                    t->period);
+        return;
+    }
+    text_printf(out,
+                "Later a step takes %.0f cycles, as the model expects; the rates of the "
+                "units alone would give %.0f.",
+                t->period, t->alone);
+    text_printf(out, t->resident > 1 ? " The %s has %d blocks, whose steps alternate." : "", unit,
+                t->resident);
+    text_printf(out, " At %.0f MHz the %.0f steps of a %s take ", t->clock * 1e-6, course->steps,
+                unit);
+    seconds_words(out, course->steps * t->period / t->resident / t->clock);
+    text_add(out, " of the ");
+    seconds_words(out, launch->predicted);
+    text_add(out, " that are expected of the launch.</p>");
+}
+
+void html_timeline(const Report *report, const LaunchReport *launch, const char *of, Text *out)
 {
     Timeline t;
     if (!report->sized || !timeline_make(report, launch, &t) || t.spans.n == 0) {
@@ -86,11 +161,8 @@ void html_timeline(const Report *report, const LaunchReport *launch, Text *out)
     }
     double scale = (WIDTH - NAME) / end;
     int height = t.n_lanes * ROW;
-    text_printf(out,
-                "<h3>Pipeline</h3><p>The first %d steps of a block that has a %s alone, in cycles, "
-                "by the rates of the reference device; the numbers are steps. Later each step "
-                "takes %.0f cycles.</p><p class=legend>",
-                t.n_steps, unit_words(report->target), t.period);
+    timeline_words(report, launch, &t, of, out);
+    text_add(out, "<p class=legend>");
     for (SpanKind kind = 0; kind < N_SPAN; kind++) {
         text_printf(out, "<span class=%s></span>%s ", SPANS[kind].class, SPANS[kind].words);
     }
@@ -212,7 +284,7 @@ static void draw_order(const Func *func, const Grid *grid, const Order *order, T
     text_add(out, "</svg></div>\n");
 }
 
-void html_order(const Report *report, const LaunchReport *launch, Text *out)
+void html_order(const Report *report, const LaunchReport *launch, const char *of, Text *out)
 {
     if (!report->sized || !report->card || !launch->op || launch->blocks <= 0) {
         return;
@@ -235,9 +307,9 @@ void html_order(const Report *report, const LaunchReport *launch, Text *out)
                           : launch->blocks;
     number_tiles(&context, &grid, launch, at_once > 0 ? at_once : 1, &order);
     text_printf(out,
-                "<h3>Order of the tiles</h3><p>Each tile of the output with its number; tiles of "
+                "<h3>Order of the tiles%s</h3><p>Each tile of the output with its number; tiles of "
                 "one colour are of one round of %lld blocks, which run at once.%s</p>",
-                (long long)at_once,
+                of, (long long)at_once,
                 order.all_rows > order.rows || order.all_cols > order.cols ? " Shown is a corner."
                                                                            : "");
     text_printf(out,

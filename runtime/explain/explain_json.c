@@ -169,7 +169,7 @@ static const Field EXPECTED[] = {
     FIELD("idle_in_last_wave", ProductReport, tail),
     FIELD("expected_share", ProductReport, share),
     FIELD("limiter", ProductReport, limiter),
-    FIELD("step_cycles", ProductReport, step_cycles),
+    FIELD("step_cycles", ProductReport, cost.step),
 };
 
 static const Field BUFFER[] = {
@@ -207,6 +207,18 @@ static void roofline(Json *j, const Roofline *r)
     PUT_FIELDS(j, ROOFLINE, r);
     words(j, "bound", r->memory_bound ? "memory" : "compute");
     close(j, '}');
+}
+
+static void time_parts(Json *j, const char *name, const TimePart *parts, int n)
+{
+    open(j, name, '[');
+    for (int i = 0; i < n; i++) {
+        open(j, NULL, '{');
+        words(j, "what", parts[i].what);
+        number(j, "seconds", parts[i].seconds);
+        close(j, '}');
+    }
+    close(j, ']');
 }
 
 static void product(Json *j, const ProductReport *p)
@@ -257,6 +269,8 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     if (launch->predicted > 0) {
         number(j, "predicted_seconds", launch->predicted);
         words(j, "predicted_limiter", launch->limiter);
+        time_parts(j, "predicted_parts", launch->course.parts, launch->course.n_parts);
+        time_parts(j, "predicted_alone", launch->course.alone, launch->course.n_alone);
     }
     if (launch->product.op) {
         product(j, &launch->product);

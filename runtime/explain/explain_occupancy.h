@@ -31,16 +31,27 @@ double rounds_of(const Report *report, const Op *loop);
 Pipes pipes_of(const Report *report, const LaunchReport *launch);
 /* Of a block, without those that only copy. */
 int64_t warps_that_compute(const LaunchReport *launch);
-/* Cycles of products that depend on one another; 0: there are none (predict_attention.c). */
-double groups_cycles(const Report *report, const LaunchReport *launch);
+/* Of products of warp groups that depend on one another, of a multiprocessor (predict_attention.c).
+ * False: there are none. */
+typedef struct GroupsCost {
+    double steps, step;   /* the number of steps; cycles of each */
+    double tiles;         /* cycles in which tiles begin and end */
+    double matrix, lanes; /* cycles of the matrix units, and of work on elements, each alone */
+} GroupsCost;
+bool groups_cost(const Report *report, const LaunchReport *launch, GroupsCost *cost);
+/* Cycles of the lanes for the operations on so many elements of such products. */
+double groups_work(const Machine *machine, double elements);
 /* Where warps multiply by themselves what they have computed from another product, they do one
  * after the other, and others of their scheduler fill that. `alone`: by predict_pipes.c, which
  * knows of no such waiting. */
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone);
-/* Seconds of a launch of blocks that load, reduce and store; `memory`: of its bytes. 0: it is not
- * one of those, or nothing is known (predict_reduction.c). */
-double course_seconds(const Report *report, const LaunchReport *launch, double clock,
-                      double memory);
+/* Seconds of a launch of blocks that load, reduce and store, and what each unit takes alone;
+ * `memory`: of its bytes. 0: it is not one of those, or nothing is known (predict_reduction.c). */
+double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory,
+                      TimeCourse *course);
+/* Adds what each unit takes alone, in `cycles_of` seconds; and what follows what is there. */
+void course_alone(TimeCourse *course, const char *what, double seconds);
+void course_part(TimeCourse *course, const char *what, double seconds);
 /* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
 void predict_make(const Report *report, LaunchReport *launch);
 /* Notes, and what they propose to change. */

@@ -11,6 +11,7 @@
 #include "ir/target/machine.h"
 #include "ir/target/target.h"
 #include "passes/analysis/code_size.h"
+#include "passes/analysis/dot_cost.h"
 #include "runtime/device/plan.h"
 
 /* ---- input ---- */
@@ -166,9 +167,23 @@ typedef struct ProductReport {
     bool modelled;       /* the wave model gives what follows; otherwise it is a bound */
     double share;        /* of the roofline */
     double cycles;       /* of the launch, by the model */
-    double step_cycles;  /* of a step of its loop, by the model */
+    DotCost cost;        /* what these consist of */
     const char *limiter; /* NULL: nothing is known */
 } ProductReport;
+
+/* What the predicted time of a launch consists of: things that follow one another on the busiest
+ * multiprocessor, of which it is the sum, and what each unit would take alone, which overlap. */
+enum { MAX_TIME_PARTS = 8 };
+typedef struct TimePart {
+    const char *what;
+    double seconds;
+} TimePart;
+typedef struct TimeCourse {
+    TimePart parts[MAX_TIME_PARTS], alone[MAX_TIME_PARTS];
+    int n_parts, n_alone;
+    double steps;        /* of loops of products, of the busiest multiprocessor; 0: none, unknown */
+    double step_seconds; /* of one of them, with all that it waits for */
+} TimeCourse;
 
 /* What a launch costs on a CPU; 0 for GPUs. */
 typedef struct CpuReport {
@@ -236,6 +251,7 @@ typedef struct LaunchReport {
     ProductReport product;
     CpuReport cpu;
     double predicted;      /* seconds, by the model; 0: not known */
+    TimeCourse course;     /* of them */
     const char *limiter;   /* what takes most of the time; NULL: not known */
     int64_t looks, visits; /* at ops, by the sampled trace and by that of memory: what it took */
     struct {

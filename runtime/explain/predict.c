@@ -31,7 +31,7 @@ enum { SUMS = 8 /* of a reduction, where no line says how many */ };
 /* ---- GPUs ---- */
 
 typedef struct Gpu {
-    double clock, unit_bytes, units, start;
+    double clock, units, start;
 } Gpu;
 
 /* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
@@ -93,42 +93,160 @@ static bool multiplies(const Report *report, const LaunchReport *launch)
            (fma || (!r->memory_bound && r->asked_read > 4 * r->read));
 }
 
-static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter)
+/* ---- what follows what ---- */
+
+void course_alone(TimeCourse *course, const char *what, double seconds)
+{
+    if (seconds > 0 && course->n_alone < MAX_TIME_PARTS) {
+        course->alone[course->n_alone++] = (TimePart){what, seconds};
+    }
+}
+
+void course_part(TimeCourse *course, const char *what, double seconds)
+{
+    if (seconds > 0 && course->n_parts < MAX_TIME_PARTS) {
+        course->parts[course->n_parts++] = (TimePart){what, seconds};
+    }
+}
+
+/* Of things that overlap, the longest one follows, and what the others add to it. */
+static void course_overlap(TimeCourse *course, double together)
+{
+    const TimePart *longest = &course->alone[0];
+    for (int i = 1; i < course->n_alone; i++) {
+        longest = course->alone[i].seconds > longest->seconds ? &course->alone[i] : longest;
+    }
+    if (course->n_alone > 0 && longest->seconds <= together) {
+        course_part(course, longest->what, longest->seconds);
+        course_part(course, "the rest, as far as that does not hide it",
+                    together - longest->seconds);
+    }
+}
+
+/* Steps of the loop around the product, of the busiest multiprocessor. */
+static double product_steps(const Report *report, const LaunchReport *launch)
+{
+    double steps = ceil((double)launch->blocks / report->card->num_sms);
+    const Op *op = launch->product.op, *loop = op ? op_enclosing(op, OP_FOR) : NULL;
+    if (!loop || launch->plan->persistent || launch->data_loops) {
+        return 0;
+    }
+    for (; loop; loop = op_enclosing(loop, OP_FOR)) {
+        steps *= rounds_of(report, loop);
+    }
+    return steps;
+}
+
+/* ---- models ---- */
+
+/* Products that the tile model covers. */
+static double modelled_launch(const LaunchReport *launch, const Gpu *gpu, TimeCourse *course)
+{
+    const ProductReport *p = &launch->product;
+    const DotCost *cost = &p->cost;
+    /* Slots of a ring hide what a step waits for: one hides nothing. */
+    double slots = p->slots > 0 ? p->slots : 1, open = UNHIDDEN / (slots * slots);
+    double steps = cost->tiles_per_sm * (double)cost->steps;
+    double work = steps * cost->step, results = cost->tiles_per_sm * cost->epilogue;
+    double waits = p->cycles - cost->combine - work - results;
+    course->steps = steps;
+    course->step_seconds = steps > 0 ? (work + waits + p->cycles * open) / steps / gpu->clock : 0;
+    course_part(course, "steps of the products", work / gpu->clock);
+    course_part(course, "waits of the steps for memory", waits / gpu->clock);
+    course_part(course, "waits that the ring's stages do not hide", p->cycles * open / gpu->clock);
+    course_part(course, "work on the tiles' results", results / gpu->clock);
+    course_part(course, "the launch that adds the shares", cost->combine / gpu->clock);
+    course_alone(course, "the matrix units", steps * cost->matrix / gpu->clock);
+    course_alone(course, "bytes from L2", steps * cost->l2 / gpu->clock);
+    course_alone(course, "memory", cost->memory / gpu->clock);
+    return p->cycles / gpu->clock * (1 + open);
+}
+
+/* Products of warp groups that depend on one another. */
+static double groups_launch(const GroupsCost *cost, double memory, const Gpu *gpu,
+                            TimeCourse *course)
+{
+    double steps = cost->steps * cost->step / gpu->clock, tiles = cost->tiles / gpu->clock;
+    double parts[] = {steps + tiles, memory}, together = cost_overlap(parts, 2);
+    double waits = together - steps - tiles;
+    course->steps = cost->steps;
+    course->step_seconds = cost->steps > 0 ? (steps + waits) / cost->steps : 0;
+    course_part(course, "steps of the products", steps);
+    course_part(course, "waits of the steps for memory", waits);
+    course_part(course, "begins and ends of tiles", tiles);
+    course_alone(course, "the matrix units", cost->matrix / gpu->clock);
+    course_alone(course, "work on elements", cost->lanes / gpu->clock);
+    course_alone(course, "memory", memory);
+    return together;
+}
+
+/* Products whose operands go through registers. */
+static double pipes_launch(const Report *report, const LaunchReport *launch, double memory,
+                           double even, const char **limiter, TimeCourse *course)
+{
+    Pipes pipes = pipes_of(report, launch);
+    double cycles = chained_cycles(report, launch, pipes.cycles);
+    double clock =
+        launch->roofline.matrix_flops > 0 ? report->card->matrix_clock * 1e6 : thread_clock(report);
+    double work = even * cycles / clock, parts[] = {memory, work};
+    double together = cost_overlap(parts, 2);
+    *limiter = memory > work ? "memory" : pipes.limiter;
+    course->steps = product_steps(report, launch);
+    course->step_seconds = course->steps > 0 ? together / course->steps : 0;
+    course_part(course, "work of the blocks, with what they wait for", work);
+    course_part(course, "waits for memory", together - work);
+    course_alone(course, "instructions that warps issue", pipes.issue / clock);
+    course_alone(course, "the matrix units", pipes.matrix / clock);
+    course_alone(course, "wavefronts of L1", pipes.l1 / clock);
+    course_alone(course, "wavefronts of shared memory", (pipes.shared + pipes.operands) / clock);
+    course_alone(course, "bytes from L2", pipes.l2 / clock);
+    course_alone(course, "memory", memory);
+    return together;
+}
+
+/* All others. */
+static double streamed_launch(const Report *report, const LaunchReport *launch, double memory,
+                              double even, TimeCourse *course)
 {
     const Roofline *r = &launch->roofline;
+    double asked = r->asked_read + r->asked_written;
+    double cache =
+        (double)report->card->l2_bytes * report->card->num_sms * report->card->matrix_clock * 1e6;
+    double times[] = {memory, even * asked / cache, even * cost_arithmetic(r->compute_seconds)};
+    double most = times[0] > times[1] ? times[0] : times[1];
+    double together =
+        launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), most, course);
+    if (together <= 0) {
+        together = cost_overlap(times, 3);
+        course_alone(course, "memory", times[0]);
+        course_alone(course, "bytes from L2", times[1]);
+        course_alone(course, "arithmetic", times[2]);
+    }
+    course_overlap(course, together);
+    return together;
+}
+
+static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter,
+                         TimeCourse *course)
+{
     const Machine *card = report->card;
     double matrix_clock = card->matrix_clock * 1e6;
-    Gpu gpu = {matrix_clock, card->l2_bytes, card->num_sms, card->start / matrix_clock};
-    double even = imbalance(launch, gpu.units);
+    Gpu gpu = {matrix_clock, card->num_sms, card->start / matrix_clock};
+    GroupsCost groups;
+    *course = (TimeCourse){0};
+    *limiter = NULL;
+    course_part(course, "start of the launch", gpu.start);
     if (launch->product.modelled) {
         *limiter = launch->product.limiter;
-        /* Slots of a ring hide what a step waits for: one hides nothing. */
-        double slots = launch->product.slots > 0 ? launch->product.slots : 1;
-        return launch->product.cycles / gpu.clock * (1 + UNHIDDEN / (slots * slots)) + gpu.start;
+        return modelled_launch(launch, &gpu, course) + gpu.start;
     }
-    double turns = groups_cycles(report, launch);
-    if (turns > 0) {
-        *limiter = NULL;
-        double parts[] = {turns / gpu.clock, memory_time(report, launch, &gpu)};
-        return cost_overlap(parts, 2) + gpu.start;
+    double memory = memory_time(report, launch, &gpu), even = imbalance(launch, gpu.units);
+    if (groups_cost(report, launch, &groups)) {
+        return groups_launch(&groups, memory, &gpu, course) + gpu.start;
     }
-    double asked = r->asked_read + r->asked_written;
-    double cache = gpu.unit_bytes * gpu.units * gpu.clock;
-    if (multiplies(report, launch)) {
-        Pipes pipes = pipes_of(report, launch);
-        double cycles = chained_cycles(report, launch, pipes.cycles);
-        double clock = r->matrix_flops > 0 ? gpu.clock : thread_clock(report);
-        double parts[] = {memory_time(report, launch, &gpu), even * cycles / clock};
-        *limiter = parts[0] > parts[1] ? "memory" : pipes.limiter;
-        return cost_overlap(parts, 2) + gpu.start;
-    }
-    *limiter = NULL;
-    double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
-                      even * cost_arithmetic(r->compute_seconds)};
-    double memory = times[0] > times[1] ? times[0] : times[1];
-    double trace =
-        launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);
-    return (trace > 0 ? trace : cost_overlap(times, 3)) + gpu.start;
+    return (multiplies(report, launch) ? pipes_launch(report, launch, memory, even, limiter, course)
+                                       : streamed_launch(report, launch, memory, even, course)) +
+           gpu.start;
 }
 
 /* ---- CPUs ---- */
@@ -238,15 +356,17 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
 void predict_make(const Report *report, LaunchReport *launch)
 {
     if (report->card && report->sized && launch->blocks > 0) {
-        launch->predicted = gpu_launch(report, launch, &launch->limiter);
+        launch->predicted = gpu_launch(report, launch, &launch->limiter, &launch->course);
         /* No launch is faster than its roofline, nor than memory moves what caches do not keep. */
         const Roofline *r = &launch->roofline;
         double once = r->read + r->written, moved = r->memory_read + r->memory_written;
-        double memory = once > 0 && moved > once ? r->memory_seconds * moved / once
-                                                 : r->memory_seconds;
+        double memory =
+            once > 0 && moved > once ? r->memory_seconds * moved / once : r->memory_seconds;
         bool bound = r->memory_bound || memory > r->compute_seconds;
         double least = bound ? memory : r->compute_seconds;
         if (launch->predicted < least) {
+            course_part(&launch->course, "what the device's rates require at least",
+                        least - launch->predicted);
             launch->predicted = least;
             launch->limiter = bound ? "memory" : "arithmetic";
         }
@@ -263,7 +383,8 @@ Predicted report_predict(const Report *report, int threads)
             continue;
         }
         const char *limiter;
-        all.seconds += report->card ? gpu_launch(report, launch, &limiter)
+        TimeCourse course;
+        all.seconds += report->card ? gpu_launch(report, launch, &limiter, &course)
                                     : cpu_launch(report, launch, threads);
         all.roof += r->memory_bound ? r->memory_seconds : r->compute_seconds;
     }

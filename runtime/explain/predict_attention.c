@@ -95,14 +95,19 @@ static bool step_of(const Report *report, const LaunchReport *launch, OpKind kin
     return step->flops > 0;
 }
 
-double groups_cycles(const Report *report, const LaunchReport *launch)
+double groups_work(const Machine *machine, double elements)
+{
+    return INSTRUCTIONS * elements / machine->lanes;
+}
+
+bool groups_cost(const Report *report, const LaunchReport *launch, GroupsCost *cost)
 {
     const ProductReport *p = &launch->product;
     const Machine *machine = report->target->machine;
     double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
     Step body;
     if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
-        return 0;
+        return false;
     }
     /* Loops of persistent blocks end where their tiles say, which only the source tells. */
     flops = known > 0 && known < flops ? known : flops;
@@ -110,12 +115,18 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     int64_t rows = mma_warpgroup(report->target)->m * (groups > 0 ? groups : 1);
     double whole = (double)round_up(p->m, rows) / (double)p->m;
     double work[] = {whole * body.flops / machine->product16,
-                     whole * INSTRUCTIONS * body.ops / machine->lanes};
+                     whole * groups_work(machine, body.ops)};
     double norm = groups < 2 ? 1 : overlaps(report) ? UNDER : ALTERNATING;
     double step = cost_norm(work, 2, norm) + machine->chain_step +
                   (p->slots > 1 ? 0 : EXPOSED * machine->l2_latency);
     double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
-    return (flops / body.flops * step + tiles * machine->chain_tile) / machine->num_sms;
+    double steps = flops / body.flops / machine->num_sms;
+    *cost = (GroupsCost){.steps = steps,
+                         .step = step,
+                         .tiles = tiles * machine->chain_tile / machine->num_sms,
+                         .matrix = steps * work[0],
+                         .lanes = steps * work[1]};
+    return true;
 }
 
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
@@ -126,7 +137,7 @@ double chained_cycles(const Report *report, const LaunchReport *launch, double a
         return alone;
     }
     double steps = launch->roofline.matrix_flops / body.flops / machine->num_sms;
-    double compute = steps * INSTRUCTIONS * body.ops / machine->lanes;
+    double compute = steps * groups_work(machine, body.ops);
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
     double each = resident * (double)warps_that_compute(launch) / report->target->schedulers;
     return (alone + compute) * (1 + 1 / each);

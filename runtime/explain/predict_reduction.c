@@ -90,7 +90,8 @@ static double life_seconds(const Machine *machine, const BlockTrace *trace, doub
     return cycles / clock + NS * ns + issue;
 }
 
-double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory)
+double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory,
+                      TimeCourse *course)
 {
     const Machine *machine = report->target->machine;
     double resident = launch->occupancy.resident;
@@ -109,5 +110,11 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
                       blocks * machine->block_next * pow(cluster, CLUSTER_POWER) / clock,
                       blocks / fmin(resident, blocks) *
                           life_seconds(machine, &trace, clock, alone)};
-    return cost_norm(parts, sizeof parts / sizeof *parts, OVERLAP);
+    static const char *const names[] = {"memory", "instructions that warps issue",
+                                        "starts of blocks", "latencies of a block's life"};
+    enum { N = sizeof parts / sizeof *parts };
+    for (int i = 0; i < N; i++) {
+        course_alone(course, names[i], parts[i]);
+    }
+    return cost_norm(parts, N, OVERLAP);
 }

@@ -114,8 +114,9 @@ class Browser:
 
     def press(self, key, code=0, modifiers=0):
         for kind in ("keyDown", "keyUp"):
+            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                     windowsVirtualKeyCode=code, modifiers=modifiers)
+                     windowsVirtualKeyCode=code, modifiers=modifiers, **text)
 
     def picture(self, path):
         shot = self.ask("Page.captureScreenshot", format="png")
