@@ -198,22 +198,56 @@ def _flip(writer, node, x, axes):
     return text if axes else value
 
 
+def _in_order(writer, x, *numbers):
+    """An array whose elements lie in order, by their numbers; `numbers` are to be known."""
+    value, tensor = writer.tensor(x), x.meta["val"]
+    known = [*tensor.shape, *tensor.stride(), *numbers]
+    if not all(isinstance(n, int) for n in known) or not tensor.is_contiguous() or \
+            tensor.storage_offset() or not value.rank:
+        raise Uncovered("strides of what does not lie in order")
+    count = product(value.dims)
+    return writer.let(f"reshape({value.text}, [{count}])", "flat", value.dtype, [count])
+
+
 @emits("aten.as_strided.default")
 def _as_strided(writer, node, x, size, strides, offset=None):
-    """Of an array whose elements lie in order: by their numbers."""
-    value, tensor = writer.tensor(x), x.meta["val"]
     offset = offset or 0
-    known = [*tensor.shape, *tensor.stride(), *size, *strides, offset]
-    if not all(isinstance(n, int) for n in known) or not tensor.is_contiguous() or \
-            tensor.storage_offset() or not value.rank or not size:
-        raise Uncovered("strides of what does not lie in order")
-    flat = writer.let(f"reshape({value.text}, [{product(value.dims)}])", "flat", value.dtype,
-                      [product(value.dims)])
+    flat = _in_order(writer, x, *size, *strides, offset)
+    if not size:
+        raise Uncovered("a number")
 
     def element(*names):
         steps = [f"{n} * {s}" if s != 1 else n for n, s in zip(names, strides) if s]
         return f"{flat.text}[{' + '.join([*steps, *([str(offset)] if offset else [])]) or '0'}]"
-    return writer.by_index("strided", [str(n) for n in size], element, value.dtype)
+    return writer.by_index("strided", [str(n) for n in size], element, flat.dtype)
+
+
+@emits("aten.as_strided_scatter.default")
+def _as_strided_scatter(writer, node, x, source, size, strides, offset=None):
+    """Each element asks whether it is at one of the places, of which no two are the same."""
+    offset, new = offset or 0, writer.tensor(source)
+    flat = _in_order(writer, x, *size, *strides, offset)
+    if not size or 0 in size:
+        raise Uncovered("a number, or no place")
+    rest, reach = f"(f - {offset})" if offset else "f", 0
+    order = [k for k in sorted(range(len(size)), key=lambda k: -strides[k]) if size[k] != 1]
+    for k in reversed(order):
+        if strides[k] <= reach:
+            raise Uncovered("places that share memory")
+        reach += (size[k] - 1) * strides[k]
+    at, inside = ["0"] * len(size), [f"f >= {offset}"]
+    for k in order:
+        at[k] = f"{rest} // {strides[k]}"
+        rest = f"({rest} % {strides[k]})"
+        inside.append(f"{at[k]} < {size[k]}")
+    inside.append(f"{rest} == 0")
+    usual = "false" if flat.dtype == "bool" else "0"
+
+    def element(*_):
+        return f"where({' and '.join(inside)}, " \
+            f"({new.text}[{', '.join(at)}] else {usual}), {flat.text}[f])"
+    made = writer.by_index("scattered", flat.dims, element, flat.dtype, ["f"])
+    return f"reshape({made.text}, [{', '.join(dims_of(writer, node))}])"
 
 
 @emits("aten.roll.default")
