@@ -141,7 +141,7 @@ static void timeline_words(const Report *report, const LaunchReport *launch, con
                 t->period, t->alone);
     text_printf(out, t->resident > 1 ? " The %s has %d blocks, whose steps alternate." : "", unit,
                 t->resident);
-    text_printf(out, " At %.0f MHz the %.0f steps of a %s take ", t->clock * 1e-6, course->steps,
+    text_printf(out, " At %.0f MHz the %.4g steps of a %s take ", t->clock * 1e-6, course->steps,
                 unit);
     seconds_words(out, course->steps * t->period / t->resident / t->clock);
     text_add(out, " of the ");

@@ -163,7 +163,7 @@ def check(options, job):
             for launch in report["launches"] if report else ():
                 if "roofline" not in launch:  # some of its sizes are in no parameter
                     continue
-                wrong = least.bytes_fit(launch, target)
+                wrong = least.bytes_fit(launch, target) or least.parts_fit(launch)
                 assert not wrong, wrong
                 times_fit(launch)
                 notes_fit(launch)

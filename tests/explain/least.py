@@ -71,6 +71,21 @@ def bytes_fit(launch, target):
     return None
 
 
+def parts_fit(launch):
+    """What follows one another is the predicted time, and no unit alone takes longer; None: so it
+    is."""
+    expected, parts = launch.get("predicted_seconds"), launch.get("predicted_parts", ())
+    if not expected:
+        return "parts of no time" if parts else None
+    whole = sum(part["seconds"] for part in parts)
+    if not abs(whole - expected) <= 1e-4 * expected:
+        return f"parts of {whole} s, where {expected} s are expected"
+    for part in launch["predicted_alone"]:
+        if part["seconds"] > 1.01 * expected:
+            return f"{part['what']} alone takes {part['seconds']} of {expected} s"
+    return None
+
+
 def check(tessera, source, arguments, target):
     done = subprocess.run([tessera, "explain", ROOT / source, *arguments, "--target", target,
                            "--json"], capture_output=True, text=True)
@@ -81,7 +96,7 @@ def check(tessera, source, arguments, target):
         least = max(roof.get("memory_seconds", 0), roof.get("compute_seconds", 0))
         expected = launch.get("predicted_seconds")
         assert expected is None or expected >= 0.999 * least, (source, target, expected, least)
-        wrong = bytes_fit(launch, target)
+        wrong = bytes_fit(launch, target) or parts_fit(launch)
         assert not wrong, (source, arguments, target, launch["symbol"], wrong)
         assert launch["uncertain"] or not launch["trip_count_is_data"], (source, target)
     return 1
