@@ -265,6 +265,13 @@ typedef struct ResourceRetry {
     bool alias_buffers;     /* buffers that are never live at the same time share memory */
 } ResourceRetry;
 
+/* How often the passes from `tile` on ran again because something did not fit, and what the first
+ * of the attempts had too much of. A chooser that counts resources well makes none necessary. */
+typedef struct RetryCount {
+    int n;
+    const char *why; /* NULL: n is 0 */
+} RetryCount;
+
 typedef struct NamedDim {
     Dim dim;
     const char *name;
@@ -306,6 +313,7 @@ struct Func {
     const Target *target; /* NULL before a target is chosen */
     uint32_t n_values;
     ResourceRetry retry;
+    RetryCount retries;
     struct FuncInterns *interns;
     struct AxesMemory *spare_axes; /* of passes/analysis/axis_classes.c */
     struct Memo *spare_memos;      /* of memo.c */

@@ -84,6 +84,18 @@ static bool did_not_fit(const Func *func, const Mark *mark)
     return func->diags->errors > mark->errors;
 }
 
+/* The next attempt is reported with the message of the first error of the first one. */
+static void count_retry(Func *func, size_t n_diags)
+{
+    for (size_t i = n_diags; i < func->diags->list.n && !func->retries.why; i++) {
+        const Diag *diag = &func->diags->list.items[i];
+        if (diag->severity == SEVERITY_ERROR) {
+            func->retries.why = diag->message;
+        }
+    }
+    func->retries.n++;
+}
+
 /* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
  * ones; then all again with buffers that take turns, for which threads wait more often. False: they
  * are as small as they get. */
@@ -299,6 +311,7 @@ bool retry_with_smaller_tiles(TileRetry *retry)
     if (!next_try(func, &retry->learnt)) {
         return refuse(&(Search){func, &retry->mark, retry->hooks, NULL});
     }
+    count_retry(func, retry->mark.n_diags);
     mark_restore(func, &retry->mark);
     return true;
 }
@@ -315,6 +328,7 @@ bool retry_with_less_stack(TileRetry *retry, size_t n_diags, int errors)
     if (!only_stack || func->retry.plain_halvings >= MAX_PLAIN) {
         return false;
     }
+    count_retry(func, n_diags);
     func->retry.plain_halvings++;
     func->retry.dot_halvings += DOT_TURNS;
     mark.n_diags = n_diags;

@@ -89,11 +89,16 @@ static bool is_masked_so(const StagedOperand *item)
     Access access = op_access(item->load, 0);
     const Attr *guard = op_attr(item->load, ATTR_GUARD);
     int64_t axis = op_int(mask, ATTR_AXIS, 0);
+    const Value *hidden = mask->operands[0];
+    if (hidden->def && hidden->def->kind == OP_PERMUTE) {
+        axis = op_attr(hidden->def, ATTR_PERM)->ints[axis];
+        hidden = hidden->def->operands[0];
+    }
     for (int i = 0, kept = 0; i < access.n; i++) {
         const Value *index = access.indices[i];
         bool range = index && index->type->kind == TYPE_RANGE;
         if ((range || !index) && kept++ == axis) {
-            return mask->operands[0] == item->load->results[0] && range && guard &&
+            return hidden == item->load->results[0] && range && guard &&
                    guard->ints[i] && op_attr(mask, ATTR_VALUE)->f == 0;
         }
     }
@@ -207,13 +212,44 @@ static int64_t blocks_held(const Copies *c)
     return held > 1 ? held : 1;
 }
 
+typedef struct Scratch {
+    Type types[MAX_STAGED]; /* each with a buffer */
+    int n;
+    int64_t bytes;
+} Scratch;
+
+/* Operands of fused multiply-adds that are computed: threads read them from shared memory. */
+static void measure_scratch(Op *op, void *user)
+{
+    Scratch *scratch = user;
+    bool plain = op->kind == OP_DOT && !dot_instruction(op->parent->func, op);
+    for (int side = 0; plain && side < 2; side++) {
+        Type type = op->operands[side]->type;
+        const Op *def = op->operands[side]->def;
+        while (def && (def->kind == OP_MASK || op_moves_axes(def))) {
+            def = def->operands[0]->def;
+        }
+        bool known = def && def->kind == OP_LOAD;
+        for (int i = 0; i < scratch->n; i++) {
+            known = known || scratch->types[i] == type;
+        }
+        if (!known && type->rank == 2 && scratch->n < MAX_STAGED) {
+            scratch->types[scratch->n++] = type;
+            scratch->bytes += poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) *
+                              dtype_bytes(type->dtype);
+        }
+    }
+}
+
 /* What must be on its way for copies to come as fast as a multiprocessor can take them, of all its
  * blocks: latency times rate. */
 static int64_t choose_slots(const Copies *c)
 {
     Func *func = c->func;
     int64_t held = blocks_held(c), flight = (int64_t)COPY_LATENCY * COPY_RATE;
-    int64_t room = func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes;
+    Scratch scratch = {.n = 0};
+    block_walk(c->s->launch->regions[0], measure_scratch, &scratch);
+    int64_t room = func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes - scratch.bytes;
     int64_t fit = room / c->bytes, share = room / held / c->bytes;
     int64_t wanted = 1 + (flight + held * c->bytes - 1) / (held * c->bytes);
     wanted = wanted > MAX_SLOTS ? MAX_SLOTS : wanted < MIN_SLOTS ? MIN_SLOTS : wanted;

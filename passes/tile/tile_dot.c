@@ -15,6 +15,7 @@ enum {
     RASTER_ROWS = 1024,       /* of a raster group (measured: tiles of 128 and 256 rows) */
     WARP_ACCUMULATORS = 4096, /* of 32 bits, maximum of a warp if the tile leaves */
     MIN_WARPS = 4,            /* one for each scheduler */
+    LEAST_COLUMNS = 32,   /* of a warp group's tile, where registers suffice */
     EDGE_COLUMNS = 2,     /* columns of f64 that take as long as a tile's prologue and epilogue */
     OTHER_REGISTERS = 32, /* of a thread, besides accumulators and fragments: addresses, counters */
     UPCAST_DEPTH = 128,   /* elements of a step if an operand is upcast */
@@ -64,6 +65,17 @@ static const char *columns_reason(int64_t most, bool twice, bool wide)
                 : "operands pass through registers, which accumulators must leave";
 }
 
+/* Columns of which the sums of all dots fit a thread of a warp group, at most LEAST_COLUMNS:
+ * narrower instructions waste the matrix unit. */
+static int64_t fewest_columns(const Func *func, const TilePlan *plan)
+{
+    const MatrixInstr *unit = plan->instruction;
+    int64_t lanes = (int64_t)mma_warps(unit) * func->target->warp;
+    int64_t registers = func->target->registers_thread - OTHER_REGISTERS;
+    int64_t columns = registers * lanes / unit->m / max_i64(1, plan->n_dots);
+    return max_i64(unit->n, min_i64(LEAST_COLUMNS, power_of_two_at_most(max_i64(1, columns))));
+}
+
 /* If sizes are unknown, or the group has several dots that differ. */
 static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -75,9 +87,10 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
     if (n) {
         bool twice = unit->max_accumulate_k != 0;
+        int64_t least = fewest_columns(func, plan);
         int64_t most =
-            max_i64(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
-        set_halved(func, n, max_i64(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
+            max_i64(least, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        set_halved(func, n, max_i64(least, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
                    columns_reason(most, twice, wide));
     }
 }
@@ -278,11 +291,12 @@ static int64_t shared_by_more(const Func *func, const TilePlan *plan, const Axis
 
 /* Tiles for warp-level MMA: each warp reuses a fragment for all fragments of the other operand, and
  * keeps its part of the result in registers. */
-static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, bool scaled)
 {
     const MatrixInstr *unit = plan->instruction;
     int64_t wide = dtype_bytes(unit->result) / 4;
-    int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
+    int64_t sums = scaled ? 2 : 1; /* factors multiply the sums of a step, which are held, too */
+    int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots) / sums);
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     int unhalved = 0;
@@ -296,7 +310,9 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
         bool waves = m && ring && operand == 8 && plan->n_stored == 2;
         unhalved +=
             set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
-                       TURN_COLUMNS, "columns that share each fragment of the left operand");
+                       TURN_COLUMNS,
+                       scaled ? columns_reason(columns, true, false)
+                              : "columns that share each fragment of the left operand");
     }
     plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
     plan->warps = shared_by_more(func, plan, m, n, unhalved);
@@ -515,7 +531,7 @@ static int64_t choose_depth(Func *func, const Op *group, TilePlan *plan, const M
         return upcast ? choose_upcast_a(func, plan, m, n, same != 0)
                       : choose_groups(func, group, plan, m, n);
     }
-    return upcast ? choose_upcast_b(func, plan, m, n) : choose_warps(func, plan, m, n);
+    return upcast ? choose_upcast_b(func, plan, m, n) : choose_warps(func, plan, m, n, same != 0);
 }
 
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)

@@ -79,7 +79,7 @@ static bool is_loaded(const Value *operand)
     return load && load->kind == OP_LOAD;
 }
 
-static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value *operand)
+static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value *operand, bool fma)
 {
     const Op *load = operand->def;
     int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
@@ -96,6 +96,7 @@ static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value
     steps->in_turn = in_turn ? max_i64(bytes, steps->in_turn) : steps->in_turn;
     if (!loaded) {
         steps->operand = max_i64(steps->operand, bytes);
+        steps->plain += fma ? bytes : 0;
     } else if (is_walked(load)) {
         phase->walked += bytes;
     } else {
@@ -180,17 +181,17 @@ static void measure_dot(BlockFootprint *steps, const Op *op)
 {
     Type c = op->results[0]->type;
     LoopPhase *phase = phase_of(steps, op);
+    const MatrixInstr *unit = dot_instruction(steps->func, op);
     steps->any_dot = true;
     phase->n_dots++;
-    const MatrixInstr *unit = dot_instruction(steps->func, op);
     steps->wgmma = (unit && mma_warps(unit) > 1) || steps->wgmma;
     steps->unit = unit && mma_warps(unit) == 1 ? unit : steps->unit;
     if (is_loaded(op->operands[0])) {
         Type a = op->operands[0]->type;
         steps->depth = max_i64(steps->depth, poly_capacity(a->dims[a->rank - 1]));
     }
-    measure_operand(steps, phase, op->operands[0]);
-    measure_operand(steps, phase, op->operands[1]);
+    measure_operand(steps, phase, op->operands[0], !unit);
+    measure_operand(steps, phase, op->operands[1], !unit);
     steps->rows = max_i64(steps->rows, poly_capacity(c->dims[0]));
     steps->accumulators = max_i64(steps->accumulators, elements_of(c));
     phase->held += elements_of(c) * dtype_bytes(c->dtype);
@@ -418,8 +419,8 @@ static bool unit_steps_fit(Func *func, const BlockFootprint *steps)
     int64_t held =
         own ? THREAD_HELD_BYTES : held_by(func, steps, groups, max_i64(1, steps->plan.blocks));
     int64_t room = (func->target->shared_bytes + reserved) / blocks_of(func, steps);
-    return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
-                   reserved <=
+    return steps->once + steps->stored - steps->lent + 2 * (steps->walked + steps->plain) +
+                   SHARED_SLACK + reserved <=
                room &&
            steps->held + steps->operand <= threads * held;
 }
@@ -432,9 +433,11 @@ bool source_fits(Func *func, const BlockFootprint *steps)
     if (steps->wgmma) {
         return unit_steps_fit(func, steps);
     }
-    /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
-    int64_t room = func->target->shared_bytes;
-    return steps->shared <= (func->retry.alias_buffers ? room : room * 7 / 8) &&
+    /* A product by fma also stages operands that come from registers; copies have two slots. */
+    int64_t room = func->target->shared_bytes, walked = steps->unit ? 0 : steps->walked;
+    int64_t ahead = func->target->async_copy_bytes ? walked + SHARED_SLACK : 0;
+    int64_t most = func->retry.alias_buffers ? room : min_i64(room * 7 / 8, room - ahead);
+    return steps->shared <= most &&
            steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
 }
 
@@ -467,12 +470,10 @@ static void restore_steps(const SavedSteps *saved)
 static void try_steps(Func *func, Op *parallel, const SavedSteps *saved, int64_t shrink, bool even,
                       BlockFootprint *steps)
 {
+    bool loops_first = steps->wgmma || steps->unit;
     restore_steps(saved);
-    *steps = (BlockFootprint){.func = func,
-                              .shrink = shrink,
-                              .loops_first = steps->wgmma || steps->unit,
-                              .even = even,
-                              .narrowed = steps->narrowed};
+    *steps = (BlockFootprint){.func = func, .shrink = shrink, .loops_first = loops_first,
+                              .even = even, .narrowed = steps->narrowed};
     walk_group(parallel, set_steps, steps);
     measure(parallel, steps);
 }

@@ -33,6 +33,7 @@ typedef struct BlockFootprint {
     int64_t shared; /* bytes of products' operands */
     int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
     LoopPhase phase, beside;      /* whose products are being measured; of no loop */
+    int64_t plain;         /* operands that are computed, of products by fused multiply-adds */
     int64_t in_turn;       /* the largest of those by a step: beside it the others take none */
     int64_t lent;          /* of the results' tiles: fit into what is loaded once */
     Type loaded;           /* that is loaded once */

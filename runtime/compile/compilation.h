@@ -188,6 +188,7 @@ void signature_of_func(Func *func, TesseraSignature *signature); /* argument_siz
  * visited, if that is wanted. `user` is a Compilation. */
 void debug_report_time(void *user, const char *part, double seconds);
 void debug_report_phase(Compilation *c, const char *phase, double seconds);
+void debug_report_retries(Compilation *c);
 /* Hooks that do what the context's debug settings say (pass_hooks.c). */
 PassHooks debug_hooks(Compilation *c);
 /* After the front end, which is no pass; false: stop. */

@@ -133,6 +133,7 @@ bool compile(Compilation *c, CompileGoal goal)
         while (done && !passes_run_from_tile(c->func, &c->hooks)) {
             done = retry_with_smaller_tiles(c->retry);
         }
+        debug_report_retries(c);
         if (!done) {
             return c->stopped;
         }

@@ -80,6 +80,16 @@ void debug_report_phase(Compilation *c, const char *phase, double seconds)
     }
 }
 
+void debug_report_retries(Compilation *c)
+{
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
+    if (debug->count_work) {
+        Text text = text_new(&c->work->arena);
+        text_printf(&text, "%-12s %9d\n", "retries", c->func->retries.n);
+        say(debug, &text);
+    }
+}
+
 /* ---- the IR after each pass, for `explain` ---- */
 
 static int line_in(const Compilation *c, Span span)

@@ -142,10 +142,21 @@ static void machine_line(const Report *report, Text *out)
     }
 }
 
+/* Tiles were chosen again: the choice before had too much of something. */
+static void retries_line(const Report *report, Text *out)
+{
+    const RetryCount *retries = &report->input->func->retries;
+    if (retries->n > 0) {
+        text_printf(out, "# tiles were chosen again %d time%s: %s\n", retries->n,
+                    retries->n == 1 ? "" : "s", retries->why);
+    }
+}
+
 void report_text(const Report *report, Text *out)
 {
     text_add(out, report->input->schedule);
     machine_line(report, out);
+    retries_line(report, out);
     for (int i = 0; i < report->n_launches; i++) {
         const LaunchReport *launch = &report->launches[i];
         text_printf(out, "# %s: ", launch->plan->symbol);
