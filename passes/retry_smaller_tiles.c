@@ -121,6 +121,36 @@ static bool next_try(Func *func, bool *learnt)
 
 /* ---- what the user's lines could be ---- */
 
+/* How an entry is changed so that less is needed. */
+typedef enum Change {
+    CHANGE_HALVE,  /* a tile */
+    CHANGE_SEARCH, /* slots of a ring, blocks of a multiprocessor: the most that fit */
+    CHANGE_DOUBLE, /* warps: each thread holds less */
+    CHANGE_NONE,
+} Change;
+
+static const struct {
+    const char *key, *sub; /* sub NULL: any */
+    Change change;
+} CHANGES[] = {
+    {"tile", NULL, CHANGE_HALVE},
+    {"pipeline", NULL, CHANGE_SEARCH},
+    {"occupancy", NULL, CHANGE_SEARCH},
+    {"warps", "", CHANGE_DOUBLE},
+};
+
+static Change change_of(const ScheduleEntry *line)
+{
+    for (size_t i = 0; i < sizeof CHANGES / sizeof *CHANGES; i++) {
+        const char *sub = CHANGES[i].sub;
+        if (text_equal(line->key, CHANGES[i].key) &&
+            (!sub || text_equal(line->sub ? line->sub : "", sub))) {
+            return CHANGES[i].change;
+        }
+    }
+    return CHANGE_NONE;
+}
+
 typedef struct Given {
     ScheduleEntry *items[MAX_GIVEN];
     int n;
@@ -131,8 +161,8 @@ static Given given_lines(Func *func)
     Given given = {.n = 0};
     for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
         ScheduleEntry *line = &func->schedule->entries.items[i];
-        bool counts = text_equal(line->key, "tile") || text_equal(line->key, "pipeline");
-        if (counts && line->origin != ENTRY_DERIVED && !line->symbol && given.n < MAX_GIVEN) {
+        bool counts = change_of(line) != CHANGE_NONE && line->origin != ENTRY_DERIVED;
+        if (counts && !line->symbol && given.n < MAX_GIVEN) {
             given.items[given.n++] = line;
         }
     }
@@ -153,10 +183,16 @@ static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks)
     return fits;
 }
 
+/* What to try: numbers for the given lines, in their order. */
+typedef struct Trial {
+    int64_t numbers[MAX_GIVEN];
+} Trial;
+
 typedef struct Search {
     Func *func;
     const Mark *mark;
     const PassHooks *hooks;
+    Trial given; /* the user's numbers */
     const char *found;
 } Search;
 
@@ -173,13 +209,8 @@ static void describe(Text *text, const ScheduleEntry *before, const ScheduleEntr
     }
 }
 
-static bool is_pipeline(const ScheduleEntry *line)
-{
-    return text_equal(line->key, "pipeline");
-}
-
-/* One line by its number, -1: all tiles; with `number`, or, where that is 0, halved so often. */
-static bool try_less(Search *s, int which, int64_t number, int times)
+/* Does the function fit with these numbers? Then `found` says which of them changed. */
+static bool try_numbers(Search *s, const Trial *trial)
 {
     Mark changed = *s->mark;
     Text text = text_new(s->func->arena);
@@ -190,9 +221,8 @@ static bool try_less(Search *s, int which, int64_t number, int times)
     const ScheduleEntry *before = NULL;
     for (int i = 0; i < given.n; i++) {
         ScheduleEntry *line = given.items[i];
-        if (which == i || (which < 0 && !is_pipeline(line))) {
-            int64_t half = line->number >> times;
-            line->number = number ? number : half > 1 ? half : 1;
+        if (line->number != trial->numbers[i]) {
+            line->number = trial->numbers[i];
             describe(&text, before, line);
             before = line;
             changed.lines[line - s->func->schedule->entries.items].number = line->number;
@@ -205,13 +235,14 @@ static bool try_less(Search *s, int which, int64_t number, int times)
     return true;
 }
 
-/* The longest pipeline that fits. */
-static bool shorten(Search *s, int which, int64_t given)
+/* The greatest number of one line with which the trial fits. */
+static bool search_most(Search *s, Trial trial, int which)
 {
-    int64_t fits = 0, over = given;
+    int64_t fits = 0, over = trial.numbers[which];
     while (fits + 1 < over) {
         int64_t number = fits == 0 ? 1 : fits + (over - fits) / 2;
-        if (try_less(s, which, number, 0)) {
+        trial.numbers[which] = number;
+        if (try_numbers(s, &trial)) {
             fits = number;
         } else if (fits == 0) {
             return false;
@@ -222,22 +253,60 @@ static bool shorten(Search *s, int which, int64_t given)
     return fits > 0;
 }
 
-/* The least change: a shorter pipeline, else one tile, else all tiles, each as often halved. */
+/* The trial as it is, or with a shorter ring or fewer blocks. */
+static bool try_with_less(Search *s, const Given *given, const Trial *trial)
+{
+    if (try_numbers(s, trial)) {
+        return true;
+    }
+    for (int i = 0; i < given->n; i++) {
+        if (change_of(given->items[i]) == CHANGE_SEARCH && search_most(s, *trial, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The line, changed `times` times. */
+static void change(const ScheduleEntry *line, int64_t *number, int times)
+{
+    switch (change_of(line)) {
+    case CHANGE_HALVE: *number = *number >> times > 1 ? *number >> times : 1; break;
+    case CHANGE_DOUBLE: *number = *number << times; break;
+    case CHANGE_SEARCH:
+    case CHANGE_NONE: break;
+    }
+}
+
+/* The least change: a shorter ring or fewer blocks; else one line changed by a factor of two, four,
+ * …, or all tiles, each alone and with a shorter ring or fewer blocks. */
 static const char *what_fits(Search *s)
 {
     mark_restore(s->func, s->mark);
     Given given = given_lines(s->func);
-    int n = given.n;
-    for (int i = 0; i < n; i++) {
-        if (is_pipeline(given.items[i]) && shorten(s, i, given.items[i]->number)) {
-            return s->found;
-        }
+    for (int i = 0; i < given.n; i++) {
+        s->given.numbers[i] = given.items[i]->number;
     }
-    for (int times = 1; n > 0 && times <= MAX_TIMES; times++) {
-        for (int which = 0; which <= n; which++) {
-            if (try_less(s, which < n ? which : -1, 0, times)) {
+    if (given.n == 0 || try_with_less(s, &given, &s->given)) {
+        return s->found;
+    }
+    for (int times = 1; times <= MAX_TIMES; times++) {
+        for (int which = 0; which < given.n; which++) {
+            Trial trial = s->given;
+            change(given.items[which], &trial.numbers[which], times);
+            if (trial.numbers[which] != s->given.numbers[which] &&
+                try_with_less(s, &given, &trial)) {
                 return s->found;
             }
+        }
+        Trial all = s->given;
+        for (int i = 0; i < given.n; i++) {
+            if (change_of(given.items[i]) == CHANGE_HALVE) {
+                change(given.items[i], &all.numbers[i], times);
+            }
+        }
+        if (try_with_less(s, &given, &all)) {
+            return s->found;
         }
     }
     return NULL;
@@ -246,13 +315,17 @@ static const char *what_fits(Search *s)
 /* "`tile` and `pipeline`" */
 static const char *keys_of(Func *func, const Given *given)
 {
-    bool tiles = false, pipeline = false;
-    for (int i = 0; i < given->n; i++) {
-        tiles = tiles || !is_pipeline(given->items[i]);
-        pipeline = pipeline || is_pipeline(given->items[i]);
+    Text text = text_new(func->arena);
+    for (size_t k = 0; k < sizeof CHANGES / sizeof *CHANGES; k++) {
+        bool set = false;
+        for (int i = 0; i < given->n; i++) {
+            set = set || text_equal(given->items[i]->key, CHANGES[k].key);
+        }
+        if (set) {
+            text_printf(&text, "%s`%s`", text.n ? " and " : "", CHANGES[k].key);
+        }
     }
-    return arena_printf(func->arena, "%s%s%s", tiles ? "`tile`" : "",
-                        tiles && pipeline ? " and " : "", pipeline ? "`pipeline`" : "");
+    return text.n ? text.data : "";
 }
 
 static void give_help(Func *func, const Mark *mark, const char *fits, const char *given)
@@ -309,7 +382,7 @@ bool retry_with_smaller_tiles(TileRetry *retry)
         return false;
     }
     if (!next_try(func, &retry->learnt)) {
-        return refuse(&(Search){func, &retry->mark, retry->hooks, NULL});
+        return refuse(&(Search){.func = func, .mark = &retry->mark, .hooks = retry->hooks});
     }
     count_retry(func, retry->mark.n_diags);
     mark_restore(func, &retry->mark);

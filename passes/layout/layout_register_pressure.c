@@ -11,6 +11,7 @@
 #include "ir/text/ir_text.h"
 #include "passes/analysis/access_width.h"
 #include "passes/layout/assign_layouts.h"
+#include "support/int_math.h"
 
 enum {
     OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
@@ -41,7 +42,7 @@ typedef struct Lives {
     int64_t beside;  /* registers that the whole launch has */
     int64_t places;  /* of the addresses of what is gathered */
     bool wide;       /* its elements are accessed by indices of 64 bits */
-    const Op *worst; /* the dot with the greatest register pressure */
+    const Op *worst; /* the op at which most registers are live */
     int64_t most;
     int worst_at;
 } Lives;
@@ -338,6 +339,8 @@ static void find_wanted(Lives *lives, const Block *block)
         bool met = meets(lives->pass, op);
         if (met || op->kind == OP_REDUCE) { /* its result is computed from all elements */
             int64_t wanted = wanted_at(lives, op, at);
+            lives->worst = wanted > lives->most ? op : lives->worst;
+            lives->worst_at = wanted > lives->most ? at : lives->worst_at;
             lives->most = wanted > lives->most ? wanted : lives->most;
             lives->met = met ? at : lives->met;
         }
@@ -426,6 +429,77 @@ static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t e
     return warps / (int64_t)layout_warps(pass, launch->regions[0]);
 }
 
+static Lives wanted_lives(LayoutPass *pass, const Op *launch)
+{
+    Lives lives = lives_of(pass, launch);
+    block_walk(launch->regions[0], note_beside, &lives);
+    lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
+    lives.beside += lives.places;
+    find_wanted(&lives, launch->regions[0]);
+    return lives;
+}
+
+/* ---- what the user's entries make too large ---- */
+
+static bool sizes_are_given(const Func *func)
+{
+    return schedule_has_user_entry((Func *)func, "tile") ||
+           schedule_has_user_entry((Func *)func, "warps");
+}
+
+/* The tiles that are live as a whole where most registers are, a line each; returns the registers
+ * of them and of what every thread has. */
+static int64_t list_tiles(const Lives *lives, Text *out)
+{
+    int64_t sum = BESIDE_ALL;
+    text_add(out, "registers of a thread, by tile:");
+    for (uint32_t id = 0; id < lives->n; id++) {
+        const Life *life = &lives->of[id];
+        int64_t own = life->value ? registers_of(lives->pass, life->value) : 0;
+        bool live = life->value && life->from < lives->worst_at && life->to >= lives->worst_at &&
+                    !(life->to == lives->worst_at && passes_by(lives->worst, life->value));
+        if (live && own >= GROUP) {
+            sum += own;
+            text_printf(out, "\n%6lld  %s, ", (long long)own,
+                        life->value->name ? life->value->name : "a tile");
+            print_type(lives->pass->func, life->value->type, out);
+        }
+    }
+    text_printf(out, "\n%6d  addresses and counters\n%6lld  in all", BESIDE_ALL, (long long)sum);
+    return sum;
+}
+
+/* Tiles, warps and blocks that the user gives: what lives at once must fit the registers that they
+ * leave a thread. Derived blocks are lowered instead; of one block the tiles alone must fit, as a
+ * thread may spill a few addresses. */
+static void check_given(LayoutPass *pass, const Op *launch, int64_t blocks)
+{
+    Func *func = pass->func;
+    const Block *body = launch->regions[0];
+    int64_t step = func->target->register_step;
+    if (block_contains(body, OP_DOT) || block_contains(body, OP_DOT_ASYNC)) {
+        return; /* layout_check_registers has looked at it */
+    }
+    Lives lives = wanted_lives(pass, launch);
+    int64_t room = func->target->registers_thread;
+    while (room > step && blocks_of_registers(pass, launch, round_up(room, step)) < blocks) {
+        room = (room - 1) / step * step;
+    }
+    Text table = text_new(func->arena);
+    int64_t held = lives.worst ? list_tiles(&lives, &table) : 0;
+    if (held - (blocks > 1 ? 0 : BESIDE_ALL) > room) {
+        Diag *diag = diag_error(
+            func->diags, ERR_REGISTERS, lives.worst->span,
+            "kernel %s holds %lld registers a thread at once; a thread of %s has %lld in %lld "
+            "block%s of %lld threads",
+            func->name, (long long)held, func->target->name, (long long)room,
+            (long long)blocks, blocks == 1 ? "" : "s",
+            (long long)layout_warps(pass, body) * pass->lanes);
+        diag_note(func->diags, diag, "%s", table.data);
+        layout_request_retry(func, launch);
+    }
+}
+
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
@@ -435,14 +509,16 @@ static void share_unit(LayoutPass *pass, Op *launch)
     if (given && given->number < blocks) { /* of a launch whose tiles were not chosen by tile */
         op_set_int(func, launch, ATTR_OCCUPANCY, given->number > 1 ? given->number : 1);
     }
-    if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
+    if (awaits(launch) || has_roles(launch)) {
         return;
     }
-    Lives lives = lives_of(pass, launch);
-    block_walk(launch->regions[0], note_beside, &lives);
-    lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
-    lives.beside += lives.places;
-    find_wanted(&lives, launch->regions[0]);
+    if (given || sizes_are_given(func)) {
+        check_given(pass, launch, given ? op_int(launch, ATTR_OCCUPANCY, 1) : 1);
+    }
+    if (blocks <= 1 || given) {
+        return;
+    }
+    Lives lives = wanted_lives(pass, launch);
     int64_t each = (lives.most + step - 1) / step * step;
     int64_t dealt = dealt_out(pass, launch);
     int64_t room = blocks_of_registers(pass, launch, each ? each : 1);

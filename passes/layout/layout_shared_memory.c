@@ -2,6 +2,7 @@
 /* Allocates the shared memory that layouts need, assigns an offset to every allocation, and checks
  * that all of it fits. */
 #include "ir/ir_errors.h"
+#include "ir/schedule.h"
 #include "passes/analysis/bank_conflicts.h"
 #include "passes/layout/assign_layouts.h"
 #include "support/int_math.h"
@@ -330,6 +331,44 @@ static void report(const Placer *placer, const Op *launch)
     }
 }
 
+static void report_blocks(const Placer *placer, const Op *launch, int64_t blocks, int64_t each,
+                          int64_t room)
+{
+    Func *func = placer->func;
+    Diag *diag = diag_error(func->diags, ERR_SHARED_MEMORY, launch->span,
+                            "%lld blocks of kernel %s need %lld bytes of shared memory; a "
+                            "multiprocessor of %s has %lld",
+                            (long long)blocks, func->name, (long long)(blocks * each),
+                            func->target->name, (long long)room);
+    diag_note(func->diags, diag, "%s\n%10lld  reserved by the device\n%10lld  of %lld blocks",
+              budget_table(placer, func->target->shared_bytes),
+              (long long)func->target->shared_reserved, (long long)(blocks * each),
+              (long long)blocks);
+    layout_request_retry(func, launch);
+}
+
+/* The blocks of a multiprocessor share its memory: derived ones are as many as have room, so that
+ * their threads have the registers of those that have none; the user's must fit. */
+static void limit_blocks(const Placer *placer, Op *launch)
+{
+    Func *func = placer->func;
+    int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1), reserved = func->target->shared_reserved;
+    int64_t room = func->target->shared_bytes + reserved, each = placer->total + reserved;
+    if (blocks <= 1 || placer->total == 0 || blocks * each <= room) {
+        return;
+    }
+    schedule_at_op(func, launch);
+    if (schedule_user_entry(func, "occupancy", "")) {
+        report_blocks(placer, launch, blocks, each, room);
+    } else {
+        op_set_int(func, launch, ATTR_OCCUPANCY,
+                   schedule_decide_int(func, "occupancy", "", max_i64(1, room / each),
+                                       "a block has %lld bytes of shared memory",
+                                       (long long)placer->total));
+    }
+    schedule_at_launch(func, EVERY_LAUNCH);
+}
+
 static void place_launch(Op *launch, void *user)
 {
     LayoutPass *pass = user;
@@ -355,6 +394,8 @@ static void place_launch(Op *launch, void *user)
     }
     if (placer.total > func->target->shared_bytes) {
         report(&placer, launch);
+    } else {
+        limit_blocks(&placer, launch);
     }
 }
 
