@@ -6,6 +6,7 @@
 #include "codegen/cpu/cpu.h"
 #include "codegen/nvptx/nvptx.h"
 #include "codegen/nvptx/ptxas.h"
+#include "codegen/nvptx/ptxas_spills.h"
 #include "ir/target/target.h"
 
 typedef bool BackEnd(Func *func, EmitKind kind, const CodegenOptions *options, Code *code,
@@ -25,4 +26,9 @@ bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code
 bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info)
 {
     return ptxas_info(func, options, ptx, info);
+}
+
+bool codegen_ptxas_relieve(Func *func, const Code *info)
+{
+    return ptxas_relieve(func, info->bytes);
 }

@@ -49,6 +49,9 @@ void codegen_host_cpu(Arena *arena, CodegenHost *host);
 /* NVIDIA: the statistics that `ptxas -v` prints for this PTX. False, without a diagnostic, if there
  * is no ptxas or it fails. */
 bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);
+/* NVIDIA: lowers the derived occupancy of launches that spill, as EMIT_CUBIN does by itself. True:
+ * code is to be made again. */
+bool codegen_ptxas_relieve(Func *func, const Code *info);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;

@@ -8,6 +8,7 @@
 #include "codegen/nvptx/hopper.h"
 #include "codegen/nvptx/nvptx_mma.h"
 #include "codegen/nvptx/ptxas.h"
+#include "codegen/nvptx/ptxas_spills.h"
 #include "codegen/nvptx/ptxas_workarounds.h"
 #include "ir/ir_errors.h"
 
@@ -369,11 +370,6 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     switch (kind) {
     case EMIT_PTX:
     case EMIT_ASM: llvm_emit(em->l, LLVMAssemblyFile, code); return true;
-    case EMIT_CUBIN: {
-        Code ptx;
-        llvm_emit(em->l, LLVMAssemblyFile, &ptx);
-        return ptxas_assemble(em->func, em->options, &ptx, code);
-    }
     default: break;
     }
     diag_failure_at(em->func->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
@@ -434,7 +430,21 @@ static const GpuTarget HOOKS = {
     .finish = finish,
 };
 
+/* Once more where threads spill and may have more registers. */
+static bool emit_cubin(Func *func, const CodegenOptions *options, Code *code, Plan *plan)
+{
+    Code ptx, info;
+    bool made = gpu_emit(func, &HOOKS, EMIT_PTX, options, &ptx, plan) &&
+                ptxas_assemble(func, options, &ptx, code, &info);
+    if (made && ptxas_relieve(func, info.bytes)) {
+        made = gpu_emit(func, &HOOKS, EMIT_PTX, options, &ptx, plan) &&
+               ptxas_assemble(func, options, &ptx, code, &info);
+    }
+    return made;
+}
+
 bool nvptx_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
 {
-    return gpu_emit(func, &HOOKS, kind, options, code, plan);
+    return kind == EMIT_CUBIN ? emit_cubin(func, options, code, plan)
+                              : gpu_emit(func, &HOOKS, kind, options, code, plan);
 }

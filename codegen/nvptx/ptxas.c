@@ -170,23 +170,26 @@ static int run_on(Func *func, const char *ptxas, int optimize, const Files *file
     return run(ptxas, arguments, files);
 }
 
-static bool assemble(Func *func, const char *ptxas, int optimize, const Files *files, Code *cubin)
+static bool assemble(Func *func, const char *ptxas, int optimize, const Files *files, Code *cubin,
+                     Code *info)
 {
     int code = run_on(func, ptxas, optimize, files);
+    *info = (Code){"", 0};
+    bool has_info = read_all(func->arena, files->log, info);
     if (code == 0 && read_all(func->arena, files->out, cubin) && cubin->n > 0) {
         return true;
     }
-    Code info = {"", 0};
-    if (code < 0 || !read_all(func->arena, files->log, &info)) {
+    if (code < 0 || !has_info) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
     diag_failure(func->diags, DIAG_INTERNAL, "%s does not take the code of %s: %s", ptxas,
-                 func->name, info.bytes);
+                 func->name, info->bytes);
     return false;
 }
 
-bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin)
+bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin,
+                    Code *info)
 {
     const char *ptxas = find_or_tell(func, options);
     if (!ptxas) {
@@ -198,7 +201,7 @@ bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, 
         diag_failure(func->diags, DIAG_ENVIRONMENT, "no memory for the assembler's files: %s",
                      strerror(errno));
     }
-    good = good && assemble(func, ptxas, options->optimize, &files, cubin);
+    good = good && assemble(func, ptxas, options->optimize, &files, cubin, info);
     close_files(&files);
     return good;
 }

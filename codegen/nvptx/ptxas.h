@@ -5,9 +5,10 @@
 
 #include "codegen/codegen.h"
 
-/* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order.
- * False after a diagnostic. */
-bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
+/* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order;
+ * `info`: what it says with -v. False after a diagnostic. */
+bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin,
+                    Code *info);
 /* What it says with -v: registers, memory and spills of each kernel. False, without a diagnostic,
  * when there is none or it fails. */
 bool ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);

@@ -99,11 +99,18 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
     if (!emit(c, family == FAMILY_NVPTX ? EMIT_PTX : EMIT_ASM, listed, &text, plan)) {
         return false;
     }
+    bool told = family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &said);
+    if (told && codegen->ptxas_relieve(c->func, &said)) { /* what EMIT_CUBIN does */
+        if (!emit(c, EMIT_PTX, listed, &text, plan)) {
+            return false;
+        }
+        told = codegen->ptxas_info(c->func, &options, &text, &said);
+    }
     if (listed) {
         add_listing(c, &input->listings, "LLVM", &llvm);
         add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
     }
-    if (family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &said)) {
+    if (told) {
         read_ptxas(&c->work->arena, said.bytes, input);
     } else if (family == FAMILY_AMDGCN) {
         read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);

@@ -7,6 +7,7 @@ extern const CodegenTable tessera_codegen;
 __attribute__((visibility("default"))) const CodegenTable tessera_codegen = {
     .emit = codegen_emit,
     .ptxas_info = codegen_ptxas_info,
+    .ptxas_relieve = codegen_ptxas_relieve,
     .bundle = codegen_bundle,
     .host = codegen_host,
     .host_cpu = codegen_host_cpu,
