@@ -436,8 +436,8 @@ bool source_fits(Func *func, const BlockFootprint *steps)
     /* A product by fma also stages operands that come from registers; copies have two slots. */
     int64_t room = func->target->shared_bytes, walked = steps->unit ? 0 : steps->walked;
     int64_t ahead = func->target->async_copy_bytes ? walked + SHARED_SLACK : 0;
-    int64_t most = func->retry.alias_buffers ? room : min_i64(room * 7 / 8, room - ahead);
-    return steps->shared <= most &&
+    room = func->retry.alias_buffers ? room : min_i64(room * 7 / 8, room - ahead);
+    return steps->shared <= room &&
            steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
 }
 
