@@ -85,7 +85,7 @@ static bool is_constant(const Builder *b, const Value *memory)
     while (top && top->parent != b->func->body) {
         top = top->parent->parent;
     }
-    return io == PARAM_IN || (io == PARAM_SCRATCH && top && !op_writes(top, memory));
+    return io == PARAM_IN || (io_is_made_here(io) && top && !op_writes(top, memory));
 }
 
 static Value *load_without(const Drop *d, const Op *load, int axis)

@@ -206,6 +206,12 @@ typedef enum ParamIo {
     PARAM_SCRATCH, /* an intermediate in global memory that exists for one call of the kernel */
 } ParamIo;
 
+/* True if only the function writes the memory: it has no elements before. */
+static inline bool io_is_made_here(ParamIo io)
+{
+    return io == PARAM_OUT || io == PARAM_SCRATCH;
+}
+
 /* A tensor without memory: the im2col view of tensor `of`, an input or an intermediate that is
  * written before the view is read. The axes of `of` are images, `n` spatial axes, channels. The
  * axes of the view are the images, an output position along each spatial axis, a tap along each

@@ -126,6 +126,16 @@ static const Affine *without_terms(AxisSpace *space, const Affine *a, int i, int
     return rest;
 }
 
+/* Is `outer` the quotient f // by of the remainder f % by, where f may be a quotient itself: g // a
+ * // by, which is the axis g // (a * by)? */
+static bool is_quotient_of(AxisSpace *space, const Axis *outer, const Axis *inner)
+{
+    const Axis *of = map_as_axis(inner->of);
+    bool nested = of && of->make == AXIS_OUTER && map_equal(outer->of, of->of);
+    bool plain = inner->by == outer->by && map_equal(inner->of, outer->of);
+    return plain || (nested && outer->by == poly_mul(space->func, of->by, inner->by));
+}
+
 /* by * (f // by) + f % by is f. */
 static const Affine *joined(AxisSpace *space, const Affine *a)
 {
@@ -133,10 +143,9 @@ static const Affine *joined(AxisSpace *space, const Affine *a)
         const Axis *outer = a->terms[i].axis;
         for (int k = 0; outer->make == AXIS_OUTER && k < a->n; k++) {
             const Axis *inner = a->terms[k].axis;
-            if (inner->make == AXIS_INNER && inner->by == outer->by &&
-                map_equal(inner->of, outer->of) &&
-                poly_mul(space->func, a->terms[k].coef, outer->by) == a->terms[i].coef) {
-                const Affine *whole = map_scale(space, outer->of, a->terms[k].coef);
+            if (inner->make == AXIS_INNER && is_quotient_of(space, outer, inner) &&
+                poly_mul(space->func, a->terms[k].coef, inner->by) == a->terms[i].coef) {
+                const Affine *whole = map_scale(space, inner->of, a->terms[k].coef);
                 return map_add(space, without_terms(space, a, i, k), whole);
             }
         }

@@ -54,15 +54,15 @@ static bool pair(LoopVarMap *vars, const Value *a, const Value *b)
 
 /* ---- memory ---- */
 
-/* An input, or an intermediate that is there before. */
+/* An input, or what an earlier launch wrote. */
 static bool is_steady(const LoopVarMap *vars, const Value *memory)
 {
     if (memory->type->kind != TYPE_TENSOR || memory->block || memory->def) {
         return false;
     }
     ParamIo io = vars->func->params.items[memory->index].io;
-    bool steady = io == PARAM_IN || io == PARAM_SCRATCH;
-    for (const Op *op = vars->from; io == PARAM_SCRATCH && steady && op; op = op->next) {
+    bool steady = io == PARAM_IN || io_is_made_here(io);
+    for (const Op *op = vars->from; io_is_made_here(io) && steady && op; op = op->next) {
         steady = !op_writes(op, memory);
         if (op == vars->to) {
             break;

@@ -554,6 +554,7 @@ void pass_fuse(Func *func)
     func_remove_dead(func);
     fuse_epilogue_folds(func, func->body);
     fuse_block(func, func->body);
+    fuse_read_results(func);
     drop_unread(func);
     func_remove_dead(func);
     func_walk(func, fuse_note_columns, func);

@@ -132,6 +132,8 @@ bool fuse_shares_grid(Func *func, const FusionGroup *group);
 /* ---- fuse_column_reductions.c ---- */
 /* Should a launch that has this walk do all of it? */
 bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk);
+/* Later launches read results where an intermediate has the same elements. */
+void fuse_read_results(Func *func);
 /* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */
 void fuse_note_columns(Op *group, void *func);
 

@@ -7,14 +7,11 @@
  *                                            %g = select %inside, %e, 0
  *
  * What its rows come to (a sum of each) and is asked for at its own places is taken as it is.
- * Otherwise the array is stored, and the gather reads it from memory: in the narrower type, where
- * that is all that is asked for.
- *
- *   %g = gather %d[%i] : f32[N]              %e = cast %d : bf16[M]
- *   %h = cast %g : bf16[N]           →       %h = gather %e[%i] : bf16[N]
- */
+ * Otherwise the array is stored, in the narrower type where that is all that is asked for
+ * (ir/narrow_moved.h), and the gather reads it from memory. */
 #include "passes/fuse/fuse_value_at.h"
 
+#include "ir/narrow_moved.h"
 #include "ir/op_axes.h"
 
 enum {
@@ -128,47 +125,6 @@ static void compute_there(Func *func, Op *gather)
     op_remove(gather);
 }
 
-/* ---- what is stored ---- */
-
-/* The cast to fewer bytes that is all of the gather's uses; NULL: none, or what is outside is other
- * than 0. */
-static Op *only_narrowed(const Func *func, const Op *gather)
-{
-    const Value *value = gather->results[0];
-    const Attr *outside = op_attr(gather, ATTR_VALUE);
-    Op *op = gather->next;
-    while (op && !(op->kind == OP_CAST && op->operands[0] == value)) {
-        op = op->next;
-    }
-    bool narrows = op && dtype_bytes(op->results[0]->type->dtype) < dtype_bytes(value->type->dtype);
-    return narrows && (!outside || (outside->i == 0 && outside->f == 0)) &&
-                   value_count_uses(func, value) == 1 &&
-                   value_count_uses(func, gather->operands[0]) == 1
-               ? op
-               : NULL;
-}
-
-/* The gather of narrowed elements, in place of one whose elements are narrowed. */
-static Op *narrowed_first(Func *func, Op *gather, Op *cast)
-{
-    Value *indices[MAX_RANK], *from = gather->operands[0];
-    for (int i = 1; i < gather->n_operands; i++) {
-        indices[i - 1] = gather->operands[i];
-    }
-    Builder b = build_after(func, from->def);
-    Value *narrow = build_cast(&b, from, cast->results[0]->type->dtype);
-    b = build_before(func, gather);
-    b.span = gather->span;
-    Value *value = build_gather(&b, narrow, indices);
-    value->def->n_attrs = gather->n_attrs;
-    value->def->attrs = gather->attrs;
-    value->name = gather->results[0]->name;
-    func_replace_uses(func, cast->results[0], value);
-    op_remove(cast);
-    op_remove(gather);
-    return value->def;
-}
-
 /* ---- all of them ---- */
 
 static bool is_of_array(const Op *op)
@@ -191,20 +147,18 @@ static void place_gather(Op *op, void *user)
     if (fuse_is_cheap_gather(func, op)) {
         compute_there(func, op);
     } else if (may_be_stored(func, op)) {
-        Op *store = fuse_materialize(func, op->operands[0], FUSE_GATHERED);
+        fuse_materialize(func, op->operands[0], FUSE_GATHERED);
         if (fuse_is_cheap_gather(func, op)) { /* it reads the intermediate now */
             compute_there(func, op);
         }
-        (void)store;
     }
 }
 
 void fuse_gathers(Func *func, Block *block)
 {
-    for (Op *op = block->first; op; op = op->next) {
-        bool stored = is_of_array(op) && may_be_stored(func, op) && !fuse_is_cheap_gather(func, op);
-        Op *cast = stored ? only_narrowed(func, op) : NULL;
-        op = cast ? narrowed_first(func, op, cast) : op;
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        narrow_moved(func, op);
     }
     block_walk(block, place_gather, func);
 }

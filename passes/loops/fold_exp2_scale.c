@@ -7,6 +7,7 @@
  *   %p = fast_exp2 %y                       %p = fast_exp2 %y
  *
  *   %y = mul (fma %d, %c, %v), k            %y = fma %d, c * k, %v * k
+ *   %y = mul (sub (mul %d, %c), %v), k      %y = fma %d, c * k, -(%v * k)
  *
  * %d is the result of a dot, %c is one number, %v a value of the row that is at least %w. The
  * maximum of scaled scores is the scaled maximum of the scores: rounding is monotonic, so %w has
@@ -188,21 +189,32 @@ static Value *spread_from(const Value *value)
     return spread ? spread->operands[0] : NULL;
 }
 
-/* Scores that are scaled and shifted in one step, as where the shift is known beforehand: the
- * constant goes into both. Where they cancel, the scores are as large as the shift, and their bound
- * covers the rounding of it, too. */
-static bool contract_fused(Func *func, Op *op, const Op *fused, double k)
+/* Scores that are scaled and then shifted by what is known beforehand (the logarithm of a row's
+ * sum), in one step (`fma`) or in two (`sub`): the constant goes into both. Where they cancel, the
+ * scores are as large as the shift, and their bound covers the rounding of it, too. */
+static bool contract_known(Func *func, Op *op, const Op *shifted, double k)
 {
-    Value *c = spread_from(fused->operands[1]), *shift = spread_from(fused->operands[2]);
-    if (!c || !shift || !type_is_scalar(c->type) || !from_product(fused->operands[0]) ||
-        value_count_uses(func, fused->results[0]) != 1) {
+    bool fused = shifted->kind == OP_FMA;
+    Value *shift = spread_from(shifted->operands[fused ? 2 : 1]);
+    Scale scale = {0};
+    if (fused) {
+        Value *c = spread_from(shifted->operands[1]);
+        scale = (Scale){shifted->operands[0], c && type_is_scalar(c->type) ? c : NULL, NULL};
+    } else if (!find_scale(shifted->operands[0], &scale) || scale.shift ||
+               value_count_uses(func, shifted->operands[0]) != 1) {
+        return false;
+    }
+    if (!scale.factor || !shift || !from_product(scale.plain) ||
+        value_count_uses(func, shifted->results[0]) != 1) {
         return false;
     }
     Builder b = build_before(func, op);
     Type tile = op->results[0]->type;
-    Value *factor = build_scaled(&b, c, k, tile);
-    op_set_operand(op, 0,
-                   build_fma(&b, fused->operands[0], factor, build_scaled(&b, shift, k, tile)));
+    const Attr *number = value_const(scale.factor);
+    Value *factor =
+        number ? build_float(&b, tile, number->f * k) : build_scaled(&b, scale.factor, k, tile);
+    Value *by = fused ? build_scaled(&b, shift, k, tile) : row_shift(&b, shift, NULL, k, tile);
+    op_set_operand(op, 0, build_fma(&b, scale.plain, factor, by));
     return true;
 }
 
@@ -212,18 +224,19 @@ static void contract(Op *op, void *user)
     const Op *scaled = op->kind == OP_FAST_EXP2 ? value_def_of_kind(op->operands[0], OP_MUL) : NULL;
     const Op *factor = scaled ? value_def_of_kind(scaled->operands[1], OP_CONST) : NULL;
     const Op *fused = factor ? value_def_of_kind(scaled->operands[0], OP_FMA) : NULL;
-    if (fused && contract_fused(func, op, fused, op_attr(factor, ATTR_VALUE)->f)) {
+    if (fused && contract_known(func, op, fused, op_attr(factor, ATTR_VALUE)->f)) {
         return;
     }
     const Op *shifted = factor ? value_def_of_kind(scaled->operands[0], OP_SUB) : NULL;
     const Op *spread = shifted ? value_def_of_kind(shifted->operands[1], OP_BROADCAST) : NULL;
     Type tile = op->n_results ? op->results[0]->type : NULL;
-    if (!spread || spread->operands[0]->type->rank != tile->rank ||
-        !from_product(spread->operands[0])) {
+    if (!spread || spread->operands[0]->type->rank != tile->rank) {
         return;
     }
     double k = op_attr(factor, ATTR_VALUE)->f;
-    if (!unscale(func, op, shifted, k, spread->operands[0])) {
+    if (!from_product(spread->operands[0])) {
+        contract_known(func, op, shifted, k);
+    } else if (!unscale(func, op, shifted, k, spread->operands[0])) {
         Builder b = build_before(func, op);
         Value *shift = row_shift(&b, spread->operands[0], NULL, k, tile);
         op_set_operand(op, 0, build_fma(&b, shifted->operands[0], scaled->operands[1], shift));

@@ -193,7 +193,7 @@ static void find_write(Op *op, void *user)
     written->found |= writes && op->operands[0] == written->memory;
 }
 
-/* True for an input, or an intermediate that an earlier launch wrote. */
+/* True for an input, or what an earlier launch wrote. */
 static bool is_only_read(const Func *func, const Block *block, const Value *memory)
 {
     const Op *launch = block->parent;
@@ -202,11 +202,11 @@ static bool is_only_read(const Func *func, const Block *block, const Value *memo
     }
     Written written = {memory, false};
     ParamIo io =
-        memory->type->kind == TYPE_TENSOR ? func->params.items[memory->index].io : PARAM_OUT;
-    if (launch && io == PARAM_SCRATCH) {
+        memory->type->kind == TYPE_TENSOR ? func->params.items[memory->index].io : PARAM_INOUT;
+    if (launch && io_is_made_here(io)) {
         block_walk(launch->regions[0], find_write, &written);
     }
-    return io == PARAM_IN || (launch && io == PARAM_SCRATCH && !written.found);
+    return io == PARAM_IN || (launch && io_is_made_here(io) && !written.found);
 }
 
 /* The same op, of memory that is only read, earlier in the block. */

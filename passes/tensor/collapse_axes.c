@@ -9,8 +9,9 @@
  *   %t = reduce %r fn=sum axis=0 : f32[1, 1, K]    →    %t = reduce %x fn=sum axis=0 : f32[1, K]
  *
  * Two axes are collapsed if they are adjacent in each tensor that has them, if everything that is
- * made of these tensors iterates over both or reduces both, and if one factor of a dot (or of a sum
- * of products) has both and the other neither, or a reduction over both is one over either in turn.
+ * made of these tensors iterates over both, reduces both or is a reshape that makes them one axis,
+ * and if one factor of a dot (or of a sum of products) has both and the other neither, a reduction
+ * over both is one over either in turn, or such a reshape is then no op of its own.
  * A set of axes that is reduced is then one axis: its loop has one step, its shares are of the
  * whole set, and rows are held or walked as those of one axis. Tiles of the collapsed axis are full
  * even if the inner axis is short. In schedules the axis has the inner one's name; a schedule entry
@@ -26,11 +27,12 @@
 #include "passes/tensor/collapse_values.h"
 #include "passes/tensor/reorder_axes.h"
 
-/* An op that ends what is collapsed: a store, a scatter, or two reductions that become one. */
+/* An op that ends what is collapsed: a store, a scatter, a reshape that makes the two axes one, or
+ * two reductions that become one. */
 typedef struct Sink {
-    Op *op;    /* the store, the scatter, or the second reduction */
+    Op *op;    /* the store, the scatter, the reshape (a gather), or the second reduction */
     Op *first; /* the first reduction; NULL: another op */
-    int at;    /* the first axis of the pair, of what the op writes or the first one reduces */
+    int at;    /* the first axis of the pair, of what the op writes or reads, or `first` reduces */
 } Sink;
 
 /* One pair of axes, and all that is made anew if it is collapsed. */
@@ -136,7 +138,8 @@ static bool add_reader(Trial *trial, Op *op, int operand, int at)
     if (op->parent != func->body || op->n_regions) {
         return false;
     }
-    if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+    bool merged = operand == 0 && collapse_is_merged(&trial->f, op, at);
+    if (op->kind == OP_STORE || op->kind == OP_SCATTER || merged) {
         add_sink(trial, op, NULL, at);
         return true;
     }
@@ -226,7 +229,9 @@ static bool is_chosen(const Func *func, Dim dim)
 /* A value that has the sink's pair of axes. */
 static const Value *pair_of(const Sink *sink)
 {
-    return sink->first ? sink->first->operands[0] : sink->op->operands[sink->op->n_operands - 1];
+    const Op *op = sink->first ? sink->first : sink->op;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    return op->operands[writes ? op->n_operands - 1 : 0];
 }
 
 /* The values that the sink reads, with their pair of axes as one; in a trial, any values. False:
@@ -235,8 +240,9 @@ static bool collapse_operands(Collapse *f, const Sink *sink, Value **to)
 {
     const Op *op = sink->first ? sink->first : sink->op;
     int from = op->kind == OP_STORE ? op->n_operands - 1 : op->kind == OP_SCATTER;
+    int n = op->kind == OP_GATHER ? 1 : op->n_operands; /* its indices stay */
     bool can = op->kind != OP_STORE || !f->tries || collapse_takes_tensor(f, op, sink->at);
-    for (int i = 0; i < op->n_operands && can; i++) {
+    for (int i = 0; i < n && can; i++) {
         Value *operand = op->operands[i];
         bool array = i >= from && operand && type_is_tile(operand->type); /* no scalar index */
         to[i] = array ? collapse_value(f, operand, sink->at) : operand;
@@ -277,21 +283,25 @@ static bool try_pair(Trial *trial)
     return can && takes_all_accesses(f) && !keeps_collapsed(trial);
 }
 
-static bool has_reduction(const Trial *trial)
+/* Reshapes to more axes than those of a matrix may be the batches of products, whose axes
+ * split_batches chooses. */
+static bool has_reduction_or_view(const Trial *trial)
 {
     bool has = false;
     for (size_t i = 0; i < trial->sinks.n && !has; i++) {
-        has = trial->sinks.items[i].first != NULL;
+        const Sink *sink = &trial->sinks.items[i];
+        bool view = sink->op->kind == OP_GATHER && sink->op->results[0]->type->rank <= 2;
+        has = sink->first || view;
     }
     return has;
 }
 
-/* A product gets more rows, a reduction is of one axis instead of two, or what is computed of the
- * reshape of an array may be computed with that. Where there is no
+/* A product gets more rows, a reduction is of one axis instead of two, a reshape is no op of its
+ * own, or what is computed of the reshape of an array may be computed with that. Where there is no
  * product, quotients and remainders of the collapsed axis would take longer than that saves. */
 static bool pays(const Trial *trial)
 {
-    return trial->f.pays || (has_reduction(trial) && !trial->f.divides);
+    return trial->f.pays || (has_reduction_or_view(trial) && !trial->f.divides);
 }
 
 /* ---- what is made anew ---- */
@@ -351,6 +361,12 @@ static Op *make_sink(Collapse *f, const Sink *sink)
     if (sink->first) {
         reduce_once(f, sink, operands[0]);
         return NULL;
+    }
+    if (op->kind == OP_GATHER) {
+        Value *read = collapse_merged(f, op, sink->at, operands[0]);
+        read->name = read->name ? read->name : op->results[0]->name;
+        func_replace_uses(f->func, op->results[0], read);
+        return read->def;
     }
     if (op->kind == OP_STORE) {
         made = build_store(&f->b, op->operands[0], WHOLE, operands[op->n_operands - 1]);
@@ -481,6 +497,19 @@ static bool collapse_reduction(Shared *shared, Op *op)
     return found;
 }
 
+/* Collapses a pair of axes that the op, a reshape, makes one. */
+static bool collapse_view(Shared *shared, Op *op)
+{
+    Op *made;
+    bool found = false;
+    int rank = op->kind == OP_GATHER ? op->operands[0]->type->rank : 0;
+    for (int at = rank - 2; at >= 0 && !found; at--) {
+        Collapse f = {.func = shared->func, .all = shared->all};
+        found = collapse_is_merged(&f, op, at) && collapse_from(shared, op, NULL, at, false, &made);
+    }
+    return found;
+}
+
 /* Do axes `at` and `at` + 1 of the value, which is made for one reader, lie the other way round in
  * memory, as neighbours? */
 static bool is_reversed(const Shared *shared, const Value *value, int at)
@@ -550,7 +579,7 @@ void pass_collapse_axes(Func *func)
     for (Op *op = func->body->first; op;) {
         int axis = (int)op_int(op, ATTR_AXIS, 0);
         bool changed = collapse_store(&shared, op) || reorder_reduction(&shared, op, axis - 1) ||
-                       collapse_reduction(&shared, op);
+                       collapse_reduction(&shared, op) || collapse_view(&shared, op);
         op = changed ? func->body->first : op->next;
     }
     share_end(&shared);

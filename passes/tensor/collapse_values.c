@@ -6,6 +6,7 @@
 #include "ir/drop_axis.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
+#include "passes/tensor/reindex.h"
 
 #include <string.h>
 
@@ -424,6 +425,60 @@ static Value *merged_view(Collapse *f, const Op *op, int at)
         return keep(f, from);
     }
     return f->tries ? op->results[0] : build_load(&f->b, from, WHOLE);
+}
+
+/* The place along axes `at` and `at` + 1 of what the gather reads, as one axis; NULL: none. */
+static const Affine *merged_place(Collapse *f, const Op *gather, const Instance *own, int at)
+{
+    AxisSpace *space = &f->all->space;
+    Dim inner = gather->operands[0]->type->dims[at + 1];
+    const Affine *outer = computations_map(f->all, gather->operands[1 + at], own->at);
+    const Affine *scaled = outer ? map_scale(space, outer, inner) : NULL;
+    return map_add(space, scaled, computations_map(f->all, gather->operands[2 + at], own->at));
+}
+
+bool collapse_is_merged(Collapse *f, const Op *gather, int at)
+{
+    const Value *from = gather->operands[0];
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    bool can = gather->kind == OP_GATHER && from->type->kind == TYPE_ARRAY && guard &&
+               at + 1 < from->type->rank && gather->results[0]->type->rank < MAX_RANK;
+    if (!can) {
+        return false;
+    }
+    Instance own = computations_own(f->all, gather->results[0]);
+    for (int i = 0; i < from->type->rank && can; i++) {
+        can = !guard->ints[i] && computations_map(f->all, gather->operands[1 + i], own.at);
+    }
+    const Affine *place = can ? merged_place(f, gather, &own, at) : NULL;
+    return place && map_as_axis(place);
+}
+
+Value *collapse_merged(Collapse *f, const Op *gather, int at, Value *from)
+{
+    Type type = gather->results[0]->type;
+    Instance own = computations_own(f->all, gather->results[0]);
+    Reindex r = {.b = f->b, .all = f->all, .rank = type->rank};
+    Value *indices[MAX_RANK];
+    int64_t guards[MAX_RANK] = {0};
+    bool whole = from->type->rank == type->rank;
+    for (int i = 0; i < type->rank; i++) {
+        r.axes[i] = map_as_axis(own.at[i]);
+        r.dims[i] = type->dims[i];
+    }
+    for (int i = 0; i < from->type->rank; i++) {
+        const Value *index = gather->operands[1 + i + (i > at)];
+        const Affine *place = i == at ? merged_place(f, gather, &own, at)
+                                      : computations_map(f->all, index, own.at);
+        whole = whole && map_equal(place, own.at[i]) && from->type->dims[i] == type->dims[i];
+        indices[i] = reindex_spread(&r, reindex_map(&r, place), (1u << type->rank) - 1);
+    }
+    if (whole) {
+        return from;
+    }
+    Value *read = build_gather(&f->b, from, indices);
+    op_set_ints(f->func, read->def, ATTR_GUARD, from->type->rank, guards);
+    return read;
 }
 
 static Value *merged_gather(Collapse *f, const Op *op, int at)

@@ -50,6 +50,11 @@ bool collapse_is_whole(const Op *op);
 /* Notes that the op accesses its tensor with axes `at` and `at` + 1 as one. False: the tensor is
  * not contiguous, or another access collapses another pair. */
 bool collapse_takes_tensor(Collapse *f, const Op *op, int at);
+/* True if the gather reads an array at places that are one axis, or a quotient or remainder of one,
+ * along axes `at` and `at` + 1 together, as a reshape that makes them one axis does. */
+bool collapse_is_merged(Collapse *f, const Op *gather, int at);
+/* What such a gather reads, from the array with the two axes as one. */
+Value *collapse_merged(Collapse *f, const Op *gather, int at, Value *from);
 /* The value with its axes `at` and `at` + 1 as one; in a trial, any value. NULL: that is not
  * possible. */
 Value *collapse_value(Collapse *f, Value *value, int at);

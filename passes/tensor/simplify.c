@@ -11,6 +11,7 @@
  * defines the meaning of the ops. A value that folds to NaN is left alone, because the text form
  * has only one NaN. */
 #include "ir/build.h"
+#include "ir/narrow_moved.h"
 #include "ir/op_axes.h"
 #include "ir/scalar_eval.h"
 #include "passes/pass.h"
@@ -368,6 +369,8 @@ static void simplify_op(Op *op, void *user)
         choose_other_way(s, op);
     } else if (op->kind == OP_CMP) {
         compare_bool(s, op);
+    } else if (op->kind == OP_CAST) {
+        s->changed = narrow_moved(s->func, op) || s->changed;
     }
 }
 

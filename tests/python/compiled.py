@@ -149,7 +149,10 @@ def test_operators_of_attention():
     ops = torch.ops.tessera_torch
     for named, inputs in attention_cases(torch.float32):
         mask, causal = named.get("attn_mask"), named.get("is_causal", False)
-        y = ops.attention(*inputs, mask, causal, named.get("scale"))
+        y, logs = ops.attention(*inputs, mask, causal, named.get("scale"))
+        fast = compiled(lambda q, k, v, mask=mask, causal=causal, named=named: ops.attention(
+            q, k, v, mask, causal, named.get("scale")))
+        torch.testing.assert_close(fast(*inputs)[1], logs, atol=1e-5, rtol=1e-5)
         gradient = torch.randn(y.shape)
         made = torch.autograd.grad(y, inputs, gradient)
         theirs = functional.scaled_dot_product_attention(*inputs, **named)
