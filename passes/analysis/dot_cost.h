@@ -22,6 +22,7 @@ typedef struct DotProblem {
     int64_t user_cluster;  /* 1: no cluster split-K; more: so many blocks; 0: the model decides */
     bool can_tail;         /* a launch of its own may split k for some of the tiles */
     bool can_split_k;      /* a second launch may combine the slices of k */
+    int64_t shared;        /* of `taps`, those of the outermost sum, which slices share; 0: of k */
     bool can_cluster;      /* a cluster may */
     bool can_multicast;    /* blocks may load the tile that they share once */
     bool is_bound;         /* m or n may be less than they are here */

@@ -213,7 +213,9 @@ static DotTiling best_split_k(const Target *target, const Machine *machine, cons
         return best;
     }
     int64_t count = wave_model_tiling(target, machine, size, m, n, 1).count;
-    int64_t steps = cost_waves(size->k, best.depth) / MIN_STEPS;
+    int64_t steps = cost_waves(size->k, best.depth);
+    steps = (size->shared ? steps * size->taps : steps) / MIN_STEPS;
+    steps = size->shared && steps > size->shared ? size->shared : steps;
     for (int64_t waves = 1; waves <= MAX_WAVES && size->can_split_k && !given; waves *= 2) {
         int64_t slices = count > 0 ? waves * target->machine->num_sms / count : 1;
         slices = slices > steps ? steps : slices;

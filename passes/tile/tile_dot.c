@@ -30,7 +30,7 @@ enum {
 /* ---- products ---- */
 
 /* Split-K if few tiles leave multiprocessors idle: slices for as many blocks as there are
- * multiprocessors, of at least `least` steps each. 1: k is not split. */
+ * multiprocessors, of at least `least` steps each, or of a batch that is summed. 1: none. */
 static int64_t choose_split_k(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
                               int64_t depth, int64_t least)
 {
@@ -47,7 +47,9 @@ static int64_t choose_split_k(Func *func, TilePlan *plan, const AxisPlan *m, con
         blocks *= max_i64(1, tiles);
     }
     int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
-    return tile_can_split_k(plan)
+    const Op *sum = tile_shared_sum(plan);
+    steps = sum ? poly_most(sum->operands[0]->type->dims[op_int(sum, ATTR_AXIS, 0)]) : steps;
+    return sum || tile_can_split_k(plan)
                ? max_i64(1, min_i64(MAX_SLICES,
                                     min_i64(steps, func->target->machine->num_sms / blocks)))
                : 1;

@@ -90,6 +90,43 @@ bool tile_can_split_k(const TilePlan *plan)
     return may;
 }
 
+static Op *outermost_sum(const Op *dot)
+{
+    Op *found = NULL;
+    const Value *value = dot->results[0];
+    const ValueUse *use = use_first(value, dot->parent);
+    while (use && !use_next(use, dot->parent)) {
+        Op *op = use->op;
+        bool unit = op->kind == OP_SQUEEZE || op->kind == OP_EXPAND;
+        bool sum = op->kind == OP_REDUCE && op->n_operands == 1 &&
+                   text_equal(op_word(op, ATTR_FN), "sum");
+        if (!unit && !sum) {
+            break;
+        }
+        found = sum ? op : found;
+        use = use_first(op->results[0], dot->parent);
+    }
+    return found;
+}
+
+Op *tile_shared_sum(const TilePlan *plan)
+{
+    const Op *dot = plan->dot;
+    bool may = dot && plan->n_dots == 1 && dot->n_operands == 2 && !plan->is_rest;
+    Op *sum = may ? outermost_sum(dot) : NULL;
+    const AxisPlan *k =
+        sum ? tile_axis_of((TilePlan *)plan, dot->operands[0], dot->operands[0]->type->rank - 1)
+            : NULL;
+    const AxisPlan *shared = sum ? tile_axis_of((TilePlan *)plan, sum->operands[0],
+                                                (int)op_int(sum, ATTR_AXIS, 0))
+                                 : NULL;
+    may = k && shared && shared != k && !(k->flags & AXIS_STORED);
+    for (int i = plan->n_stored; i < plan->n && may; i++) {
+        may = &plan->items[i] == k || tile_is_summed_batch(plan, &plan->items[i]);
+    }
+    return may ? sum : NULL;
+}
+
 typedef struct Tailed {
     TilePlan *plan;
     bool may;
@@ -282,7 +319,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .user_tail_n = user_value(func, "split_k_tail", n),
         .can_tail = tile_can_tail(func, group, plan) && func->target->has_setmaxnreg &&
                     !user_zero(func, "split_k_tail", m) && !user_zero(func, "split_k_tail", n),
-        .can_split_k = tile_can_split_k(plan),
+        .can_split_k = tile_can_split_k(plan) || tile_shared_sum(plan),
         .is_bound =
             poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
         .can_cluster = tile_can_cluster(func, group, plan),
@@ -290,6 +327,11 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .two_accumulators = plan->instruction->max_accumulate_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};
+    const Op *sum = tile_shared_sum(plan);
+    if (sum) {
+        int64_t axis = op_int(sum, ATTR_AXIS, 0);
+        size->shared = most_along(func, sum->operands[0]->type->dims[axis]);
+    }
     /* Blocks of a cluster would all take as many steps as the longest. */
     size->masked = an_is_masked(dot, 0) || an_is_masked(dot, 1);
     if (size->masked) {

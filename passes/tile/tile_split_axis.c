@@ -187,17 +187,19 @@ static int64_t shares_of(const TileEmitter *e, const AxisSplit *split, int64_t b
                  : derived;
 }
 
-/* What a product contracts: in as many shares as its tiles were chosen for, or as are given. */
+/* What a product contracts, or the batches that are summed: in as many shares as its tiles were
+ * chosen for, or as are given. */
 static bool choose_contracted(const TileEmitter *e, AxisSplit *split)
 {
     const TilePlan *plan = e->plan;
-    Op *dot = plan->dot;
+    Op *dot = plan->dot, *sum = tile_shared_sum(plan);
     int64_t derived = max_i64(1, plan->split_k);
-    if (!is_gpu(e->func) || !tile_can_split_k(plan) ||
+    if (!is_gpu(e->func) || !(tile_can_split_k(plan) || sum) ||
         (derived < 2 && !schedule_user_entry(e->func, "split_k", ""))) {
         return false;
     }
-    int item = emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int item = sum ? emit_item(e, sum->operands[0], (int)op_int(sum, ATTR_AXIS, 0))
+                   : emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
     *split = (AxisSplit){
         .item = item,
         .shares = given_shares(
@@ -208,7 +210,7 @@ static bool choose_contracted(const TileEmitter *e, AxisSplit *split)
                 ? "too few tiles for the device: parts of %s, which a cluster adds"
                 : "too few tiles for the device: parts of %s, which a second launch adds"),
         .n = 1};
-    split->ops[0] = dot;
+    split->ops[0] = sum ? sum : dot;
     return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
 }
 
@@ -240,9 +242,10 @@ void emit_enter_slice(TileEmitter *e, EmitFrame *frame, AxisSplit *split, Value 
 {
     const AxisPlan *axis = &e->plan->items[split->item];
     Builder *b = &frame->at;
-    Value *all = build_size(b, axis->dim), *step = build_i64(b, axis->step);
-    Value *round = build_i64(b, split->shares * axis->step);
-    Value *less = build_binary(b, OP_ADD, all, build_i64(b, split->shares * axis->step - 1));
+    int64_t size = max_i64(1, axis->step); /* of a step: batches are taken one by one */
+    Value *all = build_size(b, axis->dim), *step = build_i64(b, size);
+    Value *round = build_i64(b, split->shares * size);
+    Value *less = build_binary(b, OP_ADD, all, build_i64(b, split->shares * size - 1));
     Value *each = build_binary(b, OP_MUL, build_binary(b, OP_DIV, less, round), step);
     split->share = c;
     split->lo = build_binary(b, OP_MUL, c, each);
@@ -288,12 +291,13 @@ static void part_indices(const TileEmitter *e, const EmitFrame *frame, const Val
     }
 }
 
-/* A matrix of a batch: the axes before are one element each here. */
-static Value *without_scalars(TileEmitter *e, EmitFrame *frame, const Value *shape, Value *total)
+/* Without the folded axis (-1: none) and batches, which are one element each here. */
+static Value *without_scalars(TileEmitter *e, EmitFrame *frame, const Value *shape, int axis,
+                              Value *total)
 {
-    for (int i = shape->type->rank - 1; i-- > 0;) {
-        total =
-            emit_is_scalar(e, emit_item(e, shape, i)) ? emit_without(&frame->at, total, i) : total;
+    for (int i = shape->type->rank; i-- > 0;) {
+        bool one = i == axis || emit_is_scalar(e, emit_item(e, shape, i));
+        total = one ? emit_without(&frame->at, total, i) : total;
     }
     return total;
 }
@@ -309,8 +313,8 @@ static void store_part(TileEmitter *e, EmitFrame *frame, AxisSplit *split, int k
         Value *indices[MAX_RANK], *part = new_part(e, split, shape, axis), *total = totals[i];
         part_indices(e, frame, shape, axis, split->share, indices);
         build_store(&frame->at, part, indices,
-                    axis < 0 ? without_scalars(e, frame, shape, total)
-                             : build_squeeze(&frame->at, total, axis));
+                    e->plan->dot ? without_scalars(e, frame, shape, axis, total)
+                                 : build_squeeze(&frame->at, total, axis));
         split->parts[k][i] = part;
     }
 }

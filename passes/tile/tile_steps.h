@@ -116,6 +116,9 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_can_split_k(const TilePlan *plan);
+/* The outermost sum over batches of the group's only dot, whose axis is shared out where tiles are
+ * few (a filter's gradient: a sum over images and places); NULL: there is none, or it may not. */
+Op *tile_shared_sum(const TilePlan *plan);
 /* Can some of the product's tiles have shares, and the others none? */
 bool tile_can_tail(const Func *func, const Op *group, TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?

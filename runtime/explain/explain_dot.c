@@ -103,6 +103,17 @@ static int64_t count_rounds(const Report *report, const Op *loop)
     return rounds;
 }
 
+/* Does a block take a part of the loop, or of one around it? */
+static bool is_shared_out(const Op *loop)
+{
+    bool found = false;
+    for (; loop && !found; loop = op_enclosing(loop, OP_FOR)) {
+        const Op *end = for_hi(loop)->def;
+        found = end && end->kind == OP_MIN;
+    }
+    return found;
+}
+
 typedef struct OperandCopy {
     const Value *to;
     int lines; /* 0: no copy of the engine */
@@ -140,11 +151,10 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
         !axis_extent(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;
     }
-    const Op *end = for_hi(loop)->def;
     int64_t shares = 1;
     const Attr *dims = op_attr(launch->op, ATTR_DIMS);
     bool cluster = op_int(launch->op, ATTR_CLUSTER, 1) > 1;
-    if (end && end->kind == OP_MIN && dims && dims->n > 2) { /* the first axis is theirs, or last */
+    if (is_shared_out(loop) && dims && dims->n > 2) { /* the first axis is theirs, or last */
         poly_is_const(dims->dims[cluster ? dims->n - 1 : 0], &shares);
     }
     tiles->clustered = cluster && shares > 1;
