@@ -257,8 +257,11 @@ static bool takes_all_accesses(const Collapse *f)
     for (size_t i = 0; all && i < f->func->params.n; i++) {
         const Param *param = &f->func->params.items[i];
         bool collapsed = i < 64 && f->axis[i] >= 0;
-        int alias = param->alias ? (int)param->alias->index : -1;
-        bool of_collapsed = alias >= 0 && alias < 64 && f->axis[alias] >= 0;
+        /* Windows are of an input as the caller has it, but of a copy as it lies here. */
+        const Value *of = param->im2col ? param->im2col->of : NULL;
+        bool copied = of && f->func->params.items[of->index].io == PARAM_SCRATCH;
+        of = copied ? of : param->alias;
+        bool of_collapsed = of && of->index < 64 && f->axis[of->index] >= 0;
         all = !of_collapsed &&
               (!collapsed || f->accesses[i] == value_count_uses(f->func, param->value));
     }
@@ -572,9 +575,27 @@ static bool collapse_store(Shared *shared, Op *op)
            collapse_sink(shared, op, op->operands[0]->type->rank, 0) != op;
 }
 
+/* Loads of an input that became equal are one, so that all their readers are looked at. */
+static void merge_loads(Func *func)
+{
+    const Op **first = ARENA_ARRAY(func->arena, const Op *, func->params.n);
+    for (Op *op = func->body->first; op; op = op->next) {
+        const Value *memory = op->kind == OP_LOAD ? op->operands[0] : NULL;
+        if (memory && memory->type->kind == TYPE_TENSOR && collapse_is_whole(op) &&
+            func->params.items[memory->index].io == PARAM_IN) {
+            const Op *same = first[memory->index];
+            if (same && op_is_same(same, op)) {
+                func_replace_uses(func, op->results[0], same->results[0]);
+            }
+            first[memory->index] = same ? same : op;
+        }
+    }
+    func_remove_dead(func);
+}
+
 void pass_collapse_axes(Func *func)
 {
-    func_remove_dead(func);
+    merge_loads(func);
     Shared shared = share(func);
     for (Op *op = func->body->first; op;) {
         int axis = (int)op_int(op, ATTR_AXIS, 0);
