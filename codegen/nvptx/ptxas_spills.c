@@ -72,7 +72,7 @@ bool ptxas_relieve(Func *func, const char *info)
             int64_t threads = op_attr(launch, ATTR_WARPS)->ints[0] * func->target->warp;
             int64_t less = relieved_blocks(func->target, blocks, threads, bytes);
             schedule_decide_int(func, "occupancy", "", less,
-                                "beside %lld blocks ptxas spilled %lld bytes of a thread's "
+                                "with %lld blocks ptxas spilled %lld bytes of a thread's "
                                 "registers: fewer blocks leave each thread more",
                                 (long long)blocks, (long long)bytes);
             op_set_int(func, launch, ATTR_OCCUPANCY, less);

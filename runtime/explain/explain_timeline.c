@@ -382,7 +382,10 @@ static const char *role_name(const Simulation *s, const Busiest *found, int nth,
         text_printf(&name, "consumer %d", nth + 1);
         return name.data;
     }
-    return found->multiplies ? "consumer" : found->copies ? "producer" : "role";
+    if (found->multiplies) {
+        return "consumer";
+    }
+    return found->copies ? "producer" : "role";
 }
 
 /* A role in `block` of so many warps, 0: of all; false: it has no such loop, which is no reason to
