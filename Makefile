@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo     the four programs on real input, on this machine's CPU
-# make check    the tests, in 12 minutes of two cores
+# make check    the tests, in 14 minutes of two cores
 # make check-long the rest, some of it for hours; CI runs most of it after `make check`
 # make bench-cpu the CPU beside NumPy on OpenBLAS
 # make check-asan, make check-gpu, make coverage, make package, make deb,

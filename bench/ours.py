@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tessera's Python package, of this tree, on the library beside the program that is named."""
+"""Tessera's Python package, on the library beside the program that is named."""
 
 import os
 import pathlib
@@ -9,11 +9,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def use(program):
-    """The package, with the library of this program."""
-    library = pathlib.Path(program).resolve().parents[1] / "lib" / "libtessera.so.0"
-    os.environ["TESSERA_LIBRARY"] = str(library)
-    if str(ROOT / "python") not in sys.path:
-        sys.path.insert(0, str(ROOT / "python"))
+    """The package, with the library of this program: this tree's, or for a program that an
+    installed package contains, that one."""
+    program = pathlib.Path(program).resolve()
+    installed = (program.parent / "__init__.py").exists()
+    if not installed:
+        os.environ["TESSERA_LIBRARY"] = str(program.parents[1] / "lib" / "libtessera.so.0")
+    folder = str(program.parents[1] if installed else ROOT / "python")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     import tessera
     return tessera
 

@@ -28,7 +28,7 @@ bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *p
     return ptxas_info(func, options, ptx, info);
 }
 
-bool codegen_ptxas_relieve(Func *func, const Code *info)
+bool codegen_ptxas_relieve(Func *func, PtxasRelief *relief, const Code *info)
 {
-    return ptxas_relieve(func, info->bytes);
+    return ptxas_relieve(func, relief, info->bytes);
 }

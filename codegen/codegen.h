@@ -49,9 +49,15 @@ void codegen_host_cpu(Arena *arena, CodegenHost *host);
 /* NVIDIA: the statistics that `ptxas -v` prints for this PTX. False, without a diagnostic, if there
  * is no ptxas or it fails. */
 bool codegen_ptxas_info(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);
-/* NVIDIA: lowers the derived occupancy of launches that spill, as EMIT_CUBIN does by itself. True:
- * code is to be made again. */
-bool codegen_ptxas_relieve(Func *func, const Code *info);
+/* What was tried for launches that spill; zero before. */
+typedef struct PtxasRelief {
+    const char *info; /* of the first plan */
+    int64_t *blocks;  /* by launch: of the first plan, where it was changed; else 0 */
+    bool ended;
+} PtxasRelief;
+/* NVIDIA: lowers the derived occupancy of launches that spill, as EMIT_CUBIN does by itself, and
+ * takes back what did not help. True: code is to be made again, and this is to be asked again. */
+bool codegen_ptxas_relieve(Func *func, PtxasRelief *relief, const Code *info);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;

@@ -225,7 +225,12 @@ Value *axis_dropped_once(AxesDropped *before, Builder *b, Value *value, int axis
 
 Value *axis_taken(Builder *b, Value *value, int axis, Value *at)
 {
-    HashTable made = {0};
-    Drop drop = {.b = b, .at = at, .made = &made};
+    AxesDropped none = {0};
+    return axis_taken_once(&none, b, value, axis, at);
+}
+
+Value *axis_taken_once(AxesDropped *before, Builder *b, Value *value, int axis, Value *at)
+{
+    Drop drop = {.b = b, .at = at, .made = &before->made};
     return without(&drop, value, axis);
 }

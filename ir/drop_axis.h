@@ -18,5 +18,7 @@ typedef struct AxesDropped {
 Value *axis_dropped_once(AxesDropped *before, Builder *b, Value *value, int axis);
 /* Recomputes the value's elements at index `at` (an i64) along the axis: loads read only these. */
 Value *axis_taken(Builder *b, Value *value, int axis, Value *at);
+/* The same with what was recomputed before at that index. */
+Value *axis_taken_once(AxesDropped *before, Builder *b, Value *value, int axis, Value *at);
 
 #endif

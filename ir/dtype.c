@@ -7,11 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    uint8_t bits;
-    char class;
-} dtypes[DT_TF32 + 1] = {
+const DTypeRow DTYPES[DT_TF32 + 1] = {
 #define DTYPE(id, name, bits, class) {name, bits, #class[0]},
 #define DTYPE_OF_UNITS
 #include "ir/dtypes.def"
@@ -21,13 +17,13 @@ static const struct {
 
 const char *dtype_name(DType dtype)
 {
-    return dtypes[dtype].name;
+    return DTYPES[dtype].name;
 }
 
 bool dtype_from_name(const char *name, size_t n, DType *out)
 {
     for (int i = 0; i < DT_COUNT; i++) {
-        if (strlen(dtypes[i].name) == n && memcmp(dtypes[i].name, name, n) == 0) {
+        if (strlen(DTYPES[i].name) == n && memcmp(DTYPES[i].name, name, n) == 0) {
             *out = (DType)i;
             return true;
         }
@@ -35,24 +31,9 @@ bool dtype_from_name(const char *name, size_t n, DType *out)
     return false;
 }
 
-int dtype_bits(DType dtype)
-{
-    return dtypes[dtype].bits;
-}
-
-int dtype_bytes(DType dtype)
-{
-    return (dtypes[dtype].bits + 7) / 8;
-}
-
 int dtype_memory_bits(DType dtype)
 {
     return dtype_is_packed(dtype) ? 4 : 8 * dtype_bytes(dtype);
-}
-
-bool dtype_is_packed(DType dtype)
-{
-    return dtypes[dtype].bits == 4;
 }
 
 size_t dtype_size(DType dtype, size_t n)
@@ -62,22 +43,17 @@ size_t dtype_size(DType dtype, size_t n)
 
 bool dtype_is_narrow(DType dtype)
 {
-    return dtypes[dtype].class == 'F' && dtypes[dtype].bits <= 16;
-}
-
-bool dtype_is_float(DType dtype)
-{
-    return dtypes[dtype].class == 'F';
+    return DTYPES[dtype].class == 'F' && DTYPES[dtype].bits <= 16;
 }
 
 bool dtype_is_int(DType dtype)
 {
-    return dtypes[dtype].class == 'I' || dtypes[dtype].class == 'U';
+    return DTYPES[dtype].class == 'I' || DTYPES[dtype].class == 'U';
 }
 
 bool dtype_is_signed(DType dtype)
 {
-    return dtypes[dtype].class == 'I' || dtypes[dtype].class == 'F';
+    return DTYPES[dtype].class == 'I' || DTYPES[dtype].class == 'F';
 }
 
 DType dtype_unsigned(DType dtype)
@@ -95,25 +71,6 @@ int64_t dtype_least(DType dtype)
     return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;
 }
 
-uint32_t f32_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-float f32_from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float bf16_to_f32(uint16_t bits)
-{
-    return f32_from_bits((uint32_t)bits << 16);
-}
-
 float f32_to_tf32(float value)
 {
     enum { DROPPED = 13 };
@@ -125,15 +82,6 @@ float f32_to_tf32(float value)
     }
     memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-uint16_t f32_to_bf16(float value)
-{
-    uint32_t bits = f32_bits(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
-        return (uint16_t)((bits >> 16) | 0x40u);
-    }
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
 float f16_to_f32(uint16_t bits)

@@ -299,6 +299,14 @@ bool dim_is_split(Func *func, Dim whole, Dim groups, int64_t by)
     return rest && poly_is_const(rest, &more) && more >= 0 && more < by;
 }
 
+bool dim_is_product(Func *func, Dim whole, Dim outer, Dim inner)
+{
+    int64_t by;
+    return poly_is_const(inner, &by)   ? dim_is_split(func, whole, outer, by)
+           : poly_is_const(outer, &by) ? dim_is_split(func, whole, inner, by)
+                                       : poly_mul(func, outer, inner) == whole;
+}
+
 /* A multiple of `multiple` that is at least the extent, and never 0. NULL: it overflows. */
 static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
 {

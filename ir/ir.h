@@ -360,6 +360,8 @@ Value *func_alias(Func *func, const Value *scratch);
 Value *func_split_alias(Func *func, const Value *of, Type type);
 /* True if an axis of extent `whole` is `groups` times `by` elements for all sizes. */
 bool dim_is_split(Func *func, Dim whole, Dim groups, int64_t by);
+/* The same for two extents of which neither has to be a number. */
+bool dim_is_product(Func *func, Dim whole, Dim outer, Dim inner);
 /* The same with pitched rows: each begins at a multiple of `multiple` elements. */
 Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
@@ -443,6 +445,8 @@ int access_dims(const Access *access, Dim *dims);
 /* True if two pure ops compute the same: equal kinds, operands, attributes and result types, and
  * regions that differ only in the names of what they bind. */
 bool op_is_same(const Op *a, const Op *b);
+/* Equal but for operands and regions: kind, attributes, types of results. */
+bool op_is_alike(const Op *a, const Op *b);
 
 enum { MAX_TABLES = 2 }; /* operands of one rank op */
 

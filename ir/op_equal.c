@@ -54,7 +54,7 @@ static bool same_attr(const Attr *a, const Attr *b)
            same_lists(a, b);
 }
 
-static bool same_head(const Op *a, const Op *b)
+bool op_is_alike(const Op *a, const Op *b)
 {
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
         a->n_results != b->n_results || a->n_regions != b->n_regions) {
@@ -78,7 +78,7 @@ static bool same_blocks(const Pair *outer, const Block *a, const Block *b);
 
 static bool same_ops(const Pair *pairs, const Op *a, const Op *b)
 {
-    if (!same_head(a, b)) {
+    if (!op_is_alike(a, b)) {
         return false;
     }
     for (int i = 0; i < a->n_operands; i++) {

@@ -30,10 +30,35 @@ int64_t scalar_wrap(DType dtype, uint64_t value)
     return (int64_t)(negative ? low | ~((UINT64_C(1) << bits) - 1) : low);
 }
 
+/* The element's bytes as the low bits of a word. */
+static uint64_t bits_of(const void *from, int bytes)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    switch (bytes) {
+    case 1: return *(const unsigned char *)from;
+    case 2: memcpy(&two, from, sizeof two); return two;
+    case 4: memcpy(&four, from, sizeof four); return four;
+    default: memcpy(&eight, from, sizeof eight); return eight;
+    }
+}
+
+static void put_bits(void *to, int bytes, uint64_t bits)
+{
+    uint16_t two = (uint16_t)bits;
+    uint32_t four = (uint32_t)bits;
+    switch (bytes) {
+    case 1: *(unsigned char *)to = (unsigned char)bits; break;
+    case 2: memcpy(to, &two, sizeof two); break;
+    case 4: memcpy(to, &four, sizeof four); break;
+    default: memcpy(to, &bits, sizeof bits); break;
+    }
+}
+
 Scalar scalar_load(DType dtype, const void *from)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, from, (size_t)dtype_bytes(dtype));
+    uint64_t bits = bits_of(from, dtype_bytes(dtype));
     Scalar value = {.i = 0};
     switch (dtype) {
     case DT_F16: value.f = (double)f16_to_f32((uint16_t)bits); break;
@@ -85,5 +110,5 @@ void scalar_store(DType dtype, void *to, Scalar value)
     case DT_BOOL: bits = value.i != 0; break;
     default: break;
     }
-    memcpy(to, &bits, (size_t)dtype_bytes(dtype));
+    put_bits(to, dtype_bytes(dtype), bits);
 }

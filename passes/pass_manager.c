@@ -28,9 +28,16 @@ static const PassConstraint CONSTRAINTS[] = {
     {"canonicalize_strides", "lower_sort",
      "lower_sort reads and writes rows along the last axis; if that axis is not contiguous, "
      "each digit pass accesses memory with a stride"},
+    {"unroll_loops", "simplify",
+     "simplify folds what is computed from the number of a step and finds what steps have in "
+     "common; the copies of a body would keep both"},
     {"simplify", "lower_sort",
      "two equal sorts would be lowered to two sequences of radix-sort launches, which nothing "
      "merges afterwards"},
+    {"simplify", "sort_terms",
+     "sort_terms reads a condition from the ops that compute it; two sums with equal rows would "
+     "sort them twice"},
+    {"sort_terms", "lower_sort", "the sort of the rows would stay, and fuse cannot tile it"},
     {"lower_sort", "fuse",
      "a sort cannot be tiled: fuse would find no statements for the launches of its digit "
      "passes"},
@@ -69,6 +76,15 @@ static const PassConstraint CONSTRAINTS[] = {
     {"split_axes", "fuse",
      "a result and what its groups come to have different axes; fuse would make two launches of "
      "them, which read the input twice"},
+    {"split_phases", "solve_congruences",
+     "a sum of products whose taps are computed from the place is no convolution; split_phases "
+     "would find none"},
+    {"simplify", "solve_congruences",
+     "solve_congruences reads conditions and strides from the ops that compute them; with unfolded "
+     "constants a congruence would not be recognized"},
+    {"solve_congruences", "gather_to_load",
+     "solve_congruences makes gathers, some of which iterate over whole axes; made later, they "
+     "would stay gathers"},
     {"split_phases", "gather_to_load",
      "split_phases makes gathers, some of which iterate over whole axes; made later, they would "
      "stay gathers"},
@@ -223,6 +239,12 @@ static const PassConstraint CONSTRAINTS[] = {
     {"swap_ab", "fuse",
      "a transposed dot stores other axes; its fusion group would keep the grid of the original "
      "dot"},
+    {"raise_to_dot", "unroll_places",
+     "a product of few terms would be threads' multiply-adds instead of a matrix unit's"},
+    {"expand_functions", "unroll_places",
+     "simplify merges equal named functions of the places; their many ops would all be compared"},
+    {"unroll_places", "fuse",
+     "fuse would store what all places of an axis need for each pair"},
     {"lower_argmax", "fuse",
      "the two reductions of a row would be added after the launches are formed and would read "
      "the row again"},

@@ -89,12 +89,11 @@ static bool lanes_move(const Layout *layout)
     return true;
 }
 
-/* Between rows, when it is a number; else far. */
+/* Between rows, at most; of rows of any length it is far. */
 static int64_t row_bytes(const Type memory)
 {
-    int64_t extent;
-    bool known = poly_is_const(memory->dims[memory->rank - 1], &extent);
-    return known ? extent * dtype_bytes(memory->dtype) : INT64_MAX;
+    int64_t most = poly_most(memory->dims[memory->rank - 1]), bytes = dtype_bytes(memory->dtype);
+    return most <= INT64_MAX / bytes ? most * bytes : INT64_MAX;
 }
 
 static bool is_small(const Type memory)

@@ -209,6 +209,7 @@ async function command(args) {
 }
 
 // Links within the page of explain: in a frame that has no address they would lead to this page.
+// The script is the first in the head, so that no link can be clicked before it.
 const FOLLOW = `<script>document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href^='#']");
   if (!link) return;
@@ -235,7 +236,7 @@ const TABS = {
       const frame = document.createElement("iframe");
       frame.title = "explain";
       frame.setAttribute("sandbox", "allow-scripts");
-      frame.srcdoc = utf8(made.out) + FOLLOW;
+      frame.srcdoc = utf8(made.out).replace("<head>", (head) => head + FOLLOW);
       by("panel-explain").append(frame);
     }
     return made;

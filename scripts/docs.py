@@ -197,7 +197,7 @@ def machines():
     text = (ROOT / "ir/target/machines.def").read_text()
     macros = dict(re.findall(r"^#define (\w+) ((?:.*\\\n)*.*)$", text, flags=re.M))
     text = re.sub(r"^#define (?:.*\\\n)*.*\n", "", text, flags=re.M)
-    for _ in range(3):  # macros name macros
+    for _ in range(4):  # macros name macros
         for name, body in macros.items():
             text = re.sub(rf"\b{name}\b", body.replace("\\\n", " ").replace("\\", ""), text)
     for row in rows_of(text, "MACHINE"):
@@ -211,17 +211,20 @@ def machine_tables():
     device = {"num_sms": "SMs", "clock": "MHz", "matrix_clock": "MHz of the peak",
               "memory_gbs": "memory GB/s", "l2_mib": "L2 MiB"}
     rates = {"product64": "f64", "product32": "f32 or tf32", "product16": "16-bit",
-             "product8": "8-bit", "lanes": "f32 lanes", "l2_bytes": "L2",
-             "memory_bytes": "memory bytes"}
+             "product8": "8-bit", "warp_percent": "by single warps, %", "lanes": "f32 lanes",
+             "l2_bytes": "L2", "l2_loaded_bytes": "by all", "memory_bytes": "memory bytes"}
     times = {"step_overhead": "loop step", "start": "start", "host_cycles": "host launch",
              "l1_latency": "L1", "l2_latency": "L2, loaded", "memory_latency": "memory, ns",
              "fetch_bytes": "fetched code, bytes per cycle"}
     meetings = {"chain_step": "step of a dot chain", "chain_tile": "its tile",
                 "barrier": "barrier", "combine": "combining in a block",
                 "cluster_combine": "in a cluster"}
+    dots = {"dot_drain": "drain of dots", "multicast_step": "multicast step",
+            "cluster_sync": "cluster", "tail_start": "tail", "early_start": "early start",
+            "uneven_percent": "uneven, %", "uneven_l2_percent": "from L2, %"}
     blocks = {"block_start": "block start", "block_next": "next block",
               "load_ns": "first loads, ns", "next_load_ns": "next loads, ns",
-              "store_ns": "stores, ns"}
+              "store_ns": "stores, ns", "begin_bytes": "memory meanwhile, bytes"}
     gpus = [(head, facts) for head, facts in found if head[3] != "CPU"]
     head = (ROOT / "ir/target/machines.def").read_text()
     letters = re.findall(r"^ \*   ([A-Z])  ((?:.*\n)(?: \*      .*\n)*)", head, flags=re.M)
@@ -239,7 +242,7 @@ def machine_tables():
     body += table(["card", *rates.values()], [[f"`{h[1]}`", *(f.get(key, "–") for key in rates)]
                                               for h, f in gpus]) + "\n"
     body += "Latencies and overheads, in cycles.\n\n"
-    for columns in times, meetings, blocks:
+    for columns in times, meetings, dots, blocks:
         alike = {}
         for h, f in gpus:
             alike.setdefault(tuple(f.get(key, "–") for key in columns), []).append(h[3].split()[0])

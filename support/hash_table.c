@@ -50,13 +50,6 @@ void table_add(Arena *arena, HashTable *table, uint64_t hash, void *item)
 }
 
 /* Multiplying spreads upwards, the shifts bring it down to the bits that choose the slot. */
-uint64_t hash_word(uint64_t hash, uint64_t word)
-{
-    uint64_t mixed = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    mixed = (mixed ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9u;
-    return mixed ^ (mixed >> 32);
-}
-
 uint64_t hash_text(uint64_t hash, const char *text)
 {
     for (; *text; text++) {

@@ -28,7 +28,12 @@ void *table_find(const HashTable *table, uint64_t hash, TableSame *same, const v
 void table_add(Arena *arena, HashTable *table, uint64_t hash, void *item);
 
 /* Folds a word into a hash; begin with any number. */
-uint64_t hash_word(uint64_t hash, uint64_t word);
+static inline uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    uint64_t mixed = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ (mixed >> 29)) * 0xbf58476d1ce4e5b9u;
+    return mixed ^ (mixed >> 32);
+}
 uint64_t hash_text(uint64_t hash, const char *text);
 
 #endif

@@ -14,6 +14,7 @@ def parser(doc, program="--tessera", device=None):
     made = argparse.ArgumentParser(description=doc)
     made.add_argument(program, required=True, type=os.path.abspath)
     made.add_argument("--jobs", type=int, default=os.cpu_count())
+    add_part(made)
     if isinstance(device, str):
         made.add_argument("--device", default=device)
     elif device:
@@ -21,6 +22,18 @@ def parser(doc, program="--tessera", device=None):
                           help=f"default: {', '.join(device)}")
         made.set_defaults(otherwise=list(device))
     return made
+
+
+def add_part(made):
+    made.add_argument("--part", type=lambda text: [int(n) for n in text.split("/")],
+                      default=[0, 1], metavar="K/N", help="each N-th of the cases, from the K-th")
+
+
+def part_of(options, cases):
+    """Those that --part names: `make check` runs a part of suites that `make check-long` runs as a
+    whole."""
+    first, step = options.part
+    return list(cases)[first::step]
 
 
 def options_of(made):

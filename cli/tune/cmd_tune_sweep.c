@@ -158,18 +158,19 @@ static int begin_case(One *one)
     Session *s = &one->session;
     TesseraTuning tuning;
     const char *device = one->options->device ? one->options->device : "auto";
+    const char *target = options_target(one->options); /* no device is measured on */
     if (one->options->devices && strcmp(one->options->devices, "all") != 0) {
         size_t n = strcspn(one->options->devices, ",");
         device = session_text(one->options->devices, n);
     }
     int code = session_open(one->options, s);
     code = code ? code : arrays_read(one->options, s, &one->arrays, &with_consts);
-    code = code ? code : session_device(one->options, device, s);
+    code = code || target ? code : session_device(one->options, device, s);
     code = code ? code : session_options(&with_consts, s, one->arrays.known, &one->compile);
     if (code != 0) {
         return code;
     }
-    one->compile.target = tessera_device_info(s->device)->target;
+    one->compile.target = target ? target : tessera_device_info(s->device)->target;
     one->compile.pins = "";
     arrays_give_strides(&one->arrays, &one->compile);
     if (tessera_tuning(s->program, &one->compile, s->device, &tuning) != TESSERA_OK ||
@@ -213,6 +214,28 @@ static int check_space(const One *one)
             ? "nothing to search: the `tune` blocks of %s for %s leave one choice"
             : "nothing to search: no line of the schedule of %s on %s can be otherwise",
         kernel, target);
+}
+
+/* Lists what a sweep would measure. */
+static int rank_case(One *one, SweepOptions *sweep, Arena *arena, const char *program)
+{
+    SweepRanking ranking;
+    TesseraStatus status = TESSERA_OK;
+    const char *why = NULL;
+    SweepCommand command = {
+        .options = one->options, .target = one->compile.target, .program = program};
+    sweep->command = sweep_command;
+    sweep->command_user = &command;
+    sweep->environment = environ;
+    sweep->budget = one->budget;
+    if (!sweep_rank(arena, &one->space, &one->base, sweep, &ranking, &status, &why)) {
+        return status == TESSERA_SOURCE || status == TESSERA_USAGE
+                   ? fail_code(FAIL_SEARCH, status, "%s", why)
+                   : fail(status == TESSERA_OK ? TESSERA_ENVIRONMENT : status, "%s", why);
+    }
+    (one->options->json ? sweep_ranking_json : sweep_ranking_show)(&one->base, one->compile.target,
+                                                                   &ranking);
+    return 0;
 }
 
 static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *folder,
@@ -285,7 +308,11 @@ static int sweep_case(const Options *options, SweepOptions *sweep, SweepShow *sh
     if (setjmp(guard) == 0) {
         code = begin_case(&one);
         code = code ? code : check_space(&one);
-        code = code ? code : run_case(&one, sweep, &arena, folder, program);
+        if (code == 0 && options_target(options)) {
+            code = rank_case(&one, sweep, &arena, program);
+        } else if (code == 0) {
+            code = run_case(&one, sweep, &arena, folder, program);
+        }
     } else {
         code = fail(TESSERA_ENVIRONMENT, "out of memory");
     }
@@ -380,6 +407,11 @@ int tune_sweep(const Options *options)
                          "tune needs a file: tessera tune FILE.tile "
                          "--size M=...");
     }
+    bool lists = options->targets.n > 0;
+    if (options->targets.n > 1 || (lists && (options->device || options->devices))) {
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
+                         "tune measures on a --device, or lists for one --target");
+    }
     int code = sweep_cases_make(options, &cases);
     if (code != 0) {
         return code;
@@ -388,7 +420,7 @@ int tune_sweep(const Options *options)
     arena.guard = &guard;
     if (setjmp(guard) != 0) {
         code = fail(TESSERA_ENVIRONMENT, "out of memory");
-    } else if (!tune_store_open(&arena, options->store, TUNE_WRITE, &store, &why)) {
+    } else if (!lists && !tune_store_open(&arena, options->store, TUNE_WRITE, &store, &why)) {
         code = tune_failed(why);
     } else {
         code = sweep_cases(options, &cases, store);

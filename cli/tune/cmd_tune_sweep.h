@@ -41,7 +41,9 @@ typedef struct SweepShow {
 } SweepShow;
 void sweep_progress(void *user, const SweepProgress *progress);
 void sweep_result_show(const TuneRecord *base, const SweepResult *result);
+void sweep_ranking_show(const TuneRecord *base, const char *target, const SweepRanking *ranking);
 /* As lines of JSON on standard output (sweep_json.c). */
+void sweep_ranking_json(const TuneRecord *base, const char *target, const SweepRanking *ranking);
 void sweep_progress_json(SweepShow *show, const SweepProgress *progress);
 void sweep_result_json(const TuneRecord *base, const SweepResult *result);
 

@@ -4,6 +4,7 @@
 #include "cli/json_write.h"
 #include "cli/tune/cmd_tune_sweep.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -97,6 +98,37 @@ static void schedule(const char *lines)
         lines += n + (lines[n] == '\n');
     }
     putchar(']');
+}
+
+static void candidate(const SweepRanked *c)
+{
+    fputs("{\"predicted\": ", stdout);
+    json_number(stdout, c->predicted > 0 ? c->predicted : NAN);
+    printf(", \"code\": \"%016" PRIx64 "\"", c->code);
+    text("lines", c->asked);
+    schedule(c->searched);
+    putchar('}');
+}
+
+void sweep_ranking_json(const TuneRecord *base, const char *target, const SweepRanking *r)
+{
+    printf("{\"ranking\": {\"points\": %zu, \"weighed\": %zu, \"distinct\": %zu", r->points,
+           r->weighed, r->distinct);
+    text("kernel", base->kernel);
+    text("types", base->types);
+    text("sizes", base->sizes);
+    text("target", target);
+    failed(r->failed);
+    key("derived");
+    candidate(&r->items[0]);
+    key("candidates");
+    putchar('[');
+    for (size_t i = 1; i < r->n; i++) {
+        fputs(i > 1 ? ", " : "", stdout);
+        candidate(&r->items[i]);
+    }
+    puts("]}}");
+    fflush(stdout);
 }
 
 void sweep_result_json(const TuneRecord *base, const SweepResult *r)

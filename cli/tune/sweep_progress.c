@@ -137,6 +137,37 @@ static void show_parts(const SweepResult *r)
     }
 }
 
+/* The entries of a schedule in one line. */
+static void show_ranked(const SweepRanked *c)
+{
+    char predicted[32] = "not known";
+    if (c->predicted > 0) {
+        show_time(predicted, sizeof predicted, c->predicted);
+    }
+    printf("%12s  ", predicted);
+    for (const char *at = c->searched; *at; at++) {
+        fputs(*at == '\n' ? at[1] ? "; " : "" : (char[]){*at, '\0'}, stdout);
+    }
+    putchar('\n');
+}
+
+void sweep_ranking_show(const TuneRecord *base, const char *target, const SweepRanking *r)
+{
+    char failed[160];
+    printf("%s%s%s on %s, %s\n", base->kernel, *base->types ? " with " : "", base->types, target,
+           base->sizes);
+    show_failed(failed, sizeof failed, r->failed);
+    printf("space    %zu points; %zu weighed, %zu of them distinct%s\n", r->points, r->weighed,
+           r->distinct, failed);
+    puts("derived, by the model:");
+    show_ranked(&r->items[0]);
+    puts("in the order in which a sweep measures them:");
+    for (size_t i = 1; i < r->n; i++) {
+        show_ranked(&r->items[i]);
+    }
+    fflush(stdout);
+}
+
 void sweep_result_show(const TuneRecord *base, const SweepResult *r)
 {
     char failed[160];

@@ -257,7 +257,11 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_RANK: cpu_emit_rank(c, op); return;
     case OP_TILE_SCATTER: cpu_emit_arrange(c, op); return;
     case OP_LOOKUP: cpu_emit_lookup(c, op); return;
-    case OP_STORE: cpu_emit_store(c, op); return;
+    case OP_STORE:
+        if (cpu_store_nest(c, op) == op) {
+            cpu_emit_stores(c, op);
+        }
+        return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
     case OP_PRINT:
     case OP_ASSERT: cpu_emit_print(c, op); return;

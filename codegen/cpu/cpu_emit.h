@@ -38,10 +38,12 @@ typedef struct Buffer {
 typedef struct CpuValue {
     /* from the analysis */
     const Op *reader; /* the one nest that computes it; NULL: none yet */
+    bool moved;       /* some reader takes another element than the one that it computes */
     bool many;        /* more than one nest reads it, or one does so repeatedly */
     bool yielded;
     bool stored; /* gets a buffer */
     int cost;    /* of computing one element again */
+    bool pieces; /* that loads a cache line of its own for few elements */
     int last;    /* position of its last reader */
     struct {
         unsigned stamp;
@@ -101,7 +103,9 @@ typedef struct CpuEmitter {
         const Op **items;
         size_t n, cap;
     } ops;          /* by position */
-    unsigned stamp; /* of the walk at work */
+    const Op **nests; /* by position of a store: the last store of its nest */
+    bool *in_place;   /* by the same position: the nest loads what it stores to */
+    unsigned stamp;   /* of the walk at work */
     bool *written;  /* by parameter: this launch writes it */
     int now;        /* position of the op being emitted */
     LLVMValueRef function;
@@ -135,6 +139,11 @@ bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer);
 bool cpu_reads_written(const CpuEmitter *c, const Op *op);
 /* Computed where it is read, if nothing speaks against it. */
 bool cpu_is_pointwise(const Op *op);
+/* The last store of the nest that a store is in: several in one block of a region share one. */
+enum { MAX_STORES = 8 };
+const Op *cpu_store_nest(const CpuEmitter *c, const Op *store);
+/* The nest that ends with this store loads, without a buffer, elements that it then overwrites. */
+bool cpu_is_in_place(const CpuEmitter *c, const Op *last);
 /* Every leaf below is contiguous along `axis` of the value, or does not vary along it. */
 bool cpu_contiguous(CpuEmitter *c, const Value *value, int axis);
 
@@ -232,6 +241,29 @@ void cpu_vector_loop(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *bo
 /* The same from the end: the masked rest first. */
 void cpu_vector_loop_down(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body,
                           void *user);
+
+/* ---- cpu_transpose.c ---- */
+/* lanes vectors of as many elements: lane i of the k-th becomes lane k of the i-th. */
+void cpu_transpose(CpuEmitter *c, LLVMValueRef *rows);
+/* An axis along which the value is contiguous in memory where it is not along its vector axis; both
+ * are at least a vector long. -1: there is none. */
+int cpu_turned_axis(CpuEmitter *c, const Value *value, int vector_axis);
+/* Puts a vector of a value where `point` says. */
+typedef void PutBody(CpuEmitter *c, const Point *point, LLVMValueRef vector, void *user);
+/* Puts all elements of a value that has a turned axis; false: it has none, nothing was emitted.
+ * `nest` is over the value; it is used up. */
+bool cpu_put_turned(CpuEmitter *c, Nest *nest, const Value *value, PutBody *put, void *user);
+
+/* ---- cpu_fill.c ---- */
+/* Parts of a value that have a turned axis where the value as a whole has none (x.T + y): they have
+ * a buffer until cpu_turned_done. `axis`: along which vectors of the value are computed. */
+enum { MAX_TURNED = 8 };
+typedef struct TurnedParts {
+    const Value *parts[MAX_TURNED];
+    int n;
+} TurnedParts;
+TurnedParts cpu_turn_parts(CpuEmitter *c, const Value *value, int axis);
+void cpu_turned_done(CpuEmitter *c, const TurnedParts *turned);
 void cpu_fill_buffer(CpuEmitter *c, const Buffer *buffer, const Value *value);
 void cpu_copy_buffer(CpuEmitter *c, const Buffer *from, const Buffer *to, Type type);
 /* Computes a virtual value into a buffer of its own, in place of an operand where that is dead. */
@@ -242,7 +274,9 @@ bool cpu_reads(CpuEmitter *c, const Value *value, const StackSlot *slot, bool mo
 /* A buffer that holds `value` and may be overwritten: its own if this is its last reader, else a
  * copy. */
 const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after);
-void cpu_emit_store(CpuEmitter *c, const Op *op);
+/* The stores of the nest that ends with this one. */
+void cpu_emit_stores(CpuEmitter *c, const Op *last);
+
 /* ---- cpu_reduce.c ---- */
 void cpu_emit_reduce(CpuEmitter *c, const Op *op);
 

@@ -4,7 +4,11 @@
  * along another axis, elements are combined one by one for a vector of adjacent results. */
 #include "codegen/cpu/cpu_emit.h"
 
-enum { MAX_PARTS = 16 };
+enum {
+    MAX_PARTS = 16,
+    SCAN_VECTORS = 8, /* of a row that are scanned at a time: only adding what came before waits */
+    LIGHT = 6,        /* operations of an element, beyond which so many would be much code */
+};
 
 typedef struct Fold {
     const Op *op;
@@ -252,10 +256,20 @@ static void fold_chunk(CpuEmitter *c, const Point *point, void *user)
     set_cells(c, fold, done);
 }
 
+/* Vectors that a scan takes at a time, where `unroll` does not say. */
+static int scanned_at_once(const CpuEmitter *c, const Fold *fold)
+{
+    const CpuValue *facts = &c->values[fold->op->operands[0]->id];
+    bool light = !fold->by_region && (facts->buffer || facts->cost <= LIGHT);
+    return c->unroll == 0 && fold->scan && light ? SCAN_VECTORS : c->unroll;
+}
+
 static void row_body(CpuEmitter *c, const Point *point, void *user)
 {
     Fold *fold = user;
     Point inner = *point;
+    int unroll = c->unroll;
+    c->unroll = scanned_at_once(c, fold);
     inner.vector_axis = fold->axis;
     inner.at[fold->axis] = llvm_i64(c->l, 0);
     size_t known = c->known.n;
@@ -271,6 +285,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
         get_cells(c, fold->n, fold->cells, done);
         store_parts(c, fold, point, done);
     }
+    c->unroll = unroll;
     c->known.n = known;
 }
 

@@ -251,10 +251,33 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     return spot;
 }
 
+/* Lanes whose elements lie side by side in descending order are read as a vector and reversed;
+ * NULL: they do not, or some lane has a guard. */
+static LLVMValueRef load_reversed(CpuEmitter *c, DType dtype, const Spot *spot)
+{
+    LLVMValueRef lanes[64];
+    int64_t stride;
+    if (spot->lanes < 2 || spot->each || spot->mask || spot->inside || dtype_is_packed(dtype) ||
+        !spot->stride || !cpu_constant(spot->stride, &stride) || stride != -1) {
+        return NULL;
+    }
+    LLVMValueRef first = cpu_element(c, dtype, spot->address, llvm_i64(c->l, 1 - spot->lanes));
+    LLVMValueRef vector = cpu_load_at(c, dtype, first, spot->lanes);
+    for (int i = 0; i < spot->lanes; i++) {
+        lanes[i] = llvm_i32(c->l, spot->lanes - 1 - i);
+    }
+    return LLVMBuildShuffleVector(c->l->builder, vector, LLVMGetPoison(LLVMTypeOf(vector)),
+                                  LLVMConstVector(lanes, (unsigned)spot->lanes), "");
+}
+
 LLVMValueRef cpu_gather(CpuEmitter *c, const Op *op, const Point *point)
 {
     DType dtype = op->operands[0]->type->dtype;
     Spot spot = cpu_indexed_spot(c, op, point);
+    LLVMValueRef reversed = load_reversed(c, dtype, &spot);
+    if (reversed) {
+        return reversed;
+    }
     LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), spot.lanes);
     LLVMValueRef outside = llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
     return cpu_point_load(c, dtype, spot, point, outside);

@@ -166,29 +166,7 @@ static void pack_transposed(CpuEmitter *c, const Pack *pack)
         rows[i] = converted(c, pack->product, side->value, &point);
     }
 
-    /* The square is transposed in log2(lanes) passes, each of which interleaves halves and rotates
-     * the bits of (vector, lane) by one. */
-    int n = c->lanes;
-    LLVMValueRef low[64], high[64], next[64];
-    for (int i = 0; i < n / 2; i++) {
-        low[2 * i] = llvm_i32(c->l, i);
-        low[2 * i + 1] = llvm_i32(c->l, n + i);
-        high[2 * i] = llvm_i32(c->l, n / 2 + i);
-        high[2 * i + 1] = llvm_i32(c->l, n + n / 2 + i);
-    }
-    LLVMValueRef low_mask = LLVMConstVector(low, (unsigned)n);
-    LLVMValueRef high_mask = LLVMConstVector(high, (unsigned)n);
-    for (int pass = 1; pass < n; pass *= 2) {
-        for (int i = 0; i < n / 2; i++) {
-            LLVMValueRef a = rows[i], b = rows[i + n / 2];
-            next[2 * i] = LLVMBuildShuffleVector(c->l->builder, a, b, low_mask, "");
-            next[2 * i + 1] = LLVMBuildShuffleVector(c->l->builder, a, b, high_mask, "");
-        }
-        for (int i = 0; i < n; i++) {
-            rows[i] = next[i];
-        }
-    }
-
+    cpu_transpose(c, rows);
     for (int i = 0; i < c->lanes; i++) {
         LLVMValueRef at = cpu_add(c, depths.counter, llvm_i64(c->l, i));
         cpu_store_at(c, pack->product->dtype, panel_address(c, pack, columns.counter, at), rows[i]);

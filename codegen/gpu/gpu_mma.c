@@ -182,13 +182,27 @@ static SharedCoord free_coord(Product *p, const Side *side, const Layout *layout
     return (SharedCoord){whole, UINT32_MAX, 0};
 }
 
+/* One ldmatrix reads the matrices of two steps. Where the number of steps is odd, the lanes of a
+ * step after the last one read an element inside the tile instead; nobody uses it. */
+static SharedCoord depth_coord(Product *p, const Layout *layout, int r)
+{
+    GpuEmitter *em = p->em;
+    int constant = gpu_register_coord(layout, 1, r), end = (int)p->k;
+    uint32_t bits = layout_thread_bits(layout, 1);
+    LLVMValueRef part = bits ? gpu_thread_coord(em, layout, 1) : NULL;
+    if (!bits || ((int)bits | constant) < end) {
+        return (SharedCoord){part, bits, constant};
+    }
+    LLVMValueRef whole = LLVMBuildOr(em->builder, part, gpu_i32(em, constant), "");
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, whole, gpu_i32(em, end), "");
+    whole = LLVMBuildSelect(em->builder, inside, whole, gpu_i32(em, 0), "");
+    return (SharedCoord){whole, UINT32_MAX, 0};
+}
+
 static LLVMValueRef address(Product *p, const Side *side, const Layout *layout, int r)
 {
     GpuEmitter *em = p->em;
-    uint32_t bits = layout_thread_bits(layout, 1);
-    SharedCoord free = free_coord(p, side, layout, r);
-    SharedCoord depth = {bits ? gpu_thread_coord(em, layout, 1) : NULL, bits,
-                         gpu_register_coord(layout, 1, r)};
+    SharedCoord free = free_coord(p, side, layout, r), depth = depth_coord(p, layout, r);
     return side->k_is_col ? gpu_shared_at(em, &side->tile, free, depth)
                           : gpu_shared_at(em, &side->tile, depth, free);
 }

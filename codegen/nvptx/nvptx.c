@@ -434,12 +434,12 @@ static const GpuTarget HOOKS = {
 static bool emit_cubin(Func *func, const CodegenOptions *options, Code *code, Plan *plan)
 {
     Code ptx, info;
-    bool made = gpu_emit(func, &HOOKS, EMIT_PTX, options, &ptx, plan) &&
-                ptxas_assemble(func, options, &ptx, code, &info);
-    if (made && ptxas_relieve(func, info.bytes)) {
+    PtxasRelief relief = {0};
+    bool made;
+    do {
         made = gpu_emit(func, &HOOKS, EMIT_PTX, options, &ptx, plan) &&
                ptxas_assemble(func, options, &ptx, code, &info);
-    }
+    } while (made && ptxas_relieve(func, &relief, info.bytes));
     return made;
 }
 

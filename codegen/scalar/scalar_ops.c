@@ -283,8 +283,10 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
 LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands)
 {
     int data = op->kind == OP_SELECT ? 1 : 0;
-    return scalar_emit(l, op->kind, op_word(op, ATTR_PRED), op->operands[data]->type->dtype,
-                       op->results[0]->type->dtype, operands);
+    DType in = op->operands[data]->type->dtype;
+    in = op_int(op, ATTR_NONNEGATIVE, 0) ? dtype_unsigned(in) : in;
+    return scalar_emit(l, op->kind, op_word(op, ATTR_PRED), in, op->results[0]->type->dtype,
+                       operands);
 }
 
 /* ---- reductions ---- */

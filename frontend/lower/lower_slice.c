@@ -23,7 +23,8 @@ Dim dim_divided(Func *func, Dim dim, int64_t by)
     return sum;
 }
 
-/* How many of `n` elements every step-th is, rounded up; NULL: no size expression. */
+/* How many of `n` elements every step-th is, rounded up: where no size expression says it without a
+ * quotient, a quotient as a size of its own, which is D // 2 of D under D % 2 == 0. NULL: none. */
 static Dim strided_count(Lower *l, Dim n, int64_t step)
 {
     int64_t known;
@@ -35,7 +36,8 @@ static Dim strided_count(Lower *l, Dim n, int64_t step)
     for (int64_t more = 0; more < step && more < 64 && !count; more++) {
         count = dim_divided(l->func, poly_add(l->func, n, poly_const(l->func, more)), step);
     }
-    return count;
+    Dim most = count ? NULL : poly_add(l->func, n, poly_const(l->func, step - 1));
+    return count || !most ? count : dim_quotient(l->func, most, step);
 }
 
 /* ---- ends ---- */

@@ -227,7 +227,15 @@ void lower_store(Lower *l, const Stmt *stmt)
     if (base.kind != VAL_TENSOR || !base.is_result) {
         Diag *diag =
             lower_error(l, ERR_NOT_VARIABLE, target->span, "only results are written by index");
-        diag_help(l->diags, diag, "name a result: `-> o: f32[N]`");
+        const Symbol *symbol =
+            target->a->kind == EXPR_NAME ? find_symbol(l, target->a->name) : NULL;
+        if (symbol && symbol->is_var) {
+            diag_help(l->diags, diag,
+                      "a variable is assigned as a whole: `let next[i in N] = …`, then `%s = next`",
+                      target->a->name);
+        } else {
+            diag_help(l->diags, diag, "name a result: `-> o: f32[N]`");
+        }
         return;
     }
     Symbol *symbols = l->symbols;

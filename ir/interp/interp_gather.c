@@ -233,9 +233,7 @@ void interp_gather(InterpRun *run, const Op *op)
     if (g.bounds) {
         /* The gathered elements' error bounds become samples of the result. */
         uint32_t source = g.run->source[g.op->results[0]->id];
-        for (int64_t i = 0; i < g.to->n; i++) {
-            array_spread(g.run, g.to, source, i, ((double *)(void *)g.bounds->bytes)[i]);
-        }
+        array_spread_all(run, g.to, source, (double *)(void *)g.bounds->bytes);
         buffer_drop(g.run, g.bounds);
     }
     buffer_drop(run, padding);

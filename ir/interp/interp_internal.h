@@ -303,12 +303,15 @@ void array_want_samples(InterpRun *run, Array *array); /* copies of the data */
 bool array_has_poison(const Array *array);
 /* Spreads the samples of element i to value ± bound, by the signs of that source. */
 void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound);
+/* The same of all elements. */
+void array_spread_all(InterpRun *run, Array *array, uint32_t source, const double *bounds);
 /* All elements' samples, to value * (1 ± share) ± least. */
 void array_spread_share(InterpRun *run, Array *array, uint32_t source, double share, double least);
-/* Lets element i of the samples by element round to a neighbour of what it is, or not: if `exact`,
- * what it is before rounding, may be off by enough. */
-void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,
-                            double off);
+/* Which way element i of a sample by element rounds: as it does (0), or to the neighbour above (1)
+ * or below (-1). */
+int array_rounding_way(uint32_t source, int sample, int64_t i);
+/* It rounds that way if `exact`, what it is before rounding, may be off by enough. */
+void array_round_other_way(Array *array, int way, int sample, int64_t i, double exact, double off);
 double array_bound(const Array *array, int64_t i);
 /* Least and greatest that element i of an array of integers is in any plane. */
 void array_hull(const Array *array, int64_t i, int64_t hull[2]);
@@ -346,7 +349,7 @@ void interp_free_steps(InterpRun *run, const Op *op, Array *const *items, Array 
 void interp_bind_view(InterpRun *run, const Param *param);
 /* The memory of a tensor; of a view of what was written since, made anew. */
 const Memory *interp_shown(InterpRun *run, const Value *tensor);
-void interp_shape(InterpRun *run, const Op *op);
+void interp_shape(InterpRun *run, const Op *op); /* interp_shape.c */
 void interp_reduce_parts(InterpRun *run, const Op *op);
 void interp_repeat_parts(InterpRun *run, const Op *op);
 void interp_reduce(InterpRun *run, const Op *op);         /* interp_reduce.c */

@@ -317,10 +317,7 @@ Array *tensor_read(InterpRun *run, const Op *op, Access access, Mover mover)
         /* The error bounds of the elements become samples of the result. */
         uint32_t source =
             reading.op->n_results ? reading.run->source[reading.op->results[0]->id] : 0;
-        const double *bounds = (const double *)(const void *)reading.bounds->bytes;
-        for (int64_t i = 0; i < reading.to->n; i++) {
-            array_spread(reading.run, reading.to, source, i, bounds[i]);
-        }
+        array_spread_all(run, reading.to, source, (double *)(void *)reading.bounds->bytes);
         buffer_drop(reading.run, reading.bounds);
     }
     return reading.to;

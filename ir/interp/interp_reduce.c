@@ -93,8 +93,16 @@ static void fold_floats(const Axes *axes, const double *from, double *to)
             to[i] = start;
         }
         for (int64_t l = 0; l < axes->len; l++, from += axes->inner) {
-            for (int64_t i = 0; i < axes->inner; i++) {
-                to[i] = l == 0 ? from[i] : axes_fold(axes, to[i], from[i]);
+            if (l == 0) {
+                memcpy(to, from, (size_t)axes->inner * sizeof *to);
+            } else if (axes->fold == FOLD_SUM) {
+                for (int64_t i = 0; i < axes->inner; i++) {
+                    to[i] += from[i];
+                }
+            } else {
+                for (int64_t i = 0; i < axes->inner; i++) {
+                    to[i] = axes_fold(axes, to[i], from[i]);
+                }
             }
         }
     }
@@ -256,9 +264,8 @@ static Buffer *bounds_of(InterpRun *run, const Axes *axes, const Array *from, Bu
 
 void spread_all(InterpRun *run, const Op *op, int result, Array *array, Buffer *bounds)
 {
-    uint32_t source = run->source[op->results[result]->id];
-    for (int64_t i = 0; bounds && i < array->n; i++) {
-        array_spread(run, array, source, i, doubles(bounds)[i]);
+    if (bounds) {
+        array_spread_all(run, array, run->source[op->results[result]->id], doubles(bounds));
     }
     buffer_drop(run, bounds);
 }

@@ -180,10 +180,12 @@ Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as)
         /* The error bounds of the elements become samples of the result. */
         uint32_t source = use.op->n_results ? use.run->source[use.op->results[0]->id] : 0;
         const double *bounds = (const double *)(const void *)use.bounds->bytes;
+        bool any = false;
         for (int64_t i = 0; i < use.to->n; i++) {
-            if (bounds[i] > 0) {
-                array_spread(use.run, use.to, source, i, bounds[i]);
-            }
+            any = any || bounds[i] > 0;
+        }
+        if (any) {
+            array_spread_all(run, use.to, source, bounds);
         }
         buffer_drop(use.run, use.bounds);
     }
@@ -219,6 +221,36 @@ static void check_write(const Use *use, int64_t offset, int64_t position)
     }
 }
 
+/* True if nothing unordered uses any of the elements: their planes are compared one by one, since
+ * few components read any one allocation. */
+static bool are_free(const Use *use, int64_t offset, int64_t count)
+{
+    const Clocks *known = &use->run->agent->known;
+    const Stamp *written = use->shared->written + offset;
+    bool held = false;
+    for (int64_t i = 0; i < count; i++) {
+        held |= written[i].at > known->at[written[i].by];
+    }
+    for (uint32_t by = 0; by < BY_COPIES; by++) {
+        const uint32_t *reads = use->shared->read[by];
+        uint32_t last = 0;
+        for (int64_t i = 0; reads && i < count; i++) {
+            last = reads[offset + i] > last ? reads[offset + i] : last;
+        }
+        held |= last > known->at[by];
+    }
+    return !held;
+}
+
+/* Fails at the first element that something unordered uses. */
+static void check_writes(const Use *use, int64_t offset, int64_t position, int64_t count)
+{
+    bool all_free = are_free(use, offset, count);
+    for (int64_t i = 0; !all_free && i < count; i++) {
+        check_write(use, offset + i, position + i);
+    }
+}
+
 static void take_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
     Use *use = user;
@@ -226,8 +258,8 @@ static void take_run(void *user, Reach reach, int64_t offset, int64_t position, 
     if (use->shared->scattered) {
         memset(use->shared->scattered->marks->how + offset, 0, (size_t)count);
     }
+    check_writes(use, offset, position, count);
     for (int64_t i = 0; i < count; i++) {
-        check_write(use, offset + i, position + i);
         use->shared->written[offset + i] = use->as;
     }
     memset(use->shared->poison + offset, 1, (size_t)count);
@@ -258,9 +290,7 @@ void shared_take(InterpRun *run, const Op *op, Shared *shared, const View *view,
             whole.axes[0].stride = 1;
             Use use = {.run = run, .op = op, .shared = other, .view = &whole};
             use.name = "(elements in the same bytes)";
-            for (int64_t i = 0; i < other->n; i++) {
-                check_write(&use, i, i);
-            }
+            check_writes(&use, 0, 0, other->n);
             memset(other->poison, 1, (size_t)other->n);
             other->live = false;
         }

@@ -3,6 +3,8 @@
  * needed. */
 #include "ir/interp/interp_internal.h"
 
+#include "support/target_clones.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -199,25 +201,52 @@ Scalar array_scalar(const Array *array, int64_t i)
 
 void array_fill(Array *array, Scalar value)
 {
-    for (int64_t i = 0; i < array->n; i++) {
-        scalar_store(array->dtype, array_at(array, i), value);
+    unsigned char *to = array->data->bytes;
+    size_t all = plane_bytes(array), done = (size_t)dtype_bytes(array->dtype);
+    if (array->n > 0) {
+        scalar_store(array->dtype, to, value);
+    }
+    for (size_t more; done < all; done += more) { /* twice as many each time */
+        more = done < all - done ? done : all - done;
+        memcpy(to + done, to, more);
     }
 }
 
 /* ---- samples ---- */
 
+/* Of a sample that moves by source and element. */
+static double sign_of(uint32_t source, int64_t i, int s)
+{
+    uint64_t hash = hash_word(hash_word(source, (uint64_t)i), (uint64_t)s);
+    for (int shift = 32; shift > 0; shift /= 2) {
+        hash ^= hash >> shift;
+    }
+    return hash & 1 ? -1.0 : 1.0;
+}
+
 /* By the source alone in the first samples: two of three sources see all four pairs of signs, and
  * what one source made inexact moves as a whole. By source and element in the others: two rows of
  * one reduction are off independently, and 2 a - b of them moves little where both move alike. */
-static double sign_of(uint32_t source, int sample, int64_t i)
+static void signs_of(uint32_t source, int64_t i, double signs[SAMPLES])
 {
-    if (sample < WHOLE_SAMPLES) {
-        uint32_t turn = source / 3, row = 1 + source % 3;
-        uint32_t column = ((uint32_t)sample * (2 * turn + 1) + turn) & (WHOLE_SAMPLES - 1);
-        return __builtin_parity(row & column) ? -1.0 : 1.0;
+    uint32_t turn = source / 3, row = 1 + source % 3;
+    for (int s = 0; s < WHOLE_SAMPLES; s++) {
+        uint32_t column = ((uint32_t)s * (2 * turn + 1) + turn) & (WHOLE_SAMPLES - 1);
+        signs[s] = __builtin_parity(row & column) ? -1.0 : 1.0;
     }
-    uint64_t bits = hash_word(hash_word(source, (uint64_t)i), (uint64_t)sample);
-    return __builtin_parityll(bits) ? -1.0 : 1.0;
+    for (int s = WHOLE_SAMPLES; s < SAMPLES; s++) {
+        signs[s] = sign_of(source, i, s);
+    }
+}
+
+/* The next float from a finite one, upwards or downwards: nextafterf, without a branch. */
+static float next_float(float from, bool up)
+{
+    uint32_t bits, least = up ? 1 : 0x80000001u;
+    memcpy(&bits, &from, sizeof bits);
+    bits = from == 0 ? least : bits + ((from > 0) == up ? 1u : ~0u);
+    memcpy(&from, &bits, sizeof bits);
+    return from;
 }
 
 static Scalar moved(DType dtype, Scalar from, double by)
@@ -228,7 +257,7 @@ static Scalar moved(DType dtype, Scalar from, double by)
     }
     double to = from.f + by;
     if (dtype == DT_F32 && by != 0 && (double)(float)to == from.f && isfinite(from.f)) {
-        to = (double)nextafterf((float)from.f, by > 0 ? INFINITY : -INFINITY);
+        to = (double)next_float((float)from.f, by > 0);
     } else if (dtype == DT_F64 && by != 0 && to == from.f) {
         to = nextafter(from.f, by);
     }
@@ -238,11 +267,39 @@ static Scalar moved(DType dtype, Scalar from, double by)
 void array_spread(InterpRun *run, Array *array, uint32_t source, int64_t i, double bound)
 {
     array_want_samples(run, array);
-    size_t bytes = (size_t)dtype_bytes(array->dtype);
-    for (int s = 0; s < SAMPLES; s++) {
-        unsigned char *at = (unsigned char *)array_plane(array, s) + (size_t)i * bytes;
+    size_t bytes = (size_t)dtype_bytes(array->dtype), plane = plane_bytes(array);
+    unsigned char *at = array->samples->bytes + (size_t)i * bytes;
+    double signs[SAMPLES];
+    signs_of(source, i, signs);
+    for (int s = 0; s < SAMPLES; s++, at += plane) {
         Scalar sample = scalar_load(array->dtype, at);
-        scalar_store(array->dtype, at, moved(array->dtype, sample, bound * sign_of(source, s, i)));
+        scalar_store(array->dtype, at, moved(array->dtype, sample, bound * signs[s]));
+    }
+}
+
+/* One plane of samples in f32, as array_spread moves each of them. */
+TARGET_CLONES("arch=x86-64-v3")
+static void spread_floats(uint32_t source, int s, int64_t n, const double *bounds, float *at)
+{
+    double signs[SAMPLES];
+    signs_of(source, 0, signs);
+    for (int64_t i = 0; i < n; i++) {
+        double by = bounds[i] * (s < WHOLE_SAMPLES ? signs[s] : sign_of(source, i, s));
+        float from = at[i], to = (float)((double)from + by);
+        bool stuck = (by != 0) & (to == from) & (fabsf(from) <= FLT_MAX);
+        float next = next_float(from, by > 0);
+        at[i] = stuck ? next : to;
+    }
+}
+
+void array_spread_all(InterpRun *run, Array *array, uint32_t source, const double *bounds)
+{
+    array_want_samples(run, array);
+    for (int s = 0; array->dtype == DT_F32 && s < SAMPLES; s++) {
+        spread_floats(source, s, array->n, bounds, (float *)(void *)array_plane(array, s));
+    }
+    for (int64_t i = 0; array->dtype != DT_F32 && i < array->n; i++) {
+        array_spread(run, array, source, i, bounds[i]);
     }
 }
 
@@ -254,32 +311,41 @@ void array_spread_share(InterpRun *run, Array *array, uint32_t source, double sh
     }
 }
 
-void array_round_either_way(Array *array, uint32_t source, int sample, int64_t i, double exact,
-                            double off)
+int array_rounding_way(uint32_t source, int sample, int64_t i)
+{
+    static const int WAYS[] = {0, 1, -1};
+    return WAYS[hash_word(hash_word(~source, (uint64_t)i), (uint64_t)sample) % 3];
+}
+
+void array_round_other_way(Array *array, int way, int sample, int64_t i, double exact, double off)
 {
     size_t bytes = (size_t)dtype_bytes(array->dtype);
     unsigned char *at = (unsigned char *)array_plane(array, sample) + (size_t)i * bytes;
-    uint64_t way = hash_word(hash_word(~source, (uint64_t)i), (uint64_t)sample) % 3;
     Scalar value = scalar_load(array->dtype, at);
-    if (way == 0 || value.f == 0 || !isfinite(value.f)) {
+    if (value.f == 0 || !isfinite(value.f)) {
         return;
     }
-    Scalar other = moved(array->dtype, value, way == 1 ? DBL_TRUE_MIN : -DBL_TRUE_MIN);
+    Scalar other = moved(array->dtype, value, way * DBL_TRUE_MIN);
     if (!(fabs(exact - (value.f + other.f) / 2) > SAFETY * off)) {
         scalar_store(array->dtype, at, other);
     }
 }
 
+/* How far two values are from one another. Zeros of two signs differ, NaN is far from all but NaN.
+ */
 static double distance(double a, double b)
 {
-    if (a == 0 && b == 0 && signbit(a) != signbit(b)) {
-        return DBL_TRUE_MIN;
-    }
-    if (a == b || (isnan(a) && isnan(b))) {
+    if (a == b && a != 0) {
         return 0;
     }
     double far = fabs(a - b);
-    return isnan(far) ? INFINITY : far;
+    if (far > 0) {
+        return far;
+    }
+    if (a == b) {
+        return signbit(a) != signbit(b) ? DBL_TRUE_MIN : 0;
+    }
+    return isnan(a) && isnan(b) ? 0 : INFINITY;
 }
 
 /* A cast to 16 bits spreads over the hull, so that the samples already are its ends. */
@@ -298,13 +364,15 @@ double array_bound(const Array *array, int64_t i)
     if (!array->samples) {
         return 0;
     }
-    size_t at = (size_t)i * (size_t)dtype_bytes(array->dtype);
+    size_t bytes = (size_t)dtype_bytes(array->dtype), plane = plane_bytes(array);
+    const unsigned char *at = array->samples->bytes + (size_t)i * bytes;
     bool is_float = dtype_is_float(array->dtype);
     Scalar value = array_scalar(array, i);
     double middle = is_float ? value.f : (double)value.i, far = 0;
-    for (int s = 0; s < SAMPLES; s++) {
-        Scalar sample = scalar_load(array->dtype, (unsigned char *)array_plane(array, s) + at);
-        far = fmax(far, distance(middle, is_float ? sample.f : (double)sample.i));
+    for (int s = 0; s < SAMPLES; s++, at += plane) {
+        Scalar sample = scalar_load(array->dtype, at);
+        double d = distance(middle, is_float ? sample.f : (double)sample.i);
+        far = d > far ? d : far;
     }
     return widened(array->dtype, middle, far);
 }

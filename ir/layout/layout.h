@@ -13,7 +13,10 @@
 
 typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
 
-enum { LAYOUT_BITS = 12 }; /* per input; builders drop further bits, so callers check tiles first */
+enum {
+    LAYOUT_BITS = 12, /* per input; builders drop further bits, so callers check tiles first */
+    MAX_LANES = 64,   /* of a warp, on all targets */
+};
 
 /* Shared memory: the rows after which every swizzle repeats, and the alignment of a swizzled tile,
  * which the XOR of address bits requires. */

@@ -19,8 +19,10 @@ typedef struct Machine {
     /* Of a multiprocessor, per cycle. */
     int product64, product32; /* FLOP of the matrix units: f64; f32, on NVIDIA tf32 */
     int product16, product8;  /* the same: f16 and bf16; i8 and 8-bit floats */
+    int warp_percent;         /* of these rates that instructions of single warps reach; 0: all */
     int lanes;                /* lanes that execute an f32 op (fma: 2 FLOP) */
     int l2_bytes;             /* bytes from L2 */
+    int l2_loaded_bytes;      /* the same while all multiprocessors ask L2 */
     int dsmem_bytes;          /* bytes to the shared memory of other blocks of a cluster */
     int fetch_bytes; /* bytes of instructions that come from beyond the instruction cache */
 
@@ -39,6 +41,15 @@ typedef struct Machine {
                                  * multiplications */
     int start;       /* cycles from the end of a launch to the first dot of the next one */
     int host_cycles; /* cycles between two launches that the host starts one by one */
+    int dot_drain;      /* cycles until the first result of a tile's last dot is there */
+    int multicast_step; /* more cycles of a step of blocks in a multicast group, which wait for one
+                         * another */
+    int cluster_sync;   /* cycles until the results of a cluster's last block are there */
+    int tail_start;     /* cycles until a launch that began early has its first operands */
+    int early_start;    /* cycles that a dependent launch saves by beginning early */
+    int uneven_percent, uneven_l2_percent; /* blocks that begin at different times lose so many
+                         * percent of what they wait for L2, where that is so many percent of what
+                         * the matrix units take, or more */
     int chain_step;  /* cycles per step of dots that depend on one another: barriers, waits */
     int chain_tile;  /* cycles of a tile of such dots that begins and ends by itself */
     int barrier;     /* cycles to store to shared memory and synchronize a block */
@@ -48,6 +59,7 @@ typedef struct Machine {
     int block_next;            /* cycles from the start of a block to that of the next one */
     int load_ns, next_load_ns; /* until a block's first loads arrive; those of its next step */
     int store_ns;              /* until a block's stores are done */
+    int begin_bytes;           /* that memory moves while a block of the device begins */
 
     /* CPUs: a core takes the place of a multiprocessor. */
     int issue;                            /* operations per cycle and lane */
@@ -74,6 +86,11 @@ extern const Machine MACHINES[N_MACHINES];
 /* FLOP per cycle of a multiprocessor's matrix unit on operands of so many bytes, or of bits; where
  * the row has no such rate, it is that of 16 bits by their width. */
 double machine_product(const Machine *machine, int bytes);
+/* The part of it that instructions of single warps reach. */
+double machine_warp_share(const Machine *machine);
+/* The part of memory's rate that the best launches reach which so many bytes in flight of a
+ * multiprocessor are enough for: its fraction of the rate times the latency (Little's law). */
+double machine_memory_reached(const Machine *machine, double in_flight);
 /* Peak FLOP/s with and without the matrix units: f16 and bf16; f32. */
 double machine_flops16(const Machine *machine);
 double machine_flops32(const Machine *machine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the text form of the IR (docs/ir.md): the header here, ops in ir_parse_op.c. The result
  * is well-formed but not yet verified. */
+#include "ir/nominal_sizes.h"
 #include "ir/schedule.h"
 #include "ir/target/target_card.h"
 #include "ir/text/ir_parse.h"
@@ -249,5 +250,6 @@ Func *parse_func(Arena *arena, Diags *diags, int source)
     if (parse_peek(p)) {
         parse_fail(p, p->at, "text after the function");
     }
+    nominal_sizes_choose(p->func);
     return p->func;
 }

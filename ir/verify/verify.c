@@ -238,7 +238,7 @@ static void check_merged(Verifier *v, const Param *param)
     if (!param->collapsed) {
         return;
     }
-    bool good = type->kind == TYPE_TENSOR && !type->strides && !param->axis_perm;
+    bool good = type->kind == TYPE_TENSOR && (!type->strides || param->alias) && !param->axis_perm;
     int from = 0;
     for (int axis = 0; good && axis < type->rank; axis++) {
         Dim merged = merged_extent(v->func, param->caller_type, from, param->collapsed[axis]);
@@ -289,13 +289,19 @@ static void check_windows(Verifier *v, const Param *param)
     }
 }
 
-/* Each axis of the tensor is one of the alias, or several, of which the inner ones are numbers. */
+/* Each axis of the tensor is one of the alias, or two, or several, of which the inner ones are
+ * numbers. */
 static bool is_split(Func *func, Type of, Type type)
 {
     int from = 0;
     for (int axis = 0; axis < of->rank; axis++) {
         int64_t by = 1, extent;
         int last = from;
+        if (from + 1 < type->rank &&
+            dim_is_product(func, of->dims[axis], type->dims[from], type->dims[from + 1])) {
+            from += 2;
+            continue;
+        }
         while (last < type->rank && !dim_is_split(func, of->dims[axis], type->dims[from], by)) {
             bool number = ++last < type->rank && poly_is_const(type->dims[last], &extent);
             if (!number || __builtin_mul_overflow(by, extent, &by) || by < 1) {
@@ -307,19 +313,44 @@ static bool is_split(Func *func, Type of, Type type)
     return from == type->rank;
 }
 
-/* Of a tensor of the caller's. */
+/* Of a tensor of the caller's, or of an intermediate; axes that are split may be collapsed with
+ * others. */
 static void check_split_alias(Verifier *v, const Param *param, const Param *base)
 {
-    Type type = param->value->type, of = base->value->type;
+    Type type = param_given(param), of = base->value->type;
     bool good = !base->alias && !base->im2col && !base->axis_perm && !of->strides &&
-                !param->axis_perm && !param->collapsed && !type->strides;
+                !param->axis_perm && !param->value->type->strides && !type->strides;
     if (!good || type->dtype != of->dtype || !is_split(v->func, of, type)) {
         verify_fail(v, NULL, "%s: its axes are not those of the contiguous %s, split", param->name,
                     base->name);
     }
 }
 
-/* An alias of a scratch tensor has the axes of the tensor, but for those that are collapsed. */
+/* Is each axis of the alias one of the tensor, or several that are adjacent in memory? */
+static bool is_collapsed(Func *func, const Param *param, Type of)
+{
+    Type type = param->value->type;
+    int from = 0;
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t n = param->collapsed ? param->collapsed[axis] : 1;
+        for (int64_t i = 1; i < n && from + 1 < of->rank; i++, from++) {
+            Dim rows = of->strides
+                           ? poly_mul(func, of->dims[from + 1], of->strides[from + 1])
+                           : NULL;
+            if (of->strides && of->strides[from] != rows) {
+                return false;
+            }
+        }
+        Dim own = type->strides ? type->strides[axis] : NULL;
+        if (from >= of->rank || own != (of->strides ? of->strides[from] : NULL)) {
+            return false;
+        }
+        from++;
+    }
+    return from == of->rank;
+}
+
+/* An alias has the axes of the tensor, but for those that are collapsed. */
 static void check_alias(Verifier *v, const Param *param)
 {
     const Value *of = param->alias;
@@ -327,20 +358,22 @@ static void check_alias(Verifier *v, const Param *param)
         return;
     }
     const Param *base = of->type->kind == TYPE_TENSOR ? &v->func->params.items[of->index] : NULL;
-    if (base && base->io != PARAM_SCRATCH && base->io == param->io) {
+    bool splits = base && (param_given(param)->rank > of->type->rank ||
+                           (base->io != PARAM_SCRATCH && !param->collapsed));
+    if (splits && base->io == param->io) {
         check_split_alias(v, param, base);
         return;
     }
-    bool good = base && param->io == PARAM_SCRATCH && base->io == PARAM_SCRATCH && !base->alias &&
-                !param->axis_perm && !of->type->strides && !param->value->type->strides;
+    bool good = base && param->io == base->io && !base->alias && !base->im2col &&
+                !param->axis_perm && !base->axis_perm && !base->collapsed;
     Type given = param_given(param);
     good = good && given->rank == of->type->rank && given->dtype == of->type->dtype;
     for (int i = 0; good && i < given->rank; i++) {
         good = given->dims[i] == of->type->dims[i];
     }
-    if (!good) {
+    if (!good || !is_collapsed(v->func, param, of->type)) {
         verify_fail(v, NULL,
-                    "%s: an alias has the memory and the axes of a contiguous scratch tensor",
+                    "%s: an alias has the memory of a tensor, and its axes or several as one",
                     param->name);
     }
 }

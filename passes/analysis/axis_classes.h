@@ -18,6 +18,10 @@ typedef struct Axes {
  * op_axes.h, and this one: an op writes an array along it. */
 enum { AXIS_STORED = 64 };
 
+/* Elements of a state that each element of a scan has, and that is reduced: a block holds them all,
+ * so that the loop along the scanned axis needs none inside of it. */
+enum { MAX_STATE = 64 };
+
 /* An axis that nobody has to choose a loop for: one element, or a range of the source's. */
 bool axes_is_settled(Dim dim);
 

@@ -75,14 +75,16 @@ static void touch(Turn *turn, int64_t word)
     turn->words[turn->n++] = word;
 }
 
-/* One access by lanes [first, first + n), each of `bytes`. */
-static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t reg, int first,
-                          int n, int bytes, int banks)
+/* One access by n lanes, each of `bytes`: lane l has the element at lanes[l] ^ base. */
+static int turns_of_group(const SharedTile *tile, const int32_t (*lanes)[MAX_RANK],
+                          const int32_t *base, int n, int bytes, int banks)
 {
     Turn turn = {.n = 0};
-    for (int lane = first; lane < first + n; lane++) {
+    for (int lane = 0; lane < n; lane++) {
         int32_t coords[MAX_RANK];
-        layout_apply(layout, reg, (uint32_t)lane, 0, coords);
+        for (int axis = 0; axis < tile->rank; axis++) {
+            coords[axis] = lanes[lane][axis] ^ base[axis];
+        }
         if (inside(tile, coords)) {
             int64_t at = an_shared_offset(tile, coords);
             for (int byte = 0; byte < bytes; byte += SHARED_WORD_BYTES) {
@@ -100,7 +102,8 @@ static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t
     return most;
 }
 
-int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout)
+int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout,
+                             int64_t *least)
 {
     int banks = target->shared_row / SHARED_WORD_BYTES;
     int vector = an_shared_vector(tile, layout);
@@ -108,10 +111,17 @@ int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const
     int lanes = 1 << layout->bits[IN_LANE];
     int group = bytes <= SHARED_WORD_BYTES ? banks : target->shared_row / bytes;
     group = group < lanes ? group : lanes;
+    int32_t places[MAX_LANES][MAX_RANK], base[MAX_RANK];
+    for (int lane = 0; lane < lanes; lane++) {
+        layout_apply(layout, 0, (uint32_t)lane, 0, places[lane]);
+    }
     int64_t turns = 0;
     for (int reg = 0; reg < layout_registers(layout); reg += vector) {
+        layout_apply(layout, (uint32_t)reg, 0, 0, base);
         for (int first = 0; first < lanes; first += group) {
-            turns += turns_of_group(tile, layout, (uint32_t)reg, first, group, bytes, banks);
+            int taken = turns_of_group(tile, places + first, base, group, bytes, banks);
+            turns += taken;
+            *least += taken > 0;
         }
     }
     return turns;

@@ -18,8 +18,10 @@ typedef struct SharedTile {
 int64_t an_shared_offset(const SharedTile *tile, const int32_t *coords);
 /* How many elements a thread moves at once: contiguous in registers and within 16 aligned bytes. */
 int an_shared_vector(const SharedTile *tile, const Layout *layout);
-/* Turns that the memory takes for one warp to move all of its registers. */
-int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout);
+/* Turns that the memory takes for one warp to move all of its registers. Adds to `least` how many
+ * it would take without bank conflicts. */
+int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout,
+                             int64_t *least);
 /* May this swizzle be used: chunks divide rows, patterns divide the slot. */
 bool an_swizzle_fits(const SharedTile *tile, int swizzle);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/coalescing.h"
 
-enum { MAX_LANES = 64 };
-
 /* Where the access of a lane begins: its sector, and the coordinates along axes whose elements are
  * far apart. */
 typedef struct Spot {

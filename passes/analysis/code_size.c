@@ -9,51 +9,35 @@
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/layout/matrix_instr.h"
+#include "ir/op_axes.h"
 #include "ir/target/target.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/code_registers.h"
+#include "support/hash_table.h"
+#include "support/int_math.h"
 
 /* Bytes of an instruction: all of NVIDIA's have 16; AMD's have 4 to 12, arithmetic with constants
  * mostly 8. */
-enum { NVPTX_BYTES = 16, AMDGCN_BYTES = 8 };
+enum { NVPTX_BYTES = 16, AMDGCN_BYTES = 8, MAX_TRIPS = 8, QUOTIENTS = 4 };
 
 /* What ops become that are no single instruction. The slow ways of divisions, roots and the like
  * are calls of one function, but each call moves its operands. */
-static const double DIVIDE32 = 50, DIVIDE_SHARED = 40, DIVIDE_ONE = 32, DIVIDE64 = 36,
-                    DIVIDE_INT = 44, DIVIDE_CONST = 5, DIVIDE_SCALAR = 14, ROOT32 = 16, ROOT64 = 40,
-                    RECIPROCAL = 2, FAST_SCALED = 4, REDUCE = 40, SCAN = 4, LOAD = 1.25, GATHER = 6,
-                    STORE = 1.25, SHARED = 1.25, COPY = 24, DOT_STEP = 8, GROUP_PRODUCT = 5.5,
-                    MATRIX_LOAD = 1.25, FMA_VECTOR = 4, FMA_CODE = 1100, BULK = 40, WAIT = 8,
-                    LOOP = 6, TILES = 60, LAUNCH = 17, SCALAR = 1, SCATTER = 4, CHECK = 2;
-
-/* Registers of a thread that hold different elements of the tile. */
-static double registers_of(Type type)
-{
-    if (!type_is_tile(type)) {
-        return SCALAR;
-    }
-    if (!type->layout) {
-        return 1;
-    }
-    int64_t extents[MAX_RANK];
-    for (int i = 0; i < type->rank; i++) {
-        extents[i] = poly_capacity(type->dims[i]);
-    }
-    Layout held = layout_compact(type->layout);
-    int n = 0;
-    for (int r = 0; r < layout_registers(&held); r++) {
-        n += layout_register_exists(&held, extents, (uint32_t)r);
-    }
-    return n;
-}
-
-/* Halves of 32 bits that an element takes. */
-static double words_of(Type type)
-{
-    return dtype_bits(type->dtype) > 32 ? 2 : 1;
-}
+static const double DIVIDE32 = 50, DIVIDE_SHARED = 40, DIVIDE_ONE = 32, DIVIDE_CALL = 17,
+                    DIVIDE_SLOW = 40, MULTIPLY64 = 4, DIVIDE64 = 36, DIVIDE_INT = 44,
+                    DIVIDE_CONST = 5, DIVIDE_SCALAR = 14, ROOT32 = 16, ROOT64 = 40, RECIPROCAL = 2,
+                    FAST_SCALED = 4, DIVIDE_GRID = 10, AXIS = 3, ROW = 1.5, CHECKED = 1.25,
+                    UNROLLED = 300, LOAD = 1.25, GATHER = 6, STORE = 1.25, SHARED = 1.25, COPY = 24,
+                    DOT_STEP = 8, GROUP_PRODUCT = 5.5, MATRIX_LOAD = 1.25, FMA_VECTOR = 4,
+                    FMA_CODE = 1100, BULK = 40, WAIT = 8, LOOP = 6, TILES = 60, LAUNCH = 17,
+                    SCATTER = 4, CHECK = 2;
 
 static double cast_instructions(const Op *op)
 {
     DType from = op->operands[0]->type->dtype, to = op->results[0]->type->dtype;
+    if (!dtype_is_float(from) && !dtype_is_float(to)) { /* the sign's word, where there is one */
+        bool widens = dtype_bits(to) > dtype_bits(from);
+        return widens && dtype_is_signed(from) ? 1 : 0;
+    }
     bool narrow = dtype_is_float(to) && dtype_bits(to) < dtype_bits(from);
     return narrow ? 0.5 * (dtype_bits(from) > 32 ? 4 : 1) : 1;
 }
@@ -71,10 +55,8 @@ static double divide_integer(const Op *op, const Value *divisor)
     if (by && by->i > 0 && (by->i & (by->i - 1)) == 0) {
         return 0; /* what registers add to an index is a number, and so are the bits of it */
     }
-    double each = by                             ? DIVIDE_CONST
-                  : !type_is_tile(divisor->type) ? DIVIDE_SCALAR
-                                                 : DIVIDE_INT;
-    return each * words_of(op->results[0]->type);
+    double each = by ? DIVIDE_CONST : !type_is_tile(divisor->type) ? DIVIDE_SCALAR : DIVIDE_INT;
+    return each * code_words(op->results[0]->type);
 }
 
 /* Elements that have a divisor in common share its reciprocal, in two parts. */
@@ -92,10 +74,30 @@ static double divide_instructions(const Op *op)
     if (is_power_of_two(divisor)) {
         return 1;
     }
+    if (!type_is_tile(type)) {
+        return DIVIDE_CALL;
+    }
     if (!type_is_tile(divisor->type) || value_const(value_unstretched(op->operands[0]))) {
         return DIVIDE_ONE;
     }
     return is_shared ? DIVIDE_SHARED : DIVIDE32;
+}
+
+/* True if the value of 64 bits has 32 in fact, or the other word is a number. */
+static bool is_half(const Value *value)
+{
+    const Op *op = value->def;
+    const Attr *number = value_const(value);
+    bool is_cast = op && op->kind == OP_CAST && dtype_bits(op->operands[0]->type->dtype) <= 32;
+    return is_cast || (number && !(number->i >> 32));
+}
+
+/* Of 64 bits: a product of words, and those with the other halves; a shift by a word is none. */
+static double wide_instructions(const Op *op)
+{
+    bool halves = is_half(op->operands[0]) && is_half(op->operands[1]);
+    const Attr *by = value_const(op->operands[1]);
+    return op->kind == OP_MUL ? (halves ? 1 : MULTIPLY64) : by && by->i == 32 ? 0 : 2;
 }
 
 /* Of one element. */
@@ -117,7 +119,12 @@ static double element_instructions(const Op *op)
     case OP_FAST_RSQRT:
     case OP_FAST_SQRT:
     case OP_FAST_LOG2: return FAST_SCALED; /* with a scale for subnormal numbers */
-    default: return words_of(type);
+    case OP_MUL:
+    case OP_SHL:
+    case OP_SHR:
+        return dtype_bits(type->dtype) > 32 && !dtype_is_float(type->dtype) ? wide_instructions(op)
+                                                                            : code_words(type);
+    default: return code_words(type);
     }
 }
 
@@ -129,29 +136,141 @@ static bool takes(const Op *op, int operand)
     return !(op_has(op, TRAIT_APPROX) && op->n_operands == 2 && operand == 1);
 }
 
-/* By value: does an op that is emitted take it? Ops whose results none takes have no code. */
-static void mark_taken(const Block *block, bool *taken)
+/* By value: does an op that is emitted take it? Ops whose results none takes have no code, and of
+ * those that are alike the first one has. */
+static void mark_taken(CodeSize *size, const Block *block)
 {
     for (const Op *op = block->last; op; op = op->prev) {
         bool emitted = !op_has(op, TRAIT_PURE);
         for (int i = 0; i < op->n_results; i++) {
-            emitted = emitted || taken[op->results[i]->id];
+            emitted = emitted || size->taken[op->results[i]->id];
         }
         for (int i = 0; i < op->n_operands && emitted; i++) {
             if (op->operands[i] && takes(op, i)) {
-                taken[op->operands[i]->id] = true;
+                size->taken[size->same[op->operands[i]->id]] = true;
             }
         }
         for (int i = op->n_regions; i-- > 0;) {
-            mark_taken(op->regions[i], taken);
+            mark_taken(size, op->regions[i]);
         }
     }
 }
 
-CodeSize an_code_size(const Func *func, const Op *launch)
+/* ---- what is computed once ---- */
+
+/* Arithmetic on elements and indices: of ops that are alike, code generation keeps one. */
+static bool is_numbered(const Op *op)
 {
-    CodeSize size = {func, ARENA_ARRAY(func->arena, bool, func->n_values)};
-    mark_taken(launch ? launch->regions[0] : func->body, size.taken);
+    return op->n_results == 1 && (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) ||
+                                  op->kind == OP_INDEX || op->kind == OP_CONST);
+}
+
+typedef struct Numbering {
+    CodeSize *size;
+    Arena *arena;
+    Memo *varies;
+    HashTable ops;
+} Numbering;
+
+typedef struct NumberedOp {
+    const Op *op;
+    const uint32_t *same;
+} NumberedOp;
+
+static bool is_inside(const Block *inner, const Block *outer)
+{
+    while (inner && inner != outer) {
+        inner = inner->parent ? inner->parent->parent : NULL;
+    }
+    return inner;
+}
+
+static bool computes_alike(const void *item, const void *key)
+{
+    const NumberedOp *first = item, *op = key;
+    if (!op_is_alike(first->op, op->op) || !is_inside(op->op->parent, first->op->parent)) {
+        return false;
+    }
+    for (int i = 0; i < op->op->n_operands; i++) {
+        if (op->same[op->op->operands[i]->id] != op->same[first->op->operands[i]->id]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A division of few elements, for which the assembler calls a function where operands are extreme.
+ * That of a group has its slow way in the kernel's own code. */
+static bool is_called(const Op *op)
+{
+    return op->kind == OP_DIV && op->results[0]->type->dtype == DT_F32 &&
+           !is_power_of_two(value_unstretched(op->operands[1])) &&
+           code_registers(op->results[0]->type) < QUOTIENTS;
+}
+
+/* The first op that compares an index with its end. */
+static void note_guards(CodeSize *size, const Op *op)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    Access access = op_access(op, 0);
+    for (int i = 0; guard && i < guard->n && i < access.n; i++) {
+        const Value *index = guard->ints[i] ? access.indices[i] : NULL;
+        if (index && !size->guarded[index->id]) {
+            size->guarded[index->id] = op;
+        }
+    }
+}
+
+/* Finds the first value that is like each one, and along which axes it varies. */
+static void number_values(Numbering *n, const Block *block)
+{
+    CodeSize *size = n->size;
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            size->varies[op->results[i]->id] = an_varies(n->varies, op->results[i]);
+        }
+        size->divides |= is_called(op);
+        if (op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_GATHER) {
+            const Op **first = &size->first[op_access(op, 0).memory->id];
+            *first = *first ? *first : op;
+            note_guards(size, op);
+        }
+        if (is_numbered(op)) {
+            uint64_t hash = hash_word((uint64_t)op->kind, (uintptr_t)op->results[0]->type);
+            for (int i = 0; i < op->n_operands; i++) {
+                hash = hash_word(hash, size->same[op->operands[i]->id]);
+            }
+            const NumberedOp key = {op, size->same};
+            const NumberedOp *first = table_find(&n->ops, hash, computes_alike, &key);
+            if (first) {
+                size->same[op->results[0]->id] = first->op->results[0]->id;
+            } else {
+                table_add(n->arena, &n->ops, hash, arena_copy(n->arena, &key, sizeof key));
+            }
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            number_values(n, op->regions[i]);
+        }
+    }
+}
+
+CodeSize an_code_size(Func *func, const Op *launch)
+{
+    Arena *arena = func->arena;
+    const Block *block = launch ? launch->regions[0] : func->body;
+    CodeSize size = {.func = func,
+                     .taken = ARENA_ARRAY(arena, bool, func->n_values),
+                     .same = ARENA_ARRAY(arena, uint32_t, func->n_values),
+                     .varies = ARENA_ARRAY(arena, unsigned, func->n_values),
+                     .first = ARENA_ARRAY(arena, const Op *, func->n_values),
+                     .guarded = ARENA_ARRAY(arena, const Op *, func->n_values)};
+    for (uint32_t id = 0; id < func->n_values; id++) {
+        size.same[id] = id;
+    }
+    Numbering numbering = {.size = &size, .arena = arena, .varies = memo_open(func)};
+    number_values(&numbering, block);
+    memo_close(numbering.varies);
+    mark_taken(&size, block);
     return size;
 }
 
@@ -165,19 +284,6 @@ static bool is_emitted(const CodeSize *size, const Op *op)
 }
 
 /* ---- accesses ---- */
-
-/* Elements that a thread moves at once to or from shared memory: neighbours in its registers, of at
- * most a vector's bytes. */
-static double shared_vector(const Func *func, Type type)
-{
-    if (!type_is_tile(type) || !type->layout) {
-        return 1;
-    }
-    int bytes = dtype_bits(type->dtype) / 8 > 0 ? dtype_bits(type->dtype) / 8 : 1;
-    int most = func->target->vector_bytes / bytes;
-    int held = layout_contiguous(type->layout, type->rank - 1);
-    return held < most ? held : most;
-}
 
 /* Indices of the access that are checked. */
 static int checks(const Op *op)
@@ -199,7 +305,7 @@ static double dot_instructions(const Func *func, const Op *op)
     const MatrixInstr *unit = mma_of_dot(func->target, op);
     Dim over = op_reduced_extent(op);
     double depth = over ? (double)poly_capacity(over) : 1;
-    double held = registers_of(op->results[0]->type);
+    double held = code_registers(op->results[0]->type);
     if (!unit) { /* a loop over parts of the depth */
         depth = held * depth > FMA_CODE ? FMA_CODE / held : depth;
         return held * depth + 2 * sqrt(held) * depth / FMA_VECTOR;
@@ -215,6 +321,59 @@ static double dot_instructions(const Func *func, const Op *op)
     return products + bytes / (lanes * func->target->vector_bytes) * MATRIX_LOAD;
 }
 
+/* ---- accesses and their addresses ---- */
+
+/* Rows that a thread accesses: each has an address of its own, those along a row do not. */
+static double rows_of(const Value *moved)
+{
+    const Layout *layout = type_is_tile(moved->type) ? moved->type->layout : NULL;
+    double rows = 1;
+    for (int axis = 0; layout && axis + 1 < moved->type->rank; axis++) {
+        rows *= exp2(code_bits_along(layout, IN_REGISTER, axis));
+    }
+    return rows;
+}
+
+/* Comparisons of an access: of each element or vector along a guarded last axis, of each row along
+ * others. Accesses whose indices are alike share them. */
+static double guard_instructions(const CodeSize *size, const Op *op)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    Access access = op_access(op, 0);
+    double rows = rows_of(op_moved_value(op)), sum = 0;
+    double accesses = code_registers(op_moved_value(op)->type) / (double)op_int(op, ATTR_VECTOR, 1);
+    for (int i = 0; guard && i < guard->n && i < access.n; i++) {
+        const Value *index = access.indices[i];
+        bool shares = index && size->guarded[index->id] && size->guarded[index->id] != op;
+        if (guard->ints[i] && !shares) {
+            sum += i + 1 < access.n ? rows : accesses / rows;
+        }
+    }
+    return CHECKED * sum;
+}
+
+/* Of an access: the place where its tile begins, of each axis but the last; that of each row. */
+static double address(const CodeSize *size, const Op *op)
+{
+    double rows = rows_of(op_moved_value(op));
+    Access access = op_access(op, 0);
+    bool shares = size->first[access.memory->id] != op || op_enclosing(op, OP_FOR);
+    return (shares ? 0 : AXIS * (access.n - 1)) + ROW * (rows - 1) + guard_instructions(size, op);
+}
+
+/* The numbers of a block in a grid of several axes: divisions by numbers of tiles that only a
+ * launch knows. */
+static double grid_instructions(const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
+    int axes = 0;
+    for (int i = 0; dims && steps && i < dims->n; i++) {
+        int64_t extent;
+        axes += !poly_is_const(dims->dims[i], &extent) || extent > steps->ints[i];
+    }
+    return axes > 1 ? (axes - 1) * DIVIDE_GRID : 0;
+}
+
 /* ---- ops ---- */
 
 CodeCounts an_op_counts(const CodeSize *size, const Op *op)
@@ -224,42 +383,48 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
         return (CodeCounts){0};
     }
     if (op_has(op, TRAIT_ELEMENTWISE)) {
-        double each = op->n_results == 1 ? element_instructions(op) : 0;
-        return (CodeCounts){.instructions = each ? each * registers_of(op->results[0]->type) : 0};
+        double each = op->n_results == 1 ? element_instructions(op) : 0, held = 0;
+        if (each) {
+            const Value *result = op->results[0];
+            held = code_registers_along(result->type, size->varies[result->id]);
+            held = fmax(1, held / (double)op_int(op, ATTR_EQUAL, 1));
+        }
+        return (CodeCounts){.instructions = each * held};
     }
     double vector = (double)op_int(op, ATTR_VECTOR, 1), n;
     switch (op->kind) {
     case OP_LOAD:
     case OP_GATHER:
-        n = registers_of(op_moved_value(op)->type) / vector;
-        return (CodeCounts){.instructions = (op->kind == OP_LOAD ? LOAD : GATHER) * n, .loads = n};
+        n = code_registers(op_moved_value(op)->type) / vector;
+        return (CodeCounts){.instructions =
+                                (op->kind == OP_LOAD ? LOAD : GATHER) * n + address(size, op),
+                            .loads = n};
     case OP_STORE:
-        n = registers_of(op_moved_value(op)->type) / vector;
-        return (CodeCounts){.instructions = STORE * n};
+        n = code_registers(op_moved_value(op)->type) / vector;
+        return (CodeCounts){.instructions = STORE * n + address(size, op)};
     case OP_SCATTER:
-        n = text_equal(op_word(op, ATTR_FN), "set") ? registers_of(op_moved_value(op)->type) : 0;
+        n = text_equal(op_word(op, ATTR_FN), "set") ? code_registers(op_moved_value(op)->type) : 0;
         return (CodeCounts){.instructions = (SCATTER + CHECK * checks(op)) * n / vector};
     case OP_SHARED_STORE:
-        n = registers_of(op_moved_value(op)->type);
-        n /= shared_vector(func, op_moved_value(op)->type);
+        n = code_registers(op_moved_value(op)->type);
+        n /= code_shared_vector(func, op_moved_value(op)->type);
         return (CodeCounts){.instructions = SHARED * n, .shared_stores = n};
     case OP_SHARED_LOAD:
-        n = registers_of(op_moved_value(op)->type);
-        return (CodeCounts){.instructions = n / shared_vector(func, op_moved_value(op)->type)};
+        n = code_registers(op_moved_value(op)->type);
+        return (CodeCounts){.instructions = n / code_shared_vector(func, op_moved_value(op)->type)};
     case OP_COPY_LOAD: return (CodeCounts){.instructions = COPY};
     case OP_REDUCE:
-        n = op->n_operands > 1 ? registers_of(op->results[0]->type) : 0; /* it crosses warps */
-        return (CodeCounts){.instructions = REDUCE + registers_of(op->operands[0]->type),
-                            .shared_stores = n};
     case OP_SCAN:
-    case OP_FOLD:
-        n = registers_of(op->operands[0]->type);
-        return (CodeCounts){.instructions = REDUCE + SCAN * n};
+    case OP_FOLD: return code_combine_counts(size, op);
     case OP_MASK:
     case OP_INDEX:
-    case OP_ADVANCE: return (CodeCounts){.instructions = registers_of(op->results[0]->type)};
+    case OP_ADVANCE: return (CodeCounts){.instructions = code_registers(op->results[0]->type)};
     case OP_DOT_ASYNC:
-    case OP_DOT: return (CodeCounts){.instructions = dot_instructions(func, op)};
+    case OP_DOT:
+        if (op_int(op, ATTR_MERGED, 0)) { /* the dot before it has the columns of both */
+            return (CodeCounts){0};
+        }
+        return (CodeCounts){.instructions = dot_instructions(func, op)};
     case OP_BULK_LOAD:
     case OP_TAKE_TILE:
     case OP_READ_TILE:
@@ -269,27 +434,64 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
     case OP_TILE_LOOP: return (CodeCounts){.instructions = TILES};
     case OP_FOR:
     case OP_WHILE: return (CodeCounts){.instructions = LOOP};
-    case OP_LAUNCH: return (CodeCounts){.instructions = LAUNCH};
+    case OP_LAUNCH:
+        return (CodeCounts){.instructions =
+                                LAUNCH + grid_instructions(op) + (size->divides ? DIVIDE_SLOW : 0)};
     default: return (CodeCounts){0};
     }
 }
 
-static void add_counts(CodeCounts *to, CodeCounts more)
+static bool has_dots(const Op *loop)
 {
-    to->instructions += more.instructions;
-    to->loads += more.loads;
-    to->shared_stores += more.shared_stores;
+    const Block *body = loop->regions[0];
+    return block_contains(body, OP_DOT) || block_contains(body, OP_DOT_ASYNC);
+}
+
+static void add_counts(CodeCounts *to, CodeCounts more, double times)
+{
+    to->instructions += times * more.instructions;
+    to->loads += times * more.loads;
+    to->shared_stores += times * more.shared_stores;
+}
+
+/* How often a loop runs if that is a small number, and it has no dot; else 0. */
+static int64_t trips_of(const Op *op)
+{
+    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
+    const Attr *from = steps ? value_const(for_lo(op)) : NULL;
+    const Attr *to = steps ? value_const(for_hi(op)) : NULL;
+    if (!from || !to || has_dots(op)) {
+        return 0;
+    }
+    int64_t trips = ceil_div(max_i64(0, to->i - from->i), max_i64(1, steps->ints[0]));
+    return trips <= MAX_TRIPS ? trips : 0;
+}
+
+/* The back end writes out short loops that run a known number of times. */
+static double times_written(const Op *op, double body)
+{
+    int64_t trips = trips_of(op);
+    return trips > 0 && (double)trips * body <= UNROLLED ? (double)trips : 0;
+}
+
+static CodeCounts body_counts(const CodeSize *size, const Op *op)
+{
+    CodeCounts body = {0};
+    for (int i = 0; i < op->n_regions; i++) {
+        for (const Op *in = op->regions[i]->first; in; in = in->next) {
+            add_counts(&body, an_code_counts(size, in), 1);
+        }
+    }
+    return body;
 }
 
 CodeCounts an_code_counts(const CodeSize *size, const Op *op)
 {
-    CodeCounts all = an_op_counts(size, op);
-    for (int i = 0; i < op->n_regions; i++) {
-        for (const Op *in = op->regions[i]->first; in; in = in->next) {
-            add_counts(&all, an_code_counts(size, in));
-        }
-    }
-    return all;
+    CodeCounts own = an_op_counts(size, op), body = body_counts(size, op);
+    double times = times_written(op, body.instructions);
+    own = times > 0 ? (CodeCounts){0} : own;
+    add_counts(&own, body, times > 0 ? times : 1);
+    return own;
 }
 
 int64_t an_code_bytes(const CodeSize *size, const Op *op)
@@ -307,19 +509,37 @@ typedef struct HotLoop {
     double instructions;
 } HotLoop;
 
+/* True if an inner loop is to be looked at instead: one with dots, if this one has any. */
+static bool has_hotter_loop(const Block *body, bool of_dots)
+{
+    for (const Op *op = body->first; op; op = op->next) {
+        bool is_loop = op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_TILE_LOOP;
+        if (is_loop && trips_of(op) == 0 && (!of_dots || has_dots(op))) {
+            return true;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (has_hotter_loop(op->regions[i], of_dots)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void see_loop(const Block *block, HotLoop *hot)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
-            const Op *loop = op_enclosing(op, OP_FOR);
-            hot->found = loop ? loop : hot->found;
-            hot->has_dot = hot->has_dot || loop;
-        }
-        if (op->kind == OP_FOR && !hot->has_dot) {
+        bool is_loop = op->kind == OP_FOR || op->kind == OP_WHILE;
+        bool dots = is_loop && has_dots(op);
+        if (is_loop && dots >= hot->has_dot && !has_hotter_loop(op->regions[0], dots)) {
             double own = an_code_counts(hot->size, op).instructions;
-            bool more = own > hot->instructions && !block_contains(op->regions[0], OP_FOR);
+            if (times_written(op, body_counts(hot->size, op).instructions) > 0) {
+                continue;
+            }
+            bool more = dots > hot->has_dot || own > hot->instructions;
             hot->found = more ? op : hot->found;
             hot->instructions = more ? own : hot->instructions;
+            hot->has_dot = dots;
         }
         for (int i = 0; i < op->n_regions; i++) {
             see_loop(op->regions[i], hot);

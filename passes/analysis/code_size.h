@@ -15,19 +15,25 @@ typedef struct CodeCounts {
 /* A function whose code is measured, as it is now. */
 typedef struct CodeSize {
     const Func *func;
-    bool *taken; /* by Value.id: an op that is emitted takes it */
+    bool *taken;        /* by Value.id: an op that is emitted takes it */
+    uint32_t *same;     /* by Value.id: the first value that is computed alike, or its own */
+    unsigned *varies;   /* by Value.id: along which axes, as bits */
+    const Op **first;   /* by Value.id, of a tensor: the first op that accesses it */
+    const Op **guarded; /* by Value.id, of an index: the first access that compares its end */
+    bool divides;       /* f32, with a slow way that all divisions share */
 } CodeSize;
 /* Of one launch, or (NULL) of all. */
-CodeSize an_code_size(const Func *func, const Op *launch);
+CodeSize an_code_size(Func *func, const Op *launch);
 
 /* Of one op, each time it is executed, without the ops in its regions. */
 CodeCounts an_op_counts(const CodeSize *size, const Op *op);
-/* Of the code of an op with its regions, each op once. */
+/* Of the code of an op with its regions: each op once, or as often as a short loop is written
+ * out. */
 CodeCounts an_code_counts(const CodeSize *size, const Op *op);
 /* Estimated bytes of machine code of the op with its regions. */
 int64_t an_code_bytes(const CodeSize *size, const Op *op);
-/* The loop in which a launch spends its time: the innermost one around its last dot, or else the
- * one with most instructions. NULL: it has none. */
+/* The loop in which a launch spends its time: of the innermost loops around dots, or else of all,
+ * the one with most instructions. NULL: it has none. */
 const Op *an_hot_loop(const CodeSize *size, const Op *launch);
 
 #endif

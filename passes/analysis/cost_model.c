@@ -52,9 +52,20 @@ int64_t cost_waves(int64_t tiles, int64_t places)
     return tiles > 0 ? (tiles - 1) / places + 1 : 0;
 }
 
+double cost_expected_waves(double tiles_per_place)
+{
+    return tiles_per_place > 1 ? tiles_per_place + 0.5 : 1;
+}
+
 double cost_memory(const Machine *machine, double bytes)
 {
     return bytes / machine->memory_bytes;
+}
+
+double cost_busy(const Machine *machine, double blocks)
+{
+    double enough = machine->num_sms / 2.0;
+    return blocks > 0 && blocks < enough ? blocks / enough : 1;
 }
 
 double cost_elements(const Machine *machine, double elements, double instructions)

@@ -48,12 +48,18 @@ double cost_tile(const TileCost *tile);
 
 /* Tiles of the busiest of `places`, each of which takes one at a time. */
 int64_t cost_waves(int64_t tiles, int64_t places);
+/* The same on average, where the number of tiles for each place is not known exactly: the last of
+ * several waves is half full. */
+double cost_expected_waves(double tiles_per_place);
 
 /* Cycles of the whole device: to move bytes of global memory at the rate that long copies reach; to
  * execute so many instructions for each of so many elements; between two launches of the host. */
 double cost_memory(const Machine *machine, double bytes);
 double cost_elements(const Machine *machine, double elements, double instructions);
 double cost_launches(const Machine *machine, double launches);
+
+/* The part of memory's rate that so many blocks reach: half of the multiprocessors ask for all. */
+double cost_busy(const Machine *machine, double blocks);
 
 /* Of that many cycles of arithmetic, with what barriers, addresses and dependences add. */
 double cost_arithmetic(double cycles);

@@ -15,24 +15,20 @@
 #include "passes/analysis/dot_cost.h"
 
 #include "passes/analysis/cost_model.h"
+#include "support/int_math.h"
 
 #include <math.h>
 
 enum {
     ACCUMULATOR_BYTES = 4,     /* of an element of a slice's result: an f32 */
+    LINE_BYTES = 128,          /* of the cache, which a request of the copy engine asks for */
     STORE_OPS = 8,             /* instructions that convert an element and store it */
-    DRAIN_CYCLES = 400,        /* until the first result of a tile's last dot is there */
-    CLUSTER_SYNC_CYCLES = 500, /* until the results of a cluster's last block are there */
-    TAIL_CYCLES = 1500,        /* until a launch that began early has its first operands */
     PAIR = 2,                  /* blocks of a cluster for which every multiprocessor has a place */
 };
 
 /* Cycles of a lane for an operation of an epilogue: some are folded into others. Measured on
  * `linear` with gelu on the H200. */
 static const double OP_CYCLES = 0.65;
-
-/* More cycles of a step of blocks in a multicast group, which wait for one another. */
-static const double MULTICAST_CYCLES = 20;
 
 /* ---- a step ---- */
 
@@ -52,7 +48,9 @@ static double l2_cycles(const Machine *machine, const DotProblem *size, const Do
     int64_t requested = rows * a / multicast_n + columns * size->dots * b / multicast_m;
     int64_t arriving = rows + columns * size->dots;
     int64_t lines = requested > arriving ? requested : arriving;
-    return (double)(lines * tiles->depth * size->bytes) / machine->l2_bytes;
+    /* The copy engine takes as long for a part of a line as for all of it. */
+    int64_t row = round_up(tiles->depth * size->bytes, LINE_BYTES);
+    return (double)(lines * row) / machine->l2_bytes;
 }
 
 static double step_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
@@ -61,7 +59,7 @@ static double step_cycles(const Machine *machine, const DotProblem *size, const 
     return cost_step(
         &(StepCost){.busy = {[COST_MATRIX] = matrix_cycles(machine, size, tiles),
                              [COST_L2] = l2_cycles(machine, size, tiles)},
-                    .exposed = machine->step_overhead + (multicast ? MULTICAST_CYCLES : 0)});
+                    .exposed = machine->step_overhead + (multicast ? machine->multicast_step : 0)});
 }
 
 /* ---- a tile ---- */
@@ -77,7 +75,7 @@ static double exchange_cycles(const Machine *machine, const DotProblem *size,
 {
     double elements = (double)(tiles->m * tiles->n);
     double own = elements / (double)tiles->split_k * epilogue_ops(size);
-    return CLUSTER_SYNC_CYCLES + elements * ACCUMULATOR_BYTES / machine->dsmem_bytes +
+    return machine->cluster_sync + elements * ACCUMULATOR_BYTES / machine->dsmem_bytes +
            own / machine->lanes;
 }
 
@@ -85,17 +83,21 @@ static double epilogue_cycles(const Machine *machine, const DotProblem *size,
                               const DotTiling *tiles)
 {
     double ops = tiles->split_k > 1 ? STORE_OPS : epilogue_ops(size);
-    return (double)(tiles->m * tiles->n) * ops / machine->lanes + DRAIN_CYCLES +
+    return (double)(tiles->m * tiles->n) * ops / machine->lanes + machine->dot_drain +
            (tiles->clustered ? exchange_cycles(machine, size, tiles) : 0);
 }
 
 /* ---- the product ---- */
 
+/* Each tap has filters of its own, and reads the image that the others read. Both operands are
+ * taken to vary along the batch. */
 static double memory_cycles(const Machine *machine, const DotProblem *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
-    double b = k * n * size->dots * (double)size->taps;
-    return cost_memory(machine, (m * k + b + m * n) * (double)(size->batch * size->bytes));
+    double a = m * k, b = k * n * size->dots;
+    *(size->b_windows ? &a : &b) *= (double)size->taps;
+    double all = (a + b + m * n) * (double)(size->batch * size->bytes);
+    return cost_memory(machine, size->moved > 0 ? size->moved : all);
 }
 
 /* A launch that reads the slices of so many elements, and adds them one by one. */
@@ -120,12 +122,15 @@ int64_t dot_cost_coresident(const Target *target, int64_t cluster)
  * before the longest tile does. */
 static double tiles_of_busiest(const Target *target, const DotProblem *size, const DotTiling *tiles)
 {
-    int64_t places =
-        tiles->clustered ? dot_cost_coresident(target, tiles->split_k) : target->machine->num_sms;
+    int64_t beside = max_i64(1, tiles->multicast_m) * max_i64(1, tiles->multicast_n);
+    int64_t places = dot_cost_coresident(target, tiles->clustered ? tiles->split_k : beside);
     places =
         places > 1 ? places : 1; /* a cluster that the user wants on a card that is too small */
-    double half = (double)tiles->count / (double)places / 2;
-    return !size->masked ? (double)cost_waves(tiles->count, places) : half > 1 ? half : 1;
+    double even = (double)tiles->count / (double)places;
+    if (size->masked) {
+        return fmax(1, even / 2);
+    }
+    return size->is_nominal ? cost_expected_waves(even) : (double)cost_waves(tiles->count, places);
 }
 
 DotCost dot_cost(const Target *target, const Machine *machine, const DotProblem *size,
@@ -167,7 +172,7 @@ double dot_cost_with_tail(const Target *target, const Machine *machine, const Do
     int64_t along = tiles->tail_along_n ? tiles->n : tiles->m;
     double whole = (double)cost_waves((lines - tail) * each, sms) * tile_cycles(&cost, cost.steps);
     int64_t steps = cost_waves(cost.steps, slices) * cost_waves(tail * each * slices, sms);
-    double last = tile_cycles(&cost, steps) + TAIL_CYCLES;
+    double last = tile_cycles(&cost, steps) + machine->tail_start;
     double elements = (double)(tail * along) * (double)(tiles->tail_along_n ? size->m : size->n);
     return cost_overlap2(whole + last, cost.memory) +
            combine_cycles(machine, size, elements, slices);

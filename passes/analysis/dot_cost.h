@@ -26,10 +26,13 @@ typedef struct DotProblem {
     bool can_cluster;      /* a cluster may */
     bool can_multicast;    /* blocks may load the tile that they share once */
     bool is_bound;         /* m or n may be less than they are here */
+    bool is_nominal;       /* how many tiles there are is not known: the last wave is half full */
     bool masked;           /* k ends where a mask says, half of the way on average */
     bool two_accumulators; /* a step's result is promoted to that of all steps */
     bool three_groups;     /* three warp groups may share a tile */
     int a_lines, b_lines;  /* cache lines that 128 bytes of a row take; 0: 1 */
+    bool b_windows;        /* B, not A, is windows of an image: its taps read the same elements */
+    double moved;          /* bytes from and to memory; 0: operands and result as they are here */
     int dots;              /* dots of the same extents and A operand */
     int bytes;             /* of an element of an operand, and of the result */
     int epilogue_ops;      /* operations on each element of the result */

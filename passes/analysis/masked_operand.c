@@ -60,6 +60,13 @@ Op *an_masked_load(const Func *func, const Op *dot, int side)
     return found ? value->def : an_operand_load(func, dot, side);
 }
 
+Op *an_masked_read(const Func *func, const Op *dot, int side)
+{
+    bool masked;
+    Op *def = behind_masks(dot, side, &masked)->def;
+    return def && def->kind == OP_GATHER ? def : an_masked_load(func, dot, side);
+}
+
 bool an_is_masked(const Op *dot, int side)
 {
     bool masked;

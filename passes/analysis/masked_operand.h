@@ -13,6 +13,8 @@ Value *an_kept_by_places(const Op *op);
 /* The load of an operand of the product, behind such masks, permutes and roundings; NULL: it is
  * computed. */
 Op *an_masked_load(const Func *func, const Op *dot, int side);
+/* The same, or the gather. */
+Op *an_masked_read(const Func *func, const Op *dot, int side);
 
 /* Does such a mask lie on the way to it? */
 bool an_is_masked(const Op *dot, int side);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/memory_steps.h"
 
+#include "passes/analysis/computations.h"
+
 #include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
@@ -129,4 +131,35 @@ bool an_has_neighbours(const Op *op, int64_t within)
         }
     }
     return near == BITS;
+}
+
+/* The axis of the memory along which the statement reads neighbours for neighbours that it writes;
+ * -1: it reads nothing there, or has no such axis. */
+static int read_along(const Compute *statement, const Value *memory)
+{
+    const Axis *last = NULL;
+    for (size_t i = 0; i < statement->uses.n; i++) {
+        const Use *use = &statement->uses.items[i];
+        bool writes = use->mode == USE_WRITE && use->rank > 0;
+        last = writes ? map_as_axis(use->at[use->rank - 1]) : last;
+    }
+    for (size_t i = 0; last && i < statement->uses.n; i++) {
+        const Use *use = &statement->uses.items[i];
+        for (int k = 0; use->mode == USE_READ && use->memory == memory && k < use->rank; k++) {
+            if (use->at[k] && map_depends_on(use->at[k], last)) {
+                return k;
+            }
+        }
+    }
+    return -1;
+}
+
+int an_read_along(Func *func, const Value *memory)
+{
+    Computations all = an_computations(func, func->body);
+    int along = -1;
+    for (size_t i = 0; i < all.all.n && along < 0; i++) {
+        along = read_along(all.all.items[i], memory);
+    }
+    return along;
 }

@@ -9,12 +9,28 @@ typedef struct RepackBenefit {
     bool known, pays; /* the sizes; the copy, by them */
 } RepackBenefit;
 
-/* Is each element of an operand multiplied so often, and the product so long, that a copy of the
- * whole tensor by a launch of its own costs less than the product gains? */
-RepackBenefit an_repack_benefit(const Op *dot, Type tensor);
+/* How threads bring an operand that the copy engine cannot, if nothing is copied before. */
+typedef enum RepackWay {
+    REPACK_ASYNC,    /* by copies of 4 bytes and more, which no register holds */
+    REPACK_ELEMENTS, /* element by element through registers */
+    REPACK_WARPS,    /* for single warps, since no warp group multiplies operands that lie so */
+    REPACK_THREADS,  /* for threads that multiply and add by themselves */
+    N_REPACK_WAYS
+} RepackWay;
 
-/* The same by the cost model, in cycles of a multiprocessor: what each multiplication gains, and
- * what the copy of an element costs. */
+/* The tensors of a product that the copy engine could bring if a launch copied each of them first.
+ * All are copied, or none: while threads bring one operand, the product gains nothing. Where sizes
+ * are not known, nominal ones count for the first two ways. */
+typedef struct RepackProblem {
+    const Op *dot;
+    RepackWay way;
+    Type tensors[2];
+    int n;
+} RepackProblem;
+RepackBenefit an_repack_benefit(const Func *func, const RepackProblem *problem);
+
+/* The same of one operand, in cycles of a multiprocessor: what each multiplication gains, and what
+ * the copy of an element costs. */
 RepackBenefit an_repack_gain(const Func *func, const Op *dot, Type tensor, double gain,
                              double cost);
 

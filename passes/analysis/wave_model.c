@@ -37,15 +37,6 @@ enum {
 static const double MULTICAST_GAIN = 1.03, THREE_GROUP_GAIN = 1.04, TAIL_GAIN = 1.05,
                     CLUSTER_GAIN = 1.15, MIN_GAIN = 1.03;
 
-/* Part of its rate for one multiprocessor that L2 delivers to each while all ask it, measured on
- * the H200. */
-static const double LOADED_L2 = 2.0 / 3;
-
-/* When one wave is dealt out evenly (persistent) instead of as places become free: blocks that
- * begin at different times lose UNEVEN_LOSS of what they wait for L2, where that is UNEVEN_L2 times
- * the time of the matrix units; beginning early saves EARLY_CYCLES. Measured on the H200. */
-static const double UNEVEN_LOSS = 0.08, UNEVEN_L2 = 1.3, EARLY_CYCLES = 2300;
-
 static int64_t step_depth(const Target *target, const DotProblem *size, int64_t m, int64_t n)
 {
     int64_t row = target->shared_row / size->bytes; /* the smallest depth */
@@ -128,7 +119,7 @@ static DotTiling better_tail(const Target *target, const Machine *machine, const
 
 /* Multicast in pairs of blocks along either axis, where that gains enough. If both gain as much,
  * the blocks that share A: tiles of one raster group share B in L2 as it is. An operand of one tile
- * has nobody to share it. */
+ * has nobody to share it, and the user's tail is whole groups. */
 static DotTiling better_multicast(const Target *target, const Machine *machine,
                                   const DotProblem *size, DotTiling best)
 {
@@ -143,6 +134,8 @@ static DotTiling better_multicast(const Target *target, const Machine *machine,
         DotTiling tiles = single;
         *(along_n ? &tiles.multicast_n : &tiles.multicast_m) = MULTICAST_BLOCKS;
         bool several = along_n ? size->n > tiles.n : size->m > tiles.m;
+        int64_t tail = along_n ? size->user_tail_n : size->user_tail_m;
+        several = several && tail % (MULTICAST_BLOCKS * (along_n ? tiles.n : tiles.m)) == 0;
         tiles = with_cost(target, machine, size, tiles);
         if (several && tiles.cycles * MULTICAST_GAIN < single.cycles &&
             tiles.cycles < best.cycles) {
@@ -166,6 +159,7 @@ static bool ends_short(int64_t extent, int64_t tile)
     return rest > 0 && 2 * rest < tile;
 }
 
+/* When one wave is dealt out evenly (persistent) instead of as places become free. */
 bool wave_model_is_single_wave(const Target *target, const Machine *machine, const DotProblem *size,
                                const DotTiling *tiles)
 {
@@ -174,8 +168,9 @@ bool wave_model_is_single_wave(const Target *target, const Machine *machine, con
     bool once =
         tiles->count <= target->machine->num_sms && tiles->split_k <= 1 && !tiles->split_k_tail;
     bool ragged = size->is_bound || ends_short(size->m, tiles->m) || ends_short(size->n, tiles->n);
-    bool waits = costs.l2 >= (ragged ? 1 : UNEVEN_L2) * costs.matrix;
-    return both && once && waits && (double)costs.steps * costs.l2 * UNEVEN_LOSS > EARLY_CYCLES;
+    bool waits = costs.l2 >= (ragged ? 1 : machine->uneven_l2_percent / 100.0) * costs.matrix;
+    double lost = (double)costs.steps * costs.l2 * (machine->uneven_percent / 100.0);
+    return both && once && waits && lost > machine->early_start;
 }
 
 double wave_model_waves(const Target *target, const DotTiling *tiles)
@@ -287,7 +282,7 @@ static DotTiling better_cluster(const Target *target, const Machine *machine,
 static Machine with_loaded_l2(const Machine *machine)
 {
     Machine all = *machine;
-    all.l2_bytes = (int)(machine->l2_bytes * LOADED_L2);
+    all.l2_bytes = machine->l2_loaded_bytes;
     return all;
 }
 

@@ -131,7 +131,7 @@ static bool go_below_gather(Builder *b, Type shape, Place *place)
 {
     const Op *op = place->from->def;
     Place next = below(b->func, place);
-    ValueAt p = {*b, shape, false, NULL, NULL, clone_map_new(b->func)};
+    ValueAt p = fuse_value_at_begin(*b, shape, false);
     for (int i = 0; i < next.from->type->rank; i++) {
         Value *index = op->operands[i + 1];
         bool scalar = type_is_scalar(index->type);

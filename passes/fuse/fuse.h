@@ -7,6 +7,7 @@
  *   fuse_split.h              which values get a launch of their own
  *   fuse_column_reductions.c  column reductions in the launch of row work
  *   fuse_intermediates.c      intermediates in memory; reads of memory that changes
+ *   fuse_intermediate_order.c the order of their axes
  *   fuse_in_place.c           updates of tensors that need one another's old elements
  *   invert_gathers.c          stores behind gathers from arrays
  *   fuse_pieces.c             stores of pieces
@@ -60,10 +61,16 @@ bool fuse_is_cheap_at(const Func *func, const Value *value, Value *const *indice
 /* Reduces what a dot's epilogue can reduce of rows that no block holds, and stores it. */
 void fuse_epilogue_folds(Func *func, Block *block);
 
-/* ---- fuse_intermediates.c ---- */
+/* ---- fuse_intermediates.c, fuse_intermediate_order.c ---- */
 /* Stores a value to an intermediate tensor right where it is made, and reads
  * it from there in every other op, for this reason. Returns the store. */
 Op *fuse_materialize(Func *func, Value *value, FuseReason reason);
+/* The order of axes in which an intermediate of the value should lie, which is made of windows over
+ * memory that lies so: its axis i is axis order[i] of the value. False: the value's own order. */
+bool fuse_intermediate_order(const Value *value, int64_t *order);
+/* The axis of a value, of windows perhaps, along which the memory that it is made of lies; -1:
+ * none, or not known. */
+int fuse_lying_axis(const Value *value);
 /* Is the value made in a block, by something other than a read of an intermediate? */
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
@@ -144,6 +151,9 @@ bool fuse_is_uniform(const Op *op);
 bool fuse_steps_mix(Func *func, const Axes *axes, Block *group);
 /* Do the steps of a loop, or what a choice does, mix elements of what they make? */
 bool fuse_has_cross_dependence(Func *func, Op *op);
+/* The same of a loop whose arrays are in memory before it: do blocks neither hold the rows that a
+ * step mixes nor walk the loop for rows of their own? */
+bool fuse_steps_need_all(Func *func, Op *op);
 /* The op again, with its arrays in memory. */
 Op *fuse_serialize(Func *func, Op *op);
 /* An op that has groups in its regions. */

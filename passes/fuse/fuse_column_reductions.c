@@ -3,6 +3,7 @@
  * them, where a block holds a row and what the columns have come to. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/nominal_sizes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 
@@ -58,7 +59,7 @@ static const char *reason(bool beside, bool little)
 static bool is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk,
                       bool says_beside)
 {
-    int64_t elements = row_elements(axes, block, walk), most = poly_most(walk->dim);
+    int64_t elements = row_elements(axes, block, walk), most = poly_nominal(walk->dim);
     int64_t fits = func->target ? room(func->target, walk) : 0;
     bool little = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
     if (elements == 1) {

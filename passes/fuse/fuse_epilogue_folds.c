@@ -18,6 +18,7 @@
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/memo.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/epilogue_folds.h"
@@ -30,7 +31,6 @@ enum {
     MOMENT_OPS = 6,        /* on each element, for its moments */
     HELD_ROW = 16384,      /* elements that a block holds (tile_longest_row) */
     RUN = 8,               /* neighbours of 4 bytes: a sector of memory */
-    SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
 
 /* ---- where a value comes from ---- */
@@ -175,8 +175,7 @@ static int64_t row_elements(const PartialFold *partial)
     int64_t n = partial->base.axis == partial->base.value->type->rank - 1 ? 1 : RUN;
     for (int i = chain_of(partial->fold, chain); i-- > 0;) {
         int axis = (int)op_int(chain[i], ATTR_AXIS, 0);
-        int64_t most = poly_most(chain[i]->operands[0]->type->dims[axis]);
-        n = mul_sat(n, most == INT64_MAX ? SIZE_UNKNOWN : most);
+        n = mul_sat(n, poly_most(chain[i]->operands[0]->type->dims[axis]));
     }
     return n;
 }
@@ -413,8 +412,7 @@ static int64_t elements_of(Type type)
 {
     int64_t n = 1;
     for (int i = 0; i < type->rank; i++) {
-        int64_t most = poly_most(type->dims[i]);
-        n = mul_sat(n, most == INT64_MAX ? SIZE_UNKNOWN : most);
+        n = mul_sat(n, poly_nominal(type->dims[i]));
     }
     return n;
 }

@@ -12,11 +12,13 @@
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/narrow_moved.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 
 enum {
-    MAX_OPS = 8,       /* that are computed again at each place of several */
-    MAX_OPS_ONCE = 64, /* where each element is asked for about once */
+    MAX_OPS = 8,         /* that are computed again at each place of several */
+    MAX_OPS_ONCE = 64,   /* where each element is asked for about once */
+    MAX_OPS_ALONE = 4096 /* where nothing else asks for any: they are computed there instead */
 };
 
 /* ---- may it be computed at the place? ---- */
@@ -24,6 +26,7 @@ enum {
 typedef struct Asked {
     const Func *func;
     Type shape; /* of the gather's result */
+    Memo *seen; /* values that were counted; NULL: each is for each of its uses */
 } Asked;
 
 static int weigh(const Asked *a, const Value *value, Value *const *indices, int most);
@@ -41,7 +44,7 @@ static int weigh(const Asked *a, const Value *value, Value *const *indices, int 
 {
     const Op *op = value->def;
     Value *inner[MAX_RANK];
-    if (type_is_scalar(value->type)) {
+    if (type_is_scalar(value->type) || (a->seen && op && !memo_visit(a->seen, value))) {
         return 0;
     }
     if (!op) {
@@ -69,27 +72,42 @@ static int weigh(const Asked *a, const Value *value, Value *const *indices, int 
                                          : most + 1;
 }
 
-/* As many elements are asked for as there are: a shift, a flip, a piece. */
+static double elements(Type type)
+{
+    double n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n *= (double)poly_nominal(type->dims[i]);
+    }
+    return n;
+}
+
+/* As many elements are asked for as there are: a shift, a flip, a piece, other axes. */
 static bool asks_once(const Op *gather)
 {
     Type from = gather->operands[0]->type, to = gather->results[0]->type;
-    return to->rank <= from->rank;
+    return to->rank <= from->rank || elements(to) <= elements(from);
 }
 
 bool fuse_is_cheap_gather(const Func *func, const Op *gather)
 {
-    int most = asks_once(gather) ? MAX_OPS_ONCE : MAX_OPS;
-    const Asked asked = {func, gather->results[0]->type};
+    bool once = asks_once(gather);
+    bool alone = once && value_count_uses(func, gather->operands[0]) == 1;
+    int most = alone ? MAX_OPS_ALONE : once ? MAX_OPS_ONCE : MAX_OPS;
+    const Asked asked = {func, gather->results[0]->type, alone ? memo_open((Func *)func) : NULL};
     Value *indices[MAX_RANK];
     for (int i = 1; i < gather->n_operands; i++) {
         indices[i - 1] = gather->operands[i];
     }
-    return weigh(&asked, gather->operands[0], indices, most) <= most;
+    bool cheap = weigh(&asked, gather->operands[0], indices, most) <= most;
+    if (alone) {
+        memo_close(asked.seen);
+    }
+    return cheap;
 }
 
 bool fuse_is_cheap_at(const Func *func, const Value *value, Value *const *indices, Type shape)
 {
-    const Asked asked = {func, shape};
+    const Asked asked = {func, shape, NULL};
     return weigh(&asked, value, indices, MAX_OPS_ONCE) <= MAX_OPS_ONCE;
 }
 
@@ -106,9 +124,8 @@ static bool is_plain_read(const Op *gather)
 static void compute_there(Func *func, Op *gather)
 {
     Value *indices[MAX_RANK];
-    ValueAt p = {
-        build_before(func, gather), gather->results[0]->type, fuse_strays(func, gather), NULL, NULL,
-        clone_map_new(func)};
+    ValueAt p = fuse_value_at_begin(build_before(func, gather), gather->results[0]->type,
+                                    fuse_strays(func, gather));
     for (int i = 1; i < gather->n_operands; i++) {
         indices[i - 1] = gather->operands[i];
     }

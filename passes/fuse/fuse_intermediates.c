@@ -5,6 +5,7 @@
 
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
+#include "passes/analysis/exact_values.h"
 
 /* ---- intermediates ---- */
 
@@ -74,11 +75,27 @@ static bool is_copy(const Value *value)
     return op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
 }
 
+/* The narrowest type that has all elements of the value: the greatest of 16-bit elements need no
+ * more than they. Of few elements it is their own. */
+static DType stored_type(const Value *value)
+{
+    static const DType narrow[] = {DT_BF16, DT_F16};
+    DType dtype = value->type->dtype;
+    for (int i = 0; dtype == DT_F32 && value->type->rank > 1 && i < 2; i++) {
+        dtype = an_exact_in(value, narrow[i]) ? narrow[i] : dtype;
+    }
+    return dtype;
+}
+
 Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
 {
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
-    Value *stored = with_axis(&b, value);
+    int64_t order[MAX_RANK], back[MAX_RANK];
+    bool turned = fuse_intermediate_order(value, order);
+    DType dtype = value->type->dtype;
+    Value *narrow = build_cast(&b, value, stored_type(value));
+    Value *stored = turned ? build_permute(&b, narrow, order) : with_axis(&b, narrow);
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
     func->params.items[scratch->index].apart = fuse_reason_text(reason);
@@ -89,6 +106,10 @@ Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
     if (value->type->rank == 0) {
         read = build_squeeze(&b, read, 0);
     }
+    for (int i = 0; turned && i < value->type->rank; i++) {
+        back[order[i]] = i;
+    }
+    read = build_cast(&b, turned ? build_permute(&b, read, back) : read, dtype);
     read->name = value->name;
     for (const ValueUse *use = use_first(value, store->parent), *next; use; use = next) {
         next = use_next(use, store->parent);

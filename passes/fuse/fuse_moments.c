@@ -161,7 +161,7 @@ static Value *shrunk(EpilogueFolds *f, Builder *b, Value *value, Type shape)
     if (!fuse_is_cheap_at(f->func, value, indices, shape)) {
         return NULL;
     }
-    ValueAt p = {*b, shape, false, NULL, NULL, clone_map_new(f->func)};
+    ValueAt p = fuse_value_at_begin(*b, shape, false);
     Value *found = fuse_value_at(&p, value, indices);
     *b = p.at;
     return found;

@@ -116,8 +116,9 @@ void fuse_pick(Func *func, Op *gather, const Base *base)
     b.span = gather->span;
     Value *narrow = narrow_of(base);
     Value *sum = build_cast(&b, build_sum(&b, base, indices[base->axis]), narrow->type->dtype);
-    ValueAt p = {b, gather->results[0]->type, fuse_strays(func, gather), narrow->def, sum,
-                 clone_map_new(func)};
+    ValueAt p = fuse_value_at_begin(b, gather->results[0]->type, fuse_strays(func, gather));
+    p.home = narrow->def;
+    p.found = sum;
     Value *value = fuse_value_at(&p, gather->operands[0], indices);
     Value *holds = fuse_inside(&p, gather);
     value = holds ? build_select(&p.at, holds, value, fuse_outside_value(&p, gather)) : value;

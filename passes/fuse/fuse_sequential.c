@@ -10,7 +10,7 @@
  *                                         %r = load %s[:]
  *
  * What is in such a region is then fused as a body is. */
-#include "passes/fuse/fuse.h"
+#include "passes/fuse/fuse_value_at.h"
 
 #include "ir/schedule.h"
 #include "ir/target/target.h"
@@ -18,6 +18,7 @@
 enum {
     MAX_AGAIN = 16,  /* ops outside of a loop that each step computes again */
     HELD_THREAD = 8, /* elements of a row that is carried and folded in each step, at most */
+    MANY_ROWS = 32,  /* blocks that walk a loop, each for rows of its own */
 };
 
 /* ---- which ---- */
@@ -35,6 +36,7 @@ bool fuse_is_serial(const Op *op)
 
 typedef struct Classes {
     int items[256];
+    Dim dims[256]; /* extents of these */
     int n;
 } Classes;
 
@@ -44,6 +46,7 @@ typedef struct Mixing {
     Classes carried, chosen; /* by loops; what choices hand out */
     Classes held;            /* of them: what blocks hold whole */
     int64_t elements;        /* of these */
+    Classes far;             /* along which a step reads elements of other places */
     bool products;
     const Op *first; /* that writes */
     Block *block;
@@ -53,6 +56,7 @@ typedef struct Mixing {
 static void add_classes(const Mixing *m, Classes *to, const Value *value)
 {
     for (int k = 0; type_is_tile(value->type) && k < value->type->rank && to->n < 256; k++) {
+        to->dims[to->n] = value->type->dims[k];
         to->items[to->n++] = axes_class(&m->axes, value, k);
     }
 }
@@ -69,6 +73,52 @@ static void collect_carried(Op *op, void *user)
     for (int i = 0; i < op->n_results && op->kind == OP_IF; i++) {
         add_classes(m, &m->chosen, op->results[i]);
     }
+}
+
+/* Does the gather read, along this axis of its array, at the place of each of its elements? */
+static bool reads_own_place(const Mixing *m, const Op *gather, int axis)
+{
+    Type type = gather->results[0]->type;
+    int own = fuse_own_axis(gather->operands[1 + axis], type);
+    return own >= 0 && axes_class(&m->axes, gather->results[0], own) ==
+                           axes_class(&m->axes, gather->operands[0], axis);
+}
+
+/* Products, and axes along which arrays are read at computed places: not the matrix of a batch from
+ * which an element is read. */
+static void find_far_reads(Op *op, void *user)
+{
+    Mixing *m = user;
+    const Value *array = op->kind == OP_GATHER ? op->operands[0] : NULL;
+    m->products = m->products || op->kind == OP_DOT;
+    for (int i = 0; array && array->type->kind == TYPE_ARRAY && i < array->type->rank; i++) {
+        if (m->far.n < 256 && !reads_own_place(m, op, i)) {
+            m->far.dims[m->far.n] = array->type->dims[i];
+            m->far.items[m->far.n++] = axes_class(&m->axes, array, i);
+        }
+    }
+}
+
+static bool is_far(const Mixing *m, int class)
+{
+    bool far = m->far.n == 256;
+    for (int i = 0; i < m->far.n; i++) {
+        far = far || m->far.items[i] == class;
+    }
+    return far;
+}
+
+/* Is an axis of what is carried only stored along, and long enough for the blocks of a device? */
+static bool has_rows_apart(const Mixing *m)
+{
+    bool found = false;
+    for (int i = 0; i < m->carried.n && !m->products; i++) {
+        int class = m->carried.items[i];
+        bool apart = class >= 0 && !is_far(m, class) &&
+                     !(axes_flags(&m->axes, class) & ~(unsigned)AXIS_STORED);
+        found = found || (apart && poly_most(m->carried.dims[i]) >= MANY_ROWS);
+    }
+    return found;
 }
 
 static bool is_among(const Mixing *m, const Classes *classes, const Value *value, int axis)
@@ -217,7 +267,9 @@ static bool may_mix(const Op *op)
     return false;
 }
 
-bool fuse_has_cross_dependence(Func *func, Op *op)
+/* The arrays that the op reads may be made by the same launch, or (`apart`) are in memory before:
+ * then blocks may walk the loop for rows of their own. */
+static bool mixes(Func *func, Op *op, bool apart)
 {
     if (!fuse_is_uniform(op) || !may_mix(op)) {
         return false;
@@ -230,11 +282,30 @@ bool fuse_has_cross_dependence(Func *func, Op *op)
     m.found = !fuse_resolve_axis_conflicts(func, &group, &costly);
     m.axes = an_axes(func, m.block);
     block_walk(m.block, collect_carried, &m);
+    if (apart) {
+        m.products = false;
+        for (Op *in = m.block->first; in; in = in->next) { /* not what arrays outside are made of */
+            for (int r = 0; r < in->n_regions && in->kind == op->kind; r++) {
+                block_walk(in->regions[r], find_far_reads, &m);
+            }
+        }
+    }
     block_walk(m.block, look_for_mixing, &m);
+    m.found = m.found && !(apart && has_rows_apart(&m));
     axes_done(&m.axes);
     op_remove(group.parallel);
     func->n_values = n_values; /* or tables by number would grow with every look */
     return m.found;
+}
+
+bool fuse_has_cross_dependence(Func *func, Op *op)
+{
+    return mixes(func, op, false);
+}
+
+bool fuse_steps_need_all(Func *func, Op *op)
+{
+    return mixes(func, op, true);
 }
 
 /* ---- values from outside ---- */

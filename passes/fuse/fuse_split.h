@@ -26,7 +26,7 @@ typedef struct Splitter {
     } parts[16]; /* classes: an axis of parts stands for the axis whose parts they are */
     int n_parts;
     int classes[64];
-    int64_t most[64];
+    int64_t most[64], nominal[64]; /* elements of each: by the facts, and for prices */
     int n_classes;
     uint64_t stored, folded; /* classes that are */
     uint64_t walked;         /* the class that blocks share out, for rows and for columns */
@@ -50,15 +50,21 @@ uint64_t split_class(Splitter *s, const Value *value, int axis);
 uint64_t split_classes_of(Splitter *s, const Value *value);
 /* Classes that a value has, or has folded. */
 uint64_t split_seen(const Splitter *s, const Value *value);
-/* Elements along the axes of these classes, at most. */
-int64_t split_elements(const Splitter *s, uint64_t classes);
+/* Elements along the axes of these classes: at most, by the facts; for prices. */
+int64_t split_most(const Splitter *s, uint64_t classes);
+int64_t split_nominal(const Splitter *s, uint64_t classes);
 bool split_is_fold(const Op *op);
 bool split_is_scan(const Op *op);
 /* True of folds, products, and ops with regions that have no effect. */
 bool split_is_work(const Op *op);
 /* The first result of an op that is read: a fold may have results that nothing reads. */
 const Value *split_used_result(const Splitter *s, const Op *op);
-/* How many folds follow one another below the value. */
+/* Is it the sum of products, one a batch, which go on in one accumulator? */
+bool split_sums_products(const Op *op);
+/* Does a tile of the product hold all that the op folds of its result? Then the block folds it
+ * before it stores anything, if that is not too much code. */
+bool split_folds_in_epilogue(Splitter *s, const Op *op);
+/* How many folds follow one another below the value, but for those sums of products. */
 int split_folds_of(const Splitter *s, const Value *value);
 typedef bool OpPredicate(const Op *op);
 /* An op of the group at or below `value` for which `matches` holds, or `wanted` itself if that is
@@ -69,6 +75,11 @@ const Op *split_search_below(const Splitter *s, const Value *value, OpPredicate 
 const Op *split_find_below(const Splitter *s, const Value *value, OpPredicate *matches);
 /* True if `op` is computed from the other one. */
 bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted);
+/* True if `op` reduces by the function of the reduction `below` (which may be NULL). */
+bool split_continues(const Op *op, const Op *below);
+/* True if all that reads the result of a reduction goes on with it along one more axis: the two are
+ * one reduction over several axes. */
+bool split_is_continued(const Splitter *s, const Op *op, const Value *result);
 /* What the regions of an op do. */
 typedef struct SplitRegions {
     const Splitter *s;
@@ -93,6 +104,9 @@ SplitRule split_both_ways;
 SplitRule split_scanned_across;
 SplitRule split_scan_of_rows;
 SplitRule split_long_chain;
+SplitRule split_row_inside;
+SplitRule split_windows_across;
+SplitRule split_fold_across;
 SplitRule split_nested_fold;
 
 /* fuse_under_occupied.c */

@@ -3,12 +3,9 @@
  * its axes, which of them are stored and folded, and what each value is computed from. */
 #include "passes/fuse/fuse_split.h"
 
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "support/int_math.h"
-
-enum {
-    SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
-};
 
 /* ---- classes of axes ---- */
 
@@ -65,9 +62,9 @@ uint64_t split_class(Splitter *s, const Value *value, int axis)
         return 0; /* is_crowded: what is known of this group does not count */
     }
     if (i == s->n_classes) {
-        int64_t most = poly_most(value->type->dims[axis]);
         s->classes[s->n_classes] = class;
-        s->most[s->n_classes++] = most == INT64_MAX ? SIZE_UNKNOWN : most;
+        s->nominal[s->n_classes] = poly_nominal(value->type->dims[axis]);
+        s->most[s->n_classes++] = poly_most(value->type->dims[axis]);
     }
     return (uint64_t)1 << i;
 }
@@ -81,15 +78,23 @@ uint64_t split_classes_of(Splitter *s, const Value *value)
     return bits;
 }
 
-int64_t split_elements(const Splitter *s, uint64_t bits)
+static int64_t product_of(const int64_t *extents, int n, uint64_t bits)
 {
-    int64_t n = 1;
-    for (int i = 0; i < s->n_classes; i++) {
-        if (bits >> i & 1) {
-            n = mul_sat(n, max_i64(1, s->most[i]));
-        }
+    int64_t product = 1;
+    for (int i = 0; i < n; i++) {
+        product = bits >> i & 1 ? mul_sat(product, max_i64(1, extents[i])) : product;
     }
-    return n;
+    return product;
+}
+
+int64_t split_most(const Splitter *s, uint64_t bits)
+{
+    return product_of(s->most, s->n_classes, bits);
+}
+
+int64_t split_nominal(const Splitter *s, uint64_t bits)
+{
+    return product_of(s->nominal, s->n_classes, bits);
 }
 
 /* ---- kinds of ops ---- */
@@ -234,7 +239,7 @@ static void gather_facts(Op *op, void *user)
         }
         s->seen[op->results[i]->id - s->first] = bits;
         s->folds[op->results[i]->id - s->first] =
-            (uint16_t)(folds_below(s, op) + split_is_fold(op));
+            (uint16_t)(folds_below(s, op) + (split_is_fold(op) && !split_sums_products(op)));
     }
     int nests = op->n_results && op->parent == s->block ? count_nests(s, op) : 0;
     for (int i = 0; i < op->n_results; i++) {
@@ -276,6 +281,24 @@ static void note_number(Op *op, void *user)
             *first = id < *first ? id : *first;
         }
     }
+}
+
+bool split_continues(const Op *op, const Op *below)
+{
+    return op->kind == OP_REDUCE && below &&
+           text_equal(op_word(op, ATTR_FN), op_word(below, ATTR_FN));
+}
+
+bool split_is_continued(const Splitter *s, const Op *op, const Value *result)
+{
+    const ValueUse *use = op->kind == OP_REDUCE ? use_first(result, s->block) : NULL;
+    bool any = use != NULL;
+    for (; use && any; use = use_next(use, s->block)) {
+        const Op *reader = use->op;
+        bool unit = reader->kind == OP_SQUEEZE || reader->kind == OP_EXPAND;
+        any = unit ? split_is_continued(s, op, reader->results[0]) : split_continues(reader, op);
+    }
+    return any;
 }
 
 Splitter split_begin(Func *func, const FusionGroup *group)

@@ -34,8 +34,7 @@ static int weigh(const Splitter *s, const Value *value, int *looks)
     return sum;
 }
 
-/* Sums of products, one a batch, go on in one accumulator. */
-static bool sums_products(const Op *op)
+bool split_sums_products(const Op *op)
 {
     while (op && op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum")) {
         const Op *from = op->operands[0]->def;
@@ -76,7 +75,7 @@ static const Value *product_root(const Splitter *s, const Op *dot)
         const Op *user = use && !use_next(use, s->block) ? use->op : NULL;
         bool moves = user && (user->kind == OP_EXPAND || user->kind == OP_SQUEEZE ||
                               user->kind == OP_PERMUTE);
-        if (!user || user->parent != s->block || !(moves || sums_products(user))) {
+        if (!user || user->parent != s->block || !(moves || split_sums_products(user))) {
             return root;
         }
         root = user->results[0];
@@ -107,9 +106,7 @@ static int epilogue_instructions(Splitter *s)
     return n;
 }
 
-/* Does a tile of the product hold all that the op folds of its result? Then the block folds it
- * before it stores anything, if that is not too much code. */
-static bool folds_in_epilogue(Splitter *s, const Op *op)
+bool split_folds_in_epilogue(Splitter *s, const Op *op)
 {
     const Op *dot = s->dot;
     bool fold = op->kind == OP_REDUCE || (op->kind == OP_FOLD && !split_is_scan(op));
@@ -133,7 +130,7 @@ static bool folds_in_epilogue(Splitter *s, const Op *op)
  * |y| did, because a row's greatest is that of |y|, y itself would be multiplied once more. */
 const Value *split_folded_product(Splitter *s, const Op *op)
 {
-    bool fold = split_is_fold(op) && !sums_products(op) && !folds_in_epilogue(s, op);
+    bool fold = split_is_fold(op) && !split_sums_products(op) && !split_folds_in_epilogue(s, op);
     for (int i = 0; fold && i < op->n_operands; i++) {
         const Op *dot = split_find_below(s, op->operands[i], is_dot);
         const Value *value = op->operands[i];
@@ -164,7 +161,7 @@ const Value *split_folded_product(Splitter *s, const Op *op)
 const Value *split_contracted_axis(Splitter *s, const Op *op)
 {
     bool reduces = s->dot && (split_is_fold(op) || op->kind == OP_DOT);
-    reduces = reduces && !folds_in_epilogue(s, op);
+    reduces = reduces && !split_folds_in_epilogue(s, op);
     return reduces && (s->stored & reduced_class(s, op)) ? split_used_result(s, op) : NULL;
 }
 

@@ -12,6 +12,7 @@ enum {
     LONG_WALK_BYTES = 1 << 19, /* of a block: twice, it takes as long as two launches more */
     MAX_WALKS_CPU = 16,        /* blocks, of a CPU */
     RUN_BYTES = 64,            /* of neighbouring columns, that a block takes at least */
+    NOMINAL_FEW = 4,           /* times fewer than that are few, if sizes may be larger */
     MAX_STEPS = 256,           /* from a fold back to what it reads */
 };
 
@@ -44,10 +45,11 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     bool gpu = target && target->family != FAMILY_CPU;
     uint64_t last = split_class(s, op->operands[0], type->rank - 1) & s->stored & ~rows;
     int64_t run = last ? RUN_BYTES * 8 / bits_read(op) : 1;
-    int64_t blocks = mul_sat(split_elements(s, s->stored & ~rows & ~last),
-                             ceil_div(split_elements(s, last), run));
-    return split_elements(s, rows) > held / run &&
-           blocks < (gpu ? target->machine->num_sms : MAX_WALKS_CPU);
+    int64_t blocks =
+        mul_sat(split_nominal(s, s->stored & ~rows & ~last), ceil_div(split_nominal(s, last), run));
+    bool nominal = split_most(s, s->stored & ~rows) == INT64_MAX;
+    int64_t wanted = gpu ? target->machine->num_sms : MAX_WALKS_CPU;
+    return split_most(s, rows) > held / run && blocks < (nominal ? wanted / NOMINAL_FEW : wanted);
 }
 
 /* The reduction that the operand is the result of, but for axes of one element; NULL: none. */
@@ -60,12 +62,6 @@ static const Op *reduction_below(const Value *value)
     return op && op->kind == OP_REDUCE && op->n_operands == 1 ? op : NULL;
 }
 
-static bool continues(const Op *op, const Op *below)
-{
-    return op->kind == OP_REDUCE && below &&
-           text_equal(op_word(op, ATTR_FN), op_word(below, ATTR_FN));
-}
-
 /* A reduction over several axes is one over each in turn: the classes of all of them. `first`: what
  * reads the elements. */
 static uint64_t reduced_set(Splitter *s, const Op *op, const Op **first)
@@ -76,21 +72,8 @@ static uint64_t reduced_set(Splitter *s, const Op *op, const Op **first)
         *first = below;
         set |= split_class(s, below->operands[0], (int)op_int(below, ATTR_AXIS, 0));
         below = reduction_below(below->operands[0]);
-    } while (continues(op, below));
+    } while (split_continues(op, below));
     return set;
-}
-
-/* Is all that reads the result a reduction over one more axis of the set? */
-static bool is_continued(const Splitter *s, const Op *op, const Value *result)
-{
-    const ValueUse *use = op->kind == OP_REDUCE ? use_first(result, s->block) : NULL;
-    bool any = use != NULL;
-    for (; use && any; use = use_next(use, s->block)) {
-        const Op *reader = use->op;
-        bool unit = reader->kind == OP_SQUEEZE || reader->kind == OP_EXPAND;
-        any = unit ? is_continued(s, op, reader->results[0]) : continues(reader, op);
-    }
-    return any;
 }
 
 /* Does another fold along the same axes need it? */
@@ -106,11 +89,74 @@ static bool is_folded_again(Splitter *s, const Op *op, uint64_t rows)
     return false;
 }
 
+/* Is the fold made of what is read along the rows and along what it folds? Of a histogram each
+ * place would read all elements by itself. */
+static bool reads_rows(Splitter *s, const Op *fold, uint64_t rows, uint64_t set)
+{
+    for (const Op *op = s->block->first; op && op != fold; op = op->next) {
+        bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+        uint64_t classes = reads ? split_classes_of(s, op->results[0]) : 0;
+        if ((classes & rows) && (classes & set) && split_is_made_of(s, fold, op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it a fold of which no other one is made? */
+static bool is_last_fold(const Splitter *s, const Op *op)
+{
+    bool last = split_is_fold(op) && !split_is_scan(op);
+    for (const Op *other = op->next; last && other; other = other->next) {
+        last = !split_is_fold(other) || !split_is_made_of(s, other, op);
+    }
+    return last;
+}
+
+/* Elements that a block may walk of what the fold reads, with all that is folded for it. */
+static bool is_long_walk(Splitter *s, const Op *op, const Op *first)
+{
+    uint64_t below = split_seen(s, op->operands[0]) & ~s->stored;
+    return few_would_walk(s, first, below, LONG_WALK_BYTES * 8 / bits_read(first));
+}
+
+/* Blocks share out one axis of a launch: of `sum(a) + sum(b)` one block would walk all of b. Is the
+ * fold of other axes than another one is, which no other is made of either? One of those that are
+ * long stays, unless there is a short one. */
+static bool is_beside_another(Splitter *s, const Op *op, uint64_t set)
+{
+    bool before = true, found = false;
+    for (const Op *other = s->block->first; other && !found; other = other->next) {
+        const Op *first;
+        before = before && other != op;
+        found = other != op && is_last_fold(s, other) && !(reduced_set(s, other, &first) & set) &&
+                (before || !is_long_walk(s, other, first));
+    }
+    return found;
+}
+
+/* Would a fold of the fold's results be shared by few blocks, of which each walks a long way for
+ * one of them? By itself all blocks share what is folded first: of the mean of a few samples'
+ * sums, say. `held`: elements that are no long way. */
+static bool few_are_folded_again(Splitter *s, const Op *op, int64_t held)
+{
+    const Target *target = s->func->target;
+    bool gpu = target && target->family != FAMILY_CPU;
+    const Value *result = split_used_result(s, op);
+    uint64_t outside = result ? s->stored | split_classes_of(s, result) : 0;
+    uint64_t walked = split_seen(s, op->operands[0]) & ~outside;
+    bool nominal = split_most(s, outside) == INT64_MAX;
+    int64_t wanted = gpu ? target->machine->num_sms : MAX_WALKS_CPU;
+    return result && split_most(s, walked) > held &&
+           split_nominal(s, outside) < (nominal ? wanted / NOMINAL_FEW : wanted) &&
+           !is_last_fold(s, op);
+}
+
 /* A few long rows would be walked by as few blocks, as would those that are folded twice. */
 const Value *split_under_occupied(Splitter *s, const Op *op)
 {
     const Op *first;
-    if (!split_is_fold(op) || split_is_scan(op) || is_continued(s, op, op->results[0])) {
+    if (!split_is_fold(op) || split_is_scan(op) || split_is_continued(s, op, op->results[0])) {
         return NULL;
     }
     uint64_t rows = s->stored & s->folded & ~s->walked;
@@ -121,16 +167,24 @@ const Value *split_under_occupied(Splitter *s, const Op *op)
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
     bool starves =
         own &&
-        ((split_elements(s, rows) > LONG_ROW && split_elements(s, s->stored & ~rows) < MAX_ROWS) ||
+        ((split_most(s, rows) > LONG_ROW && split_nominal(s, s->stored & ~rows) < MAX_ROWS) ||
          few_would_walk(s, first, rows, cluster * LONG_ROW));
     bool again = set && !(set & (s->stored | s->walked)) && few_would_walk(s, first, set, walk) &&
                  is_folded_again(s, op, set);
+    /* Each element of a row that few blocks hold would be a long reduction: of a matrix times a
+     * vector that is normalized, say. By itself all blocks share the elements. */
+    bool inner = set && own && !(set & (s->stored | s->walked)) && reads_rows(s, op, rows, set) &&
+                 few_would_walk(s, first, rows | set, walk);
+    bool beside = set && !(set & (s->stored | s->walked)) && is_last_fold(s, op) &&
+                  is_long_walk(s, op, first) && is_beside_another(s, op, set);
+    bool few = set && !(set & (s->stored | s->walked)) && few_are_folded_again(s, op, walk);
     /* Another fold may be repeated, across rows: without it there are rows enough, perhaps. */
-    for (const Op *other = s->block->first; (starves || again) && other; other = other->next) {
+    starves = starves || again || inner || beside || few;
+    for (const Op *other = s->block->first; starves && other; other = other->next) {
         const Value *repeated = split_is_fold(other) ? split_repeated(s, other) : NULL;
         if (repeated) {
             return repeated;
         }
     }
-    return starves || again ? split_used_result(s, op) : NULL;
+    return starves ? split_used_result(s, op) : NULL;
 }

@@ -6,6 +6,8 @@
 #include "ir/op_axes.h"
 #include "passes/analysis/index_bounds.h"
 
+#include <string.h>
+
 bool fuse_is_unchanging(const Func *func, const Value *memory)
 {
     ParamIo io = func->params.items[memory->index].io;
@@ -108,15 +110,102 @@ static Value *gather_at(ValueAt *p, const Op *gather, Value *const *indices)
     return type_is_scalar(result->type) ? spread(p, result) : result;
 }
 
+/* What has been computed at these indices, of which NULL is the only element along an axis. */
+typedef struct IndexedValues {
+    Type shape;
+    int rank;
+    Value *indices[MAX_RANK];
+    CloneMap known;
+    struct IndexedValues *next;
+} IndexedValues;
+
+/* The value as an array of the shape at indices into itself: once for the same ones, since what a
+ * reduction and the values beside it are made of would otherwise be computed anew below each of a
+ * chain of reductions. */
+static Value *value_at_inner(ValueAt *p, Value *value, Type shape, Value *const *inner)
+{
+    Func *func = p->at.func;
+    int rank = value->type->rank;
+    IndexedValues *at = p->others;
+    while (at && (at->shape != shape || at->rank != rank ||
+                  memcmp(at->indices, inner, (size_t)rank * sizeof *inner) != 0)) {
+        at = at->next;
+    }
+    if (!at) {
+        at = arena_alloc(func->arena, sizeof *at);
+        *at = (IndexedValues){shape, rank, {NULL}, clone_map_new(func), p->others};
+        memcpy(at->indices, inner, (size_t)rank * sizeof *inner);
+        p->others = at;
+    }
+    Value *indices[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        indices[i] = inner[i] ? inner[i] : build_i64(&p->at, 0);
+    }
+    ValueAt there = *p;
+    there.shape = shape;
+    there.known = at->known;
+    Value *found = fuse_value_at(&there, value, indices);
+    at->known = there.known;
+    p->others = there.others;
+    return found;
+}
+
 static Value *moved_at(ValueAt *p, const Op *op, Value *const *indices)
 {
     Value *inner[MAX_RANK];
     fuse_indices_below(op, indices, inner);
-    for (int i = 0; i < op->operands[0]->type->rank; i++) {
-        inner[i] = inner[i] ? inner[i] : build_i64(&p->at, 0);
+    return value_at_inner(p, op->operands[0], p->shape, inner);
+}
+
+/* The axis of the gather that the op reduces its operand along; -1: of none. */
+static int reduced_axis(const ReducedAxes *axes, const Op *op)
+{
+    int64_t at = op_int(op, ATTR_AXIS, 0), lies;
+    bool reduces = op->kind == OP_REDUCE && op->n_operands == 1;
+    for (int i = 0; reduces && axes && i < axes->rank; i++) {
+        if (memo_known(axes->axes, op->operands[0], i, &lies) && lies == at) {
+            return i;
+        }
     }
-    ValueAt there = {p->at, p->shape, p->strays, p->home, p->found, clone_map_new(p->at.func)};
-    return fuse_value_at(&there, op->operands[0], inner);
+    return -1;
+}
+
+int fuse_below_reduction(const ReducedAxes *axes, const Op *op, Value *const *indices, Type *shape,
+                         Value **inner)
+{
+    int along = reduced_axis(axes, op);
+    if (along < 0) {
+        return -1;
+    }
+    int from = *shape == axes->shapes[LEFT] ? LEFT : FULL;
+    int to = axes->ends[along] ? FULL : from;
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        inner[i] = indices[i];
+        for (int k = 0; k < axes->rank; k++) {
+            inner[i] = indices[i] && indices[i] == axes->coords[from][k] ? axes->coords[to][k]
+                                                                         : inner[i];
+        }
+        bool known = !inner[i] || type_is_scalar(inner[i]->type) || from == to ||
+                     inner[i] != indices[i];
+        if (i == op_int(op, ATTR_AXIS, 0)) {
+            inner[i] = axes->coords[to][along];
+        } else if (!known) {
+            return -1;
+        }
+    }
+    *shape = axes->shapes[to];
+    return fuse_own_axis(axes->coords[to][along], *shape);
+}
+
+/* The reduction of the operand along the axis of the shape on which its own axis lies. */
+static Value *reduced_at(ValueAt *p, const Op *op, Value *const *indices)
+{
+    Value *inner[MAX_RANK];
+    Type shape = p->shape;
+    int axis = fuse_below_reduction(p->reduced, op, indices, &shape, inner);
+    Value *all = value_at_inner(p, op->operands[0], shape, inner);
+    Value *one = build_reduce(&p->at, op_word(op, ATTR_FN), all, axis);
+    return build_broadcast(&p->at, one, p->shape->rank, p->shape->dims);
 }
 
 static Value *computed_at(ValueAt *p, const Op *op, Value *const *indices)
@@ -179,8 +268,15 @@ static Value *made_at(ValueAt *p, Value *value, Value *const *indices)
         copy->def->attrs = op->attrs;
         return copy;
     }
+    case OP_REDUCE: return reduced_at(p, op, indices);
     default: return op_moves_axes(op) ? moved_at(p, op, indices) : computed_at(p, op, indices);
     }
+}
+
+ValueAt fuse_value_at_begin(Builder at, Type shape, bool strays)
+{
+    return (ValueAt){
+        .at = at, .shape = shape, .strays = strays, .known = clone_map_new(at.func)};
 }
 
 Value *fuse_value_at(ValueAt *p, Value *value, Value *const *indices)

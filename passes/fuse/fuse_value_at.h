@@ -5,6 +5,21 @@
 
 #include "passes/fuse/fuse.h"
 
+#include "ir/memo.h"
+
+/* Where reductions of what a gather reads have their axes: `axes` knows, by a value and an axis of
+ * the gather, the value's axis. Two shapes have the coordinates of the gather's result for each of
+ * their elements: [FULL] has all axes, and [LEFT] one element along those that nothing is left of
+ * behind the reductions. */
+enum { LEFT, FULL };
+typedef struct ReducedAxes {
+    const Memo *axes;
+    int rank;
+    Type shapes[2];
+    Value *coords[2][MAX_RANK]; /* by axis of the gather; NULL: it has one element */
+    bool ends[MAX_RANK];        /* is nothing left of the axis? */
+} ReducedAxes;
+
 typedef struct ValueAt {
     Builder at;
     Type shape;     /* of the result; its element type does not count */
@@ -13,11 +28,22 @@ typedef struct ValueAt {
                      * the shape; NULL: there is none */
     Value *found;
     CloneMap known; /* what has been computed at these indices */
+    const ReducedAxes *reduced;   /* NULL: nothing that is reduced is asked for elsewhere */
+    struct IndexedValues *others; /* what has been computed at other indices */
 } ValueAt;
+
+/* Nothing is computed yet, and there is no home. */
+ValueAt fuse_value_at_begin(Builder at, Type shape, bool strays);
 
 /* The value as an array of the shape, whose elements are the value's at these indices, each of
  * which is an array of the shape or a scalar. */
 Value *fuse_value_at(ValueAt *p, Value *value, Value *const *indices);
+
+/* The indices of what the op, a reduction that is wanted at `indices` into an array of `*shape`,
+ * reduces, and the shape of that. Returns the axis of the shape that is reduced; -1: that is no
+ * reduction along an axis of the gather. */
+int fuse_below_reduction(const ReducedAxes *axes, const Op *op, Value *const *indices, Type *shape,
+                         Value **inner);
 
 /* The axis of `shape` whose coordinate the index is; -1: of none. */
 int fuse_own_axis(const Value *index, Type shape);

@@ -8,14 +8,17 @@
  *   store %y[:], %v
  *
  * So a reshape, a permutation, a shift or the phases of a transposed convolution behind a product
- * are the address of its store, and not a launch that reads what another one left in memory. Where
- * the gather reads past the array, a second scatter writes what follows from its value there.
+ * are the address of its store, and not a launch that reads what another one left in memory. What
+ * follows may be reduced along axes of the gather that are axes of the array as a whole, as the
+ * channels of a convolution are behind its phases. Where the gather reads past the array, a second
+ * scatter writes what follows from its value there.
  *
  * The pass does so for results of products, before their axes are collapsed; fuse calls the same
  * function for all other costly arrays and for pieces of a tensor, after the axes of the products
  * are final. Requires the tensor level. Changes no bits. */
+#include "passes/fuse/invert_gathers.h"
+
 #include "passes/fuse/fuse_stores.h"
-#include "passes/fuse/fuse_value_at.h"
 #include "passes/pass.h"
 
 #include "ir/memo.h"
@@ -23,15 +26,7 @@
 #include "passes/analysis/index_bounds.h"
 #include "passes/analysis/inverse_map.h"
 
-typedef struct Candidate {
-    Func *func;
-    Block *block;
-    Op *gather;
-    Op *store;          /* all that is made of the gather's elements */
-    int axes[MAX_RANK]; /* of the store's tensor, by axis of the gather; -1: it has one element */
-    InverseMap inverse;
-    Value *mask; /* of the store, where it counts; NULL: none */
-} Candidate;
+#include <string.h>
 
 bool fuse_stores_own_elements(const Func *func, const Op *op)
 {
@@ -50,77 +45,6 @@ bool fuse_stores_own_elements(const Func *func, const Op *op)
     return op_accesses_whole(op);
 }
 
-/* ---- what is made of the gather's elements ---- */
-
-typedef struct Search {
-    Candidate *candidate;
-    Memo *axes; /* by value and axis of the gather: the value's axis */
-    bool good;
-} Search;
-
-static void follow(Search *search, const Value *value, const int *axes);
-
-/* The op that uses the value as its operand `at` goes on with the gather's axes elsewhere. */
-static void follow_op(Search *search, const Op *op, int at, const int *axes)
-{
-    int rank = search->candidate->gather->results[0]->type->rank, moved[MAX_RANK];
-    for (int i = 0; i < rank; i++) {
-        OpAxis axis = {AXIS_TIED, axes[i]};
-        if (axes[i] >= 0 && op_moves_axes(op)) {
-            axis = op_axis(op, at, axes[i]);
-        }
-        moved[i] = axis.role == AXIS_TIED ? axis.result : -1;
-    }
-    follow(search, op->results[0], moved);
-}
-
-/* All that uses the value must be element-wise, move axes, or be the only store. */
-static void follow(Search *search, const Value *value, const int *axes)
-{
-    Candidate *c = search->candidate;
-    int rank = c->gather->results[0]->type->rank;
-    int64_t known;
-    bool seen = memo_known(search->axes, value, 0, &known);
-    for (int i = 0; i < rank; i++) {
-        if (seen && memo_known(search->axes, value, i, &known)) {
-            search->good = search->good && known == axes[i];
-        }
-        memo_keep(search->axes, value, i, axes[i]);
-    }
-    const Block *all = c->func->body;
-    for (const ValueUse *use = use_first(value, all); use && !seen && search->good;
-         use = use_next(use, all)) {
-        Op *op = use->op;
-        int at = (int)(use - op->uses);
-        bool stores = fuse_stores_own_elements(c->func, op) && at == access_next(op, 0) &&
-                      (!c->store || c->store == op);
-        if (op->parent != c->block) {
-            search->good = false;
-        } else if (stores) {
-            c->store = op;
-            for (int i = 0; i < rank; i++) {
-                c->axes[i] = axes[i];
-            }
-        } else if (op_moves_axes(op) || (op_has(op, TRAIT_ELEMENTWISE) && op->n_results == 1)) {
-            follow_op(search, op, at, axes);
-        } else {
-            search->good = false;
-        }
-    }
-}
-
-static bool find_store(Candidate *c)
-{
-    Search search = {c, memo_open(c->func), true};
-    int axes[MAX_RANK];
-    for (int i = 0; i < MAX_RANK; i++) {
-        axes[i] = i;
-    }
-    follow(&search, c->gather->results[0], axes);
-    memo_close(search.axes);
-    return search.good && c->store;
-}
-
 bool fuse_is_costly_gather(Func *func, const Op *gather)
 {
     const Value *array = gather->operands[0];
@@ -128,45 +52,11 @@ bool fuse_is_costly_gather(Func *func, const Op *gather)
            !fuse_is_cheap_gather(func, gather);
 }
 
-/* ---- what else is needed at the inverse indices ---- */
-
-static bool may_compute(const Candidate *c, Type shape, const Value *value, Value *const *indices,
-                        Memo *seen)
-{
-    const Op *op = value->def;
-    if (op == c->gather || type_is_scalar(value->type) || !memo_visit(seen, value)) {
-        return true;
-    }
-    if (!op || op->parent != c->block) {
-        return false;
-    }
-    if (op_moves_axes(op)) {
-        Value *inner[MAX_RANK];
-        Memo *below = memo_open(c->func);
-        fuse_indices_below(op, indices, inner);
-        bool may = may_compute(c, shape, op->operands[0], inner, below);
-        memo_close(below);
-        return may;
-    }
-    bool may = fuse_is_at_own_indices(value, indices, shape) || op->kind == OP_CONST ||
-               op->kind == OP_IOTA;
-    if (op->kind == OP_LOAD) {
-        return fuse_is_unchanging(c->func, op->operands[0]);
-    }
-    if (!may && op_has(op, TRAIT_ELEMENTWISE)) {
-        may = true;
-        for (int i = 0; i < op->n_operands && may; i++) {
-            may = may_compute(c, shape, op->operands[i], indices, seen);
-        }
-    }
-    return may;
-}
-
 /* ---- the order of the array's axes ---- */
 
 /* For each axis of the array, how far inside of the stored tensor its elements are neighbours: the
  * innermost of the axes that it gives a coordinate of, and of these the lowest digit. */
-static void axis_depths(const Candidate *c, int *depths)
+static void axis_depths(const InvertCandidate *c, int *depths)
 {
     for (int i = 0; i < MAX_RANK; i++) {
         depths[i] = -1;
@@ -183,7 +73,7 @@ static void axis_depths(const Candidate *c, int *depths)
 /* The array with its axes in the order in which they lie in the stored tensor. A launch goes along
  * them in this order: blocks that run together then write neighbours, and L2 joins the parts of a
  * sector that different ones write. Changes the inverse map accordingly. */
-static Value *in_stored_order(Candidate *c, Builder *b)
+static Value *in_stored_order(InvertCandidate *c, Builder *b)
 {
     Value *array = c->gather->operands[0];
     int rank = array->type->rank, depths[MAX_RANK], placed[MAX_RANK];
@@ -255,7 +145,7 @@ static Value *build_coord(Builder *b, const InverseCoord *coord, Type shape)
 
 /* Indices into the stored tensor for each element of the array, or, if it is the gather's result,
  * for each of these. False if the tensor has an axis that the gather has not. */
-static bool build_indices(const Candidate *c, Builder *b, const Value *array, Value **indices)
+static bool build_indices(const InvertCandidate *c, Builder *b, const Value *array, Value **indices)
 {
     Type tensor = c->store->operands[0]->type, result = c->gather->results[0]->type;
     bool own = array == c->gather->results[0];
@@ -263,9 +153,8 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
         indices[i] = poly_is_number(tensor->dims[i], 1) ? build_i64(b, 0) : NULL;
     }
     for (int i = 0; i < result->rank; i++) {
-        if (!poly_is_number(result->dims[i], 1) && c->axes[i] >= 0) {
-            indices[c->axes[i]] = own ? build_places(b, i, result)
-                                      : build_coord(b, &c->inverse.coords[i], array->type);
+        if (!poly_is_number(result->dims[i], 1) && c->axes[i] >= 0 && !c->reduced.ends[i]) {
+            indices[c->axes[i]] = own ? build_places(b, i, result) : c->reduced.coords[LEFT][i];
         }
     }
     bool good = true;
@@ -277,7 +166,7 @@ static bool build_indices(const Candidate *c, Builder *b, const Value *array, Va
 
 /* ---- the scatters ---- */
 
-static void build_scatters(const Candidate *c, ValueAt *p, Value **indices, Value *mask)
+static void build_scatters(const InvertCandidate *c, ValueAt *p, Value **indices, Value *mask)
 {
     Func *func = c->func;
     Value *tensor = c->store->operands[0];
@@ -298,17 +187,17 @@ static void build_scatters(const Candidate *c, ValueAt *p, Value **indices, Valu
 }
 
 /* What the elements of the tensor that the gather reads nothing for are computed from. */
-static void scatter_outside(const Candidate *c)
+static void scatter_outside(const InvertCandidate *c)
 {
     Func *func = c->func;
     Value *indices[MAX_RANK], *gathered = c->gather->results[0];
-    ValueAt p = {build_before(func, c->store), gathered->type, false, NULL, NULL,
-                 clone_map_new(func)};
+    ValueAt p = fuse_value_at_begin(build_before(func, c->store), gathered->type, false);
     p.at.span = c->store->span;
     Value *inside = fuse_inside(&p, c->gather);
     build_indices(c, &p.at, gathered, indices);
     /* Everything that is made of the gather's elements stands behind it. */
-    ValueAt before = {build_before(func, c->gather), gathered->type, false, NULL, NULL, p.known};
+    ValueAt before = p;
+    before.at = build_before(func, c->gather);
     before.at.span = p.at.span;
     Value *outside = fuse_outside_value(&before, c->gather);
     clone_map_value(&p.known, gathered, outside);
@@ -334,7 +223,7 @@ static void narrow(Func *func, const Value *mask, bool holds, int axis, Dim *lo,
 }
 
 /* True if index `i` of the gather is inside where the store's mask holds. */
-static bool is_inside_piece(const Candidate *c, int i)
+static bool is_inside_piece(const InvertCandidate *c, int i)
 {
     Func *func = c->func;
     Value *mask = c->store->kind == OP_SCATTER ? scatter_parts(c->store).mask : NULL;
@@ -356,7 +245,7 @@ static bool is_inside_piece(const Candidate *c, int i)
 }
 
 /* True if the mask holds (or does not) at the inverse index of each of the array's elements. */
-static bool holds_for_all(const Candidate *c, const Value *mask, bool holds)
+static bool holds_for_all(const InvertCandidate *c, const Value *mask, bool holds)
 {
     Func *func = c->func;
     const Op *op = mask->def;
@@ -385,7 +274,46 @@ static bool holds_for_all(const Candidate *c, const Value *mask, bool holds)
     return found;
 }
 
-static bool is_covered(const Candidate *c)
+/* The coordinates of the gather's result for each element of the array, and for each that is left
+ * behind the reductions. False if the gather's elements are reduced along an axis that is not one
+ * of the array's as a whole. */
+static bool build_coords(InvertCandidate *c, Builder *b, Type full)
+{
+    ReducedAxes *reduced = &c->reduced;
+    Type result = c->gather->results[0]->type, tensor = c->store->operands[0]->type;
+    int along[MAX_RANK] = {0}; /* coordinates that an axis of the array takes part in */
+    Dim left[MAX_RANK];
+    memcpy(left, full->dims, (size_t)full->rank * sizeof *left);
+    *reduced = (ReducedAxes){.axes = c->lies, .rank = result->rank};
+    for (int i = 0; i < result->rank; i++) {
+        const InverseCoord *coord = &c->inverse.coords[i];
+        int axis = c->axes[i];
+        reduced->ends[i] = c->reduces[i] && (axis < 0 || poly_is_number(tensor->dims[axis], 1));
+        for (int k = 0; k < coord->n; k++) {
+            int own = coord->terms[k].axis;
+            along[own]++;
+            left[own] = reduced->ends[i] ? poly_const(c->func, 1) : left[own];
+        }
+    }
+    reduced->shapes[FULL] = full;
+    reduced->shapes[LEFT] = type_with_dims(c->func, full, full->rank, left);
+    bool good = true;
+    for (int i = 0; i < result->rank; i++) {
+        const InverseCoord *coord = &c->inverse.coords[i];
+        for (int k = LEFT; k <= FULL; k++) {
+            bool has = coord->n && (k == FULL || !reduced->ends[i]);
+            reduced->coords[k][i] = has ? build_coord(b, coord, reduced->shapes[k]) : NULL;
+        }
+        Value *own = reduced->coords[FULL][i];
+        int axis = c->reduces[i] && own ? fuse_own_axis(own, full) : -1;
+        bool whole = axis >= 0 && along[axis] == 1 && full->dims[axis] == result->dims[i];
+        bool stays = c->axes[i] >= 0 && tensor->dims[c->axes[i]] == result->dims[i];
+        good = good && (!c->reduces[i] || (whole && (stays || reduced->ends[i])));
+    }
+    return good;
+}
+
+static bool is_covered(const InvertCandidate *c)
 {
     bool covered = true;
     for (int i = 0; i < c->gather->operands[0]->type->rank && covered; i++) {
@@ -394,36 +322,48 @@ static bool is_covered(const Candidate *c)
     return covered;
 }
 
-static void invert(Func *func, Block *block, Op *gather)
+static void invert_one(InvertCandidate *c)
 {
-    Candidate c = {.func = func, .block = block, .gather = gather};
+    Func *func = c->func;
+    Op *gather = c->gather;
     Value *indices[MAX_RANK];
-    const Value *array_read = gather->operands[0];
-    if (array_read->type->kind != TYPE_ARRAY || value_count_uses(func, array_read) != 1 ||
-        !find_store(&c) || !an_inverse_map(func, gather, &c.inverse) ||
-        !(op_attr(c.store, ATTR_PIECE) || fuse_is_costly_gather(func, gather))) {
+    if (!invert_find_store(c) || !an_inverse_map(func, gather, &c->inverse) ||
+        !(op_attr(c->store, ATTR_PIECE) || fuse_is_costly_gather(func, gather))) {
         return;
     }
-    Builder b = build_before(func, c.store);
-    b.span = c.store->span;
-    bool covered = is_covered(&c);
-    c.mask = c.store->kind == OP_SCATTER ? scatter_parts(c.store).mask : NULL;
-    Value *outside_mask = c.mask;
-    c.mask = c.mask && holds_for_all(&c, c.mask, true) ? NULL : c.mask;
-    Value *array = in_stored_order(&c, &b);
-    ValueAt p = {b, array->type, !covered, gather, array, clone_map_new(func)};
-    Memo *seen = memo_open(func);
-    bool may = build_indices(&c, &p.at, array, indices) &&
-               may_compute(&c, array->type, op_moved_value(c.store), indices, seen) &&
-               (!c.mask || may_compute(&c, array->type, c.mask, indices, seen));
-    memo_close(seen);
+    Builder b = build_before(func, c->store);
+    b.span = c->store->span;
+    bool covered = is_covered(c);
+    c->mask = c->store->kind == OP_SCATTER ? scatter_parts(c->store).mask : NULL;
+    Value *outside_mask = c->mask;
+    c->mask = c->mask && holds_for_all(c, c->mask, true) ? NULL : c->mask;
+    Value *array = in_stored_order(c, &b);
+    bool may = build_coords(c, &b, array->type);
+    Type left = c->reduced.shapes[LEFT];
+    may = may && (covered || left == array->type) && build_indices(c, &b, array, indices);
+    may = may && invert_may_compute(c, indices);
+    ValueAt p = fuse_value_at_begin(b, left, !covered);
+    p.home = gather;
+    p.found = array;
+    p.reduced = &c->reduced;
     if (may) {
-        build_scatters(&c, &p, indices, NULL);
-        c.mask = outside_mask;
+        build_scatters(c, &p, indices, NULL);
+        c->mask = outside_mask;
         if (!covered) {
-            scatter_outside(&c);
+            scatter_outside(c);
         }
-        op_remove(c.store);
+        op_remove(c->store);
+    }
+}
+
+static void invert(Func *func, Block *block, Op *gather)
+{
+    const Value *array = gather->operands[0];
+    if (array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1) {
+        Memo *lies = memo_open(func);
+        InvertCandidate c = {.func = func, .block = block, .gather = gather, .lies = lies};
+        invert_one(&c);
+        memo_close(lies);
     }
 }
 
@@ -449,7 +389,7 @@ static void gather_from_memory(const Op *scatter)
 
 /* ---- results of products ---- */
 
-/* What is below a value, through element-wise ops and moved axes. */
+/* What is below a value, through element-wise ops, moved axes and reductions. */
 typedef struct Below {
     const Block *block;
     Memo *seen;
@@ -466,7 +406,7 @@ static void look_below(Below *below, const Value *value)
     below->gathers += op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY;
     below->sums = below->sums || (op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum"));
     for (int i = 0; i < op->n_operands; i++) {
-        if (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE)) {
+        if (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_REDUCE) {
             look_below(below, op->operands[i]);
         }
     }
@@ -476,9 +416,11 @@ static void look_below(Below *below, const Value *value)
  * store of its elements holds those of no other gather: it is no concatenation of pieces. */
 static bool reads_product(Func *func, Block *block, Op *gather)
 {
-    Candidate c = {.func = func, .block = block, .gather = gather};
-    if (gather->operands[0]->type->kind != TYPE_ARRAY || !find_store(&c) ||
-        c.store->kind != OP_STORE) {
+    InvertCandidate c = {.func = func, .block = block, .gather = gather, .lies = memo_open(func)};
+    bool found = gather->operands[0]->type->kind == TYPE_ARRAY && invert_find_store(&c) &&
+                 c.store->kind == OP_STORE;
+    memo_close(c.lies);
+    if (!found) {
         return false;
     }
     Below array = {block, memo_open(func), 0, false}, stored = {block, memo_open(func), 0, false};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the layout pass: classes of values that share a layout, and who makes what of
  * them.
- *   layout_solve.c   classes, anchors, propagation: which layout each class has
+ *   layout_classes.c  which values share a layout
+ *   layout_solve.c    anchors, propagation: which layout each class has
  *   layout_anchors.c  the layouts that memory accesses and products want
  *   layout_cheap.c    which values each use computes for itself
  *   layout_transpose.c  the layouts of tiles that threads turn in their registers
  *   layout_scatter.c  the layout of tiles that a scatter alone writes
  *   layout_legalize.c   renames, rematerializes or moves where uses want another layout
  *   layout_coalesce.c which accesses want another layout than their tile's
- *   layout_register_pressure.c    do the tiles that live across products fit the registers? how
- * many blocks
- *             share them?
+ *   layout_register_pressure.c  do the tiles that live across products fit the registers? How many
+ *                     blocks share them?
  *   layout_wgmma_registers.c   does an instruction of a warp group fit what its threads begin with?
  *   layout_skew.c    swizzled operands: which rows permute pieces differently
  *   layout_shared_memory.c  scratch memory: swizzle, sharing; offsets and the budget
@@ -30,6 +30,20 @@ typedef struct LayoutScratch {
     int swizzle, skew;
 } LayoutScratch;
 
+/* An op that moves, reduces, loads or stores values of a class. */
+typedef struct LayoutLink {
+    uint32_t op; /* which of the pass's */
+    struct LayoutLink *next;
+} LayoutLink;
+
+typedef struct LayoutLinks {
+    LayoutLink **first, **last; /* by a class's root, in the order of the ops */
+    uint64_t *pending;          /* a bit per op: the layout of an operand or result was decided */
+    size_t n_words;
+    Value **by_size; /* values that have a class, the largest first */
+    size_t n_values, next;
+} LayoutLinks;
+
 typedef struct LayoutPass {
     Func *func;
     int lanes;                 /* of a warp */
@@ -40,7 +54,7 @@ typedef struct LayoutPass {
     uint32_t *parent;          /* union-find over ids */
     const Layout **layouts;    /* of the class, by its root's id; NULL: not decided */
     uint8_t *classed;          /* by id: 0 not asked yet, else whether it has a class */
-    struct LayoutLinks *links; /* of layout_solve.c: which ops have to do with a class */
+    LayoutLinks *links;        /* which ops have to do with a class */
     struct {
         Op **items;
         size_t n, cap;
@@ -65,6 +79,18 @@ int64_t layout_role_registers(const Op *roles, const Op *op);
 /* That a launch gives each thread, of so many warps on a multiprocessor. */
 int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps);
 Block *layout_value_block(const Value *value);
+
+/* ---- layout_classes.c ---- */
+void layout_build_classes(LayoutPass *pass);
+bool layout_has_class(const LayoutPass *pass, const Value *value);
+/* The id of the value that stands for the class. */
+uint32_t layout_class_root(LayoutPass *pass, const Value *value);
+const LayoutLink *layout_class_links(LayoutPass *pass, const Value *value);
+/* The first value that has a class; NULL: none has. */
+Value *layout_first_classed(const LayoutPass *pass, int n, Value *const *values);
+/* Does the op move axes, or reduce one? */
+bool layout_is_shape_op(const Op *op);
+int64_t layout_elements(LayoutPass *pass, const Value *value);
 
 /* ---- layout_solve.c ---- */
 const Layout *layout_intern(LayoutPass *pass, Layout layout);

@@ -53,15 +53,16 @@ static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, co
 {
     static const int candidates[] = {0, 32, 64, 128};
     SharedTile best = *tile;
-    int64_t fewest = INT64_MAX;
+    int64_t fewest = INT64_MAX, least = 0;
     size_t n = an_swizzled(func) ? sizeof candidates / sizeof *candidates : 1;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && fewest > least; i++) {
         tile->swizzle = candidates[i];
-        for (tile->skew = 0; tile->skew <= (tile->swizzle ? MAX_SKEW : 0); tile->skew++) {
-            int64_t turns = an_swizzle_fits(tile, tile->swizzle)
-                                ? an_shared_wavefronts(func->target, tile, store) +
-                                      an_shared_wavefronts(func->target, tile, load)
-                                : INT64_MAX;
+        int skews = tile->swizzle ? MAX_SKEW + 1 : 1;
+        skews = an_swizzle_fits(tile, tile->swizzle) ? skews : 0;
+        for (tile->skew = 0; tile->skew < skews && fewest > least; tile->skew++) {
+            least = 0;
+            int64_t turns = an_shared_wavefronts(func->target, tile, store, &least) +
+                            an_shared_wavefronts(func->target, tile, load, &least);
             if (turns < fewest) {
                 fewest = turns;
                 best = *tile;

@@ -18,7 +18,7 @@ typedef struct Skew {
     SharedTile tile;
     bool fixed; /* an op that does not support skew accesses the buffer */
     bool read;
-    int64_t turns; /* with the tile as it is */
+    int64_t turns, least; /* with the tile as it is; without bank conflicts */
 } Skew;
 
 /* What the lanes of a warp read at one k: their rows (of the product's axis), side by side k. */
@@ -50,7 +50,8 @@ static void count_turns(Op *op, void *user)
             skew->fixed = skew->fixed || !unit || !text_equal(unit, "fma") || !product;
             if (!skew->fixed && along_k) {
                 Layout read = rows_read(product, side, &skew->tile);
-                skew->turns += an_shared_wavefronts(skew->pass->func->target, &skew->tile, &read);
+                skew->turns += an_shared_wavefronts(skew->pass->func->target, &skew->tile, &read,
+                                                    &skew->least);
                 skew->read = true;
             }
         }
@@ -63,7 +64,8 @@ static void count_turns(Op *op, void *user)
     const Value *stored = op->n_operands ? op->operands[op->n_operands - 1] : NULL;
     if (named && op->kind == OP_SHARED_STORE && stored->type->layout) {
         skew->turns +=
-            an_shared_wavefronts(skew->pass->func->target, &skew->tile, stored->type->layout);
+            an_shared_wavefronts(skew->pass->func->target, &skew->tile, stored->type->layout,
+                                 &skew->least);
     } else {
         skew->fixed = skew->fixed || named;
     }
@@ -77,9 +79,9 @@ static void choose_skew(Op *op, void *user)
         op_int(op, ATTR_PACKED, 0)) {
         return;
     }
-    int64_t fewest = INT64_MAX;
+    int64_t fewest = INT64_MAX, least = 0;
     int best = 0;
-    for (int bits = 0; bits <= MAX_SKEW; bits++) {
+    for (int bits = 0; bits <= MAX_SKEW && fewest > least; bits++) {
         Skew skew = {
             .pass = pass,
             .shared = op->results[0],
@@ -92,6 +94,7 @@ static void choose_skew(Op *op, void *user)
         if (skew.fixed || !skew.read) {
             return;
         }
+        least = skew.least;
         if (skew.turns < fewest) {
             fewest = skew.turns;
             best = bits;

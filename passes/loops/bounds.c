@@ -97,8 +97,9 @@ static bool same_value(const void *item, const void *key)
 }
 
 /* What is reduced counts on the zeros that guarded loads below it put past the ends: no other
- * reduction of the same tile may choose otherwise. */
-static void settle_loads(Func *func, Value *value, HashTable *seen)
+ * reduction of the same tile may choose otherwise. `shared`: true if an op that is no part of this
+ * reduction reads what is made of the value, such as a second reduction of the same cast. */
+static void settle_loads(Func *func, Value *value, bool shared, HashTable *seen)
 {
     Op *op = value ? value->def : NULL;
     uint64_t hash = value ? hash_word(0, value->id) : 0;
@@ -106,15 +107,15 @@ static void settle_loads(Func *func, Value *value, HashTable *seen)
         return;
     }
     table_add(func->arena, seen, hash, value);
+    shared = shared || value_count_uses(func, value) > 1;
     if (op->kind == OP_LOAD) {
-        bool shared = value_count_uses(func, value) > 1;
         if (shared && op_attr(op, ATTR_GUARD) && !op_attr(op, ATTR_VALUE)) {
             op_set_num(func, op, ATTR_VALUE, 0, 0);
         }
         return;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        settle_loads(func, op->operands[i], seen);
+        settle_loads(func, op->operands[i], shared, seen);
     }
 }
 
@@ -126,7 +127,7 @@ static bool padding_is(Func *func, Value *value, int axis, double f, int64_t i)
     }
     bool is = dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
     if (is) {
-        settle_loads(func, value, &(HashTable){0});
+        settle_loads(func, value, false, &(HashTable){0});
     }
     return is;
 }

@@ -6,9 +6,11 @@
  *
  * Indices are i64 in the language, and a GPU compares i64 in two instructions per element of a
  * mask. If both sides of a comparison are indices, sizes or ends of ranges, and the known sizes
- * bound them below 2^31, i32 gives the same answer. The same holds for the arithmetic of a gather's
- * indices, if no intermediate result can leave 32 bits, and for a float that is converted to an
- * index: where the conversion saturates, either type is outside.
+ * bound them below 2^31, i32 gives the same answer. The same holds for arithmetic on indices, if no
+ * intermediate result can leave 32 bits, and for a float that is converted to an index: where the
+ * conversion saturates, either type is outside. A scalar of which nothing is known compares with
+ * such an index as the nearest number of 32 bits does. Divisions of indices that are never negative
+ * are marked, since others round toward -inf, which takes instructions.
  *
  *   %d = sub %i, %j : i64[%r, %c]           %d = sub %fi, %fj : f32[%r, %c]
  *   %f = cast %d : f32[%r, %c]         →    (%fi, %fj: index : f32[%r], f32[%c])
@@ -155,6 +157,19 @@ static bool saturates_alike(Func *func, const Value *value)
     return alike;
 }
 
+/* A scalar as i32: of one that may not fit, the nearest number, which compares the same with all
+ * that fit. */
+static Value *narrow_scalar(Builder *b, Value *value)
+{
+    Dim lo, hi;
+    if (value->type->dtype == DT_I64 &&
+        !(an_index_range(b->func, value, &lo, &hi) && fits(lo) && fits(hi))) {
+        value = build_binary(b, OP_MIN, value, build_i64(b, INT32_MAX));
+        value = build_binary(b, OP_MAX, value, build_i64(b, INT32_MIN));
+    }
+    return build_cast(b, value, DT_I32);
+}
+
 /* The same number in another type that has it: i32 or f32. */
 static Value *in_type(Func *func, CloneMap *made, Value *value, DType dtype)
 {
@@ -175,7 +190,7 @@ static Value *in_type(Func *func, CloneMap *made, Value *value, DType dtype)
             Block *block = value->block;
             b = block->first ? build_before(func, block->first) : build_at_end(func, block);
         }
-        known = build_cast(&b, value, dtype);
+        known = dtype == DT_I32 ? narrow_scalar(&b, value) : build_cast(&b, value, dtype);
     } else {
         Value *operands[3] = {NULL, NULL, NULL};
         for (int i = 0; i < op->n_operands; i++) {
@@ -193,17 +208,80 @@ static Value *in_type(Func *func, CloneMap *made, Value *value, DType dtype)
     return known;
 }
 
-static void narrow_indices(Func *func, Op *op)
+static void narrow_indices(Func *func, CloneMap *made, Op *op)
 {
     Access access = op_access(op, 0);
-    CloneMap made = clone_map_new(func);
     for (int i = 0; i < access.n && func->target && func->target->warp > 1; i++) {
         Value *index = access.indices[i];
         if (index->type->rank > 0 &&
             (stays_narrow(func, index) ||
              (fits(access.memory->type->dims[i]) && saturates_alike(func, index)))) {
-            op_set_operand(op, access.at + 1 + i, in_type(func, &made, index, DT_I32));
+            op_set_operand(op, access.at + 1 + i, in_type(func, made, index, DT_I32));
         }
+    }
+}
+
+/* A computed index that something else needs as i64 would be computed twice. */
+static bool is_only_compared(const Value *value)
+{
+    bool computed = value->def && is_index_arithmetic(value->def->kind);
+    for (const ValueUse *use = value->uses; computed && use; use = use->next) {
+        if (use->op->kind != OP_CMP && use->op->kind != OP_GATHER) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_stretched_scalar(const Value *value)
+{
+    return type_is_scalar(value_unstretched(value)->type);
+}
+
+/* A parameter has no op or block of its own: it is made narrow where the launch begins. */
+static void narrow_parameter(Func *func, CloneMap *made, const Op *cmp, const Value *value)
+{
+    Value *scalar = (Value *)value_unstretched(value);
+    const Op *launch = op_enclosing(cmp, OP_LAUNCH);
+    if (!scalar->def && !scalar->block && launch && clone_get(made, scalar) == scalar) {
+        Builder b = build_before(func, launch->regions[0]->first);
+        clone_map_value(made, scalar, narrow_scalar(&b, scalar));
+    }
+}
+
+/* Of indices and of what is computed from them, with one another and with scalars. */
+static void narrow_comparison(Func *func, CloneMap *made, Op *cmp)
+{
+    Value *left = cmp->operands[0], *right = cmp->operands[1];
+    bool threads = func->target && func->target->warp > 1 && left->type->rank > 0;
+    if (is_narrow(left) && is_narrow(right)) {
+        op_set_operand(cmp, 0, narrowed(func, left));
+        op_set_operand(cmp, 1, narrowed(func, right));
+    } else if (threads && left->type->dtype == DT_I64) {
+        bool narrow[2], scalar[2];
+        for (int side = 0; side < 2; side++) {
+            Value *value = cmp->operands[side];
+            scalar[side] = is_stretched_scalar(value);
+            narrow[side] = !scalar[side] && stays_narrow(func, value) && is_only_compared(value);
+        }
+        if ((narrow[0] && (narrow[1] || scalar[1])) || (scalar[0] && narrow[1])) {
+            for (int side = 0; side < 2; side++) {
+                Value *value = cmp->operands[side];
+                narrow_parameter(func, made, cmp, value);
+                op_set_operand(cmp, side, in_type(func, made, value, DT_I32));
+            }
+        }
+    }
+}
+
+/* A quotient or a remainder that needs no rounding toward -inf. */
+static void mark_nonnegative(Func *func, Op *op)
+{
+    Dim lo, hi;
+    const Attr *by = value_const(value_unstretched(op->operands[1]));
+    if (op->operands[0]->type->dtype == DT_I64 && by && by->i > 0 &&
+        an_index_range(func, op->operands[0], &lo, &hi) && poly_least(lo) >= 0) {
+        op_set_int(func, op, ATTR_NONNEGATIVE, 1);
     }
 }
 
@@ -279,27 +357,40 @@ static void sum_in_floats(Func *func, Op *cast)
     }
 }
 
+typedef struct Narrow {
+    Func *func;
+    CloneMap made; /* of one launch, by i64 indices: the same as i32 */
+} Narrow;
+
 static void narrow_op(Op *op, void *user)
 {
-    Func *func = user;
-    if (op->kind == OP_REDUCE && func->target) {
-        narrow_extreme(func, op);
-    }
-    if (op->kind == OP_CAST && op->results[0]->type->dtype == DT_F32 &&
-        op->results[0]->type->rank > 0 && func->target && func->target->warp > 1) {
-        sum_in_floats(func, op);
-    }
-    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
-        narrow_indices(func, op);
-    }
-    if (op->kind == OP_CMP && is_narrow(op->operands[0]) && is_narrow(op->operands[1])) {
-        op_set_operand(op, 0, narrowed(func, op->operands[0]));
-        op_set_operand(op, 1, narrowed(func, op->operands[1]));
+    Narrow *narrow = user;
+    Func *func = narrow->func;
+    switch (op->kind) {
+    case OP_LAUNCH: narrow->made = clone_map_new(func); break;
+    case OP_DIV:
+    case OP_MOD: mark_nonnegative(func, op); break;
+    case OP_CMP: narrow_comparison(func, &narrow->made, op); break;
+    case OP_GATHER:
+    case OP_SCATTER: narrow_indices(func, &narrow->made, op); break;
+    case OP_REDUCE:
+        if (func->target) {
+            narrow_extreme(func, op);
+        }
+        break;
+    case OP_CAST:
+        if (op->results[0]->type->dtype == DT_F32 && op->results[0]->type->rank > 0 &&
+            func->target && func->target->warp > 1) {
+            sum_in_floats(func, op);
+        }
+        break;
+    default: break;
     }
 }
 
 void pass_narrow_indices(Func *func)
 {
-    func_walk(func, narrow_op, func);
+    Narrow narrow = {.func = func, .made = clone_map_new(func)};
+    func_walk(func, narrow_op, &narrow);
     func_remove_dead(func);
 }

@@ -189,7 +189,6 @@ static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
     return true;
 }
 
-/* Is the value a product, scaled or bounded, so that no mask makes all of a row -inf? */
 static bool is_unmasked(const Value *value, int depth)
 {
     enum { MAX_DEPTH = 12 };
@@ -204,6 +203,11 @@ static bool is_unmasked(const Value *value, int depth)
             is_unmasked(op->operands[0], depth + 1));
 }
 
+bool nest_is_unmasked(const Value *value)
+{
+    return is_unmasked(value, 0);
+}
+
 /* Of a row of -inf alone the terms are NaN, but for those that a condition drops: whether there are
  * others is not known behind the loop. */
 static bool has_known_exit(const Cascade *c, const CascadeFold *fold)
@@ -215,7 +219,7 @@ static bool has_known_exit(const Cascade *c, const CascadeFold *fold)
         drops = drops || (step->kind == OP_SELECT && !cascade_leaves_sum(c, step, &operand));
     }
     return !drops || c->exps[fold->exp].kind != REFERENCE_PLAIN ||
-           is_unmasked(c->of, 0);
+           nest_is_unmasked(c->of);
 }
 
 static bool add_fold(Cascade *c, const CascadeFold *fold)

@@ -31,6 +31,7 @@
  * where the terms are made of a product, a sum is a product, and a tile can hold the other axes
  * whole. Requires the tensor level and named functions. Reassociates reductions
  * (docs/language.md). */
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/nest/nest.h"
@@ -45,12 +46,12 @@ static bool fills_device(const Cascade *c)
     enum { ROWS = 64 };
     const Target *target = c->nest.func->target;
     const Nest *nest = &c->nest;
-    int64_t rows = poly_most(nest->loops[nest->column - 1].extent);
+    int64_t rows = poly_nominal(nest->loops[nest->column - 1].extent);
     double blocks = (double)(rows / ROWS + (rows % ROWS != 0));
     for (int i = 0; i < nest->column - 1; i++) {
-        blocks *= (double)poly_most(nest->loops[i].extent);
+        blocks *= (double)poly_nominal(nest->loops[i].extent);
     }
-    int64_t columns = poly_most(nest->loops[nest->column].extent);
+    int64_t columns = poly_nominal(nest->loops[nest->column].extent);
     return !target || target->warp == 1 || columns <= 1024 ||
            blocks * 4 >= target->machine->num_sms;
 }
@@ -71,7 +72,7 @@ static bool tiles_are_large(const Cascade *c)
 static bool pays_for_operands(const Cascade *c)
 {
     enum { TERM_BYTES = 12, OPERAND_BYTES = 4 };
-    int64_t rows = poly_most(c->nest.loops[c->nest.column - 1].extent);
+    int64_t rows = poly_nominal(c->nest.loops[c->nest.column - 1].extent);
     return rows > c->nest.stored * OPERAND_BYTES / TERM_BYTES;
 }
 
@@ -210,6 +211,10 @@ void pass_cascade_reductions(Func *func)
         return;
     }
     pass_simplify(func); /* raise_to_dot leaves permutes behind one another */
+    if (cascades && nest_mask_exponentials(func)) {
+        func_remove_dead(func);
+        pass_simplify(func);
+    }
     bool separated = candidates.product && nest_separate_terms(func, has_nest);
     bool changed = separated;
     if (separated) {

@@ -207,18 +207,35 @@ bool cascade_results(Cascade *c)
 
 static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth);
 
-/* Do all loads of a scratch tensor round what they read? */
+typedef struct Loads {
+    const Cascade *c;
+    Memo *known;
+    const Value *tensor;
+    int depth;
+    bool round;
+} Loads;
+
+static void see_load(Op *op, void *user)
+{
+    Loads *loads = user;
+    bool reads = op->kind != OP_STORE && op->n_regions == 0 && op_reads(op, loads->tensor);
+    if (reads && loads->round) {
+        loads->round = op->kind == OP_LOAD &&
+                       rounds(loads->c, loads->known, op->results[0], loads->depth + 1);
+    }
+}
+
+/* Do all loads of a scratch tensor round what they read, those of other nests among them? */
 static bool loads_round(const Cascade *c, Memo *known, const Op *store, int depth)
 {
     const Value *tensor = store->operands[0];
-    const Block *body = c->nest.func->body;
     bool narrow = store->kind == OP_STORE &&
                   c->nest.func->params.items[tensor->index].io == PARAM_SCRATCH;
-    for (const Op *op = body->first; op && narrow; op = op->next) {
-        bool reads = op->kind != OP_STORE && op_reads(op, tensor);
-        narrow = !reads || (op->kind == OP_LOAD && rounds(c, known, op->results[0], depth + 1));
+    Loads loads = {c, known, tensor, depth, narrow};
+    if (narrow) {
+        func_walk(c->nest.func, see_load, &loads);
     }
-    return narrow;
+    return loads.round;
 }
 
 static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth)

@@ -9,6 +9,7 @@
  *   nest_value.c          tensor-level values inside of a nest
  *   nest_read.c           their leaves
  *   separate_terms.c      terms that several sums need, each with a copy of its own
+ *   mask_exponentials.c   exponentials that a condition drops, as those of masked terms
  *   term_conditions.c     conditions of terms that hold somewhere in each row
  *   fix_size.c            sizes that the facts fix
  * nest_source.h and nest_text.h write the launches of any program as such loops. */
@@ -190,6 +191,11 @@ typedef bool (*NestTest)(Func *func, Op *op);
 /* Gives each product of terms that several sums need its own copy of them, if there would be a nest
  * for each. True if it has. */
 bool nest_separate_terms(Func *func, NestTest has_nest);
+/* Is the value a product, scaled or bounded, so that no mask makes all of a row -inf? */
+bool nest_is_unmasked(const Value *value);
+/* Lets masked terms have the exponentials that a condition drops; true: the function has changed.
+ */
+bool nest_mask_exponentials(Func *func);
 /* The select of `exp(select(c, x, -inf) - m)` where m is the row's greatest such element and c
  * holds somewhere in each row, so that m is a number unless an element is none; NULL: other ops. */
 const Op *nest_chosen_power(const Op *power);

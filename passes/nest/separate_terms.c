@@ -34,13 +34,24 @@ typedef struct Separated {
     Op *dot, *made; /* as it was, and with the copy; NULL: it has none */
     Value *operand;
     int side;
+    bool shared, closed; /* do several ops need some of its terms; only products and sums? */
 } Separated;
+
+/* A product that terms are made of, and the items, as bits, whose terms they are. */
+typedef struct Scores {
+    const Value *dot;
+    uint32_t of;
+} Scores;
 
 typedef struct Separation {
     Func *func;
     Memo *products, *rows, *closed;
     Separated items[MAX_SEPARATED];
     int n;
+    struct {
+        Scores *items;
+        size_t n, cap;
+    } scores;
     struct {
         RowUse *items;
         size_t n, cap;
@@ -128,10 +139,24 @@ static bool is_closed(const Separation *s, const Value *value)
 }
 
 typedef struct Sharing {
-    const Separation *s;
+    Separation *s;
     Memo *seen;
+    int item;
     bool shared, closed;
 } Sharing;
+
+static void note_scores(Separation *s, const Value *dot, int item)
+{
+    Scores *found = NULL;
+    for (size_t i = 0; i < s->scores.n; i++) {
+        found = s->scores.items[i].dot == dot ? &s->scores.items[i] : found;
+    }
+    if (found) {
+        found->of |= 1u << item;
+    } else {
+        ARENA_PUSH(s->func->arena, &s->scores, ((Scores){dot, 1u << item}));
+    }
+}
 
 /* Walks from an operand to the products that it is made of. */
 static void see_terms(Sharing *walk, const Value *value)
@@ -142,6 +167,7 @@ static void see_terms(Sharing *walk, const Value *value)
     }
     if (op->kind == OP_DOT) {
         walk->closed = walk->closed && is_closed(walk->s, value);
+        note_scores(walk->s, value, walk->item);
         return;
     }
     if (!is_term(walk->s, value)) {
@@ -153,22 +179,56 @@ static void see_terms(Sharing *walk, const Value *value)
     }
 }
 
-static void find_shared(Separation *s, bool *shared, bool *closed)
+/* Are the item's terms made of a product that another item's are made of, too, or of several, whose
+ * rows have a greatest element each? */
+static bool is_joined(const Separation *s, int item)
+{
+    bool joined = false;
+    int n = 0;
+    for (size_t i = 0; i < s->scores.n; i++) {
+        uint32_t of = s->scores.items[i].of;
+        joined = joined || (of >> item & 1 && (of & (of - 1)));
+        n += (of >> item & 1) != 0;
+    }
+    return joined || n > 1;
+}
+
+/* Finds the products that have terms in common with others: two layers of attention behind one
+ * another, each with terms of its own, are two nests as they are. False: there are too many. */
+static bool find_joined(Separation *s)
 {
     for (Op *op = s->func->body->first; op; op = op->next) {
         int side = side_of_terms(s, op);
         if (side < 0) {
             continue;
         }
-        Sharing walk = {s, memo_open(s->func), false, true};
+        if (s->n == MAX_SEPARATED) {
+            return false;
+        }
+        Sharing walk = {s, memo_open(s->func), s->n, false, true};
         see_terms(&walk, op->operands[side]);
         memo_close(walk.seen);
-        *shared = *shared || walk.shared;
-        *closed = *closed && walk.closed && s->n < MAX_SEPARATED;
-        if (s->n < MAX_SEPARATED) {
-            s->items[s->n++] = (Separated){op, NULL, op->operands[side], side};
-        }
+        s->items[s->n++] =
+            (Separated){op, NULL, op->operands[side], side, walk.shared, walk.closed};
     }
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        s->items[n] = s->items[i];
+        n += is_joined(s, i);
+    }
+    s->n = n;
+    return true;
+}
+
+/* Are there such products, whose terms no other op needs? */
+static bool find_shared(Separation *s)
+{
+    bool shared = false, closed = find_joined(s);
+    for (int i = 0; i < s->n; i++) {
+        shared = shared || s->items[i].shared;
+        closed = closed && s->items[i].closed;
+    }
+    return shared && closed && s->n > 0;
 }
 
 /* ---- copies ---- */
@@ -542,9 +602,8 @@ static bool attempt(Func *func, NestTest has_nest, bool but_columns)
                     .closed = memo_open(func)};
     Block *before = NULL;
     size_t n_params = func->params.n;
-    bool shared = false, closed = true, separated = false;
-    find_shared(&s, &shared, &closed);
-    if (shared && closed && s.n > 1) {
+    bool separated = false;
+    if (find_shared(&s)) {
         before = func_copy_block(func, func->body);
         separated = separate_all(&s, has_nest, but_columns);
     }

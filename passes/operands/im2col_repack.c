@@ -22,7 +22,9 @@
 
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/access_width.h"
+#include "passes/analysis/exact_values.h"
 #include "ir/drop_axis.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 
 enum {
@@ -42,6 +44,10 @@ typedef struct CopyCosts {
 } CopyCosts;
 
 static const CopyCosts WHOLE_PIXELS = {0.462, 0.528}, JOINED_TAPS = {3.7, 1.32};
+/* The same, by the model: a pixel that the copy engine walks takes two cache lines of the rate of
+ * L2, however few channels it has; an element that is copied from pixels by wide accesses is
+ * written, and read from L2. */
+static const double WALKED_PIXEL = 4, WIDE_COPY = 0.27;
 enum { LAUNCHES = 2 };
 static const double MAX_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
@@ -127,7 +133,7 @@ static int joined_axes(const Im2colMatch *w)
         grows *= good ? (double)last / (double)w->view.axes[i].stride : 1;
     }
     return all > 1 && grows <= MAX_GROWTH ? w->view.n
-           : last > 1 && last <= MAX_TAPS && 2 * steps(1, last * channels) <= steps(last, channels)
+           : last > 1 && last <= MAX_TAPS && steps(1, last * channels) < steps(last, channels)
                ? 1
                : 0;
 }
@@ -165,37 +171,48 @@ static double gathered(const Im2colMatch *w)
     unsigned varies = an_varies(w->varies, w->sums.mul->operands[w->side]);
     double window = 1, columns = 1;
     for (int i = 0; i < all->rank; i++) {
-        *(varies >> i & 1 ? &window : &columns) *= (double)poly_most(all->dims[i]);
+        *(varies >> i & 1 ? &window : &columns) *= (double)poly_nominal(all->dims[i]);
     }
     return window * (columns < COLUMNS ? 1 : columns / COLUMNS);
 }
 
-/* Are the filters memory's, as it has them? What is computed of them first, as a transposed
- * convolution picks the taps of a phase, would be a product's operand in f32. */
-static bool filters_are_loaded(const Im2colMatch *w)
+/* Do the filters have the type of the image, or elements that it has, as the taps that a transposed
+ * convolution picks for a phase? Others would be a product's operand in f32. */
+static bool filters_fit(const Im2colMatch *w)
 {
-    const Op *op = w->sums.mul->operands[1 - w->side]->def;
-    while (op && (op_moves_axes(op) || op->kind == OP_CAST)) {
-        op = op->operands[0]->def;
-    }
-    return op && op->kind == OP_LOAD;
+    return an_exact_in(w->sums.mul->operands[1 - w->side], w->view.of->type->dtype);
+}
+
+/* Do fewer pixels for the engine to walk pay for putting so many taps side by side? */
+static bool joins_pixels(const Machine *machine, const Im2colMatch *w, double elements, double taps)
+{
+    int64_t channels = poly_nominal(extent_of(w, w->channels));
+    double pixels = gathered(w) / (double)channels;
+    double left = (double)steps(1, (int64_t)taps * channels) / taps;
+    return pixels * (1 - left) * WALKED_PIXEL >
+           elements * WIDE_COPY + cost_launches(machine, 1) * machine->num_sms;
 }
 
 bool im2col_repack_pays(const Func *func, const Im2colMatch *w, Im2colRepack copy)
 {
     const Machine *machine = func->target->machine;
     Type of = w->view.of->type;
-    double elements = 1;
+    bool joins = copy == REPACK_JOINED;
+    double elements = 1, taps = 1;
     for (int i = 0; i < of->rank; i++) {
-        elements *= (double)poly_most(of->dims[i]);
+        elements *= (double)poly_nominal(of->dims[i]);
     }
-    for (int i = w->view.n - w->joined; copy == REPACK_JOINED && i < w->view.n; i++) {
-        elements *= (double)poly_most(extent_of(w, w->tap[i])) *
-                    (double)poly_most(extent_of(w, w->place[i])) /
-                    (double)poly_most(of->dims[w->from[1 + i]]);
+    for (int i = w->view.n - w->joined; joins && i < w->view.n; i++) {
+        taps *= (double)poly_nominal(extent_of(w, w->tap[i]));
+        elements *= (double)poly_nominal(extent_of(w, w->place[i])) /
+                    (double)poly_nominal(of->dims[w->from[1 + i]]);
     }
-    const CopyCosts *costs = copy == REPACK_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
-    return (copy == REPACK_PERMUTED || filters_are_loaded(w)) && elements <= MAX_ELEMENTS &&
+    elements *= taps;
+    const CopyCosts *costs = joins ? &JOINED_TAPS : &WHOLE_PIXELS;
+    bool walked = joins && is_whole_pieces(w) &&
+                  (im2col_is_ordered(w) || im2col_repack_pays(func, w, REPACK_PERMUTED));
+    return (copy == REPACK_PERMUTED || filters_fit(w)) && elements <= MAX_ELEMENTS &&
+           (!walked || joins_pixels(machine, w, elements, taps)) &&
            gathered(w) * costs->gather >
                elements * costs->copy + cost_launches(machine, LAUNCHES) * machine->num_sms;
 }
@@ -242,6 +259,7 @@ typedef struct Joined {
     int deep;      /* the one that is longer */
     Dim depth;     /* with zeros, */
     Dim filled;    /* without */
+    bool phased;   /* filters have phases of the result */
 } Joined;
 
 /* A number that is known is one that is divided by cheaply. */
@@ -398,46 +416,71 @@ static int tap_of(const Joined *j, int axis)
     return IM2COL_NO_AXIS;
 }
 
+/* The filters' axes of the product that stay, in the order of their copy: those of the result, of
+ * which phases, which only filters have and which come before images, are the last, since their
+ * elements are neighbours in the result; then taps. Columns and phases can be collapsed so. */
+static void kept_axes(const Joined *j, unsigned varies, unsigned *orders)
+{
+    unsigned stays = varies & ~(1u << j->deep | j->taps), phases = 0;
+    for (int i = product_axis(j->w, j->w->images); i-- > 0;) {
+        bool theirs = j->w->axes[i] < 0;
+        phases |= (unsigned)theirs << i;
+    }
+    unsigned taps = stays & j->w->sums.summed;
+    orders[0] = stays & ~phases & ~taps;
+    orders[1] = stays & phases & ~taps;
+    orders[2] = taps;
+}
+
 /* The other factor: taps joined with channels likewise, which are its last axis. */
 static Value *filter_factor(Joined *j, const Dim *dims, int rank)
 {
     const SummedProduct *sums = &j->w->sums;
     Value *value = sums->mul->operands[1 - j->w->side], *indices[MAX_RANK];
     unsigned varies = an_varies(j->w->varies, value);
-    int own[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, kept = 0;
+    unsigned orders[3];
+    int own[MAX_RANK], place[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, kept = 0;
     for (int i = sums->rank; i-- > 0;) {
         value = varies >> i & 1 ? value : axis_dropped(&j->b, value, i);
     }
     Dim shape[MAX_RANK];
     for (int i = 0; i < sums->rank; i++) {
-        if (!(varies >> i & 1)) {
-            continue;
+        own[n] = i;
+        n += (int)(varies >> i & 1);
+    }
+    kept_axes(j, varies, orders);
+    j->phased = orders[1] != 0;
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < n; i++) {
+            if (orders[k] >> own[i] & 1) {
+                place[i] = kept;
+                axes[kept] = fewer(j, own[i]);
+                shape[kept++] = value->type->dims[i];
+            }
         }
-        if (i != j->deep && !(j->taps >> i & 1)) {
-            axes[kept] = fewer(j, i);
-            shape[kept++] = value->type->dims[n];
-        }
-        own[n++] = i;
     }
     axes[kept] = fewer(j, j->deep);
     shape[kept] = j->depth;
     const Op *load = whole_load(value, in);
     Type type = type_array(j->func, DT_I64, kept + 1, shape);
-    for (int i = 0, to = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         int tap = tap_of(j, own[i]);
         Value **index = &indices[load ? in[i] : i];
         if (tap >= 0) {
             *index = tap_at(j, type, kept, tap);
         } else {
-            *index =
-                own[i] == j->deep ? channel_at(j, type, kept) : build_places(&j->b, to++, type);
+            *index = own[i] == j->deep ? channel_at(j, type, kept)
+                                       : build_places(&j->b, place[i], type);
         }
     }
     Value *all = build_gather(&j->b, load ? load->operands[0] : value, indices);
-    if (load) {
+    DType dtype = j->w->view.of->type->dtype;
+    bool fits = an_exact_in(value, dtype);
+    all = fits ? build_cast(&j->b, all, dtype) : all;
+    if (load || fits) {
         Value *scratch = func_scratch(j->func, all->type);
         build_store(&j->b, scratch, WHOLE, all);
-        all = build_load(&j->b, scratch, WHOLE);
+        all = build_load(&j->b, func_alias(j->func, scratch), WHOLE);
     }
     return spread(j, all, axes, dims, rank);
 }
@@ -451,11 +494,16 @@ static Value *restored(Joined *j, Value *sum)
             sum = build_reduce(&j->b, "sum", sum, fewer(j, i));
         }
     }
-    for (int i = 0; i < sums->rank; i++) {
-        sum = j->taps >> i & 1 ? build_expand(&j->b, sum, i) : sum;
+    /* Phases are scattered: collapse_intermediates follows them through axes that are dropped, not
+     * through such that appear. */
+    unsigned gone = j->phased ? j->taps & sums->dropped : 0;
+    for (int i = 0, at = 0; i < sums->rank; i++) {
+        sum = (j->taps & ~gone) >> i & 1 ? build_expand(&j->b, sum, at) : sum;
+        at += !(gone >> i & 1);
     }
     for (int i = sums->rank; i-- > 0;) {
-        sum = sums->dropped >> i & 1 ? build_squeeze(&j->b, sum, i) : sum;
+        int at = i - __builtin_popcount(gone & ((1u << i) - 1));
+        sum = (sums->dropped & ~gone) >> i & 1 ? build_squeeze(&j->b, sum, at) : sum;
     }
     return sum;
 }

@@ -58,9 +58,18 @@ static void find_operands(Op *op, void *user)
     RepackOperand sides[2];
     bool known = repack_permuted_find(t->func, op, 0, &sides[0]) &&
                  repack_permuted_find(t->func, op, 1, &sides[1]);
+    RepackProblem problem = {.dot = op, .way = REPACK_WARPS};
+    bool badly[2] = {false, false};
     for (int side = 0; known && side < 2; side++) {
-        if (!lies_well(&sides[side], unit)) {
-            sides[side].copy = an_repack_benefit(op, sides[side].load->operands[0]->type);
+        badly[side] = !lies_well(&sides[side], unit);
+        if (badly[side]) {
+            problem.tensors[problem.n++] = sides[side].load->operands[0]->type;
+        }
+    }
+    RepackBenefit copy = problem.n ? an_repack_benefit(t->func, &problem) : (RepackBenefit){0};
+    for (int side = 0; side < 2; side++) {
+        if (badly[side]) {
+            sides[side].copy = copy;
             repack_permuted_add(t, &sides[side]);
         }
     }

@@ -54,7 +54,8 @@ static void find_operands(Op *op, void *user)
         operand->last = operand->free;
         operand->copy =
             walked ? an_repack_gain(t->func, op, tensor, GAIN, cost_copy_each(machine, COPIED))
-                   : an_repack_benefit(op, tensor);
+                   : an_repack_benefit(
+                         t->func, &(RepackProblem){op, REPACK_THREADS, {tensor}, 1});
         repack_permuted_add(t, operand);
     }
 }

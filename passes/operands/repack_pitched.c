@@ -9,9 +9,9 @@
  *
  * TMA needs rows that begin at multiples of 16 bytes. Other operands pass through registers,
  * element by element and once for each tile of the other operand, which leaves the matrix unit idle
- * most of the time. The copy takes one launch at the memory's rate. It pays if each element is
- * multiplied often enough and the dot takes long compared with a launch. The known sizes decide,
- * since rows of unknown length may be aligned already. Only inputs that nothing writes are copied,
+ * most of the time. The copy takes one launch at the memory's rate. It pays if both copies of a dot
+ * take less than it gains (repack_cost.h). The known sizes decide, since rows of unknown length may
+ * be aligned already. Only inputs that nothing writes are copied,
  * and only for matrix instructions and FMA dots that TMA feeds.
  *
  * TMA also cannot load a gather, nor a tensor whose contiguous axis is not an axis of the dot (the
@@ -28,6 +28,7 @@
  * Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
@@ -95,18 +96,18 @@ static bool lies_badly(const Func *func, const Op *load)
            !an_tma_rows(&access);
 }
 
-/* Of input that is gathered: a few times as much at most? Sizes that are not known may be any. */
+/* Of input that is gathered: a few times as much at most? */
 static bool is_few(const Op *gather)
 {
     Type type = gather->results[0]->type, of = gather->operands[0]->type;
-    double times = MAX_TIMES, least = 1;
+    double times = MAX_TIMES, gathered = 1;
     for (int i = 0; i < of->rank; i++) {
-        times *= (double)poly_least(of->dims[i]);
+        times *= (double)poly_nominal(of->dims[i]);
     }
     for (int i = 0; i < type->rank; i++) {
-        least *= (double)poly_most(type->dims[i]);
+        gathered *= (double)poly_nominal(type->dims[i]);
     }
-    return least <= times;
+    return gathered <= times;
 }
 
 /* Do threads multiply f32, of which the engine may bring the other factor? */
@@ -138,21 +139,40 @@ static bool is_permuted(const Func *func, const Op *dot, int side, Operand *oper
                : op_accesses_whole(op) && last > 0 && other >= 0 && k != last && other != last;
 }
 
+/* Do rows begin at multiples of 4 bytes, so that threads can copy pieces for later steps? */
+static bool lies_for_threads(const Func *func, const Op *load)
+{
+    enum { PIECE = 4 };
+    Access access = op_access(load, 0);
+    return func->target->async_copy_bytes &&
+           an_row_divisor(&access) * dtype_bytes(access.memory->type->dtype) % PIECE == 0;
+}
+
+/* Adds those of a product's operands that the engine cannot bring, all of which have one price. */
 static void find_operands(Op *op, void *user)
 {
     Pitcher *p = user;
+    RepackProblem problem = {.dot = op, .way = REPACK_ASYNC};
+    size_t before = p->operands.n;
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
         Operand operand = {.load = operand_source(op->operands[side])};
         bool reads =
             operand.load && (operand.load->kind == OP_LOAD || operand.load->kind == OP_GATHER);
         operand.permuted = reads && is_permuted(p->func, op, side, &operand);
-        if (operand.permuted) {
-            operand.copy = an_repack_benefit(op, operand.load->results[0]->type);
-            ARENA_PUSH(p->func->arena, &p->operands, operand);
-        } else if (reads && operand.load->kind == OP_LOAD && lies_badly(p->func, operand.load)) {
-            operand.copy = an_repack_benefit(op, operand.load->operands[0]->type);
+        bool badly = reads && !operand.permuted && operand.load->kind == OP_LOAD &&
+                     lies_badly(p->func, operand.load);
+        if (operand.permuted || badly) {
+            bool pieces = badly && lies_for_threads(p->func, operand.load);
+            bool threads = operand.load->results[0]->type->dtype == DT_F32;
+            problem.way = threads ? REPACK_THREADS : pieces ? problem.way : REPACK_ELEMENTS;
+            problem.tensors[problem.n++] = operand.permuted ? operand.load->results[0]->type
+                                                            : operand.load->operands[0]->type;
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         }
+    }
+    RepackBenefit copy = problem.n ? an_repack_benefit(p->func, &problem) : (RepackBenefit){0};
+    for (size_t i = before; i < p->operands.n; i++) {
+        p->operands.items[i].copy = copy;
     }
 }
 

@@ -17,6 +17,7 @@
  * association order of another instruction. */
 #include "ir/build.h"
 #include "ir/layout/matrix_instr.h"
+#include "ir/nominal_sizes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/access_width.h"
@@ -113,7 +114,8 @@ static bool measure(const Func *func, const Op *dot, DotProblem *plain, DotProbl
         }
         lines[side] = product_lines(&access);
     }
-    int64_t m = poly_most(c->dims[0]), n = poly_most(c->dims[1]), k = poly_most(a->dims[1]);
+    int64_t m = poly_nominal(c->dims[0]), n = poly_nominal(c->dims[1]);
+    int64_t k = poly_nominal(a->dims[1]);
     int bytes = dtype_bytes(a->dtype);
     *plain = (DotProblem){.m = m,
                           .n = n,
@@ -125,6 +127,7 @@ static bool measure(const Func *func, const Op *dot, DotProblem *plain, DotProbl
                           .b_lines = lines[1],
                           .can_split_k = true,
                           .can_tail = true,
+                          .is_nominal = poly_is_nominal(c->dims[0]) || poly_is_nominal(c->dims[1]),
                           .can_multicast = true,
                           .dots = 1,
                           .bytes = bytes};

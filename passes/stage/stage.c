@@ -116,8 +116,29 @@ static void find_moves(Op *op, void *user)
     moves->reads = moves->reads || (own && !writes);
 }
 
-bool stage_may_bulk(const Op *launch, const Value *tensor)
+/* An alias of more axes than its memory has splits some of them: all but as many are numbers, and
+ * none is collapsed with another. */
+static bool splits_by_numbers(const Func *func, const Value *tensor)
 {
+    const Param *param = &func->params.items[tensor->index];
+    if (!param->alias) {
+        return true;
+    }
+    Type type = param_given(param);
+    int others = 0, whole = param_given(&func->params.items[param->alias->index])->rank;
+    int64_t number;
+    for (int i = 1; i < type->rank; i++) {
+        others += !poly_is_const(type->dims[i], &number);
+    }
+    return type->rank <= whole || (others < whole && !param->collapsed);
+}
+
+bool stage_may_bulk(const Func *func, const Op *launch, const Value *tensor)
+{
+    if (tensor->type->kind == TYPE_TENSOR && !func_im2col_of(func, tensor) &&
+        !splits_by_numbers(func, tensor)) {
+        return false;
+    }
     Moves moves = {tensor, false, false};
     block_walk(launch->regions[0], find_moves, &moves);
     return !moves.reads || !moves.writes;
@@ -127,7 +148,8 @@ bool stage_may_bulk(const Op *launch, const Value *tensor)
 static bool is_read(const StageContext *s, const Op *op)
 {
     return (op->kind == OP_LOAD || op->kind == OP_GATHER) && op->n_results == 1 &&
-           type_is_scalar(op->results[0]->type) && stage_may_bulk(s->launch, op->operands[0]);
+           type_is_scalar(op->results[0]->type) &&
+           stage_may_bulk(s->func, s->launch, op->operands[0]);
 }
 
 static bool scalar_is_plain(const StageContext *s, Memo *seen, const Value *value, int depth)
@@ -232,7 +254,7 @@ static bool can_be_bulk(const StageContext *s, const Op *load, const Op *dot)
         return false;
     }
     return reads_rings(s, dot) && loops_are_plain(s, load) &&
-           stage_may_bulk(s->launch, access.memory);
+           stage_may_bulk(s->func, s->launch, access.memory);
 }
 
 static void find_operand(StageContext *s, Op *dot, int side)
@@ -265,7 +287,7 @@ static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
            poly_capacity(type->dims[0]) <= s->func->target->bulk_box &&
            !dtype_is_packed(type->dtype) && an_tma_rows(&access) &&
            can_count(access.memory->type) && access.n <= s->func->target->bulk_rank &&
-           loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
+           loops_are_plain(s, load) && stage_may_bulk(s->func, s->launch, access.memory) &&
            dot->parent->parent->kind == OP_FOR;
 }
 
@@ -497,6 +519,7 @@ static void stage_launch(Func *func, Op *launch)
         .even = true,
     };
     DotList dots = {.n = 0};
+    stage_merge_axes(func, launch);
     block_walk(s.body, find_unit, &s);
     block_walk(s.body, list_dots, &dots);
     if (refuse_many(func, &dots)) {

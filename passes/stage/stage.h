@@ -8,7 +8,7 @@
  * registers, a tile ahead), stage_dot.c (products from shared memory), stage_masks.c (masks of what
  * lies there), stage_persistent.c (how blocks take tiles),
  * stage_im2col_fallback.c (views that the engine does not bring),
- * stage_direct_loads.c (products without shared memory).
+ * stage_direct_loads.c (products without shared memory), stage_merge_axes.c (tensors of many axes).
  * Private to the component. */
 #ifndef TESSERA_PASSES_STAGE_STAGE_H
 #define TESSERA_PASSES_STAGE_STAGE_H
@@ -55,8 +55,11 @@ typedef struct OperandStream {
 struct StageContext;
 /* The item of a row beside a product's operands; NULL: the load is none. */
 const StagedOperand *stage_beside(const struct StageContext *s, const Op *load);
-/* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
-bool stage_may_bulk(const Op *launch, const Value *tensor);
+/* Gives loads of tensors that have more axes than the copy engine describes fewer ones. */
+void stage_merge_axes(Func *func, Op *launch);
+/* May the copy engine move the tensor: nothing in the launch both reads and writes it, and of an
+ * axis that is split the inner axes are numbers. */
+bool stage_may_bulk(const Func *func, const Op *launch, const Value *tensor);
 
 /* What went to shared memory through registers; further products of its block read it there. */
 typedef struct SharedCopy {

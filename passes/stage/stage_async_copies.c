@@ -76,7 +76,7 @@ static bool is_ahead(const StageContext *s, const Op *load)
             return false;
         }
     }
-    return stage_may_bulk(s->launch, load->operands[0]);
+    return stage_may_bulk(s->func, s->launch, load->operands[0]);
 }
 
 /* Is what the mask hides zeros in any case, because the load checks the end of that range? */

@@ -30,7 +30,7 @@ static int64_t bulk_store_bytes(const StageContext *s, const Op *store)
     Type value = store->operands[store->n_operands - 1]->type;
     if (!s->func->target->has_bulk_copy || value->rank != 2 ||
         !tma_can_describe(s->func->target, &access) || !fills_tiles(&access) ||
-        !stage_may_bulk(s->launch, access.memory)) {
+        !stage_may_bulk(s->func, s->launch, access.memory)) {
         return 0;
     }
     return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *

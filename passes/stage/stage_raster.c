@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of tiles that differ in cost. */
+#include "ir/nominal_sizes.h"
 #include "passes/stage/stage.h"
 #include "support/int_math.h"
 
 enum {
     CACHED_BYTES = 32 << 20, /* of what heads in one group read over and over: it should stay in the
                                 second-level cache, beside what passes through */
-    GROUP_UNKNOWN = 4,       /* heads, of lengths that are not known */
 };
 
 /* A share of the axis: from anywhere, as far as every other one, except at the axis' end. */
@@ -72,7 +72,7 @@ static bool grows(const Op *loop, const Value *range)
 typedef struct Growth {
     const Value *range; /* of the grid's last axis */
     int64_t bytes;      /* that the longest tile's loop reads */
-    bool found, unknown;
+    bool found;
 } Growth;
 
 static void see_growth(Op *op, void *user)
@@ -82,7 +82,7 @@ static void see_growth(Op *op, void *user)
         return;
     }
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
-    int64_t extent = poly_most(op_attr(op, ATTR_DIMS)->dims[0]), each = 0;
+    int64_t extent = poly_nominal(op_attr(op, ATTR_DIMS)->dims[0]), each = 0;
     int dots = 0;
     for (const Op *load = op->regions[0]->first; load; load = load->next) {
         dots += load->kind == OP_DOT;
@@ -96,8 +96,7 @@ static void see_growth(Op *op, void *user)
         }
     }
     growth->found = growth->found || dots == 2;
-    growth->unknown = extent >= INT32_MAX;
-    growth->bytes = growth->unknown ? 0 : max_i64(growth->bytes, each * ceil_div(extent, step));
+    growth->bytes = max_i64(growth->bytes, mul_sat(each, ceil_div(extent, step)));
 }
 
 /* Heads whose tiles go out together, the longest of all of them first: a device that deals them out
@@ -112,8 +111,8 @@ static int64_t heads_together(const StageContext *s)
     }
     Growth growth = {.range = s->body->args[last]};
     block_walk(s->body, see_growth, &growth);
-    int64_t fit = growth.unknown ? GROUP_UNKNOWN : CACHED_BYTES / max_i64(1, growth.bytes);
-    return growth.found ? max_i64(1, min_i64(fit, poly_most(dims->dims[last - 1]))) : 0;
+    int64_t fit = CACHED_BYTES / max_i64(1, growth.bytes);
+    return growth.found ? max_i64(1, min_i64(fit, poly_nominal(dims->dims[last - 1]))) : 0;
 }
 
 /* Do blocks walk tiles of their own, a long one and a short one in turn? On an H200 that gains 3 to

@@ -17,6 +17,7 @@
 #include "support/int_math.h"
 
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 #include "passes/tile/tile.h"
 
 enum {
@@ -63,7 +64,7 @@ static bool is_held(const StageContext *s, const Op *load)
     return !func_im2col_of(s->func, access.memory) &&
            bulk_describes_parts(s->func->target, &access) &&
            !dtype_is_packed(access.memory->type->dtype) &&
-           stage_may_bulk(s->launch, access.memory) && guards_ranges(load);
+           stage_may_bulk(s->func, s->launch, access.memory) && guards_ranges(load);
 }
 
 static bool find_held(StageContext *s)
@@ -128,10 +129,8 @@ static int64_t rounds(const StageContext *s)
                    op_int(s->launch, ATTR_CLUSTER, 1);
     int64_t tiles = 1;
     for (int i = 0; i + 1 < dims->n; i++) {
-        int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] ? steps->ints[i] : 1;
-        if (most == INT64_MAX || __builtin_mul_overflow(tiles, ceil_div(most, step), &tiles)) {
-            return INT64_MAX;
-        }
+        int64_t step = steps->ints[i] ? steps->ints[i] : 1;
+        tiles = mul_sat(tiles, ceil_div(poly_nominal(dims->dims[i]), step));
     }
     return tiles / (held ? held : 1);
 }

@@ -11,8 +11,10 @@
  * Its axes can then lie in memory as the product has them: first those of both factors, then those
  * of one factor, then those of the other, which has the axis that was last. The axes of one factor
  * become one axis of an alias, which the product stores to, so that its tiles are full even if each
- * axis is short; what reads the result knows nothing of it. What is stored is the last value that
- * everything which is made of the product goes through.
+ * axis is short; what reads the result knows nothing of it. Where what gathers from it writes
+ * neighbours along an axis of the other factor, that factor's axes are the last ones. What is
+ * stored is the last value that everything which is made of the product goes through. Results that
+ * are computed of it by groups are split then (passes/tensor/split_axes.c).
  *
  * A scatter of the result (passes/fuse/invert_gathers.c) gets the same axes: its indices are
  * quotients and remainders of the collapsed axis. The phases of a transposed convolution are
@@ -20,26 +22,35 @@
  * the faster one, so that one read of a tile of the input serves all phases. A store on a GPU
  * becomes a scatter where rows (columns) have several axes, all too short for a tile, that do not
  * lie side by side in the result (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum
- * is long enough that full tiles pay for storing element by element. Requires the tensor level.
- * Changes no bits. */
+ * is long enough that full tiles pay for storing element by element.
+ *
+ * Where all that folds the result does so along one axis that a tile holds whole, as a softmax over
+ * channels does, nothing goes through memory: that axis is the columns, the places are the rows,
+ * and what is made of the product is scattered. Requires the tensor level. Changes no bits. */
 #include "passes/tensor/collapse_axes.h"
 
 #include "ir/build.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/computations.h"
+#include "passes/analysis/epilogue_folds.h"
 #include "passes/analysis/memory_steps.h"
 #include "passes/pass.h"
 #include "passes/tensor/reorder_axes.h"
+#include "passes/tensor/split_reads.h"
 
 enum {
     MIN_TILE = 128, /* elements of a tile's edge that keep a matrix unit busy */
+    MIN_ROWS = 64,  /* of a tile, that a warp group multiplies */
     /* Terms of a product that pay for storing its elements one by one: for each element short tiles
      * read about a tenth of a byte a term, and a store of its own costs 8 bytes of traffic where
      * neighbours follow in memory … */
     MIN_DEPTH = 128,
     MIN_SCATTERED_DEPTH = 512, /* … and a sector where they do not */
+    MAX_FOLDED = 128,          /* elements of an axis that a tile holds whole */
+    NAMED_INSTRUCTIONS = 12,   /* that approximate a function of a sum */
 };
 
 /* Which factors of the product vary along an axis of its result. */
@@ -49,7 +60,8 @@ typedef struct Result {
     Value *value;
     struct {
         Side side;
-        int place; /* among the axes of the memory that the side's factor is read from */
+        int place;  /* among the axes of the memory that the side's factor is read from */
+        int origin; /* the axis of the product */
     } axes[MAX_RANK];
 } Result;
 
@@ -69,6 +81,9 @@ typedef struct Chain {
     Op *store;        /* the first op that stores one of them; NULL: none */
     Result stored;
     int64_t depth; /* maximum number of terms of the product; INT64_MAX: not known */
+    bool folds;    /* a reduction that a tile of the product can do is no end, but is followed */
+    int folded;    /* the axis of the product that such ones reduce; -1: none does */
+    int instructions; /* on an element of the tile */
 } Chain;
 
 static void add_made(Chain *chain, const Result *result)
@@ -91,14 +106,32 @@ static const Result *find_made(const Chain *chain, const Value *value)
     return NULL;
 }
 
+/* Does a tile of the product hold all that the op reduces? */
+static bool folds_in_tile(Chain *chain, const Op *op, const Result *from)
+{
+    int64_t extent, axis = op_int(op, ATTR_AXIS, 0);
+    bool folds = chain->folds && op->kind == OP_REDUCE && op->n_operands == 1 &&
+                 from->axes[axis].side != SIDE_BOTH;
+    extent = folds ? poly_most(from->value->type->dims[axis]) : 0;
+    int origin = folds ? from->axes[axis].origin : -1;
+    if (extent < 2 || extent > MAX_FOLDED || (chain->folded >= 0 && chain->folded != origin)) {
+        return false;
+    }
+    chain->folded = origin;
+    return true;
+}
+
 /* What the op makes of `from`, its operand, has the axes of `from` in some order; false: others. */
-static bool keeps_axes(const Op *op, const Result *from, Result *to)
+static bool keeps_axes(Chain *chain, const Op *op, const Result *from, Result *to)
 {
     bool moves = op->kind == OP_PERMUTE || op->kind == OP_SQUEEZE;
-    if (op->n_results != 1 || (!moves && !op_has(op, TRAIT_ELEMENTWISE)) ||
+    bool stays = op_has(op, TRAIT_ELEMENTWISE) || (chain->folds && op->kind == OP_BROADCAST) ||
+                 folds_in_tile(chain, op, from);
+    if (op->n_results != 1 || (!moves && !stays) ||
         (!moves && op->results[0]->type->rank != from->value->type->rank)) {
         return false;
     }
+    chain->instructions += op->kind == OP_NAMED ? NAMED_INSTRUCTIONS : an_epilogue_instructions(op);
     *to = (Result){.value = op->results[0]};
     for (int i = 0; i < to->value->type->rank; i++) {
         to->axes[i] = from->axes[moves ? op_operand_axis(op, 0, i) : i];
@@ -118,7 +151,7 @@ static void follow(Chain *chain, Op *op)
     if (!from) {
         return;
     }
-    if (!chain->ends && keeps_axes(op, from, &to)) {
+    if (!chain->ends && keeps_axes(chain, op, from, &to)) {
         add_made(chain, &to);
         return;
     }
@@ -156,6 +189,7 @@ static Result result_of(const Compute *sum, Value *value)
     static const Side sides[] = {SIDE_BOTH, SIDE_LEFT, SIDE_RIGHT, SIDE_BOTH};
     Result result = {.value = value};
     for (int i = 0; i < value->type->rank; i++) {
+        result.axes[i].origin = i;
         const Axis *axis = map_as_axis(sum->result.at[i]);
         for (size_t k = 0; axis && k < sum->axes.n; k++) {
             if (sum->axes.items[k].axis == axis) {
@@ -167,10 +201,10 @@ static Result result_of(const Compute *sum, Value *value)
     return result;
 }
 
-/* What the program makes of the product. */
-static Chain follow_product(Func *func, const Compute *sum)
+/* What the program makes of the product. `folds`: through reductions that a tile can do. */
+static Chain follow_product(Func *func, const Compute *sum, bool folds)
 {
-    Chain chain = {.func = func, .depth = 1};
+    Chain chain = {.func = func, .depth = 1, .folds = folds, .folded = -1};
     for (size_t i = 0; i < sum->axes.n; i++) {
         const ComputeAxis *own = &sum->axes.items[i];
         if (own->role == ROLE_REDUCED &&
@@ -186,11 +220,16 @@ static Chain follow_product(Func *func, const Compute *sum)
     return chain;
 }
 
-/* The order of the result's axes in memory: of both factors, of one, of the other. */
-static void memory_order(const Result *result, int64_t *order)
+static Side last_side(const Result *result)
+{
+    int rank = result->value->type->rank;
+    return rank > 0 ? result->axes[rank - 1].side : SIDE_BOTH;
+}
+
+/* The order of the result's axes in memory: of both factors, of one, and of `last`, the other. */
+static void side_order(const Result *result, Side last, int64_t *order)
 {
     int rank = result->value->type->rank, n = 0;
-    Side last = rank > 0 ? result->axes[rank - 1].side : SIDE_BOTH;
     Side sides[] = {SIDE_BOTH, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT,
                     last == SIDE_LEFT ? SIDE_LEFT : SIDE_RIGHT};
     for (int k = 0; k < 3; k++) {
@@ -202,13 +241,36 @@ static void memory_order(const Result *result, int64_t *order)
     }
 }
 
-/* Stores the result, and loads it for all that reads it, if axes of it can be collapsed then. */
-static void store_result(Func *func, const Result *result)
+/* The same, the last axis being that which is last in the result. */
+static void memory_order(const Result *result, int64_t *order)
+{
+    side_order(result, last_side(result), order);
+}
+
+/* The side of the axis along which the first statement that reads the memory, whose axes are the
+ * result's in this order, writes neighbours; `last` where that has too few elements for the rows of
+ * a product's tile, or is not known. */
+static Side side_that_is_read(Func *func, const Result *result, const Value *memory,
+                              const int64_t *order, Side last)
+{
+    int along = an_read_along(func, memory);
+    Side side = along >= 0 ? result->axes[order[along]].side : last;
+    double rows = 1;
+    for (int i = 0; i < result->value->type->rank; i++) {
+        bool other = result->axes[i].side == last;
+        rows *= other ? (double)poly_nominal(result->value->type->dims[i]) : 1;
+    }
+    return side == SIDE_BOTH || rows < MIN_ROWS ? last : side;
+}
+
+/* Stores the result with the axes of `last` behind the others, and loads it for all that reads it,
+ * if axes of it can be collapsed then. False: another side is asked for. */
+static bool store_in_order(Func *func, const Result *result, Side last, bool asks)
 {
     Value *value = result->value;
     int rank = value->type->rank;
     int64_t order[MAX_RANK], back[MAX_RANK];
-    memory_order(result, order);
+    side_order(result, last, order);
     Dim dims[MAX_RANK];
     for (int i = 0; i < rank; i++) {
         back[order[i]] = i;
@@ -224,11 +286,35 @@ static void store_result(Func *func, const Result *result)
     b = build_after(func, value->def);
     b.span = value->def->span;
     Op *store = build_store(&b, func_alias(func, scratch), WHOLE, reorder_axes(&b, value, order));
-    if (!collapse_axes_of(func, store, rank, 0)) {
+    bool good = !asks || side_that_is_read(func, result, scratch, order, last) == last;
+    if (!good || !collapse_axes_of(func, store, rank, 0)) {
         func_replace_uses(func, loaded, value);
         op_remove(store);
         func_remove_dead(func);
         func->params.n = n_params;
+    }
+    return good;
+}
+
+/* Does a gather read the value, but for the order of its axes: by groups, or by windows? */
+static bool is_gathered(const Func *func, const Value *value)
+{
+    bool found = false;
+    const Block *all = func->body;
+    for (const ValueUse *use = use_first(value, all); use && !found; use = use_next(use, all)) {
+        found = use->op->kind == OP_GATHER ||
+                (use->op->kind == OP_PERMUTE && is_gathered(func, use->op->results[0]));
+    }
+    return found;
+}
+
+static void store_result(Func *func, const Result *result)
+{
+
+    Side last = last_side(result);
+    bool asks = last != SIDE_BOTH && is_gathered(func, result->value);
+    if (!store_in_order(func, result, last, asks)) {
+        store_in_order(func, result, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT, false);
     }
 }
 
@@ -266,13 +352,8 @@ static void scatter_order(const Op *scatter, const Result *result, int64_t *orde
     }
 }
 
-/* Gives the arrays of a scatter the order of axes that the result has in memory, and collapses
- * them. */
-static void collapse_scatter(Func *func, Op *scatter, const Result *result)
+static void reorder_scatter(Func *func, Op *scatter, const int64_t *order)
 {
-    int rank = result->value->type->rank;
-    int64_t order[MAX_RANK];
-    scatter_order(scatter, result, order);
     Builder b = build_before(func, scatter);
     b.span = scatter->span;
     for (int i = 1; i < scatter->n_operands; i++) {
@@ -282,6 +363,16 @@ static void collapse_scatter(Func *func, Op *scatter, const Result *result)
         }
     }
     func_remove_dead(func);
+}
+
+/* Gives the arrays of a scatter the order of axes that the result has in memory, and collapses
+ * them. */
+static void collapse_scatter(Func *func, Op *scatter, const Result *result)
+{
+    int rank = result->value->type->rank;
+    int64_t order[MAX_RANK];
+    scatter_order(scatter, result, order);
+    reorder_scatter(func, scatter, order);
     unsigned computed = 0;
     for (int i = 0; i < rank; i++) {
         computed |= (unsigned)is_computed(result, (int)order[i]) << i;
@@ -371,6 +462,22 @@ static Op *scatter_of(Func *func, const Op *store, const Result *result, const i
     return scatter;
 }
 
+/* False: nothing is collapsed, and the store is there again. */
+static bool collapse_as_scatter(Func *func, Op *store, const Result *result, const int64_t *order)
+{
+    Op *scatter = scatter_of(func, store, result, order);
+    op_remove(store); /* what it stored stays, in case that it is stored after all */
+    bool collapsed = collapse_axes_of(func, scatter, result->value->type->rank, 0) != NULL;
+    if (!collapsed) {
+        Builder b = build_before(func, scatter);
+        b.span = scatter->span;
+        build_store(&b, scatter->operands[0], WHOLE, result->value);
+        op_remove(scatter);
+        func_remove_dead(func);
+    }
+    return collapsed;
+}
+
 /* Rows (columns) whose axes lie side by side in their factor, but not in the result, become one
  * axis, and the store goes to its quotients and remainders. */
 static void collapse_store(Func *func, Op *store, const Result *result, int64_t depth)
@@ -381,23 +488,88 @@ static void collapse_store(Func *func, Op *store, const Result *result, int64_t 
         !can_scatter(func, store) || has_user_tiles(func)) {
         return;
     }
-    Op *scatter = scatter_of(func, store, result, order);
-    op_remove(store); /* what it stored stays, in case that it is stored after all */
-    if (!collapse_axes_of(func, scatter, result->value->type->rank, 0)) {
-        Builder b = build_before(func, scatter);
-        b.span = scatter->span;
-        build_store(&b, scatter->operands[0], WHOLE, result->value);
-        op_remove(scatter);
-        func_remove_dead(func);
+    collapse_as_scatter(func, store, result, order);
+}
+
+/* ---- reductions in the tile ---- */
+
+/* The order of axes in which a tile holds all of the axis that is reduced: that axis is the
+ * columns, and those of the other factor are the rows. Other axes of the columns' factor, such as
+ * phases, have tiles of their own that follow each other, since they may write parts of the same
+ * sectors. */
+static void folded_order(const Chain *chain, const Result *result, int64_t *order)
+{
+    int rank = result->value->type->rank, n = 0, last = 0;
+    for (int i = 0; i < rank; i++) {
+        last = result->axes[i].origin == chain->folded ? i : last;
+    }
+    Side columns = result->axes[last].side;
+    Side sides[] = {SIDE_BOTH, columns == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT, columns};
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < rank; i++) {
+            if (i != last && result->axes[i].side == sides[k]) {
+                order[n++] = i;
+            }
+        }
+    }
+    order[n] = last;
+}
+
+/* Is all that the program makes of the product stored once, and could a tile make it? */
+static bool may_fold(const Chain *chain)
+{
+    const Op *op = chain->store ? chain->store : chain->scatter;
+    const Result *result = chain->store ? &chain->stored : &chain->scattered;
+    bool once = op && !(chain->store && chain->scatter) && !chain->is_read;
+    return once && chain->folded >= 0 && result->value->type->rank > 2 &&
+           chain->instructions <= an_most_epilogue_instructions(MAX_FOLDED) &&
+           (chain->scatter || (can_scatter(chain->func, op) && !has_user_tiles(chain->func)));
+}
+
+static bool collapse_folded(Func *func, const Chain *chain)
+{
+    int64_t order[MAX_RANK];
+    const Result *result = chain->store ? &chain->stored : &chain->scattered;
+    folded_order(chain, result, order);
+    if (chain->store) {
+        return collapse_as_scatter(func, chain->store, result, order);
+    }
+    reorder_scatter(func, chain->scatter, order);
+    return collapse_axes_of(func, chain->scatter, result->value->type->rank, 0) != NULL;
+}
+
+/* Has another collapse made anew what the chain goes through, or ends with? */
+static bool is_gone(const Chain *chain)
+{
+    return !chain->goes_through.value->def->parent ||
+           (chain->scatter && !chain->scatter->parent) || (chain->store && !chain->store->parent);
+}
+
+static void collapse_chain(Func *func, const Chain *chain)
+{
+    if (is_gone(chain)) {
+        return;
+    }
+    if (chain->is_read && chain->goes_through.value->type->rank > 2) {
+        store_result(func, &chain->goes_through);
+    } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
+        collapse_scatter(func, chain->scatter, &chain->scattered);
+    } else if (chain->store && !chain->is_read && chain->stored.value->type->rank > 2) {
+        collapse_store(func, chain->store, &chain->stored, chain->depth);
     }
 }
+
+/* What the program makes of a product, up to the first reduction and through those of a tile. */
+typedef struct Chains {
+    Chain plain, folds;
+} Chains;
 
 void pass_collapse_intermediates(Func *func)
 {
     func_remove_dead(func);
     Computations *all = computations_open(func);
     struct {
-        Chain *items;
+        Chains *items;
         size_t n, cap;
     } chains = {0};
     const Op *summed = NULL; /* the product whose outermost sum was met */
@@ -405,24 +577,19 @@ void pass_collapse_intermediates(Func *func)
         const Compute *sum = computations_product(all, op);
         if (sum && !compute_masks_products(sum) && sum->term.value->def != summed) {
             summed = sum->term.value->def;
-            Chain chain = follow_product(func, sum);
-            ARENA_PUSH(func->arena, &chains, chain);
+            Chains own = {follow_product(func, sum, false), follow_product(func, sum, true)};
+            ARENA_PUSH(func->arena, &chains, own);
         }
     }
     computations_close(all);
     for (size_t i = 0; i < chains.n; i++) {
-        const Chain *chain = &chains.items[i];
-        bool gone = !chain->goes_through.value->def->parent; /* made anew by another collapse */
-        if (gone || (chain->scatter && !chain->scatter->parent) ||
-            (chain->store && !chain->store->parent)) {
-            continue;
+        const Chains *own = &chains.items[i];
+        bool folds = !is_gone(&own->folds) && may_fold(&own->folds);
+        if (!folds || !collapse_folded(func, &own->folds)) {
+            collapse_chain(func, &own->plain);
         }
-        if (chain->is_read && chain->goes_through.value->type->rank > 2) {
-            store_result(func, &chain->goes_through);
-        } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
-            collapse_scatter(func, chain->scatter, &chain->scattered);
-        } else if (chain->store && !chain->is_read && chain->stored.value->type->rank > 2) {
-            collapse_store(func, chain->store, &chain->stored, chain->depth);
-        }
+    }
+    if (chains.n > 0 && split_writes(func)) {
+        pass_collapse_axes(func);
     }
 }

@@ -14,18 +14,19 @@
  * parts may cancel, and what is left would be rounded as they are. Requires the tensor level.
  * Reassociates the sum. */
 #include "ir/build.h"
+#include "ir/nominal_sizes.h"
 #include "ir/sum_terms.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/pass.h"
 
 enum { MIN_EDGE = 4 }; /* rows, columns and depth that are worth a matrix product, where known */
 
-/* True if the axes hold that many elements, or one of them is not known. */
+/* True if the axes hold that many elements. */
 static bool is_worth(Type type, unsigned axes)
 {
     double n = axes ? 1 : 0;
     for (int i = 0; i < type->rank; i++) {
-        n *= axes >> i & 1 ? (double)poly_most(type->dims[i]) : 1;
+        n *= axes >> i & 1 ? (double)poly_nominal(type->dims[i]) : 1;
     }
     return n >= MIN_EDGE;
 }

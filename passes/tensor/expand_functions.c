@@ -26,6 +26,7 @@
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/exponential_uses.h"
+#include "passes/analysis/rounded_sums.h"
 #include "passes/pass.h"
 
 #define PER_LN2 1.4426950408889634
@@ -36,12 +37,8 @@ typedef struct Near {
         Op **items;
         size_t n, cap;
     } ops;
-    Value **made;     /* by value of a function's body: what stands for it now */
-    uint64_t *sums;   /* by value: the sums that it is made of, a bit each (of 64, by number) */
-    bool *named;      /* by value: made of a function of them */
-    uint64_t *stored; /* by parameter: those that an intermediate in memory is made of */
-    bool *wide;       /* by value: more than 16 bits of it are asked for */
-    int marked;       /* functions (Func.marks_functions) */
+    Value **made; /* by value of a function's body: what stands for it now */
+    int marked;   /* functions (Func.marks_functions) */
 } Near;
 
 static void collect(Op *op, void *user)
@@ -50,72 +47,9 @@ static void collect(Op *op, void *user)
     ARENA_PUSH(n->func->arena, &n->ops, op);
 }
 
-/* Each element of the result is made of one of each operand. */
-static bool is_plain(const Op *op)
-{
-    return op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op);
-}
-
 static bool is_f32(const Value *value)
 {
     return value->type->kind == TYPE_ARRAY && value->type->dtype == DT_F32;
-}
-
-static bool is_sum(const Op *op)
-{
-    const char *fn = op->kind == OP_REDUCE ? op_word(op, ATTR_FN) : "";
-    return op->kind == OP_DOT || text_equal(fn, "sum") || text_equal(fn, "prod");
-}
-
-static void mark_sums(const Near *n, const Op *op)
-{
-    const Value *result = op->n_results == 1 ? op->results[0] : NULL;
-    const Value *memory = op->kind == OP_LOAD || op->kind == OP_STORE ? op->operands[0] : NULL;
-    const Op *loop = op->kind == OP_YIELD ? op->parent->parent : NULL;
-    for (int i = 0; loop && loop->kind == OP_FOR && i < op->n_operands; i++) {
-        n->sums[loop->results[i]->id] |= n->sums[op->operands[i]->id];
-    }
-    if (op->kind == OP_STORE) {
-        n->stored[memory->index] |= n->sums[op->operands[op->n_operands - 1]->id];
-    }
-    if (!result || !is_f32(result)) {
-        return;
-    }
-    uint64_t sums = is_sum(op) ? (uint64_t)1 << (result->id & 63) : 0;
-    sums |= memory ? n->stored[memory->index] : 0;
-    bool named = false;
-    for (int i = 0; is_plain(op) && i < op->n_operands; i++) {
-        sums |= n->sums[op->operands[i]->id];
-        named = named || n->named[op->operands[i]->id];
-    }
-    n->sums[result->id] = sums;
-    bool bounded = op->kind == OP_NAMED && named_function(op_word(op, ATTR_FN))->share > 0;
-    n->named[result->id] = sums && (named || bounded);
-}
-
-/* Is what a function is taken of subtracted from it (or added to it)? x - tanh(x) is much smaller
- * than either, and has their errors. */
-static bool may_cancel(const Near *n, const Op *op)
-{
-    bool fused = op->kind == OP_FMA;
-    if (op->kind != OP_ADD && op->kind != OP_SUB && !fused) {
-        return false;
-    }
-    uint32_t a = op->operands[0]->id, c = op->operands[1]->id, d = op->operands[fused ? 2 : 1]->id;
-    bool named = n->named[a] || (fused && n->named[c]);
-    return named != n->named[d] && ((n->sums[a] | (fused ? n->sums[c] : 0)) & n->sums[d]);
-}
-
-static void mark_wide(const Near *n, const Op *op)
-{
-    bool narrows = op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
-    bool carried = is_plain(op) && is_f32(op->results[0]) && !n->wide[op->results[0]->id] &&
-                   !may_cancel(n, op);
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] && !narrows && !carried) {
-            n->wide[op->operands[i]->id] = true;
-        }
-    }
 }
 
 static bool is_const(const Value *value, double *out)
@@ -485,11 +419,10 @@ static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
     return result;
 }
 
-static bool wants(const Near *n, const Op *op)
+static bool wants(const Near *n, const RoundedSums *sums, const Op *op)
 {
     return op->kind == OP_NAMED && n->func->target && n->func->target->family == FAMILY_NVPTX &&
-           (op_int(op, ATTR_NEAR, 0) ||
-            (n->sums[op->operands[0]->id] && !n->wide[op->results[0]->id]));
+           (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op));
 }
 
 enum { IS_PART, IS_PLACED }; /* keys of a memo */
@@ -571,21 +504,12 @@ void pass_expand_functions(Func *func)
         return;
     }
     Near n = {.func = func};
-    n.sums = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
-    n.named = ARENA_ARRAY(func->arena, bool, func->n_values);
-    n.stored = ARENA_ARRAY(func->arena, uint64_t, func->params.n);
     n.made = ARENA_ARRAY(func->arena, Value *, func->n_values);
-    n.wide = ARENA_ARRAY(func->arena, bool, func->n_values);
     func_walk(func, collect, &n);
-    for (size_t i = 0; i < n.ops.n; i++) {
-        mark_sums(&n, n.ops.items[i]);
-    }
-    for (size_t i = n.ops.n; i-- > 0;) {
-        mark_wide(&n, n.ops.items[i]);
-    }
+    RoundedSums sums = an_rounded_sums(func);
     bool *wanted = ARENA_ARRAY(func->arena, bool, n.ops.n);
     for (size_t i = 0; i < n.ops.n; i++) {
-        wanted[i] = wants(&n, n.ops.items[i]);
+        wanted[i] = wants(&n, &sums, n.ops.items[i]);
     }
     for (size_t i = 0; i < n.ops.n; i++) {
         if (n.ops.items[i]->kind == OP_NAMED) {

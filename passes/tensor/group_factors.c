@@ -20,6 +20,7 @@
  * level. Reassociates the products of a term, and takes factors out of inner sums. */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/computations.h"
@@ -137,7 +138,6 @@ static void scale_sum(const Factors *f, const Factor *factor)
 enum {
     MIN_EDGE = 4,   /* rows and columns that are worth a matrix product, where they are known … */
     MIN_DEPTH = 16, /* … and its depth: each sum goes through memory */
-    NOMINAL = 1024, /* extents that are not known */
 };
 
 /* Two factors that are multiplied and summed along `first` before the others are multiplied. */
@@ -152,8 +152,7 @@ static double elements(Type type, unsigned axes)
 {
     double n = 1;
     for (int i = 0; i < type->rank; i++) {
-        int64_t most = poly_most(type->dims[i]);
-        n *= !(axes >> i & 1) ? 1 : most < INT64_MAX ? (double)most : NOMINAL;
+        n *= axes >> i & 1 ? (double)poly_nominal(type->dims[i]) : 1;
     }
     return n;
 }

@@ -216,10 +216,25 @@ static Spread renamed(Reindex *r, const Instance *of)
     return (Spread){ordered ? value : build_permute(&r->b, value, perm), found};
 }
 
+/* True for an intermediate that one statement stores: it is stored before whatever reads it. */
+static bool is_stored_once(const Func *func, const Value *from)
+{
+    const Value *memory = func_memory_of(func, from);
+    int writers = 0;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        bool plain = op->kind == OP_STORE || op->kind == OP_SCATTER;
+        bool own = plain && op->operands[0]->type->kind == TYPE_TENSOR &&
+                   func_memory_of(func, op->operands[0]) == memory;
+        writers += own || (op->n_regions > 0 && op_writes(op, memory));
+    }
+    return writers == 1;
+}
+
 /* Nobody writes it between the old read and the new one. */
 static bool is_constant(const Func *func, const Value *from)
 {
-    return from->type->kind != TYPE_TENSOR || func->params.items[from->index].io == PARAM_IN;
+    ParamIo io = from->type->kind == TYPE_TENSOR ? func->params.items[from->index].io : PARAM_IN;
+    return io == PARAM_IN || (io == PARAM_SCRATCH && is_stored_once(func, from));
 }
 
 /* Elements of memory, or of an array, at these places. */

@@ -18,6 +18,7 @@
 #include "passes/tensor/loop_maximum.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Simplifier {
@@ -108,8 +109,8 @@ static bool fold_place(Simplifier *s, Op *op)
         return false;
     }
     Type type = op->results[0]->type;
-    replace(s, op, op->kind == OP_MOD ? op->operands[0]
-                                      : make_constant(s, op, type, (Scalar){.i = 0}));
+    replace(s, op,
+            op->kind == OP_MOD ? op->operands[0] : make_constant(s, op, type, (Scalar){.i = 0}));
     return true;
 }
 
@@ -236,8 +237,8 @@ static Value *select_identity(const Op *op)
 static Value *bool_compared(const Op *op)
 {
     const Op *cast = op->kind == OP_CMP ? value_def_of_kind(op->operands[0], OP_CAST) : NULL;
-    bool of_bool = cast && cast->operands[0]->type->dtype == DT_BOOL &&
-                   is_number(op->operands[1], 0);
+    bool of_bool =
+        cast && cast->operands[0]->type->dtype == DT_BOOL && is_number(op->operands[1], 0);
     return of_bool ? cast->operands[0] : NULL;
 }
 
@@ -352,6 +353,26 @@ static bool merge_broadcasts(Simplifier *s, Op *op)
     return true;
 }
 
+/* ---- exact divisions ---- */
+
+enum { MAX_EXPONENT = 14 }; /* both powers of two are normal numbers of 16 bits, too */
+
+/* A quotient by a power of two is the product with its reciprocal, to the bit: a factor that passes
+ * fold into others. */
+static void multiply_exactly(Simplifier *s, Op *op)
+{
+    Type type = op->results[0]->type;
+    const Attr *by = value_const(op->operands[1]);
+    int exponent;
+    bool exact = by && dtype_is_float(type->dtype) && dtype_bits(type->dtype) >= 16 &&
+                 fabs(frexp(by->f, &exponent)) == 0.5 && abs(exponent - 1) <= MAX_EXPONENT;
+    if (exact) {
+        Builder b = build_before(s->func, op);
+        Value *factor = build_float(&b, op->operands[1]->type, 1 / by->f);
+        replace(s, op, build_binary(&b, OP_MUL, op->operands[0], factor));
+    }
+}
+
 static void simplify_op(Op *op, void *user)
 {
     Simplifier *s = user;
@@ -361,6 +382,8 @@ static void simplify_op(Op *op, void *user)
     Value *same = identity(op);
     if (same) {
         replace(s, op, same);
+    } else if (op->kind == OP_DIV) {
+        multiply_exactly(s, op);
     } else if (op->kind == OP_PERMUTE) {
         merge_permutes(s, op);
     } else if (op->kind == OP_BROADCAST) {

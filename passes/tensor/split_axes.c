@@ -15,9 +15,15 @@
  * launch of its own that reads the input again. The result is computed over the groups and the
  * places in a group instead, and stored through an alias of the tensor that has these axes; inputs
  * that are read by groups are read through such aliases, too. An axis is split where it holds whole
- * groups for all sizes and no quotient or remainder of it is left then. Requires the tensor level,
- * tensors that are contiguous, and a program without products, whose axes `raise_to_dot` and
- * `collapse_axes` look for in the order of the source. Changes no bits. */
+ * groups for all sizes and no quotient or remainder of it is left then. An array that only such a
+ * read asks for is computed there. Reductions over groups begin with the axis that lies nearest in
+ * memory, so that rows are reduced before what is left of them is.
+ *
+ * Results that are computed of a product are left alone, since `raise_to_dot` and `collapse_axes`
+ * look for its axes in the order of the source. Once collapse_intermediates has stored products,
+ * results that are scattered by groups are stored through aliases, and what is read for them is
+ * read so, too. Requires the tensor level and tensors that are contiguous. May add up sums over
+ * several axes in another order. */
 #include "passes/tensor/split_reads.h"
 
 #include "ir/op_axes.h"
@@ -35,7 +41,7 @@ typedef struct Search {
     Func *func;
     Computations *all;
     Memo *seen;
-    int64_t by;  /* a quotient or a remainder of the place by this; 0: there is none */
+    Dim by;      /* a quotient or a remainder of the place by this; NULL: there is none */
     Dim groups;  /* the extent of an array that is read at such a quotient; NULL: none is */
     bool varies; /* a quotient or a remainder depends on the place */
     bool reduces;
@@ -48,11 +54,9 @@ static void search_index(Search *s, const Affine *map, Dim extent, const Axis *p
 {
     for (int i = 0; i < map->n; i++) {
         const Axis *axis = map->terms[i].axis;
-        int64_t by;
         s->varies = s->varies || (axis->of && map_depends_on(axis->of, place));
-        if (axis->of && map_as_axis(axis->of) == place && poly_is_const(axis->by, &by) &&
-            (!s->by || s->by == by)) {
-            s->by = by;
+        if (axis->of && map_as_axis(axis->of) == place && (!s->by || s->by == axis->by)) {
+            s->by = axis->by;
             s->groups = axis->make == AXIS_OUTER && map_as_axis(map) ? extent : s->groups;
         }
     }
@@ -120,29 +124,36 @@ static Search search_all(Func *func, const Value *value, int at)
 
 /* The number of groups of `by` elements along an axis; NULL: the last one may be a part. `hint`: an
  * extent that may be it, or NULL. */
-static Dim groups_of(Func *func, Dim whole, int64_t by, Dim hint)
+static Dim groups_of(Func *func, Dim whole, Dim by, Dim hint)
 {
-    if (hint && dim_is_split(func, whole, hint, by)) {
+    if (hint && dim_is_product(func, whole, hint, by)) {
         return hint;
     }
-    Dim exact = an_exact_quotient(func, whole, poly_const(func, by));
+    Dim exact = an_exact_quotient(func, whole, by);
     if (exact) {
         return exact;
     }
+    const DimVar *quotient = poly_as_var(by);
+    if (quotient && quotient->by > 0) { /* groups of whole // n elements: n */
+        Dim groups = poly_const(func, quotient->by);
+        return dim_is_product(func, whole, groups, by) ? groups : NULL;
+    }
     for (size_t i = 0; i < func->dimvars.n; i++) {
         Dim size = poly_var(func, func->dimvars.items[i]);
-        if (dim_is_split(func, whole, size, by)) {
+        if (dim_is_product(func, whole, size, by)) {
             return size;
         }
     }
-    return poly_divisor(whole) % by == 0 ? poly_var(func, func_own_quotient(func, NULL, whole, by))
-                                         : NULL;
+    int64_t width;
+    return poly_is_const(by, &width) && poly_divisor(whole) % width == 0
+               ? poly_var(func, func_own_quotient(func, NULL, whole, width))
+               : NULL;
 }
 
 /* ---- results ---- */
 
 /* The value with the axis as `groups` times `by`; NULL: it cannot be said so. */
-static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups, int64_t by)
+static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim groups, Dim by)
 {
     Reindex r = {.b = build_before(func, store),
                  .all = computations_open(func),
@@ -154,7 +165,7 @@ static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim gro
     r.b.span = store->span;
     for (int i = 0; i < r.rank; i++) {
         Dim dim = value->type->dims[i - (i > axis)];
-        r.dims[i] = i == axis ? groups : i == axis + 1 ? poly_const(func, by) : dim;
+        r.dims[i] = i == axis ? groups : i == axis + 1 ? by : dim;
         r.axes[i] = axis_new(space, r.dims[i], NULL);
         all.at[i - (i > axis)] = map_axis(space, r.axes[i]);
     }
@@ -167,12 +178,16 @@ static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim gro
     return split.value ? reindex_spread(&r, split, (1u << r.rank) - 1) : NULL;
 }
 
+static bool is_of_groups(Func *func, const Value *value);
+
 /* The value with one more axis, where one of its axes is walked by groups; NULL: none is. */
 static Value *split_once(Func *func, Op *store, Value *value)
 {
     for (int axis = 0; axis < value->type->rank && value->type->rank < MAX_RANK - 1; axis++) {
         Search found = search_all(func, value, axis);
-        if (found.by < 2 || !found.reduces) {
+        int64_t number;
+        if (!found.by || poly_most(found.by) < 2 || !found.reduces ||
+            (!poly_is_const(found.by, &number) && !is_of_groups(func, value))) {
             continue;
         }
         Dim groups = groups_of(func, value->type->dims[axis], found.by, found.groups);
@@ -219,29 +234,105 @@ static bool stores_result(Func *func, const Op *op)
     return use->op == op && !use_next(use, func->body);
 }
 
+/* ---- reductions over groups and places ---- */
+
+/* The axis of memory that is this of the value's, through what is made of it element by element;
+ * -1: it is not read from memory so. */
+static int axis_in_memory(const Value *value, int axis)
+{
+    const Op *op = value->def;
+    while (op && op->kind != OP_LOAD && axis >= 0) {
+        int operand = 0;
+        while (operand + 1 < op->n_operands && (!op->operands[operand] ||
+               op->operands[operand]->type->kind != TYPE_ARRAY)) {
+            operand++;
+        }
+        bool moves = op_moves_axes(op);
+        bool keeps = op->kind == OP_REDUCE || op_has(op, TRAIT_ELEMENTWISE);
+        if (op->n_operands == 0 || (!moves && !keeps)) {
+            return -1;
+        }
+        axis = moves ? op_operand_axis(op, 0, axis) : axis;
+        op = op->operands[operand]->def;
+    }
+    return op && op->kind == OP_LOAD && op_accesses_whole(op) ? axis : -1;
+}
+
+/* The reduction that the op reduces further, and that nothing else reads; NULL: there is none. */
+static Op *reduced_before(const Func *func, const Op *op)
+{
+    Op *first = op->kind == OP_REDUCE && op->n_operands == 1 ? op->operands[0]->def : NULL;
+    bool same = first && first->kind == OP_REDUCE && first->n_operands == 1 &&
+                text_equal(op_word(first, ATTR_FN), op_word(op, ATTR_FN)) &&
+                value_count_uses(func, first->results[0]) == 1;
+    return same ? first : NULL;
+}
+
+/* Reduces axes that lie nearer in memory first: what is left of a run of neighbours is one element,
+ * and what is left of places far apart a row. */
+static void reduce_near_first(Func *func)
+{
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        Op *first = reduced_before(func, op);
+        if (!first) {
+            continue;
+        }
+        const Value *from = first->operands[0];
+        int one = (int)op_int(first, ATTR_AXIS, 0), other = (int)op_int(op, ATTR_AXIS, 0);
+        int far = axis_in_memory(from, one), near = axis_in_memory(from, other);
+        if (far >= 0 && near > far) {
+            Builder b = build_before(func, op);
+            b.span = op->span;
+            const char *fn = op_word(op, ATTR_FN);
+            Value *value = build_reduce(&b, fn, (Value *)from, other);
+            value = build_reduce(&b, fn, value, one);
+            value->name = op->results[0]->name;
+            func_replace_uses(func, op->results[0], value);
+            op_remove(op);
+            next = value->def->operands[0]->def; /* it may lie nearer than what was before */
+        }
+    }
+}
+
 /* ---- the program ---- */
 
 typedef struct Products {
-    Memo *varies;
-    bool any;
+    Memo *varies, *seen;
 } Products;
 
 /* A dot, or a sum of products of factors of which each varies along an axis that the other does not
  * vary along. */
-static void find_product(Op *op, void *user)
+static bool is_product(const Products *products, const Op *op)
 {
-    Products *products = user;
-    products->any = products->any || op->kind == OP_DOT;
+    if (op->kind == OP_DOT) {
+        return true;
+    }
     const Op *mul = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
     while (mul && (mul->kind == OP_CAST || mul->kind == OP_SELECT || op_moves_axes(mul) ||
                    mul->kind == OP_REDUCE)) {
         mul = mul->operands[mul->kind == OP_SELECT]->def;
     }
-    if (mul && mul->kind == OP_MUL) {
-        unsigned left = an_varies(products->varies, mul->operands[0]);
-        unsigned right = an_varies(products->varies, mul->operands[1]);
-        products->any = products->any || ((left & ~right) && (right & ~left));
+    if (!mul || mul->kind != OP_MUL) {
+        return false;
     }
+    unsigned left = an_varies(products->varies, mul->operands[0]);
+    unsigned right = an_varies(products->varies, mul->operands[1]);
+    return (left & ~right) && (right & ~left);
+}
+
+/* Is the value computed of a product, behind what is loaded? Values that were seen have none. */
+static bool has_product(const Products *products, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || type_is_memory(value->type) || !memo_visit(products->seen, value)) {
+        return false;
+    }
+    bool found = is_product(products, op);
+    for (int i = 0; !found && i < op->n_operands; i++) {
+        found = op->operands[i] && has_product(products, op->operands[i]);
+    }
+    return found;
 }
 
 static void find_quotient(Op *op, void *user)
@@ -251,33 +342,111 @@ static void find_quotient(Op *op, void *user)
     *(bool *)user = *(bool *)user || quotient;
 }
 
-static bool may_have_groups(Func *func)
+static bool is_of_product(Func *func, const Value *value)
 {
-    bool quotients = false;
-    func_walk(func, find_quotient, &quotients);
-    if (!quotients) {
-        return false;
-    }
-    Products products = {an_varies_all(func), false};
-    func_walk(func, find_product, &products);
+    Products products = {an_varies_all(func), memo_open(func)};
+    bool found = has_product(&products, value);
     memo_close(products.varies);
-    return !products.any;
+    memo_close(products.seen);
+    return found;
+}
+
+/* Is the index a quotient or a remainder: are elements of groups put in one row? */
+static bool divides(const Value *index)
+{
+    const Op *op = index ? index->def : NULL;
+    while (op && op_moves_axes(op)) {
+        op = op->operands[0]->def;
+    }
+    return op && (op->kind == OP_DIV || op->kind == OP_MOD);
+}
+
+enum { IS_READ = 1 }; /* key of a memo */
+
+/* Is the value read from memory, but for what is made of it element by element? */
+static bool is_read(Memo *memo, const Value *value)
+{
+    const Op *op = value->def;
+    int64_t known;
+    if (memo_known(memo, value, IS_READ, &known)) {
+        return known != 0;
+    }
+    bool good = op && (op->kind == OP_LOAD || op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE) ||
+                       op->kind == OP_CONST || op->kind == OP_SIZE);
+    for (int i = 0; good && op->kind != OP_LOAD && i < op->n_operands; i++) {
+        good = type_is_scalar(op->operands[i]->type) || is_read(memo, op->operands[i]);
+    }
+    return memo_keep(memo, value, IS_READ, good) != 0;
+}
+
+/* Does all that reads groups of an array read what is in memory? Of other arrays, as what pooling
+ * leaves, each launch would compute the elements again. */
+static bool reads_groups(Memo *seen, const Value *value)
+{
+    const Op *op = value->def;
+    bool good = true;
+    if (!op || type_is_memory(value->type) || !memo_visit(seen, value)) {
+        return true;
+    }
+    if (op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_ARRAY) {
+        bool puts = false;
+        for (int i = 1; i < op->n_operands; i++) {
+            puts = puts || divides(op->operands[i]);
+        }
+        good = puts || is_read(seen, op->operands[0]);
+    }
+    for (int i = 0; good && i < op->n_operands; i++) {
+        good = !op->operands[i] || reads_groups(seen, op->operands[i]);
+    }
+    return good;
+}
+
+/* May the result be split where the groups' elements are no number? */
+static bool is_of_groups(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool good = reads_groups(seen, value);
+    memo_close(seen);
+    return good;
+}
+
+/* What is the same once axes are split is computed once. */
+static void read_split(Func *func)
+{
+    func_remove_dead(func);
+    split_reads(func);
+    pass_gather_to_load(func);
+    reduce_near_first(func);
+    pass_simplify(func);
+}
+
+bool split_writes(Func *func)
+{
+    bool any = false;
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        any = (op->kind == OP_SCATTER && !is_of_product(func, op_moved_value(op)) &&
+               is_of_groups(func, op_moved_value(op)) && split_write(func, op)) ||
+              any;
+    }
+    if (any) {
+        read_split(func);
+    }
+    return any;
 }
 
 void pass_split_axes(Func *func)
 {
-    if (!may_have_groups(func)) {
-        return;
-    }
-    bool any = false;
-    for (Op *op = func->body->first, *next; op; op = next) {
+    bool quotients = false, any = false;
+    func_walk(func, find_quotient, &quotients);
+    for (Op *op = func->body->first, *next; quotients && op; op = next) {
         next = op->next;
-        any = (stores_result(func, op) && split_store(func, op)) || any;
+        any = (stores_result(func, op) && !is_of_product(func, op_moved_value(op)) &&
+               split_store(func, op)) ||
+              any;
+    }
+    if (any) {
+        read_split(func);
     }
     func_remove_dead(func);
-    if (any) { /* what is the same by now is computed once */
-        split_reads(func);
-        pass_gather_to_load(func);
-        pass_simplify(func);
-    }
 }

@@ -17,6 +17,7 @@
  * simplify. Changes the order of the sum; a term that does not count may be 0 times a number of the
  * other factor. */
 #include "passes/pass.h"
+#include "passes/tensor/congruence.h"
 #include "passes/tensor/reindex.h"
 
 #include "ir/op_axes.h"
@@ -59,38 +60,6 @@ typedef struct Split {
 
 /* ---- which conditions ---- */
 
-/* The inverse of a modulo m; they have no common divisor. */
-static int64_t inverse(int64_t a, int64_t m)
-{
-    for (int64_t i = 0; i < m; i++) {
-        if ((a % m + m) % m * i % m == 1 % m) {
-            return i;
-        }
-    }
-    return 0;
-}
-
-/* The number if the facts of the sizes say it; else -1. */
-static int64_t known(Dim dim)
-{
-    int64_t least = poly_least(dim), divisor = poly_divisor(dim), most = poly_most(dim);
-    least = least > 0 && divisor > 1 ? round_up(least, divisor) : least;
-    return least == most ? most : -1;
-}
-
-/* of // by, rounded up. */
-static Dim parts_of(Func *func, Dim of, int64_t by)
-{
-    int64_t exact = known(of);
-    if (exact >= 0) {
-        return poly_const(func, ceil_div(exact, by));
-    }
-    return by == 1
-               ? of
-               : poly_var(func, func_own_quotient(
-                                    func, NULL, poly_add(func, of, poly_const(func, by - 1)), by));
-}
-
 /* One place that is kept, as it is or negated, and one tap that is summed. */
 static bool read_congruence(const Split *s, const Constraint *where, Congruence *c)
 {
@@ -116,7 +85,7 @@ static bool read_congruence(const Split *s, const Constraint *where, Congruence 
     c->common = gcd(c->dilation, c->stride);
     c->distance = c->stride / c->common;
     c->n_phases = min_i64(c->distance, max_i64(poly_most(c->tap->extent), 1));
-    c->n_taps = parts_of(s->func, c->tap->extent, c->distance);
+    c->n_taps = congruence_terms(s->func, c->tap->extent, c->distance);
     c->step = (c->dilation < 0 ? -c->dilation : c->dilation) / c->common;
     c->origin = map_number(s->space, 0);
     return c->first && c->n_taps;
@@ -188,7 +157,7 @@ static bool place_axes(Split *s)
     for (int k = 0; k < s->n; k++) {
         Congruence *c = &s->found[k];
         Dim stride = poly_const(s->func, c->stride), dilation = poly_const(s->func, c->dilation);
-        bool one_tap = c->n_taps != c->tap->extent && known(c->n_taps) == 1;
+        bool one_tap = c->n_taps != c->tap->extent && congruence_number(c->n_taps) == 1;
         c->i = axis_new(space, c->extent, NULL);
         c->t = one_tap ? NULL : axis_new(space, c->n_taps, NULL);
         const Affine *i = map_subtract(space, map_axis(space, c->i), c->origin);
@@ -332,7 +301,7 @@ static bool is_outside_behind(const Split *s, const Congruence *c, const Affine 
 /* True if a factor reads 0 for taps behind the last one. */
 static bool reads_zero_behind(const Split *s, const Congruence *c)
 {
-    int64_t all = known(c->tap->extent);
+    int64_t all = congruence_number(c->tap->extent);
     bool zeros = all >= 0 && (c->n_phases == all || all % c->distance == 0);
     for (int side = 0; side < 2 && !zeros; side++) {
         const Instance *read = &s->sum->factors[side];
@@ -452,7 +421,7 @@ static const Affine *phase_of(const Split *s, const Congruence *c)
     Dim distance = poly_const(s->func, c->distance);
     const Affine *rest = map_modulo(space, counted_place(s, c), poly_const(s->func, c->stride));
     const Affine *phase = map_divide(space, rest, poly_const(s->func, c->common));
-    int64_t times = inverse(c->dilation / c->common, c->distance);
+    int64_t times = congruence_inverse(c->dilation / c->common, c->distance);
     const Affine *inverted = map_scale(space, phase, poly_const(s->func, times));
     return times == 1 ? phase : map_modulo(space, inverted, distance);
 }

@@ -9,7 +9,12 @@
 bool split_can_alias(const Func *func, const Value *tensor);
 /* The type of an alias with these axes. */
 Type split_type(Func *func, const Value *tensor, int rank, const Dim *dims);
-/* Lets gathers that read inputs by groups read aliases. */
+/* Lets gathers that read inputs, or what is stored before, by groups read aliases. */
 void split_reads(Func *func);
+/* Lets a scatter that writes all of a result by groups store to an alias; false: it writes
+ * otherwise. */
+bool split_write(Func *func, Op *scatter);
+/* The same for all results that no product is part of (split_axes.c); false: there were none. */
+bool split_writes(Func *func);
 
 #endif

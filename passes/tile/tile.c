@@ -256,6 +256,36 @@ static void hold_again(Op *op, void *user)
     }
 }
 
+typedef struct ScanHolder {
+    Collector *collector;
+    bool *scanned; /* by the value's id: is it made of a scan? */
+} ScanHolder;
+
+/* What is made of a scan and reduced along an axis that the scan's elements have: a state, whose
+ * steps one loop walks for all of it (split_scanned_across, passes/fuse/fuse_split_folds.c). */
+static void hold_scanned(Op *op, void *user)
+{
+    ScanHolder *holder = user;
+    const Collector *c = holder->collector;
+    bool scanned = op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
+    bool below = false;
+    for (int i = 0; i < op->n_operands; i++) {
+        below = below || (op->operands[i] && holder->scanned[op->operands[i]->id]);
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        holder->scanned[op->results[i]->id] = scanned || below;
+    }
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    bool folds = below && !scanned && (op->kind == OP_REDUCE || op->kind == OP_FOLD);
+    int class = folds ? axes_class(c->plan->axes, op->operands[0], axis) : -1;
+    bool walked = class < 0 || (axes_flags(c->plan->axes, class) & AXIS_SCANNED);
+    if (!walked && poly_most(op->operands[0]->type->dims[axis]) <= MAX_STATE) {
+        AxisPlan *item = add_axis(c->func, c->plan, op->operands[0], axis);
+        item->held = true;
+        item->flags |= AXIS_STORED;
+    }
+}
+
 static void collect_op(Op *op, void *user)
 {
     Collector *c = user;
@@ -279,6 +309,8 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     block_walk(group->regions[0], collect_stored, &c);
     block_walk(group->regions[0], collect_held, &c);
     block_walk(group->regions[0], collect_whole, &c);
+    ScanHolder scans = {&c, ARENA_ARRAY(func->arena, bool, func->n_values)};
+    block_walk(group->regions[0], hold_scanned, &scans);
     EpilogueFolds folds = {.collector = &c};
     block_walk(group->regions[0], find_dot, &folds);
     if (folds.dot) {

@@ -10,13 +10,13 @@
 #include "passes/tile/tile_hand_tiled.h"
 
 #include "ir/memo.h"
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/cost_model.h"
 
 #include <math.h>
 
 enum {
-    LONG = 8192,      /* elements of an axis whose extent is not known */
-    LONG_READ = 2048, /* the same if the loop's bounds are loaded: one sequence of many */
+    LONG_READ = 2048, /* elements of an axis if the loop's bounds are loaded: one of many */
     MAX_DEPTH = 16,   /* of operations that compute bounds */
     MAX_TILES = 4096, /* of an axis whose steps are counted one by one */
     MAX_GROUPS = 3,   /* of a block, and of the blocks of a multiprocessor */
@@ -114,8 +114,7 @@ static void see_loop(Op *op, void *user)
 
 static int64_t known(Dim dim)
 {
-    int64_t most = poly_most(dim);
-    return most < INT32_MAX ? max_i64(1, most) : LONG;
+    return max_i64(1, min_i64(poly_nominal(dim), INT32_MAX));
 }
 
 static ScoreWalk walk_of(const Op *parallel)

@@ -16,6 +16,7 @@
 #include "passes/tile/tile_steps.h"
 
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 
 enum {
     MAX_BYTES = 65536,   /* of what others send, beside rings of shared memory */
@@ -117,11 +118,7 @@ int64_t tile_held_together(const Func *func, TilePlan *plan)
     Tile tile = tile_of(plan);
     int64_t blocks = max_i64(1, plan->split_k);
     for (int i = 0; i < 2; i++) {
-        int64_t most = tile.axis[i] ? poly_most(tile.axis[i]->dim) : 1;
-        if (most > INT32_MAX) {
-            return 0;
-        }
-        blocks *= ceil_div(most, tile.step[i]);
+        blocks = mul_sat(blocks, tiles_of(tile.axis[i], tile.step[i]));
     }
     bool held = plan->dot->results[0]->type->rank == 2 && func->target->cluster > 1 &&
                 plan->split_k > 1 && blocks <= dot_cost_coresident(func->target, plan->split_k);

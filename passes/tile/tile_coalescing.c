@@ -3,6 +3,8 @@
  * tile should be a run of some length, or each access of a warp moves sectors of which it uses
  * little (NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"). A transpose
  * has two such axes. */
+#include "ir/nominal_sizes.h"
+#include "passes/analysis/index_bounds.h"
 #include "passes/tile/tile_steps.h"
 
 enum {
@@ -13,7 +15,13 @@ enum {
     SHARED_BLOCKS = 4,  /* on a multiprocessor */
     MAX_BLOCKS = 2,     /* the same, for the sake of whole bursts */
     COLUMNS_CPU = 1024, /* that are folded at once: of long vectors, in the first-level cache */
+    MIN_COLUMNS_CPU = 128, /* the same where fewer make blocks enough: eight vectors */
     ROWS_CPU = 16,      /* where rows of each are held or walked: a cache line of f32 */
+    MAX_ROWS_CPU = 64,  /* the same, if as many fit: neighbouring lines come at once */
+    BLOCKS_CPU = 16,    /* that wider tiles leave at least; fewer share out what they fold
+                           (tile_split_axis.c), and store and add the parts */
+    TURNED_CPU = 256,   /* bytes of a run where runs along several axes meet: whole cache lines of
+                           both, few enough that the tile stays in the first-level cache */
 };
 
 static int item_of_class(const TilePlan *plan, int class)
@@ -28,30 +36,59 @@ static int item_of_class(const TilePlan *plan, int class)
 
 static const Value *moved_by(const Op *op)
 {
-    return op->kind == OP_LOAD    ? op->results[0]
-           : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
-                                  : NULL;
+    bool gathers = op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_TENSOR;
+    return op->kind == OP_LOAD || gathers ? op->results[0]
+           : op->kind == OP_STORE         ? op->operands[op->n_operands - 1]
+                                          : NULL;
 }
 
-/* The plan's axes that an access walks. */
-static int axes_walked(const TilePlan *plan, const Value *moved)
+/* The plan's axes that an access walks; on a GPU, whose gathers count, too, without those of
+ * windows that are written out. */
+static int axes_walked(const Func *func, const TilePlan *plan, const Value *moved)
 {
     int n = 0;
     for (int i = 0; i < moved->type->rank; i++) {
-        n += axes_class(plan->axes, moved, i) >= 0;
+        int item = item_of_class(plan, axes_class(plan->axes, moved, i));
+        n += item >= 0 && !(is_gpu(func) && plan->items[item].how == AXIS_UNROLL);
     }
     return n;
+}
+
+/* The axis of a gather along which its last index grows by one, the only one but for those of
+ * windows that are written out; -1: there is none. */
+static int gathered_axis(const TilePlan *plan, const Op *gather, const Value *index)
+{
+    int found = -1;
+    for (int i = 0; i < index->type->rank; i++) {
+        int item = item_of_class(plan, axes_class(plan->axes, gather->results[0], i));
+        int64_t growth;
+        if (!an_index_stride(index, i, &growth)) {
+            return -1;
+        }
+        if (growth && !(item >= 0 && plan->items[item].how == AXIS_UNROLL)) {
+            if (growth != 1 || found >= 0) {
+                return -1;
+            }
+            found = i;
+        }
+    }
+    return found;
 }
 
 /* The plan's item along which the access' elements lie side by side; -1: none. */
 static int contiguous_item(const TilePlan *plan, const Op *op, const Value *moved)
 {
     Access access = op_access(op, 0);
-    int last = access.n - 1;
-    if (last < 0 || access.indices[last] || !type_stride_is(access.memory->type, last, 1)) {
+    int last = access.n - 1, axis = moved->type->rank - 1;
+    if (last < 0 || !type_stride_is(access.memory->type, last, 1)) {
         return -1;
     }
-    return item_of_class(plan, axes_class(plan->axes, moved, moved->type->rank - 1));
+    if (op->kind == OP_GATHER) {
+        axis = gathered_axis(plan, op, access.indices[last]);
+    } else if (access.indices[last]) {
+        return -1;
+    }
+    return axis < 0 ? -1 : item_of_class(plan, axes_class(plan->axes, moved, axis));
 }
 
 typedef struct Runs {
@@ -85,19 +122,29 @@ static int64_t repack_permuted_side(const Func *func, int bytes)
     return max_i64(MIN_BYTES / bytes, side >> func->retry.plain_halvings);
 }
 
+/* The axes that an access walks; of gathers that go anywhere none, since no tile helps them, nor of
+ * those of a CPU, which loads their elements one by one. */
+static int axes_that_count(const Func *func, const TilePlan *plan, const Op *op)
+{
+    const Value *moved = moved_by(op);
+    bool single = op->kind == OP_GATHER && moved &&
+                  (!is_gpu(func) || contiguous_item(plan, op, moved) < 0);
+    return moved && !single ? axes_walked(func, plan, moved) : 0;
+}
+
 /* Only accesses that walk as many axes as any count: the others are small beside them. */
-static Runs find_runs(const Op *group, const TilePlan *plan)
+static Runs find_runs(const Func *func, const Op *group, const TilePlan *plan)
 {
     Runs runs = {.bytes = 8};
     int most = 0;
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        int walked = moved_by(op) ? axes_walked(plan, moved_by(op)) : 0;
+        int walked = axes_that_count(func, plan, op);
         most = walked > most ? walked : most;
     }
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         const Value *moved = moved_by(op);
-        int item =
-            moved && axes_walked(plan, moved) == most ? contiguous_item(plan, op, moved) : -1;
+        bool counts = moved && most > 0 && axes_that_count(func, plan, op) == most;
+        int item = counts ? contiguous_item(plan, op, moved) : -1;
         if (item >= 0) {
             int bytes = dtype_bytes(moved->type->dtype);
             runs.packed |= dtype_is_packed(moved->type->dtype);
@@ -154,21 +201,72 @@ static bool folds(const TilePlan *plan)
     return any;
 }
 
-/* Columns that are folded one by one would take a cache line for an element. */
-static int64_t runs_of_cpu(Func *func, const Runs *runs, TilePlan *plan, bool rows)
+/* True if elements lie side by side along several axes, each of them at least a cache line long. */
+static bool is_turned_on_cpu(const Runs *runs, const TilePlan *plan)
 {
-    if (runs->n != 1 || !folds(plan)) {
-        return set_runs(func, &(Runs){.n = 0}, plan, 1);
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        n += runs->along[i] && poly_most(plan->items[i].dim) >= ROWS_CPU;
     }
-    return set_runs(func, runs, plan,
-                    (rows ? ROWS_CPU : COLUMNS_CPU) >> func->retry.plain_halvings);
+    return n > 1;
+}
+
+/* Blocks of the grid with runs of that length. */
+static int64_t blocks_on_cpu(const Runs *runs, const TilePlan *plan, int64_t run)
+{
+    int64_t blocks = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t extent = min_i64(INT32_MAX, max_i64(1, poly_nominal(axis->dim)));
+        int64_t tiles = ceil_div(extent, runs->along[i] ? run : 1);
+        blocks *= axis->flags & AXIS_REDUCED ? 1 : min_i64(tiles, INT32_MAX / blocks);
+    }
+    return blocks;
+}
+
+/* Beside rows that a block holds, of which `room` fit. */
+static int64_t run_beside_rows(const Runs *runs, const TilePlan *plan, int64_t room)
+{
+    int64_t run = MAX_ROWS_CPU;
+    while (run > ROWS_CPU && (run > room || blocks_on_cpu(runs, plan, run) < BLOCKS_CPU)) {
+        run /= 2;
+    }
+    return run;
+}
+
+/* The longest run that leaves blocks enough not to share out what is folded, or the longest. */
+static int64_t run_of_columns(const Runs *runs, const TilePlan *plan)
+{
+    for (int64_t run = COLUMNS_CPU; run >= MIN_COLUMNS_CPU; run /= 2) {
+        if (blocks_on_cpu(runs, plan, run) > BLOCKS_CPU) {
+            return run;
+        }
+    }
+    return COLUMNS_CPU;
+}
+
+/* Columns that are folded one by one would take a cache line for an element; so would elements that
+ * are read along one axis and stored, or folded, along another. `room`: of rows that a block holds;
+ * INT32_MAX: it holds none. */
+static int64_t run_of_cpu(const Runs *runs, const TilePlan *plan, int64_t room)
+{
+    bool turned = is_turned_on_cpu(runs, plan);
+    bool columns = folds(plan) && (turned || runs->n == 1);
+    if (columns && room < INT32_MAX) {
+        return run_beside_rows(runs, plan, room);
+    }
+    if (turned) {
+        return TURNED_CPU / runs->bytes;
+    }
+    return columns ? run_of_columns(runs, plan) : 1;
 }
 
 int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity room)
 {
-    Runs runs = find_runs(group, plan);
+    Runs runs = find_runs(func, group, plan);
     if (!is_gpu(func)) {
-        return runs_of_cpu(func, &runs, plan, room.block < INT32_MAX);
+        int64_t run = run_of_cpu(&runs, plan, room.block);
+        return set_runs(func, &runs, plan, max_i64(1, run >> func->retry.plain_halvings));
     }
     int64_t wanted = RUN_BYTES / runs.bytes;
     plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;

@@ -4,6 +4,7 @@
 #include "support/int_math.h"
 
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/cost_model.h"
 #include "passes/analysis/dequant_scale.h"
@@ -11,49 +12,20 @@
 #include <math.h>
 
 enum {
-    MAX_KNOWN = 1 << 24,      /* elements of an axis; a larger one counts as unknown */
-    RASTER_ROWS = 1024,       /* of a raster group (measured: tiles of 128 and 256 rows) */
-    WARP_ACCUMULATORS = 4096, /* of 32 bits, maximum of a warp if the tile leaves */
-    MIN_WARPS = 4,            /* one for each scheduler */
-    LEAST_COLUMNS = 32,   /* of a warp group's tile, where registers suffice */
-    EDGE_COLUMNS = 2,     /* columns of f64 that take as long as a tile's prologue and epilogue */
+    MAX_COUNTED = 1 << 24, /* elements of an axis of which tiles are counted */
+    RASTER_ROWS = 1024,    /* of a raster group (measured: tiles of 128 and 256 rows) */
+    LEAST_COLUMNS = 32,    /* of a warp group's tile, where registers suffice */
     OTHER_REGISTERS = 32, /* of a thread, besides accumulators and fragments: addresses, counters */
     UPCAST_DEPTH = 128,   /* elements of a step if an operand is upcast */
     MIN_STEPS = 4,        /* of a slice of k */
-    PLAIN_STEPS = 2,      /* the same if threads load the operands: about 1 us a step */
-    MAX_SLICES = 16,      /* of k, that a thread of the combining launch adds at once */
+    PLAIN_STEPS = 2,      /* the same if threads load the operands, */
+    PLAIN_CYCLES = 2000,  /* which takes so long a step */
     MIN_TAIL = 2,         /* slices of a split-K tail */
     MAX_RASTER_GROUP = 65536, /* tiles of rows: more than any grid has need of */
     REDUCED_ELEMENTS = 16384, /* of a tile that is reduced besides the dot */
 };
 
 /* ---- products ---- */
-
-/* Split-K if few tiles leave multiprocessors idle: slices for as many blocks as there are
- * multiprocessors, of at least `least` steps each, or of a batch that is summed. 1: none. */
-static int64_t choose_split_k(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
-                              int64_t depth, int64_t least)
-{
-    const Op *dot = plan->dot;
-    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
-    int64_t blocks = 1;
-    for (int i = 0; i < plan->n_stored; i++) {
-        const AxisPlan *axis = &plan->items[i];
-        int64_t tiles = tiles_of(axis, axis == m || axis == n ? axis->step : 1);
-        if (tiles >= func->target->machine->num_sms ||
-            blocks * tiles >= func->target->machine->num_sms) {
-            return 1;
-        }
-        blocks *= max_i64(1, tiles);
-    }
-    int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
-    const Op *sum = tile_shared_sum(plan);
-    steps = sum ? poly_most(sum->operands[0]->type->dims[op_int(sum, ATTR_AXIS, 0)]) : steps;
-    return sum || tile_can_split_k(plan)
-               ? max_i64(1, min_i64(MAX_SLICES,
-                                    min_i64(steps, func->target->machine->num_sms / blocks)))
-               : 1;
-}
 
 static const char *columns_reason(int64_t most, bool twice, bool wide)
 {
@@ -78,8 +50,9 @@ static int64_t fewest_columns(const Func *func, const TilePlan *plan)
     return max_i64(unit->n, min_i64(LEAST_COLUMNS, power_of_two_at_most(max_i64(1, columns))));
 }
 
-/* If sizes are unknown, or the group has several dots that differ. */
-static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+/* If the group has several dots that differ, or one whose steps are `scaled`, or the target has no
+ * rates. */
+static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, bool scaled)
 {
     const MatrixInstr *unit = plan->instruction;
     bool wide = tile_operands_stay_out(func, plan->dot);
@@ -88,12 +61,17 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
                    "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        bool twice = unit->max_accumulate_k != 0;
+        bool twice = unit->max_accumulate_k != 0 || scaled;
         int64_t least = fewest_columns(func, plan);
         int64_t most =
             max_i64(least, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
         set_halved(func, n, max_i64(least, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
                    columns_reason(most, twice, wide));
+    }
+    if (m && n && m->step > unit->m &&
+        2 * tile_blocks(plan, m, n) <= func->target->machine->num_sms) {
+        set_halved(func, m, unit->m, unit->m, TURN_ROWS,
+                   "one warp group of 64 rows: twice as many multiprocessors have a tile");
     }
 }
 
@@ -166,7 +144,8 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
 }
 
 /* Tiles for warp-group MMA from shared memory. Returns the step along k. */
-static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                             bool scaled)
 {
     const MatrixInstr *unit = plan->instruction;
     DotTiling tiles = {.depth = func->target->shared_row / dtype_bytes(unit->operands)};
@@ -183,12 +162,14 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         plan->split_k = tiles.split_k;
         plan->cluster_split_k = tiles.clustered ? tiles.split_k : 0;
     } else {
-        choose_by_fit(func, plan, m, n);
+        choose_by_fit(func, plan, m, n, scaled);
         /* The user's tiles would be those of the launch that combines the slices, too. */
         bool bulk =
             tile_operands_stay_out(func, plan->dot) || schedule_has_user_entry(func, "tile");
-        plan->split_k = m && n && !bulk ? choose_split_k(func, plan, m, n, tiles.depth, PLAIN_STEPS)
-                                        : plan->split_k;
+        if (m && n && !bulk) {
+            int64_t most = tile_choose_split_k(func, plan, m, n, tiles.depth, PLAIN_STEPS);
+            plan->split_k = tile_weigh_slices(func, plan, most, tiles.depth, PLAIN_CYCLES);
+        }
     }
     choose_teams(func, plan, m, three_groups);
     if (m && n && func->target->cluster > 1) {
@@ -198,132 +179,6 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     plan->tail_upto = tiles.split_k_tail * (tiles.tail_along_n ? tiles.n : tiles.m);
     plan->split_k_tail = !tiles.split_k_tail ? NULL : tiles.tail_along_n ? n : m;
     return tiles.depth;
-}
-
-/* True if threads can copy both operands by cp.async in wide vectors. */
-static bool are_copied(Func *func, const Op *dot)
-{
-    const ScheduleEntry *line = schedule_user_entry(func, "copy", "");
-    int64_t widest = power_of_two_at_most(func->target->async_copy_bytes);
-    bool good = func->target->async_copy_bytes > 0 &&
-                !(line && text_equal(line->symbol, "registers")) && !an_rounded(dot);
-    for (int side = 0; side < 2 && good; side++) {
-        const Op *load = an_operand_load(func, dot, side);
-        Access access = load ? op_access(load, 0) : (Access){.n = 0};
-        good = access.n > 1 && !func_im2col_of(func, access.memory) &&
-               an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % widest == 0;
-    }
-    return good;
-}
-
-/* Registers of a thread if the tile is divided among the warps, into tiles as square as can be:
- * accumulators, and the fragments of both operands for one instruction along k. */
-static int64_t warp_registers(const Func *func, const MatrixInstr *unit, int64_t rows,
-                              int64_t columns, int64_t warps)
-{
-    for (; warps > 1; warps /= 2) {
-        *(rows > columns ? &rows : &columns) /= 2;
-    }
-    int64_t sums = rows * columns * dtype_bytes(unit->result);
-    int64_t fragments = (rows + columns) * unit->k * dtype_bytes(unit->operands);
-    return (sums + fragments) / ((int64_t)func->target->warp * 4) + OTHER_REGISTERS;
-}
-
-/* Warps of a tile. If copies do not pass through registers, a warp has 64 by 64 elements, for which
- * it reads half as many bytes of shared memory per dot as for 32 by 32, as far as its threads have
- * the registers. The only block of a multiprocessor has two warps for each scheduler: one does not
- * hide the latency of its own f64 fragments. */
-static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
-                             bool single_block)
-{
-    int64_t wide = dtype_bytes(plan->instruction->result) / 4;
-    int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
-    int64_t threads = product_threads(m, n) * wide * dots;
-    int64_t warps = min_i64(most, power_of_two_at_most(threads / func->target->warp));
-    int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
-    int64_t least =
-        max_i64(MIN_WARPS, power_of_two_at_most(rows * columns * wide / WARP_ACCUMULATORS));
-    if (single_block) {
-        int64_t all =
-            ceil_div(rows, plan->instruction->m) * ceil_div(columns, plan->instruction->n);
-        least = min_i64(2 * MIN_WARPS, max_i64(MIN_WARPS, power_of_two_at_most(all)));
-        return min_i64(most, least);
-    }
-    while (least < warps && warp_registers(func, plan->instruction, rows, columns, least) >
-                                func->target->registers_thread) {
-        least *= 2;
-    }
-    return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
-}
-
-/* f64 tiles that come through ring buffers: a multiprocessor takes one after the other, so that
- * fewer columns pay if they leave less of the last wave idle. */
-static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
-                            const AxisPlan *n, int64_t most)
-{
-    int64_t row =
-        func->target->shared_row /
-        dtype_bytes(plan->instruction->operands); /* so that rows lie in different banks */
-    int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
-    for (int64_t columns = most; columns >= max_i64(row, most / 2); columns -= row) {
-        int64_t across = tiles_of(n, columns), tiles;
-        if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
-            return most;
-        }
-        int64_t cost = cost_waves(tiles, func->target->machine->num_sms) * (columns + EDGE_COLUMNS);
-        best = cost < least ? columns : best;
-        least = min_i64(least, cost);
-    }
-    return best;
-}
-
-/* What is too large for a thread's registers and cannot be halved is shared by more warps, as long
- * as each has an instruction's tile. */
-static int64_t shared_by_more(const Func *func, const TilePlan *plan, const AxisPlan *m,
-                              const AxisPlan *n, int times)
-{
-    const MatrixInstr *unit = plan->instruction;
-    int64_t tiles = ceil_div(m ? m->step : 1, unit->m) * ceil_div(n ? n->step : 1, unit->n);
-    int64_t most = min_i64(256 / func->target->warp, tiles), warps = plan->warps;
-    for (; times > 0 && 2 * warps <= most; times--) {
-        warps *= 2;
-    }
-    return warps;
-}
-
-/* Tiles for warp-level MMA: each warp reuses a fragment for all fragments of the other operand, and
- * keeps its part of the result in registers. */
-static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, bool scaled)
-{
-    const MatrixInstr *unit = plan->instruction;
-    int64_t wide = dtype_bytes(unit->result) / 4;
-    int64_t sums = scaled ? 2 : 1; /* factors multiply the sums of a step, which are held, too */
-    int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots) / sums);
-    int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
-    bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
-    int unhalved = 0;
-    if (m) {
-        int64_t rows = step_beside(n, 128, columns, unit->m);
-        unhalved += set_halved(func, m, max_i64(unit->m, fitted(m->dim, rows)), unit->m, TURN_ROWS,
-                               "rows that share each fragment of the right operand");
-    }
-    if (n) {
-        columns = max_i64(unit->n, fitted(n->dim, columns));
-        bool waves = m && ring && operand == 8 && plan->n_stored == 2;
-        unhalved +=
-            set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
-                       TURN_COLUMNS,
-                       scaled ? columns_reason(columns, true, false)
-                              : "columns that share each fragment of the left operand");
-    }
-    plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
-    plan->warps = shared_by_more(func, plan, m, n, unhalved);
-    int64_t four = (int64_t)4 * 256 *
-                   func->target->shared_row; /* two blocks with two stages of tiles of 128 rows */
-    int64_t row =
-        four > func->target->shared_bytes ? func->target->shared_row / 2 : func->target->shared_row;
-    /* A row has few elements of 8 bytes: a step of two rows halves the number of waits. */
-    return max_i64(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
 /* True if dots of a batch axis are summed. */
@@ -429,7 +284,7 @@ static int64_t choose_upcast_b(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each element of the left operand");
     plan->warps = 8;
-    plan->split_k = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
+    plan->split_k = tile_choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
     plan->cluster_split_k = tile_held_together(func, plan);
     return UPCAST_DEPTH;
 }
@@ -443,9 +298,9 @@ static double upcast_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisP
     static const double COLUMN = 8.66, STEP = 288, LAUNCH = 5000;
     const Op *dot = plan->dot;
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
-    int64_t steps = ceil_div(k ? poly_most(k->dim) : 1, UPCAST_DEPTH);
+    int64_t steps = ceil_div(k ? poly_nominal(k->dim) : 1, UPCAST_DEPTH);
     n->step = columns;
-    int64_t slices = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
+    int64_t slices = tile_choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
     int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * slices;
     StepCost step = {.busy = {[COST_MATRIX] = COLUMN * (double)columns}, .exposed = STEP};
     TileCost tile = {.steps = (double)ceil_div(steps, slices), .step = cost_step(&step)};
@@ -453,12 +308,13 @@ static double upcast_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisP
            (slices > 1 ? LAUNCH : 0);
 }
 
-static bool is_known(const AxisPlan *axis)
+/* Is the extent one for which cycles can be counted? */
+static bool is_countable(const AxisPlan *axis)
 {
-    return axis && poly_most(axis->dim) <= MAX_KNOWN;
+    return axis && poly_nominal(axis->dim) <= MAX_COUNTED;
 }
 
-/* The columns that cost least; the power of two up to `most` if sizes are unknown. */
+/* The columns that cost least. */
 static int64_t upcast_columns(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
                               int64_t most)
 {
@@ -466,7 +322,7 @@ static int64_t upcast_columns(Func *func, TilePlan *plan, const AxisPlan *m, Axi
     const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
     int64_t unit = plan->instruction->n,
             best = max_i64(unit, fitted(n->dim, power_of_two_at_most(most)));
-    if (!is_known(m) || !is_known(n) || !is_known(k)) {
+    if (!is_countable(m) || !is_countable(n) || !is_countable(k)) {
         return best;
     }
     double least = upcast_cycles(func, plan, m, n, best);
@@ -490,7 +346,7 @@ static int64_t choose_upcast_a(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each widened element; the last wave is nearly full");
     choose_teams(func, plan, m, false);
-    plan->split_k = choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
+    plan->split_k = tile_choose_split_k(func, plan, m, n, UPCAST_DEPTH, MIN_STEPS);
     plan->cluster_split_k = tile_held_together(func, plan);
     return UPCAST_DEPTH;
 }
@@ -531,9 +387,10 @@ static int64_t choose_depth(Func *func, const Op *group, TilePlan *plan, const M
     bool upcast = is_upcast(func, plan, of, m, n);
     if (mma_warps(unit) > 1) {
         return upcast ? choose_upcast_a(func, plan, m, n, same != 0)
-                      : choose_groups(func, group, plan, m, n);
+                      : choose_groups(func, group, plan, m, n, same != 0);
     }
-    return upcast ? choose_upcast_b(func, plan, m, n) : choose_warps(func, plan, m, n, same != 0);
+    return upcast ? choose_upcast_b(func, plan, m, n)
+                  : tile_choose_warp_mma(func, plan, m, n, same != 0);
 }
 
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes a product to the cost model (analysis/dot_cost.h), and the model's choice to users. */
 #include "passes/tile/tile_steps.h"
+#include "ir/nominal_sizes.h"
 #include "support/int_math.h"
 
 #include "passes/analysis/access_width.h"
@@ -29,6 +30,12 @@ static int lines_of(const Func *func, const Op *dot, int side)
 {
     Access access = op_access(an_masked_load(func, dot, side), 0);
     return product_lines(&access);
+}
+
+static bool reads_windows(const Func *func, const Op *dot, int side)
+{
+    const Op *load = an_masked_load(func, dot, side);
+    return load && func_im2col_of(func, op_access(load, 0).memory);
 }
 
 /* True if TMA can describe both operands (rows of 16 bytes). Others pass through registers. */
@@ -216,24 +223,24 @@ static bool all_alike(Func *func, const Op *group, TilePlan *plan)
     return all.alike;
 }
 
-/* The maximum extent. Of an axis that was collapsed from several, the product of their bounds is
+/* The nominal extent. Of an axis that was collapsed from several, the product of their bounds is
  * closer than the bound of the product, in which a size may occur with either sign. */
-static int64_t most_along(const Func *func, Dim dim)
+static int64_t nominal_along(const Func *func, Dim dim)
 {
-    int64_t most = poly_most(dim);
+    int64_t most = poly_nominal(dim);
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         int from = 0;
         for (int axis = 0; param->collapsed && axis < param->value->type->rank; axis++) {
             int64_t product = 1;
             for (int k = 0; k < param->collapsed[axis]; k++) {
-                product = mul_sat(product, poly_most(param->caller_type->dims[from++]));
+                product = mul_sat(product, poly_nominal(param->caller_type->dims[from++]));
             }
             bool same = param->value->type->dims[axis] == dim;
             most = same && product < most ? product : most;
         }
     }
-    return most;
+    return poly_is_nominal(dim) ? min_i64(most, PRODUCT_MAX) : most;
 }
 
 static bool has_taps(const TilePlan *plan)
@@ -285,7 +292,7 @@ static bool can_have_three_groups(Func *func, const Op *group, const TilePlan *p
     return check.may;
 }
 
-/* The maximum extents of the group's dots; false if they are not known, or the dots differ. */
+/* The nominal extents of the group's dots; false if they are too long, or the dots differ. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          DotProblem *size)
 {
@@ -299,9 +306,9 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     int bytes = dtype_bytes(left->dtype);
     const ScheduleEntry *cluster = schedule_peek_entry(func, "cluster", "");
     *size = (DotProblem){
-        .m = most_along(func, m->dim),
-        .n = most_along(func, n->dim),
-        .k = poly_most(k->dim),
+        .m = nominal_along(func, m->dim),
+        .n = nominal_along(func, n->dim),
+        .k = poly_nominal(k->dim),
         .batch = 1,
         .taps = 1,
         .n_multiple = plan->instruction->max_accumulate_k
@@ -309,6 +316,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           : product_columns(n_is_contiguous(dot), bytes),
         .a_lines = lines_of(func, dot, 0),
         .b_lines = lines_of(func, dot, 1),
+        .b_windows = reads_windows(func, dot, 1),
         .user_m = m->whole ? m->whole : user_value(func, "tile", m),
         .user_n = n->whole ? n->whole : user_value(func, "tile", n),
         .user_k = user_value(func, "tile", k),
@@ -322,6 +330,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .can_split_k = tile_can_split_k(plan) || tile_shared_sum(plan),
         .is_bound =
             poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
+        .is_nominal = poly_is_nominal(m->dim) || poly_is_nominal(n->dim),
         .can_cluster = tile_can_cluster(func, group, plan),
         .user_cluster = cluster ? cluster->number : 0,
         .two_accumulators = plan->instruction->max_accumulate_k != 0,
@@ -330,7 +339,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     const Op *sum = tile_shared_sum(plan);
     if (sum) {
         int64_t axis = op_int(sum, ATTR_AXIS, 0);
-        size->shared = most_along(func, sum->operands[0]->type->dims[axis]);
+        size->shared = nominal_along(func, sum->operands[0]->type->dims[axis]);
     }
     /* Blocks of a cluster would all take as many steps as the longest. */
     size->masked = an_is_masked(dot, 0) || an_is_masked(dot, 1);
@@ -347,7 +356,8 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k && axis->how != AXIS_PART) {
             int64_t *times = tile_is_summed_batch(plan, axis) ? &size->taps : &size->batch;
-            *times *= min_i64(poly_most(axis->dim), PRODUCT_MAX + 1);
+            *times *= min_i64(poly_nominal(axis->dim), PRODUCT_MAX + 1);
+            size->is_nominal = size->is_nominal || poly_is_nominal(axis->dim);
         }
         if (size->batch > PRODUCT_MAX || size->taps > PRODUCT_MAX) {
             return false;

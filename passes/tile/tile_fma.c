@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products without a matrix unit: fused multiply-adds of a GPU's threads, or of a CPU's vectors. */
 #include "ir/build.h"
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/cost_model.h"
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
+#include <math.h>
+
 enum {
     FMA_DEPTH_BYTES = 64,
+    FULL_THREADS = 256,    /* of a multiprocessor, with which no scheduler is idle */
+    SLICE_STEPS = 8,       /* of a slice of k: what a second launch takes is a small part of them */
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
 };
@@ -70,7 +75,8 @@ static double fma_cycles(const Func *func, const TilePlan *plan, const AxisPlan 
     int64_t tiles = mul_sat(tiles_of(m, tile->rows), tiles_of(n, tile->cols));
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
-        tiles = axis == m || axis == n ? tiles : mul_sat(tiles, max_i64(1, poly_most(axis->dim)));
+        int64_t times = axis == m || axis == n ? 1 : max_i64(1, poly_nominal(axis->dim));
+        tiles = mul_sat(tiles, times);
     }
     if (tiles >= INT32_MAX) {
         return 0;
@@ -87,17 +93,41 @@ static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const Axi
 {
     static const FmaTile tiles[] = {
         {128, 256, 1}, {128, 128, 1.05}, {64, 256, 1.05}, {64, 128, 1.3}};
-    const FmaTile *best = &tiles[0];
-    if (plan->n_dots > 1 || !m || !n || dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
-        !tile_operands_stay_out(func, plan->dot)) {
+    if (plan->n_dots > 1 || !m || !n || dtype_bytes(plan->dot->operands[0]->type->dtype) < 4) {
         return tiles[1];
     }
+    bool stay_out = tile_operands_stay_out(func, plan->dot);
+    const FmaTile *best = &tiles[stay_out ? 0 : 1];
     for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
-        if (fma_cycles(func, plan, m, n, &tiles[i]) < fma_cycles(func, plan, m, n, best)) {
+        if ((stay_out || tiles[i].cols <= tiles[1].cols) &&
+            fma_cycles(func, plan, m, n, &tiles[i]) < fma_cycles(func, plan, m, n, best)) {
             best = &tiles[i];
         }
     }
     return *best;
+}
+
+/* Slices of k; of a small tile, whose few warps leave schedulers idle, as many more as fill a
+ * multiprocessor. Where each has a tile already, there are slices if the tile has fewer warps than
+ * there are schedulers. */
+static int64_t slices_of_k(const Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                           int64_t depth)
+{
+    static const double SLOTS = 1.3; /* of issue, a multiply-add with what it waits for */
+    int64_t slices = tile_choose_split_k(func, plan, m, n, depth, SLICE_STEPS);
+    int64_t resident = max_i64(1, FULL_THREADS / max_i64(1, product_threads(m, n)));
+    const Value *left = plan->dot->operands[0];
+    int64_t most = poly_nominal(left->type->dims[left->type->rank - 1]) / depth / SLICE_STEPS;
+    int64_t units = func->target->machine->num_sms;
+    bool idle = product_threads(m, n) < func->target->schedulers * func->target->warp;
+    bool one_each = slices == 1 && idle && tile_can_split_k(plan) &&
+                    tile_blocks(plan, m, n) <= units;
+    slices = slices > 1 || one_each ? max_i64(slices, min_i64(slices * resident, most)) : slices;
+    /* Each thread has THREAD_ACCUMULATORS multiply-adds an element of k; a multiprocessor issues
+     * at most one for each of its lanes. */
+    double lanes = fmin(func->target->machine->lanes, (double)product_threads(m, n));
+    double element = (double)(THREAD_ACCUMULATORS * product_threads(m, n)) * SLOTS / lanes;
+    return tile_weigh_slices(func, plan, slices, depth, (double)depth * element);
 }
 
 int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
@@ -120,5 +150,10 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
     plan->warps = min_i64(256 / func->target->warp,
                           power_of_two_at_most(product_threads(m, n) / func->target->warp));
     /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
-    return product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
+    int64_t depth = product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
+    if (is_gpu(func) && m && n && plan->n_dots == 1) {
+        plan->split_k = slices_of_k(func, plan, m, n, depth);
+        plan->cluster_split_k = tile_held_together(func, plan);
+    }
+    return depth;
 }

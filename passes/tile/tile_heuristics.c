@@ -5,13 +5,12 @@
 #include "support/int_math.h"
 
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/access_width.h"
-#include "passes/analysis/narrow_rows.h"
 
 enum {
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
-    BEGIN_BYTES = 6144,    /* that memory moves while a block of the device begins (1.25 ns) */
     BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     MAX_MEETING = 512,     /* threads of a row: more would take long to meet */
@@ -25,13 +24,6 @@ enum {
     HEAVY_ELEMENTS = 1024, /* the same of a block */
     NUMBERED_ELEMENTS = 2048, /* of a block that waits twice: for numbers of rows, then for rows */
     LOOP_STEP = 8192,         /* of a row that does not fit */
-    UNIT_REGISTERS = 65536,   /* of a multiprocessor */
-    THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
-    LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
-    GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
-    COLUMN_BESIDE = 3,        /* and these of each column: result, reciprocal, what is made of it */
-    WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
-    WALK_BESIDE = 28,         /* of them, beside tiles */
     LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */
     WINDOW_ELEMENTS = 32,     /* of a window that is written out */
 };
@@ -85,10 +77,21 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     return most <= round ? power_of_two_at_least(max_i64(1, most)) : round_up(most, round);
 }
 
-/* Says of the user's `reduction resident` why it cannot be. */
+/* Says of the user's entry why it cannot be: of `reduction resident`, or of a `tile` of a part of
+ * an axis that its block must hold whole. */
 static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
 {
     const ScheduleEntry *line = tile_row_entry(func, axis->name);
+    if (!line) {
+        line = schedule_user_entry(func, "tile", axis->name);
+        Diag *diag = diag_error(func->diags, ERR_NOT_HERE, line->span, "`tile %s %lld` cannot be",
+                                axis->name, (long long)tile);
+        diag_note(func->diags, diag,
+                  "a loop reads other elements of a row than it writes: a block holds all of %s, "
+                  "which may be %lld",
+                  axis->name, (long long)poly_most(axis->dim));
+        return;
+    }
     Diag *diag =
         diag_error(func->diags, ERR_NOT_HERE, line->span, "`reduction resident` cannot be: %s",
                    tile ? "a tile holds a part of the row only" : "a row may have any length");
@@ -146,9 +149,10 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {
-        tile_set_step(func, axis, AXIS_LOOP,
-                      fitted(axis->dim, max_i64(1, loop_step(func, plan) / inner)),
-                      plan->most_thread < ROW_ELEMENTS
+        bool addresses = is_gpu(func) && tile_keeps_addresses(group);
+        int64_t step = loop_step(func, plan) / inner / (addresses ? 2 : 1);
+        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, max_i64(1, step)),
+                      plan->most_thread < ROW_ELEMENTS || addresses
                           ? "one step along a long row: elements take many registers, or much code"
                           : "one step along a long row");
     }
@@ -290,6 +294,8 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
             beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
         }
         int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
+        wanted /= tile_rows_of_folds(func, group, plan, wanted);
+        wanted = min_i64(wanted, tile_shared_step(func, group, plan, axis));
         tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, max_i64(1, wanted)),
                       "one step along a reduced axis");
         most = max_i64(most, beside * axis->step);
@@ -378,49 +384,12 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     }
 }
 
-/* Registers of an element of a row, while rows and columns are walked: what is loaded, what columns
- * have come to, and one more. */
-static int64_t walk_words(const TilePlan *plan)
-{
-    return plan->tiles_per_cluster.loads + plan->tiles_per_cluster.folds + 1;
-}
-
-/* Does the block hold a row at each step of a walk that columns are folded along, too? */
-static bool walks_rows(const TilePlan *plan)
-{
-    bool rows = false;
-    for (int i = 0; i < plan->n; i++) {
-        rows = rows || tile_is_row(&plan->items[i]);
-    }
-    return rows && plan->tiles_per_cluster.class >= 0;
-}
-
-static int64_t most_a_thread(const Op *group, const TilePlan *plan)
-{
-    if (!walks_rows(plan)) {
-        return tile_most_a_thread(group);
-    }
-    int64_t most = (WALK_REGISTERS - WALK_BESIDE) / walk_words(plan);
-    return min_i64(power_of_two_at_most(most), tile_most_of_ops(group));
-}
-
-static bool rows_are_exact(const TilePlan *plan)
-{
-    for (int i = 0; i < plan->n; i++) {
-        Dim dim = plan->items[i].dim;
-        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Rows of the grid, at most. */
 static int64_t count_rows(const TilePlan *plan)
 {
     int64_t rows = 1;
     for (int i = 0; i < plan->n_stored; i++) {
-        int64_t most = tile_is_row(&plan->items[i]) ? 1 : poly_most(plan->items[i].dim);
+        int64_t most = tile_is_row(&plan->items[i]) ? 1 : poly_nominal(plan->items[i].dim);
         rows *= min_i64(max_i64(1, most), INT32_MAX / rows);
     }
     return rows;
@@ -428,13 +397,14 @@ static int64_t count_rows(const TilePlan *plan)
 
 /* Rows of a block of which one would be enough. Blocks begin one after the other over all of the
  * device, at 0.8 a nanosecond on an H200, whatever their size; while one does, memory moves
- * BEGIN_BYTES. Where so little of a row is moved, several share a block, if enough blocks are left.
- */
+ * `begin_bytes`. Where so little of a row is moved, several share a block, if enough blocks are
+ * left. */
 static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan,
                              int64_t elements)
 {
-    int64_t bytes = min_i64(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
-    int64_t rows = bytes > 0 ? power_of_two_at_least(ceil_div(BEGIN_BYTES, bytes)) : 1;
+    int64_t begin = func->target->machine->begin_bytes;
+    int64_t bytes = min_i64(elements * tile_bytes_of_rows(group), begin);
+    int64_t rows = bytes > 0 ? power_of_two_at_least(ceil_div(begin, bytes)) : 1;
     int64_t most = count_rows(plan) / (func->target->machine->num_sms * (int64_t)BEGIN_BLOCKS);
     return min_i64(rows, power_of_two_at_most(max_i64(1, most)));
 }
@@ -487,11 +457,12 @@ static int64_t largest_tile(const Op *group, const TilePlan *plan, int64_t row)
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
-    plan->most_thread = most_a_thread(group, plan);
+    plan->most_thread = tile_most_held(group, plan);
     plan->most_cached = tile_most_of_cache(func, group);
     plan->row_align = tile_choose_aligned(func, group, plan);
     RowCapacity room = {room_of_rows(func, plan, given),
                         tile_room_of_cluster(func, group, plan, given)};
+    tile_choose_windows(func, group, plan);
     given *= tile_choose_runs(func, group, plan, room);
     tile_choose_cluster(func, group, plan, given);
     for (int i = plan->n; i-- > 0;) {
@@ -500,7 +471,6 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
             row *= choose_row(func, group, plan, axis, row * given);
         }
     }
-    tile_choose_windows(group, plan);
     bool parts = is_gpu(func) && tile_choose_parts(group, plan);
     row = choose_reduced(func, group, plan, row, given * rows_beside_walk(func, group, plan, row));
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
@@ -522,7 +492,9 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (own) {
         block = row * rows_of_block(func, group, plan, longest_row(plan));
     }
-    block >>= func->retry.plain_halvings;
+    int64_t serial = tile_serial_elements(func, group, count_rows(plan) * row);
+    serial = serial > 0 && serial < block ? max_i64(serial, row) : 0;
+    block = (serial ? serial : block) >> func->retry.plain_halvings;
     int64_t least = is_gpu(func) && rows_are_guarded(plan)
                         ? max_i64(1, func->target->warp * ROW_ELEMENTS / row)
                         : 0;
@@ -537,6 +509,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     thread = loops ? LOOP_THREAD : thread;
     int64_t in_row = min_i64(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS);
     thread = row > 1 ? in_row : thread;
+    thread = serial ? min_i64(thread, max_i64(1, min_i64(4, serial / func->target->warp))) : thread;
     int64_t threads = elements / thread;
     if (row > 1 && threads > MAX_MEETING && thread >= ROW_ELEMENTS) {
         threads = MAX_MEETING;
@@ -553,28 +526,6 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     threads = max_i64(func->target->warp, min_i64(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
     plan->elements = elements;
-}
-
-/* Memory-bound blocks overlap one another's loads, work and stores: several share a
- * multiprocessor. */
-static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
-{
-    int64_t most = func->target->sm_threads / (tile_gathers_amid_work(group) ? 4 : 2);
-    /* With more elements a thread, registers for fewer threads. */
-    int64_t held = plan->elements / threads;
-    int64_t beside = tile_loads_of_rows(group) > MAX_ROW_LOADS ? LOADS_BESIDE : 0;
-    if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) {
-        /* rematerialize_casts.c keeps two elements in one register. */
-        held = (held + 1) / 2;
-        beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
-    } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
-        beside += COLUMN_BESIDE * tile_widest_access(group); /* a row's are among all threads' */
-    }
-    int64_t all =
-        walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
-    int64_t each = (all + 7) / 8 * 8;
-    int64_t room = UNIT_REGISTERS / max_i64(each, UNIT_REGISTERS / most);
-    return tile_checked_blocks(func, (int)room, threads);
 }
 
 static const char *elements_a_thread(const Func *func, const TilePlan *plan)
@@ -597,7 +548,8 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
         tile_choose_product(func, group, plan);
-    } else if (!tile_choose_stencil(func, group, plan)) {
+    } else if (!tile_choose_stencil(func, group, plan) &&
+               !tile_choose_reuse(func, group, plan)) {
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {
@@ -608,7 +560,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : elements_a_thread(func, plan));
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->occupancy = choose_blocks(func, group, plan, threads);
+            plan->occupancy = tile_choose_blocks(func, group, plan, threads);
         }
     } else {
         plan->warps = 1;

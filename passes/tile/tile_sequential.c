@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops whose steps mix elements, through intermediates in memory: a launch that walks all of it.
  * An axis along which nothing is mixed by any group inside is the launch's grid, each block walking
- * the loop for elements of its own; where there is none, one block does.
+ * the loop for elements of its own; where there is none, one block does, and a warning says so of
+ * large arrays.
  *
  *   parallel dims=[] {                         launch dims=[M] steps=[1] {
  *     for %j {                                   (%m: range)
  *       parallel dims=[] { … over [M, N] }   →   for %j { for %n { … over [%m, %n] } } }
  *     } }
  */
+#include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/tile/tile_steps.h"
 
 enum {
     MAX_GROUPS = 64,
-    BLOCK_ELEMENTS = 1024, /* of a block, along all axes, as far as they are known */
+    BLOCK_ELEMENTS = 1024, /* of a block, along all axes */
+    MANY_ELEMENTS = 1 << 18, /* of a step: all blocks make them a hundred times as fast as one */
 };
 
 bool tile_is_serial(const Op *op)
@@ -318,7 +322,7 @@ static int64_t other_elements(const Apart *a)
         int64_t elements = 1;
         tile_collect(a->func, &plan, a->inners[i].group);
         for (int k = 0; k < plan.n; k++) {
-            int64_t extent = min_i64(poly_most(plan.items[k].dim), BLOCK_ELEMENTS);
+            int64_t extent = min_i64(poly_nominal(plan.items[k].dim), BLOCK_ELEMENTS);
             elements *= plan.items[k].class == a->inners[i].class ? 1 : max_i64(1, extent);
             elements = min_i64(elements, BLOCK_ELEMENTS);
         }
@@ -344,11 +348,44 @@ static Op *build_launch(Func *func, Op *group, const Apart *apart)
     return build_parallel(&before, OP_LAUNCH, 1, &apart->dim, &step, &name);
 }
 
+/* Elements that the group with most of them walks in a step. */
+static double walked_elements(const Apart *a)
+{
+    double most = 0;
+    for (int i = 0; i < a->n; i++) {
+        TilePlan plan = {.axes = &a->inners[i].axes};
+        double elements = 1;
+        tile_collect(a->func, &plan, a->inners[i].group);
+        for (int k = 0; k < plan.n; k++) {
+            elements *= (double)poly_nominal(plan.items[k].dim);
+        }
+        most = elements > most ? elements : most;
+    }
+    return most;
+}
+
+static void warn_of_one_block(const Apart *a, const Op *group)
+{
+    const Op *loop = group->regions[0]->first;
+    while (loop && loop->n_regions == 0) {
+        loop = loop->next;
+    }
+    if (loop && is_gpu(a->func) && walked_elements(a) >= MANY_ELEMENTS) {
+        Diag *d = diag_warning(a->func->diags, ERR_ONE_BLOCK_LOOP, loop->span,
+                               "one block walks this loop, and with it all of its arrays");
+        diag_help(a->func->diags, d,
+                  "loops of few steps, if the number is known when compiling, become launches");
+    }
+}
+
 void tile_serial(Func *func, Op *group)
 {
     Apart *apart = ARENA_NEW(func->arena, Apart);
     *apart = (Apart){.func = func};
-    apart = find_apart(apart, group->regions[0]) ? apart : NULL;
+    if (!find_apart(apart, group->regions[0])) {
+        warn_of_one_block(apart, group);
+        apart = NULL;
+    }
     Op *launch = build_launch(func, group, apart);
     while (group->regions[0]->first) {
         op_move_to_end(group->regions[0]->first, launch->regions[0]);

@@ -15,6 +15,8 @@
 #include "support/int_math.h"
 
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
+#include "passes/analysis/cost_model.h"
 #include "passes/tile/tile_steps.h"
 
 enum {
@@ -59,10 +61,11 @@ static bool goes_along(const TileEmitter *e, const Op *store, int item)
 }
 
 /* Where a scanned axis is stored, every store goes along it: the others would be every share's. Of
- * an axis that is walked for rows and columns, the rows are stored by the walk. */
+ * an axis that is walked for rows and columns, the rows are stored by the walk. A scatter is only
+ * part of the launch that scans. */
 static bool may_store(const TileEmitter *e, const Op *store, const AxisSplit *split)
 {
-    if (store->kind != OP_STORE) {
+    if (store->kind != OP_STORE && store->kind != OP_SCATTER) {
         return false;
     }
     bool walked = e->plan->items[split->item].walked;
@@ -75,6 +78,7 @@ static bool find_folds(const TileEmitter *e, const Op *group, AxisSplit *split)
 {
     const Block *block = group->regions[0];
     const bool *made = an_made_of_folds(e->plan->axes, block, e->plan->items[split->item].class);
+    bool scatters = false;
     for (Op *op = block->first; op; op = op->next) {
         if (op->n_regions && op->kind != OP_FOLD) {
             return false;
@@ -89,34 +93,37 @@ static bool find_folds(const TileEmitter *e, const Op *group, AxisSplit *split)
         if (axes_written(op) && !may_store(e, op, split)) {
             return false;
         }
+        scatters = scatters || op->kind == OP_SCATTER;
     }
-    return split->n > 0;
+    return split->n > 0 && (split->scans || !scatters);
 }
 
-enum { MANY = 1 << 24 }; /* more blocks than any device holds; of sizes that are not known, too */
+enum { MANY = 1 << 24 }; /* more blocks than any device holds */
 
-static int64_t grid_blocks(const TilePlan *plan)
+/* By the facts, or for nominal sizes. */
+static int64_t grid_blocks(const TilePlan *plan, bool nominal)
 {
     int64_t blocks = 1;
     for (int i = 0; i < plan->n_stored && blocks < MANY; i++) {
         const AxisPlan *axis = &plan->items[i];
-        int64_t most = poly_most(axis->dim);
         if (axis->how != AXIS_LOOP) {
-            int64_t tiles = most == INT64_MAX ? MANY : ceil_div(most, axis->step);
+            int64_t extent = nominal ? poly_nominal(axis->dim) : poly_most(axis->dim);
+            int64_t step = max_i64(1, axis->step);
+            int64_t tiles = extent == INT64_MAX ? MANY : ceil_div(extent, step);
             blocks *= max_i64(1, tiles);
         }
     }
     return blocks;
 }
 
-/* Elements that a block meets on its way along an axis; of sizes that are not known many. Of other
- * axes that are stored it has a tile, of those that are folded as well all. */
+/* Elements that a block meets on its way along an axis. Of other axes that are stored it has a
+ * tile, of those that are folded as well all. */
 static int64_t work_along(const TilePlan *plan, int item)
 {
-    int64_t work = max_i64(1, poly_most(plan->items[item].dim));
+    int64_t work = max_i64(1, poly_nominal(plan->items[item].dim));
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
-        int64_t met = i < plan->n_stored ? axis->step : poly_most(axis->dim);
+        int64_t met = i < plan->n_stored ? axis->step : poly_nominal(axis->dim);
         if (i != item && __builtin_mul_overflow(work, max_i64(1, met), &work)) {
             return INT64_MAX;
         }
@@ -137,7 +144,7 @@ static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int6
     }
     int64_t wanted =
         (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->machine->num_sms / blocks;
-    int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
+    int64_t steps = (poly_most(axis->dim) - 1) / max_i64(1, axis->step) + 1;
     int64_t most = max_i64(1, min_i64(wanted, steps)), power = power_of_two_at_most(most);
     /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */
     return split->scans ? power : most / max_i64(1, power / 4) * max_i64(1, power / 4);
@@ -220,13 +227,13 @@ static bool choose(const TileEmitter *e, const Op *group, AxisSplit *split)
     if (plan->dot || plan->is_rest) {
         return plan->dot && choose_contracted(e, split);
     }
-    int64_t blocks = grid_blocks(plan);
     for (int i = plan->n; i-- > 0;) {
         const AxisPlan *axis = &plan->items[i];
         bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED) && !axis->walked;
         *split = (AxisSplit){.item = i};
-        if (axis->how == AXIS_LOOP && axis->step > 0 && !row && find_folds(e, group, split)) {
-            split->shares = shares_of(e, split, blocks);
+        if (axis->how == AXIS_LOOP && !row && find_folds(e, group, split)) {
+            /* Scans are not shared out for sizes that may be more. */
+            split->shares = shares_of(e, split, grid_blocks(plan, !split->scans));
             if (split->shares > 1) {
                 return true;
             }
@@ -478,6 +485,17 @@ static void emit_body(Func *func, Op *group, TilePlan *plan)
     limit_rest(func, group, plan);
 }
 
+/* A scan that is shared out reads its elements twice. Blocks that walk all of the axis move less,
+ * if they are enough to keep memory busy. */
+static bool scan_pays(const TileEmitter *e, const AxisSplit *split)
+{
+    enum { PASSES = 2, PASSES_SHARED = 3 }; /* over as many bytes as are read, or written */
+    const Machine *machine = e->func->target->machine;
+    double blocks = (double)grid_blocks(e->plan, false);
+    double alone = PASSES / cost_busy(machine, blocks);
+    return alone > PASSES_SHARED / cost_busy(machine, blocks * (double)split->shares);
+}
+
 SplitResult tile_split(Func *func, Op *group, TilePlan *plan)
 {
     AxisSplit split;
@@ -491,6 +509,10 @@ SplitResult tile_split(Func *func, Op *group, TilePlan *plan)
     }
     if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
         return SPLIT_DONE;
+    }
+    bool asked = schedule_user_entry(func, "scan", "") != NULL;
+    if (split.scans && is_gpu(func) && !asked && !scan_pays(&e, &split)) {
+        return SPLIT_NOT;
     }
     if (plan->dot && plan->cluster_split_k > 1) {
         plan->cluster = plan->cluster_split_k;

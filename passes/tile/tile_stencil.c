@@ -7,18 +7,28 @@
  * Lanes lie along c, neighbours in memory; a thread's registers along v, so that for each r it
  * reads as many elements of x as its windows cover together, once, and each weight once for all of
  * them. The taps along v are written out, where their number is known: what two places read of one
- * element is then one load. */
+ * element is then one load. Where channels come first, lanes lie along the places that are
+ * neighbours in memory, and the run along other places, if windows have these: of a filter of a
+ * signal a thread has several elements beside each other, and each weight once for them. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
+#include "ir/op_axes.h"
 #include "passes/analysis/index_bounds.h"
 
 enum {
     WINDOW_ELEMENTS = 32, /* of a window that is written out */
+    WINDOW_CPU = 64,      /* the same on a CPU, where nothing but the window is reduced: a run of
+                             places shares the loads of weights and the indices of all taps */
+    PADDING_SHARE = 16,   /* of all lanes: less padding does not pay for smaller blocks */
     FEW_CHANNELS = 4,     /* are written out as the window's axes are */
+    FEW_COORDINATES = 16, /* likewise, of points of which each meets many others */
     MAX_TAPS = 11,        /* that are written out beside a run */
     RUN = 8,              /* places of a thread */
     LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
+    LINE_ELEMENTS = 2048, /* likewise, where it has no run */
+    LINE_THREADS = 256,   /* of such a block */
+    MIN_LANES = 32,       /* neighbours whose windows overlap: of fewer, lanes are idle */
 };
 
 bool tile_exact(Dim dim, int64_t *extent)
@@ -36,18 +46,35 @@ static bool has_class(const TilePlan *plan, const Value *value, const AxisPlan *
     return found;
 }
 
+/* Is an index made of numbers, sizes and places alone, and of nothing that memory holds? */
+static bool is_of_places(const Value *index, int depth)
+{
+    enum { MAX_DEPTH = 16 };
+    const Op *op = index->def;
+    bool of_places = op && depth < MAX_DEPTH &&
+                     (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || op->kind == OP_IOTA ||
+                      op->kind == OP_CONST || op->kind == OP_SIZE);
+    for (int i = 0; of_places && i < op->n_operands; i++) {
+        of_places = is_of_places(op->operands[i], depth + 1);
+    }
+    return of_places;
+}
+
 /* Is the axis one of a window: does the index move along it and along a further axis, or as data
  * says? One that moves along it alone, as that of a convolution's channels, walks an axis of the
- * tensor, and neighbours share nothing of what they read there. */
+ * tensor, and neighbours share nothing of what they read there. Nor do the quotients and remainders
+ * of the places that a sum goes over, by which the phases of a transposed convolution are read. */
 static bool is_window_index(const TilePlan *plan, const Value *index, const AxisPlan *axis)
 {
-    bool moves = false, moves_besides = false;
+    bool moves = false, moves_besides = false, of_places = index && is_of_places(index, 0);
     for (int i = 0; index && i < index->type->rank; i++) {
         int64_t growth;
         bool known = an_index_stride(index, i, &growth);
+        const AxisPlan *other = tile_axis_of((TilePlan *)plan, index, i);
         bool own = axes_class(plan->axes, index, i) == axis->class;
+        bool shares = !own && other && (other->flags & AXIS_STORED);
         moves = moves || (own && (!known || growth));
-        moves_besides = moves_besides || !known || (!own && growth);
+        moves_besides = moves_besides || (known ? !own && growth : shares || !of_places);
     }
     return moves && moves_besides;
 }
@@ -75,15 +102,60 @@ static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *a
     return false;
 }
 
-/* What a small window holds is written out: its elements are then plain shifted reads. */
-void tile_choose_windows(const Op *group, TilePlan *plan)
+/* Axes of the value beside this one. */
+static int axes_beside(const TilePlan *plan, const Value *value, const AxisPlan *axis)
 {
+    int n = 0;
+    for (int i = 0; i < value->type->rank; i++) {
+        const AxisPlan *other = tile_axis_of((TilePlan *)plan, value, i);
+        n += other && other != axis;
+    }
+    return n;
+}
+
+/* Is what is reduced along the axis made for pairs of what is read, as of the coordinates of points
+ * of which each meets all others? Written out, the coordinates are registers; a tile with an axis
+ * of few elements would leave lanes idle and meet in shared memory. */
+static bool is_of_pairs(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    int reduced = 0, read = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+        bool reduces = op->kind == OP_REDUCE;
+        const Value *value = reads ? op->results[0] : NULL;
+        value = reduces ? op->operands[0] : value;
+        bool along = value && has_class(plan, value, axis);
+        if (along && reduces) {
+            int at = (int)op_int(op, ATTR_AXIS, 0);
+            along = tile_axis_of((TilePlan *)plan, value, at) == axis;
+        }
+        int n = along ? axes_beside(plan, value, axis) : 0;
+        reduced = !reads && n > reduced ? n : reduced;
+        read = reads && n > read ? n : read;
+    }
+    return reduced > 1 && read < reduced;
+}
+
+static bool has_rows(const TilePlan *plan)
+{
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        rows = rows || tile_is_row(&plan->items[i]);
+    }
+    return rows;
+}
+
+/* What a small window holds is written out: its elements are then plain shifted reads. */
+void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan)
+{
+    int64_t most = is_gpu(func) || has_rows(plan) ? WINDOW_ELEMENTS : WINDOW_CPU;
     int64_t elements = 1, extent = 0;
     for (int i = plan->n; i-- > plan->n_stored;) {
         AxisPlan *axis = &plan->items[i];
         bool small =
-            tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
-        bool few = extent <= FEW_CHANNELS && is_gathered(group, plan, axis);
+            tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= most;
+        bool few = (extent <= FEW_CHANNELS && is_gathered(group, plan, axis)) ||
+                   (extent <= FEW_COORDINATES && is_of_pairs(group, plan, axis));
         if (small && !(axis->flags & AXIS_SCANNED) && (few || is_window(group, plan, axis))) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
@@ -96,8 +168,9 @@ void tile_choose_windows(const Op *group, TilePlan *plan)
 
 typedef struct Stencil {
     TilePlan *plan;
-    AxisPlan *lanes, *run, *tap;
+    AxisPlan *lanes, *run, *tap; /* run, tap: NULL where windows overlap along lanes alone */
     int64_t apart; /* places of the run: so many elements */
+    bool overlap;  /* the windows of neighbours in memory */
 } Stencil;
 
 /* How an index of a gather moves: a stored axis, one that is only reduced; false: otherwise. */
@@ -132,12 +205,16 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
     int rank = gather->operands[0]->type->rank;
     Moves moves;
     *found = (Stencil){.plan = plan};
-    if (gather->operands[0]->type->kind != TYPE_TENSOR || rank < 2 ||
-        !find_moves(plan, gather, rank - 1, &moves) || moves.reduced || !moves.stored ||
-        moves.step != 1) {
+    if (gather->operands[0]->type->kind != TYPE_TENSOR || rank < 1 ||
+        !find_moves(plan, gather, rank - 1, &moves) || !moves.stored ||
+        (moves.reduced ? tiles_of(moves.stored, 1) < MIN_LANES : moves.step != 1)) {
         return false;
     }
+    found->overlap = moves.reduced;
     found->lanes = moves.stored;
+    if (moves.reduced && poly_most(moves.stored->dim) < tiles_of(moves.reduced, 1)) {
+        return false; /* a correlation of long rows at few places: no place has a lane's work */
+    }
     for (int i = rank - 2; i >= 0; i--) {
         if (!find_moves(plan, gather, i, &moves) || moves.stored == found->lanes) {
             return false;
@@ -148,7 +225,7 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
             found->apart = moves.step;
         }
     }
-    return found->run != NULL;
+    return found->run || found->overlap;
 }
 
 /* Only what is gathered is reduced, and not so little that all of it is written out. */
@@ -186,14 +263,16 @@ static void set_taps(Func *func, const Stencil *stencil)
     }
 }
 
-/* Of lanes that are all used, where the extent is known, as many as a block may have. */
-static int64_t lane_step(const Func *func, Dim dim)
+/* As many lanes as a block may have; fewer, where the extent is known and many of them would be
+ * padding of its last tile. */
+static int64_t lane_step(const Func *func, Dim dim, int64_t most)
 {
-    int64_t extent, best = fitted(dim, LANE_ELEMENTS);
+    int64_t extent, best = fitted(dim, most);
     bool known = tile_exact(dim, &extent);
     for (int64_t step = best; known && step >= func->target->warp; step /= 2) {
         int64_t padded = round_up(extent, step);
-        best = padded < round_up(extent, best) ? step : best;
+        int64_t most_padded = round_up(extent, best);
+        best = padded < most_padded - most_padded / PADDING_SHARE ? step : best;
     }
     return best;
 }
@@ -228,7 +307,8 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
     for (int i = plan->n_stored; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis == stencil.lanes) {
-            tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim),
+            int64_t most = stencil.run ? LANE_ELEMENTS : LINE_ELEMENTS;
+            tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim, most),
                           "neighbours in memory, side by side");
         } else if (axis == stencil.run) {
             tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim, stencil.apart),
@@ -239,9 +319,10 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
         elements *= axis->step;
     }
     set_taps(func, &stencil);
-    int64_t run = stencil.run->step > 0 ? stencil.run->step : 1;
+    int64_t run = stencil.run && stencil.run->step > 0 ? stencil.run->step : 1;
+    int64_t most = stencil.run ? func->target->max_threads : LINE_THREADS;
     plan->elements = elements;
-    plan->warps = power_of_two_at_least(
-        max_i64(1, min_i64(elements / run, func->target->max_threads) / func->target->warp));
+    plan->warps =
+        power_of_two_at_least(max_i64(1, min_i64(elements / run, most) / func->target->warp));
     return true;
 }

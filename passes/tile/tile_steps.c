@@ -3,6 +3,9 @@
 #include "passes/tile/tile_steps.h"
 
 #include "ir/ir_errors.h"
+#include "passes/analysis/row_column_sweep.h"
+
+enum { SHARED_STEP = 32 }; /* neighbours that a warp reads at once */
 
 int64_t tile_checked_step(Func *func, const char *name, int64_t step)
 {
@@ -22,6 +25,35 @@ void tile_set_step(Func *func, AxisPlan *axis, AxisMapping how, int64_t derived,
     axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
     axis->step = tile_checked_step(
         func, axis->name, schedule_decide_int(func, "tile", axis->name, derived, "%s", reason));
+}
+
+/* Does an op of the group fold along another axis and leave elements along this one? */
+static bool has_folded_elements(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool leaves = (op->kind == OP_REDUCE || op->kind == OP_FOLD) &&
+                      an_goes_along(plan->axes, op->results[0], axis->class) &&
+                      !an_folds_along(plan->axes, op, axis->class);
+        if (leaves) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t tile_shared_step(const Func *func, const Op *group, const TilePlan *plan,
+                         const AxisPlan *axis)
+{
+    int64_t blocks = 1, wanted = is_gpu(func) ? func->target->machine->num_sms : 1;
+    for (int i = 0; i < plan->n_stored && blocks < wanted; i++) {
+        blocks *= max_i64(1, min_i64(wanted, poly_nominal(plan->items[i].dim)));
+    }
+    if (blocks >= wanted || (axis->flags & AXIS_STORED) ||
+        !has_folded_elements(group, plan, axis)) {
+        return INT64_MAX;
+    }
+    int64_t each = poly_nominal(axis->dim) / (wanted / blocks);
+    return max_i64(SHARED_STEP, power_of_two_at_most(max_i64(1, each)));
 }
 
 const ScheduleEntry *tile_row_entry(Func *func, const char *axis)

@@ -4,6 +4,7 @@
 #ifndef TESSERA_PASSES_TILE_TILE_STEPS_H
 #define TESSERA_PASSES_TILE_TILE_STEPS_H
 
+#include "ir/nominal_sizes.h"
 #include "passes/analysis/wave_model.h"
 #include "passes/tile/tile.h"
 #include "support/int_math.h"
@@ -91,19 +92,37 @@ int64_t tile_widest_access(const Op *group);
 bool tile_is_narrow(const Op *group);
 /* Bytes that are loaded and stored of an element of the rows. */
 int64_t tile_bytes_of_rows(const Op *group);
+/* Of rows that the block folds along the plan's last axis, by steps of so many elements: rows that
+ * share a step, by the cost of blocks; 1: it is no such block (tile_fold_rows.c). */
+int64_t tile_rows_of_folds(const Func *func, const Op *group, const TilePlan *plan, int64_t step);
 /* Loads along the axis that a reduction folds. */
 int tile_loads_of_rows(const Op *group);
 /* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
 int64_t tile_most_of_ops(const Op *group);
 int64_t tile_most_a_thread(const Op *group);
+/* The same, where a thread may hold what columns come to beside a row (row_column_sweep.h). */
+int64_t tile_most_held(const Op *group, const TilePlan *plan);
+/* Blocks of a multiprocessor, of so many threads each. */
+int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads);
 /* Elements of a row that a block may hold. */
 int64_t tile_row_capacity(const Func *func, const TilePlan *plan);
 /* Elements of a CPU's row whose gathers stay in the second-level cache. */
 int64_t tile_most_of_cache(const Func *func, const Op *group);
+/* The longest step along an axis that is only reduced, of which blocks share out what other
+ * reductions leave (tile_split_axis.c): each multiprocessor has a step then. INT64_MAX: any. */
+int64_t tile_shared_step(const Func *func, const Op *group, const TilePlan *plan,
+                         const AxisPlan *axis);
 /* Does an element take many registers while it is worked on? */
 bool tile_is_heavy(Func *func, const Op *group);
 /* Are there addresses of single elements beside much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);
+/* Is each element of a row a reduction of what is gathered? The addresses of all of them are kept
+ * over the loop inside of the row. */
+bool tile_keeps_addresses(const Op *group);
+/* Elements of a block where a long loop makes each element step by step: what a step waits for is
+ * the same for few and for many, so that blocks for all multiprocessors count more than wide ones.
+ * `all`: of the launch. 0: there is no such loop. */
+int64_t tile_serial_elements(const Func *func, const Op *group, int64_t all);
 /* Are runs of neighbours gathered? */
 bool tile_gathers_runs(const Op *group);
 /* The plan's axis that is this one of the value; NULL: none. */
@@ -116,6 +135,17 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_can_split_k(const TilePlan *plan);
+/* Tiles of the product, as far as the steps along m and n are chosen; others have a step of 1. */
+int64_t tile_blocks(const TilePlan *plan, const AxisPlan *m, const AxisPlan *n);
+/* Split-K if few tiles leave multiprocessors idle: slices for as many blocks as there are
+ * multiprocessors, of at least `least` steps of `depth` each, or of a batch that is summed. 1:
+ * none. */
+int64_t tile_choose_split_k(const Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                            int64_t depth, int64_t least);
+/* The number of slices, at most `most`, with which the product ends first: where a step of `depth`
+ * elements of k takes `step_cycles`, and a second launch adds what the slices come to. */
+int64_t tile_weigh_slices(const Func *func, TilePlan *plan, int64_t most, int64_t depth,
+                          double step_cycles);
 /* The outermost sum over batches of the group's only dot, whose axis is shared out where tiles are
  * few (a filter's gradient: a sum over images and places); NULL: there is none, or it may not. */
 Op *tile_shared_sum(const TilePlan *plan);
@@ -125,9 +155,12 @@ bool tile_can_tail(const Func *func, const Op *group, TilePlan *plan);
  */
 bool tile_choose_parts(const Op *group, TilePlan *plan);
 /* Small windows are written out (tile_stencil.c). */
-void tile_choose_windows(const Op *group, TilePlan *plan);
+void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan);
 /* Stencils with weights: a run of places a thread. False: the group is none. */
 bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
+/* Folds of what is made of arrays that lack axes of it: a tile has elements along each of these
+ * (tile_reuse.c). False: the group is none. */
+bool tile_choose_reuse(Func *func, const Op *group, TilePlan *plan);
 /* Element types of a product's operands, as they come to a unit: as pass `sink_dequant_scale`
  * leaves them. */
 typedef struct MmaTypes {
@@ -173,11 +206,11 @@ static inline int set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t l
     return times;
 }
 
-/* Of the longest that the axis may be. */
+/* Of the axis at its nominal extent. */
 static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
 {
-    int64_t most = axis ? poly_most(axis->dim) : 1;
-    return most == INT64_MAX ? most : ceil_div(most, step);
+    int64_t extent = axis ? poly_nominal(axis->dim) : 1;
+    return extent == INT64_MAX ? extent : ceil_div(extent, step);
 }
 
 /* A step beside one of another axis that holds all of it: tiles are as large as `usual` ones. */
@@ -187,6 +220,9 @@ static inline int64_t step_beside(const AxisPlan *other, int64_t step, int64_t u
     return max_i64(least, power_of_two_at_most(max_i64(1, beside)));
 }
 
+/* Chooses tiles and warps for an instruction of single warps, of which a step may be `scaled`;
+ * returns the depth. */
+int64_t tile_choose_warp_mma(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, bool scaled);
 /* Tiles of a product without a matrix unit. Returns the step along what is contracted. */
 int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n);
 /* For a group with a product. */

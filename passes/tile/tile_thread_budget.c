@@ -4,6 +4,7 @@
 #include "passes/tile/tile_steps.h"
 
 #include "ir/memo.h"
+#include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/privatizable.h"
 
@@ -360,6 +361,30 @@ bool tile_gathers_amid_work(const Op *group)
     return amid.gathers > 0 && amid.ops > HEAVY_OPS && amid.gathered_axes == amid.most_axes;
 }
 
+static bool is_gathered(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    bool found = op && op->kind == OP_GATHER;
+    bool follows = op && depth > 0 && (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op));
+    for (int i = 0; follows && !found && i < op->n_operands; i++) {
+        found = is_gathered(op->operands[i], depth - 1);
+    }
+    return found;
+}
+
+bool tile_keeps_addresses(const Op *group)
+{
+    enum { DEPTH = 6 };
+    Dim inner = NULL;
+    bool rows = false;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        Dim along = op->kind == OP_REDUCE ? op_reduced_extent(op) : NULL;
+        inner = !inner && along && is_gathered(op->operands[0], DEPTH) ? along : inner;
+        rows = rows || (inner && along && along != inner);
+    }
+    return rows;
+}
+
 int64_t tile_longest_row(const Func *func)
 {
     return (int64_t)func->target->max_threads * ROW_MAX_THREAD;
@@ -371,4 +396,35 @@ int64_t tile_row_capacity(const Func *func, const TilePlan *plan)
     int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
                                     : min_i64(ROW_MAX_CPU, plan->most_cached);
     return capacity >> func->retry.plain_halvings;
+}
+
+enum {
+    LONG_LOOP = 64,    /* steps of a loop that makes each element, one after the other */
+    SERIAL_BLOCKS = 2, /* of a multiprocessor, if there are elements enough */
+};
+
+/* Is each element made by many steps of a loop, each of which needs the one before? */
+static bool has_long_loop(const Block *block)
+{
+    bool found = false;
+    for (const Op *op = block->first; op && !found; op = op->next) {
+        const Attr *dims = op->kind == OP_FOR ? op_attr(op, ATTR_DIMS) : NULL;
+        bool carries = op->n_results > 0 && op->results[0]->type->rank > 0;
+        found = dims && carries && poly_nominal(dims->dims[0]) >= LONG_LOOP;
+        for (int i = 0; i < op->n_regions && !found; i++) {
+            found = has_long_loop(op->regions[i]);
+        }
+    }
+    return found;
+}
+
+int64_t tile_serial_elements(const Func *func, const Op *group, int64_t all)
+{
+    if (!is_gpu(func) || !has_long_loop(group->regions[0])) {
+        return 0;
+    }
+    int64_t least = func->target->warp, wide = least * min_i64(4, tile_widest_access(group));
+    int64_t blocks = func->target->machine->num_sms * (int64_t)SERIAL_BLOCKS;
+    int64_t each = power_of_two_at_most(max_i64(1, all / blocks));
+    return each >= wide ? each : least;
 }

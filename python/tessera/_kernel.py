@@ -150,10 +150,11 @@ class Kernel:
         if not args and not named and out is None and self._last:
             args, named, own = self._last
             target = target or own
-        if not args and out is None and not set(named) & {p.name for p in self.inputs}:
-            values = [None] * self._n_inputs
+        if not args and out is None and not set(named) & {p.name for p in self.inputs
+                                                          if not p.is_const}:
             named = self._params.whole_sizes({**self._given.get("bindings", {}), **named},
                                              ("target", "out"))
+            values = [named.pop(p.name, None) if p.is_const else None for p in self.inputs]
         else:
             values, named = self._bind(args, named, ("target", "out"))
         outputs = self._params.results(out)

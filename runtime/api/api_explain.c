@@ -75,6 +75,7 @@ static bool make_report(Task *task)
     report_make(input, task->report);
     if (task->hints) {
         hints_make(&kernel->compilation, task->report);
+        nominal_explain(&kernel->compilation, task->report);
     }
     task->report->other = task->other;
     return true;

@@ -8,11 +8,10 @@
  * somebody follows the hint. How much is tried depends on the program alone and not on a clock, so
  * that the same program has the same hints on every machine. */
 #include "runtime/api/api_hints.h"
+#include "runtime/api/attempt.h"
 
-#include "codegen/plan/plan_builder.h"
 #include "ir/ir_errors.h"
 #include "runtime/compile/schedule_proposals.h"
-#include "runtime/context/compiler_context.h"
 #include "runtime/explain/explain_hints.h"
 
 #include <math.h>
@@ -22,12 +21,9 @@ enum {
     MAX_OF_A_KIND = 2, /* of which machine code is made */
 };
 
-/* What all of it costs, in seconds of a nominal machine: with the report itself; and of that what
- * is ranked. */
-static const double MAX_COST = 0.75, MAX_RANKING = 0.3;
-/* A visit of an op by a pass (Func.visited), or by the trace of memory; a look at one by the
- * sampled trace; a byte of machine code. */
-static const double VISIT_COST = 1e-7, TRACE_COST = 2e-8, LOOK_COST = 1e-5, BYTE_COST = 5.5e-6;
+/* What all of it costs, in seconds of a nominal machine: with the report itself; of that what is
+ * ranked; a byte of machine code. */
+static const double MAX_COST = 0.75, MAX_RANKING = 0.3, BYTE_COST = 5.5e-6;
 static const double MIN_GAIN = 0.03; /* what is less is within the error of the model */
 
 /* A change, and what is expected of it. */
@@ -52,64 +48,7 @@ typedef struct Search {
     double seconds; /* by its report */
 } Search;
 
-static double code_bytes(const Report *report)
-{
-    double bytes = 0;
-    for (int i = 0; i < report->n_launches; i++) {
-        bytes += (double)report->launches[i].code_bytes;
-    }
-    return bytes;
-}
-
-static double report_cost(const Report *report)
-{
-    double cost = 0;
-    for (int i = 0; i < report->n_launches; i++) {
-        const LaunchReport *launch = &report->launches[i];
-        cost += LOOK_COST * (double)launch->looks + TRACE_COST * (double)launch->visits;
-    }
-    return cost;
-}
-
 /* ---- one trial ---- */
-
-typedef struct Attempt {
-    Compilation compilation;
-    bool brief;
-    double seconds; /* the result; 0: not known */
-    double cost;    /* nominal seconds */
-    double code_bytes;
-} Attempt;
-
-static bool attempt(void *user)
-{
-    Attempt *at = user;
-    Compilation *c = &at->compilation;
-    ReportInput input = {.product_flops = c->flops};
-    Plan plan;
-    Report report;
-    if (!compile(c, (CompileGoal){COMPILE_IR}) || c->stopped || c->work->diags.errors > 0) {
-        return false;
-    }
-    at->cost = VISIT_COST * (double)c->func->visited;
-    if (at->brief) {
-        plan_fill_without_code(c->func, &plan);
-        input = (ReportInput){.product_flops = c->flops,
-                              .func = c->func,
-                              .plan = &plan,
-                              .source = c->source,
-                              .sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes)};
-        report_make_brief(&input, &report);
-    } else if (explain_input(c, false, &input, &plan)) {
-        report_make(&input, &report);
-    } else {
-        return false;
-    }
-    at->cost += report_cost(&report);
-    at->code_bytes = code_bytes(&report);
-    at->seconds = report_misfit(&report) ? 0 : report_seconds(&report);
-    return true;
-}
 
 /* The text with the edits in the place of what was there, later ones first. */
 static void edit_text(Arena *arena, const Hint *hint, Compilation *c)
@@ -161,12 +100,8 @@ static void change_options(Arena *arena, const Hint *hint, TesseraOptions *optio
  * it, are dropped. */
 static Attempt try_change(const Search *s, const Hint *hint, bool brief)
 {
-    ErrorBoundary work;
-    work_init(&work, s->c->work->context);
-    Attempt at = {.compilation = compilation_again(s->c), .brief = brief};
+    Attempt at = attempt_of(s->c, brief);
     Compilation *c = &at.compilation;
-    c->work = &work;
-    c->pinned = pins_again(&s->c->pinned);
     if (hint && hint->kind == HINT_FACT) {
         c->sorted = hint->name;
     } else if (hint && hint->kind == HINT_SOURCE) {
@@ -174,10 +109,7 @@ static Attempt try_change(const Search *s, const Hint *hint, bool brief)
     } else if (hint) {
         change_options(s->arena, hint, &c->options);
     }
-    if (!error_boundary_try(&work, attempt, &at)) {
-        at.seconds = 0;
-    }
-    work_free(&work);
+    attempt_make(s->c, &at);
     return at;
 }
 
@@ -301,11 +233,11 @@ static bool verify_best(Search *s, HintKind kind)
 {
     Trial *trial = best_trial(s, kind);
     double code = trial ? BYTE_COST * trial->code_bytes : 0;
-    if (!trial || s->cost < report_cost(s->report) + code) {
+    if (!trial || s->cost < attempt_report_cost(s->report) + code) {
         return false;
     }
     Attempt at = try_change(s, &trial->hint, false);
-    s->cost -= fmax(at.cost, report_cost(s->report)) + code;
+    s->cost -= fmax(at.cost, attempt_report_cost(s->report)) + code;
     trial->verified = true;
     trial->hint.before = s->seconds;
     trial->hint.after = at.seconds;
@@ -336,15 +268,11 @@ void hints_make(const Compilation *c, Report *report)
                 .cost = MAX_COST,
                 .seconds = report_seconds(report)};
     bool known = report->sized && report->card && s.seconds > 0;
-    s.cost -= report_cost(report);
+    s.cost -= attempt_report_cost(report);
     if (!known || s.cost <= 0) {
         return;
     }
-    /* What the passes print, and how long they take, is of the program as it is. */
-    TesseraDebug *debug = &c->work->context->compiler->debug, told = *debug;
-    debug->print_after = NULL;
-    debug->print_changed = debug->print_computations = debug->time_passes = debug->count_work =
-        false;
+    TesseraDebug told = attempts_begin(c);
     Attempt as_it_is = try_change(&s, NULL, true);
     s.ranked = as_it_is.seconds;
     s.ranking = as_it_is.cost;
@@ -360,5 +288,5 @@ void hints_make(const Compilation *c, Report *report)
         add_entries(&s);
     }
     try_trials(&s);
-    *debug = told;
+    attempts_end(c, &told);
 }

@@ -14,4 +14,8 @@ bool explain_input(Compilation *c, bool listed, ReportInput *input, Plan *plan);
  * model expects the launches to take less time. */
 void hints_make(const Compilation *c, Report *report);
 
+/* Adds the nominal vector, where sizes are not given, and the fact about one of them that would
+ * change the plan to most effect. api_nominal.c */
+void nominal_explain(Compilation *c, Report *report);
+
 #endif

@@ -100,7 +100,8 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
         return false;
     }
     bool told = family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &said);
-    if (told && codegen->ptxas_relieve(c->func, &said)) { /* what EMIT_CUBIN does */
+    PtxasRelief relief = {0};
+    while (told && codegen->ptxas_relieve(c->func, &relief, &said)) { /* what EMIT_CUBIN does */
         if (!emit(c, EMIT_PTX, listed, &text, plan)) {
             return false;
         }

@@ -14,7 +14,7 @@
 typedef struct CodegenTable {
     bool (*emit)(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan);
     bool (*ptxas_info)(Func *func, const CodegenOptions *options, const Code *ptx, Code *info);
-    bool (*ptxas_relieve)(Func *func, const Code *info);
+    bool (*ptxas_relieve)(Func *func, PtxasRelief *relief, const Code *info);
     bool (*bundle)(Arena *arena, Diags *diags, const BundleObject *object, Code *code);
     void (*host)(Arena *arena, CodegenHost *host);
     void (*host_cpu)(Arena *arena, CodegenHost *host);

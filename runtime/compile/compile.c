@@ -9,6 +9,7 @@
 
 #include "frontend/messages/frontend_errors.h"
 #include "ir/ir_errors.h"
+#include "ir/nominal_sizes.h"
 #include "ir/target/target_card.h"
 #include "passes/warn_inefficiency.h"
 #include "support/clock.h"
@@ -113,6 +114,7 @@ bool compile(Compilation *c, CompileGoal goal)
         if (!lowered) {
             return false;
         }
+        nominal_sizes_choose(c->func);
 
         /* Schedule entries from outside of the source: pins, and those of the caller. */
         c->func->target = c->target;

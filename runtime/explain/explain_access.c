@@ -5,7 +5,6 @@
 #include "runtime/explain/explain_access.h"
 
 #include "ir/build.h"
-#include "passes/analysis/bank_conflicts.h"
 #include "runtime/explain/load_dedup.h"
 #include "runtime/explain/warp_request.h"
 
@@ -37,7 +36,6 @@ static void keep_sample(AccessReport *report, const WarpRequest *request, int tu
 
 void access_request(Tally *tally, AccessReport *report, WarpRequest *request, double times)
 {
-    int least;
     tally->examined++;
     request->banks = tally->target->shared_row / SHARED_WORD_BYTES;
     request->pairs = tally->target->family == FAMILY_NVPTX && report->kind == SHARED_LOADS;
@@ -48,17 +46,17 @@ void access_request(Tally *tally, AccessReport *report, WarpRequest *request, do
     report->bytes = request->bytes > report->bytes ? request->bytes : report->bytes;
     report->moved += times * request->bytes * __builtin_popcountll(request->active);
     if (traffic_is_shared(report->kind)) {
-        int turns = request_wavefronts(request, &least);
+        int least, turns = request_wavefronts(request, &least);
         report->wavefronts += times * turns;
         report->least_wavefronts += times * least;
         keep_sample(report, request, turns);
         return;
     }
-    int sectors = request_sectors(request, tally->sector, &least);
-    report->sectors += times * sectors;
-    report->l1_wavefronts += times * request_l1_wavefronts(request);
-    report->least_sectors += times * least;
-    keep_sample(report, request, sectors);
+    GlobalCounts counts = request_global(tally->memo, request, tally->sector);
+    report->sectors += times * counts.sectors;
+    report->l1_wavefronts += times * counts.l1_wavefronts;
+    report->least_sectors += times * counts.least_sectors;
+    keep_sample(report, request, counts.sectors);
 }
 
 int lanes_of(const Tally *tally)
@@ -141,7 +139,7 @@ bool tile_inside(Type type, const int32_t *coords)
 
 /* ---- shared memory ---- */
 
-int64_t shared_place(const Access *access, const int32_t *coords)
+SharedTile access_shared_tile(const Access *access)
 {
     Type type = access->memory->type;
     SharedTile tile = {.rank = type->rank - 1,
@@ -151,7 +149,7 @@ int64_t shared_place(const Access *access, const int32_t *coords)
     for (int axis = 1; axis < type->rank; axis++) {
         tile.extents[axis - 1] = extent_of(type, axis);
     }
-    return an_shared_offset(&tile, coords);
+    return tile;
 }
 
 int shared_run_axis(const Access *access)
@@ -332,8 +330,8 @@ static void tally_tile(Global *g, double times)
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_WARP, g->walk->warps);
     for (int reg = 0; reg < layout_registers(layout); reg++) {
-        for (int warp = 0; tile_run_starts(g->tile, last, reg, run) && warp < g->walk->warps;
-             warp++) {
+        int warps = tile_run_starts(g->tile, last, reg, run) ? g->walk->warps : 0;
+        for (int warp = 0; warp < warps; warp++) {
             if (!((uint32_t)warp & copies)) {
                 tally_warp(g, reg, warp, run, times);
             }
@@ -420,6 +418,65 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
     report->least_sectors += times * bytes / tally->sector;
 }
 
+/* ---- shared memory ---- */
+
+/* An op whose requests are the same in each round: the places in shared memory depend on layouts
+ * and on the tile that lies there, not on the indices of loops and grids. */
+typedef struct FixedAccess {
+    const Op *op;
+    int warps;
+    double times; /* of all rounds so far */
+} FixedAccess;
+
+static void add_rounds(Walk *walk, const Op *op, double times)
+{
+    Tally *tally = walk->user;
+    for (size_t i = 0; i < tally->fixed.n; i++) {
+        FixedAccess *fixed = &tally->fixed.items[i];
+        if (fixed->op == op && fixed->warps == walk->warps) {
+            fixed->times += times;
+            return;
+        }
+    }
+    FixedAccess fixed = {.op = op, .warps = walk->warps, .times = times};
+    ARENA_PUSH(walk->context.func->arena, &tally->fixed, fixed);
+}
+
+static void fixed_tally(Walk *walk, const Op *op, double times)
+{
+    const Tally *tally = walk->user;
+    switch (op->kind) {
+    case OP_SHARED: clear_tally(walk, op, times); break;
+    case OP_SHARED_LOAD:
+    case OP_SHARED_STORE: shared_tally(walk, op, times); break;
+    case OP_REDUCE: reduce_tally(walk, op, times); break;
+    case OP_SCAN:
+    case OP_FOLD: scan_tally(walk, op, times); break;
+    case OP_DOT:
+        if (mma_of_dot(tally->target, op)) {
+            matrix_tally(walk, op, mma_of_dot(tally->target, op), times);
+        } else {
+            dot_tally(walk, op, times);
+        }
+        break;
+    case OP_DOT_ASYNC:
+        if (mma_a_in_registers(tally->target, op)) {
+            matrix_left_tally(walk, op, times);
+        }
+        break;
+    default: break;
+    }
+}
+
+void access_finish(Walk *walk)
+{
+    const Tally *tally = walk->user;
+    for (size_t i = 0; i < tally->fixed.n; i++) {
+        walk->warps = tally->fixed.items[i].warps;
+        fixed_tally(walk, tally->fixed.items[i].op, tally->fixed.items[i].times);
+    }
+}
+
 void access_tally(Walk *walk, const Op *op, double times)
 {
     const Tally *tally = walk->user;
@@ -444,30 +501,19 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_COPY_LOAD: bulk_tally(walk, op, COPIES, times); break;
     case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;
     case OP_BULK_STORE: bulk_tally(walk, op, BULK_STORES, times); break;
-    default: break;
-    }
-    if (tally->brief) {
-        return;
-    }
-    switch (op->kind) {
-    case OP_SHARED: clear_tally(walk, op, times); break;
+    case OP_SHARED:
     case OP_SHARED_LOAD:
-    case OP_SHARED_STORE: shared_tally(walk, op, times); break;
-    case OP_REDUCE: reduce_tally(walk, op, times); break;
+    case OP_SHARED_STORE:
+    case OP_REDUCE:
     case OP_SCAN:
-    case OP_FOLD: scan_tally(walk, op, times); break;
+    case OP_FOLD:
     case OP_DOT:
-        if (mma_of_dot(tally->target, op)) {
-            matrix_tally(walk, op, mma_of_dot(tally->target, op), times);
-        } else {
-            dot_tally(walk, op, times);
-        }
-        break;
     case OP_DOT_ASYNC:
-        if (mma_a_in_registers(tally->target, op)) {
-            matrix_left_tally(walk, op, times);
+        if (!tally->brief) {
+            add_rounds(walk, op, times);
         }
         break;
     default: break;
     }
 }
+

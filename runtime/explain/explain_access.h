@@ -8,6 +8,7 @@
 #include "runtime/explain/launch_trace.h"
 
 #include "ir/layout/matrix_instr.h"
+#include "passes/analysis/bank_conflicts.h"
 
 typedef struct Tally {
     LaunchReport *launch;
@@ -15,7 +16,12 @@ typedef struct Tally {
     Diags *diags;
     int sector;
     bool brief;             /* shared memory is left out */
-    struct LoadDedup *seen; /* loads of this round */
+    struct LoadDedup *seen;   /* loads of this round */
+    struct RequestMemo *memo; /* requests of global memory */
+    struct {
+        struct FixedAccess *items;
+        size_t n, cap;
+    } fixed; /* accesses that are the same in each round */
     double matrix_work;     /* matrix_flops as of 16 bits that take as long */
     double flops, matrix_flops; /* of the ops that were walked */
     int64_t examined;           /* requests of warps: what the walk costs */
@@ -23,6 +29,8 @@ typedef struct Tally {
 
 /* The accesses of an op, `times` over. walk->user is the Tally. */
 void access_tally(Walk *walk, const Op *op, double times);
+/* After the walk: counts the ops whose requests are the same in each round. */
+void access_finish(Walk *walk);
 
 /* ---- for the files of the kinds of access ---- */
 
@@ -35,8 +43,8 @@ bool tile_run_starts(Type type, int axis, int reg, int length);
 /* A bit for each lane, or warp of so many, that holds what one with a 0 there holds, too. */
 uint32_t tile_copies(const Layout *layout, LayoutIn in, int count);
 bool tile_inside(Type type, const int32_t *coords);
-/* Element of a slot of shared memory, in bytes. */
-int64_t shared_place(const Access *access, const int32_t *coords);
+/* A slot of the shared memory that is accessed; an_shared_offset then gives an element's place. */
+SharedTile access_shared_tile(const Access *access);
 /* The axis of its tiles along which elements lie side by side: the last, but for extents of 1. */
 int shared_run_axis(const Access *access);
 /* Elements that one access may take of it. */

@@ -180,6 +180,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
                          .taps = count_rounds(report, loop),
                          .a_lines = lines_of(launch, op, 0),
                          .b_lines = lines_of(launch, op, 1),
+                         .moved = launch->roofline.read + launch->roofline.written,
                          .dots = product->n,
                          .bytes = dtype_bytes(access.memory->type->dtype),
                          .epilogue_ops = product->ops};

@@ -330,6 +330,8 @@ void report_json(const Report *report, Text *out)
     words(&j, "card", report->target->machine->name);
     words(&j, "schedule", report->input->schedule);
     words(&j, "variant", report->input->variant);
+    words(&j, "nominal", report->nominal ? report->nominal : "");
+    words(&j, "fact", report->fact ? report->fact : "");
     integer(&j, "retries", func->retries.n);
     words(&j, "retried_for", func->retries.why);
     open(&j, "sizes", '{');

@@ -17,6 +17,7 @@ enum {
 typedef struct Fragments {
     Walk *walk;
     Access access;
+    SharedTile tile;
     AccessReport *report;
     Layout layout; /* axes m or n, and k */
     bool k_is_col; /* k is contiguous */
@@ -38,10 +39,10 @@ static int bits_in(int count)
 static int64_t place_of(const Fragments *f, const int32_t *at)
 {
     int32_t place[MAX_RANK] = {0};
-    int rank = f->access.memory->type->rank - 1;
+    int rank = f->tile.rank;
     place[rank - 2] = at[f->k_is_col ? 0 : 1];
     place[rank - 1] = at[f->k_is_col ? 1 : 0] / f->in_byte;
-    return shared_place(&f->access, place);
+    return an_shared_offset(&f->tile, place);
 }
 
 static WarpRequest request_for(const Fragments *f, int bytes)
@@ -143,6 +144,7 @@ void matrix_left_tally(Walk *walk, const Op *op, double times)
     }
     f.dtype = memory->dtype;
     f.bytes = dtype_bytes(f.dtype);
+    f.tile = access_shared_tile(&f.access);
     f.in_byte = elements_in_byte(f.access.memory);
     f.k_is_col = !op_int(op, ATTR_TA, 0); /* then they widen it */
     int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
@@ -172,6 +174,7 @@ void matrix_tally(Walk *walk, const Op *op, const MatrixInstr *unit, double time
         }
         f.dtype = memory->dtype;
         f.bytes = dtype_bytes(f.dtype);
+        f.tile = access_shared_tile(&f.access);
         f.in_byte = elements_in_byte(f.access.memory);
         f.layout = mma_operand(unit, side ? MMA_B : MMA_A, result, &depth);
         f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);

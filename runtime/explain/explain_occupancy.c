@@ -5,6 +5,7 @@
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
+#include "support/int_math.h"
 
 #include <math.h>
 
@@ -15,7 +16,9 @@ static int up(int n, int step)
     return (n + step - 1) / step * step;
 }
 
-enum { BESIDE = 24 };
+/* Registers of a thread beside what loops carry; beside the widest value where none do, of which
+ * the compiler keeps one. */
+enum { BESIDE = 24, BESIDE_ROWS = 20 };
 
 typedef struct Held {
     int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
@@ -40,15 +43,21 @@ static void see_held(Op *op, void *user)
     held->carried = carried > held->carried ? carried : held->carried;
 }
 
-/* Of a thread, before there is machine code: what it holds, as far as the blocks that a
- * multiprocessor is to hold leave as many. */
+/* Of a thread: by the assembler, or before there is machine code what it holds, as far as the
+ * blocks that a multiprocessor is to hold leave as many. */
 Registers registers_expected(const Report *report, const LaunchReport *launch)
 {
+    enum { REGISTER_BYTES = 4 };
+    if (launch->assembled) {
+        return (Registers){launch->assembled->registers,
+                           (int)ceil_div(launch->assembled->spilled, REGISTER_BYTES)};
+    }
     Held held = {0};
     int blocks = launch->plan->blocks_per_unit > 0 ? launch->plan->blocks_per_unit : 1;
     int room = report->target->registers / (blocks * launch->warps * report->target->warp);
     block_walk(launch->op->regions[0], see_held, &held);
-    int wanted = BESIDE + held.carried + held.largest * (held.carried > 0 ? 3 : 2) / 2;
+    int wanted = held.carried > 0 ? BESIDE + held.carried + held.largest * 3 / 2
+                                  : BESIDE_ROWS + held.largest;
     room = room < report->target->registers_thread ? room : report->target->registers_thread;
     room -= room % report->target->register_step;
     return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};

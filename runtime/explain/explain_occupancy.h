@@ -7,7 +7,7 @@
 #include "runtime/explain/explain_report.h"
 
 void occupancy_make(const Report *report, LaunchReport *launch);
-/* Of a thread, guessed from what it holds: that it has, and that do not fit. */
+/* Of a thread, by the assembler or guessed from what it holds: that it has, and that do not fit. */
 typedef struct Registers {
     int used, spilled;
 } Registers;
@@ -27,6 +27,8 @@ typedef struct Pipes {
 } Pipes;
 /* Rounds of a loop within the one around it. */
 double rounds_of(const Report *report, const Op *loop);
+/* Bytes that a launch asks of L2: what a block loads again hits L1 where that holds its tiles. */
+double l2_bytes_of(const Report *report, const LaunchReport *launch);
 /* Of a launch without copies by the engine, whose accesses are counted. */
 Pipes pipes_of(const Report *report, const LaunchReport *launch);
 /* Of a block, without those that only copy. */

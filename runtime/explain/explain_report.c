@@ -13,6 +13,7 @@
 #include "runtime/explain/explain_occupancy.h"
 #include "runtime/explain/explain_words.h"
 #include "runtime/explain/load_dedup.h"
+#include "runtime/explain/warp_request.h"
 #include "support/int_math.h"
 
 static const char *const TRAFFIC[N_TRAFFIC] = {
@@ -474,7 +475,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
     launch->shared_bytes =
         launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
-    CodeSize size = an_code_size(func, NULL);
+    CodeSize size = an_code_size(func, op);
     const Op *loop = an_hot_loop(&size, op);
     launch->code_bytes = an_code_bytes(&size, op);
     launch->loop = an_code_counts(&size, loop ? loop : op);
@@ -497,6 +498,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                        .diags = input->func->diags,
                        .brief = input->brief,
                        .seen = seen_new(input->func->arena),
+                       .memo = request_memo(input->func->arena),
                        .sector = report->card ? report->target->sector_bytes : 32};
         Walk walk = {.context = context_of(input->func, input->sizes),
                      .each = tally_op,
@@ -507,6 +509,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                      .share = report_share(report),
                      .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
         walk_launch(&walk, launch->op);
+        access_finish(&walk);
         launch->looks = walk.looks;
         launch->uncertain = walk.uncertain;
         launch->coarse = walk.coarse;

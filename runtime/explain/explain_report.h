@@ -75,7 +75,7 @@ const char *traffic_name(Traffic kind); /* "load" */
 bool traffic_is_shared(Traffic kind);
 bool traffic_is_bulk(Traffic kind);
 
-enum { MAX_SHARED_BANKS = 64, MAX_LANES = 64 };
+enum { MAX_SHARED_BANKS = 64 };
 
 /* One access of one warp, which the HTML page draws. */
 typedef struct WarpRequest {
@@ -304,6 +304,8 @@ typedef struct Report {
     int n_launches;
     Hints proposed;             /* changes of sizes and of the source that a finding calls for */
     Hints hints;                /* changes by which the model expects less time; by whoever tries */
+    const char *nominal; /* what prices took sizes for that are not given; NULL: all are */
+    const char *fact;    /* what would change the plan, and to what effect; NULL: none */
     const struct Report *other; /* of another schedule, which the HTML page sets beside it */
 } Report;
 

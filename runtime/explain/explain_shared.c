@@ -12,19 +12,19 @@ static WarpRequest request_of(const Tally *tally, int bytes)
 
 /* ---- tiles ---- */
 
-static void tile_request(Walk *walk, AccessReport *report, const Access *access, Type type, int reg,
-                         int warp, int run, double times)
+static void tile_request(Walk *walk, AccessReport *report, const SharedTile *tile, Type type,
+                         int reg, int warp, int run, double times)
 {
     Tally *tally = walk->user;
     bool loads = report->kind == SHARED_LOADS;
     uint32_t copies = loads ? 0 : tile_copies(type->layout, IN_LANE, lanes_of(tally));
-    WarpRequest request = request_of(tally, run * dtype_bytes(access->memory->type->dtype));
+    WarpRequest request = request_of(tally, run * tile->elem_bytes);
     int32_t coords[MAX_RANK];
     layout_apply(type->layout, (uint32_t)reg, 0, (uint32_t)warp, coords);
     for (int lane = 0; lane < request.lanes; lane++) {
         bool inside = tile_inside(type, coords);
         if (loads || (inside && !((uint32_t)lane & copies))) {
-            request_add(&request, lane, inside ? shared_place(access, coords) : 0);
+            request_add(&request, lane, inside ? an_shared_offset(tile, coords) : 0);
         }
         layout_next_lane(type->layout, (uint32_t)lane, coords);
     }
@@ -66,13 +66,15 @@ void shared_tally(Walk *walk, const Op *op, double times)
     if (!type->layout || access.memory->type->rank != type->rank + 1) {
         return;
     }
+    SharedTile tile = access_shared_tile(&access);
     int axis = shared_run_axis(&access), run = tile_run_length(type, axis, shared_most(&access));
     uint32_t copies =
         loads && !only_stored(op) ? 0 : tile_copies(type->layout, IN_WARP, walk->warps);
     for (int reg = 0; reg < layout_registers(type->layout); reg++) {
-        for (int warp = 0; tile_run_starts(type, axis, reg, run) && warp < walk->warps; warp++) {
+        int warps = tile_run_starts(type, axis, reg, run) ? walk->warps : 0;
+        for (int warp = 0; warp < warps; warp++) {
             if (!((uint32_t)warp & copies)) {
-                tile_request(walk, report, &access, type, reg, warp, run, times);
+                tile_request(walk, report, &tile, type, reg, warp, run, times);
             }
         }
     }
@@ -133,8 +135,8 @@ void scatter_tally(Walk *walk, const Op *op, double times)
     AccessReport *report = access_report(tally, op, SHARED_ATOMICS, access.memory);
     int bytes = dtype_bytes(access.memory->type->dtype);
     for (int reg = 0; type->layout && reg < layout_registers(type->layout); reg++) {
-        for (int warp = 0; tile_run_starts(type, type->rank - 1, reg, 1) && warp < walk->warps;
-             warp++) {
+        int warps = tile_run_starts(type, type->rank - 1, reg, 1) ? walk->warps : 0;
+        for (int warp = 0; warp < warps; warp++) {
             WarpRequest request = request_of(tally, bytes);
             for (int lane = 0; lane < request.lanes; lane++) {
                 int32_t coords[MAX_RANK];
@@ -302,7 +304,8 @@ void reduce_tally(Walk *walk, const Op *op, double times)
         s.parts = 1; /* for each to read */
     }
     for (int reg = 0; s.mask && reg < registers; reg++) {
-        for (int warp = 0; stands(&s, reg) && warp < walk->warps; warp++) {
+        int warps = stands(&s, reg) ? walk->warps : 0;
+        for (int warp = 0; warp < warps; warp++) {
             write_parts(&s, reg, warp);
             read_parts(&s, reg, warp);
         }
@@ -313,6 +316,7 @@ void reduce_tally(Walk *walk, const Op *op, double times)
 
 typedef struct Side {
     Access access;
+    SharedTile tile;
     AccessReport *report;
     int axis;                        /* of the accumulator: m or n */
     bool k_is_col;                   /* k lies side by side */
@@ -341,6 +345,7 @@ static void open_side(Walk *walk, const Op *op, int operand, bool k_is_col, Side
 {
     Type type = op->results[0]->type;
     side->access = op_access_nth(op, operand);
+    side->tile = access_shared_tile(&side->access);
     side->report = access_report(walk->user, op, SHARED_LOADS, side->access.memory);
     side->axis = operand;
     side->k_is_col = k_is_col;
@@ -405,7 +410,7 @@ static void side_request(Walk *walk, const Side *side, Type type, int coord, int
         int rank = side->access.memory->type->rank - 1;
         place[rank - 2] = (int32_t)(side->k_is_col ? at : k);
         place[rank - 1] = (int32_t)(side->k_is_col ? k : at);
-        request_add(&request, lane, shared_place(&side->access, place));
+        request_add(&request, lane, an_shared_offset(&side->tile, place));
     }
     access_request(tally, side->report, &request, times);
 }

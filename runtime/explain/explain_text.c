@@ -197,6 +197,12 @@ void report_text(const Report *report, Text *out)
         hint_words(report, &report->hints.items[i], out);
         text_char(out, '\n');
     }
+    if (report->nominal) {
+        text_printf(out, "# prices use %s\n", report->nominal);
+    }
+    if (report->fact) {
+        text_printf(out, "# %s\n", report->fact);
+    }
     text_printf(out, "# a variant for %s\n", report->input->variant);
     if (report->input->product_flops > 0) {
         text_printf(out, "# products: %.4g FLOP\n", report->input->product_flops);

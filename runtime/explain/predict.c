@@ -44,6 +44,9 @@ static double thread_clock(const Report *report)
 static double imbalance(const LaunchReport *launch, double units)
 {
     double blocks = (double)launch->blocks, each = ceil(blocks / units);
+    if (launch->plan->persistent && launch->product.op) { /* in whole waves of tiles */
+        return 1 / (1 - launch->product.tail);
+    }
     double room = units * launch->occupancy.resident;
     if (blocks <= 0 || room <= 0) {
         return 1;
@@ -52,10 +55,8 @@ static double imbalance(const LaunchReport *launch, double units)
     return blocks < room ? each * units / blocks : 1 + LAST_ROUND * units / blocks;
 }
 
-static double memory_time(const Report *report, const LaunchReport *launch, const Gpu *gpu)
+static double memory_time(const Report *report, const LaunchReport *launch)
 {
-    double bandwidth = report->card->memory_gbs * 1e9;
-    double needed = bandwidth / gpu->units * report->card->memory_latency * 1e-9;
     /* The bytes in flight of a multiprocessor: a few accesses of each resident warp, and the stages
      * of ring buffers that are not in use. */
     double widest = 0, ahead = 0;
@@ -73,11 +74,8 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
     double there = warps * report->target->warp * widest * WARP_ACCESSES +
                    launch->occupancy.resident * ahead * slots;
     double reached = report->card->memory_percent / 100.0;
-    double share =
-        there > 0 ? reached / sqrt(1 + (needed / there) * (needed / there) / 4) : reached;
-    double busy = launch->blocks > 0 && launch->blocks < gpu->units / 2
-                      ? (double)launch->blocks / (gpu->units / 2)
-                      : 1;
+    double share = reached * machine_memory_reached(report->card, there);
+    double busy = cost_busy(report->card, (double)launch->blocks);
     return launch->roofline.memory_seconds / (share * busy);
 }
 
@@ -88,7 +86,7 @@ static bool multiplies(const Report *report, const LaunchReport *launch)
     const Roofline *r = &launch->roofline;
     const Op *product = launch->product.op;
     bool fma = product && !launch->product.modelled;
-    bool walks = launch->plan->persistent && !(product && product->kind == OP_DOT);
+    bool walks = launch->plan->persistent && !product;
     return !report->input->brief && !walks && launch->blocks > 0 && launch->warps > 0 &&
            (fma || (!r->memory_bound && r->asked_read > 4 * r->read));
 }
@@ -209,7 +207,7 @@ static double streamed_launch(const Report *report, const LaunchReport *launch, 
                               double even, TimeCourse *course)
 {
     const Roofline *r = &launch->roofline;
-    double asked = r->asked_read + r->asked_written;
+    double asked = fmin(l2_bytes_of(report, launch), r->asked_read + r->asked_written);
     double cache =
         (double)report->card->l2_bytes * report->card->num_sms * report->card->matrix_clock * 1e6;
     double times[] = {memory, even * asked / cache, even * cost_arithmetic(r->compute_seconds)};
@@ -240,7 +238,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
         *limiter = launch->product.limiter;
         return modelled_launch(launch, &gpu, course) + gpu.start;
     }
-    double memory = memory_time(report, launch, &gpu), even = imbalance(launch, gpu.units);
+    double memory = memory_time(report, launch), even = imbalance(launch, gpu.units);
     if (groups_cost(report, launch, &groups)) {
         return groups_launch(&groups, memory, &gpu, course) + gpu.start;
     }
@@ -353,23 +351,38 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     return even * work / at_once + rounds * core->block_ns * 1e-9 + core->launch_ns * 1e-9;
 }
 
+/* No launch is faster than its roofline, nor than memory moves what caches do not keep, at the rate
+ * that the best launches reach. */
+static double least_seconds(const Report *report, const LaunchReport *launch, bool *bound)
+{
+    const Roofline *r = &launch->roofline;
+    double once = r->read + r->written, moved = r->memory_read + r->memory_written;
+    double reached = report->card->memory_percent / 100.0;
+    double memory = r->memory_seconds / reached;
+    memory *= once > 0 && moved > once ? moved / once : 1;
+    *bound = r->memory_bound || memory > r->compute_seconds;
+    return *bound ? memory : r->compute_seconds;
+}
+
+/* What `explain` prints of a launch, and what schedules are ranked by. */
+static double gpu_seconds(const Report *report, const LaunchReport *launch, const char **limiter,
+                          TimeCourse *course)
+{
+    bool bound;
+    double predicted = gpu_launch(report, launch, limiter, course);
+    double least = least_seconds(report, launch, &bound);
+    if (predicted < least) {
+        course_part(course, "what the device's rates require at least", least - predicted);
+        *limiter = bound ? "memory" : "arithmetic";
+        return least;
+    }
+    return predicted;
+}
+
 void predict_make(const Report *report, LaunchReport *launch)
 {
     if (report->card && report->sized && launch->blocks > 0) {
-        launch->predicted = gpu_launch(report, launch, &launch->limiter, &launch->course);
-        /* No launch is faster than its roofline, nor than memory moves what caches do not keep. */
-        const Roofline *r = &launch->roofline;
-        double once = r->read + r->written, moved = r->memory_read + r->memory_written;
-        double memory =
-            once > 0 && moved > once ? r->memory_seconds * moved / once : r->memory_seconds;
-        bool bound = r->memory_bound || memory > r->compute_seconds;
-        double least = bound ? memory : r->compute_seconds;
-        if (launch->predicted < least) {
-            course_part(&launch->course, "what the device's rates require at least",
-                        least - launch->predicted);
-            launch->predicted = least;
-            launch->limiter = bound ? "memory" : "arithmetic";
-        }
+        launch->predicted = gpu_seconds(report, launch, &launch->limiter, &launch->course);
     }
 }
 
@@ -384,7 +397,7 @@ Predicted report_predict(const Report *report, int threads)
         }
         const char *limiter;
         TimeCourse course;
-        all.seconds += report->card ? gpu_launch(report, launch, &limiter, &course)
+        all.seconds += report->card ? gpu_seconds(report, launch, &limiter, &course)
                                     : cpu_launch(report, launch, threads);
         all.roof += r->memory_bound ? r->memory_seconds : r->compute_seconds;
     }

@@ -72,7 +72,9 @@ static void see_loop(Op *op, void *user)
     Step *most = user, own = {0};
     for (const Op *at = op->kind == OP_FOR ? op->regions[0]->first : NULL; at; at = at->next) {
         own.products += at->kind == OP_DOT_ASYNC || at->kind == OP_DOT;
-        own.ops += op_has(at, TRAIT_ELEMENTWISE) ? elements(at->results[0]->type) : 0;
+        bool renames = at->kind == OP_TO_STATIC; /* which takes no instruction */
+        own.ops +=
+            op_has(at, TRAIT_ELEMENTWISE) && !renames ? elements(at->results[0]->type) : 0;
         own.ops += at->kind == OP_REDUCE ? elements(at->operands[0]->type) : 0;
     }
     bool less = own.products == most->products && own.ops < most->ops;

@@ -28,6 +28,7 @@ enum {
     MAX_PREDICATES = 6,  /* predicate registers that can keep guards over a loop */
     STEP_OPS = 12,       /* of a warp, in each step of a loop */
     LINE_BYTES = 128,
+    PART_BEGIN_OPS = 8, /* from a launch's index to where its part of an axis begins */
 };
 
 /* Fitted to dots on FMA units (docs/lab/products.md): the instructions that upcast one narrow
@@ -80,18 +81,22 @@ static double block_bytes(const Report *report, const AccessReport *at)
     return bytes;
 }
 
-/* Bytes of lines that are open at once: a tile's, a line for each of its rows at least. */
+/* Bytes of lines that are open at once: a tile's, whose rows fill lines, or a line for each of its
+ * elements. */
 static double open_bytes(const AccessReport *at)
 {
     Type type = at->op->n_results ? at->op->results[0]->type : NULL;
-    double elements = 1;
+    Access access = op_access(at->op, 0);
+    double elements = 1, row = 0;
     for (int i = 0; type && i < type->rank; i++) {
         elements *= (double)poly_capacity(type->dims[i]);
+        row = (double)poly_capacity(type->dims[i]) * dtype_bytes(type->dtype);
     }
-    return elements * LINE_BYTES;
+    bool fills = row >= LINE_BYTES && type_stride_is(access.memory->type, access.n - 1, 1);
+    return elements * (fills ? dtype_bytes(type->dtype) : LINE_BYTES);
 }
 
-static double l2_bytes(const Report *report, const LaunchReport *launch)
+double l2_bytes_of(const Report *report, const LaunchReport *launch)
 {
     int sector = report->target->sector_bytes;
     double bytes = 0, open = 0;
@@ -197,6 +202,21 @@ static bool has_barrier(const Block *block)
     return false;
 }
 
+/* In how many parts the launch around it shares out an axis whose parts begin here; 1: in none. */
+static double parts_from(const Report *report, const Value *begin, int depth)
+{
+    const Op *op = begin->def, *launch = !op && begin->block ? begin->block->parent : NULL;
+    if (launch && launch->kind == OP_LAUNCH) {
+        int64_t parts = walked(report, op_attr(launch, ATTR_DIMS)->dims[begin->index]);
+        return parts > 0 && begin->type->kind != TYPE_RANGE ? (double)parts : 1;
+    }
+    double parts = 1;
+    for (int i = 0; op && !op->n_regions && depth > 0 && i < op->n_operands && parts <= 1; i++) {
+        parts = op->operands[i] ? parts_from(report, op->operands[i], depth - 1) : 1;
+    }
+    return parts;
+}
+
 double rounds_of(const Report *report, const Op *loop)
 {
     const Op *from = for_lo(loop)->def;
@@ -204,6 +224,9 @@ double rounds_of(const Report *report, const Op *loop)
     int64_t extent = from && from->kind == OP_START
                          ? poly_capacity(from->operands[0]->type->dims[0])
                          : walked(report, op_attr(loop, ATTR_DIMS)->dims[0]);
+    double parts =
+        op_int(loop, ATTR_PART, 0) ? parts_from(report, for_lo(loop), PART_BEGIN_OPS) : 1;
+    extent = parts > 1 ? (int64_t)ceil((double)extent / parts) : extent;
     return extent < 1 ? 1 : step > 0 ? ceil((double)extent / (double)step) : (double)extent;
 }
 
@@ -244,10 +267,22 @@ static double all_pipes(const Pipes *p)
                                                [COST_L2] = p->l2}});
 }
 
+static bool has_bulk_loads(const LaunchReport *launch)
+{
+    bool found = false;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        found = found || launch->accesses.items[i].kind == BULK_LOADS;
+    }
+    return found;
+}
+
 /* Cycles in which a block waits and its own work, `each`, does not fill. */
 static double waits(const Machine *card, const LaunchReport *launch, const Steps *steps,
                     const Pipes *p, double each, double missed)
 {
+    if (has_bulk_loads(launch)) { /* a producer is ahead, but of no other block's tile */
+        return launch->plan->persistent ? 0 : card->block_start;
+    }
     double wait = missed < 1 ? card->l1_latency + missed * card->l2_latency : card->l2_latency;
     if (steps->n == 0) {
         return 0;
@@ -274,21 +309,23 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;
+    const MatrixInstr *unit = launch->product.instruction;
+    double reached = unit && mma_warps(unit) == 1 ? machine_warp_share(card) : 1;
     Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (schedulers * ISSUED * units),
-               .matrix = r->matrix_work / ((double)card->product16 * units),
+               .matrix = r->matrix_work / ((double)card->product16 * units * reached),
                .l1 = total(launch, false) / units,
                .shared = total(launch, true) / units,
                .operands = matrix_wavefronts(report, launch) / units,
-               .l2 = l2_bytes(report, launch) / (brings * units)};
+               .l2 = l2_bytes_of(report, launch) / (brings * units)};
     /* A scheduler and its part of the matrix unit serve only their own warps. */
-    double working = (resident > 1 ? resident : 1) * (double)warps_that_compute(launch);
+    resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
+    double working = resident * (double)warps_that_compute(launch);
     double idle = working < schedulers ? schedulers / working : 1;
     p.issue *= idle;
     p.matrix *= idle;
     double each = all_pipes(&p) * units / blocks; /* of a block */
     double missed = p.l2 * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
     double wait = waits(card, launch, &steps, &p, each, missed);
-    resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
     /* The work of other blocks hides part of the wait. */
     double others = (resident - 1) * each;
     double exposed = wait > 0 ? wait * wait / (wait + others) : 0;

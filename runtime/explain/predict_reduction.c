@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicts a block that loads, reduces and stores. The latencies of one block add up: its start,
- * its loads, its barriers, the barriers of its cluster, its stores. Other blocks of the
- * multiprocessor fill these gaps with their work, so with few of them the time grows in whole
- * rounds. The blocks of a cluster start together on as many multiprocessors, which takes longer
- * the more there are.
- *
- * The latencies are those of the machine (ir/target/machines.def). */
+/* Predicts blocks that load, reduce and store (passes/analysis/block_cost.h), by what a launch's
+ * ops and accesses come to. */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/target/machine.h"
-#include "passes/analysis/cost_model.h"
+#include "passes/analysis/block_cost.h"
 
-#include <math.h>
-
-/* Blocks of a cluster begin together, which takes as many times as long by this power of them. */
-static const double CLUSTER_POWER = 0.6;
-static const double OVERLAP = 3; /* the exponent of the norm of what overlaps */
 /* Instructions of an operation (pairs of narrow elements, and what folds into others), of an
- * access, and of a register that does not fit, with what waits for it; the share of those that a
- * block could issue if it were alone. Seconds. */
-static const double EACH = 0.6, ACCESS = 4, SPILL = 100, RATE = 0.8, NS = 1e-9;
+ * access, and of a register that does not fit, with what waits for it. */
+static const double EACH = 0.6, ACCESS = 4, SPILL = 30;
 
 typedef struct BlockTrace {
     const Report *report;
@@ -79,17 +68,6 @@ static double instructions(const BlockTrace *trace, const LaunchReport *launch)
            ACCESS * requests / (double)launch->blocks / launch->warps;
 }
 
-/* Seconds of a block that is alone: its latencies, and `issue`, in which it issues instructions. */
-static double life_seconds(const Machine *machine, const BlockTrace *trace, double clock,
-                           double issue)
-{
-    double cycles = machine->block_start + trace->meets * machine->combine +
-                    trace->cluster_meets * machine->cluster_combine;
-    double ns =
-        machine->load_ns + machine->next_load_ns * fmax(0, trace->steps - 1) + machine->store_ns;
-    return cycles / clock + NS * ns + issue;
-}
-
 double course_seconds(const Report *report, const LaunchReport *launch, double clock, double memory,
                       TimeCourse *course)
 {
@@ -101,20 +79,28 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
         launch->plan->persistent || launch->uncertain || trace.meets <= 0) {
         return 0;
     }
-    double slots = (double)machine->lanes / report->target->warp;
-    double blocks = ceil((double)launch->blocks / machine->num_sms); /* of a multiprocessor */
     double issued = instructions(&trace, launch) * launch->warps;
-    double alone = issued / (RATE * fmin(slots, launch->warps)) / clock;
-    double cluster = launch->plan->cluster > 1 ? launch->plan->cluster : 1;
-    double parts[] = {memory, blocks * issued / slots / clock,
-                      blocks * machine->block_next * pow(cluster, CLUSTER_POWER) / clock,
-                      blocks / fmin(resident, blocks) *
-                          life_seconds(machine, &trace, clock, alone)};
-    static const char *const names[] = {"memory", "instructions that warps issue",
-                                        "starts of blocks", "latencies of a block's life"};
-    enum { N = sizeof parts / sizeof *parts };
-    for (int i = 0; i < N; i++) {
+    BlockProblem problem = {.blocks = (double)launch->blocks,
+                            .warps = launch->warps,
+                            .resident = resident,
+                            .cluster = launch->plan->cluster,
+                            .meets = trace.meets,
+                            .cluster_meets = trace.cluster_meets,
+                            .steps = trace.steps,
+                            .instructions = issued,
+                            .memory = memory,
+                            .clock = clock};
+    double parts[N_BLOCK_PARTS];
+    double all =
+        block_seconds(machine, (double)machine->lanes / report->target->warp, &problem, parts);
+    static const char *const names[N_BLOCK_PARTS] = {
+        [BLOCK_MEMORY] = "memory",
+        [BLOCK_ISSUE] = "instructions that warps issue",
+        [BLOCK_STARTS] = "starts of blocks",
+        [BLOCK_LIVES] = "latencies of a block's life",
+    };
+    for (int i = 0; i < N_BLOCK_PARTS; i++) {
         course_alone(course, names[i], parts[i]);
     }
-    return cost_norm(parts, N, OVERLAP);
+    return all;
 }

@@ -5,13 +5,14 @@
 
 #include "ir/build.h"
 
-/* True if a launch of a GPU has products that depend on one another, of which threads load the
- * operands: its accesses are counted, which takes ten times as long. */
+/* True if a launch of a GPU has products that no model of tiles covers: what limits them is shared
+ * memory, too, so that its accesses are counted, which takes ten times as long. */
 static bool multiplies_itself(const Report *report)
 {
     for (int i = 0; i < report->n_launches && report->card; i++) {
         const ProductReport *product = &report->launches[i].product;
-        if (product->op && product->op->kind == OP_DOT && product->n > 1 && !product->alike) {
+        if (product->op && !product->modelled &&
+            (product->op->kind == OP_DOT || product->alike)) {
             return true;
         }
     }
@@ -24,7 +25,7 @@ void report_make_brief(ReportInput *input, Report *report)
     report_make(input, report);
     if (multiplies_itself(report)) {
         input->brief = false;
-        input->sampled = true; /* what limits it is shared memory, too */
+        input->sampled = true;
         report_make(input, report);
     }
 }

@@ -3,6 +3,9 @@
  * warp needs, from the addresses of its lanes. */
 #include "runtime/explain/warp_request.h"
 
+#include <stddef.h>
+#include <xxhash.h>
+
 enum { MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };
 
 void request_add(WarpRequest *request, int lane, int64_t at)
@@ -16,28 +19,31 @@ static bool is_active(const WarpRequest *request, int lane)
     return request->active >> lane & 1;
 }
 
-/* Adds to a set; how many it then has. */
-static int note(int64_t *set, int n, int64_t item)
+/* Adds an item to a set of n items; returns how many it then has. Lanes mostly ask for ascending
+ * addresses, so an item that is greater than all others needs no search. */
+static int set_add(int64_t *set, int n, int64_t item, int64_t *greatest)
 {
-    for (int i = n; i-- > 0;) {
+    bool ascends = n == 0 || item > *greatest;
+    for (int i = n; !ascends && i-- > 0;) {
         if (set[i] == item) {
             return n;
         }
     }
+    *greatest = ascends ? item : *greatest;
     set[n] = item;
     return n + 1;
 }
 
 int request_sectors(const WarpRequest *request, int sector, int *least)
 {
-    int64_t sectors[MAX_PIECES], places[MAX_LANES];
+    int64_t sectors[MAX_PIECES], last_sector = 0, places[MAX_LANES], last_place = 0;
     int n = 0, n_places = 0;
     for (int lane = 0; lane < request->lanes; lane++) {
         if (is_active(request, lane)) {
             int64_t at = request->at[lane];
-            n = note(sectors, n, at / sector);
-            n = note(sectors, n, (at + request->bytes - 1) / sector);
-            n_places = note(places, n_places, at);
+            n = set_add(sectors, n, at / sector, &last_sector);
+            n = set_add(sectors, n, (at + request->bytes - 1) / sector, &last_sector);
+            n_places = set_add(places, n_places, at, &last_place);
         }
     }
     *least = (n_places * request->bytes + sector - 1) / sector;
@@ -68,14 +74,14 @@ static bool neighbours_agree(const WarpRequest *request, int first, int n, int d
 
 static int group_turns(const WarpRequest *request, int first, int n)
 {
-    int64_t words[MAX_SHARED_BANKS][MAX_WORDS];
+    int64_t words[MAX_SHARED_BANKS][MAX_WORDS], greatest[MAX_SHARED_BANKS];
     int counts[MAX_SHARED_BANKS] = {0}, most = 0;
     for (int lane = first; lane < first + n; lane++) {
         for (int byte = 0; is_active(request, lane) && byte < request->bytes;
              byte += SHARED_WORD_BYTES) {
             int64_t word = (request->at[lane] + byte) / SHARED_WORD_BYTES;
             int bank = (int)((uint64_t)word % (unsigned)request->banks);
-            counts[bank] = note(words[bank], counts[bank], word);
+            counts[bank] = set_add(words[bank], counts[bank], word, &greatest[bank]);
             most = counts[bank] > most ? counts[bank] : most;
         }
     }
@@ -113,4 +119,52 @@ int request_l1_wavefronts(const WarpRequest *request)
     int least, lines = request_sectors(request, LINE_BYTES, &least);
     int lookups = (lines + LOOKUPS - 1) / LOOKUPS, turns = request_wavefronts(request, &least);
     return turns > lookups ? turns : lookups;
+}
+
+/* ---- requests like an earlier one ---- */
+
+enum {
+    PATTERNS = 1 << 12,
+    PATTERN_ALIGN = 4096 /* bytes; a multiple of each sector, and of each row of banks */
+};
+
+struct RequestMemo {
+    struct {
+        uint64_t hash; /* 0: none */
+        GlobalCounts counts;
+    } items[PATTERNS];
+};
+
+/* What the counts depend on. */
+typedef struct Pattern {
+    uint64_t active;
+    int lanes, banks, bytes, sector;
+    int64_t at[MAX_LANES]; /* from a multiple of PATTERN_ALIGN */
+} Pattern;
+
+RequestMemo *request_memo(Arena *arena)
+{
+    return ARENA_NEW(arena, RequestMemo);
+}
+
+GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector)
+{
+    Pattern pattern = {.active = request->active,
+                       .lanes = request->lanes,
+                       .banks = request->banks,
+                       .bytes = request->bytes,
+                       .sector = sector};
+    int64_t base = request->at[__builtin_ctzll(request->active)] & ~(int64_t)(PATTERN_ALIGN - 1);
+    for (int lane = 0; lane < request->lanes; lane++) {
+        pattern.at[lane] = is_active(request, lane) ? request->at[lane] - base : 0;
+    }
+    size_t size = offsetof(Pattern, at) + sizeof *pattern.at * (size_t)request->lanes;
+    uint64_t hash = XXH3_64bits(&pattern, size) | 1;
+    GlobalCounts *counts = &memo->items[hash / 2 % PATTERNS].counts;
+    if (memo->items[hash / 2 % PATTERNS].hash != hash) {
+        memo->items[hash / 2 % PATTERNS].hash = hash;
+        counts->sectors = request_sectors(request, sector, &counts->least_sectors);
+        counts->l1_wavefronts = request_l1_wavefronts(request);
+    }
+    return *counts;
 }

@@ -20,4 +20,15 @@ int request_group(const WarpRequest *request, int first);
  * looks up four of them at a time. */
 int request_l1_wavefronts(const WarpRequest *request);
 
+/* What a request to global memory takes. */
+typedef struct GlobalCounts {
+    int sectors, least_sectors, l1_wavefronts;
+} GlobalCounts;
+
+/* Counts that were made before, by the pattern of addresses: most requests of a walk are like an
+ * earlier one at another place. */
+typedef struct RequestMemo RequestMemo;
+RequestMemo *request_memo(Arena *arena);
+GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector);
+
 #endif

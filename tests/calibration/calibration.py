@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""calibration.py --tessera PROGRAM [--write] [--only PATTERN]: compares what the compiler predicts
-of machine code with counts from the machine code. Needs ptxas and nvdisasm, but no GPU.
+"""calibration.py --tessera PROGRAM [--write] [--only PATTERN] [--part K/N]: compares what the
+compiler predicts of machine code with counts from the machine code. Needs ptxas and nvdisasm, but
+no GPU.
 
 calibration.data has a program with its options on a line (for sm_90a unless they say otherwise),
 and below it, indented, for each launch: the bytes of its code, and of a step of its hot loop the
@@ -25,13 +26,17 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/codegen/nvptx"))
+sys.path[:0] = [str(ROOT / "tests/codegen/nvptx"), str(ROOT / "tests")]
 from tools import find_tool  # noqa: E402
+import suite  # noqa: E402
+
+from loops import loops_of  # noqa: E402
 
 DATA = pathlib.Path(__file__).with_name("calibration.data")
 SCHEDULERS, BUDGET = 4, 98304  # of sm_90a: of a multiprocessor; bytes of hot code
 WITHIN, SMALL = 0.15, 16  # counts this close are equal, too: a few instructions of addresses
 BYTES_SMALL = 2048
+SPIN = 8  # instructions: shorter loops wait
 MATRIX = re.compile(r"\b(?:[HI]G?MMA|QGMMA|IGMMA)\b")
 LOADS = re.compile(r"\bLDG\b")
 SHARED_STORES = re.compile(r"\b(?:STS|STSM)\b")
@@ -70,24 +75,14 @@ def functions(sass):
 
 
 def hot_loop(code, labels):
-    """The instructions of the innermost loop with a matrix instruction, or the longest innermost
-    one that accesses memory, or all."""
-    loops = []
-    for i, text in enumerate(code):
-        target = re.search(r"\bBRA\b.*`\((\.L\w+)\)", text)
-        if target and labels.get(target[1], i + 1) <= i:
-            loops.append((labels[target[1]], i))
-    spins = [loop for loop in loops if loop[1] - loop[0] < 8]
-    loops = [loop for loop in loops if loop not in spins]
-    inner = [a for a in loops if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in loops)]
-    matrix = [a for a in loops if any(MATRIX.search(t) for t in code[a[0]:a[1] + 1])]
-    if matrix:
-        begin, end = min(matrix, key=lambda a: a[1] - a[0])
-    elif inner:
-        begin, end = max(inner, key=lambda a: a[1] - a[0])
-    else:
-        begin, end = 0, len(code) - 1
-    return code[begin:end + 1]
+    """The instructions of the longest innermost loop with a matrix instruction, or of the longest
+    innermost one, or all. Loops of a few instructions that wait are none."""
+    loops = [set(loop) for loop in loops_of(code, labels) if len(loop) >= SPIN]
+    matrix = [a for a in loops if any(MATRIX.search(code[i]) for i in a)]
+    loops = matrix or loops
+    inner = [a for a in loops if not any(b < a for b in loops)]
+    chosen = max(inner, key=len) if inner else range(len(code))
+    return [code[i] for i in sorted(chosen)]
 
 
 def count(sass, registers):
@@ -171,6 +166,7 @@ def main():
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
+    suite.add_part(parser)
     options = parser.parse_args()
     ptxas, nvdisasm = find_tool("ptxas", "PTXAS"), find_tool("nvdisasm", "NVDISASM")
     if not ptxas or not nvdisasm:
@@ -178,6 +174,7 @@ def main():
         return
     tools = options.tessera, ptxas, nvdisasm
     found = [c for c in cases(DATA.read_text()) if re.search(options.only, " ".join(c[1]))]
+    found = suite.part_of(options, found)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda c: list(lines_of(tools, c[1])), found))
     failed = 0
@@ -191,7 +188,7 @@ def main():
             if new - old:
                 failed += 1
                 print(f"{' '.join(words)}\n    {line}\n    was: {marks.get(line.split(':')[0])}")
-    if options.write and not options.only:
+    if options.write and len(found) == len(cases(DATA.read_text())):
         DATA.write_text("\n".join(written) + "\n")
         failed = 0
     print(f"{sum(map(len, results)) - failed} passed, {failed} failed")

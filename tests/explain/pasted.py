@@ -102,7 +102,7 @@ def attempt(options, job):
 
 def main():
     options = suite.options_of(suite.parser(__doc__))
-    return suite.run(options, jobs(), lambda job: attempt(options, job),
+    return suite.run(options, suite.part_of(options, jobs()), lambda job: attempt(options, job),
                      lambda job: " ".join(word for word in job if word))
 
 

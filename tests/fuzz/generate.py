@@ -98,6 +98,12 @@ def give_window(p):
         step = p.rnd.choice([1, 1, 2])
         at.append(f"{variable}{f' * {step}' if step > 1 else ''} + {r} - {p.rnd.choice([0, 1, 2])}")
     name = p.rnd.choice(["sum", "sum", "max", "min"])
+    condition = ""
+    if p.rnd.random() < 0.3:  # taps of one residue class, as a transposed convolution has
+        variable, tap = p.rnd.choice(axes)[0], p.rnd.choice(windows).split()[0]
+        condition = (f" if ({variable} + {p.rnd.choice([1, 2, 3])} * {tap} + "
+                     f"{p.rnd.choice([0, 1, 7])}) % {p.rnd.choice([2, 3, 4, 6])} == "
+                     f"{p.rnd.choice([0, 0, 1])}")
     outside = {"sum": "0", "max": "-inf" if dtype == "f32" else "-99",
                "min": "inf" if dtype == "f32" else "99"}[name]
     body = f"({x.name}[{', '.join(at)}] else {outside})"
@@ -105,7 +111,7 @@ def give_window(p):
         w = p.param(x.dtype, weights)
         body += f" * {w.name}[{', '.join(t.split()[0] for t in windows)}]"
     result = written(p, dtype, dims)
-    text = converted(result, dtype, f"({name}({', '.join(windows)}) {body})")
+    text = converted(result, dtype, f"({name}({', '.join(windows)}{condition}) {body})")
     p.body.append(f"{result.name}[{', '.join(v for v, _ in axes)}] = {text}")
 
 

@@ -229,16 +229,12 @@ def main():
                         help="tensors lie otherwise than row-major, as the seed says")
     parser.add_argument("--some", action="store_true",
                         help="each program and size on one of the devices, in turn")
-    parser.add_argument("--part", type=lambda text: [int(n) for n in text.split("/")],
-                        default=[0, 1], metavar="K/N",
-                        help="each N-th program and size, from the K-th")
     parser.add_argument("pattern", nargs="?", default="")
     options = suite.options_of(parser)
     sys.modules["lang"] = sys.modules["__main__"]
     for file in sorted((HERE / "inputs").glob("*.tile")):
         importlib.import_module(file.stem)
-    first, step = options.part
-    cases = [(p, sizes) for p in PROGRAMS for sizes in p.sizes][first::step]
+    cases = suite.part_of(options, ((p, sizes) for p in PROGRAMS for sizes in p.sizes))
     n = len(options.device)
     work = [(p, sizes, device) for i, (p, sizes) in enumerate(cases)
             for k, device in enumerate(options.device) if not options.some or i % n == k

@@ -85,6 +85,40 @@ START_TEST(products_depend_on_the_card)
 }
 END_TEST
 
+/* The copy engine takes as long for 96 bytes of a row as for the line of 128. */
+START_TEST(parts_of_lines_cost_a_line)
+{
+    Arena arena;
+    arena_init(&arena, allocator_default());
+    const Target *near_target, *target = target_on_card(&arena, "sm_90a@h100", &near_target);
+    DotProblem size = {.m = 4096, .n = 4096, .k = 96, .batch = 1, .taps = 1, .dots = 1, .bytes = 2};
+    DotTiling tiles = {.m = 128, .n = 128, .depth = 64, .split_k = 1, .count = 1024};
+    double whole = dot_cost(target, target->machine, &size, &tiles).l2;
+    tiles.depth = 48;
+    ck_assert(near(dot_cost(target, target->machine, &size, &tiles).l2, whole));
+    tiles.depth = 80;
+    ck_assert(near(dot_cost(target, target->machine, &size, &tiles).l2, 2 * whole));
+    arena_free(&arena);
+}
+END_TEST
+
+/* Groups of four blocks leave multiprocessors idle (docs/lab/products.md), pairs leave none. */
+START_TEST(groups_are_placed_like_clusters)
+{
+    Arena arena;
+    arena_init(&arena, allocator_default());
+    const Target *near_target, *target = target_on_card(&arena, "sm_90a@h100", &near_target);
+    DotProblem size = {
+        .m = 1000, .n = 1000, .k = 1000, .batch = 1, .taps = 1, .dots = 1, .bytes = 2};
+    DotTiling tiles = {
+        .m = 64, .n = 128, .depth = 64, .split_k = 1, .count = 128, .multicast_m = 2};
+    ck_assert(near(dot_cost(target, target->machine, &size, &tiles).tiles_per_sm, 1));
+    tiles.multicast_m = 4;
+    ck_assert(near(dot_cost(target, target->machine, &size, &tiles).tiles_per_sm, 2));
+    arena_free(&arena);
+}
+END_TEST
+
 UNIT_TESTS(passes_costs)
 {
     TCase *tests = tcase_create("costs");
@@ -92,5 +126,7 @@ UNIT_TESTS(passes_costs)
     tcase_add_test(tests, chains_bound_a_step);
     tcase_add_test(tests, waves_are_whole);
     tcase_add_test(tests, products_depend_on_the_card);
+    tcase_add_test(tests, parts_of_lines_cost_a_line);
+    tcase_add_test(tests, groups_are_placed_like_clusters);
     return tests;
 }

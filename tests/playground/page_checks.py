@@ -148,8 +148,8 @@ def check_explain(page):
     assert page.tab.value(f"{frame}.srcdoc.includes('roofline')"), "no roofline"
     assert page.tab.value(f"{frame}.getAttribute('sandbox')") == "allow-scripts"
     inside = page.tab.in_frame()
-    shown = "document.querySelectorAll('svg').length > 1 && getComputedStyle(document.body).color"
-    page.tab.wait(shown, session=inside)
+    page.tab.wait("document.readyState === 'complete'", session=inside)
+    assert page.tab.value("document.querySelectorAll('svg').length", inside) > 1, "no pictures"
     page.tab.value("document.querySelector('a[href=\"#roofline\"]').click()", inside)
     page.tab.wait("scrollY > 0", session=inside)
     page.do("chosen.sizes.M = '100'; showFields(kernelOf()); refresh();")

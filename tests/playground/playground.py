@@ -24,6 +24,7 @@ import make_page  # noqa: E402
 import page as pages  # noqa: E402
 import page_checks  # noqa: E402
 import patience  # noqa: E402
+import suite  # noqa: E402
 
 FILE = "program.tile"
 TARGETS = ["sm_90a", "gfx942", "x86-64-v3", "sm_80", "sm_100a", "gfx1100"]
@@ -130,10 +131,10 @@ def compare_run(native, wasm, args, source):
     return None if one and near(one, two) else f"{' '.join(args)}: {first_difference(one, two)}"
 
 
-def compare(native, wasm):
+def compare(native, wasm, options):
     """Yields (what, problem or None)."""
     data, turn = make_page.data(), 0
-    for example in data["examples"]:
+    for example in suite.part_of(options, data["examples"]):
         source = example["source"]
         described = native.run(["compile", FILE, "--describe", "--json"], source)[1]
         yield example["name"], same(native, wasm, ["compile", FILE, "--describe", "--json"], source)
@@ -174,7 +175,7 @@ def checks(options, folder):
                                    page.read_text(), flags=re.S))
     yield "outside", f"names {outside[0]}" if outside else None
     wasm = Wasm(shutil.which("node"), options.build / "playground/wasm/tessera.wasm")
-    yield from compare(Native(options.build, folder / "native"), wasm)
+    yield from compare(Native(options.build, folder / "native"), wasm, options)
     wasm.end()
     if options.chromium:
         yield from page_checks.run(options.chromium, page, folder)
@@ -185,6 +186,7 @@ def main():
     parser.add_argument("--build", required=True, type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--chromium", default=pages.browser())
     parser.add_argument("--pictures", type=pathlib.Path, help="a folder for pictures of the page")
+    suite.add_part(parser)
     options = parser.parse_args()
     page_checks.PICTURES = options.pictures
     counts = {"passed": 0, "failed": 0, "skipped": 0}

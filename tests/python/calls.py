@@ -224,6 +224,18 @@ def test_explaining():
     raises(tessera.UsageError, "no form", compiled.explain, "pdf")
 
 
+def test_constants_without_arrays():
+    """They hold where nothing but sizes is given, bound or by name."""
+    text = "kernel c(x: f32[N], k: const i64 = 1) -> f32[N] = x * f32(k)"
+    c = tessera.parse(text).c
+    three = c.compile(tessera.spec("f32", 8), 3, target="sm_90a")
+    for compiled in (c.given(k=3).compile(target="sm_90a", N=8),
+                     c.compile(target="sm_90a", N=8, k=3)):
+        assert compiled.bindings == three.bindings == {"k": "3"}
+        assert compiled.emit("ptx") == three.emit("ptx")
+    assert c.compile(target="sm_90a", N=8).emit("ptx") != three.emit("ptx")
+
+
 def test_one_code_for_all_sizes():
     any_size = program.add.given(facts={"N": 1})
     for n in range(1, 20):

@@ -77,7 +77,7 @@ def main():
     os.environ["TESSERA_CACHE"] = "off"
     with tempfile.TemporaryDirectory() as folder:
         found = list(programs(options, pathlib.Path(folder)))
-        jobs = [(program, target) for program in found for target in TARGETS]
+        jobs = suite.part_of(options, ((p, target) for p in found for target in TARGETS))
         return suite.run(options, jobs, lambda job: attempt(options, job),
                          lambda job: " ".join((*job[0], job[1])))
 

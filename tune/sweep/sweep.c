@@ -338,6 +338,62 @@ static bool measure_best(Sweep *s)
     return true;
 }
 
+/* ---- without a device ---- */
+
+static SweepRanked ranked(const Candidate *c)
+{
+    return (SweepRanked){c->asked, c->searched, c->predicted, c->code};
+}
+
+static void rank(Sweep *s, SweepRanking *ranking)
+{
+    size_t most = most_candidates(s);
+    size_t *chosen = ARENA_ARRAY(s->arena, size_t, most + 1);
+    size_t n = search_next(&s->search, most, chosen);
+    ranking->items = ARENA_ARRAY(s->arena, SweepRanked, n + 1);
+    ranking->items[ranking->n++] = ranked(&s->candidates.items[0]);
+    for (size_t i = 0; i < n; i++) {
+        ranking->items[ranking->n++] = ranked(&s->candidates.items[s->rows[chosen[i]]]);
+    }
+}
+
+bool sweep_rank(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
+                const SweepOptions *options, SweepRanking *ranking, TesseraStatus *status,
+                const char **why)
+{
+    SweepResult result = {0};
+    Sweep s = {.arena = arena,
+               .space = space,
+               .base = base,
+               .options = options,
+               .result = &result,
+               .first_made = true, /* nothing is loaded */
+               .make_seconds = options->compile_seconds,
+               .doing = "weighing",
+               .began = clock_seconds()};
+    *ranking = (SweepRanking){0};
+    sweep_enumerate(&s);
+    bool whole = !s.failed && makers_start(&s) && weigh(&s);
+    for (size_t i = 0; i < s.n_makers; i++) {
+        worker_end(&s.makers[i].worker);
+    }
+    if (whole) {
+        rank(&s, ranking);
+    } else if (!s.failed) {
+        sweep_failed(&s, TESSERA_CANCELLED, "stopped while candidates were weighed");
+    }
+    ranking->points = result.points;
+    ranking->weighed = result.weighed;
+    ranking->distinct = result.distinct;
+    for (size_t i = 1; i < s.candidates.n; i++) {
+        const Candidate *candidate = &s.candidates.items[i];
+        ranking->failed[candidate->status] += candidate->stage == CANDIDATE_DONE;
+    }
+    *status = s.status;
+    *why = s.why;
+    return !s.failed;
+}
+
 /* ---- all of it ---- */
 
 static bool devices_start(Sweep *s)

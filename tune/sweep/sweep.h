@@ -91,4 +91,25 @@ bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
                const SweepOptions *options, TuneStore *store, SweepResult *result,
                TesseraStatus *status, const char **why);
 
+/* A candidate by the cost model alone. */
+typedef struct SweepRanked {
+    const char *asked;    /* lines that are given, `;` between keys; the derived one's: none */
+    const char *searched; /* lines that were searched, as they came out, a key a line */
+    double predicted;     /* seconds; 0: not known */
+    uint64_t code;        /* digest of the scheduled code */
+} SweepRanked;
+
+typedef struct SweepRanking {
+    size_t points, weighed, distinct;
+    size_t failed[TUNE_STATUSES];
+    SweepRanked *items; /* the derived one, then the others in the order of the strategy */
+    size_t n;
+} SweepRanking;
+
+/* What a sweep measures when nothing was measured yet: at most options->candidates, or all. It
+ * needs no device; otherwise as sweep_run. */
+bool sweep_rank(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
+                const SweepOptions *options, SweepRanking *ranking, TesseraStatus *status,
+                const char **why);
+
 #endif

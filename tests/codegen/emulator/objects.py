@@ -227,7 +227,8 @@ def main():
     options.lines = [word for line in options.schedule for word in ("--schedule", line)]
     with tempfile.TemporaryDirectory() as folder:
         options.compiler = launcher.Compiler(options.tessera, folder)
-        return suite.run(options, jobs_of(options), lambda job: attempt(options, job), title)
+        jobs = suite.part_of(options, jobs_of(options))
+        return suite.run(options, jobs, lambda job: attempt(options, job), title)
 
 
 if __name__ == "__main__":

@@ -290,6 +290,35 @@ static Run *find_compare(const Opcode *opcode, Inst *inst)
     return opcode->n == 3 && inst->way >= 0 && inst->type && inst->n == 3 ? run_compare : NULL;
 }
 
+/* The lowest `n` bits of a, from bit `from` on of b (PTX, bfi). */
+static uint64_t with_field(uint64_t a, uint64_t b, uint32_t from, uint32_t n)
+{
+    uint64_t field = n < 64 ? (UINT64_C(1) << n) - 1 : ~UINT64_C(0);
+    return from > 63 ? b : (b & ~(field << from)) | (a & field) << from;
+}
+
+static Step run_insert(Warp *warp, const Inst *inst, uint32_t mask)
+{
+    bool wide = inst->operands[0].wide;
+    const uint32_t *from = row32(warp, &inst->operands[3]), *n = row32(warp, &inst->operands[4]);
+    for (int lane = 0; lane < LANES; lane++) {
+        uint32_t at = from[lane] & 255, bits = n[lane] & 255;
+        if (!(mask >> lane & 1)) {
+            continue;
+        }
+        if (wide) {
+            row64(warp, &inst->operands[0])[lane] =
+                with_field(row64(warp, &inst->operands[1])[lane],
+                           row64(warp, &inst->operands[2])[lane], at, bits);
+        } else {
+            row32(warp, &inst->operands[0])[lane] =
+                (uint32_t)with_field(row32(warp, &inst->operands[1])[lane],
+                                     row32(warp, &inst->operands[2])[lane], at, bits);
+        }
+    }
+    return NEXT;
+}
+
 static Step run_select(Warp *warp, const Inst *inst, uint32_t mask)
 {
     uint32_t which = predicate_get(warp, &inst->operands[3]);
@@ -382,6 +411,9 @@ Run *find_lanes(const Opcode *opcode, Inst *inst)
     }
     if (strcmp(first, "setp") == 0) {
         return find_compare(opcode, inst);
+    }
+    if (strcmp(first, "bfi") == 0) {
+        return run_insert;
     }
     if (strcmp(first, "selp") == 0) {
         return run_select;
