@@ -41,6 +41,10 @@ void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n);
  * is that of many registers. */
 bool gpu_is_distance(const Op *op);
 LLVMValueRef gpu_emit_distance(GpuEmitter *em, LLVMValueRef left, LLVMValueRef right);
+/* For indices, a + c < b + d is a - b < d - c: one difference serves the comparisons of many
+ * registers, which then hold no index of 64 bits each. Replaces the two operands. */
+bool gpu_compares_indices(const Op *op);
+void gpu_compare_difference(GpuEmitter *em, LLVMValueRef operands[2]);
 /* gpu_elementwise_chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(GpuEmitter *em, const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);

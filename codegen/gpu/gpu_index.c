@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of each element along an axis, and differences of two such. */
+/* The index of each element along an axis; differences and comparisons of two such. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_known_bits.h"
 #include "ir/op_axes.h"
@@ -124,13 +124,18 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
 
 /* ---- differences of indices ---- */
 
-static bool is_float_index(const Value *value)
+static bool is_index(const Value *value)
 {
     const Op *op = value->def;
     while (op && op_moves_axes(op)) {
         op = op->operands[0]->def;
     }
-    return op && op->kind == OP_INDEX && dtype_is_float(value->type->dtype);
+    return op && op->kind == OP_INDEX;
+}
+
+static bool is_float_index(const Value *value)
+{
+    return is_index(value) && dtype_is_float(value->type->dtype);
 }
 
 bool gpu_is_distance(const Op *op)
@@ -160,4 +165,33 @@ LLVMValueRef gpu_emit_distance(GpuEmitter *em, LLVMValueRef left, LLVMValueRef r
     LLVMValueRef difference = LLVMBuildFSub(em->builder, left, right, "");
     LLVMValueRef more = LLVMConstReal(em->f32, c - d);
     return c == d ? difference : LLVMBuildFAdd(em->builder, difference, more, "");
+}
+
+/* ---- comparisons of indices ---- */
+
+/* Indices of 32 bits are cheap to hold and to compare as they are. */
+bool gpu_compares_indices(const Op *op)
+{
+    return op->kind == OP_CMP && op->operands[0]->type->dtype == DT_I64 &&
+           is_index(op->operands[0]) && is_index(op->operands[1]);
+}
+
+static LLVMValueRef without_step(LLVMValueRef value, int64_t *step)
+{
+    bool sum = LLVMIsAInstruction(value) && LLVMGetInstructionOpcode(value) == LLVMAdd;
+    LLVMValueRef more = sum ? LLVMGetOperand(value, 1) : NULL;
+    *step = 0;
+    if (!more || !LLVMIsAConstantInt(more)) {
+        return value;
+    }
+    *step = LLVMConstIntGetSExtValue(more);
+    return LLVMGetOperand(value, 0);
+}
+
+void gpu_compare_difference(GpuEmitter *em, LLVMValueRef operands[2])
+{
+    int64_t c, d;
+    LLVMValueRef left = without_step(operands[0], &c), right = without_step(operands[1], &d);
+    operands[0] = LLVMBuildSub(em->builder, left, right, "");
+    operands[1] = gpu_i64(em, d - c);
 }

@@ -61,6 +61,9 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     if (gpu_is_distance(op)) {
         return gpu_emit_distance(em, operands[0], operands[1]);
     }
+    if (gpu_compares_indices(op)) {
+        gpu_compare_difference(em, operands);
+    }
     if (op->kind == OP_FAST_EXP2) {
         return em->target->fast_exp2(em, operands[0]);
     }

@@ -8,12 +8,14 @@
 
 enum {
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
-    THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
-    LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
-    GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
-    COLUMN_BESIDE = 3,      /* and these of each column: result, reciprocal, what is made of it */
-    WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
-    WALK_BESIDE = 28,       /* of them, beside tiles */
+    THREAD_OWN = 16,        /* registers of a thread in addition to those of one tile */
+    WEIGHT_OWN = 24,        /* and these, where weights are loaded along a row */
+    GUARD_OWN = 8,          /* and these, where a row may end before its tiles */
+    COLUMN_OWN = 3,         /* and these of each column: result, reciprocal, a value made of it */
+    HEAVY_OWN = 40,         /* where elements take long functions: constants and temporaries */
+    WALK_REGISTERS = 128,   /* of a thread that walks rows and holds the results of columns */
+    WALK_OWN = 28,          /* of them, in addition to tiles */
+    REGISTER_BITS = 32,
 };
 
 /* Registers of an element of a row, while rows and columns are walked: what is loaded, what columns
@@ -23,14 +25,19 @@ static int64_t walk_words(const TilePlan *plan)
     return plan->tiles_per_cluster.loads + plan->tiles_per_cluster.folds + 1;
 }
 
-/* Does the block hold a row at each step of a walk that columns are folded along, too? */
-static bool walks_rows(const TilePlan *plan)
+static bool holds_rows(const TilePlan *plan)
 {
     bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         rows = rows || tile_is_row(&plan->items[i]);
     }
-    return rows && plan->tiles_per_cluster.class >= 0;
+    return rows;
+}
+
+/* Does the block hold a row at each step of a walk that columns are folded along, too? */
+static bool walks_rows(const TilePlan *plan)
+{
+    return holds_rows(plan) && plan->tiles_per_cluster.class >= 0;
 }
 
 int64_t tile_most_held(const Op *group, const TilePlan *plan)
@@ -38,7 +45,7 @@ int64_t tile_most_held(const Op *group, const TilePlan *plan)
     if (!walks_rows(plan)) {
         return tile_most_a_thread(group);
     }
-    int64_t most = (WALK_REGISTERS - WALK_BESIDE) / walk_words(plan);
+    int64_t most = (WALK_REGISTERS - WALK_OWN) / walk_words(plan);
     return min_i64(power_of_two_at_most(most), tile_most_of_ops(group));
 }
 
@@ -53,6 +60,24 @@ static bool rows_are_exact(const TilePlan *plan)
     return true;
 }
 
+static void count_words(Op *op, void *user)
+{
+    int64_t *words = user;
+    bool kept = op->kind == OP_LOAD || op->kind == OP_REDUCE || op->kind == OP_FOLD;
+    for (int i = 0; kept && i < op->n_results; i++) {
+        *words += ceil_div(dtype_bits(op->results[i]->type->dtype), REGISTER_BITS);
+    }
+}
+
+/* Registers of an element that passes through a long function: what is loaded, since all loads of a
+ * step are issued before the first element is computed, and what it is reduced into. */
+static int64_t heavy_words(const Op *group)
+{
+    int64_t words = 0;
+    block_walk(group->regions[0], count_words, &words);
+    return words;
+}
+
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a
  * multiprocessor. */
 int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
@@ -60,17 +85,22 @@ int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, in
     int64_t most = func->target->sm_threads / (tile_gathers_amid_work(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
     int64_t held = plan->elements / threads;
-    int64_t beside = tile_loads_of_rows(group) > MAX_ROW_LOADS ? LOADS_BESIDE : 0;
+    int64_t own = THREAD_OWN + (tile_loads_of_rows(group) > MAX_ROW_LOADS ? WEIGHT_OWN : 0);
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) {
         /* rematerialize_casts.c keeps two elements in one register. */
         held = (held + 1) / 2;
-        beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
+        own = THREAD_OWN + (own - THREAD_OWN) / 2 + (rows_are_exact(plan) ? 0 : GUARD_OWN);
     } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
-        beside += COLUMN_BESIDE * tile_widest_access(group); /* a row's are among all threads' */
+        own += COLUMN_OWN * tile_widest_access(group); /* a row's are among all threads' */
     }
-    int64_t all =
-        walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
-    int64_t each = (all + 7) / 8 * 8;
-    int64_t room = UNIT_REGISTERS / max_i64(each, UNIT_REGISTERS / most);
-    return tile_checked_blocks(func, (int)room, threads);
+    if (walks_rows(plan)) {
+        held *= walk_words(plan);
+        own = WALK_OWN;
+    } else if (!holds_rows(plan) && tile_is_heavy(func, group)) {
+        held *= heavy_words(group);
+        own = HEAVY_OWN;
+    }
+    int64_t each = round_up(held + own, func->target->register_step);
+    int64_t fitting = UNIT_REGISTERS / max_i64(each, UNIT_REGISTERS / most);
+    return tile_checked_blocks(func, (int)fitting, threads);
 }
