@@ -26,8 +26,7 @@ enum {
 
 typedef struct Operand {
     HopperTile tile;
-    bool k_rows;             /* k along the rows of the tile */
-    LLVMValueRef descriptor; /* i64, of the tile's start */
+    bool k_rows; /* k along the rows of the tile */
 } Operand;
 
 typedef struct Product Product;
@@ -44,8 +43,10 @@ struct Product {
     int a_row_words;       /* of one repeat, */
     int a_stride;          /* which begins so many after the one before */
     Operand a, b;
-    const GpuValue *acc; /* NULL: zero */
-    const char *type;    /* of an operand, as PTX calls it */
+    LLVMValueRef a_row;        /* of A in shared memory, the first one of the warp group */
+    LLVMValueRef b_descriptor; /* i64, of the tile's start */
+    const GpuValue *acc;       /* NULL: zero */
+    const char *type;          /* of an operand, as PTX calls it */
     int elem_bytes, depth;
     bool ints; /* sums are 32-bit integers */
 };
@@ -119,6 +120,55 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
     return LLVMBuildBitCast(em->builder, both, em->i32, "");
 }
 
+/* The first row of the tile that the warp group multiplies. */
+static LLVMValueRef first_row(GpuEmitter *em, const Layout *layout)
+{
+    LLVMValueRef row = gpu_i32(em, 0);
+    for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
+        int64_t rows = layout->basis[IN_WARP][bit][0];
+        LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
+        set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
+        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""),
+                           "");
+    }
+    return row;
+}
+
+/* True if a warp group has rows that the tile has not: 192 rows, of which two groups would have a
+ * power of two each, are 128 and 64. */
+static bool reaches_past(const Product *p, const Layout *layout)
+{
+    int64_t rows = p->repeats * p->instruction->m;
+    bool found = false;
+    for (int warp = 0; warp < p->em->role->warps; warp += 1 << GROUP_WARPS_BITS) {
+        int64_t row = 0;
+        for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
+            row += warp >> bit & 1 ? layout->basis[IN_WARP][bit][0] : 0;
+        }
+        found = found || row + rows > p->m;
+    }
+    return found;
+}
+
+/* A's descriptor for one repeat, to which the instruction adds the repeat's offset. For rows that
+ * the tile has not, a warp group multiplies the tile's last ones once more, and no thread reads the
+ * result: behind the tile are other buffers, or nothing, and the device refuses such an address. */
+static LLVMValueRef a_descriptor(Product *p, int repeat)
+{
+    GpuEmitter *em = p->em;
+    const HopperTile *tile = &p->a.tile;
+    LLVMValueRef row = p->a_row;
+    if (reaches_past(p, p->op->results[0]->type->layout)) {
+        int64_t last = p->m - (int64_t)(repeat + 1) * p->instruction->m;
+        row = gpu_intrinsic(em, "llvm.umin", 1, &em->i32, 2,
+                            (LLVMValueRef[]){row, gpu_i32(em, last)});
+    }
+    /* With k along the rows, 64 rows of A are whole column chunks. */
+    int64_t each = p->a.k_rows ? tile->rows * tile->elem_bytes : tile->pitch;
+    LLVMValueRef at = LLVMBuildMul(em->builder, row, gpu_i32(em, each), "");
+    return descriptor_at(em, &p->a, LLVMBuildAdd(em->builder, tile->address, at, ""));
+}
+
 static void read_a(Product *p, const Access *a)
 {
     GpuEmitter *em = p->em;
@@ -160,24 +210,7 @@ static void read_a(Product *p, const Access *a)
         return;
     }
     p->a = shared_operand(p, a, op_int(p->op, ATTR_TA, 0) != 0);
-    /* The offset in bytes leads from the tile's start to the warp group's rows of A. */
-    const Layout *layout = p->op->results[0]->type->layout;
-    LLVMValueRef row = gpu_i32(em, 0);
-    for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
-        int64_t rows = layout->basis[IN_WARP][bit][0];
-        LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
-        set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
-        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""),
-                           "");
-    }
-    const HopperTile *tile = &p->a.tile;
-    int64_t each = tile->pitch;
-    if (p->a.k_rows) { /* 64 rows of A are whole chunks */
-        each = tile->rows * tile->elem_bytes;
-    }
-    LLVMValueRef at = LLVMBuildMul(em->builder, row, gpu_i32(em, each), "");
-    at = LLVMBuildAdd(em->builder, p->a.tile.address, at, "");
-    p->a.descriptor = descriptor_at(em, &p->a, at);
+    p->a_row = first_row(em, p->op->results[0]->type->layout);
 }
 
 static Product read_product(GpuEmitter *em, Op *op)
@@ -221,7 +254,7 @@ static Product read_product(GpuEmitter *em, Op *op)
     p.row_registers = 4 << log2_ceil(p.n / 8);
     p.repeats = layout_registers(result->layout) / p.row_registers;
     p.b = shared_operand(&p, &b, !b_transposed);
-    p.b.descriptor = descriptor_at(em, &p.b, p.b.tile.address);
+    p.b_descriptor = descriptor_at(em, &p.b, p.b.tile.address);
     read_a(&p, &a);
     int at = access_next(op, access_next(op, 0));
     /* A zero accumulator needs no registers: the first instruction overwrites it. */
@@ -355,9 +388,9 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
             add_arg(&s, "r", product->a_words[s.repeat * product->a_stride + i]);
         }
     } else {
-        add_arg(&s, "l", product->a.descriptor);
+        add_arg(&s, "l", a_descriptor(product, repeat));
     }
-    add_arg(&s, "l", product->b.descriptor);
+    add_arg(&s, "l", product->b_descriptor);
     for (int i = 0; product->acc && i < s.results; i++) {
         add_arg(&s, arena_printf(product->em->arena, "%d", i), sum_before(&s, i));
     }
