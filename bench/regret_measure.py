@@ -10,14 +10,18 @@ timed alone, with the second-level cache overwritten before; on a CPU bursts are
 compiled.
 
 A kernel that faults or never ends takes its process with it: the supervisor leaves that schedule
-out and starts the process again, which goes on where it was."""
+out and starts the process again, which goes on where it was. Before it ends a process that is late,
+it has that print where it is, which tells a kernel that hangs from a driver, an assembler or a
+machine that does."""
 
 import datetime
+import faulthandler
 import importlib.util
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,18 +38,21 @@ FINALISTS = 3
 NEAR = 3             # schedules of the first batch around which the second one lies
 SCREENS = 5          # launches of a candidate that are timed at first
 SLOW = 2.5           # times the derived schedule's: such a candidate is timed once
+LOADING = 60         # seconds in which a candidate is compiled, mostly from the cache, and loaded
+RUNNING = 20         # seconds in which it runs, is compared and timed
+POLL = 0.2           # seconds between two looks at the state
 
 
 # ---- the supervisor ----
 
 class State:
-    """A file that says what is being done, since when and how long that may take; what is done;
-    what is left out."""
+    """A file that says what is being done, how long that may take, and a number that grows with
+    each such step; what is done; what is left out."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
         self.all = json.loads(self.path.read_text()) if self.path.exists() else {
-            "done": [], "excluded": {}, "running": None}
+            "done": [], "excluded": {}, "running": None, "step": 0}
 
     def save(self):
         temporary = self.path.with_suffix(".part")
@@ -53,8 +60,8 @@ class State:
         temporary.replace(self.path)
 
     def begin(self, name, lines, limit, phase="schedule"):
-        self.all["running"] = {"name": name, "lines": lines, "phase": phase,
-                               "until": time.time() + limit}
+        self.all["step"] += 1
+        self.all["running"] = {"name": name, "lines": lines, "phase": phase, "limit": limit}
         self.save()
 
     def end(self, name=None):
@@ -76,12 +83,52 @@ def environment(work):
     return made
 
 
-def is_late(state):
+class Watch:
+    """How long the step that a state names has taken. What counts is the time in which this process
+    ran, too: a machine that stands still, or that others use, makes no kernel endless."""
+
+    def __init__(self, path):
+        self.path, self.step, self.taken = pathlib.Path(path), None, 0.0
+        self.looked = time.monotonic()
+
+    def is_late(self):
+        now = time.monotonic()
+        passed, self.looked = min(now - self.looked, 2 * POLL), now
+        try:
+            state = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return False
+        if state["running"] is None or state["step"] != self.step:
+            self.step, self.taken = state["step"], 0.0
+            return False
+        self.taken += passed
+        return self.taken > state["running"]["limit"]
+
+
+def end_group(child):
+    """Ends a process and those that compile for it, which would take processors from the next."""
     try:
-        running = json.loads(state.read_text())["running"]
-    except (OSError, ValueError):
-        return False
-    return running is not None and time.time() > running["until"]
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+
+
+def watched(command, path, env=None):
+    """(its status, whether it was late): a process whose state is in a file."""
+    child = subprocess.Popen(command, env=env, process_group=0)
+    watch, late = Watch(path), False
+    try:
+        while child.poll() is None and not late:
+            time.sleep(POLL)
+            late = watch.is_late()
+        if late:
+            child.send_signal(signal.SIGUSR1)  # it prints where it is
+            time.sleep(1)
+        status = child.poll()
+    finally:
+        end_group(child)
+    return child.returncode if status is None else status, late
 
 
 def leave_out(path, why):
@@ -95,7 +142,8 @@ def leave_out(path, why):
     if lines:
         state.all["excluded"].setdefault(name, []).append(lines)
     else:
-        state.all["done"].append(name if running["phase"] == "schedule" else "compile " + name)
+        compiled = "compile " if running["phase"] == "torch.compile" else ""
+        state.all["done"].append(compiled + name)
     state.end()
     return True
 
@@ -104,18 +152,14 @@ def supervise(options, begun):
     work = options.work or pathlib.Path(tempfile.mkdtemp(prefix="tessera-regret-"))
     work.mkdir(parents=True, exist_ok=True)
     path, status = work / "state.json", 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which ends the child as well
     path.unlink(missing_ok=True)
     for _ in range(MOST_RESTARTS):
         left = options.seconds - (time.monotonic() - begun)
-        child = subprocess.Popen([sys.executable, *sys.argv, "--child", str(path), "--work",
-                                  str(work), "--seconds", str(left)], env=environment(work))
-        late = False
-        while (status := child.poll()) is None:
-            time.sleep(0.2)
-            if is_late(path):
-                late = True
-                child.kill()
-        why = "it does not end" if late else f"the process ended with {status}"
+        command = [sys.executable, *sys.argv, "--child", str(path), "--work", str(work),
+                   "--seconds", str(left)]
+        status, late = watched(command, path, environment(work))
+        why = "it was not done in time" if late else f"the process ended with {status}"
         if status in (0, 2) or not path.exists() or not leave_out(path, why):
             break
     if status not in (0, 2):
@@ -264,8 +308,6 @@ class Task:
             if nth % 8 == 7:
                 derived = place.middle(place.times(self.launch, SCREENS))
             seen.add(digest)
-            # Only while it runs: the next one may be compiled for longer than this limit.
-            self.run.state.begin(self.workload.name, key.split(";"), 20)
             taken = self.time_candidate(key, derived)
             self.run.state.end()
             if taken is not None:
@@ -273,9 +315,12 @@ class Task:
 
     def time_candidate(self, key, derived):
         """Its seconds; None: it failed, as `failed` says."""
-        place = self.run.place
+        place, state = self.run.place, self.run.state
+        lines = key.split(";")
         try:
-            launch = self.prepare(key.split(";"))
+            state.begin(self.workload.name, lines, LOADING, "loading")
+            launch = self.prepare(lines)
+            state.begin(self.workload.name, lines, RUNNING)
             wrong = not self.answer_error(launch) <= self.limit
             once = place.times(launch, 1)[0]
         except self.run.library.Error as problem:
@@ -495,6 +540,7 @@ def line_of(row, seconds):
 def run(options, wanted_names, begun):
     if options.child is None:
         return supervise(options, begun)
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # others wait for compilers
     if importlib.util.find_spec("torch") is None:
         print("regret.py: measuring needs torch", file=sys.stderr)
         return 2

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """regret.py --tessera PROGRAM: bench/regret.py without a device. The committed rows replay; the
 table of workloads compiles, is large enough and holds a third out by kernel; malformed rows fail;
-a digest is the same twice and another where the code is. Prints `N passed, N failed`."""
+a late step ends; a digest is the same twice and another where the code is. Prints
+`N passed, N failed`."""
 
 import argparse
+import contextlib
 import copy
+import io
 import json
 import pathlib
 import subprocess
@@ -16,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 sys.path.insert(0, str(ROOT / "tests"))
 import patience  # noqa: E402
+import regret_measure  # noqa: E402
 import regret_pool  # noqa: E402
 import regret_records as records  # noqa: E402
 import regret_workloads  # noqa: E402
@@ -186,12 +190,65 @@ def check_ranking(tessera):
     return None if good else json.dumps(answer)[:500]
 
 
+# What the supervisor watches: it begins steps and starts a process that sleeps. That one has the
+# pipe that the test reads to its end open, and so must not outlive it.
+SLEEPER = """
+import faulthandler, pathlib, signal, subprocess, sys, time
+sys.path.insert(0, sys.argv[1])
+import regret_measure
+faulthandler.register(signal.SIGUSR1, all_threads=False)
+subprocess.Popen(["sleep", "1000"])
+state = regret_measure.State(sys.argv[2])
+def endless():
+    time.sleep(1000)
+for limit, step in ((1000, lambda: None), (0.5, endless if sys.argv[3] == "late" else sys.exit)):
+    state.begin("a workload", ["tile M 2"], limit)
+    step()
+"""
+
+
+def check_watch():
+    """A step that takes too long ends its process and all that it started, and it is told where
+    that was; one that ends by itself is not late."""
+    for wanted in ("late", "done"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "state.json"
+            ran = subprocess.run(
+                [sys.executable, "-c", "import sys, pathlib; sys.path.insert(0, sys.argv[1]);"
+                 "import regret_measure; print(regret_measure.watched([sys.executable, '-c',"
+                 "sys.argv[2], sys.argv[1], *sys.argv[3:]], pathlib.Path(sys.argv[3])))",
+                 str(ROOT / "bench"), SLEEPER, str(path), wanted],
+                capture_output=True, text=True, timeout=patience.seconds(60))
+            status = "(-9, True)" if wanted == "late" else "(0, False)"
+            told = "in endless" in ran.stderr
+            if ran.stdout.strip() != status or told != (wanted == "late"):
+                return f"{wanted}: {ran.stdout}{ran.stderr}"
+            if wanted == "late":
+                with contextlib.redirect_stdout(io.StringIO()):
+                    regret_measure.leave_out(path, "late")
+                if regret_measure.State(path).all["excluded"] != {"a workload": [["tile M 2"]]}:
+                    return f"what is left out: {path.read_text()}"
+    return None
+
+
+def check_pauses():
+    """Time in which the supervisor itself stood still makes nothing late."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "state.json"
+        regret_measure.State(path).begin("a workload", ["tile M 2"], 5)
+        watch = regret_measure.Watch(path)
+        watch.is_late()
+        watch.looked -= 1000
+        return "a pause counts" if watch.is_late() else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", required=True)
     tessera = str(pathlib.Path(parser.parse_args().tessera).resolve())
     checks = {"malformed rows": check_malformed, "the table": check_table,
-              "the numbers": check_numbers, "digests": lambda: check_digests(tessera),
+              "the numbers": check_numbers, "a late step": check_watch,
+              "pauses": check_pauses, "digests": lambda: check_digests(tessera),
               "the ranking": lambda: check_ranking(tessera),
               "the report": lambda: check_report(tessera),
               "the committed rows": lambda: check_committed(tessera)}
