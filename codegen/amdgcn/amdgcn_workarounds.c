@@ -52,9 +52,26 @@ static bool is_all_ones(LLVMValueRef value)
     return LLVMIsAConstantInt(value) && LLVMConstIntGetSExtValue(value) == -1;
 }
 
-/* The y of `xor (zext y), -1`, where y has at most 32 bits; else NULL. */
+/* True if the 32 bits are the zero-extension of fewer, as far as one op shows. */
+static bool is_zero_extended(LLVMValueRef value)
+{
+    if (!is_op(value, LLVMAnd) && !is_op(value, LLVMLShr)) {
+        return is_op(value, LLVMZExt);
+    }
+    LLVMValueRef by = LLVMGetOperand(value, 1);
+    return LLVMIsAConstantInt(by) && LLVMConstIntGetSExtValue(by) > 0;
+}
+
+/* The y of `xor (zext y), -1`, or of `sext (xor y, -1)`, which LLVM makes of it where y is 32 bits
+ * whose highest is 0, where y has at most 32 bits; else NULL. */
 static LLVMValueRef inverted_narrow(LLVMValueRef value)
 {
+    LLVMValueRef inner = is_op(value, LLVMSExt) ? LLVMGetOperand(value, 0) : NULL;
+    if (inner && is_op(inner, LLVMXor) && is_all_ones(LLVMGetOperand(inner, 1)) &&
+        LLVMGetIntTypeWidth(LLVMTypeOf(inner)) == 32 &&
+        is_zero_extended(LLVMGetOperand(inner, 0))) {
+        return LLVMGetOperand(inner, 0);
+    }
     if (!is_op(value, LLVMXor) || !is_all_ones(LLVMGetOperand(value, 1))) {
         return NULL;
     }

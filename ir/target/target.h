@@ -28,6 +28,8 @@ struct Target {
     int registers;          /* 32-bit registers of a multiprocessor */
     int registers_thread;   /* maximum registers per thread */
     int register_step;      /* granularity in which registers are allocated to a thread */
+    int register_margin;    /* registers that ptxas takes for a thread beyond those that sm_90a
+                             * has in the same code: measured on the examples */
     int schedulers;         /* of a multiprocessor; each has a part of the registers */
     const Machine *machine; /* the card: its multiprocessors, clocks and rates */
     const char *spelling;   /* NULL: the name; else the name with a card that is not the default */

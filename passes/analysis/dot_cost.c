@@ -21,7 +21,7 @@
 
 enum {
     ACCUMULATOR_BYTES = 4,     /* of an element of a slice's result: an f32 */
-    LINE_BYTES = 128,          /* of the cache, which a request of the copy engine asks for */
+    REQUEST_BYTES = 64,        /* of a row, which the copy engine asks for at once */
     STORE_OPS = 8,             /* instructions that convert an element and store it */
     PAIR = 2,                  /* blocks of a cluster for which every multiprocessor has a place */
 };
@@ -48,8 +48,9 @@ static double l2_cycles(const Machine *machine, const DotProblem *size, const Do
     int64_t requested = rows * a / multicast_n + columns * size->dots * b / multicast_m;
     int64_t arriving = rows + columns * size->dots;
     int64_t lines = requested > arriving ? requested : arriving;
-    /* The copy engine takes as long for a part of a line as for all of it. */
-    int64_t row = round_up(tiles->depth * size->bytes, LINE_BYTES);
+    /* The copy engine takes as long for a part of a request as for all of it. (Convolutions of 64
+     * channels on an H200: 32 channels a step, 435 cycles; 16, 366; all 64, 747.) */
+    int64_t row = round_up(tiles->depth * size->bytes, REQUEST_BYTES);
     return (double)(lines * row) / machine->l2_bytes;
 }
 

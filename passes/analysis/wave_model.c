@@ -35,7 +35,7 @@ enum {
  * erred by on measured products (docs/lab/products.md). A cluster's slices must gain MIN_GAIN by
  * the rate of L2 for one multiprocessor, and CLUSTER_GAIN by the rate under the load of all. */
 static const double MULTICAST_GAIN = 1.03, THREE_GROUP_GAIN = 1.04, TAIL_GAIN = 1.05,
-                    CLUSTER_GAIN = 1.15, MIN_GAIN = 1.03;
+                    CLUSTER_GAIN = 1.15, MIN_GAIN = 1.03, HALF_ROW_GAIN = 1.02;
 
 static int64_t step_depth(const Target *target, const DotProblem *size, int64_t m, int64_t n)
 {
@@ -43,6 +43,14 @@ static int64_t step_depth(const Target *target, const DotProblem *size, int64_t 
     bool small = !size->two_accumulators &&
                  (m + n * size->dots) * target->shared_row <= MIN_STAGE_BYTES && size->k > row;
     return size->user_k ? size->user_k : small ? 2 * row : row;
+}
+
+/* True if k ends with at most half a row of a step, as 96 and 160 channels of 16 bits do: steps of
+ * half a row then load nothing past its end. */
+static bool ends_with_half_row(const Target *target, const DotProblem *size)
+{
+    int64_t row = target->shared_row / size->bytes, rest = size->k % row;
+    return !size->user_k && size->k > row && rest > 0 && 2 * rest <= row;
 }
 
 static DotTiling with_cost(const Target *target, const Machine *machine, const DotProblem *size,
@@ -149,7 +157,14 @@ DotTiling wave_model_tiling(const Target *target, const Machine *machine, const 
                             int64_t m, int64_t n, int64_t slices)
 {
     DotTiling tiles = {.m = m, .n = n, .depth = step_depth(target, size, m, n), .split_k = slices};
-    return better_multicast(target, machine, size, with_cost(target, machine, size, tiles));
+    DotTiling best =
+        better_multicast(target, machine, size, with_cost(target, machine, size, tiles));
+    if (ends_with_half_row(target, size)) {
+        tiles.depth = target->shared_row / size->bytes / 2;
+        tiles = better_multicast(target, machine, size, with_cost(target, machine, size, tiles));
+        best = tiles.cycles * HALF_ROW_GAIN < best.cycles ? tiles : best;
+    }
+    return best;
 }
 
 /* True if the last row or column of tiles has less than half of a tile. */

@@ -434,7 +434,7 @@ static Lives wanted_lives(LayoutPass *pass, const Op *launch)
     Lives lives = lives_of(pass, launch);
     block_walk(launch->regions[0], note_beside, &lives);
     lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
-    lives.beside += lives.places;
+    lives.beside += lives.places + pass->func->target->register_margin;
     find_wanted(&lives, launch->regions[0]);
     return lives;
 }

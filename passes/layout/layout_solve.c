@@ -122,9 +122,13 @@ static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
     return layout_has_class(pass, value) && layout_class_root(pass, value) == root;
 }
 
+/* Accesses as wide as the widest load allows, unless elements are stored that are wider: a thread
+ * would store its run in parts, each warp half of the sectors at a time, which the second-level
+ * cache puts together slowly. (f32 from bf16 on an H200: 52.8 us with runs of 4, 69.0 of 8.) */
 static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 {
     MemoryFacts facts = {.narrowest = dtype_memory_bits(value->type->dtype)};
+    int stored = 0; /* elements of the narrowest store of several */
     uint32_t root = layout_class_root(pass, value);
     for (const LayoutLink *at = layout_class_links(pass, value); at; at = at->next) {
         const Op *op = pass->ops.items[at->op];
@@ -147,9 +151,13 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
         int width = an_vector(pass->func, op);
         int bits = dtype_memory_bits(moved->type->dtype);
         facts.widest = width > facts.widest ? width : facts.widest;
+        if (op->kind == OP_STORE && width > 1) {
+            stored = stored == 0 || width < stored ? width : stored;
+        }
         facts.ragged |= width == 1;
         facts.narrowest = bits < facts.narrowest ? bits : facts.narrowest;
     }
+    facts.widest = stored > 0 && stored < facts.widest ? stored : facts.widest;
     return facts;
 }
 

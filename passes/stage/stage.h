@@ -92,6 +92,7 @@ typedef struct StageContext {
     Value *counter, *next, *posted, *taken; /* of tiles that blocks take as they end, the numbers
                                                that wait in shared memory; NULL: none do */
     bool paired;          /* each costs more than the one before: blocks walk long and short ones */
+    bool counted;         /* the same, but the last pairs leave blocks idle: a counter deals */
     int64_t shared_bytes; /* promised so far */
     struct {
         Op *store; /* goes through the buffer of the operand */

@@ -57,6 +57,10 @@ static const char *persistent_reason(const StageContext *s, bool even, bool own)
     if (s->paired) {
         return "a long tile and a short one in turn: copies for the next run under this one's end";
     }
+    if (s->counted) {
+        return "a long tile and a short one in turn would leave blocks idle in the last round: "
+               "they take tiles from a counter as they end";
+    }
     if (own) {
         return "each tile reads its own of memory, which is not equally near: the device hands "
                "them out as blocks end";
@@ -88,7 +92,7 @@ bool stage_choose_persistent(StageContext *s, bool *counted)
     }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
     const char *how = (even ? !own : s->short_steps) ? "on" : "off";
-    how = s->unordered ? "dynamic" : how;
+    how = s->unordered || s->counted ? "dynamic" : how;
     how = schedule_decide_symbol(s->func, "persistent", "", how, "%s",
                                  persistent_reason(s, even, own));
     *counted = text_equal(how, "dynamic");

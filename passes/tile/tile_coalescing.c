@@ -92,8 +92,9 @@ static int contiguous_item(const TilePlan *plan, const Op *op, const Value *move
 }
 
 typedef struct Runs {
-    bool along[64]; /* by plan item: some large access is contiguous along it */
-    int n, bytes;   /* how many; of the narrowest element */
+    bool along[64];    /* by plan item: some large access is contiguous along it */
+    int64_t inner[64]; /* elements that already are contiguous for each index along the item */
+    int n, bytes;      /* how many items; bytes of the narrowest element */
     bool packed;    /* elements share bytes: each is placed by itself */
 } Runs;
 
@@ -132,6 +133,30 @@ static int axes_that_count(const Func *func, const TilePlan *plan, const Op *op)
     return moved && !single ? axes_walked(func, plan, moved) : 0;
 }
 
+/* A reduced axis that a tile has as a whole may be shorter than a burst, as the channels of a group
+ * are where channels are last: the run continues along the axis around it in memory, of which a
+ * tile has several indices. Returns that item instead, and multiplies the elements within it. */
+static int continued_item(const TilePlan *plan, const Op *op, const Value *moved, int item,
+                          int64_t *inner)
+{
+    Access access = op_access(op, 0);
+    const Type memory = access.memory->type;
+    int64_t burst = BURST_BYTES / dtype_bytes(moved->type->dtype);
+    for (int at = access.n - 1, axis = moved->type->rank - 1;
+         at > 0 && axis > 0 && op->kind != OP_GATHER; at--, axis--) {
+        const AxisPlan *whole = &plan->items[item];
+        bool is_short = (whole->flags & AXIS_REDUCED) && poly_most(whole->dim) < burst / *inner;
+        int next = item_of_class(plan, axes_class(plan->axes, moved, axis - 1));
+        if (!is_short || access.indices[at - 1] || next < 0 ||
+            (memory->strides && memory->strides[at - 1] != memory->dims[at])) {
+            break;
+        }
+        *inner *= max_i64(1, poly_most(whole->dim));
+        item = next;
+    }
+    return item;
+}
+
 /* Only accesses that walk as many axes as any count: the others are small beside them. */
 static Runs find_runs(const Func *func, const Op *group, const TilePlan *plan)
 {
@@ -146,6 +171,9 @@ static Runs find_runs(const Func *func, const Op *group, const TilePlan *plan)
         bool counts = moved && most > 0 && axes_that_count(func, plan, op) == most;
         int item = counts ? contiguous_item(plan, op, moved) : -1;
         if (item >= 0) {
+            int64_t inner = 1;
+            item = continued_item(plan, op, moved, item, &inner);
+            runs.inner[item] = max_i64(runs.inner[item], inner);
             int bytes = dtype_bytes(moved->type->dtype);
             runs.packed |= dtype_is_packed(moved->type->dtype);
             runs.bytes = bytes < runs.bytes ? bytes : runs.bytes;
@@ -163,7 +191,8 @@ static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t el
         AxisPlan *axis = &plan->items[i];
         bool wanted = runs->along[i] && !(axis->flags & AXIS_REDUCED) &&
                       !schedule_user_entry(func, "tile", axis->name);
-        axis->min_step = wanted ? fitted(axis->dim, elements) : 1;
+        int64_t each = power_of_two_at_least(max_i64(1, runs->inner[i]));
+        axis->min_step = wanted ? fitted(axis->dim, max_i64(1, elements / each)) : 1;
         product *= axis->min_step;
     }
     return product;

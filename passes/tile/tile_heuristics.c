@@ -484,6 +484,9 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     block = heavy ? HEAVY_ELEMENTS : block;
     block = parts ? PARTS_ELEMENTS : block;
     block = loops ? LOOP_ELEMENTS : block;
+    bool plain = row == 1 && !turned && !heavy && !parts && !loops;
+    StreamTile stream = plain ? tile_choose_stream(func, group, plan) : (StreamTile){0};
+    block = stream.block ? stream.block : block;
     if (is_gpu(func) && row > 1) {
         block = min_i64(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
@@ -507,6 +510,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     thread = heavy ? heavy_thread(group) : thread;
     thread = parts ? PARTS_THREAD : thread;
     thread = loops ? LOOP_THREAD : thread;
+    thread = stream.thread ? stream.thread : thread;
     int64_t in_row = min_i64(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS);
     thread = row > 1 ? in_row : thread;
     thread = serial ? min_i64(thread, max_i64(1, min_i64(4, serial / func->target->warp))) : thread;

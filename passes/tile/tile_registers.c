@@ -12,7 +12,7 @@ enum {
     WEIGHT_OWN = 24,        /* and these, where weights are loaded along a row */
     GUARD_OWN = 8,          /* and these, where a row may end before its tiles */
     COLUMN_OWN = 3,         /* and these of each column: result, reciprocal, a value made of it */
-    HEAVY_OWN = 40,         /* where elements take long functions: constants and temporaries */
+    FUNCTION_OWN = 40,      /* where elements take long functions: constants and temporaries */
     WALK_REGISTERS = 128,   /* of a thread that walks rows and holds the results of columns */
     WALK_OWN = 28,          /* of them, in addition to tiles */
     REGISTER_BITS = 32,
@@ -71,7 +71,7 @@ static void count_words(Op *op, void *user)
 
 /* Registers of an element that passes through a long function: what is loaded, since all loads of a
  * step are issued before the first element is computed, and what it is reduced into. */
-static int64_t heavy_words(const Op *group)
+static int64_t function_words(const Op *group)
 {
     int64_t words = 0;
     block_walk(group->regions[0], count_words, &words);
@@ -96,9 +96,9 @@ int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, in
     if (walks_rows(plan)) {
         held *= walk_words(plan);
         own = WALK_OWN;
-    } else if (!holds_rows(plan) && tile_is_heavy(func, group)) {
-        held *= heavy_words(group);
-        own = HEAVY_OWN;
+    } else if (!holds_rows(plan) && tile_has_long_functions(func, group)) {
+        held *= function_words(group);
+        own = FUNCTION_OWN;
     }
     int64_t each = round_up(held + own, func->target->register_step);
     int64_t fitting = UNIT_REGISTERS / max_i64(each, UNIT_REGISTERS / most);

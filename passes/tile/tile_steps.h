@@ -112,7 +112,15 @@ int64_t tile_most_of_cache(const Func *func, const Op *group);
  * reductions leave (tile_split_axis.c): each multiprocessor has a step then. INT64_MAX: any. */
 int64_t tile_shared_step(const Func *func, const Op *group, const TilePlan *plan,
                          const AxisPlan *axis);
-/* Does an element take many registers while it is worked on? */
+/* Elements of a block that computes elements from elements and does no more, and of its threads
+ * (tile_streams.c); 0, 0: it does more, or its target is not one of NVIDIA's. */
+typedef struct StreamTile {
+    int64_t block, thread;
+} StreamTile;
+StreamTile tile_choose_stream(const Func *func, const Op *group, const TilePlan *plan);
+/* Does an element pass through so many operations that constants and temporaries fill registers? */
+bool tile_has_long_functions(Func *func, const Op *group);
+/* The same, or does an element have an address or index of its own? */
 bool tile_is_heavy(Func *func, const Op *group);
 /* Are there addresses of single elements beside much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);

@@ -269,8 +269,7 @@ static void count_work(Op *op, void *user)
     work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
 }
 
-/* Does an element take many registers while it is worked on? */
-bool tile_is_heavy(Func *func, const Op *group)
+static Work work_of(Func *func, const Op *group)
 {
     PrivatizableTensor gathered[MAX_GATHERED];
     Work work = {.n_gathered = an_privatizable(func, group, gathered)};
@@ -278,8 +277,25 @@ bool tile_is_heavy(Func *func, const Op *group)
         work.gathered[i] = gathered[i].tensor;
     }
     block_walk(group->regions[0], count_work, &work);
-    bool streams = work.loads > 0 && work.loads + work.stores <= STREAMS && !work.reduces;
-    return work.places || work.ops > (streams ? STREAM_OPS : HEAVY_OPS);
+    return work;
+}
+
+static bool is_long(const Work *work)
+{
+    bool streams = work->loads > 0 && work->loads + work->stores <= STREAMS && !work->reduces;
+    return work->ops > (streams ? STREAM_OPS : HEAVY_OPS);
+}
+
+bool tile_has_long_functions(Func *func, const Op *group)
+{
+    Work work = work_of(func, group);
+    return is_long(&work);
+}
+
+bool tile_is_heavy(Func *func, const Op *group)
+{
+    Work work = work_of(func, group);
+    return work.places || is_long(&work);
 }
 
 typedef struct Amid {

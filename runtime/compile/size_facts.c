@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 enum { FINE_STEPS = 32, FINE_STEP = 64 };
+enum { MAX_SHORT_ROW = 256, SHORT_ROW_STEP = 16 };
 enum { MAX_BITS_LOG2 = 60 }; /* of a tensor: 2^57 bytes */
 enum { MAX_MULTIPLE = 65536, MAX_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
@@ -45,6 +46,14 @@ static void add_range(DimVar *var, int64_t least, int64_t most)
     var->most = most < var->most ? most : var->most;
 }
 
+/* How a size's maximum is rounded up. */
+typedef enum Rounding {
+    ROUND_COARSE,   /* four steps an octave */
+    ROUND_FINE,     /* of kernels with products, whose tiles of warp groups fit finer steps */
+    ROUND_SHORT_ROW /* the same, but a short row that matrix instructions divide, as a head's, is
+                     * known exactly: tiles that hold it as a whole need that */
+} Rounding;
+
 /* The least of {4, 5, 6, 7} * 2^k, or of 1, 2 and 3, that is not below. */
 static int64_t next_round(int64_t value)
 {
@@ -59,20 +68,25 @@ static int64_t next_round(int64_t value)
     return units < 1 ? 1 : units * unit;
 }
 
-/* The least multiple of a 32nd of its octave, or of 64, that is not below. */
+/* The least multiple of a 32nd of its octave, or of 64, that is not below, or round number: between
+ * 64 and 256 there are more of these, as 80, 96 and 160. */
 static int64_t next_fine(int64_t value)
 {
     int64_t step = FINE_STEP;
     while (step <= INT64_MAX / (4 * FINE_STEPS) && step * 2 * FINE_STEPS < value) {
         step *= 2;
     }
-    return value <= FINE_STEP || value > step * 2 * FINE_STEPS ? next_round(value)
-                                                               : round_up(value, step);
+    bool coarse = value <= FINE_STEP || value > step * 2 * FINE_STEPS;
+    int64_t round = next_round(value);
+    return coarse ? round : min_i64(round, round_up(value, step));
 }
 
-static void facts_of_value(DimVar *var, int64_t value, bool fine)
+static void facts_of_value(DimVar *var, int64_t value, Rounding rounding)
 {
-    int64_t multiple = 1, most = fine ? next_fine(value) : next_round(value);
+    int64_t multiple = 1, most = rounding == ROUND_COARSE ? next_round(value) : next_fine(value);
+    if (rounding == ROUND_SHORT_ROW && value <= MAX_SHORT_ROW && value % SHORT_ROW_STEP == 0) {
+        most = value;
+    }
     while (multiple < MAX_MULTIPLE && value % (multiple * 2) == 0) {
         multiple *= 2;
     }
@@ -130,7 +144,8 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
     return !none;
 }
 
-static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)
+static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options,
+                       Rounding rounding, bool *any)
 {
     for (size_t i = 0; i < options->n_sizes; i++) {
         if (text_equal(options->sizes[i].name, var->name) &&
@@ -140,7 +155,7 @@ static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, b
     }
     for (size_t i = 0; i < options->n_sizes; i++) {
         if (text_equal(options->sizes[i].name, var->name)) {
-            facts_of_value(var, options->sizes[i].value, fine);
+            facts_of_value(var, options->sizes[i].value, rounding);
             *any = true;
         }
     }
@@ -172,7 +187,7 @@ static bool give_quotient(Func *func, DimVar *var, const int64_t *sizes, bool *a
             return false;
         }
         if (var->by > 1) {
-            facts_of_value(var, sizes[var->id], false);
+            facts_of_value(var, sizes[var->id], ROUND_COARSE);
         }
         *any = true;
     }
@@ -259,7 +274,11 @@ bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *t
         if (var->kind != DIM_SIZE) {
             continue;
         }
-        if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, fine, &any)) {
+        Rounding rounding = !fine               ? ROUND_COARSE
+                            : is_row(func, var) ? ROUND_SHORT_ROW
+                                                : ROUND_FINE;
+        if (!give_facts(func, var, options, &any) ||
+            !give_sizes(func, var, options, rounding, &any)) {
             return false;
         }
         if (!give_quotient(func, var, sizes, &any)) {
