@@ -24,6 +24,7 @@ enum {
     MAX_STORES = 64, /* of a group (fuse.c) */
     MAX_BLOCKS_CPU = 16,
     MAX_SHARES = 65536,
+    SHORT_WALK_BLOCKS = 2, /* of a multiprocessor, that shares of a walk are to make */
 };
 
 /* ---- when ---- */
@@ -131,16 +132,32 @@ static int64_t work_along(const TilePlan *plan, int item)
     return work;
 }
 
+/* Shares of a walk that is not long, of blocks that leave multiprocessors idle: each step waits for
+ * its loads, and fewer steps save more than a second launch takes, or there is one share. (The
+ * product of a vector and 1000×3000 bf16 on an H200: 47 blocks of 16 steps 15.8 us, 4 shares
+ * 9.7.) */
+static int64_t shares_of_short_walk(const TileEmitter *e, int64_t steps, int64_t blocks)
+{
+    const Machine *machine = e->func->target->machine;
+    int64_t shares = power_of_two_at_most(
+        max_i64(1, min_i64(SHORT_WALK_BLOCKS * machine->num_sms / blocks, steps / 2)));
+    double saved = (double)(steps - ceil_div(steps, shares)) * machine->load_ns;
+    double launch = (double)machine->host_cycles * 1e3 / machine->matrix_clock;
+    return 2 * blocks <= machine->num_sms && saved > 2 * launch ? shares : 1;
+}
+
 /* Shares of an axis for a grid of so many blocks; 1: it is not worth a second launch. */
 static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int64_t blocks)
 {
     const Target *target = e->func->target;
     const AxisPlan *axis = &e->plan->items[split->item];
-    if (work_along(e->plan, split->item) <= LONG_WALK) {
-        return 1;
-    }
+    bool is_long = work_along(e->plan, split->item) > LONG_WALK;
     if (!is_gpu(e->func)) {
-        return blocks <= MAX_BLOCKS_CPU ? SHARES_CPU : 1;
+        return is_long && blocks <= MAX_BLOCKS_CPU ? SHARES_CPU : 1;
+    }
+    if (!is_long) {
+        int64_t steps = ceil_div(poly_nominal(axis->dim), max_i64(1, axis->step));
+        return split->scans ? 1 : shares_of_short_walk(e, steps, blocks);
     }
     int64_t wanted =
         (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->machine->num_sms / blocks;
