@@ -229,21 +229,36 @@ int view_places(const Param *view)
     return given == 1 + view->im2col->n ? axis : 0;
 }
 
+int view_inner_places(const Param *view)
+{
+    int places = view_places(view), inner = 0;
+    for (int i = 0; i < view->im2col->n; i++) {
+        inner += view->im2col->axes[i].inner > 0;
+    }
+    return places ? places + inner : 0;
+}
+
 Type im2col_source_type(const Func *func, const Im2colView *windows)
 {
     return param_given(&func->params.items[windows->of->index]);
 }
 
-Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps)
+Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places,
+                        const Dim *inners, const Dim *taps)
 {
     Type of = im2col_source_type(func, windows);
-    Dim dims[2 + 2 * MAX_SPATIAL];
+    Dim dims[2 + 3 * MAX_SPATIAL];
     int rank = 0;
     size_t n = func->params.n;
     const char *name = NULL;
     dims[rank++] = of->dims[0];
     for (int i = 0; i < windows->n; i++) {
         dims[rank++] = places[i];
+    }
+    for (int i = 0; i < windows->n; i++) {
+        if (windows->axes[i].inner) {
+            dims[rank++] = inners[i];
+        }
     }
     for (int i = 0; i < windows->n; i++) {
         if (windows->axes[i].dilation) {

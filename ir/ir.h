@@ -214,15 +214,17 @@ static inline bool io_is_made_here(ParamIo io)
 
 /* A tensor without memory: the im2col view of tensor `of`, an input or an intermediate that is
  * written before the view is read. The axes of `of` are images, `n` spatial axes, channels. The
- * axes of the view are the images, an output position along each spatial axis, a tap along each
- * spatial axis that has taps, and the channels. Along a spatial axis it reads element
- * position * stride + tap * dilation + offset, and 0 if that is outside. */
+ * axes of the view are the images, an output position along each spatial axis, a place in a pooling
+ * window along each that has such windows, a tap along each that has taps, and the channels. Along
+ * a spatial axis it reads element
+ * position * stride + place * inner + tap * dilation + offset, and 0 if that is outside. */
 enum { MAX_SPATIAL = 3 };
 typedef struct Im2colView {
     const Value *of;
     int n;
     struct {
         int64_t stride, dilation; /* dilation 0: no taps */
+        int64_t inner;            /* 0: no pooling windows */
         Dim offset;
     } axes[MAX_SPATIAL];
 } Im2colView;
@@ -250,6 +252,8 @@ Type im2col_source_type(const Func *func, const Im2colView *windows);
 /* The number of a view's axes that are images and output positions; 0: one of them was collapsed
  * with another kind of axis. */
 int view_places(const Param *view);
+/* The same with its axes of places in pooling windows, which come next. */
+int view_inner_places(const Param *view);
 /* False for views and aliases, which plans and kernels do not know. */
 bool param_has_memory(const Param *param);
 /* The view that the memory operand is; NULL: it is no view. */
@@ -348,9 +352,11 @@ DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Block *func_function(const Func *func, const char *name);
 void func_add_function(Func *func, const char *name, Block *block);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
-/* An im2col view with these numbers of output positions and taps along the spatial axes. NULL: no
+/* An im2col view with these numbers of output positions, places in pooling windows (NULL: there are
+ * no such windows) and taps along the spatial axes. NULL: no
  * tensor has such a type. */
-Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places, const Dim *taps);
+Value *func_im2col_view(Func *func, const Im2colView *windows, const Dim *places,
+                        const Dim *inners, const Dim *taps);
 /* A new intermediate that holds an array of this type. */
 Value *func_scratch(Func *func, Type type);
 /* The contiguous scratch tensor once more, as a parameter whose axes may be collapsed. */

@@ -355,6 +355,11 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
     }
 }
 
+static LLVMValueRef times(GpuEmitter *em, LLVMValueRef index, int64_t by)
+{
+    return LLVMBuildMul(em->builder, index, gpu_i64(em, by), "");
+}
+
 static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
     Access tensor = tensor_access(op);
@@ -371,18 +376,24 @@ static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkO
                               ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2], %s;",
                               rank, coordinate_list(em, rank, 3), coordinate_list(em, n, 3 + rank));
 
-    /* The instruction takes the displacements of the taps as i16, the fastest axis first. */
+    /* The instruction takes the displacements of a tap and of a place in a pooling window as one
+     * i16, the fastest axis first. */
     LLVMValueRef *offsets = &bulk->args[3 + rank];
     LLVMTypeRef i16 = em->i16;
-    int tap = view_places(&em->func->params.items[tensor.memory->index]);
+    const Param *view = &em->func->params.items[tensor.memory->index];
+    int inner = view_places(view), tap = view_inner_places(view);
     for (int i = 0; i < windows->n; i++) {
         LLVMValueRef *offset = &offsets[windows->n - 1 - i];
-        *offset = LLVMConstNull(i16);
-        if (windows->axes[i].dilation) {
-            LLVMValueRef at = gpu_access_first(em, &tensor, tap++);
-            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].dilation), "");
-            *offset = LLVMBuildTrunc(em->builder, at, i16, "");
+        LLVMValueRef at = gpu_i64(em, 0);
+        if (windows->axes[i].inner) {
+            at = times(em, gpu_access_first(em, &tensor, inner++), windows->axes[i].inner);
         }
+        if (windows->axes[i].dilation) {
+            LLVMValueRef reach = gpu_access_first(em, &tensor, tap++);
+            reach = times(em, reach, windows->axes[i].dilation);
+            at = windows->axes[i].inner ? LLVMBuildAdd(em->builder, at, reach, "") : reach;
+        }
+        *offset = LLVMBuildTrunc(em->builder, at, i16, "");
     }
 
     for (int64_t part = 0; part < boxes->parts; part++) {

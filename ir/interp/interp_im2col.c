@@ -10,10 +10,14 @@
 static int64_t shown(const Im2colView *windows, const int64_t *first, const int64_t *of,
                      const int64_t *place, int rank)
 {
-    int tap = 1 + windows->n;
+    int inner = 1 + windows->n, tap = inner;
     int64_t at = place[0];
     for (int i = 0; i < windows->n; i++) {
+        tap += windows->axes[i].inner > 0;
+    }
+    for (int i = 0; i < windows->n; i++) {
         int64_t index = place[1 + i] * windows->axes[i].stride + first[i];
+        index += windows->axes[i].inner ? place[inner++] * windows->axes[i].inner : 0;
         index += windows->axes[i].dilation ? place[tap++] * windows->axes[i].dilation : 0;
         if (index < 0 || index >= of[1 + i]) {
             return -1;

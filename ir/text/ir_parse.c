@@ -65,7 +65,7 @@ static void collapsed_param(Parser *p, Param *param)
     param->collapsed = arena_copy(p->arena, collapsed, sizeof *collapsed * (size_t)n);
 }
 
-/* `%x [1, 1, -1] [2, 1, -1*half]` */
+/* `%x [1, 1, -1] [2, 1, -1*half] [4, 1, 0, 2]` */
 static void im2col_param(Parser *p, Param *param)
 {
     Im2colView windows = {.of = parse_value(p)};
@@ -73,9 +73,12 @@ static void im2col_param(Parser *p, Param *param)
     size_t start = p->at;
     for (parse_skip(p); parse_peek(p) == '[' && windows.n < MAX_SPATIAL; parse_skip(p)) {
         int i = windows.n++;
-        if (parse_dims(p, axis) != 3 || !poly_is_const(axis[0], &windows.axes[i].stride) ||
-            !poly_is_const(axis[1], &windows.axes[i].dilation)) {
-            parse_fail(p, start, "an axis of im2col has a stride, a dilation and an offset");
+        int n = parse_dims(p, axis);
+        if ((n != 3 && n != 4) || !poly_is_const(axis[0], &windows.axes[i].stride) ||
+            !poly_is_const(axis[1], &windows.axes[i].dilation) ||
+            (n == 4 && !poly_is_const(axis[3], &windows.axes[i].inner))) {
+            parse_fail(p, start, "an axis of im2col has a stride, a dilation and an offset, and of "
+                                 "pooling windows an inner stride");
         }
         windows.axes[i].offset = axis[2];
     }

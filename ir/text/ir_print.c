@@ -333,8 +333,8 @@ static void put_params(Printer *p)
             text_add(p->out, "] of ");
             put_dims(p, param->caller_type->rank, param->caller_type->dims);
         }
-        /* An im2col view prints stride, dilation and offset of each spatial axis: `im2col %x [1, 1,
-         * -1]`. */
+        /* An im2col view prints stride, dilation, offset and, of pooling windows, the inner stride
+         * of each spatial axis: `im2col %x [1, 1, -1]`. */
         const Im2colView *windows = param->im2col;
         if (windows) {
             text_add(p->out, " im2col ");
@@ -343,6 +343,9 @@ static void put_params(Printer *p)
                 text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[j].stride,
                             windows->axes[j].dilation);
                 put_dim(p, windows->axes[j].offset);
+                if (windows->axes[j].inner) {
+                    text_printf(p->out, ", %" PRId64, windows->axes[j].inner);
+                }
                 text_char(p->out, ']');
             }
         }

@@ -262,7 +262,8 @@ static bool is_of_sizes(Dim dim)
     return true;
 }
 
-/* A view has a place for each spatial axis, a tap for those that have them. */
+/* A view has a position for each spatial axis, and a place in a pooling window and a tap for those
+ * that have them. */
 static void check_windows(Verifier *v, const Param *param)
 {
     const Im2colView *windows = param->im2col;
@@ -280,8 +281,9 @@ static void check_windows(Verifier *v, const Param *param)
     for (int i = 0; i < windows->n; i++) {
         good = good && windows->axes[i].stride > 0 && windows->axes[i].stride <= INT32_MAX &&
                windows->axes[i].dilation >= 0 && windows->axes[i].dilation <= INT32_MAX &&
+               windows->axes[i].inner >= 0 && windows->axes[i].inner <= INT32_MAX &&
                is_of_sizes(windows->axes[i].offset);
-        rank += windows->axes[i].dilation > 0;
+        rank += (windows->axes[i].dilation > 0) + (windows->axes[i].inner > 0);
     }
     if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||
         type->dims[rank - 1] != of->dims[of->rank - 1]) {

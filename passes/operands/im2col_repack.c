@@ -401,7 +401,7 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
         }
     }
     axes[n] = fewer(j, j->deep);
-    Value *value = build_load(&j->b, func_im2col_view(j->func, &view, places, taps), WHOLE);
+    Value *value = build_load(&j->b, func_im2col_view(j->func, &view, places, NULL, taps), WHOLE);
     return spread(j, value, axes, dims, rank);
 }
 

@@ -28,11 +28,12 @@
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/computations.h"
+#include "passes/analysis/im2col_limits.h"
 #include "passes/pass.h"
 
 #include <string.h>
 
-enum { MAX_STEP = 8, NO_AXIS = IM2COL_NO_AXIS };
+enum { NO_AXIS = IM2COL_NO_AXIS };
 
 /* A computed input that has been stored, with its axes in the order of the view. */
 typedef struct StoredInput {
@@ -264,76 +265,13 @@ static bool find_factor(Finder *pass, const SummedProduct *sums, int side, Im2co
 
 /* ---- what the engine takes ---- */
 
-/* Bounds of a difference of sizes, one of which may be rounded down: by * (of // by) is of, or up
- * to by - 1 less. */
-static void bounds_of(Func *func, Dim dim, int64_t *least, int64_t *most)
+static bool fits(Func *func, const Im2colMatch *w, int i)
 {
-    int64_t below = 0, above = 0;
-    for (size_t i = 0; i < func->dimvars.n; i++) {
-        const DimVar *var = func->dimvars.items[i];
-        int64_t coef = 0;
-        int seen = 0;
-        for (int t = 0; var->by > 0 && t < dim->n_terms; t++) {
-            const PolyTerm *term = &dim->terms[t];
-            for (int k = 0; k < term->n; k++) {
-                seen += term->vars[k] == var;
-            }
-            coef = term->n == 1 && term->vars[0] == var ? term->coef : coef;
-        }
-        if (seen == 1 && coef % var->by == 0 && coef) {
-            Dim times = poly_mul(func, poly_const(func, coef / var->by), var->of);
-            Dim rest = poly_substitute(func, dim, var, poly_const(func, 0));
-            Dim sum = poly_add(func, rest, times);
-            int64_t slack = coef / var->by * (var->by - 1);
-            dim = sum ? sum : dim;
-            below += sum && slack > 0 ? slack : 0;
-            above += sum && slack < 0 ? -slack : 0;
-        }
-    }
-    *least = poly_least(dim);
-    *most = poly_most(dim);
-    *least -= *least > INT64_MIN / 2 ? below : 0;
-    *most += *most < INT64_MAX / 2 ? above : 0;
-}
-
-/* Corners of so many bits with a sign, taps without one (cuTensorMapEncodeIm2col; PTX ISA, im2col
- * mode). */
-static int64_t limit_of(int spatial)
-{
-    return spatial == 1 ? 1 << 16 : spatial == 2 ? 1 << 8 : 1 << 5;
-}
-
-static bool within(int64_t value, int64_t limit)
-{
-    return value >= -limit / 2 && value < limit / 2;
-}
-
-/* Where the last place's window begins, from the last element on: the box's other corner. */
-static bool corner_fits(Func *func, const Im2colMatch *w, int i)
-{
-    Type type = w->gather->results[0]->type;
-    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].stride, least, most, lowest,
-            highest;
-    Dim extent = w->view.of->type->dims[w->from[1 + i]];
-    Dim last = poly_mul(func, type->dims[w->place[i]], poly_const(func, step));
-    last = poly_add(func, last, poly_const(func, 1 - step));
-    last = poly_add(func, last, w->view.axes[i].offset);
-    last = poly_add(func, last, poly_mul(func, extent, poly_const(func, -1)));
-    if (!last) {
-        return false;
-    }
-    bounds_of(func, last, &least, &most);
-    bounds_of(func, w->view.axes[i].offset, &lowest, &highest);
-    return within(least, limit) && within(most, limit) && within(lowest, limit) &&
-           within(highest, limit);
-}
-
-static bool taps_fit(const Im2colMatch *w, int i)
-{
-    int64_t dilation = w->view.axes[i].dilation, reach;
-    Type type = w->gather->results[0]->type;
-    int64_t most = dilation ? poly_most(type->dims[w->tap[i]]) : 0;
-    return !__builtin_mul_overflow(most, dilation, &reach) && reach <= limit_of(w->view.n);
+    const Dim *dims = w->gather->results[0]->type->dims;
+    Im2colExtents extents = {.source = w->view.of->type->dims[w->from[1 + i]],
+                             .positions = dims[w->place[i]],
+                             .taps = w->tap[i] >= 0 ? dims[w->tap[i]] : NULL};
+    return an_im2col_fits(func, &w->view, i, &extents);
 }
 
 /* NULL: it does. */
@@ -348,14 +286,14 @@ static const char *why_not(Func *func, const Im2colMatch *w, Im2colRepack copy)
     }
     int walked = copy == REPACK_JOINED ? w->view.n - w->joined : w->view.n;
     for (int i = 0; i < walked; i++) {
-        if (w->view.axes[i].stride > MAX_STEP) {
+        if (!an_im2col_steps(&w->view, i)) {
             return "the stride is more than 8 pixels, the copy engine's largest";
         }
-        if (!corner_fits(func, w, i) || !taps_fit(w, i)) {
+        if (!fits(func, w, i)) {
             return arena_printf(func->arena,
                                 "windows may begin or reach further than the copy engine counts "
                                 "(%lld pixels): sizes that are given may show that they do not",
-                                (long long)limit_of(w->view.n) / 2);
+                                (long long)an_im2col_limit(w->view.n) / 2);
         }
     }
     return NULL;
@@ -386,7 +324,7 @@ static Value *load_view(Func *func, const Im2colMatch *w)
         ordered = ordered && from[i] == i;
     }
     Builder b = build_before(func, w->gather);
-    Value *view = build_load(&b, func_im2col_view(func, &w->view, places, taps), WHOLE);
+    Value *view = build_load(&b, func_im2col_view(func, &w->view, places, NULL, taps), WHOLE);
     return ordered ? view : build_permute(&b, view, perm);
 }
 

@@ -122,11 +122,18 @@ void stage_gather_view(Func *func, Op *load)
     Value *own[MAX_RANK], *indices[MAX_RANK];
     int64_t guard[MAX_RANK];
     const Param *of = &func->params.items[windows->of->index];
-    int rank = windows->n + 2, tap = 1 + windows->n, from = 0;
+    int rank = windows->n + 2, inner = 1 + windows->n, tap = inner, from = 0;
     find_indices(&v, own);
+    for (int i = 0; i < windows->n; i++) {
+        tap += windows->axes[i].inner > 0;
+    }
     indices[0] = own[0];
     for (int i = 0; i < windows->n; i++) {
         Value *index = scaled(&v, own[1 + i], windows->axes[i].stride);
+        if (windows->axes[i].inner) {
+            Value *within = scaled(&v, own[inner++], windows->axes[i].inner);
+            index = build_binary(&v.b, OP_ADD, index, within);
+        }
         if (windows->axes[i].dilation) {
             Value *reach = scaled(&v, own[tap++], windows->axes[i].dilation);
             index = build_binary(&v.b, OP_ADD, index, reach);
