@@ -80,11 +80,19 @@ static double exchange_cycles(const Machine *machine, const DotProblem *size,
            own / machine->lanes;
 }
 
+/* Each product that is folded is complete before its elements are read. */
+static double fold_cycles(const Machine *machine, const DotProblem *size, const DotTiling *tiles)
+{
+    double ops = (double)(tiles->m * tiles->n) * size->fold_ops * OP_CYCLES;
+    return size->folds > 1 ? (double)size->folds * (ops / machine->lanes + machine->dot_drain) : 0;
+}
+
 static double epilogue_cycles(const Machine *machine, const DotProblem *size,
                               const DotTiling *tiles)
 {
     double ops = tiles->split_k > 1 ? STORE_OPS : epilogue_ops(size);
     return (double)(tiles->m * tiles->n) * ops / machine->lanes + machine->dot_drain +
+           fold_cycles(machine, size, tiles) +
            (tiles->clustered ? exchange_cycles(machine, size, tiles) : 0);
 }
 

@@ -19,6 +19,8 @@
 enum {
     MAX_TILE = 32768,          /* elements: 128 accumulators a thread of two warp groups */
     MAX_TILE_PROMOTED = 26624, /* the same, with accumulators of a step and of all steps */
+    MAX_FOLDED = 104,          /* accumulators a thread, with as many of what products fold into */
+    GROUPS = 2, GROUP_LANES = 128, /* warp groups of a tile at most, and threads of one */
     THREE_GROUP_COLUMNS = 192, /* 96 accumulators a thread, of at most 160 registers */
     MAX_ROWS = 256,            /* of a tile: four warp groups */
     MIN_STAGE_BYTES = 16384,   /* of a pipeline stage; of a smaller tile a step is twice as deep */
@@ -203,6 +205,10 @@ static bool n_is_suitable(const DotProblem *size, int64_t n)
 static bool fits_registers(const Target *target, const DotProblem *size, int64_t m, int64_t n)
 {
     const MatrixInstr *group = mma_warpgroup(target);
+    int64_t groups = m / group->m < GROUPS ? m / group->m : GROUPS;
+    if (size->folds > 1 && m * n > MAX_FOLDED * GROUP_LANES * groups) {
+        return false;
+    }
     bool fits = m * n * size->dots <= (size->two_accumulators ? MAX_TILE_PROMOTED : MAX_TILE) ||
                 (size->user_n && m == group->m) || (size->user_m && n == group->n) ||
                 (size->user_m && size->user_n);

@@ -64,6 +64,8 @@ bool split_sums_products(const Op *op);
 /* Does a tile of the product hold all that the op folds of its result? Then the block folds it
  * before it stores anything, if that is not too much code. */
 bool split_folds_in_epilogue(Splitter *s, const Op *op);
+/* Does a loop walk the product's batches that the op folds? */
+bool split_folds_batches(Splitter *s, const Op *op);
 /* How many folds follow one another below the value, but for those sums of products. */
 int split_folds_of(const Splitter *s, const Value *value);
 typedef bool OpPredicate(const Op *op);

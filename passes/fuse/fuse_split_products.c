@@ -4,11 +4,14 @@
 #include "passes/fuse/fuse_split.h"
 
 #include "ir/op_axes.h"
+#include "ir/target/target.h"
 #include "passes/analysis/epilogue_folds.h"
 
 enum {
     MAX_OPERAND_OPS = 6, /* element-wise ops on what a product reads */
-    MAX_LOOKS = 256      /* at ops, for whether they are so many */
+    MAX_LOOKS = 256,     /* at ops, for whether they are so many */
+    MAX_BATCHES = 64,    /* that a block multiplies one after the other, and folds */
+    TILE_ELEMENTS = 8192 /* of a product, at least */
 };
 
 static bool is_dot(const Op *op)
@@ -125,12 +128,57 @@ bool split_folds_in_epilogue(Splitter *s, const Op *op)
     return false;
 }
 
+/* Is the axis of the dot one of places in the pooling windows of an operand? */
+static bool walks_windows(const Splitter *s, const Op *dot, int axis)
+{
+    for (int i = 0; i < 2; i++) {
+        const Op *op = dot->operands[i]->def;
+        int own = axis;
+        for (; op && op_moves_axes(op) && own >= 0; op = op->operands[0]->def) {
+            own = op_operand_axis(op, 0, own);
+        }
+        const Param *param = op && op->kind == OP_LOAD && op_accesses_whole(op)
+                                 ? &s->func->params.items[op->operands[0]->index]
+                                 : NULL;
+        if (param && param->im2col && view_places(param) && own >= view_places(param) &&
+            own < view_inner_places(param)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does a loop of the block walk the axis that the op folds, a batch of the product? Each step
+ * multiplies one batch, and folds its tile into the one that the loop carries. All batches as tiles
+ * of the grid would be more blocks: places of windows are few beside windows
+ * (passes/tensor/split_windows.c), and of others enough tiles are left. */
+bool split_folds_batches(Splitter *s, const Op *op)
+{
+    const Op *dot = s->dot;
+    const Target *target = s->func->target;
+    bool gpu = target && target->family != FAMILY_CPU;
+    if (!gpu || op->kind != OP_REDUCE || !dot || s->n_dots > 1 || dot->parent != s->block ||
+        op->parent != s->block || !split_find_below(s, op->operands[0], is_dot)) {
+        return false;
+    }
+    uint64_t class = reduced_class(s, op);
+    bool few = class && !(class & s->stored) && split_most(s, class) <= MAX_BATCHES;
+    int64_t tiles = split_nominal(s, s->stored) / TILE_ELEMENTS;
+    for (int axis = 0; few && axis < dot->results[0]->type->rank - 2; axis++) {
+        if (class == split_class(s, dot->results[0], axis)) {
+            return tiles >= target->machine->num_sms || walks_windows(s, dot, axis);
+        }
+    }
+    return false;
+}
+
 /* A product and what folds its result share a grid only if a tile holds all that is folded. Else
  * what goes through memory is the last value that all which is made of the product is made of: if
  * |y| did, because a row's greatest is that of |y|, y itself would be multiplied once more. */
 const Value *split_folded_product(Splitter *s, const Op *op)
 {
-    bool fold = split_is_fold(op) && !split_sums_products(op) && !split_folds_in_epilogue(s, op);
+    bool fold = split_is_fold(op) && !split_sums_products(op) && !split_folds_in_epilogue(s, op) &&
+                !split_folds_batches(s, op);
     for (int i = 0; fold && i < op->n_operands; i++) {
         const Op *dot = split_find_below(s, op->operands[i], is_dot);
         const Value *value = op->operands[i];

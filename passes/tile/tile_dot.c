@@ -27,13 +27,19 @@ enum {
 
 /* ---- products ---- */
 
-static const char *columns_reason(int64_t most, bool twice, bool wide)
+const char *tile_two_sums_reason(bool folds)
+{
+    return folds ? "a product's sums and what products are folded into share a thread's registers"
+                 : "a step's sums and the sums of all steps share a thread's registers";
+}
+
+static const char *columns_reason(int64_t most, bool twice, bool folds, bool wide)
 {
     if (most == 256) {
         return "the widest product instruction, or as wide as the matrix is";
     }
     if (twice) {
-        return "a step's sums and the sums of all steps share a thread's registers";
+        return tile_two_sums_reason(folds);
     }
     return wide ? "accumulators of all products share a thread's registers"
                 : "operands pass through registers, which accumulators must leave";
@@ -61,12 +67,13 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n, 
                    "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        bool twice = unit->max_accumulate_k != 0 || scaled;
+        bool folds = tile_folded_products(plan) > 1;
+        bool twice = unit->max_accumulate_k != 0 || scaled || folds;
         int64_t least = fewest_columns(func, plan);
         int64_t most =
             max_i64(least, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
         set_halved(func, n, max_i64(least, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
-                   columns_reason(most, twice, wide));
+                   columns_reason(most, twice, folds, wide));
     }
     if (m && n && m->step > unit->m &&
         2 * tile_blocks(plan, m, n) <= func->target->machine->num_sms) {

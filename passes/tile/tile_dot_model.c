@@ -97,29 +97,60 @@ bool tile_can_split_k(const TilePlan *plan)
     return may;
 }
 
+/* The next sum of the dot's batches behind this op, of what nothing else reads; NULL: none. */
+static Op *next_sum(const Op *op)
+{
+    const ValueUse *use = use_first(op->results[0], op->parent);
+    while (use && !use_next(use, op->parent)) {
+        Op *next = use->op;
+        bool unit = next->kind == OP_SQUEEZE || next->kind == OP_EXPAND;
+        bool sum = next->kind == OP_REDUCE && next->n_operands == 1 &&
+                   text_equal(op_word(next, ATTR_FN), "sum");
+        if (!unit) {
+            return sum ? next : NULL;
+        }
+        use = use_first(next->results[0], next->parent);
+    }
+    return NULL;
+}
+
 static Op *outermost_sum(const Op *dot)
 {
     Op *found = NULL;
-    const Value *value = dot->results[0];
-    const ValueUse *use = use_first(value, dot->parent);
-    while (use && !use_next(use, dot->parent)) {
-        Op *op = use->op;
-        bool unit = op->kind == OP_SQUEEZE || op->kind == OP_EXPAND;
-        bool sum = op->kind == OP_REDUCE && op->n_operands == 1 &&
-                   text_equal(op_word(op, ATTR_FN), "sum");
-        if (!unit && !sum) {
-            break;
-        }
-        found = sum ? op : found;
-        use = use_first(op->results[0], dot->parent);
+    for (Op *sum = next_sum(dot); sum; sum = next_sum(sum)) {
+        found = sum;
     }
     return found;
+}
+
+/* Do the sums of the dot's batches, which go on in its accumulator, reduce the axis? */
+static bool is_summed(const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *sum = next_sum(plan->dot); sum; sum = next_sum(sum)) {
+        int reduced = (int)op_int(sum, ATTR_AXIS, 0);
+        if (tile_axis_of((TilePlan *)plan, sum->operands[0], reduced) == axis) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t tile_folded_products(const TilePlan *plan)
+{
+    int64_t folds = 1;
+    for (int i = plan->n_stored; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        bool folds_own = tile_is_summed_batch(plan, axis) && !is_summed(plan, axis);
+        folds = folds_own ? mul_sat(folds, max_i64(1, poly_nominal(axis->dim))) : folds;
+    }
+    return folds;
 }
 
 Op *tile_shared_sum(const TilePlan *plan)
 {
     const Op *dot = plan->dot;
-    bool may = dot && plan->n_dots == 1 && dot->n_operands == 2 && !plan->is_rest;
+    bool may = dot && plan->n_dots == 1 && dot->n_operands == 2 && !plan->is_rest &&
+               tile_folded_products(plan) == 1;
     Op *sum = may ? outermost_sum(dot) : NULL;
     const AxisPlan *k =
         sum ? tile_axis_of((TilePlan *)plan, dot->operands[0], dot->operands[0]->type->rank - 1)
@@ -172,19 +203,23 @@ typedef struct Result {
     TilePlan *plan;
     const AxisPlan *m, *n;
     int ops;
+    int fold_ops; /* of `ops`, those on each product that is folded */
 } Result;
 
 static void count_result(Op *op, void *user)
 {
     Result *result = user;
     const Value *value = op->n_results ? op->results[0] : NULL;
-    bool rows = false, columns = false;
+    bool rows = false, columns = false, places = false;
     for (int i = 0; value && value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
         const AxisPlan *axis = tile_axis_of(result->plan, value, i);
         rows = rows || axis == result->m;
         columns = columns || axis == result->n;
+        places = places || (axis && tile_is_summed_batch(result->plan, axis));
     }
-    result->ops += rows && columns && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+    bool counts = rows && columns && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+    result->ops += counts && !places;
+    result->fold_ops += counts && places;
 }
 
 typedef struct Alike {
@@ -363,10 +398,12 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
             return false;
         }
     }
-    Result result = {plan, m, n, 0};
+    Result result = {.plan = plan, .m = m, .n = n};
     block_walk(group->regions[0], count_result, &result);
     size->epilogue_ops = result.ops;
-    size->three_groups = can_have_three_groups(func, group, plan, result.ops);
+    size->folds = tile_folded_products(plan);
+    size->fold_ops = result.fold_ops + 1; /* and the fold itself */
+    size->three_groups = can_have_three_groups(func, group, plan, result.ops + result.fold_ops);
     const ScheduleEntry *turns = schedule_user_entry(func, "pingpong", "");
     size->can_multicast = func->target->has_setmaxnreg && func->target->cluster > 1 &&
                           plan->n_dots == 1 && !has_taps(plan) && !size->masked &&

@@ -148,6 +148,50 @@ static Value *combined(const TileEmitter *e, EmitFrame *frame, const Op *op, Val
     return shared ? build_cluster_reduce(&frame->at, op_word(op, ATTR_FN), own) : own;
 }
 
+/* The reduction along an axis that another loop walks, of which `op` goes on with each result and
+ * nothing else reads one; NULL: there is none. */
+static const Op *reduced_before(const TileEmitter *e, const Op *op)
+{
+    const Value *from = op->operands[0];
+    const Op *before = from->def;
+    bool own = value_count_uses(e->func, from) == 1;
+    if (before && before->kind == OP_SQUEEZE) {
+        from = before->operands[0];
+        before = from->def;
+        own = own && value_count_uses(e->func, from) == 1;
+    }
+    bool same = own && before && before->kind == OP_REDUCE &&
+                text_equal(op_word(before, ATTR_FN), op_word(op, ATTR_FN));
+    int item = same ? emit_item(e, before->operands[0], (int)op_int(before, ATTR_AXIS, 0)) : -1;
+    return same && emit_is_looped(e, item) && emit_is_scalar(e, item) ? before : NULL;
+}
+
+/* Reduces onto what is there already. Loops along several axes share what they carry where a
+ * product is inside: each tile of it that is kept takes as many registers as the product's. */
+static Value *reduce_onto(TileEmitter *e, EmitFrame *frame, const Op *op, Value *sum)
+{
+    Value *from = op->operands[0], *next;
+    int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
+    const char *fn = op_word(op, ATTR_FN);
+    EmitFrame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &sum, 1, &from, &inside);
+    Value *carried = loop->regions[0]->args[1];
+    const Op *before = e->plan->dot ? reduced_before(e, op) : NULL;
+    if (before) {
+        bool drops = from->def != before;
+        int dropped = drops ? (int)op_int(from->def, ATTR_AXIS, 0) : 0;
+        next = drops ? build_expand(&inside.at, carried, dropped) : carried;
+        next = reduce_onto(e, &inside, before, next);
+        next = drops ? build_squeeze(&inside.at, next, dropped) : next;
+    } else {
+        Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
+        runs_over(e, part, op);
+        next = build_binary(&inside.at, reduce_combiner(fn), carried, part);
+    }
+    emit_end(e, &inside, 1, &next);
+    return loop->results[0];
+}
+
 void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Value *from = op->operands[0], *result = op->results[0];
@@ -169,13 +213,8 @@ void emit_reduce(TileEmitter *e, EmitFrame *frame, const Op *op)
         return;
     }
     Value *init = reduce_neutral_tile(&frame->at, fn, emit_type(e, frame, result));
-    EmitFrame inside;
-    Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
-    Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
-    runs_over(e, part, op);
-    Value *next = build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], part);
-    emit_end(e, &inside, 1, &next);
-    clone_map_value(&frame->values, result, combined(e, frame, op, loop->results[0]));
+    Value *own = reduce_onto(e, frame, op, init);
+    clone_map_value(&frame->values, result, combined(e, frame, op, own));
 }
 
 void emit_reduce_part(TileEmitter *e, EmitFrame *frame, const Op *op)

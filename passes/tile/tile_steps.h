@@ -139,6 +139,11 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               DotTiling *tiles);
+/* Products of a block whose results are folded into one, beyond sums that go on in an accumulator;
+ * 1: none are. */
+int64_t tile_folded_products(const TilePlan *plan);
+/* Why a tile has fewer columns where a thread holds two results: `folds`, or a step's and all's. */
+const char *tile_two_sums_reason(bool folds);
 /* Products of one matrix after the other along the axis are summed. */
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */

@@ -220,7 +220,9 @@ int64_t tile_choose_warp_mma(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *
 {
     const MatrixInstr *unit = plan->instruction;
     int64_t wide = dtype_bytes(unit->result) / 4;
-    int64_t sums = scaled ? 2 : 1; /* factors multiply the sums of a step, which are held, too */
+    /* Factors multiply the sums of a step, and products are folded: either is held, too. */
+    bool folds = tile_folded_products(plan) > 1;
+    int64_t sums = scaled || folds ? 2 : 1;
     int64_t columns = max_i64(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots) / sums);
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
@@ -236,8 +238,8 @@ int64_t tile_choose_warp_mma(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *
         unhalved +=
             set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
                        TURN_COLUMNS,
-                       scaled ? "a step's sums and the sums of all steps share a thread's registers"
-                              : "columns that share each fragment of the left operand");
+                       sums > 1 ? tile_two_sums_reason(folds)
+                                : "columns that share each fragment of the left operand");
     }
     plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
     plan->warps = shared_by_more(func, plan, m, n, unhalved);
