@@ -109,6 +109,13 @@ static const PassConstraint CONSTRAINTS[] = {
      "there are no row axes to collapse"},
     {"im2col_view", "raise_to_dot",
      "the operand of the dot would stay a gather of single elements, which TMA cannot load"},
+    {"im2col_view", "split_windows",
+     "split_windows splits positions of views; without them it would leave all pooling to a launch "
+     "that reads the whole result of the convolution"},
+    {"split_windows", "collapse_axes",
+     "windows split positions along each spatial axis; collapsed, they are none of a view"},
+    {"split_windows", "invert_gathers",
+     "invert_gathers would store what follows from a window's place, and no place be left"},
     {"gather_to_load", "collapse_axes",
      "collapse_axes reads from plain loads along which axes a factor varies; a gather may vary "
      "along all, so no axes would be collapsed"},

@@ -23,8 +23,8 @@ const BINARY = [
 // Of ir/schedule.def: a test compares.
 const SCHEDULE_KEYS = [
     'tile', 'reduction', 'cluster', 'multicast', 'repack_computed', 'repack_scales',
-    'repack_pitched', 'repack_k_major', 'repack_mn_major', 'repack_upcast', 'im2col', 'swap_ab',
-    'column_reductions', 'materialize', 'split_k', 'split_k_tail', 'warps', 'pingpong',
+    'repack_pitched', 'repack_k_major', 'repack_mn_major', 'repack_upcast', 'im2col', 'pooling',
+    'swap_ab', 'column_reductions', 'materialize', 'split_k', 'split_k_tail', 'warps', 'pingpong',
     'occupancy', 'align', 'scan', 'persistent', 'atomics', 'tiles_per_cluster', 'raster',
     'peel', 'pipeline', 'ordered_mma', 'overlap', 'instruction', 'merge_dots', 'copy',
     'swizzle', 'registers', 'epilogue', 'strips', 'dependent_launch', 'vector', 'threads',

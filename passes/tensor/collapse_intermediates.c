@@ -61,6 +61,7 @@ typedef struct Result {
     struct {
         Side side;
         int place;  /* among the axes of the memory that the side's factor is read from */
+        bool inner; /* of places in a pooling window (passes/tensor/split_windows.c) */
         int origin; /* the axis of the product */
     } axes[MAX_RANK];
 } Result;
@@ -121,12 +122,19 @@ static bool folds_in_tile(Chain *chain, const Op *op, const Result *from)
     return true;
 }
 
+/* Does the op reduce windows, as the launch of the product does place after place? */
+static bool folds_windows(const Op *op, const Result *from)
+{
+    return op->kind == OP_REDUCE && op->n_operands == 1 &&
+           from->axes[op_int(op, ATTR_AXIS, 0)].inner;
+}
+
 /* What the op makes of `from`, its operand, has the axes of `from` in some order; false: others. */
 static bool keeps_axes(Chain *chain, const Op *op, const Result *from, Result *to)
 {
     bool moves = op->kind == OP_PERMUTE || op->kind == OP_SQUEEZE;
     bool stays = op_has(op, TRAIT_ELEMENTWISE) || (chain->folds && op->kind == OP_BROADCAST) ||
-                 folds_in_tile(chain, op, from);
+                 folds_windows(op, from) || folds_in_tile(chain, op, from);
     if (op->n_results != 1 || (!moves && !stays) ||
         (!moves && op->results[0]->type->rank != from->value->type->rank)) {
         return false;
@@ -183,8 +191,23 @@ static int place_in_memory(const Compute *sum, const Axis *axis, Side side)
     return MAX_RANK;
 }
 
+/* Is axis `place` of the memory from which the side's factor is read one of places in windows? */
+static bool is_inner(const Func *func, const Compute *sum, int place, Side side)
+{
+    for (size_t i = 0; i < sum->uses.n; i++) {
+        const Use *use = &sum->uses.items[i];
+        const Im2colView *view = use->memory ? func_im2col_of(func, use->memory) : NULL;
+        if (view && (use->factors >> (side == SIDE_RIGHT) & 1)) {
+            const Param *param = &func->params.items[use->memory->index];
+            return view_places(param) && place >= view_places(param) &&
+                   place < view_inner_places(param);
+        }
+    }
+    return false;
+}
+
 /* The axes of the sum's result. */
-static Result result_of(const Compute *sum, Value *value)
+static Result result_of(const Func *func, const Compute *sum, Value *value)
 {
     static const Side sides[] = {SIDE_BOTH, SIDE_LEFT, SIDE_RIGHT, SIDE_BOTH};
     Result result = {.value = value};
@@ -195,6 +218,8 @@ static Result result_of(const Compute *sum, Value *value)
             if (sum->axes.items[k].axis == axis) {
                 result.axes[i].side = sides[sum->axes.items[k].factors & 3];
                 result.axes[i].place = place_in_memory(sum, axis, result.axes[i].side);
+                result.axes[i].inner =
+                    is_inner(func, sum, result.axes[i].place, result.axes[i].side);
             }
         }
     }
@@ -212,7 +237,7 @@ static Chain follow_product(Func *func, const Compute *sum, bool folds)
             chain.depth = INT64_MAX;
         }
     }
-    Result first = result_of(sum, sum->op->results[0]);
+    Result first = result_of(func, sum, sum->op->results[0]);
     add_made(&chain, &first);
     for (Op *op = sum->op->next; op && chain.pending > 0; op = op->next) {
         follow(&chain, op);

@@ -34,6 +34,8 @@ PASSES = [
      "value = «ordered» ? value : build_permute", "true"),
     ("reads: a diagonal is read as a whole", "passes/tensor/gather_to_load.c",
      "at->axis >= 0 && «(seen >> at->axis & 1)»", "false"),
+    ("windows: places in a window are as far apart as windows", "passes/tensor/split_windows.c",
+     "found.inner >= 0 ? mul_sat(stride, «found.steps[1]») : 0", "found.steps[0]"),
     ("contract: greatest of products are sums of products",
      "ir/sum_terms.c",
      '«text_equal(op_word(op, ATTR_FN), "sum")»', '!text_equal(op_word(op, ATTR_FN), "min")'),
@@ -214,8 +216,7 @@ AXES = [
      "Value *next = build_dot(&inside.at, a, b, «loop->regions[0]->args[1]», dtype);", "sum"),
     ("tile: each tile's sum takes the place of the one before",
      "passes/tile/tile_emit_reductions.c",
-     "Value *next = «build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], "
-     "part)»;", "part"),
+     "next = «build_binary(&inside.at, reduce_combiner(fn), carried, part)»;", "part"),
     ("tile: the blocks of a cluster keep their parts", "passes/tile/tile_emit_reductions.c",
      "bool shared = «has_part_only(e, op)» && !reduced_on(e, op);", "false"),
     ("cascade_reductions: each tile's maximum takes the place of the one before",
