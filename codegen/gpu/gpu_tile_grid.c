@@ -90,7 +90,11 @@ static LLVMValueRef divide(Grid *grid, LLVMValueRef a, LLVMValueRef by, LLVMValu
 /* The first `left` axes; the last of them the fastest. */
 static void split_axes(Grid *grid, LLVMValueRef id, int left, LLVMValueRef *tile)
 {
-    for (int axis = left - 1; axis > 0; axis--) {
+    int first = 0; /* with more than one tile: all that is left of the number */
+    while (first + 1 < left && grid->single[first]) {
+        tile[first++] = gpu_i32(grid->em, 0);
+    }
+    for (int axis = left - 1; axis > first; axis--) {
         if (grid->single[axis]) {
             tile[axis] = gpu_i32(grid->em, 0);
         } else {
@@ -98,7 +102,7 @@ static void split_axes(Grid *grid, LLVMValueRef id, int left, LLVMValueRef *tile
         }
     }
     if (left > 0) {
-        tile[0] = id;
+        tile[first] = id;
     }
 }
 

@@ -141,7 +141,9 @@ void hopper_clear_few(GpuEmitter *em)
                 gpu_i32(em, ((int64_t)em->role->warps << em->warp_bits) * CLEAR_BYTES);
             LLVMValueRef first =
                 LLVMBuildMul(em->builder, em->role->thread, gpu_i32(em, CLEAR_BYTES), "");
-            LLVMBuildBr(em->builder, loop);
+            LLVMValueRef any_left = /* a tile may be less than each thread's first piece */
+                LLVMBuildICmp(em->builder, LLVMIntULT, first, gpu_i32(em, bytes), "");
+            LLVMBuildCondBr(em->builder, any_left, loop, after);
             gpu_go(em, loop);
             LLVMValueRef at = LLVMBuildPhi(em->builder, em->i32, "");
             LLVMSetAlignment(LLVMBuildStore(em->builder, zero, gpu_at(em, base, at)), CLEAR_BYTES);

@@ -459,6 +459,7 @@ static void tile_source(Func *func, Op *parallel)
 {
     tile_whole_axes(func, parallel);
     block_walk(parallel->regions[0], check_static, func);
+    tile_pad_axes(func, parallel);
     tile_choose_source(func, parallel);
     tile_source_entries(func, parallel);
     block_walk(parallel->regions[0], run_over_tile, func);

@@ -4,7 +4,7 @@
  * tile_coalescing.c (coalescing), tile_row_cluster.c (rows that several blocks share),
  * tile_instruction.c (what multiplies), tile_dot.c (products), tile_dot_model.c (by how many tiles
  * each multiprocessor gets), tile_hand_tiled.c (parallels of the source, whose batches are walked
- * by tile_batches.c, whole axes by tile_whole_axes.c; what entries say of them:
+ * by tile_batches.c, whole axes by tile_whole_axes.c and tile_pad_axes.c; what entries say of them:
  * tile_source_entries.c), tile_stencil.c (windows and stencils), tile_steps.c (what they share);
  * tile_emit.c (the group again, over ranges) and its parts; tile_split_axis.c (long axes that few
  * blocks would walk), tile_lookback.c (scans of them in one pass); tile_sequential.c (loops that
@@ -104,6 +104,10 @@ void tile_source_entries(Func *func, Op *parallel);
 /* Axes of unknown extent that are stored whole become loops over ranges. */
 void tile_whole_axes(Func *func, Op *parallel);
 
+/* Whole axes of products that the matrix instruction does not divide become ranges of the grid, of
+ * one tile, that it does (tile_pad_axes.c). */
+void tile_pad_axes(Func *func, Op *parallel);
+
 /* Products with batches become loops over matrices. */
 void tile_batches(Func *func, Op *parallel);
 
@@ -124,6 +128,9 @@ SplitResult tile_split(Func *func, Op *group, TilePlan *plan);
 
 /* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
 const MatrixInstr *dot_instruction(Func *func, const Op *dot);
+/* What could do it if whole axes were rounded up to what it takes, where that costs little; NULL:
+ * nothing better than what does it as they are. */
+const MatrixInstr *tile_rounded_instruction(Func *func, const Op *dot);
 /* Can the copy engine bring both operands of the product? */
 bool tile_operands_stay_out(const Func *func, const Op *dot);
 

@@ -47,7 +47,7 @@ static const Value *stepped_axis(const Op *parallel)
     const Attr *steps = op_attr(parallel, ATTR_STEPS);
     const Value *found = NULL;
     for (int i = 0; i < steps->n; i++) {
-        if (steps->ints[i] != 0) {
+        if (source_steps_along(parallel, i)) {
             if (found) {
                 return NULL;
             }
@@ -123,9 +123,9 @@ static ScoreWalk walk_of(const Op *parallel)
     block_walk(parallel->regions[0], see_loop, &walk);
     const Attr *dims = op_attr(parallel, ATTR_DIMS), *steps = op_attr(parallel, ATTR_STEPS);
     for (int i = 0; i < dims->n; i++) {
-        if (steps->ints[i]) {
+        if (source_steps_along(parallel, i)) {
             walk.rows = known(dims->dims[i]);
-        } else {
+        } else if (steps->ints[i] == 0) {
             walk.heads *= (double)known(dims->dims[i]);
         }
     }

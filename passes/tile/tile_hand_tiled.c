@@ -32,6 +32,15 @@ static int64_t elements_of(Type type)
     return n;
 }
 
+/* An axis that one tile holds, rounded up, has its step. */
+bool source_steps_along(const Op *op, int axis)
+{
+    const DimVar *range = op_attr(op, ATTR_STEPS)->ints[axis]
+                              ? poly_as_range(op->regions[0]->args[axis]->type->dims[0])
+                              : NULL;
+    return range && !range->holds_all;
+}
+
 /* Does a loop's own range index this load? Then each step brings another tile. */
 static bool is_walked(const Op *load)
 {
@@ -344,7 +353,7 @@ static void set_steps(Op *op, void *user)
     }
     bool exact = op_int(op, ATTR_EXACT, 0) != 0;
     for (int i = 0; i < attr->n; i++) {
-        if (attr->ints[i] == 0) {
+        if (!source_steps_along(op, i)) {
             continue;
         }
         Value *arg = op->regions[0]->args[i];
@@ -375,6 +384,9 @@ static void save_steps(Op *op, void *user)
     SavedSteps *saved = user;
     Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
     for (int i = 0; attr && i < attr->n && saved->n < 64; i++) {
+        if (attr->ints[i] && !source_steps_along(op, i)) {
+            continue;
+        }
         saved->items[saved->n].attr = attr;
         saved->items[saved->n].at = i;
         saved->items[saved->n++].step = attr->ints[i];

@@ -60,6 +60,8 @@ typedef struct SavedSteps {
     int n;
 } SavedSteps;
 
+/* Does the `parallel` or `for` take its axis in steps that are chosen here? */
+bool source_steps_along(const Op *op, int axis);
 /* Gives the source its steps again, or these, and measures what their tiles need. */
 void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan plan,
                 BlockFootprint *steps);

@@ -250,16 +250,90 @@ MmaTypes tile_operands(const Func *func, const Op *dot)
                : (MmaTypes){dot->operands[0]->type->dtype, dot->operands[1]->type->dtype};
 }
 
-const MatrixInstr *dot_instruction(Func *func, const Op *dot)
+static MmaTileShape tile_shape(Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    MmaTypes of = tile_operands(func, dot);
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
-    MmaTileShape tiles = {poly_capacity(rows[0]),
+    return (MmaTileShape){poly_capacity(rows[0]),
                           poly_capacity(rows[1]),
                           poly_capacity(depth[0]),
                           tile_known_warps(func, dot),
                           {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)},
                           tile_operands_stay_out(func, dot)};
-    return tile_instruction(func, &of, c->dtype, &tiles);
+}
+
+const MatrixInstr *dot_instruction(Func *func, const Op *dot)
+{
+    MmaTypes of = tile_operands(func, dot);
+    MmaTileShape tiles = tile_shape(func, dot);
+    return tile_instruction(func, &of, dot->results[0]->type->dtype, &tiles);
+}
+
+/* ---- whole axes, rounded up ---- */
+
+enum {
+    MAX_DEPTH_TIMES = 2,    /* zeros that are multiplied are at most as many as elements, */
+    MAX_COLUMNS_HALVES = 3, /* and at most half as many columns: other instructions have few */
+};
+
+/* The extent, rounded up if it is that of a whole axis. */
+static int64_t rounded(Dim dim, int64_t unit)
+{
+    int64_t extent;
+    return poly_is_const(dim, &extent) ? round_up(extent, unit) : max_i64(0, poly_capacity(dim));
+}
+
+/* The tiles as the instruction would have them. False: of too many zeros. */
+static bool round_tiles(const Op *dot, const MatrixInstr *row, MmaTileShape *tiles)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    int64_t depth = rounded(a->dims[a->rank - 1], row->k);
+    int64_t columns = rounded(c->dims[c->rank - 1], row->n);
+    bool few = depth <= MAX_DEPTH_TIMES * tiles->depth &&
+               2 * columns <= MAX_COLUMNS_HALVES * tiles->columns;
+    tiles->depth = depth;
+    tiles->columns = columns;
+    return few;
+}
+
+/* A step that is not chosen yet will suit. */
+static MmaTileShape known_shape(Func *func, const Op *dot)
+{
+    MmaTileShape tiles = tile_shape(func, dot);
+    tiles.rows = max_i64(0, tiles.rows);
+    tiles.columns = max_i64(0, tiles.columns);
+    tiles.depth = max_i64(0, tiles.depth);
+    return tiles;
+}
+
+const MatrixInstr *tile_rounded_instruction(Func *func, const Op *dot)
+{
+    const ScheduleEntry *given = schedule_user_entry(func, "instruction", "");
+    const char *word = given && given->symbol ? given->symbol : NULL;
+    DType result = dot->results[0]->type->dtype;
+    MmaTypes of = tile_operands(func, dot);
+    MmaTileShape shape = known_shape(func, dot);
+    const MatrixInstr *as_is = choose_row(func, word, &of, result, &shape).unit, *found = NULL;
+    size_t n;
+    const MatrixInstr *rows = mma_rows(&n);
+    int64_t least = 0;
+    for (size_t i = 0; i < n; i++) {
+        const MatrixInstr *row = &rows[i];
+        MmaTileShape tiles = shape;
+        if (!mma_on(row, func->target) || !mma_takes(row, of.left, of.right, result) ||
+            (word && !text_equal(word, row->family)) || !round_tiles(dot, row, &tiles) ||
+            !suits(row, &of, &tiles)) {
+            continue;
+        }
+        int64_t elements = tiles.depth * tiles.columns;
+        bool exact = is_exact(row, &of), was = found && is_exact(found, &of);
+        bool same = found && was == exact && text_equal(found->family, row->family);
+        if (!found || (exact && !was) || (same && elements < least)) {
+            found = row;
+            least = elements;
+        }
+    }
+    bool gains = found && (!as_is || !text_equal(as_is->family, found->family) ||
+                           (is_exact(found, &of) && !is_exact(as_is, &of)));
+    return gains ? found : NULL;
 }

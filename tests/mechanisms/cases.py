@@ -7,6 +7,7 @@ from dataclasses import dataclass
 ATTENTION = "examples/attention.tile --set T={},D={},causal={} --size B={},H={},S={},L={} scale=0.1"
 BACKWARD = ("examples/attention_backward.tile --set T=bf16,D={},causal={}"
             " --size B={},H={},S={},L={} scale=0.1")
+ONE_LINE = "bench/programs/attention_one_line.tile:{} --set T={},D={} --size {}"
 MATMUL = "examples/matmul.tile --set T={} --size M={},N={},K={}"
 LINEAR = "examples/linear.tile --set T=bf16 --size M={},N={},K={}"
 INT4 = "examples/int4_matmul.tile --set T={} --size M={},N={},K={}"
@@ -37,6 +38,9 @@ DERIVED = [
     Case("attention, short rows", ATTENTION.format("bf16", 64, "false", 2, 17, 77, 65)),
     Case("attention, 80 elements", ATTENTION.format("bf16", 80, "true", 5, 4, 100, 100)),
     Case("attention, 256 elements", ATTENTION.format("bf16", 256, "true", 1, 2, 150, 170)),
+    Case("attention, 40 elements", ONE_LINE.format("causal", "bf16", 40, "B=1,H=2,S=200")),
+    Case("attention, 72 elements", ONE_LINE.format("plain", "f16", 72, "B=2,H=1,S=130,L=333")),
+    Case("attention, 120 elements", ONE_LINE.format("groups", "bf16", 120, "B=1,H=4,G=2,S=150")),
     Case("attention, no keys", ATTENTION.format("bf16", 64, "false", 1, 1, 5, 0)),
     Case("gradients", BACKWARD.format(128, "true", 1, 2, 300, 300)),
     Case("gradients", BACKWARD.format(128, "false", 2, 1, 129, 640)),
