@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 enum { FINE_STEPS = 32, FINE_STEP = 64 };
-enum { MAX_SHORT_ROW = 256, SHORT_ROW_STEP = 16 };
+enum { MAX_SHORT_ROW = 256, SHORT_ROW_STEP = 8 };
 enum { MAX_BITS_LOG2 = 60 }; /* of a tensor: 2^57 bytes */
 enum { MAX_MULTIPLE = 65536, MAX_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
@@ -50,7 +50,7 @@ static void add_range(DimVar *var, int64_t least, int64_t most)
 typedef enum Rounding {
     ROUND_COARSE,   /* four steps an octave */
     ROUND_FINE,     /* of kernels with products, whose tiles of warp groups fit finer steps */
-    ROUND_SHORT_ROW /* the same, but a short row that matrix instructions divide, as a head's, is
+    ROUND_SHORT_ROW /* the same, but a short row of whole 16-byte accesses, as a head's, is
                      * known exactly: tiles that hold it as a whole need that */
 } Rounding;
 
