@@ -38,7 +38,7 @@ typedef struct DimVar {
     Dim whole;        /* the extent that this is a part of: M, N, K */
     int64_t capacity; /* most elements it holds: the step; 0: not yet chosen (`by auto`) */
     Value *binder;    /* the block argument, of type range */
-    bool holds_all;   /* … of a grid: of the axis there is one tile, and nobody chooses its step */
+    bool holds_all;   /* of a grid: one tile has the whole axis, and no step is chosen for it */
 } DimVar;
 
 /* Factors of a term. The number of elements of an array has one for each of its axes, of which

@@ -36,7 +36,7 @@ typedef struct DotProblem {
     int dots;              /* dots of the same extents and A operand */
     int bytes;             /* of an element of an operand, and of the result */
     int epilogue_ops;      /* operations on each element of the result */
-    int64_t folds;         /* products, of so many taps together, that are folded into one result;
+    int64_t folds;         /* products that are folded into one result, each of taps / folds taps;
                             * 0, 1: none is */
     int fold_ops;          /* operations on each element of each of them */
 } DotProblem;

@@ -9,7 +9,7 @@
 
 enum {
     MAX_OPERAND_OPS = 6, /* element-wise ops on what a product reads */
-    MAX_LOOKS = 256,     /* at ops, for whether they are so many */
+    MAX_LOOKS = 256,     /* ops that are examined until an operand counts as too long */
     MAX_BATCHES = 64,    /* that a block multiplies one after the other, and folds */
     TILE_ELEMENTS = 8192 /* of a product, at least */
 };

@@ -148,8 +148,8 @@ static Value *combined(const TileEmitter *e, EmitFrame *frame, const Op *op, Val
     return shared ? build_cluster_reduce(&frame->at, op_word(op, ATTR_FN), own) : own;
 }
 
-/* The reduction along an axis that another loop walks, of which `op` goes on with each result and
- * nothing else reads one; NULL: there is none. */
+/* The reduction along an axis that another loop walks, whose results `op` alone reads; NULL: there
+ * is none. */
 static const Op *reduced_before(const TileEmitter *e, const Op *op)
 {
     const Value *from = op->operands[0];
