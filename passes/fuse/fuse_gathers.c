@@ -113,12 +113,12 @@ bool fuse_is_cheap_at(const Func *func, const Value *value, Value *const *indice
 
 /* ---- computing it there ---- */
 
-/* What is read straight from memory is guarded there: an array of the tensor's own extents. */
+/* What is read straight from memory is guarded there: an array of the tensor's own extents, not a
+ * tile of it. */
 static bool is_plain_read(const Op *gather)
 {
     const Op *load = gather->operands[0]->def;
-    return load && load->kind == OP_LOAD && load->parent &&
-           load->results[0]->type->rank == load->operands[0]->type->rank;
+    return load && load->kind == OP_LOAD && load->parent && op_accesses_whole(load);
 }
 
 static void compute_there(Func *func, Op *gather)

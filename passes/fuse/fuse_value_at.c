@@ -86,7 +86,15 @@ static Value *load_at(ValueAt *p, const Op *load, Value *const *indices)
     Value *all[MAX_RANK];
     Access access = op_access(load, 0);
     for (int i = 0, axis = 0; i < access.n; i++) {
-        all[i] = access.indices[i] ? access.indices[i] : indices[axis++];
+        Value *index = access.indices[i];
+        if (!index) {
+            all[i] = indices[axis++];
+        } else if (index->type->kind == TYPE_RANGE) { /* a tile's elements count from its start */
+            Value *start = build_range_fact(&p->at, OP_START, index);
+            all[i] = build_binary(&p->at, OP_ADD, indices[axis++], index_as(p, start, DT_I64));
+        } else {
+            all[i] = index;
+        }
     }
     Value *result = build_gather(&p->at, access.memory, all);
     return type_is_scalar(result->type) ? spread(p, result) : result;
