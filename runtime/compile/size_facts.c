@@ -84,7 +84,8 @@ static int64_t next_fine(int64_t value)
 static void facts_of_value(DimVar *var, int64_t value, Rounding rounding)
 {
     int64_t multiple = 1, most = rounding == ROUND_COARSE ? next_round(value) : next_fine(value);
-    if (rounding == ROUND_SHORT_ROW && value <= MAX_SHORT_ROW && value % SHORT_ROW_STEP == 0) {
+    if (rounding == ROUND_SHORT_ROW && value > 0 && value <= MAX_SHORT_ROW &&
+        value % SHORT_ROW_STEP == 0) {
         most = value;
     }
     while (multiple < MAX_MULTIPLE && value % (multiple * 2) == 0) {

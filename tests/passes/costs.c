@@ -85,7 +85,8 @@ START_TEST(products_depend_on_the_card)
 }
 END_TEST
 
-/* The copy engine takes as long for 96 bytes of a row as for the line of 128. */
+/* The copy engine takes as long for 96 bytes of a row as for the line of 128, and half as long for
+ * half a line. */
 START_TEST(parts_of_lines_cost_a_line)
 {
     Arena arena;
@@ -98,6 +99,8 @@ START_TEST(parts_of_lines_cost_a_line)
     ck_assert(near(dot_cost(target, target->machine, &size, &tiles).l2, whole));
     tiles.depth = 80;
     ck_assert(near(dot_cost(target, target->machine, &size, &tiles).l2, 2 * whole));
+    tiles.depth = 32;
+    ck_assert(near(dot_cost(target, target->machine, &size, &tiles).l2, whole / 2));
     arena_free(&arena);
 }
 END_TEST
