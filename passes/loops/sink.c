@@ -9,8 +9,17 @@
  * as the accumulator, so that only tiles of half the size would fit. Ops whose results the loop
  * reads or carries stay before it, and so do loads of memory that the loop writes. Each moved op
  * stands directly before its first user, so that a long epilogue does not keep all of its operands
- * live at once. Loops without dots are left alone: they carry no large accumulators. Requires: tile
- * (the loops exist). Changes no bits. */
+ * live at once. Loops without dots are left alone: they carry no large accumulators.
+ *
+ * A row or column that only the epilogue of an inner product reads, as the bias of products that
+ * are folded into their maximum, moves into the loop that folds them:
+ *
+ *   %v = load %b[%j]                       for %p { for %k … { … dot %a, %b … }
+ *   for %p { for %k … { … dot %a, %b … }      →     %v = load %b[%j]
+ *            %y = add %sums, %v … }                  %y = add %sums, %v … }
+ *
+ * It is loaded again for each product, which takes far longer. Requires: tile (the loops exist).
+ * Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
@@ -71,6 +80,88 @@ static bool leaves_nothing(const Sink *s, const Op *op)
     return true;
 }
 
+/* ---- into the loop that folds products ---- */
+
+static Op *last_products(const Block *block)
+{
+    Op *op = block->last;
+    while (op && !(op->kind == OP_FOR && block_contains(op->regions[0], OP_DOT))) {
+        op = op->prev;
+    }
+    return op;
+}
+
+/* The first op of the loop that reads the value, if that is done behind inner products alone: those
+ * of a loop that stands in the loop itself, or deeper. NULL: it is read elsewhere, too. */
+static Op *reader_in(const Op *loop, const Op *op)
+{
+    const Value *value = op->results[0];
+    Op *products = last_products(loop->regions[0]);
+    for (const Op *at = loop->regions[0]->first; products && at != products; at = at->next) {
+        if (op_reads(at, value)) {
+            return NULL;
+        }
+    }
+    if (!products || !op_reads(products, value)) {
+        return products ? first_asking(op, products->next) : NULL;
+    }
+    for (const Op *at = products->next; at; at = at->next) {
+        if (op_reads(at, value)) {
+            return NULL;
+        }
+    }
+    return reader_in(products, op);
+}
+
+static bool is_read_in(const Value *value, const Block *block)
+{
+    for (const ValueUse *use = value->uses; use; use = use->next) {
+        if (!op_is_within(use->op, block)) {
+            return false;
+        }
+    }
+    return value->uses != NULL;
+}
+
+static bool is_vector(Type type)
+{
+    int axes = 0;
+    for (int i = 0; i < type->rank; i++) {
+        int64_t extent = 0;
+        axes += !(poly_is_const(type->dims[i], &extent) && extent == 1);
+    }
+    return axes <= 1;
+}
+
+/* True if the op makes a row or column of nothing longer. */
+static bool makes_vector(const Op *op)
+{
+    bool may = makes_tile(op) && is_vector(op->results[0]->type);
+    for (int i = 0; i < op->n_operands && may; i++) {
+        const Value *value = op->operands[i];
+        may = !value || value->type->kind != TYPE_ARRAY || is_vector(value->type);
+    }
+    return may;
+}
+
+static void sink_into(Op *loop, void *user)
+{
+    (void)user;
+    if (loop->kind != OP_FOR || !block_contains(loop->regions[0], OP_DOT)) {
+        return;
+    }
+    for (Op *op = loop->prev, *before; op; op = before) {
+        before = op->prev;
+        bool may = makes_vector(op) && is_read_in(op->results[0], loop->regions[0]);
+        Op *reader = may ? reader_in(loop, op) : NULL;
+        if (reader && !(reads_memory(op) && op_writes(loop, op->operands[0]))) {
+            op_move_before(op, reader);
+        }
+    }
+}
+
+/* ---- behind a loop ---- */
+
 static void sink_behind(Op *loop, void *user)
 {
     Sink *s = user;
@@ -106,5 +197,6 @@ static void sink_behind(Op *loop, void *user)
 void pass_sink(Func *func)
 {
     Sink sink = {.behind = ARENA_ARRAY(func->arena, bool, func->n_values)};
+    func_walk(func, sink_into, NULL);
     func_walk(func, sink_behind, &sink);
 }

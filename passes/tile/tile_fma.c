@@ -96,7 +96,8 @@ static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const Axi
     if (plan->n_dots > 1 || !m || !n || dtype_bytes(plan->dot->operands[0]->type->dtype) < 4) {
         return tiles[1];
     }
-    bool stay_out = tile_operands_stay_out(func, plan->dot);
+    /* What products are folded into takes as many registers as the accumulators. */
+    bool stay_out = tile_operands_stay_out(func, plan->dot) && tile_folded_products(plan) == 1;
     const FmaTile *best = &tiles[stay_out ? 0 : 1];
     for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
         if ((stay_out || tiles[i].cols <= tiles[1].cols) &&
