@@ -127,3 +127,13 @@ bool op_is_guarded(const Op *op, int axis)
     const Attr *guard = op_attr(op, ATTR_GUARD);
     return guard && axis < guard->n && guard->ints[axis];
 }
+
+bool gather_stays_inside(const Op *gather)
+{
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    bool inside = guard != NULL;
+    for (int i = 0; inside && i < guard->n; i++) {
+        inside = !guard->ints[i];
+    }
+    return inside;
+}

@@ -391,6 +391,8 @@ int64_t op_int(const Op *op, AttrKey key, int64_t otherwise);
 const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
 /* True if the access checks its index along the axis of memory. */
 bool op_is_guarded(const Op *op, int axis);
+/* True if attribute `guard` says that no index of the gather leaves its memory. */
+bool gather_stays_inside(const Op *gather);
 /* True if elements outside of the tensor read zero. */
 bool gather_reads_zeros(const Op *gather);
 /* True for a permute that moves at least one axis. */

@@ -409,6 +409,14 @@ bool an_index_inside(Func *func, const Value *index, Dim extent)
     return inside;
 }
 
+bool an_gather_inside(Func *func, const Op *gather, int axis)
+{
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    return guard ? !guard->ints[axis]
+                 : an_index_inside(func, gather->operands[1 + axis],
+                                   gather->operands[0]->type->dims[axis]);
+}
+
 bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi)
 {
     Asked asked = {func, memo_open(func)};

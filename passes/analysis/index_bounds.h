@@ -8,6 +8,9 @@
 /* Is every element of an integer array (or scalar) at least 0 and less than `extent`, in every
  * execution? Elements past the tail of a range count too once tiles are padded. */
 bool an_index_inside(Func *func, const Value *index, Dim extent);
+/* True if the gather's index along the axis of its memory never leaves it: by attribute `guard` or,
+ * without one, by its value. */
+bool an_gather_inside(Func *func, const Op *gather, int axis);
 /* The least and the greatest of its elements, as size expressions; false when one is not known. */
 bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi);
 

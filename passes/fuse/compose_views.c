@@ -70,11 +70,8 @@ static bool is_input(const Func *func, const Value *memory)
 /* The indices that the gather checks, and what it reads outside. */
 static void take_checks(Func *func, const Op *gather, Place *place)
 {
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
-    Type from = gather->operands[0]->type;
-    for (int i = 0; i < from->rank; i++) {
-        place->checked[i] = guard ? guard->ints[i] != 0
-                                  : !an_index_inside(func, gather->operands[i + 1], from->dims[i]);
+    for (int i = 0; i < gather->operands[0]->type->rank; i++) {
+        place->checked[i] = !an_gather_inside(func, gather, i);
     }
     place->outside = op_attr(gather, ATTR_VALUE);
 }

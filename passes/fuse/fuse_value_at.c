@@ -307,19 +307,11 @@ static Value *both(ValueAt *p, Value *a, Value *b)
     return a ? build_binary(&p->at, OP_AND, a, b) : b;
 }
 
-static bool axis_stays_inside(Func *func, const Op *gather, int axis)
-{
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
-    return guard ? !guard->ints[axis]
-                 : an_index_inside(func, gather->operands[axis + 1],
-                                   gather->operands[0]->type->dims[axis]);
-}
-
 bool fuse_strays(Func *func, const Op *gather)
 {
     bool found = false;
     for (int i = 0; i < gather->operands[0]->type->rank; i++) {
-        found = found || !axis_stays_inside(func, gather, i);
+        found = found || !an_gather_inside(func, gather, i);
     }
     return found;
 }
@@ -330,7 +322,7 @@ Value *fuse_inside(ValueAt *p, const Op *gather)
     Value *holds = NULL;
     for (int i = 0; i < from->rank; i++) {
         Value *index = gather->operands[i + 1];
-        if (axis_stays_inside(p->at.func, gather, i)) {
+        if (an_gather_inside(p->at.func, gather, i)) {
             continue;
         }
         Value *wide = index_as(p, index, DT_I64);

@@ -58,12 +58,8 @@ typedef struct Gathers {
 static void note_gather(Op *op, void *user)
 {
     Gathers *gathers = user;
-    const Attr *guard = op->kind == OP_GATHER ? op_attr(op, ATTR_GUARD) : NULL;
     gathers->any |= op->kind == OP_GATHER;
-    gathers->guarded |= op->kind == OP_GATHER && !guard;
-    for (int i = 0; guard && i < guard->n; i++) {
-        gathers->guarded |= guard->ints[i] != 0;
-    }
+    gathers->guarded |= op->kind == OP_GATHER && !gather_stays_inside(op);
 }
 
 static void note_start(Op *op, void *user)

@@ -399,8 +399,8 @@ static bool merges_pair(const Collapse *f, const Affine *map, const Instance *ow
 static Value *merged_view(Collapse *f, const Op *op, int at)
 {
     Value *from = op->operands[0];
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    bool array = from->type->kind == TYPE_ARRAY, view = reads_constant(f->func, op) && guard;
+    bool array = from->type->kind == TYPE_ARRAY;
+    bool view = reads_constant(f->func, op) && gather_stays_inside(op);
     Dim dims[MAX_RANK];
     if (!view || from->type->rank != op->results[0]->type->rank - 1 ||
         !collapse_dims(f->func, op->results[0]->type, at, dims)) {
@@ -410,9 +410,9 @@ static Value *merged_view(Collapse *f, const Op *op, int at)
     for (int i = 0; i < from->type->rank && view; i++) {
         const Affine *map = computations_map(f->all, op->operands[1 + i], own.at);
         const Affine *place = own.at[i > at ? i + 1 : i];
-        bool whole = i == at ? merges_pair(f, map, &own, at)
-                             : map && place && map_equal(map, place);
-        view = whole && !guard->ints[i] && from->type->dims[i] == dims[i];
+        bool whole =
+            i == at ? merges_pair(f, map, &own, at) : map && place && map_equal(map, place);
+        view = whole && from->type->dims[i] == dims[i];
     }
     if (!view) {
         return NULL;
@@ -440,15 +440,15 @@ static const Affine *merged_place(Collapse *f, const Op *gather, const Instance 
 bool collapse_is_merged(Collapse *f, const Op *gather, int at)
 {
     const Value *from = gather->operands[0];
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
-    bool can = gather->kind == OP_GATHER && from->type->kind == TYPE_ARRAY && guard &&
-               at + 1 < from->type->rank && gather->results[0]->type->rank < MAX_RANK;
+    bool can = gather->kind == OP_GATHER && from->type->kind == TYPE_ARRAY &&
+               gather_stays_inside(gather) && at + 1 < from->type->rank &&
+               gather->results[0]->type->rank < MAX_RANK;
     if (!can) {
         return false;
     }
     Instance own = computations_own(f->all, gather->results[0]);
     for (int i = 0; i < from->type->rank && can; i++) {
-        can = !guard->ints[i] && computations_map(f->all, gather->operands[1 + i], own.at);
+        can = computations_map(f->all, gather->operands[1 + i], own.at) != NULL;
     }
     const Affine *place = can ? merged_place(f, gather, &own, at) : NULL;
     return place && map_as_axis(place);

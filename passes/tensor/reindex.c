@@ -445,12 +445,11 @@ static Spread dot_again(Reindex *r, const Instance *of)
 static bool gathered_instance(Reindex *r, const Instance *of, Instance *inner)
 {
     const Op *op = of->value->def;
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    bool known = guard && op->operands[0]->type->kind == TYPE_ARRAY;
+    bool known = op->operands[0]->type->kind == TYPE_ARRAY && gather_stays_inside(op);
     *inner = (Instance){.value = op->operands[0]};
     for (int i = 0; known && i < inner->value->type->rank; i++) {
         inner->at[i] = computations_map(r->all, op->operands[1 + i], of->at);
-        known = inner->at[i] && !guard->ints[i];
+        known = inner->at[i] != NULL;
     }
     return known;
 }

@@ -22,17 +22,6 @@
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"
 
-/* Does no index of the gather leave its array? */
-static bool is_inside(const Op *gather)
-{
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
-    bool inside = guard != NULL;
-    for (int i = 0; inside && i < guard->n; i++) {
-        inside = !guard->ints[i];
-    }
-    return inside;
-}
-
 /* The product of batches that the value is made of element by element; nothing else needs it.
  * NULL: there is none. */
 static const Op *product_of(const Func *func, const Value *value)
@@ -228,7 +217,7 @@ static Value *merged(Builder *b, Value *value, Type type, const GatherAxis *axes
 
 static bool split_gather(Func *func, Op *gather)
 {
-    const Op *dot = gather->operands[0]->type->kind == TYPE_ARRAY && is_inside(gather)
+    const Op *dot = gather->operands[0]->type->kind == TYPE_ARRAY && gather_stays_inside(gather)
                         ? product_of(func, gather->operands[0])
                         : NULL;
     Type type = gather->results[0]->type;

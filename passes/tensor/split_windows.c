@@ -42,16 +42,6 @@ typedef struct Pooling {
 
 /* ---- which gathers pool ---- */
 
-static bool is_inside(const Op *gather)
-{
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
-    bool inside = guard != NULL;
-    for (int i = 0; inside && i < guard->n; i++) {
-        inside = !guard->ints[i];
-    }
-    return inside;
-}
-
 /* The axes of the gather's result, one or two, of which the index is a sum. */
 typedef struct IndexAxes {
     int outer, inner; /* of two the one with the greater step, and the other; -1: there is none */
@@ -406,7 +396,8 @@ static bool split_gather(Func *func, const Pooling *pooling)
 
 static bool pools_convolution(Func *func, Op *op, Pooling *pooling)
 {
-    if (op->kind != OP_GATHER || op->operands[0]->type->kind != TYPE_ARRAY || !is_inside(op)) {
+    if (op->kind != OP_GATHER || op->operands[0]->type->kind != TYPE_ARRAY ||
+        !gather_stays_inside(op)) {
         return false;
     }
     Computations *all = computations_open(func);
