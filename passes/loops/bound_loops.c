@@ -14,6 +14,7 @@
  * Skips terms that are 0 times a number: docs/language.md, terms that do not count. Requires tile;
  * loops in which blocks of a cluster wait for each other stay as they are. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"
@@ -55,18 +56,26 @@ static bool is_inside(const Bounder *s, const Value *value)
     return value_is_inside(value, s->loop);
 }
 
-/* True if an index of a range takes part in the value. */
-static bool has_index(const Value *value, int depth)
+/* True if an index of a range takes part in the value. `seen` has the values in which none does. */
+static bool find_index(Memo *seen, const Value *value)
 {
     const Op *op = value->def;
-    if (!op || depth > MAX_DEPTH) {
-        return depth > MAX_DEPTH;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
     }
     bool found = op->kind == OP_INDEX;
     bool computes = op_moves_axes(op) || op->kind == OP_ADD || op->kind == OP_SUB;
-    for (int i = 0; computes && i < op->n_operands; i++) {
-        found = found || has_index(op->operands[i], depth + 1);
+    for (int i = 0; computes && !found && i < op->n_operands; i++) {
+        found = find_index(seen, op->operands[i]);
     }
+    return found;
+}
+
+static bool has_index(const Value *value)
+{
+    Memo *seen = memo_about(value);
+    bool found = find_index(seen, value);
+    memo_close(seen);
     return found;
 }
 
@@ -155,7 +164,7 @@ static bool add_indices(const Bounder *s, const Value *value, int64_t times, Bou
 /* One side of a comparison: places, or data that the loop does not change. */
 static bool add_side(const Bounder *s, Value *value, int64_t times, Bound *bound)
 {
-    if (has_index(value, 0) || value_const(value)) {
+    if (has_index(value) || value_const(value)) {
         return add_indices(s, value, times, bound, 0);
     }
     while (value->def && op_moves_axes(value->def) && value->def->kind != OP_PERMUTE) {

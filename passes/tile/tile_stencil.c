@@ -13,6 +13,7 @@
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/index_bounds.h"
 
@@ -46,17 +47,27 @@ static bool has_class(const TilePlan *plan, const Value *value, const AxisPlan *
     return found;
 }
 
-/* Is an index made of numbers, sizes and places alone, and of nothing that memory holds? */
-static bool is_of_places(const Value *index, int depth)
+/* True if the index is computed from constants, sizes and iotas only: from no element of memory.
+ * `seen` has the values of which that is known. */
+static bool find_places(Memo *seen, const Value *index)
 {
-    enum { MAX_DEPTH = 16 };
     const Op *op = index->def;
-    bool of_places = op && depth < MAX_DEPTH &&
-                     (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) || op->kind == OP_IOTA ||
-                      op->kind == OP_CONST || op->kind == OP_SIZE);
-    for (int i = 0; of_places && i < op->n_operands; i++) {
-        of_places = is_of_places(op->operands[i], depth + 1);
+    if (op && !memo_visit(seen, index)) {
+        return true;
     }
+    bool of_places = op && (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op) ||
+                            op->kind == OP_IOTA || op->kind == OP_CONST || op->kind == OP_SIZE);
+    for (int i = 0; of_places && i < op->n_operands; i++) {
+        of_places = find_places(seen, op->operands[i]);
+    }
+    return of_places;
+}
+
+static bool is_of_places(const Value *index)
+{
+    Memo *seen = memo_about(index);
+    bool of_places = find_places(seen, index);
+    memo_close(seen);
     return of_places;
 }
 
@@ -66,7 +77,7 @@ static bool is_of_places(const Value *index, int depth)
  * of the places that a sum goes over, by which the phases of a transposed convolution are read. */
 static bool is_window_index(const TilePlan *plan, const Value *index, const AxisPlan *axis)
 {
-    bool moves = false, moves_besides = false, of_places = index && is_of_places(index, 0);
+    bool moves = false, moves_besides = false, of_places = index && is_of_places(index);
     for (int i = 0; index && i < index->type->rank; i++) {
         int64_t growth;
         bool known = an_index_stride(index, i, &growth);

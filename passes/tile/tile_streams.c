@@ -3,6 +3,7 @@
  * while others compute and store. On an H200 a block of 4 KB of each tensor and of two warps takes
  * 3 to 19 % less time than one of 4096 elements and eight warps; with 2 KB, the device starts
  * blocks too slowly (docs/lab/memory_bound.md). */
+#include "ir/memo.h"
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/tile/tile_steps.h"
@@ -14,14 +15,16 @@ enum {
     MAX_SPLIT = 4,            /* times fewer elements a thread, for the sake of more threads */
 };
 
-/* Is the index computed from what is loaded? */
-static bool is_loaded(const Value *index, int depth)
+/* True if the index is computed from an element of memory. `seen` has the values that are not. */
+static bool is_loaded(Memo *seen, const Value *index)
 {
-    enum { MAX_DEPTH = 8 };
     const Op *op = index ? index->def : NULL;
-    bool found = op && (op->kind == OP_LOAD || op->kind == OP_GATHER || depth > MAX_DEPTH);
-    for (int i = 0; op && !found && i < op->n_operands; i++) {
-        found = is_loaded(op->operands[i], depth + 1);
+    if (!op || !memo_visit(seen, index)) {
+        return false;
+    }
+    bool found = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    for (int i = 0; !found && i < op->n_operands; i++) {
+        found = is_loaded(seen, op->operands[i]);
     }
     return found;
 }
@@ -31,9 +34,11 @@ static bool gathers_runs_at_once(const Op *gather)
 {
     Access access = op_access(gather, 0);
     bool at_once = an_accesses_runs(gather);
+    Memo *seen = memo_about(gather->results[0]);
     for (int i = 0; i < access.n && at_once; i++) {
-        at_once = !is_loaded(access.indices[i], 0);
+        at_once = !is_loaded(seen, access.indices[i]);
     }
+    memo_close(seen);
     return at_once;
 }
 
