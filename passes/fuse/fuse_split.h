@@ -32,6 +32,7 @@ typedef struct Splitter {
     uint64_t walked;         /* the class that blocks share out, for rows and for columns */
     bool separate_sweeps;    /* there is such a class, but each needs its own sweep */
     bool takes_old;          /* the old elements of a scatter are used */
+    int folds_alike;         /* of split_under_occupied: 1, or -1: no; 0: not asked yet */
     const Op *dot;           /* the first product */
     int n_dots, n_scans;
 } Splitter;

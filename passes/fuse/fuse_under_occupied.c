@@ -152,6 +152,30 @@ static bool few_are_folded_again(Splitter *s, const Op *op, int64_t held)
            !is_last_fold(s, op);
 }
 
+/* Are all statements of the launch such folds along the same axes, of which none needs another, as
+ * the sums of a loss over the places of each class? Then all blocks share the axes for all of them
+ * at once, and what they are made of, a softmax say, is made once. */
+static bool stores_folds_alike(Splitter *s)
+{
+    uint64_t folded = 0, left = 0;
+    bool alike = s->folds_alike >= 0;
+    if (s->folds_alike) {
+        return alike;
+    }
+    for (const Op *op = s->block->first; op && alike; op = op->next) {
+        const Value *written = axes_written(op);
+        const Op *fold = op->kind == OP_STORE ? reduction_below(written) : NULL, *first;
+        uint64_t set = fold && is_last_fold(s, fold) ? reduced_set(s, fold, &first) : 0;
+        uint64_t own = fold ? split_classes_of(s, written) : 0;
+        alike = !fuse_has_effect(op) || (set && (!folded || (set == folded && own == left)));
+        folded = set ? set : folded;
+        left = set ? own : left;
+    }
+    alike = alike && folded && !(folded & (s->stored | s->walked));
+    s->folds_alike = alike ? 1 : -1;
+    return alike;
+}
+
 /* A few long rows would be walked by as few blocks, as would those that are folded twice. */
 const Value *split_under_occupied(Splitter *s, const Op *op)
 {
@@ -180,6 +204,7 @@ const Value *split_under_occupied(Splitter *s, const Op *op)
     bool few = set && !(set & (s->stored | s->walked)) && few_are_folded_again(s, op, walk);
     /* Another fold may be repeated, across rows: without it there are rows enough, perhaps. */
     starves = starves || again || inner || beside || few;
+    starves = starves && (s->body || !stores_folds_alike(s));
     for (const Op *other = s->block->first; starves && other; other = other->next) {
         const Value *repeated = split_is_fold(other) ? split_repeated(s, other) : NULL;
         if (repeated) {
