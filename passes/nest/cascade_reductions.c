@@ -31,6 +31,7 @@
  * where the terms are made of a product, a sum is a product, and a tile can hold the other axes
  * whole. Requires the tensor level and named functions. Reassociates reductions
  * (docs/language.md). */
+#include "ir/fix_size.h"
 #include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"

@@ -11,7 +11,6 @@
  *   separate_terms.c      terms that several sums need, each with a copy of its own
  *   mask_exponentials.c   exponentials that a condition drops, as those of masked terms
  *   term_conditions.c     conditions of terms that hold somewhere in each row
- *   fix_size.c            sizes that the facts fix
  * nest_source.h and nest_text.h write the launches of any program as such loops. */
 #ifndef TESSERA_PASSES_NEST_NEST_H
 #define TESSERA_PASSES_NEST_NEST_H
@@ -122,10 +121,6 @@ int64_t nest_whole_extent(Nest *nest, Dim dim);
 /* Stores a value of the body where it is made; returns what is read from there. */
 Value *nest_store(Func *func, Value *value);
 
-/* ---- sizes ---- */
-
-/* Replaces the size by its number everywhere below the caller's types. */
-void fix_size(Func *func, const DimVar *var, int64_t value);
 
 /* ---- cascades ---- */
 

@@ -20,6 +20,7 @@
  * level. A copy changes the association order of sums. */
 #include "passes/operands/im2col_view.h"
 
+#include "ir/fix_size.h"
 #include "ir/ir_errors.h"
 #include "ir/layout/matrix_instr.h"
 #include "ir/op_axes.h"
@@ -48,6 +49,7 @@ typedef struct Finder {
     Memo *varies; /* of an_varies */
     Computations *all;
     Instance places; /* of a gather: an axis for each of its result, those of one element, too */
+    const DimVar *step; /* of windows: a size that the facts fix; NULL: none is */
     struct {
         StoredInput *items;
         size_t n, cap;
@@ -78,6 +80,16 @@ static int walked_axis(const Finder *pass, int index)
     return NO_AXIS;
 }
 
+/* By how much the index grows along the axis. A size counts as the number that the facts fix. */
+static bool find_step(Im2colMatch *w, const Affine *map, const Axis *axis, int64_t *step)
+{
+    const Term *term = map_term(map, axis);
+    const DimVar *size = term ? poly_as_var(term->coef) : NULL;
+    *step = size ? size_if_fixed(size) : 0;
+    w->step = *step > 0 ? size : w->step;
+    return *step > 0 || map_coef(map, axis, step);
+}
+
 /* A place that is kept and a tap that is summed, or a place alone. */
 static bool find_spatial(const Finder *pass, Im2colMatch *w, int i, unsigned summed)
 {
@@ -91,7 +103,7 @@ static bool find_spatial(const Finder *pass, Im2colMatch *w, int i, unsigned sum
         bool tap = summed >> k & 1;
         int *which = tap ? &w->tap[i] : &w->place[i];
         int64_t coef;
-        if (!map_coef(map, map_as_axis(pass->places.at[k]), &coef) || coef < 0 ||
+        if (!find_step(w, map, map_as_axis(pass->places.at[k]), &coef) || coef < 0 ||
             (coef && *which != NO_AXIS)) {
             return false;
         }
@@ -476,22 +488,46 @@ static void view_window(Finder *pass, Im2colMatch *w)
     func_replace_uses(func, w->gather->results[0], view);
 }
 
+/* Does `look` at each window. */
+static void each_window(Finder *pass, void (*look)(Finder *pass, Im2colMatch *w))
+{
+    for (Op *op = pass->func->body->last; op; op = op->prev) {
+        SummedProduct sums;
+        for (int side = 0; side < 2; side++) {
+            Im2colMatch w;
+            if (find_sums(pass->func, op, &sums) && find_factor(pass, &sums, side, &w)) {
+                look(pass, &w);
+            }
+        }
+    }
+}
+
+static void note_step(Finder *pass, Im2colMatch *w)
+{
+    pass->step = w->step ? w->step : pass->step;
+}
+
+/* Views all windows, unless one has a step that is a size: this is returned, to become a number,
+ * which the copy engine's steps are. */
+static const DimVar *view_windows(Func *func)
+{
+    Finder pass = {.func = func, .varies = an_varies_all(func), .all = computations_open(func)};
+    each_window(&pass, note_step);
+    if (!pass.step) {
+        each_window(&pass, view_window);
+    }
+    memo_close(pass.varies);
+    computations_close(pass.all);
+    return pass.step;
+}
+
 void pass_im2col_view(Func *func)
 {
     if (!mma_reads_bulk_copies(func->target)) {
         return;
     }
-    Finder pass = {.func = func, .varies = an_varies_all(func), .all = computations_open(func)};
-    for (Op *op = func->body->last; op; op = op->prev) {
-        SummedProduct sums;
-        for (int side = 0; side < 2; side++) {
-            Im2colMatch w;
-            if (find_sums(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
-                view_window(&pass, &w);
-            }
-        }
+    for (const DimVar *step = view_windows(func); step; step = view_windows(func)) {
+        fix_size(func, step, size_if_fixed(step));
     }
-    memo_close(pass.varies);
-    computations_close(pass.all);
     func_remove_dead(func);
 }

@@ -29,6 +29,7 @@ typedef struct Im2colMatch {
     int side;                  /* … and which */
     int axes[MAX_RANK];        /* of the product's axes: the gather's */
     int joined; /* spatial axes, the last ones, whose taps are joined with channels */
+    const DimVar *step; /* a size that is a step of its windows, which the facts fix; or NULL */
 } Im2colMatch;
 
 typedef enum Im2colRepack {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes that the facts fix become numbers, so that a tile can hold their axes whole. */
-#include "passes/nest/nest.h"
+/* Sizes that the facts fix become numbers, so that a tile can hold their axes whole, and windows
+ * have steps that are numbers. */
+#include "ir/fix_size.h"
+
+#include "ir/build.h"
 
 typedef struct Fixing {
     Func *func;
