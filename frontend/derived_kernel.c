@@ -117,11 +117,17 @@ static KernelDecl *kernel_of(Module *module, const Expr *expr)
 
 static bool kind_of(Module *module, const Expr *expr, DerivativeKind *kind)
 {
+    static const struct {
+        const char *name;
+        DerivativeKind kind;
+    } kinds[] = {{"vjp", DERIVATIVE_VJP}, {"grad", DERIVATIVE_GRAD}, {"jvp", DERIVATIVE_JVP}};
+
     const char *name = expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME ? expr->a->name : "";
-    *kind = text_equal(name, "vjp")    ? DERIVATIVE_VJP
-            : text_equal(name, "grad") ? DERIVATIVE_GRAD
-            : text_equal(name, "jvp")  ? DERIVATIVE_JVP
-                                       : DERIVATIVE_NONE;
+    *kind = DERIVATIVE_NONE;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        *kind = text_equal(name, kinds[i].name) ? kinds[i].kind : *kind;
+    }
+
     if (*kind == DERIVATIVE_NONE) {
         wrong_form(module, expr, "this is no derivative of a kernel");
     }

@@ -69,6 +69,12 @@ static inline int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The value, or the bound that it exceeds. */
+static inline int64_t clamp_i64(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : min_i64(value, high);
+}
+
 /* A product that stops at the greatest number. */
 static inline int64_t mul_sat(int64_t a, int64_t b)
 {

@@ -364,15 +364,19 @@ static LLVMValueRef times(GpuEmitter *em, LLVMValueRef index, int64_t by)
 
 static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
 {
+    static const char *const constraints[1 + MAX_SPATIAL] = {
+        [1] = "r,l,r,r,r,r,h,~{memory}",
+        [2] = "r,l,r,r,r,r,r,h,h,~{memory}",
+        [3] = "r,l,r,r,r,r,r,r,h,h,h,~{memory}",
+    };
+
     Access tensor = tensor_access(op);
     const Im2colView *windows = func_im2col_of(em->func, tensor.memory);
     int n = windows->n, rank = n + 2;
     LLVMValueRef place[1 + MAX_SPATIAL], address = bulk->args[0];
     LLVMValueRef channel = gpu_access_first(em, &tensor, tensor.n - 1);
     channel = LLVMBuildTrunc(em->builder, channel, em->i32, "");
-    bulk->constraints = n == 1   ? "r,l,r,r,r,r,h,~{memory}"
-                        : n == 2 ? "r,l,r,r,r,r,r,h,h,~{memory}"
-                                 : "r,l,r,r,r,r,r,r,h,h,h,~{memory}";
+    bulk->constraints = constraints[n];
     bulk->text = arena_printf(em->arena,
                               "cp.async.bulk.tensor.%dd.shared::cluster.global.im2col"
                               ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2], %s;",

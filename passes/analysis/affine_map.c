@@ -473,7 +473,12 @@ static const char *wanted_name(AxisSpace *space, const Axis *axis)
 {
     const DimVar *size = axis->extent ? poly_as_var(axis->extent) : NULL;
     bool named = axis->from && axis->from->name && isalpha((unsigned char)axis->from->name[0]);
-    const char *like = named ? axis->from->name : size ? size->name : "i";
+    const char *like = "i";
+    if (named) {
+        like = axis->from->name;
+    } else if (size) {
+        like = size->name;
+    }
     char *name = arena_strdup(space->func->arena, like);
     for (char *c = name; *c; c++) {
         *c = (char)(isalnum((unsigned char)*c) ? tolower((unsigned char)*c) : '_');

@@ -55,7 +55,12 @@ static double divide_integer(const Op *op, const Value *divisor)
     if (by && by->i > 0 && (by->i & (by->i - 1)) == 0) {
         return 0; /* what registers add to an index is a number, and so are the bits of it */
     }
-    double each = by ? DIVIDE_CONST : !type_is_tile(divisor->type) ? DIVIDE_SCALAR : DIVIDE_INT;
+    double each = DIVIDE_INT;
+    if (by) {
+        each = DIVIDE_CONST;
+    } else if (!type_is_tile(divisor->type)) {
+        each = DIVIDE_SCALAR;
+    }
     return each * code_words(op->results[0]->type);
 }
 
@@ -97,7 +102,10 @@ static double wide_instructions(const Op *op)
 {
     bool halves = is_half(op->operands[0]) && is_half(op->operands[1]);
     const Attr *by = value_const(op->operands[1]);
-    return op->kind == OP_MUL ? (halves ? 1 : MULTIPLY64) : by && by->i == 32 ? 0 : 2;
+    if (op->kind == OP_MUL) {
+        return halves ? 1 : MULTIPLY64;
+    }
+    return by && by->i == 32 ? 0 : 2;
 }
 
 /* Of one element. */

@@ -121,9 +121,14 @@ static Instance new_instance(ComputeBuild *b, Value *value, ComputeRole role)
 static void build_statement(ComputeBuild *b)
 {
     const Op *op = b->now->op;
-    Value *written = op->kind == OP_STORE     ? op->operands[op->n_operands - 1]
-                     : op->kind == OP_SCATTER ? scatter_parts(op).value
-                                              : op->operands[0];
+    Value *written;
+    if (op->kind == OP_STORE) {
+        written = op->operands[op->n_operands - 1];
+    } else if (op->kind == OP_SCATTER) {
+        written = scatter_parts(op).value;
+    } else {
+        written = op->operands[0];
+    }
     Instance all = new_instance(b, written, ROLE_KEPT);
     if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
         bool set = op->kind == OP_STORE || text_equal(op_word(op, ATTR_FN), "set");

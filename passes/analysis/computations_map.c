@@ -63,9 +63,10 @@ static const Affine *map_of_arithmetic(ComputeBuild *b, const Op *op, const Affi
     case OP_ADD: return map_add(space, x, y);
     case OP_SUB: return map_subtract(space, x, y);
     case OP_MUL:
-        return map_is_dim(y)   ? map_scale(space, x, y->base)
-               : map_is_dim(x) ? map_scale(space, y, x->base)
-                               : NULL;
+        if (map_is_dim(y)) {
+            return map_scale(space, x, y->base);
+        }
+        return map_is_dim(x) ? map_scale(space, y, x->base) : NULL;
     default:
         if (!map_is_dim(y) || poly_least(y->base) < 0) {
             return NULL;

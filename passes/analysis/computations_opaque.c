@@ -78,9 +78,14 @@ static void add_inner_access(ComputeBuild *b, const Op *op)
 {
     bool indexed = op->kind == OP_GATHER || op->kind == OP_SCATTER;
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
-    Value *shape = reads                    ? op->results[0]
-                   : op->kind == OP_SCATTER ? scatter_parts(op).value
-                                            : op_moved_value(op);
+    Value *shape;
+    if (reads) {
+        shape = op->results[0];
+    } else if (op->kind == OP_SCATTER) {
+        shape = scatter_parts(op).value;
+    } else {
+        shape = op_moved_value(op);
+    }
     UseMode mode = reads ? USE_READ : USE_WRITE;
     if (op->kind == OP_SCATTER && !text_equal(op_word(op, ATTR_FN), "set")) {
         mode = USE_ATOMIC;
@@ -119,7 +124,12 @@ static Instance operand_instance(ComputeBuild *b, const Op *op, int at)
     for (int i = 0; i < type->rank; i++) {
         OpAxis axis = op_axis(op, at, i);
         bool sorted = op->kind == OP_SORT && i < type->rank - 1;
-        int own = sorted || by_element ? i : axis.role == AXIS_TIED ? axis.result : -1;
+        int own = -1;
+        if (sorted || by_element) {
+            own = i;
+        } else if (axis.role == AXIS_TIED) {
+            own = axis.result;
+        }
         if (poly_is_number(type->dims[i], 1)) {
             operand.at[i] = number(b, 0);
         } else if (own >= 0 && result->value && own < result->value->type->rank) {

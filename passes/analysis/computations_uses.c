@@ -20,9 +20,13 @@ Compute *compute_new(ComputeBuild *b, ComputeKind kind, const Op *op)
     compute->id = (int)b->all->all.n;
     compute->kind = kind;
     compute->op = op;
-    compute->fn = op->kind == OP_REDUCE || op->kind == OP_SCAN ? op_word(op, ATTR_FN)
-                  : op->kind == OP_DOT                         ? "sum"
-                                                               : op_info(op->kind)->name;
+    if (op->kind == OP_REDUCE || op->kind == OP_SCAN) {
+        compute->fn = op_word(op, ATTR_FN);
+    } else if (op->kind == OP_DOT) {
+        compute->fn = "sum";
+    } else {
+        compute->fn = op_info(op->kind)->name;
+    }
     ARENA_PUSH(b->func->arena, &b->all->all, compute);
     return compute;
 }

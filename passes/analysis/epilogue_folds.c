@@ -43,7 +43,13 @@ int64_t an_parts_of_axis(Func *func, const Op *dot, int axis, int instructions)
     int64_t words = max_i64(1, dtype_bytes(type->dtype) / 4);
     bool few = known && axis == type->rank - 1 && poly_most(type->dims[type->rank - 2]) <= ALIGNED;
     bool wide = few && may_be_wide(func, dot, axis) && instructions <= MAX_WIDE_OPS;
-    return !known ? 0 : given > 0 ? given : (wide ? MOST_WIDE : MOST) / words;
+    if (!known) {
+        return 0;
+    }
+    if (given > 0) {
+        return given;
+    }
+    return (wide ? MOST_WIDE : MOST) / words;
 }
 
 int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots)

@@ -3,9 +3,11 @@
 
 enum { MAX_STEP = 8 }; /* pixels between positions that the engine walks */
 
+/* Displacements share 16 bits, so that each of several axes has fewer. */
 int64_t an_im2col_limit(int spatial)
 {
-    return spatial == 1 ? 1 << 16 : spatial == 2 ? 1 << 8 : 1 << 5;
+    static const int bits[1 + MAX_SPATIAL] = {[1] = 16, [2] = 8, [3] = 5};
+    return INT64_C(1) << bits[spatial];
 }
 
 static bool within(int64_t value, int64_t limit)

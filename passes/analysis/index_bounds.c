@@ -237,7 +237,10 @@ static Interval multiplied(Func *func, Interval a, Interval b)
 static Dim extreme_of(Func *func, Dim a, Dim b, bool greater, bool need_both)
 {
     if (!a || !b) {
-        return need_both ? NULL : a ? a : b;
+        if (need_both) {
+            return NULL;
+        }
+        return a ? a : b;
     }
     if (dim_is_ordered(func, a, b)) {
         return greater ? b : a;

@@ -106,9 +106,13 @@ static RunKind run_of_op(const Runs *runs, const Op *op, int axis)
     for (int i = 0; i < op->n_operands && same; i++) {
         same = run_of(runs, op->operands[i], axis) == RUN_SAME;
     }
-    return same                                                   ? RUN_SAME
-           : op_has(op, TRAIT_ELEMENTWISE) && op->n_operands == 2 ? run_of_binary(runs, op, axis)
-                                                                  : RUN_ANY;
+    if (same) {
+        return RUN_SAME;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE) && op->n_operands == 2) {
+        return run_of_binary(runs, op, axis);
+    }
+    return RUN_ANY;
 }
 
 /* `axis`: of the value, along which the runs are; -1: of none. */

@@ -128,7 +128,10 @@ static int64_t magnitude_made(Memo *memo, const Value *value, int depth)
     case OP_SELECT:
         a = magnitude(memo, op->operands[1], depth + 1);
         b = magnitude(memo, op->operands[2], depth + 1);
-        return a < 0 || b < 0 ? own : a > b ? a : b;
+        if (a < 0 || b < 0) {
+            return own;
+        }
+        return a > b ? a : b;
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:

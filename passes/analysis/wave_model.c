@@ -13,6 +13,7 @@
 
 #include "ir/layout/matrix_instr.h"
 #include "passes/analysis/cost_model.h"
+#include "support/int_math.h"
 
 #include <math.h>
 
@@ -44,7 +45,10 @@ static int64_t step_depth(const Target *target, const DotProblem *size, int64_t 
     int64_t row = target->shared_row / size->bytes; /* the smallest depth */
     bool small = !size->two_accumulators &&
                  (m + n * size->dots) * target->shared_row <= MIN_STAGE_BYTES && size->k > row;
-    return size->user_k ? size->user_k : small ? 2 * row : row;
+    if (size->user_k) {
+        return size->user_k;
+    }
+    return small ? 2 * row : row;
 }
 
 /* True if k ends with at most half a row of a step, as 96 and 160 channels of 16 bits do: steps of
@@ -103,7 +107,7 @@ static DotTiling best_tail(const Target *target, const Machine *machine, const D
     most = given && most < 2 ? 2 : most;
     most = most < MAX_TAIL_SLICES ? most : MAX_TAIL_SLICES;
     int64_t least = size->user_split_k ? size->user_split_k : 2;
-    most = size->user_split_k ? size->user_split_k : most < steps ? most : steps;
+    most = size->user_split_k ? size->user_split_k : min_i64(most, steps);
     for (int64_t slices = least; slices <= most; slices++) {
         DotTiling tailed = with_tail(target, machine, size, tiles, lines, tail, slices);
         best = (given && !best.split_k_tail) || tailed.cycles < best.cycles ? tailed : best;
@@ -250,7 +254,12 @@ static DotTiling better_n(const Target *target, const Machine *machine, const Do
 {
     const MatrixInstr *group = mma_warpgroup(target);
     int64_t n = size->user_n ? size->user_n : group->n;
-    int64_t most_n = size->user_n ? n : m == THREE_GROUP_ROWS ? THREE_GROUP_COLUMNS : group->max_n;
+    int64_t most_n = group->max_n;
+    if (size->user_n) {
+        most_n = n;
+    } else if (m == THREE_GROUP_ROWS) {
+        most_n = THREE_GROUP_COLUMNS;
+    }
     for (; n <= most_n; n += group->n) {
         DotTiling tiles = best_split_k(target, machine, size, m, n);
         bool three_groups = m == THREE_GROUP_ROWS && !size->user_n;

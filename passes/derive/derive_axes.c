@@ -102,9 +102,14 @@ static void derive_reduce(Derive *d, const Op *op, Value *g)
 {
     Value *x = op->operands[0];
     const char *fn = op_word(op, ATTR_FN);
-    Value *share = text_equal(fn, "sum")    ? stretched(d, gradient_of_sum(d, op, g), x->type)
-                   : text_equal(fn, "prod") ? product_of_others(d, op, g)
-                                            : shared_by_ties(d, op, g);
+    Value *share;
+    if (text_equal(fn, "sum")) {
+        share = stretched(d, gradient_of_sum(d, op, g), x->type);
+    } else if (text_equal(fn, "prod")) {
+        share = product_of_others(d, op, g);
+    } else {
+        share = shared_by_ties(d, op, g);
+    }
     derive_add(d, x, share);
 }
 

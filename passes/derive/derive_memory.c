@@ -82,9 +82,12 @@ void derive_store(Derive *d, const Op *op)
             refuse_memory(d, op);
             return;
         }
-        derive_add(d, value, ones     ? build_float(&d->b, value->type, 1)
-                             : tensor ? build_load(&d->b, g, access.indices)
-                                      : g);
+        if (ones) {
+            g = build_float(&d->b, value->type, 1);
+        } else if (tensor) {
+            g = build_load(&d->b, g, access.indices);
+        }
+        derive_add(d, value, g);
     }
     if (is_whole(&access)) {
         d->gradients[access.memory->id] = NULL;

@@ -230,7 +230,12 @@ static size_t behind_conflicts(const Units *units, const MemoryEffects *touches)
         uint64_t bit = (uint64_t)1 << i % 64;
         bool writes = touches->writes[i / 64] & bit;
         bool reads = (touches->loads[i / 64] | touches->others[i / 64]) & bit;
-        size_t last = writes ? units->touched[i] : reads ? units->written[i] : 0;
+        size_t last = 0;
+        if (writes) {
+            last = units->touched[i];
+        } else if (reads) {
+            last = units->written[i];
+        }
         behind = last > behind ? last : behind;
     }
     return behind;

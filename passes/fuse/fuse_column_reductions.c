@@ -48,9 +48,13 @@ static int64_t room(const Target *target, const RowColumnSweep *walk)
 
 static const char *reason(bool beside, bool little)
 {
-    return beside   ? "a block holds a row and what its columns have come to: rows are read once"
-           : little ? "so little is walked that nobody would share it"
-                    : "a row, and what its columns have come to, may be more than a block can hold";
+    if (beside) {
+        return "a block holds a row and what its columns have come to: rows are read once";
+    }
+    if (little) {
+        return "so little is walked that nobody would share it";
+    }
+    return "a row, and what its columns have come to, may be more than a block can hold";
 }
 
 /* Says what was decided, if `says_beside` or it is that they stay apart. Where there is no row, the

@@ -25,12 +25,14 @@ static void touch(const Func *func, Op *op, const MemoryEffects *touches)
     if (!memory || memory->type->kind != TYPE_TENSOR) {
         return;
     }
-    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    bool plain = op->kind == OP_LOAD && !func_im2col_of(func, memory);
-    set(writes  ? touches->writes
-        : plain ? touches->loads
-                : touches->others,
-        func_memory_of(func, memory)->index);
+    uint32_t index = func_memory_of(func, memory)->index;
+    if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+        set(touches->writes, index);
+    } else if (op->kind == OP_LOAD && !func_im2col_of(func, memory)) {
+        set(touches->loads, index);
+    } else {
+        set(touches->others, index);
+    }
 }
 
 static void reach(Op *op, Reach *r);

@@ -92,7 +92,12 @@ bool fuse_is_cheap_gather(const Func *func, const Op *gather)
 {
     bool once = asks_once(gather);
     bool alone = once && value_count_uses(func, gather->operands[0]) == 1;
-    int most = alone ? MAX_OPS_ALONE : once ? MAX_OPS_ONCE : MAX_OPS;
+    int most = MAX_OPS;
+    if (alone) {
+        most = MAX_OPS_ALONE;
+    } else if (once) {
+        most = MAX_OPS_ONCE;
+    }
     const Asked asked = {func, gather->results[0]->type, alone ? memo_open((Func *)func) : NULL};
     Value *indices[MAX_RANK];
     for (int i = 1; i < gather->n_operands; i++) {

@@ -69,7 +69,10 @@ bool fuse_is_constant_along(const Value *value, int axis)
 
 static Value *times(Builder *b, Value *a, Value *c)
 {
-    return !a ? c : !c ? a : build_binary(b, OP_MUL, a, c);
+    if (!a) {
+        return c;
+    }
+    return c ? build_binary(b, OP_MUL, a, c) : a;
 }
 
 static Value *plus(Builder *b, OpKind kind, Value *a, Value *c)
@@ -351,9 +354,14 @@ bool fuse_reduce_in_epilogue(EpilogueFolds *f, const PartialFold *partial)
     Builder b = build_before(f->func, fold);
     b.span = fold->span;
     bool sum = text_equal(op_word(fold, ATTR_FN), "sum");
-    Value *made = partial->difference ? fuse_sum_exponentials(f, &b, partial)
-                  : sum               ? from_moments(f, &b, partial)
-                                      : folded(f, &b, partial);
+    Value *made;
+    if (partial->difference) {
+        made = fuse_sum_exponentials(f, &b, partial);
+    } else if (sum) {
+        made = from_moments(f, &b, partial);
+    } else {
+        made = folded(f, &b, partial);
+    }
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
     made = joined(&b, &partial->base, op_word(fold, ATTR_FN), made, axis);
     if (!made) {

@@ -471,7 +471,12 @@ static void replace_results(Func *func, Op *op, Op *copy, const Carried *carried
 
 Op *fuse_serialize(Func *func, Op *op)
 {
-    int n = op->n_results, inits = op->kind == OP_WHILE ? 0 : op->kind == OP_FOR ? 2 : 1;
+    int n = op->n_results, inits = 1;
+    if (op->kind == OP_WHILE) {
+        inits = 0;
+    } else if (op->kind == OP_FOR) {
+        inits = 2;
+    }
     int args = op->kind == OP_FOR ? 1 : 0;
     Carried *carried = ARENA_ARRAY(func->arena, Carried, n + 1);
     Builder b = build_before(func, op);

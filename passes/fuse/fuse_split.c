@@ -195,7 +195,10 @@ static FuseReason check_together(Splitter *s)
     if (first_broken(s, is_any, &reason)) {
         return reason;
     }
-    return split_parts_conflict(s) ? FUSE_PARTS : shares_grid(s) ? FUSE_FITS : FUSE_OTHER_GRID;
+    if (split_parts_conflict(s)) {
+        return FUSE_PARTS;
+    }
+    return shares_grid(s) ? FUSE_FITS : FUSE_OTHER_GRID;
 }
 
 /* What the statement alone should find in memory. */

@@ -172,7 +172,10 @@ static void note_operands(Op *op, void *user)
 static int by_order(const void *a, const void *b)
 {
     const Op *const *left = a, *const *right = b;
-    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
+    if (*left == *right) {
+        return 0;
+    }
+    return op_is_before(*left, *right) ? -1 : 1;
 }
 
 NeededOps fuse_needed_ops(Func *func, const Block *block, int n, Op *const *statements,

@@ -173,7 +173,11 @@ static void build_scatters(const InvertCandidate *c, ValueAt *p, Value **indices
     int64_t guard[MAX_RANK];
     Value *own = c->mask;
     own = own ? fuse_value_at(p, own, indices) : NULL;
-    mask = mask && own ? build_binary(&p->at, OP_AND, mask, own) : own ? own : mask;
+    if (mask && own) {
+        mask = build_binary(&p->at, OP_AND, mask, own);
+    } else if (own) {
+        mask = own;
+    }
     Value *value = fuse_value_at(p, op_moved_value(c->store), indices);
     Op *scatter = build_scatter(&p->at, "set", tensor, indices, value, NULL, mask, false);
     for (int i = 0; i < tensor->type->rank; i++) {

@@ -45,7 +45,9 @@ static void add_effects(Op *op, void *user)
 static void find_tile_loop(Op *op, void *user)
 {
     const Op **found = user;
-    *found = *found ? *found : op->kind == OP_TILE_LOOP ? op : NULL;
+    if (!*found && op->kind == OP_TILE_LOOP) {
+        *found = op;
+    }
 }
 
 /* The number of tiles that the loop visits; 0: it is not known. */
@@ -93,11 +95,13 @@ static bool begins_early(Func *func, const Op *launch, bool tail)
     bool known = op_attr(launch, ATTR_SINGLE_WAVE) && is_alone(func, launch);
     bool idle = !tail && !known && leaves_idle(func, launch);
     bool even = known && op_int(launch, ATTR_SINGLE_WAVE, 0);
-    const char *reason = idle ? "blocks of few tiles are dealt out evenly when all multiprocessors "
-                                "are free"
-                         : even ? "blocks that wait for what their tiles have in common are dealt "
-                                  "out evenly when all multiprocessors are free"
-                                : "blocks take their places while those before them end";
+    const char *reason = "blocks take their places while those before them end";
+    if (idle) {
+        reason = "blocks of few tiles are dealt out evenly when all multiprocessors are free";
+    } else if (even) {
+        reason = "blocks that wait for what their tiles have in common are dealt out evenly when "
+                 "all multiprocessors are free";
+    }
     return schedule_decide_on(func, "dependent_launch", !idle && !even, "%s", reason);
 }
 

@@ -203,7 +203,10 @@ static Bound bound_of(const Op *loop, Value *tile)
         low = low || (from && says(masks[i], lo->operands[0], var));
         high = high || (to && says(masks[i], var, hi->operands[0]));
     }
-    return !low || !high ? BOUND_NONE : first && last ? BOUND_WHOLE : BOUND_MASKED;
+    if (!low || !high) {
+        return BOUND_NONE;
+    }
+    return first && last ? BOUND_WHOLE : BOUND_MASKED;
 }
 
 /* ---- which tiles ---- */

@@ -372,7 +372,14 @@ Layout layout_of_reduced(LayoutPass *pass, Type type, int vector, int narrowest_
     Dim dims[MAX_RANK];
     uint32_t moved = 0;
     for (int axis = 0; axis < rank; axis++) {
-        int from = axis == last ? fast : axis < fast ? axis : axis + 1;
+        int from;
+        if (axis == last) {
+            from = fast;
+        } else if (axis < fast) {
+            from = axis;
+        } else {
+            from = axis + 1;
+        }
         dims[axis] = type->dims[from];
         moved |= (reduced >> from & 1) << axis;
     }

@@ -104,9 +104,12 @@ bool layout_of_scatter(LayoutPass *pass, const Op *scatter, int warps, Layout *l
     for (int i = 0; i < bits.n; i++) {
         const TileBit *bit = &bits.items[i];
         bool partly = 2 * (int64_t)bit->at > extents[bit->axis]; /* not all of them are inside */
-        LayoutIn in = layout->bits[IN_LANE] < lane_bits                             ? IN_LANE
-                      : !partly && 1 << layout->bits[IN_WARP] < warps && warps > 1 ? IN_WARP
-                                                                                   : IN_REGISTER;
+        LayoutIn in = IN_REGISTER;
+        if (layout->bits[IN_LANE] < lane_bits) {
+            in = IN_LANE;
+        } else if (!partly && 1 << layout->bits[IN_WARP] < warps && warps > 1) {
+            in = IN_WARP;
+        }
         if (bit->axis != last || bit->at >= run) {
             layout_add_bit(layout, in, bit->axis, bit->at);
         }

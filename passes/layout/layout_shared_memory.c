@@ -264,9 +264,12 @@ static void collect(Op *op, void *user)
     if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
         return;
     }
-    int64_t align = op->kind == OP_MBARRIER           ? MBARRIER_BYTES
-                    : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
-                                                      : PLAIN_ALIGN;
+    int64_t align = PLAIN_ALIGN;
+    if (op->kind == OP_MBARRIER) {
+        align = MBARRIER_BYTES;
+    } else if (op_int(op, ATTR_SWIZZLE, 0) > 0) {
+        align = SWIZZLE_ALIGN;
+    }
     SharedPlace place = {op, shared_bytes(op), align, poly_capacity(op->results[0]->type->dims[0])};
     ARENA_PUSH(placer->func->arena, &placer->places, place);
 }
@@ -276,7 +279,10 @@ static void collect(Op *op, void *user)
 static const char *place_name(const SharedPlace *place)
 {
     const char *name = place->op->results[0]->name;
-    return name ? name : place->op->kind == OP_MBARRIER ? "barriers" : "scratch";
+    if (name) {
+        return name;
+    }
+    return place->op->kind == OP_MBARRIER ? "barriers" : "scratch";
 }
 
 static const char *budget_table(const Placer *placer, int64_t limit)

@@ -246,7 +246,12 @@ static const Op *only_scatter(LayoutPass *pass, const Value *value)
         const Op *op = pass->ops.items[at->op];
         bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_TILE_SCATTER;
         bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-        const Value *moved = reads ? op->results[0] : writes ? op_moved_value(op) : NULL;
+        const Value *moved = NULL;
+        if (reads) {
+            moved = op->results[0];
+        } else if (writes) {
+            moved = op_moved_value(op);
+        }
         if (!moved || !is_of_class(pass, moved, root)) {
             continue;
         }
@@ -264,7 +269,12 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     MemoryFacts facts = memory_facts(pass, value);
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     wide = facts.arranged ? 1 : wide;
-    int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
+    int vector = wide;
+    if (facts.ragged) {
+        vector = 1;
+    } else if (facts.widest) {
+        vector = facts.widest;
+    }
     vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
     int axis = folded_axis(pass, value);

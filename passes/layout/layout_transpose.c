@@ -85,7 +85,12 @@ static void add_bits(Layout *layout, LayoutIn in, int axis, int64_t at, int64_t 
 static void add_rest(const Turn *turn, Layout *layout, int warps, const int64_t *taken)
 {
     for (int i = 0; i < turn->rank; i++) {
-        int axis = i == 0 ? turn->loaded : i <= turn->loaded ? i - 1 : i;
+        int axis = i;
+        if (i == 0) {
+            axis = turn->loaded;
+        } else if (i <= turn->loaded) {
+            axis = i - 1;
+        }
         for (int64_t at = taken[axis]; at < turn->extents[axis]; at *= 2) {
             bool warp = 1 << layout->bits[IN_WARP] < warps;
             layout_add_bit(layout, warp ? IN_WARP : IN_REGISTER, axis, at);

@@ -173,12 +173,18 @@ static int64_t buffer_width(const StripMine *mine, const Op *op)
     }
     int64_t swizzle = op_int(buffer->def, ATTR_SWIZZLE, 0);
     bool last = axis == tile->type->rank - 1;
-    return !swizzle ? 1 : last ? swizzle / dtype_bytes(buffer->type->dtype) : SWIZZLED_ROWS;
+    if (!swizzle) {
+        return 1;
+    }
+    return last ? swizzle / dtype_bytes(buffer->type->dtype) : SWIZZLED_ROWS;
 }
 
 static int64_t wider(int64_t a, int64_t b)
 {
-    return !a || !b ? 0 : a > b ? a : b;
+    if (!a || !b) {
+        return 0;
+    }
+    return a > b ? a : b;
 }
 
 /* The fewest elements of a strip; 0: there are none. */

@@ -267,7 +267,14 @@ static bool find_step(const Bounder *s, int carried, Bounds *to)
     bool greatest = op->kind == OP_MAX && floats && reduces_by(term->def, "max");
     bool least = op->kind == OP_MIN && floats && reduces_by(term->def, "min");
     if (adds || greatest || least) {
-        double neutral = adds ? 0 : greatest ? -__builtin_inf() : __builtin_inf();
+        double neutral;
+        if (adds) {
+            neutral = 0;
+        } else if (greatest) {
+            neutral = -__builtin_inf();
+        } else {
+            neutral = __builtin_inf();
+        }
         find_conditions(s, term, neutral, to, 0);
     }
     return to->n > 0;
@@ -320,7 +327,10 @@ typedef struct Extent {
 
 static Value *joined(Builder *b, OpKind kind, Value *a, Value *c)
 {
-    return !a ? c : !c ? a : build_binary(b, kind, a, c);
+    if (!a) {
+        return c;
+    }
+    return c ? build_binary(b, kind, a, c) : a;
 }
 
 static Extent extent_of(Builder *b, const Bounds *bounds)
@@ -422,6 +432,12 @@ static bool is_unbounded(const Op *loop, const DimVar *range)
     return whole || number || op_int(loop, ATTR_PART, 0);
 }
 
+/* The end of what two extents cover; NULL: one of them has none. */
+static Value *union_end(Builder *b, OpKind kind, Value *a, Value *c)
+{
+    return a && c ? build_binary(b, kind, a, c) : NULL;
+}
+
 static void bound_loop(Op *op, void *user)
 {
     Func *func = user;
@@ -444,11 +460,12 @@ static void bound_loop(Op *op, void *user)
             return;
         }
         Extent extent = extent_of(&b, bounds);
-        all.begin = i == 0 || !all.begin || !extent.begin
-                        ? (i == 0 ? extent.begin : NULL)
-                        : build_binary(&b, OP_MIN, all.begin, extent.begin);
-        all.end = i == 0 || !all.end || !extent.end ? (i == 0 ? extent.end : NULL)
-                                                    : build_binary(&b, OP_MAX, all.end, extent.end);
+        if (i == 0) {
+            all = extent;
+        } else {
+            all.begin = union_end(&b, OP_MIN, all.begin, extent.begin);
+            all.end = union_end(&b, OP_MAX, all.end, extent.end);
+        }
     }
     if (for_carried(op) == 1) {
         bounds->n = 0;

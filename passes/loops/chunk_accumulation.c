@@ -51,7 +51,10 @@ static int64_t most_trips(const Func *func, const Op *loop)
     if (op_int(loop, ATTR_SINGLE_TRIP, 0)) {
         return 1;
     }
-    return most < INT64_MAX ? (most + step - 1) / step : on_gpu(func) ? 0 : most;
+    if (most < INT64_MAX) {
+        return (most + step - 1) / step;
+    }
+    return on_gpu(func) ? 0 : most;
 }
 
 /* A CPU first sums the products of one step among themselves. */

@@ -240,7 +240,12 @@ static NestExpr permute(NestWriter *w, const Op *op)
     }
     bool swaps = perm->n >= 2;
     for (int i = 0; i < perm->n; i++) {
-        int other = i == perm->n - 1 ? i - 1 : i == perm->n - 2 ? i + 1 : i;
+        int other = i;
+        if (i == perm->n - 1) {
+            other = i - 1;
+        } else if (i == perm->n - 2) {
+            other = i + 1;
+        }
         swaps = swaps && perm->ints[i] == other;
     }
     if (swaps) {

@@ -160,9 +160,13 @@ Value *nest_iota(NestScope *s, const Op *op, const NestAxes *axes)
         if (loop->extent != type->dims[0]) {
             return NULL;
         }
-        return s->nest->dry     ? op->results[0]
-               : loop->is_range ? build_index(&s->b, loop->binder, type->dtype)
-                                : build_cast(&s->b, loop->binder, type->dtype);
+        if (s->nest->dry) {
+            return op->results[0];
+        }
+        if (loop->is_range) {
+            return build_index(&s->b, loop->binder, type->dtype);
+        }
+        return build_cast(&s->b, loop->binder, type->dtype);
     }
     if (axis->kind != NEST_WHOLE || nest_whole_extent(s->nest, type->dims[0]) < 0) {
         return NULL;

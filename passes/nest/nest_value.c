@@ -58,9 +58,13 @@ Type nest_type(const Nest *nest, Type type, const NestAxes *axes)
     for (int i = 0; i < type->rank; i++) {
         const NestAxis *axis = &axes->items[i];
         if (nest_keeps(nest, axis)) {
-            dims[rank++] = axis->kind == NEST_LOOP   ? nest->loops[axis->loop].binder->type->dims[0]
-                           : axis->kind == NEST_UNIT ? poly_const(nest->func, 1)
-                                                     : type->dims[i];
+            dims[rank] = type->dims[i];
+            if (axis->kind == NEST_LOOP) {
+                dims[rank] = nest->loops[axis->loop].binder->type->dims[0];
+            } else if (axis->kind == NEST_UNIT) {
+                dims[rank] = poly_const(nest->func, 1);
+            }
+            rank++;
         }
     }
     return type_array(nest->func, type->dtype, rank, dims);
@@ -412,9 +416,10 @@ static Value *nest_op(NestScope *s, Op *op, const NestAxes *axes)
         return s->nest->dry ? op->results[0]
                             : built_alike(s, op, NULL, nest_type(s->nest, type, axes));
     default:
-        return op_moves_axes(op)               ? nest_moved(s, op, axes)
-               : op_has(op, TRAIT_ELEMENTWISE) ? nest_elementwise(s, op, axes)
-                                               : NULL;
+        if (op_moves_axes(op)) {
+            return nest_moved(s, op, axes);
+        }
+        return op_has(op, TRAIT_ELEMENTWISE) ? nest_elementwise(s, op, axes) : NULL;
     }
 }
 

@@ -132,10 +132,13 @@ static int joined_axes(const Im2colMatch *w)
         all = good ? all * last : -1;
         grows *= good ? (double)last / (double)w->view.axes[i].stride : 1;
     }
-    return all > 1 && grows <= MAX_GROWTH ? w->view.n
-           : last > 1 && last <= MAX_TAPS && steps(1, last * channels) < steps(last, channels)
-               ? 1
-               : 0;
+    if (all > 1 && grows <= MAX_GROWTH) {
+        return w->view.n;
+    }
+    if (last > 1 && last <= MAX_TAPS && steps(1, last * channels) < steps(last, channels)) {
+        return 1;
+    }
+    return 0;
 }
 
 /* Are channels whole pieces of 16 bytes? */

@@ -164,7 +164,11 @@ static void find_operands(Op *op, void *user)
         if (operand.permuted || badly) {
             bool pieces = badly && lies_for_threads(p->func, operand.load);
             bool threads = operand.load->results[0]->type->dtype == DT_F32;
-            problem.way = threads ? REPACK_THREADS : pieces ? problem.way : REPACK_ELEMENTS;
+            if (threads) {
+                problem.way = REPACK_THREADS;
+            } else if (!pieces) {
+                problem.way = REPACK_ELEMENTS;
+            }
             problem.tensors[problem.n++] = operand.permuted ? operand.load->results[0]->type
                                                             : operand.load->operands[0]->type;
             ARENA_PUSH(p->func->arena, &p->operands, operand);
@@ -261,7 +265,10 @@ static RepackReasons reasons(bool brings, bool permuted)
         .unknown = "rows may be multiples of 16 bytes: what is not known does not ask for a copy",
     };
     static const char *const NONE = "the copy engine brings no tiles here";
-    return !brings ? (RepackReasons){NONE, NONE, NONE} : permuted ? order : rows;
+    if (!brings) {
+        return (RepackReasons){NONE, NONE, NONE};
+    }
+    return permuted ? order : rows;
 }
 
 void pass_repack_pitched(Func *func)

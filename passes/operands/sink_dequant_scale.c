@@ -68,9 +68,13 @@ static Value *read_plainly(Func *func, Op *gather)
     for (int i = 0; i < access.n; i++) {
         bool last = i + 1 == access.n;
         Value *number = last ? NULL : number_of(access.indices[i]);
-        indices[i] = last     ? range_of(access.indices[i], access.memory->type->dims[i])
-                     : number ? build_cast(&b, number, DT_I64)
-                              : NULL;
+        if (last) {
+            indices[i] = range_of(access.indices[i], access.memory->type->dims[i]);
+        } else if (number) {
+            indices[i] = build_cast(&b, number, DT_I64);
+        } else {
+            indices[i] = NULL;
+        }
         guards[i] = !last && (!guard || guard->ints[i]);
         any = any || guards[i];
         if (!indices[i]) {

@@ -248,14 +248,15 @@ void pass_swap_ab(Func *func)
     double gain = lies ? 0 : gain_of(func, &plain, &swapped);
     bool wide = lies && plain.n > MAX_ROWS;
     bool pays = wide || gain > MIN_GAIN;
-    bool on = schedule_decide_on(
-        func, "swap_ab", pays,
-        wide ? "the matrix unit of warp groups takes the right operand along k alone, as the left "
-               "one lies"
-        : pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
-               : "tiles of the transpose would not fill the device better",
-        gain);
-    if (on) {
+    const char *reason = "tiles of the transpose would not fill the device better";
+    if (wide) {
+        reason =
+            "the matrix unit of warp groups takes the right operand along k alone, as the left "
+            "one lies";
+    } else if (pays) {
+        reason = "tiles of the transpose fill the device better: %.0f %% less time is expected";
+    }
+    if (schedule_decide_on(func, "swap_ab", pays, reason, gain)) {
         swap(func, dot);
     }
 }

@@ -219,9 +219,11 @@ static bool reads_rings(const StageContext *s, const Op *dot)
     const Attr *warps = op_attr(s->launch, ATTR_WARPS);
     DType left = dot->operands[0]->type->dtype, right = dot->operands[1]->type->dtype;
     bool wide = dtype_bytes(left) >= MIN_FMA_BYTES, single = dot_instruction(s->func, dot) != NULL;
-    return s->group ? stage_is_wgmma(s, dot)
-                    : warps->ints[0] % s->func->target->group_warps == 0 &&
-                          (single ? wide || left != right : wide);
+    if (s->group) {
+        return stage_is_wgmma(s, dot);
+    }
+    bool whole_groups = warps->ints[0] % s->func->target->group_warps == 0;
+    return whole_groups && (wide || (single && left != right));
 }
 
 /* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that
@@ -235,7 +237,13 @@ static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *
     for (int i = 0; good && i < access->n; i++) {
         const Value *index = access->indices[i];
         bool range = index && index->type->kind == TYPE_RANGE;
-        good = i == n - 1 ? range : i == access->n - 1 ? range || !index : index && !range;
+        if (i == n - 1) {
+            good = range;
+        } else if (i == access->n - 1) {
+            good = range || !index;
+        } else {
+            good = index && !range;
+        }
     }
     Type left = dot->operands[0]->type;
     return good && (n == 1 || left->dims[left->rank - 1] != access->indices[n - 1]->type->dims[0]);
@@ -366,17 +374,23 @@ static Way choose_way(StageContext *s)
         async += stage_can_copy(s, &s->items[i]);
     }
     bool possible = bulk > 0 && s->func->target->has_setmaxnreg;
-    Way best = possible ? WAY_BULK : async > 0 ? WAY_ASYNC : WAY_PLAIN;
+    Way best = WAY_PLAIN;
+    if (possible) {
+        best = WAY_BULK;
+    } else if (async > 0) {
+        best = WAY_ASYNC;
+    }
     const char *copy =
         schedule_decide_symbol(s->func, "copy", "", words[best], "%s", way_reason(s, best));
-    if (!possible && text_equal(copy, "bulk")) {
+        bool wants_bulk = text_equal(copy, "bulk"), wants_async = text_equal(copy, "async");
+    if (wants_bulk && !possible) {
         refuse_way(s, copy, why_not_bulk(s->func));
-    } else if (!async && text_equal(copy, "async")) {
+    } else if (wants_async && !async) {
         refuse_way(s, copy, why_not_async(s->func));
+    } else if (wants_bulk) {
+        return WAY_BULK;
     }
-    return possible && text_equal(copy, "bulk") ? WAY_BULK
-           : text_equal(copy, "async")          ? WAY_ASYNC
-                                                : WAY_PLAIN;
+    return wants_async ? WAY_ASYNC : WAY_PLAIN;
 }
 
 static bool find_tile(Memo *seen, const Value *value, int depth)
@@ -448,10 +462,13 @@ static bool is_direct(StageContext *s, const DotList *dots)
 /* What reads rows of shared memory whose pieces are permuted, and nothing else; NULL: nothing. */
 static const char *wants_swizzle(const StageContext *s)
 {
-    return s->group ? "groups of warps multiply rows whose pieces are permuted"
-           : s->roles
-               ? "the copy engine permutes pieces of rows as it brings them (`copy registers`)"
-               : NULL;
+    if (s->group) {
+        return "groups of warps multiply rows whose pieces are permuted";
+    }
+    if (s->roles) {
+        return "the copy engine permutes pieces of rows as it brings them (`copy registers`)";
+    }
+    return NULL;
 }
 
 static void choose_swizzle(StageContext *s)

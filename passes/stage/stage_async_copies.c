@@ -252,9 +252,7 @@ static int64_t choose_slots(const Copies *c)
     int64_t room = func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes - scratch.bytes;
     int64_t fit = room / c->bytes, share = room / held / c->bytes;
     int64_t wanted = 1 + (flight + held * c->bytes - 1) / (held * c->bytes);
-    wanted = wanted > MAX_SLOTS ? MAX_SLOTS : wanted < MIN_SLOTS ? MIN_SLOTS : wanted;
-    wanted = wanted > share ? share : wanted;
-    wanted = wanted < MIN_SLOTS ? MIN_SLOTS : wanted;
+    wanted = clamp_i64(min_i64(wanted, share), MIN_SLOTS, MAX_SLOTS);
     int64_t slots = schedule_decide_int(
         func, "pipeline", "", max_i64(1, min_i64(wanted, fit)),
         "%lld bytes a step; what comes in %d cycles, %lld, should be on its way to a "

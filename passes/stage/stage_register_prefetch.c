@@ -93,7 +93,13 @@ static bool sort_ops(Ahead *a)
             return false;
         }
         bool step = op->kind == OP_DOT || follows_step(a, op);
-        a->parts[a->n] = step ? PART_STEP : op->kind == OP_CONST ? PART_ANY : PART_LATE;
+        if (step) {
+            a->parts[a->n] = PART_STEP;
+        } else if (op->kind == OP_CONST) {
+            a->parts[a->n] = PART_ANY;
+        } else {
+            a->parts[a->n] = PART_LATE;
+        }
         a->ops[a->n++] = op;
     }
     for (int i = 0; i < a->n; i++) {

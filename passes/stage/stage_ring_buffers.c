@@ -233,9 +233,10 @@ static int64_t scratch_bytes(const StageContext *s)
 {
     bool crosses = false;
     block_walk(s->body, see_crossing, &crosses);
-    return s->func->retry.reserved_bytes ? s->func->retry.reserved_bytes
-           : crosses                     ? SCRATCH_BYTES
-                                         : BARRIER_BYTES;
+    if (s->func->retry.reserved_bytes) {
+        return s->func->retry.reserved_bytes;
+    }
+    return crosses ? SCRATCH_BYTES : BARRIER_BYTES;
 }
 
 int64_t stage_slots_beside(const StageContext *s, int64_t more)
@@ -244,7 +245,10 @@ int64_t stage_slots_beside(const StageContext *s, int64_t more)
     measure(s, &once, &each);
     int64_t beside = scratch_bytes(s);
     int64_t room = stage_room(s) - beside - once - more;
-    return room < 0 ? 0 : each ? room / each : 1;
+    if (room < 0) {
+        return 0;
+    }
+    return each ? room / each : 1;
 }
 
 /* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's

@@ -5,6 +5,7 @@
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"
+#include "support/int_math.h"
 
 enum { CONSUMER_REGISTERS = 240 };
 
@@ -107,7 +108,7 @@ static int64_t registers_left(const StageContext *s, const RoleResources *shares
                    shares->warps[0] * shares->registers[0];
     int64_t step = s->func->target->register_step, least = s->func->target->setmaxnreg_min;
     int64_t each = left / shares->warps[1] / step * step;
-    return each < least ? least : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS : each;
+    return clamp_i64(each, least, CONSUMER_REGISTERS);
 }
 
 int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks)

@@ -199,7 +199,7 @@ bool stage_tile_prefetch(StageContext *s)
         s->n = 0;
         return false;
     }
-    int64_t slots = most < 1 ? 1 : most < MAX_SLOTS ? most : MAX_SLOTS;
+    int64_t slots = clamp_i64(most, 1, MAX_SLOTS);
     s->held_slots = schedule_decide_int(func, "pipeline", "", slots,
                                         "%lld slots of %lld bytes fit beside what registers hold",
                                         (long long)most, (long long)bytes);

@@ -37,7 +37,10 @@ typedef struct Own {
 static const char *reduction(const char *fn)
 {
     bool bits = text_equal(fn, "and") || text_equal(fn, "or") || text_equal(fn, "xor");
-    return bits ? NULL : text_equal(fn, "add") ? "sum" : fn;
+    if (bits) {
+        return NULL;
+    }
+    return text_equal(fn, "add") ? "sum" : fn;
 }
 
 static Value *neutral(Builder *b, const Own *own, Type type)

@@ -547,7 +547,13 @@ static bool reorder_reduction(Shared *shared, Op *op, int at)
     }
     int64_t order[MAX_RANK];
     for (int i = 0; i < op->operands[0]->type->rank; i++) {
-        order[i] = i == at ? at + 1 : i == at + 1 ? at : i;
+        if (i == at) {
+            order[i] = at + 1;
+        } else if (i == at + 1) {
+            order[i] = at;
+        } else {
+            order[i] = i;
+        }
     }
     Builder b = build_before(shared->func, second);
     const char *fn = op_word(op, ATTR_FN);

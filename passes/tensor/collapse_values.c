@@ -15,9 +15,13 @@
 bool collapse_dims(Func *func, Type type, int at, Dim *dims)
 {
     for (int i = 0; i + 1 < type->rank; i++) {
-        dims[i] = i == at  ? poly_mul(func, type->dims[i], type->dims[i + 1])
-                  : i > at ? type->dims[i + 1]
-                           : type->dims[i];
+        if (i == at) {
+            dims[i] = poly_mul(func, type->dims[i], type->dims[i + 1]);
+        } else if (i > at) {
+            dims[i] = type->dims[i + 1];
+        } else {
+            dims[i] = type->dims[i];
+        }
     }
     return at + 1 < type->rank && dims[at] != NULL;
 }
@@ -223,7 +227,13 @@ static Value *taken_elements(Collapse *f, const Op *op, int axis, Value *places)
     for (int i = 0; i < op->n_operands; i++) {
         Value *from = op->operands[i];
         bool whole = (i == 0 && op->kind == OP_GATHER) || !from || from->type->rank == 0;
-        operands[i] = !whole ? taken(f, from, axis, places) : from ? keep(f, from) : NULL;
+        if (!whole) {
+            operands[i] = taken(f, from, axis, places);
+        } else if (from) {
+            operands[i] = keep(f, from);
+        } else {
+            operands[i] = NULL;
+        }
         if (!whole && !operands[i]) {
             return NULL;
         }
@@ -374,7 +384,13 @@ static Value *merged_elements(Collapse *f, const Op *op, int at)
     for (int i = 0; i < op->n_operands; i++) {
         Value *from = op->operands[i];
         bool whole = (i == 0 && op->kind == OP_GATHER) || !from || from->type->rank == 0;
-        operands[i] = !whole ? collapse_value(f, from, at) : from ? keep(f, from) : NULL;
+        if (!whole) {
+            operands[i] = collapse_value(f, from, at);
+        } else if (from) {
+            operands[i] = keep(f, from);
+        } else {
+            operands[i] = NULL;
+        }
         if (!whole && !operands[i]) {
             return NULL;
         }

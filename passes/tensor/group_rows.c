@@ -212,7 +212,13 @@ static Value *product_step(const Grouped *g, Builder *b, Value *const *tile, Val
     places[g->rows_axis] = tile[g->row];
     places[1 - g->rows_axis] = tile[g->k];
     for (int i = 0; i < AXES; i++) {
-        in_matrix[i] = i == g->matrix ? matrix : i == g->w_column ? tile[g->column] : tile[g->k];
+        if (i == g->matrix) {
+            in_matrix[i] = matrix;
+        } else if (i == g->w_column) {
+            in_matrix[i] = tile[g->column];
+        } else {
+            in_matrix[i] = tile[g->k];
+        }
     }
     static const int64_t turned[] = {1, 0};
     Value *left = build_load(b, x, places);

@@ -149,7 +149,12 @@ static Chunk each_chunk(Sort *s)
     if (s->arranges) {
         /* Of a whole row a thread knows its digits' bits from counting to ranking. Else it has
          * elements and where they go, each a register, or places beside them. */
-        int blocks = s->whole ? 1 : s->places_to || dtype_bits(s->type->dtype) > 32 ? 2 : 4;
+        int blocks = 4;
+        if (s->whole) {
+            blocks = 1;
+        } else if (s->places_to || dtype_bits(s->type->dtype) > 32) {
+            blocks = 2;
+        }
         op_set_int(s->func, walk, ATTR_OCCUPANCY, blocks * CHUNK / s->chunk);
     }
     chunk.b = build_at_end(s->func, walk->regions[0]);

@@ -211,7 +211,12 @@ static Value *factor(Builder *b, const Contraction *c, int which, const int *bat
     value = without_axis(b, value, other);
     bool ordered = true;
     for (int i = 0; i < n + 2; i++) {
-        int axis = i < n ? batches[i] : i == n ? first : second;
+        int axis = second;
+        if (i < n) {
+            axis = batches[i];
+        } else if (i == n) {
+            axis = first;
+        }
         perm[i] = axis - (axis > other);
         ordered = ordered && perm[i] == i;
     }

@@ -394,7 +394,14 @@ static Value *as_matrices(Reindex *r, Value *value, unsigned axes, int row, int 
     int n = 0, rank = __builtin_popcount(axes);
     for (int i = 0, at = 0; i < r->rank; i++) {
         if (axes >> i & 1) {
-            int place = i == row ? rank - 2 : i == column ? rank - 1 : n++;
+            int place = 0;
+            if (i == row) {
+                place = rank - 2;
+            } else if (i == column) {
+                place = rank - 1;
+            } else {
+                place = n++;
+            }
             perm[place] = at++;
         }
     }
@@ -435,7 +442,14 @@ static Spread dot_again(Reindex *r, const Instance *of)
     int n = 0, at = 0, whole = __builtin_popcount(all);
     for (int i = 0; i < r->rank; i++) {
         if (all >> i & 1) {
-            perm[n++] = i == row ? whole - 2 : i == column ? whole - 1 : at++;
+            if (i == row) {
+                perm[n] = whole - 2;
+            } else if (i == column) {
+                perm[n] = whole - 1;
+            } else {
+                perm[n] = at++;
+            }
+            n++;
         }
     }
     return (Spread){build_permute(&r->b, made, perm), all};

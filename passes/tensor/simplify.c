@@ -211,12 +211,19 @@ static Value *arithmetic_identity(const Op *op)
     Value *a = op->operands[0], *b = op->operands[1];
     bool is_float = dtype_is_float(a->type->dtype);
     switch (op->kind) {
-    case OP_MUL: return is_number(b, 1) ? a : is_number(a, 1) ? b : NULL;
+    case OP_MUL:
+        if (is_number(b, 1)) {
+            return a;
+        }
+        return is_number(a, 1) ? b : NULL;
     case OP_DIV: return is_number(b, 1) ? a : NULL;
     case OP_SUB: return is_number(b, 0) ? a : NULL;
     case OP_ADD: {
         double zero = is_float ? -0.0 : 0.0;
-        return is_number(b, zero) ? a : is_number(a, zero) ? b : NULL;
+        if (is_number(b, zero)) {
+            return a;
+        }
+        return is_number(a, zero) ? b : NULL;
     }
     default: return NULL;
     }
@@ -230,7 +237,10 @@ static Value *select_identity(const Op *op)
     const Attr *condition = value_const(op->operands[0]);
     bool itself = op->results[0]->type->dtype == DT_BOOL && is_number(op->operands[1], 1) &&
                   is_number(op->operands[2], 0);
-    return condition ? op->operands[condition->i ? 1 : 2] : itself ? op->operands[0] : NULL;
+    if (condition) {
+        return op->operands[condition->i ? 1 : 2];
+    }
+    return itself ? op->operands[0] : NULL;
 }
 
 /* The bool whose number is compared with 0; NULL: something else is. */

@@ -165,7 +165,13 @@ static Value *split_value(Func *func, Op *store, Value *value, int axis, Dim gro
     r.b.span = store->span;
     for (int i = 0; i < r.rank; i++) {
         Dim dim = value->type->dims[i - (i > axis)];
-        r.dims[i] = i == axis ? groups : i == axis + 1 ? by : dim;
+        if (i == axis) {
+            r.dims[i] = groups;
+        } else if (i == axis + 1) {
+            r.dims[i] = by;
+        } else {
+            r.dims[i] = dim;
+        }
         r.axes[i] = axis_new(space, r.dims[i], NULL);
         all.at[i - (i > axis)] = map_axis(space, r.axes[i]);
     }

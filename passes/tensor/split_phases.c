@@ -368,7 +368,11 @@ static void order_axes(Split *s, Reindex *r)
         const Axis *axis = s->old[i];
         for (int k = 0; k < s->n; k++) {
             const Congruence *c = &s->found[k];
-            axis = s->old[i] == c->place ? c->i : s->old[i] == c->tap ? c->t : axis;
+            if (s->old[i] == c->place) {
+                axis = c->i;
+            } else if (s->old[i] == c->tap) {
+                axis = c->t;
+            }
         }
         r->axes[r->rank] = axis;
         r->rank += axis != NULL;

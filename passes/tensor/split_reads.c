@@ -98,9 +98,13 @@ static void read_groups(Reads *reads, Op *gather)
         bool whole = own >= 0 && to->dims[own] == tensor->type->dims[i];
         guards[rank] = !splits && !whole && (!guard || guard->ints[i]);
         dims[rank] = splits ? to->dims[outer] : tensor->type->dims[i];
-        indices[rank++] = splits  ? build_places(&b, outer, to)
-                          : whole ? build_places(&b, own, to)
-                                  : gather->operands[1 + i];
+        indices[rank] = gather->operands[1 + i];
+        if (splits) {
+            indices[rank] = build_places(&b, outer, to);
+        } else if (whole) {
+            indices[rank] = build_places(&b, own, to);
+        }
+        rank++;
         if (splits) {
             guards[rank] = 0;
             dims[rank] = to->dims[inner];

@@ -76,9 +76,10 @@ typedef struct Collector {
 /* The axis of an op's value that has an element for each part of another; NULL: none. */
 static const Value *parts_of(const Op *op)
 {
-    return op->kind == OP_REDUCE_PARTS   ? op->results[0]
-           : op->kind == OP_REPEAT_PARTS ? op->operands[0]
-                                         : NULL;
+    if (op->kind == OP_REDUCE_PARTS) {
+        return op->results[0];
+    }
+    return op->kind == OP_REPEAT_PARTS ? op->operands[0] : NULL;
 }
 
 static bool is_of_parts(const TilePlan *plan, const Block *block, int class)

@@ -255,7 +255,12 @@ static void consider(Choice *best, WarpGroupPlan plan)
     double cycles = plan_cycles(best->func, &best->walk, &steps, &made);
     bool source = best->plan.groups == 2 && best->plan.columns == best->walk.columns;
     bool unsure = plan.groups == 3 && !best->walk.grows;
-    int64_t gain = !source ? 0 : unsure ? GAIN_THIRD : GAIN;
+    int64_t gain = GAIN;
+    if (!source) {
+        gain = 0;
+    } else if (unsure) {
+        gain = GAIN_THIRD;
+    }
     if (best->cycles == 0 || cycles < best->cycles * (double)(100 - gain) / 100) {
         best->plan = plan;
         best->cycles = cycles;
@@ -282,7 +287,12 @@ bool tile_choose_groups(Func *func, Op *parallel, const SavedSteps *saved, Block
         consider(&best, (WarpGroupPlan){.groups = 2, .blocks = 1, .columns = source});
     }
     for (int64_t groups = 1; groups <= MAX_GROUPS; groups++) {
-        int64_t most = given ? given : groups == 1 ? MAX_GROUPS : 1;
+        int64_t most = 1;
+        if (given) {
+            most = given;
+        } else if (groups == 1) {
+            most = MAX_GROUPS;
+        }
         for (int64_t blocks = given ? given : 1; blocks <= most; blocks++) {
             for (int64_t columns = source * 5 / 4 / unit * unit; columns >= MIN_COLUMNS;
                  columns -= unit) {

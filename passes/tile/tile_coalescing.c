@@ -37,9 +37,10 @@ static int item_of_class(const TilePlan *plan, int class)
 static const Value *moved_by(const Op *op)
 {
     bool gathers = op->kind == OP_GATHER && op->operands[0]->type->kind == TYPE_TENSOR;
-    return op->kind == OP_LOAD || gathers ? op->results[0]
-           : op->kind == OP_STORE         ? op->operands[op->n_operands - 1]
-                                          : NULL;
+    if (op->kind == OP_LOAD || gathers) {
+        return op->results[0];
+    }
+    return op->kind == OP_STORE ? op->operands[op->n_operands - 1] : NULL;
 }
 
 /* The plan's axes that an access walks; on a GPU, whose gathers count, too, without those of

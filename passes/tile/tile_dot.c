@@ -160,10 +160,13 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     bool three_groups = false;
     if (reason) {
         three_groups = tiles.three_groups;
-        set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
-                   three_groups        ? "three warp groups, each of 64 rows"
-                   : tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
-                                       : "one warp group of 64 rows");
+        const char *rows = "one warp group of 64 rows";
+        if (three_groups) {
+            rows = "three warp groups, each of 64 rows";
+        } else if (tiles.m > unit->m) {
+            rows = "two warp groups, each of 64 rows or a multiple";
+        }
+        set_halved(func, m, tiles.m, unit->m, TURN_ROWS, rows);
         three_groups = three_groups && m->step == THREE_GROUP_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->split_k = tiles.split_k;
@@ -184,7 +187,11 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         choose_multicast(func, n, m, tiles.multicast_n);
     }
     plan->tail_upto = tiles.split_k_tail * (tiles.tail_along_n ? tiles.n : tiles.m);
-    plan->split_k_tail = !tiles.split_k_tail ? NULL : tiles.tail_along_n ? n : m;
+    if (tiles.split_k_tail) {
+        plan->split_k_tail = tiles.tail_along_n ? n : m;
+    } else {
+        plan->split_k_tail = NULL;
+    }
     return tiles.depth;
 }
 

@@ -25,7 +25,13 @@ static Type folded_type(const TileEmitter *e, const EmitFrame *frame, const Op *
     Type type = operand->type;
     for (int i = 0; i < type->rank; i++) {
         int item = emit_item(e, operand, i);
-        dims[i] = i == axis ? poly_const(e->func, 1) : item < 0 ? type->dims[i] : frame->dims[item];
+        if (i == axis) {
+            dims[i] = poly_const(e->func, 1);
+        } else if (item < 0) {
+            dims[i] = type->dims[i];
+        } else {
+            dims[i] = frame->dims[item];
+        }
     }
     return type_with_dims(e->func, type, type->rank, dims);
 }

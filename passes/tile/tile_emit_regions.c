@@ -135,10 +135,14 @@ static bool is_known(const EmitFrame *frame, Value *value)
 void emit_regions(TileEmitter *e, EmitFrame *frame, const Op *op)
 {
     Handed handed = handed_here(e, frame, op);
-    Op *copy = op->kind == OP_FOR ? copy_for(e, frame, op, &handed)
-               : op->kind == OP_IF
-                   ? copy_if(e, frame, op, &handed)
-                   : build_while(&frame->at, handed.n, emit_inits(e, frame, op, &handed, 0));
+    Op *copy;
+    if (op->kind == OP_FOR) {
+        copy = copy_for(e, frame, op, &handed);
+    } else if (op->kind == OP_IF) {
+        copy = copy_if(e, frame, op, &handed);
+    } else {
+        copy = build_while(&frame->at, handed.n, emit_inits(e, frame, op, &handed, 0));
+    }
     for (int r = 0; r < op->n_regions; r++) {
         emit_region(e, frame, op, &handed, copy, r);
     }

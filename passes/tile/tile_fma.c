@@ -136,9 +136,13 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
     FmaTile tile = choose_fma_tile(func, plan, m, n);
-    int64_t rows = is_gpu(func) ? tile.rows : CPU_EDGE;
-    int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
-                                : cached_columns(group, plan, m, n);
+    int64_t rows = CPU_EDGE, cols;
+    if (is_gpu(func)) {
+        rows = tile.rows;
+        cols = (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots);
+    } else {
+        cols = cached_columns(group, plan, m, n);
+    }
     if (m) {
         rows = step_beside(n, rows, cols, FMA_MIN);
         set_halved(func, m, fitted(m->dim, rows), FMA_MIN, TURN_ROWS,

@@ -55,9 +55,12 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
     bool beside = loads > 1 && elements < 2 * LONG_ROW; /* weights take registers, too */
     int64_t each = beside ? ROW_ELEMENTS + ROW_ELEMENTS / 2 : 2 * ROW_ELEMENTS;
     int64_t fewest = ceil_div(elements, each);
-    int64_t threads = most < ROW_ELEMENTS ? ceil_div(elements, most)
-                      : many              ? fewest
-                                          : elements / ROW_ELEMENTS; /* or a quarter more each */
+    int64_t threads = elements / ROW_ELEMENTS; /* or a quarter more each */
+    if (most < ROW_ELEMENTS) {
+        threads = ceil_div(elements, most);
+    } else if (many) {
+        threads = fewest;
+    }
     threads = power_of_two_at_least(max_i64(func->target->warp, threads));
     int64_t limit = loads > MAX_ROW_LOADS ? MAX_MEETING / 2 : MAX_MEETING;
     if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
@@ -557,11 +560,15 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {
-        plan->warps = tile_checked_warps(
-            func, rows_of_groups(plan), plan->warps,
-            plan->dot                    ? "a thread holds its share of the product's tile"
-            : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
-                                         : elements_a_thread(func, plan));
+        const char *reason;
+        if (plan->dot) {
+            reason = "a thread holds its share of the product's tile";
+        } else if (tile_is_heavy(func, group)) {
+            reason = "few elements a thread: each takes many registers";
+        } else {
+            reason = elements_a_thread(func, plan);
+        }
+        plan->warps = tile_checked_warps(func, rows_of_groups(plan), plan->warps, reason);
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
             plan->occupancy = tile_choose_blocks(func, group, plan, threads);

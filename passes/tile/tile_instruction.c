@@ -18,7 +18,13 @@ bool tile_along_k(const Func *func, const Op *dot, int side)
         bool passes = perm || load->kind == OP_MASK || load->kind == OP_TF32;
         turned ^= perm && perm->ints[perm->n - 1] == perm->n - 2;
         masked = masked || load->kind == OP_MASK;
-        load = passes ? load->operands[0]->def : narrow ? found.sides[side].narrow->def : NULL;
+        if (passes) {
+            load = load->operands[0]->def;
+        } else if (narrow) {
+            load = found.sides[side].narrow->def;
+        } else {
+            load = NULL;
+        }
         narrow = passes && narrow;
     }
     return load && turned == (side == 1) && !(masked && side == 1);
@@ -235,7 +241,10 @@ int64_t tile_known_warps(Func *func, const Op *dot)
     const ScheduleEntry *line = schedule_peek_entry(func, "warps", "");
     const Op *launch = dot ? op_enclosing(dot, OP_LAUNCH) : NULL;
     const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
-    return line ? line->number : warps && warps->n ? warps->ints[warps->n - 1] : 0;
+    if (line) {
+        return line->number;
+    }
+    return warps && warps->n ? warps->ints[warps->n - 1] : 0;
 }
 
 /* As pass `sink_dequant_scale` leaves them, where it does. */

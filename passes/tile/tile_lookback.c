@@ -274,9 +274,10 @@ static void emit_clearing(Lookback *l, Op *group)
 static Value *bits_of(Builder *b, Value *value)
 {
     DType dtype = value->type->dtype, wanted = dtype_unsigned(dtype);
-    return dtype == DT_BOOL  ? build_cast(b, value, wanted)
-           : dtype == wanted ? value
-                             : build_bitcast(b, value, wanted);
+    if (dtype == DT_BOOL) {
+        return build_cast(b, value, wanted);
+    }
+    return dtype == wanted ? value : build_bitcast(b, value, wanted);
 }
 
 static Value *of_bits(Builder *b, Value *bits, DType dtype)

@@ -224,16 +224,13 @@ static bool choose_contracted(const TileEmitter *e, AxisSplit *split)
     }
     int item = sum ? emit_item(e, sum->operands[0], (int)op_int(sum, ATTR_AXIS, 0))
                    : emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
-    *split = (AxisSplit){
-        .item = item,
-        .shares = given_shares(
-            e, item, derived,
-            plan->split_k_tail ? "parts of %s for each tile of the tail, which a launch "
-                                 "behind adds"
-            : plan->cluster_split_k > 1
-                ? "too few tiles for the device: parts of %s, which a cluster adds"
-                : "too few tiles for the device: parts of %s, which a second launch adds"),
-        .n = 1};
+    const char *reason = "too few tiles for the device: parts of %s, which a second launch adds";
+    if (plan->split_k_tail) {
+        reason = "parts of %s for each tile of the tail, which a launch behind adds";
+    } else if (plan->cluster_split_k > 1) {
+        reason = "too few tiles for the device: parts of %s, which a cluster adds";
+    }
+    *split = (AxisSplit){.item = item, .shares = given_shares(e, item, derived, reason), .n = 1};
     split->ops[0] = sum ? sum : dot;
     return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
 }

@@ -252,9 +252,11 @@ static bool has_taps_only(const Op *group, const TilePlan *plan)
             return false;
         }
         bool known = stored || poly_is_const(axis->dim, &extent);
-        elements = !known || elements > WINDOW_ELEMENTS ? WINDOW_ELEMENTS + 1
-                   : stored                             ? elements
-                                                        : elements * extent;
+        if (!known || elements > WINDOW_ELEMENTS) {
+            elements = WINDOW_ELEMENTS + 1;
+        } else if (!stored) {
+            elements *= extent;
+        }
     }
     return elements > WINDOW_ELEMENTS;
 }

@@ -3,6 +3,7 @@
  * range until none is left; idle threads sleep, and a forked child starts its own pool. */
 #define _GNU_SOURCE
 #include "runtime/device/thread_pool.h"
+#include "support/int_math.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -143,7 +144,7 @@ Pool *pool_new(Allocator allocator, int threads)
     if (!pool) {
         return NULL;
     }
-    int wanted = threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+    int wanted = (int)clamp_i64(threads, 1, MAX_THREADS);
     *pool = (Pool){allocator, wanted - 1, NULL};
     return pool;
 }

@@ -266,7 +266,7 @@ static double op_flops(const EvalPoint *context, const Op *op)
 static int64_t lines_that_fit(const Machine *core, int64_t stride, int kib, int ways)
 {
     int64_t step = stride & -stride, span = kib * INT64_C(1024) / ways; /* powers of two */
-    step = step < core->line_bytes ? core->line_bytes : step > span ? span : step;
+    step = clamp_i64(step, core->line_bytes, span);
     return span / step * ways;
 }
 
